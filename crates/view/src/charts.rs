@@ -146,28 +146,38 @@ fn grouped(
     // Colours that no configuration has: a line over several of them is none of them.
     let styles = section.configurations.iter().map(|configuration| configuration.style + 1).max().unwrap_or(0);
     let mut alike = [0; COLOURS];
+    // Points of a configuration follow one another: its series is looked up once.
+    let mut last: Option<(&Configuration, usize)> = None;
     for (configuration, point, x) in points {
         let Some(estimate) = point.estimate(&chart.y, &chart.ends, section.declared) else { continue };
-        let ranks = if chart.x == "ranks" { 0 } else { configuration.ranks };
-        let others: Vec<&(String, String)> = configuration.others.iter().filter(|(name, _)| *name != chart.x).collect();
-        let whole = ranks > 0 && others.len() == configuration.others.len();
-        let next = series.len();
-        let at = *places.entry((ranks, configuration.backend.as_str(), others)).or_insert_with(|| {
-            let label =
-                if whole { configuration.label.clone() } else { label(section, configuration, &chart.x, &varying) };
-            let style = match () {
-                () if whole => configuration.style,
-                () if varying.contains(BACKEND) => {
-                    let colour = configuration.style % COLOURS;
-                    alike[colour] += 1;
-                    colour + COLOURS * (styles.div_ceil(COLOURS) + alike[colour] - 1)
-                }
-                () => styles + next,
-            };
-            ceilings.push(Reference { label: format!("limit, {label}"), style: Some(style), points: Vec::new() });
-            series.push(Series { label, style, points: Vec::new() });
-            next
-        });
+        let mut series_of = || {
+            let ranks = if chart.x == "ranks" { 0 } else { configuration.ranks };
+            let others: Vec<&(String, String)> =
+                configuration.others.iter().filter(|(name, _)| *name != chart.x).collect();
+            let whole = ranks > 0 && others.len() == configuration.others.len();
+            let next = series.len();
+            *places.entry((ranks, configuration.backend.as_str(), others)).or_insert_with(|| {
+                let label =
+                    if whole { configuration.label.clone() } else { label(section, configuration, &chart.x, &varying) };
+                let style = match () {
+                    () if whole => configuration.style,
+                    () if varying.contains(BACKEND) => {
+                        let colour = configuration.style % COLOURS;
+                        alike[colour] += 1;
+                        colour + COLOURS * (styles.div_ceil(COLOURS) + alike[colour] - 1)
+                    }
+                    () => styles + next,
+                };
+                ceilings.push(Reference { label: format!("limit, {label}"), style: Some(style), points: Vec::new() });
+                series.push(Series { label, style, points: Vec::new() });
+                next
+            })
+        };
+        let at = match last {
+            Some((same, at)) if std::ptr::eq(same, *configuration) => at,
+            _ => series_of(),
+        };
+        last = Some((configuration, at));
         series[at].points.push(drawn(*x, estimate, scaled(chart.y_format), point));
         let ceiling = number_at(point.case, &chart.ceiling).filter(|_| !chart.ceiling.is_empty());
         ceilings[at].points.extend(ceiling.map(|y| [*x, y * scaled(chart.y_format)]));

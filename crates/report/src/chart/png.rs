@@ -16,7 +16,8 @@ pub(crate) fn write(scene: &Scene, scale: u32) -> Result<Vec<u8>, Error> {
     let mut encoder = png::Encoder::new(&mut file, canvas.width, canvas.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::Balanced);
+    // `Balanced` takes twice the time for files that are a tenth smaller.
+    encoder.set_deflate_compression(png::DeflateCompression::Level(4));
     // Flat colours repeat whole rows: prediction from neighbours only hides that.
     encoder.set_filter(png::Filter::NoFilter);
     // 96 units an inch, in pixels a metre: viewers then show it at the size of the SVG.
@@ -28,6 +29,23 @@ pub(crate) fn write(scene: &Scene, scale: u32) -> Result<Vec<u8>, Error> {
     });
     written.map_err(|cause| error::not_encoded(&cause))?;
     Ok(file)
+}
+
+/// Pixels of a mask that are looked at together.
+const PIECE: usize = 32;
+const NOTHING: [u8; PIECE] = [0; PIECE];
+
+/// Lays the paint over a pixel, of which so much is covered.
+fn blend(pixel: &mut [u8], paint: Paint, covered: u8) {
+    // Sixteen steps of coverage look the same as 256 and halve the file.
+    let share = f64::from((u32::from(covered) + 8) / 17) / 15.0 * paint.opacity;
+    if share == 1.0 {
+        pixel.copy_from_slice(&paint.rgb);
+        return;
+    }
+    for (below, above) in pixel.iter_mut().zip(paint.rgb) {
+        *below = (f64::from(*below) * (1.0 - share) + f64::from(above) * share).round() as u8;
+    }
 }
 
 struct Canvas {
@@ -110,16 +128,17 @@ impl Canvas {
             if !(0..i64::from(self.height)).contains(&y) {
                 continue;
             }
-            for (column, covered) in coverage.iter().enumerate() {
-                let x = i64::from(placement.left) + column as i64;
-                if *covered == 0 || !(0..i64::from(self.width)).contains(&x) {
+            // The mask of a long line is almost empty: it is passed over in pieces.
+            for (piece, coverage) in coverage.chunks(PIECE).enumerate() {
+                if coverage == &NOTHING[..coverage.len()] {
                     continue;
                 }
-                // Sixteen steps of coverage look the same as 256 and halve the file.
-                let share = f64::from((u32::from(*covered) + 8) / 17) / 15.0 * paint.opacity;
-                let first = (y as usize * self.width as usize + x as usize) * 3;
-                for (below, above) in self.pixels[first..first + 3].iter_mut().zip(paint.rgb) {
-                    *below = (f64::from(*below) * (1.0 - share) + f64::from(above) * share).round() as u8;
+                for (column, covered) in coverage.iter().enumerate().filter(|(_, covered)| **covered != 0) {
+                    let x = i64::from(placement.left) + (piece * PIECE + column) as i64;
+                    if (0..i64::from(self.width)).contains(&x) {
+                        let first = (y as usize * self.width as usize + x as usize) * 3;
+                        blend(&mut self.pixels[first..first + 3], paint, *covered);
+                    }
                 }
             }
         }
