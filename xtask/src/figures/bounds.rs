@@ -17,7 +17,7 @@ pub(super) fn table(root: &Path, about: &Value, folder: &Path) -> Result<String,
     text += &format!("| entering and leaving a call | {} | the same |\n", ns("call_ns"));
     for bound in bounds::measure(root, folder)? {
         let (what, cost, command) = (&bound.what, bound.cost, &bound.command);
-        let _ = writeln!(text, "| {what} | {:.1} s, {:.0} MB | `{command}` |", cost.seconds, cost.megabytes);
+        let _ = writeln!(text, "| {what} | {:.1} s, {:.0} MB | `{command}` |", cost.wall, cost.megabytes);
     }
     Ok(text)
 }
