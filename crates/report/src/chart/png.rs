@@ -35,7 +35,7 @@ pub(crate) fn write(scene: &Scene, scale: u32) -> Result<Vec<u8>, Error> {
 const PIECE: usize = 32;
 const NOTHING: [u8; PIECE] = [0; PIECE];
 
-/// Lays the paint over a pixel, of which so much is covered.
+/// Lays the paint over a pixel, as much as the mask covers it.
 fn blend(pixel: &mut [u8], paint: Paint, covered: u8) {
     // Sixteen steps of coverage look the same as 256 and halve the file.
     let share = f64::from((u32::from(covered) + 8) / 17) / 15.0 * paint.opacity;
