@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::place::{Place, json_lines, reason, statuses};
+use crate::skip;
 
 /// Case lines of a command that prints them.
 fn lines(arguments: &str, code: i32) -> Vec<Value> {
@@ -79,4 +80,23 @@ fn one_rank_measures_every_operation_that_one_can_do() {
     assert_eq!(statuses(&found), [10, 0, 0, 0]);
     assert!(found.iter().all(|line| line["wrong"] == 0 && line["ranks"] == 1));
     assert!(lines("barrier --ranks 1", 0)[0].get("bytes").is_none());
+}
+
+/// A hundred ranks for each core of a small machine: they join, take part in each call, and end with the run.
+#[test]
+fn hundreds_of_ranks_share_a_few_cores() {
+    if !skip::heavy("a world of 256 ranks") {
+        return;
+    }
+    let place = Place::new();
+    let few = "--ranks 256 --trials 1 --warmup 1 --iters 2 --quiet --output-dir";
+    place.run(&format!("comm barrier {few} barrier")).exits(0);
+    place.run(&format!("comm all_reduce --bytes 64 {few} reduced")).exits(0);
+    for (record, checked) in [("barrier", None), ("reduced", Some(0))] {
+        let line = &place.cases(record)[0];
+        assert_eq!((&line["status"], &line["ranks"]), (&"ok".into(), &256.into()), "{line}");
+        let medians = line["per_rank_median_s"].as_array().map(Vec::len);
+        assert_eq!(medians, Some(256), "{line}");
+        assert!(checked.is_none() || line["wrong"].as_u64() == checked, "{line}");
+    }
 }
