@@ -24,7 +24,7 @@ pub(crate) struct Options {
     program: Option<PathBuf>,
     /// None: results/gpu-check.
     out: Option<PathBuf>,
-    /// Only checks whose names hold one of these.
+    /// Only checks with one of these in their names.
     only: Vec<String>,
 }
 

@@ -28,6 +28,7 @@ pub mod simulation;
 #[cfg(test)]
 #[path = "../../../tests/skip.rs"]
 mod skip;
+mod states;
 mod trials;
 mod warm_up;
 
@@ -43,6 +44,7 @@ pub use pairs::{FEWEST_RANKS, PairVerdict, slow_pairs};
 pub use quantile::{median, quantile, sorted, standard_deviation};
 pub use run_band::noise_around;
 pub use sequential::{FEWEST_PAIRS, Looks, MOST_PAIRS, PairedRatio};
+pub use states::{FEWEST_IN_STATE, MOST_STATES, STATE_LEVEL, States, states};
 pub use trials::{
     FEWEST_TRIALS, LOOKS, MOST_TRIALS, Ratio, RunMedian, again_interval, paired_ratio, pooled_correlation,
     relative_half_width, run_ratio, sign_interval,

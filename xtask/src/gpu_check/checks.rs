@@ -6,7 +6,7 @@ use serde_json::Value;
 pub(super) struct Check {
     /// Also the name of its file and record.
     pub(super) name: &'static str,
-    /// Its words, of which `rankmark`, `python`, `torchrun` and `--record` are replaced.
+    /// Its words. `rankmark`, `python`, `torchrun` and `--record` are replaced.
     pub(super) command: &'static str,
     pub(super) code: i32,
     pub(super) expected: Expected,
@@ -22,7 +22,7 @@ pub(super) enum Expected {
     /// A wrong element is found.
     Wrong,
     Says(&'static [&'static str]),
-    /// A profile of which this is true.
+    /// A profile that passes this.
     Profile(fn(&Value) -> Result<String, String>),
 }
 
@@ -30,7 +30,8 @@ const fn check(name: &'static str, code: i32, expected: Expected, command: &'sta
     Check { name, command, code, expected }
 }
 
-/// Two ranks on one GPU are permitted by this variable. gloo moves their data through the host.
+/// NCCL_MULTI_RANK_GPU_ENABLE permits two ranks on one GPU. gloo moves their data through the host. Such ranks are not equally
+/// fast, because the GPU runs one after the other.
 pub(super) const CHECKS: &[Check] = &[
     check("validate", 0, Expected::Says(&["H", "NCCL"]), "rankmark validate --verbose --python python"),
     check(
@@ -154,9 +155,9 @@ pub(super) const CHECKS: &[Check] = &[
         "rankmark profile --json --record -- torchrun --nproc-per-node 2 xtask/jobs/gpu.py --width 512 --slow-rank 1 --slow-ms 20",
     ),
     check(
-        "profile_equal_ranks",
+        "profile_two_ranks",
         0,
-        Expected::Profile(nobody),
+        Expected::Profile(steps),
         "rankmark profile --json --record -- torchrun --nproc-per-node 2 xtask/jobs/gpu.py --width 512",
     ),
     check(
@@ -170,12 +171,6 @@ pub(super) const CHECKS: &[Check] = &[
         0,
         Expected::Profile(steps),
         "rankmark profile --json --record -- python xtask/jobs/trainer.py",
-    ),
-    check(
-        "profile_model",
-        0,
-        Expected::Profile(steps),
-        "rankmark profile --model gpt2 --device cuda --ranks 1 --precision bf16 --duration 10s --json --record --python python",
     ),
     check(
         "profile_out_of_memory",
@@ -250,9 +245,4 @@ fn idle(profile: &Value) -> Result<String, String> {
 fn slow(profile: &Value) -> Result<String, String> {
     steps(profile)?;
     if profile["straggler"]["rank"] == 1 { Ok(said(profile)) } else { Err(said(profile)) }
-}
-
-fn nobody(profile: &Value) -> Result<String, String> {
-    steps(profile)?;
-    if profile["straggler"].is_null() { Ok(said(profile)) } else { Err(said(profile)) }
 }

@@ -8,3 +8,4 @@ mod replay;
 mod series;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod states;
