@@ -1,7 +1,7 @@
 //! From what trials gave to the case line: times, intervals, wrong elements, caveats.
 
 use record::{CaseLine, Caveat, Limit, TimeSummary, WorldUse, WrongElement};
-use serde_json::Value;
+use serde_json::{Value, json};
 use stats::{median, quantile, sign_interval, sorted};
 use terms::{Collective, Status};
 
@@ -74,6 +74,10 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     if !sensors.is_empty() {
         line.metrics.insert("sensors".to_owned(), Value::Object(sensors));
     }
+    let levels = levels(run, &line);
+    if !levels.is_empty() {
+        line.metrics.insert("levels".to_owned(), Value::Array(levels));
+    }
     let slow = slow_rank(run, about);
     line.caveats = caveats(run, &line, &series, slow.as_ref(), about);
     if let Some(slow) = slow.filter(|_| line.reason.is_none()) {
@@ -144,6 +148,23 @@ fn limit(run: &CaseRun) -> Option<Limit> {
 /// Whether a share of the limit can be told: not where it may lie well beyond the limit.
 fn is_share(limit: &Limit) -> bool {
     limit.share_ci95.map_or(limit.share, |[_, high]| high) <= BEYOND_LIMIT
+}
+
+/// The levels that the medians of trials lie on, in the order of their times; none where there is one.
+fn levels(run: &CaseRun, line: &CaseLine) -> Vec<Value> {
+    if run.simulated {
+        return Vec::new();
+    }
+    let trials = &line.trial_median_s;
+    let states = stats::states(&trials.iter().map(|trial| vec![Some(*trial)]).collect::<Vec<_>>());
+    if states.count() < 2 {
+        return Vec::new();
+    }
+    let level = |state: usize| {
+        let number = states.of.iter().filter(|of| **of == state).count();
+        json!({"median_s": states.levels[state][0], "trials": number, "share": states.share(state)})
+    };
+    (0..states.count()).map(level).collect()
 }
 
 /// Median of each rank's own samples, over all trials.
@@ -254,6 +275,7 @@ fn caveats(
     add(short && !about.open, Caveat::ShortSpan);
     add(wide, Caveat::CiAboveTarget);
     add(skewed, Caveat::MeanDiffers);
+    add(line.metrics.contains_key("levels"), Caveat::TwoLevels);
     add(line.limit.as_ref().is_some_and(|limit| !is_share(limit)), Caveat::LimitNotFound);
     // Most of the trials: one that met the machine at a bad moment is no caveat about all.
     let judged: Vec<bool> = run.trials.iter().filter_map(|trial| trial.steady).collect();

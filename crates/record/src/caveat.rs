@@ -17,6 +17,8 @@ terms::named! {
         QuickLook = "quick_look",
         /// The mean is far from the median.
         MeanDiffers = "mean_differs",
+        /// Trials lie on two or three levels, for some time on each: the median mixes states of the machine.
+        TwoLevels = "two_levels",
         /// No loop was found that is as fast as the operation itself.
         LimitNotFound = "limit_not_found",
         /// Warm-up ended by its budget, not because times had become steady.
@@ -74,6 +76,9 @@ impl Caveat {
             }
             Self::QuickLook => "a quick look: three consecutive trials, without an interval",
             Self::MeanDiffers => "the mean is more than 20% off the median: some calls take much longer",
+            Self::TwoLevels => {
+                "the machine was at different levels of speed during the case, for some time at each: `levels` has their times, and the median depends on how long each lasted"
+            }
             Self::LimitNotFound => {
                 "the operation is faster than every measured form of its limit: no share of a limit is shown"
             }

@@ -270,6 +270,13 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "starts_apart_s": number,
         "slow_rank": count,
         "slow_rank_wait_s": number,
+        "levels": {"type": "array", "items": {
+            "description": "a level of speed that the machine was at: the median of its trials, their number, and their share",
+            "type": "object",
+            "required": ["median_s", "trials", "share"],
+            "additionalProperties": false,
+            "properties": {"median_s": number, "trials": count, "share": number},
+        }},
         "roofline": {"type": "object"},
         "wrong": count,
         "wrong_elements": {"type": "array", "items": {

@@ -128,6 +128,23 @@ fn a_mean_far_from_the_median_is_told() {
     assert_eq!(measure::case_line(&skewed, REAL).caveats, [Caveat::MeanDiffers]);
 }
 
+/// A machine that is fast for some time and slow for some time has no one median.
+#[test]
+fn two_levels_are_told_apart() {
+    let level = |slow: bool, at: u64| if slow { 580_000 + 4_000 * (at % 3) } else { 125_000 + 1_000 * (at % 4) };
+    let trials = |slow: &dyn Fn(u64) -> bool| (0..13).map(|at| level(slow(at), at)).collect::<Vec<u64>>();
+    let line = measure::case_line(&run(&trials(&|at| at >= 8)), REAL);
+    assert!(line.caveats.contains(&Caveat::TwoLevels), "{:?}", line.caveats);
+    let levels = line.metrics["levels"].as_array().unwrap();
+    assert_eq!(levels.iter().map(|level| level["trials"].as_u64().unwrap()).collect::<Vec<_>>(), [8, 5]);
+    let times: Vec<f64> = levels.iter().map(|level| level["median_s"].as_f64().unwrap()).collect();
+    assert!(times[0] < times[1] && (times[1] / times[0] - 4.6).abs() < 0.2, "{times:?}");
+    // One slow trial now and then is none, and neither is a machine that simulates.
+    let now_and_then = measure::case_line(&run(&trials(&|at| at == 5 || at == 9)), REAL);
+    assert!(!now_and_then.caveats.contains(&Caveat::TwoLevels));
+    assert!(!now_and_then.metrics.contains_key("levels"));
+}
+
 /// What one trial in the middle saw is said of the case.
 #[test]
 fn every_trial_is_looked_at() {

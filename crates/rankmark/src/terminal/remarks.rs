@@ -2,7 +2,7 @@
 
 use record::{CaseLine, Caveat};
 use serde_json::Value;
-use terms::Status;
+use terms::{Seconds, Status};
 
 /// A caveat in the words of a table.
 fn words(caveat: Caveat) -> String {
@@ -10,6 +10,21 @@ fn words(caveat: Caveat) -> String {
         Caveat::CiAboveTarget => "CI above target".to_owned(),
         other => other.to_string().replace('_', " "),
     }
+}
+
+/// "two levels: 125 ns (62% of trials), 580 ns (38%)".
+fn levels(line: &CaseLine) -> Option<String> {
+    let levels = line.metrics.get("levels")?.as_array()?;
+    let number = |level: &Value, name: &str| level.get(name).and_then(Value::as_f64);
+    let level = |level: &Value| {
+        let (median, share) = (number(level, "median_s")?, number(level, "share")?);
+        Some((Seconds(median).to_string(), (100.0 * share).round()))
+    };
+    let known: Vec<(String, f64)> = levels.iter().filter_map(level).collect();
+    let [(first, share), others @ ..] = &known[..] else { return None };
+    let count = if others.len() > 1 { "three levels" } else { "two levels" };
+    let others: String = others.iter().map(|(time, share)| format!(", {time} ({share}%)")).collect();
+    Some(format!("{count}: {first} ({share}% of trials){others}"))
 }
 
 /// Status and missed gates of a case, and its caveats.
@@ -23,6 +38,7 @@ fn of_case(line: &CaseLine) -> (Vec<String>, Vec<String>) {
     }
     let caveat = |caveat: &Caveat| match (caveat, line.metrics.get("slow_rank").and_then(Value::as_u64)) {
         (Caveat::SlowRank, Some(rank)) => format!("slow rank {rank}"),
+        (Caveat::TwoLevels, _) => levels(line).unwrap_or_else(|| words(*caveat)),
         _ => words(*caveat),
     };
     (states, line.caveats.iter().map(caveat).collect())
@@ -64,6 +80,11 @@ mod tests {
         assert_eq!(remarks(&[("a", &noisy), ("b", &failed)]), "noisy; a: CI above target; b: FAILED");
         assert_eq!(remarks(&[("a", &noisy), ("b", &noisy)]), "noisy, CI above target");
         assert_eq!(remarks(&[("a", &failed)]), "FAILED  noisy", "alone in its row, a case needs no label");
+        let mut two = line(Status::Ok, &[Caveat::TwoLevels]);
+        assert_eq!(remarks(&[("a", &two)]), "two levels");
+        let levels = serde_json::json!([{"median_s": 1.25e-6, "trials": 8, "share": 8.0 / 13.0}, {"median_s": 5.8e-6, "trials": 5, "share": 5.0 / 13.0}]);
+        two.metrics.insert("levels".to_owned(), levels);
+        assert_eq!(remarks(&[("a", &two)]), "two levels: 1.25 us (62% of trials), 5.80 us (38%)");
         assert_eq!(remarks(&[("a", &line(Status::Ok, &[])), ("b", &line(Status::Ok, &[]))]), "");
     }
 }

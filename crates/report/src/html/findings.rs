@@ -8,7 +8,7 @@ use terms::Status;
 
 use crate::escape::one_line;
 use crate::facts::{self, Limit};
-use crate::number::{bytes, count, list, percent};
+use crate::number::{bytes, count, list, percent, seconds};
 use crate::study::{Operation, ranks};
 use crate::{Run, expected};
 
@@ -60,6 +60,7 @@ pub(super) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     all.extend(scaling(operations));
     all.extend(memory_bound(operations));
     all.extend(oversubscribed(run));
+    all.extend(levels(run));
     all.extend(noise(run));
     all.extend(wide(run));
     all.extend(skipped(run));
@@ -255,6 +256,28 @@ fn noise(run: &Run) -> Option<Finding> {
     let mut letters = explanation.chars();
     let upper = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     Some(finding(title, format!("{upper}{}.", letters.as_str()), action))
+}
+
+/// Cases that the machine ran at several speeds, and the one with the speeds furthest apart.
+fn levels(run: &Run) -> Option<Finding> {
+    let of = |case: &'_ CaseLine| -> Vec<(f64, f64)> {
+        let levels = case.metrics.get("levels").and_then(serde_json::Value::as_array);
+        let number = |level: &serde_json::Value, name: &str| level.get(name).and_then(serde_json::Value::as_f64);
+        let both = |level| Some((number(level, "median_s")?, number(level, "share")?));
+        levels.into_iter().flatten().filter_map(both).collect()
+    };
+    let all: Vec<Vec<(f64, f64)>> = run.cases.iter().map(of).filter(|levels| levels.len() > 1).collect();
+    let apart = |levels: &[(f64, f64)]| levels[levels.len() - 1].0 / levels[0].0;
+    let furthest = all.iter().max_by(|a, b| apart(a).total_cmp(&apart(b)))?;
+    let level = |(median, share): &(f64, f64)| format!("{} in {} of its trials", seconds(*median), percent(*share));
+    let levels: Vec<String> = furthest.iter().map(level).collect();
+    let measured = run.cases.iter().filter(|case| case.time_s.is_some()).count();
+    let title = format!("{} of {} were measured at several speeds of the machine", all.len(), cases(measured));
+    let evidence =
+        format!("The furthest apart took {}. A median over both depends on how long each speed lasted.", list(&levels));
+    let action = "Pin ranks with `--bind core`, and ask who else uses the machine. Compare two versions interleaved: \
+                  `rankmark compare --interleave`.";
+    Some(finding(title, evidence, action))
 }
 
 fn wide(run: &Run) -> Option<Finding> {
