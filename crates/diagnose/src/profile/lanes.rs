@@ -160,7 +160,8 @@ fn incomplete(timeline: &Timeline, ranks: &[Lanes]) -> Vec<String> {
     }
     let silent = ranks.iter().filter(|lanes| !lanes.shows_waits()).count();
     if silent > 0 {
-        notes.push(format!("{silent} ranks communicate, and the trace does not show when their steps wait for it"));
+        let (ranks, their) = if silent == 1 { ("rank communicates", "its") } else { ("ranks communicate", "their") };
+        notes.push(format!("{silent} {ranks}, and the trace does not show when {their} steps wait for it"));
     }
     notes
 }

@@ -20,6 +20,8 @@ pub(super) const JOB_END: &str = "job-end.json";
 const TOLD: usize = 4;
 /// Letters of a message in a sentence on a rank that did not fail first.
 const SHORT: usize = 120;
+/// The same of the one that failed first.
+const LONG: usize = 160;
 /// In place of how a rank ended, where nobody saw it.
 const WITHOUT_A_WORD: &str = "ended without a word";
 /// What agents note of every window that was cut: the sentence on all ranks says it with numbers.
@@ -206,7 +208,7 @@ fn failure(
             }
             let colon = if own.message.is_empty() { "" } else { ": " };
             let at = own.place.as_ref().map_or(String::new(), |place| format!(", in {place}"));
-            let what = format!("rank {rank} failed{after} with {}{colon}{}{at}", own.kind, own.message);
+            let what = format!("rank {rank} failed{after} with {}{colon}{}{at}", own.kind, beginning(&own.message));
             let short = format!("{}{colon}{}", own.kind, shortened(&own.message));
             let json = json!({"how": "exception", "type": own.kind, "message": own.message, "place": own.place});
             made(own.at_unix_ns, what, short, json)
@@ -332,6 +334,19 @@ fn kept_json(spill: &Spill) -> Value {
     json!({"rank": spill.rank, "steps": spill.traced(), "of": expected, "last_step": spill.last()})
 }
 
+/// A message in the sentence on the first failure: the sentences of it that are short together. PyTorch's on memory that ran out
+/// says in two what happened, and then advises for a screen; the record has all of it.
+fn beginning(message: &str) -> String {
+    if message.chars().count() <= LONG {
+        return message.to_owned();
+    }
+    let within = message.char_indices().nth(LONG).map_or(message.len(), |(at, _)| at);
+    match message[..within].rfind(". ") {
+        Some(end) => message[..end].to_owned(),
+        None => shortened(message),
+    }
+}
+
 fn shortened(message: &str) -> String {
     match message.char_indices().nth(SHORT) {
         Some((at, _)) => format!("{}...", &message[..at]),
@@ -401,6 +416,19 @@ mod tests {
             ["rank 1 exited with code 3 after step 49".to_owned(), lost]
         );
         assert!(of(&[file(0, EXIT)], launcher, code(1))[0].ends_with("as after `os._exit`"));
+    }
+
+    #[test]
+    fn a_long_message_is_told_by_its_first_sentences() {
+        let memory = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB, 0.26 GiB \
+                      free. Including non-PyTorch memory, this process has 78.91 GiB memory in use.";
+        assert_eq!(
+            beginning(memory),
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB, 0.26 GiB free"
+        );
+        assert_eq!(beginning("closed by peer"), "closed by peer");
+        assert_eq!(beginning(&"x".repeat(300)), format!("{}...", "x".repeat(SHORT)));
+        assert_eq!(beginning(&"\u{e9}".repeat(300)), format!("{}...", "\u{e9}".repeat(SHORT)));
     }
 
     #[test]
