@@ -272,7 +272,7 @@ fn levels(run: &Run) -> Option<Finding> {
     let level = |(median, share): &(f64, f64)| format!("{} in {} of its trials", seconds(*median), percent(*share));
     let levels: Vec<String> = furthest.iter().map(level).collect();
     let measured = run.cases.iter().filter(|case| case.time_s.is_some()).count();
-    let title = format!("{} of {} were measured at several speeds of the machine", all.len(), cases(measured));
+    let title = format!("The machine had several speeds in {} of {}", all.len(), cases(measured));
     let evidence =
         format!("The furthest apart took {}. A median over both depends on how long each speed lasted.", list(&levels));
     let action = "Pin ranks with `--bind core`, and ask who else uses the machine. Compare two versions interleaved: \

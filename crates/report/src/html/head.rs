@@ -91,12 +91,14 @@ fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict
     let all_checked = run.cases.iter().filter(|case| case.status == Status::Ok).all(|case| case.wrong == Some(0));
     let slow = findings.iter().find(|finding| finding.title.starts_with("Rank ") || finding.title.ends_with("is slow"));
     let scales = !findings.iter().any(|finding| finding.title.ends_with("of ideal"));
-    let disturbed = findings.iter().any(|finding| finding.title.contains("are disturbed"));
+    let is_noise = |title: &str| title.contains("are disturbed") || title.contains("had several speeds");
+    let disturbed = findings.iter().any(|finding| is_noise(&finding.title));
     let (good, word) = match () {
         () if run.cases.iter().all(|case| case.simulated) => (true, "Simulated, not measured"),
         () if slow.is_some() => (false, "A part of the machine is slow"),
         () if !scales => (false, "Scaling is below good"),
-        () if all_checked && disturbed => (true, "Results are right, times are disturbed"),
+        // Right results of a machine that others use are no reason to go on.
+        () if all_checked && disturbed => (false, "Results are right, times are disturbed"),
         () if all_checked => (true, "Healthy"),
         () if run.cases.iter().all(|case| case.caveats.contains(&Caveat::Imported)) => {
             (true, "Measured by another program, and not checked here")

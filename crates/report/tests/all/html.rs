@@ -137,6 +137,12 @@ fn findings_have_a_number_and_say_what_to_do() {
     let mut run = data::one_point();
     run.cases[0].metrics.remove("limit_share");
     assert!(cards(&run).is_empty(), "nothing stands out");
+    let levels = serde_json::json!([{"median_s": 1.25e-7, "trials": 8, "share": 0.64}, {"median_s": 5.9e-7, "trials": 5, "share": 0.36}]);
+    run.cases[0].metrics.insert("levels".to_owned(), levels);
+    let speeds = cards(&run);
+    assert!(speeds[0].contains("The machine had several speeds in 1 of 1 case"), "{}", speeds[0]);
+    assert!(speeds[0].contains("0.125 us in 64% of its trials and 0.590 us in 36% of its trials"), "{}", speeds[0]);
+    assert!(markup(&page(&run)).contains("times are disturbed"), "such a run is not called healthy");
 }
 
 #[test]
