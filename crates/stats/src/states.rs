@@ -4,10 +4,11 @@
 //! each for seconds to minutes. A median over both is one of a mixture. Here the moments of a run are divided into states by what several
 //! channels (canaries, or cases) showed at each of them.
 //!
-//! 1. Two levels are believed where one channel shows them: its values split into two groups that lie further apart, in
-//!    units of their own spread, than equally spread values would once in a hundred runs ([`split`]). Among distributions
-//!    of one mode the uniform one looks most like two (Hartigan and Hartigan, Annals of Statistics 13, 1985), so neither
-//!    skewed nor heavy-tailed noise nor a drift passes for states. Values that resemble their predecessors count for fewer.
+//! 1. Two levels are believed where one channel shows them ([`split`]). Its values form two groups that lie further apart, in
+//!    units of their own spread, than groups of equally spread values do by chance: among distributions of one mode the
+//!    uniform one is the least favourable to such a test (Hartigan and Hartigan, Annals of Statistics 13, 1985), and a drift
+//!    looks like it. And values change between the groups more rarely than in random order, which independent values of any
+//!    distribution do by chance alone. Values that resemble their predecessors count for fewer.
 //! 2. Each moment is then given the state that explains all channels at once, where a change of state between neighbours
 //!    has a cost: the path of least cost of a hidden Markov model (Viterbi, IEEE Transactions on Information Theory 13,
 //!    1967), estimated again from its own path until that stays.
