@@ -8,6 +8,7 @@ use super::collectives::{Communicator, OperationTotals};
 use super::lanes::{Prepared, is_point_to_point};
 use super::pauses::{Pauses, Who, lowest_rate};
 use super::series::{Series, confidence_above};
+use super::steps::RankSteps;
 use super::straggler::{Phase, Straggler};
 
 /// Messages up to this are small: their time is mostly the cost of a call.
@@ -238,9 +239,9 @@ impl Sources<'_> {
 
     fn input(&self) -> Option<Finding> {
         let ranks = &self.analysis.steps.ranks;
-        let cost = Series::mean_of(ranks.iter().map(|rank| &rank.input));
-        let most = ranks.iter().max_by(|a, b| a.input.mean().total_cmp(&b.input.mean()))?;
-        let evidence = self.evidence(Some(most.rank), largest(&most.input.values), "input");
+        let cost = Series::mean_of(ranks.iter().map(RankSteps::lost_to_input));
+        let most = ranks.iter().max_by(|a, b| a.lost_to_input().mean().total_cmp(&b.lost_to_input().mean()))?;
+        let evidence = self.evidence(Some(most.rank), largest(&most.lost_to_input().values), "input");
         let finding = self.measured(FindingKind::InputBound, &cost.values, cost.mean(), evidence)?;
         Some(Finding {
             what: format!("Steps wait for data for {} of their time.", percent(finding.share)),

@@ -54,6 +54,12 @@ pub struct RankSteps {
 }
 
 impl RankSteps {
+    /// Time lost to waiting for data: `device_input` where the rank has kernels, since a device that computes meanwhile loses
+    /// nothing, else `input`.
+    pub fn lost_to_input(&self) -> &Series {
+        self.device_input.as_ref().unwrap_or(&self.input)
+    }
+
     /// Own work of each step: `total - blocked`. Works without aligned clocks.
     pub fn work(&self) -> Vec<f64> {
         self.total.values.iter().zip(&self.blocked.values).map(|(total, blocked)| total - blocked).collect()

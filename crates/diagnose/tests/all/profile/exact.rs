@@ -202,6 +202,23 @@ fn idle_time_of_a_device_has_its_causes() {
 }
 
 #[test]
+fn data_that_a_device_computes_over_costs_only_the_rest() {
+    let spans = [
+        // The host waits for data from 0 to 70; the device still computes the step before until 40.
+        (Kind::Input, 0, 0, 70, "input"),
+        (Kind::Forward, 0, 70, 80, "forward"),
+        (Kind::Kernel, 7, 0, 40, "gemm"),
+        (Kind::Kernel, 7, 80, 100, "gemm"),
+    ];
+    let analysis = analyse(&one_rank(&spans), &Settings::default());
+    let input = analysis.findings.iter().find(|finding| finding.kind == FindingKind::InputBound).unwrap();
+    close(input.saves_s_per_step, 30e-6);
+    assert!(input.what.contains("30.0%"), "{}", input.what);
+    close(analysis.parts.input_s, input.saves_s_per_step);
+    close(analysis.steps.ranks[0].input.median.unwrap(), 70e-6);
+}
+
+#[test]
 fn a_slow_device_is_named() {
     let with = |end: i64| {
         one_rank(&[

@@ -35,7 +35,7 @@ static ABOUT: About = About {
             Better::Lower,
             "time of a step that ranks wait for communication, median over ranks",
         ),
-        Metric::new("input_s", "s", Better::Lower, "time of a step that ranks wait for data, median over ranks"),
+        Metric::new("input_s", "s", Better::Lower, "time of a step lost to waiting for data, median over ranks"),
         Metric::new("slow_share", "", Better::Lower, "share of a step that the slow rank costs"),
     ],
     check: |_| Ok(()),
@@ -147,7 +147,7 @@ fn metrics(one: &Explanation) -> Map<String, Value> {
     let found = [
         ("exposed_s", analysis.overlap.exposed_s.median),
         ("wait_s", of_ranks(|rank| rank.wait.median)),
-        ("input_s", of_ranks(|rank| rank.input.median)),
+        ("input_s", of_ranks(|rank| rank.lost_to_input().median)),
         ("slow_share", analysis.straggler.as_ref().map(|slow| slow.share)),
     ];
     found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect()
