@@ -287,7 +287,7 @@ fn check_own(case: &mut Case, world: &World, backend: &str) -> Result<(), FieldE
 
 /// Parameters in their declared order, whoever added them when.
 pub fn reorder(case: &mut Case, about: &About) {
-    let mut rest = std::mem::take(&mut case.parameters);
+    let mut rest = std::mem::take(&mut case.parameters).to_map();
     for field in about.all_fields() {
         if let Some(value) = rest.shift_remove(field.name) {
             case.parameters.insert(field.name.to_owned(), value);

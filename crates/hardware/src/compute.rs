@@ -8,7 +8,7 @@ use cores::peak::{self, Loop};
 use engine::Matmul;
 use measure::{Failure, WrongReport};
 use primitive::PrimitiveBenchmark as PRODUCT;
-use record::Case;
+use record::{Case, SharedMap};
 use serde_json::{Map, Value};
 use terms::Named;
 
@@ -96,7 +96,7 @@ pub(super) fn product_case(task: &Task, case: &Case) -> Case {
     let mut product = case.clone();
     product.benchmark = PRODUCT.about().name.to_owned();
     let kept = |name: &str| Some((name.to_owned(), case.value(name)?.clone()));
-    product.parameters = Map::from_iter(
+    product.parameters = SharedMap::from_iter(
         [
             ("primitive", "tp_columnwise".into()),
             ("m", side.clone()),

@@ -99,7 +99,7 @@ fn case(ranks: &str, bytes: &str) -> Result<Case, String> {
 /// One round without a sample: what starting, preparing, finishing and ending took, and all of it.
 fn round(case: &Case) -> Result<[Duration; 5], Verdict> {
     let begun = Instant::now();
-    let spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
+    let spec = WorldSpec { ranks: case.ranks(), fields: case.world.to_map() };
     let mut world = launch::LocalStarter::new().start_processes(&spec)?;
     let started = begun.elapsed();
     // Later rounds check what their share of the time admits.

@@ -226,7 +226,7 @@ fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {
     } else {
         let mut worlds: BTreeMap<String, Vec<&Planned<'_>>> = BTreeMap::new();
         for case in open {
-            worlds.entry(Value::Object(case.case.world.clone()).to_string()).or_default().push(case);
+            worlds.entry(Value::Object(case.case.world.to_map()).to_string()).or_default().push(case);
         }
         worlds.values().map(|cases| longest(cases)).sum()
     };

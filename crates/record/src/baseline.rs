@@ -6,12 +6,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use terms::Status;
 
 use crate::pack::Redaction;
 use crate::store::{CASES_FILE, RUN_FILE, line_text, reseal};
-use crate::{CaseLine, Record, StoreError, read_run};
+use crate::{CaseLine, Record, SharedMap, StoreError, read_run};
 
 /// The folder of baselines, below the folder of a project.
 pub const BASELINES: &str = ".rankmark/baselines";
@@ -146,7 +146,7 @@ fn texts(record: &Record) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
     file.plan.source_text.clear();
     file.profiles.clear();
     for case in &mut file.plan.cases {
-        (case.parameters, case.world) = (Map::new(), Map::new());
+        (case.parameters, case.world) = (SharedMap::default(), SharedMap::default());
     }
     for declared in &mut file.benchmarks {
         declared.show.charts.clear();

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::Caveat;
+use crate::{Caveat, SharedMap};
 
 /// One case. Parameters are scalars; their order is that of the declared fields.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -13,11 +13,11 @@ pub struct Case {
     /// The benchmark's name.
     pub benchmark: String,
     /// What is measured: the case's identity.
-    pub parameters: Map<String, Value>,
+    pub parameters: SharedMap,
     /// How it is sampled: not part of the identity.
-    pub settings: Map<String, Value>,
+    pub settings: SharedMap,
     /// The parameters and settings that decide in which rank processes it runs; cases with equal worlds share them.
-    pub world: Map<String, Value>,
+    pub world: SharedMap,
     /// Caveats that are known before it runs.
     pub caveats: Vec<Caveat>,
     /// The size asked for, when it was rounded down.
@@ -69,6 +69,38 @@ impl Case {
     /// Recomputes the identity from benchmark and parameters.
     pub fn identify(&mut self) {
         self.id = identity(&self.benchmark, &self.parameters);
+    }
+}
+
+/// Reads the cases of a plan. Most say the same of their settings and worlds as one of the last.
+pub(crate) fn read_cases<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Case>, D::Error> {
+    struct Cases;
+    impl<'de> serde::de::Visitor<'de> for Cases {
+        type Value = Vec<Case>;
+
+        fn expecting(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            text.write_str("a list of cases")
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Case>, A::Error> {
+            let mut cases: Vec<Case> = Vec::new();
+            while let Some(mut case) = items.next_element::<Case>()? {
+                share_with_last(&mut case, &cases);
+                cases.push(case);
+            }
+            cases.shrink_to_fit();
+            Ok(cases)
+        }
+    }
+    from.deserialize_seq(Cases)
+}
+
+/// Shares settings and world with one of the last cases: a few, so that reading stays linear.
+fn share_with_last(case: &mut Case, before: &[Case]) {
+    const LAST: usize = 4;
+    for known in before.iter().rev().take(LAST) {
+        case.settings.share(&known.settings);
+        case.world.share(&known.world);
     }
 }
 

@@ -115,9 +115,9 @@ mod tests {
         let mut case = Case {
             id: String::new(),
             benchmark: "collective".to_owned(),
-            parameters,
-            settings: Map::new(),
-            world: Map::new(),
+            parameters: parameters.into(),
+            settings: crate::SharedMap::default(),
+            world: crate::SharedMap::default(),
             caveats: Vec::new(),
             bytes_requested: None,
             skip: None,

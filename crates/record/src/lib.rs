@@ -29,6 +29,7 @@ mod roofline;
 mod run_file;
 pub mod schema;
 mod shared_fields;
+mod shared_map;
 pub mod show;
 pub mod store;
 mod typed;
@@ -59,6 +60,7 @@ pub use run_file::{
     BackendState, Declared, DeclaredField, DeclaredMetric, End, Overhead, Placement, Rounds, RunFile, Tool,
 };
 pub use shared_fields::SHARED_FIELDS;
+pub use shared_map::SharedMap;
 pub use store::{
     CaseSamples, DamagedLine, Record, Resumed, RunEnd, SampleLines, Store, StoreError, directory_name, fresh_directory,
     line_text, read_results, read_run, read_samples, read_samples_of,

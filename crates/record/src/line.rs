@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::{Mode, Status};
 
-use crate::{Case, Caveat};
+use crate::{Case, Caveat, SharedMap};
 
 /// Times of a case in seconds; percentiles are of samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ pub struct CaseLine {
     /// The benchmark's name.
     pub benchmark: String,
     /// See [`Case::parameters`].
-    pub parameters: Map<String, Value>,
+    pub parameters: SharedMap,
     /// How it ended.
     pub status: Status,
     /// Why, for every status but ok.

@@ -229,9 +229,9 @@ mod tests {
         let case = |(id, device): &(&str, &str)| Case {
             id: (*id).to_owned(),
             benchmark: "collective".to_owned(),
-            parameters: Map::from_iter([("device".to_owned(), json!(device))]),
-            settings: Map::new(),
-            world: Map::new(),
+            parameters: std::iter::once(("device".to_owned(), json!(device))).collect(),
+            settings: Map::new().into(),
+            world: Map::new().into(),
             caveats: Vec::new(),
             bytes_requested: None,
             skip: None,

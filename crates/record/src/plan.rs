@@ -47,6 +47,7 @@ pub struct Plan {
     /// `profiling: {enabled: ..}`.
     pub profiling: bool,
     /// All cases, those of one world together. Identities are unique.
+    #[serde(deserialize_with = "crate::case::read_cases")]
     pub cases: Vec<Case>,
     /// What the user should know: repeated cases that run once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -190,7 +190,7 @@ mod tests {
             "settings": {}, "world": {}, "caveats": [], "bytes_requested": null, "skip": null}"#;
         let case: Case = serde_json::from_str(text).unwrap();
         assert_eq!((case.label().as_str(), case.op()), ("all_reduce 64KiB x 4", Some(Collective::AllReduce)));
-        let bare = Case { parameters: serde_json::Map::new(), ..case };
+        let bare = Case { parameters: serde_json::Map::new().into(), ..case };
         assert_eq!((bare.label().as_str(), bare.threads(), bare.bind()), ("collective x 1", 1, "core"));
     }
 }

@@ -12,8 +12,7 @@ use measure::{
     CaseRun, DeviceSensors, Probe, Round, Settings, Starter, Trial, Verdict, VerdictKind, World, WorldSpec, align,
     conclude,
 };
-use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, Store, StoreError};
-use serde_json::{Map, Value};
+use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, SharedMap, Store, StoreError};
 use terms::{Collective, Named, Status};
 use trace::timeline::{CollectiveCall, RankTimeline, SOURCE, Timeline};
 
@@ -125,7 +124,7 @@ struct RunState<'a> {
     restarted: HashMap<String, String>,
     worlds: Worlds,
     /// What worlds of these fields lacked when they were to start: to find it out again takes seconds.
-    lacking: Vec<(Map<String, Value>, Verdict)>,
+    lacking: Vec<(SharedMap, Verdict)>,
     /// When each case was visited last.
     last_visit: HashMap<String, Instant>,
     /// The case that was visited last.
@@ -435,7 +434,7 @@ impl RunState<'_> {
 
 /// The world of a case in this round.
 pub(crate) fn spec_of(case: &Case, round: u32) -> WorldSpec {
-    let mut spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
+    let mut spec = WorldSpec { ranks: case.ranks(), fields: case.world.to_map() };
     if let Some(backend) = benchmarks::backend_of(case) {
         let mut own = comm::own_of(backend, &spec.fields);
         backend.for_round(&mut own, round);

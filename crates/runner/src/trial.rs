@@ -26,7 +26,7 @@ pub fn trial(
     let settings = Settings { trials: Some(1), ..Settings::from_case(case) };
     let mut run = CaseRun::new(case, settings, simulated);
     let mut visit = || -> Result<(), Verdict> {
-        let spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
+        let spec = WorldSpec { ranks: case.ranks(), fields: case.world.to_map() };
         let mut world: Box<dyn World> = match is_in_process(case) {
             true => Box::new(ThreadWorld::start(&spec, limit, interrupted)?),
             false => starter.start(&spec)?,

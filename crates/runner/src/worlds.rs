@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use benchmarks::{Host, backend_of, benchmark};
 use measure::{VerdictKind, World};
-use record::Case;
-use serde_json::{Map, Value};
+use record::{Case, SharedMap};
 
 use crate::admission;
 
@@ -19,7 +18,7 @@ pub(crate) const MOST_RANKS: u32 = 128;
 
 /// One world, if it could be started and lives.
 struct Alive {
-    fields: Map<String, Value>,
+    fields: SharedMap,
     /// The only case that it is for: a trainer stays prepared in it.
     owner: Option<String>,
     kept: bool,
@@ -45,7 +44,7 @@ fn owner(case: &Case, several: bool) -> Option<String> {
 pub(crate) struct Worlds {
     alive: Vec<Alive>,
     /// The world that the last case ran in: its fields and owner.
-    last: Option<(Map<String, Value>, Option<String>)>,
+    last: Option<(SharedMap, Option<String>)>,
 }
 
 /// Where a case runs this time.
@@ -148,7 +147,7 @@ impl Worlds {
         }
         let lacks = admission::lacks_memory(case, host);
         // How much memory a GPU has left is not known here: one case at a time holds some there.
-        let on_gpus = |fields: &Map<String, Value>| fields.get("device").is_some_and(|device| device != "cpu");
+        let on_gpus = |fields: &SharedMap| fields.get("device").is_some_and(|device| device != "cpu");
         let shares = |alive: &Alive| on_gpus(&case.world) && on_gpus(&alive.fields);
         if lacks || on_gpus(&case.world) {
             // What others hold prepared is given back first; their ranks may stay.

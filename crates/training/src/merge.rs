@@ -46,7 +46,7 @@ fn without_strategy(case: &Case) -> String {
     let mut other = case.clone();
     other.parameters.shift_remove("strategy");
     other.identify();
-    let settings = serde_json::Value::Object(other.settings);
+    let settings = serde_json::Value::Object(other.settings.to_map());
     format!("{} {settings} {:?}", other.id, other.skip)
 }
 

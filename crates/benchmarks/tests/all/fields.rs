@@ -64,7 +64,7 @@ fn choices_of_nccl_multiply_and_each_has_its_world() {
     for name in CHOICES {
         assert!(cases.iter().all(|case| case.world.get(name) == case.parameters.get(name)), "{name}");
     }
-    let worlds: HashSet<String> = cases.iter().map(|case| Value::from(case.world.clone()).to_string()).collect();
+    let worlds: HashSet<String> = cases.iter().map(|case| Value::from(case.world.to_map()).to_string()).collect();
     let identities: HashSet<&String> = cases.iter().map(|case| &case.id).collect();
     assert_eq!((worlds.len(), identities.len()), (4, 4));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use record::{Case, Record, RunFile};
+use record::{Case, Record, RunFile, SharedMap};
 use serde_json::{Map, Value};
 
 use super::matching::Pair;
@@ -114,7 +114,7 @@ fn plan(base: &Record, new: &Record, pairs: &[Pair]) -> Vec<Difference> {
 }
 
 /// How the cases of a plan are sampled, by identity.
-fn settings(record: &Record) -> HashMap<&str, &Map<String, Value>> {
+fn settings(record: &Record) -> HashMap<&str, &SharedMap> {
     record.file.plan.cases.iter().map(|case: &Case| (case.id.as_str(), &case.settings)).collect()
 }
 

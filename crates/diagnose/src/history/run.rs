@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use record::{CaseLine, Declared, Labels, Machine, Record, Roles, RunEnd};
-use serde_json::{Map, Value};
+use record::{CaseLine, Declared, Labels, Machine, Record, Roles, RunEnd, SharedMap};
+use serde_json::Value;
 use terms::{Role, Status};
 
 /// A record that cannot be part of a history, and why.
@@ -73,7 +73,7 @@ pub struct RunCase {
     /// The benchmark's name.
     pub benchmark: String,
     /// What is measured.
-    pub parameters: Map<String, Value>,
+    pub parameters: SharedMap,
     /// Ranks.
     pub ranks: u32,
     /// Bytes, where it has a size.
@@ -101,7 +101,7 @@ impl Run {
             return Err(left_out("it is merged from several records: they have dates of their own"));
         }
         let started = file.started.parse().map_err(|_| left_out("its date cannot be read"))?;
-        let settings: BTreeMap<&str, &Map<String, Value>> =
+        let settings: BTreeMap<&str, &SharedMap> =
             file.plan.cases.iter().map(|case| (case.id.as_str(), &case.settings)).collect();
         let cases: Vec<RunCase> =
             record.cases.iter().filter_map(|line| case(line, settings.get(line.id.as_str()).copied())).collect();
@@ -144,7 +144,7 @@ fn declared(of: &Declared) -> (String, Vec<KnownField>) {
 }
 
 /// A case with a right result of all its trials; None for others.
-fn case(line: &CaseLine, settings: Option<&Map<String, Value>>) -> Option<RunCase> {
+fn case(line: &CaseLine, settings: Option<&SharedMap>) -> Option<RunCase> {
     let time = line.time_s.as_ref()?;
     let whole = line.status == Status::Ok && !line.lacks_trials();
     let right = whole && line.wrong.unwrap_or(0) == 0 && time.median.is_finite() && time.median > 0.0;
@@ -157,7 +157,7 @@ fn case(line: &CaseLine, settings: Option<&Map<String, Value>>) -> Option<RunCas
         bytes: line.bytes,
         median_s: time.median,
         ci95: time.ci95,
-        settings: settings.into_iter().flatten().map(text).collect(),
+        settings: settings.into_iter().flat_map(|settings| settings.iter()).map(text).collect(),
     })
 }
 

@@ -20,7 +20,7 @@ fn record(parameters: &[Value]) -> Record {
     }
     record.file.benchmarks = vec![serde_json::from_value(declared).unwrap()];
     for (line, parameters) in record.cases.iter_mut().zip(parameters) {
-        line.parameters = parameters.as_object().unwrap().clone();
+        line.parameters = parameters.as_object().unwrap().clone().into();
         line.id = format!("{parameters}");
     }
     record

@@ -30,9 +30,9 @@ pub(crate) fn case(what: &str, parameters: Value) -> Case {
     let mut case = Case {
         id: String::new(),
         benchmark: what.to_owned(),
-        parameters,
-        settings: Map::new(),
-        world: Map::new(),
+        parameters: parameters.into(),
+        settings: Map::new().into(),
+        world: Map::new().into(),
         caveats: Vec::new(),
         bytes_requested: None,
         skip: None,

@@ -157,9 +157,9 @@ pub(crate) fn case(ranks: usize, settings: Value) -> Case {
     let mut case = Case {
         id: String::new(),
         benchmark: "collective".to_owned(),
-        parameters: map(json!({"op": "all_reduce", "ranks": ranks, "backend": "shm", "device": "cpu"})),
-        settings: map(settings),
-        world: Map::new(),
+        parameters: map(json!({"op": "all_reduce", "ranks": ranks, "backend": "shm", "device": "cpu"})).into(),
+        settings: map(settings).into(),
+        world: Map::new().into(),
         caveats: Vec::new(),
         bytes_requested: None,
         skip: None,

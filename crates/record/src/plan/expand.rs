@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use terms::{Error, Field, Role};
 
 use super::axis::Axis;
@@ -11,7 +11,7 @@ use super::error::Diagnostics;
 use super::list::Item;
 use super::source::At;
 use super::value::canonical;
-use crate::{About, Case};
+use crate::{About, Case, SharedMap};
 
 /// How many cases the axes stand for; `u64::MAX` when it cannot be counted.
 pub(crate) fn count(axes: &[Axis]) -> u64 {
@@ -91,9 +91,9 @@ fn resolve(about: &About, fields: &[&'static Field], defaults: &[Option<Value>],
     let mut case = Case {
         id: String::new(),
         benchmark: about.name.to_owned(),
-        parameters: Map::new(),
-        settings: Map::new(),
-        world: Map::new(),
+        parameters: SharedMap::default(),
+        settings: SharedMap::default(),
+        world: SharedMap::default(),
         caveats: Vec::new(),
         bytes_requested: None,
         skip: None,

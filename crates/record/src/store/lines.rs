@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
-use serde_json::{Map, Value};
-
 use super::checksum::Checker;
 use super::sequence::{Place, Sequence};
 use super::{DamagedLine, StoreError, limits};
-use crate::{CaseLine, SCHEMA};
+use crate::{Case, CaseLine, SCHEMA};
 
 /// One line as read.
 pub(super) enum Line {
@@ -58,11 +56,11 @@ pub struct CaseLines {
 /// A line with the right checksum that is no case line of this version, with its number. A damaged line is left out
 /// and named. So is, with a note, a last line without a line break: a crash leaves such a line.
 pub fn read_case_lines(from: impl BufRead, name: &str) -> Result<CaseLines, StoreError> {
-    read_lines_of(from, name, Sequence::default(), None)
+    read_lines_of(from, name, Sequence::default(), None, &[])
 }
 
 /// The same of one run. Lines of another run are left out and named, and so are those that are missing of as many as the
-/// run has `written`, where that is known.
+/// run has `written`, where that is known. A line shares its parameters with its case of the `plan`.
 ///
 /// # Errors
 /// As [`read_case_lines`].
@@ -71,8 +69,11 @@ pub(super) fn read_lines_of(
     name: &str,
     mut sequence: Sequence,
     written: Option<u64>,
+    plan: &[Case],
 ) -> Result<CaseLines, StoreError> {
-    let mut found = CaseLines::default();
+    let planned: HashMap<&str, &Case> = plan.iter().map(|case| (case.id.as_str(), case)).collect();
+    // Mostly each case has one: a list that grows has room for up to twice as many.
+    let mut found = CaseLines { lines: Vec::with_capacity(plan.len()), ..CaseLines::default() };
     let mut places: HashMap<String, (usize, Option<u64>)> = HashMap::new();
     let mut checker = Checker::default();
     for number in 1.. {
@@ -82,7 +83,7 @@ pub(super) fn read_lines_of(
         }
         let line = next_line(&mut from, limits::CASE_LINE)
             .map_err(|error| StoreError::new(format!("cannot read {name}")).cause(error.to_string()))?;
-        let parsed = match line {
+        let mut parsed = match line {
             None => break,
             Some(Line::TooLong) => return Err(corrupt(name, number, "the line is too long")),
             Some(Line::Whole(mut bytes)) => {
@@ -115,6 +116,9 @@ pub(super) fn read_lines_of(
                 read
             }
         };
+        if let Some(case) = planned.get(parsed.line.id.as_str()) {
+            parsed.line.parameters.share(&case.parameters);
+        }
         keep(&mut found.lines, &mut places, parsed);
     }
     // Cut off, so that the next one has its number.
@@ -182,9 +186,7 @@ pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<Re
 /// The line without the room that its parts grew by: a record may hold 100,000 of them.
 fn shrunk(mut line: CaseLine) -> CaseLine {
     // A map has no way to shrink, and one of known length is made as large as that.
-    let shrunk = |map: &mut Map<String, Value>| *map = std::mem::take(map).into_iter().collect();
-    shrunk(&mut line.parameters);
-    shrunk(&mut line.metrics);
+    line.metrics = std::mem::take(&mut line.metrics).into_iter().collect();
     line.trial_median_s.shrink_to_fit();
     line.trial_round.shrink_to_fit();
     line.per_rank_median_s.iter_mut().for_each(Vec::shrink_to_fit);

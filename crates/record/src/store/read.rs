@@ -252,7 +252,7 @@ fn case_lines(directory: &Path, run: &RunFile) -> Result<CaseLines, StoreError> 
         Ok(file) => {
             let written = run.end.map(|end| end.case_lines);
             let sequence = Sequence::of(&run.id);
-            read_lines_of(BufReader::new(file), &path.display().to_string(), sequence, written)
+            read_lines_of(BufReader::new(file), &path.display().to_string(), sequence, written, &run.plan.cases)
         }
         // A run makes it before the run file: it was there.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -52,9 +52,9 @@ fn bare(id: String) -> Case {
     Case {
         id,
         benchmark: String::new(),
-        parameters: Map::new(),
-        settings: Map::new(),
-        world: Map::new(),
+        parameters: Map::new().into(),
+        settings: Map::new().into(),
+        world: Map::new().into(),
         caveats: Vec::new(),
         bytes_requested: None,
         skip: None,

@@ -83,6 +83,10 @@ fn what_is_written_is_read() {
         [samples(&run.plan.cases[2].id, 0)]
     );
     assert!(read.notes.is_empty());
+    // What cases have in common is in memory once: a record may hold 100,000 of them.
+    let (cases, of_line) = (&read.file.plan.cases, &read.cases[2].parameters);
+    assert!(of_line.is_shared_with(&cases[2].parameters) && !of_line.is_shared_with(&cases[1].parameters));
+    assert!(cases[0].settings.is_shared_with(&cases[9].settings) && cases[0].world.is_shared_with(&cases[9].world));
     // Nothing else is left behind: no lock, no temporary file.
     let mut names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();

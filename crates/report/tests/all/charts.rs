@@ -220,7 +220,7 @@ fn a_mesh_is_in_labels_only_where_it_was_chosen() {
         line.benchmark = "training".into();
         line.id = format!("{ranks:06x}{}", mesh.replace('x', ""));
         let told = serde_json::json!({"ranks": ranks, "model": "mlp", "strategy": strategy, "mesh": mesh});
-        line.parameters = told.as_object().cloned().unwrap();
+        line.parameters = told.as_object().cloned().unwrap().into();
         line
     };
     let labels = |lines: Vec<record::CaseLine>| {

@@ -54,7 +54,7 @@ impl Invented {
             schema: SCHEMA,
             id: format!("{:012x}", self.bytes * 100 + u64::from(self.ranks)),
             benchmark: "collective".into(),
-            parameters: parameters.as_object().cloned().unwrap(),
+            parameters: parameters.as_object().cloned().unwrap().into(),
             status: Status::Ok,
             reason: None,
             ranks: self.ranks,
@@ -297,7 +297,7 @@ fn trained(benchmark: &str, strategy: &str, ranks: u32, samples: u32, scaling: O
         "model": "gpt2_small", "ranks": ranks, "strategy": strategy, "mesh": format!("{ranks}x1x1"),
         "backend": "shm", "device": "cpu", "precision": "f32", "global_batch": samples
     });
-    line.parameters = parameters.as_object().cloned().unwrap();
+    line.parameters = parameters.as_object().cloned().unwrap().into();
     line.metrics.insert("samples_per_s".into(), json!(f64::from(samples) / time));
     if let Some((kind, efficiency)) = scaling {
         let ends = [efficiency - 0.02, efficiency + 0.02];
@@ -346,7 +346,7 @@ pub(crate) fn matrices() -> Run {
     let mut line = Invented::new(8, 8, 2e-6).line();
     line.benchmark = "hardware".to_owned();
     let parameters = json!({"test": "pair_latency", "ranks": 8, "backend": "shm", "device": "cpu", "bytes": 8});
-    line.parameters = parameters.as_object().cloned().unwrap();
+    line.parameters = parameters.as_object().cloned().unwrap().into();
     let pair = |a: usize, b: usize| match (a, b) {
         (2, 6) | (6, 2) => 11.6,
         _ => {

@@ -83,7 +83,8 @@ fn training(number: usize) -> CaseLine {
     })
     .as_object()
     .cloned()
-    .unwrap();
+    .unwrap()
+    .into();
     let rate = f64::from(ranks) / time;
     let metrics = json!({
         "samples_per_s": rate, "tokens_per_s": 256.0 * rate, "loss": [2.5, 2.25], "mfu": {"headline": 0.5},

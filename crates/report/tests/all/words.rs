@@ -368,7 +368,7 @@ fn training_stands_beside_the_peer_that_trains_the_same() {
         let mut line = data::Invented::new(2, 0, time).line();
         let common = serde_json::json!({"strategy": "data", "mesh": "2x1x1", "ranks": 2, "runtime": runtime});
         line.benchmark = "training".into();
-        line.parameters = common.as_object().cloned().unwrap();
+        line.parameters = common.as_object().cloned().unwrap().into();
         line.parameters.extend(told.as_object().cloned().unwrap());
         line.runtime = runtime.into();
         line.backend = if runtime == "native" { "shm" } else { "gloo" }.into();

@@ -10,7 +10,7 @@ use crate::plans;
 
 fn world(flags: &[(&str, &str)]) -> (ThreadWorld, record::Case) {
     let case = plans::case(flags).expect("a case");
-    let spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
+    let spec = WorldSpec { ranks: case.ranks(), fields: case.world.to_map() };
     (ThreadWorld::start(&spec, Duration::from_secs(60), || None).expect("a world"), case)
 }
 

@@ -13,9 +13,9 @@ fn line(ranks: u32, batch: f64, time: f64, more: &[(&str, bool)]) -> CaseLine {
     let case = Case {
         id: format!("{ranks}"),
         benchmark: "training".to_owned(),
-        parameters,
-        settings: Map::new(),
-        world: Map::new(),
+        parameters: parameters.into(),
+        settings: Map::new().into(),
+        world: Map::new().into(),
         caveats: Vec::new(),
         bytes_requested: None,
         skip: None,

@@ -79,7 +79,7 @@ mod tests {
         RunCase {
             id: String::new(),
             benchmark: "collective".to_owned(),
-            parameters: parameters.as_object().cloned().unwrap_or_default(),
+            parameters: parameters.as_object().cloned().unwrap_or_default().into(),
             ranks: 2,
             bytes: Some(1024),
             median_s: 1.0,

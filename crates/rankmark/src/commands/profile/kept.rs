@@ -97,9 +97,9 @@ fn case(one: &Explanation) -> Case {
     let mut case = Case {
         id: String::new(),
         benchmark: NAME.to_owned(),
-        parameters: map(parameters),
-        settings: Map::new(),
-        world: map(json!({"ranks": one.ranks})),
+        parameters: map(parameters).into(),
+        settings: Map::new().into(),
+        world: map(json!({"ranks": one.ranks})).into(),
         caveats: vec![Caveat::Imported],
         bytes_requested: None,
         skip: None,
