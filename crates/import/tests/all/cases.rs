@@ -7,15 +7,22 @@ use crate::samples;
 #[test]
 fn each_sample_becomes_a_record_with_a_case_for_each_shape() {
     let tool = record::Tool { name: "rankmark".to_owned(), version: "0".to_owned() };
-    let mut seen = 0;
     for format in import::FORMATS {
-        let Ok(folder) = std::fs::read_dir(samples(format.name())) else { continue };
+        let folder = samples(format.name());
+        let folder = std::fs::read_dir(&folder).unwrap_or_else(|error| {
+            panic!("each format has files that its tool wrote, in {}: {error}", folder.display())
+        });
+        let (mut seen, mut files) = (0, 0);
         for file in folder {
             let path = file.unwrap().path();
+            files += 1;
             let source = Source::load(&path).unwrap().with_given("ranks", "8").with_given("op", "all_to_all");
             let found = import::recognise(&source).unwrap_or_else(|| panic!("{} is not recognised", path.display()));
             assert_eq!(found.name(), format.name(), "{}", path.display());
-            let Content::Results(results) = found.read(&source).unwrap() else { continue };
+            let Content::Results(results) = found.read(&source).unwrap() else {
+                seen += 1;
+                continue;
+            };
             let shapes: usize = results.iter().map(|results| results.shapes().len()).sum();
             let now = jiff::Timestamp::UNIX_EPOCH;
             let records = import::records(&source, format.name(), results, &benchmarks::abouts(), &tool, now).unwrap();
@@ -23,10 +30,10 @@ fn each_sample_becomes_a_record_with_a_case_for_each_shape() {
             let omitted: Vec<_> =
                 records.iter().map(|record| &record.file.imported.as_ref().unwrap().omitted).collect();
             assert_eq!(lines, shapes, "{}: {omitted:?}", path.display());
-            seen += 1;
+            seen += lines;
         }
+        assert!(seen > 0, "{}: {files} samples give neither a plan nor a case", format.name());
     }
-    assert!(seen > 0);
 }
 
 #[test]
