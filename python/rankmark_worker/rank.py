@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from .channel import BROKEN, Departure, variant
 from .inject import parse
 from .process import peak_bytes, switches
-from .status import Hook, Slot, now_ns
+from .status import SLOT_BYTES, Hook, Slot, now_ns
 
 COMMANDS = ("Prepare", "Sample", "Check", "Probe", "Clocks", "Observe", "Finish")
 PROBES = ("Canary", "Limit", "Arrivals", "Overhead", "Begin")
@@ -346,7 +346,7 @@ class RankWork:
         for _ in range(1000):
             begin = now_ns()
             empty.append(now_ns() - begin)
-        hook = Hook(Slot(bytearray(128), 0), 0)
+        hook = Hook(Slot(bytearray(SLOT_BYTES), 0), 0)
         hook.begin_case("barrier", [])
         bursts = []
         for _ in range(21):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from .inject import Injection
 
-SLOT_BYTES = 128
+SLOT_BYTES = 256
 OPERATION_AT = 0
 HEARTBEAT_AT = 8
 

@@ -143,24 +143,24 @@ class Sealing(unittest.TestCase):
 
 class Hooks(unittest.TestCase):
     def test_the_status_page_tells_entered_and_left(self) -> None:
-        page = bytearray(256)
+        page = bytearray(2 * status.SLOT_BYTES)
         hook = status.Hook(status.Slot(page, 1), 1)
         hook.begin_case("broadcast", [])
         inside: list[int] = []
-        word = slice(128, 136)
+        word = slice(status.SLOT_BYTES, status.SLOT_BYTES + 8)
         for _ in range(2):
             hook.call(lambda: inside.append(int.from_bytes(page[word], sys.byteorder)))
         code = (status.OPERATIONS.index("broadcast") + 1) << 1
         self.assertEqual(inside, [code | 1, 1 << 16 | code | 1])
         self.assertEqual(int.from_bytes(page[word], sys.byteorder), 1 << 16 | code)
-        self.assertEqual(page[:128], bytes(128), "another rank's slot")
+        self.assertEqual(page[: status.SLOT_BYTES], bytes(status.SLOT_BYTES), "another rank's slot")
         hook.pending = lambda: inside.append(int.from_bytes(page[word], sys.byteorder))
         hook.wait()
         self.assertEqual(inside[2], 1 << 16 | code | 1, "inside the last one, while it is waited for")
         self.assertEqual(int.from_bytes(page[word], sys.byteorder), 1 << 16 | code)
 
     def test_injections_hit_their_rank_and_operation_only(self) -> None:
-        hook = status.Hook(status.Slot(bytearray(256), 1), 1)
+        hook = status.Hook(status.Slot(bytearray(2 * status.SLOT_BYTES), 1), 1)
         texts = ["delay:rank=1,time=500ms,at=1,every=0", "wrong:rank=1,element=9,at=1,every=0", "kill:rank=0"]
         hook.begin_case("barrier", [parse(text) for text in texts])
         wrong: list[int] = []
@@ -244,7 +244,7 @@ class Queued(Counted):
 class Obeying(unittest.TestCase):
     def setUp(self) -> None:
         self.case = Counted()
-        hook = status.Hook(status.Slot(bytearray(128), 0), 0)
+        hook = status.Hook(status.Slot(bytearray(status.SLOT_BYTES), 0), 0)
         self.work = RankWork(Alone(), hook, 0, {"collective": lambda values: self.case})
 
     def prepare(self, **values: Any) -> dict[str, Any]:

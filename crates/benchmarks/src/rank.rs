@@ -1,5 +1,6 @@
 //! The rank's side of any benchmark: obeys the coordinator's commands.
 
+mod canary;
 mod limit;
 mod open;
 
@@ -37,6 +38,7 @@ pub struct RankWork {
     start_ahead_ns: Option<u64>,
     /// How this rank's clock runs against that of rank 0; None where it is the same.
     own_clock: Option<ClockFit>,
+    pings: canary::Pings,
     current: Option<Current>,
 }
 
@@ -67,6 +69,7 @@ impl RankWork {
     /// # Errors
     /// When not even the measuring code's own few bytes can be had.
     pub fn new(mut context: RankContext) -> Result<Self, Failure> {
+        canary::announce(context.hook.page().as_ref());
         let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
         let word = region.slice(0, 8).ok_or_else(|| Failure::new("the measuring code's own buffer is too small"))?;
         let empty = region.slice(0, 0).ok_or_else(|| Failure::new("the measuring code's own buffer is too small"))?;
@@ -83,7 +86,15 @@ impl RankWork {
         let barrier = call(Collective::Barrier, &empty, &empty);
         let input = if context.rank == 0 { &word } else { &empty };
         let start = call(Collective::Broadcast, input, &word);
-        Ok(Self { context, barrier, start, start_ahead_ns: None, own_clock: None, current: None })
+        Ok(Self {
+            context,
+            barrier,
+            start,
+            start_ahead_ns: None,
+            own_clock: None,
+            pings: canary::Pings::default(),
+            current: None,
+        })
     }
 
     fn prepare(&mut self, case: &Case, check: bool) -> Result<Ready, Failure> {
@@ -166,17 +177,6 @@ impl RankWork {
                 Ok(Vec::new())
             }
         }
-    }
-
-    /// `[ns of a barrier, voluntary, involuntary context switches so far]`; the barrier's is the median of bursts.
-    fn canary(&mut self) -> Result<Vec<f64>, Failure> {
-        let quickest =
-            [self.barriers(1)?, self.barriers(1)?, self.barriers(1)?].into_iter().fold(f64::INFINITY, f64::min);
-        // What rank 0 finds counts: all must meet equally often.
-        let (bursts, barriers) = canary_of(self.tell(quickest as u64)?);
-        let bursts: Result<Vec<f64>, Failure> = (0..bursts).map(|_| self.barriers(barriers)).collect();
-        let (voluntary, involuntary) = context_switches();
-        Ok(vec![stats::median(&bursts?), voluntary, involuntary])
     }
 
     /// ns of a barrier, over so many.
@@ -373,18 +373,6 @@ fn tell(context: &mut RankContext, start: &Call, word: u64) -> comm::Result<u64>
     Ok(unsafe { place.read() })
 }
 
-/// Bursts, and barriers of each, where a barrier takes so long. They take no longer than 50 ms unless even a few do: ranks
-/// that share cores without giving them up take 10 ms for one.
-fn canary_of(barrier_ns: u64) -> (u64, u32) {
-    const BURSTS: u64 = 21;
-    const FEWEST: u64 = 5;
-    const BARRIERS: u64 = 20;
-    const LONGEST_NS: u64 = 50_000_000;
-    let all = LONGEST_NS / barrier_ns.max(1);
-    let each = (all / BURSTS).clamp(1, BARRIERS);
-    ((all / each).clamp(FEWEST, BURSTS), each as u32)
-}
-
 fn quiet_barrier(comm: &mut dyn Communicator, hook: &Hook, barrier: &Call) -> comm::Result<()> {
     hook.quietly(|| comm.run(barrier))
 }
@@ -447,18 +435,4 @@ fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::canary_of;
-
-    #[test]
-    fn a_canary_takes_no_longer_than_it_must() {
-        assert_eq!(canary_of(0), (21, 20));
-        assert_eq!(canary_of(10_000), (21, 20));
-        assert_eq!(canary_of(500_000), (21, 4));
-        assert_eq!(canary_of(8_000_000), (6, 1));
-        assert_eq!(canary_of(u64::MAX), (5, 1));
-    }
 }

@@ -10,12 +10,14 @@ mod matching;
 mod quantity;
 mod runs;
 pub mod simulation;
+mod states;
 
 use record::{CaseLine, Caveat, Record};
 
 pub use differs::{Difference, Topic, other_machine};
 pub use matching::{Change, Lone, Unmatched};
 pub use quantity::{Quantity, Shown};
+pub use states::in_common_states;
 
 use crate::Verdict;
 
@@ -62,6 +64,8 @@ pub enum Reason {
     Imported,
     /// One was computed, the other measured.
     OneComputed,
+    /// The machine was in different states: what it showed then (a round trip in ns, where both know it), and what it is called.
+    OtherState([StateSeen; 2]),
     /// It was ok in the base, and ended otherwise: as it ended, and why.
     NotOk(terms::Status, String),
     /// It was not ok in the base, and is now.
@@ -70,6 +74,15 @@ pub enum Reason {
     NeverOk(terms::Status),
     /// A value is missing, or no positive number.
     NoValue,
+}
+
+/// The state of a machine, as a run saw it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateSeen {
+    /// Its name, where the run saw several.
+    pub name: Option<String>,
+    /// Nanoseconds of a round trip of a cache line between cores.
+    pub round_trip_ns: Option<f64>,
 }
 
 /// One pair of cases.

@@ -83,6 +83,12 @@ impl AsRef<StatusSlot> for MappedSlot {
     }
 }
 
+impl trace::StatusPage for MappedSlot {
+    fn slots(&self) -> Vec<&StatusSlot> {
+        (0..self.page.size).map(|rank| self.page.slot(rank)).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

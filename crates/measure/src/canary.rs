@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use record::Caveat;
+use record::{CanaryKind, Caveat};
 
 use crate::Sensors;
 
@@ -13,6 +13,13 @@ pub struct Canary {
     pub barrier_ns: f64,
     /// Involuntary context switches of all ranks so far.
     pub involuntary_switches: f64,
+    /// Round trip of a cache line between the cores of neighbouring ranks, in ns: the median over pairs; None where there is no
+    /// pair on one host, or none answered.
+    pub round_trip_ns: Option<f64>,
+    /// A loop of dependent steps, in ns: the median over ranks. None of ranks that cannot tell (Python).
+    pub clock_ns: Option<f64>,
+    /// A loop that fills a core's units over the same, with all ranks at once: the median over ranks.
+    pub units_shared: Option<f64>,
     /// Counters of the whole machine.
     pub system: SystemCounters,
 }
@@ -65,10 +72,30 @@ const STOLEN: f64 = 0.01;
 const SWITCHES: f64 = 100.0;
 
 impl Canary {
-    /// From what the ranks answered (`[barrier ns, voluntary, involuntary]` each) and the machine's counters.
+    /// From what the ranks answered (`[barrier ns, voluntary, involuntary, round trip ns, clock ns, filled ns]` each, of Python
+    /// the first three) and the machine's counters.
     pub fn new(ranks: &[Vec<f64>], system: SystemCounters) -> Self {
         let column = |i: usize| ranks.iter().filter_map(move |rank| rank.get(i).copied());
-        Self { barrier_ns: column(0).fold(0.0, f64::max), involuntary_switches: column(2).sum(), system }
+        let median = |values: Vec<f64>| (!values.is_empty()).then(|| stats::median(&values));
+        let told = |i: usize| column(i).filter(|value| *value > 0.0).collect::<Vec<f64>>();
+        let shared = ranks.iter().filter_map(|rank| Some(rank.get(5)? / rank.get(4)?));
+        Self {
+            barrier_ns: column(0).fold(0.0, f64::max),
+            involuntary_switches: column(2).sum(),
+            round_trip_ns: median(told(3)),
+            clock_ns: median(told(4)),
+            units_shared: median(shared.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()),
+            system,
+        }
+    }
+
+    /// What it looked at that tells states of the machine apart.
+    pub fn levels(&self) -> [(CanaryKind, Option<f64>); 3] {
+        [
+            (CanaryKind::RoundTripNs, self.round_trip_ns),
+            (CanaryKind::UnitsShared, self.units_shared),
+            (CanaryKind::ClockNs, self.clock_ns),
+        ]
     }
 
     /// What moved between `self` and `after`, `seconds` later, for `ranks` ranks, more than cores or not.
@@ -108,7 +135,7 @@ mod tests {
             throttles: Some(0.0),
             ..SystemCounters::default()
         };
-        Canary { barrier_ns, involuntary_switches: switches, system }
+        Canary { barrier_ns, involuntary_switches: switches, system, ..Canary::default() }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! A case over its trials: what the first one fixes, what each gives, and whether there are to be more.
 
+use std::borrow::Cow;
+
 use record::Case;
 use terms::Mode;
 
+use crate::labels::Labels;
 use crate::trial::Trial;
 use crate::visit::{Visit, visit};
 use crate::{Ready, Settings, Verdict, World};
@@ -48,7 +51,7 @@ pub struct Round {
 }
 
 /// A case over its trials.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CaseRun {
     /// The case.
     pub case: Case,
@@ -58,6 +61,8 @@ pub struct CaseRun {
     pub simulated: bool,
     /// What each trial gave.
     pub trials: Vec<Trial>,
+    /// The machine's states in these; None where the run saw one state.
+    pub labels: Option<Labels>,
     /// None before the first trial.
     pub sampling: Option<Sampling>,
     /// Seconds spent on samples, and on limits, noise, arrivals and checks beside them.
@@ -80,6 +85,7 @@ impl CaseRun {
             settings,
             simulated,
             trials: Vec::new(),
+            labels: None,
             sampling: None,
             sampling_s: 0.0,
             beside_s: 0.0,
@@ -130,8 +136,18 @@ impl CaseRun {
         (self.sampling_s + next > self.settings.max_seconds * 1.001).then_some(StopReason::Budget)
     }
 
+    /// The same case with the trials of the state that stands for it; of those in no state nothing is said.
+    pub fn in_state(&self) -> Cow<'_, Self> {
+        let Some((labels, state)) = self.labels.as_ref().and_then(|labels| Some((labels, labels.shown()?))) else {
+            return Cow::Borrowed(self);
+        };
+        let trials = labels.trials(state).into_iter().filter_map(|at| self.trials.get(at).cloned()).collect();
+        Cow::Owned(Self { trials, ..self.clone() })
+    }
+
+    /// Within the machine's state that stands for the case: a median over several depends on how long each lasted.
     fn is_precise(&self) -> bool {
-        let medians = self.medians();
+        let medians = self.in_state().medians();
         let within = |ends| stats::relative_half_width(ends, stats::median(&medians)) <= self.settings.target;
         stats::sign_interval(&medians).is_some_and(within)
     }

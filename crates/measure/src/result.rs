@@ -1,6 +1,6 @@
 //! From what trials gave to the case line: times, intervals, wrong elements, caveats.
 
-use record::{CaseLine, Caveat, Limit, TimeSummary, WorldUse, WrongElement};
+use record::{CaseLine, CaseState, Caveat, Limit, TimeSummary, WorldUse, WrongElement};
 use serde_json::{Value, json};
 use stats::{median, quantile, sign_interval, sorted};
 use terms::{Collective, Status};
@@ -41,22 +41,26 @@ pub struct Circumstances {
 /// The case line of these trials, without the benchmark's own metrics and without what only the whole run tells
 /// ([`conclude`]).
 pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
-    let trials = &run.trials;
+    // Times are those of one state of the machine; what went wrong did so in any.
+    let shown = run.in_state();
+    let trials = &shown.trials;
     let mut line = CaseLine::unmeasured(&run.case, Status::Ok, "");
     line.reason = None;
     line.simulated = about.simulated;
     let series: Vec<Vec<f64>> = trials.iter().map(Trial::series).collect();
     let interval = !run.settings.quick && !run.settings.exact;
     line.time_s = time_summary(&series, interval);
-    line.samples = Some(series.iter().map(|trial| trial.len() as u64).sum());
+    line.samples =
+        Some(run.trials.iter().map(|trial| trial.samples.iter().map(Vec::len).min().unwrap_or(0) as u64).sum());
     line.calls_per_sample = trials.last().map(|trial| u64::from(trial.calls));
-    line.trials = Some(trials.len() as u32);
-    line.span_s = trials.last().map(|trial| trial.span_s);
-    line.worlds = worlds(trials);
+    line.trials = Some(run.trials.len() as u32);
+    line.span_s = run.trials.last().map(|trial| trial.span_s);
+    line.worlds = worlds(&run.trials);
+    (line.state, line.states) = states(run);
     line.per_rank_median_s = Some(per_rank(trials));
     let measured = trials.iter().zip(&series).filter(|(_, series)| !series.is_empty());
     (line.trial_round, line.trial_median_s) = measured.map(|(trial, series)| (trial.round, median(series))).unzip();
-    line.limit = limit(run);
+    line.limit = limit(&shown);
     line.clocks = trials.last().map(|trial| trial.clocks.clone()).unwrap_or_default();
     let apart = trials.iter().filter_map(|trial| trial.starts_apart_ns).reduce(f64::max);
     line.starts_apart_s = apart.map(|ns| ns / 1e9);
@@ -66,8 +70,8 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
         let within = trial.sensors.iter().copied();
         Some(std::iter::once(before.system.sensors).chain(within).chain([after.system.sensors]).collect())
     };
-    let mut sensors = sensors::summary(&trials.iter().filter_map(looks).collect::<Vec<_>>());
-    let devices = device_sensors::summary(trials.iter().flat_map(|trial| &trial.devices));
+    let mut sensors = sensors::summary(&run.trials.iter().filter_map(looks).collect::<Vec<_>>());
+    let devices = device_sensors::summary(run.trials.iter().flat_map(|trial| &trial.devices));
     if !devices.is_empty() {
         sensors.insert("devices".to_owned(), Value::Array(devices));
     }
@@ -148,6 +152,15 @@ fn limit(run: &CaseRun) -> Option<Limit> {
 /// Whether a share of the limit can be told: not where it may lie well beyond the limit.
 fn is_share(limit: &Limit) -> bool {
     limit.share_ci95.map_or(limit.share, |[_, high]| high) <= BEYOND_LIMIT
+}
+
+/// The state that stands for the case, and the times in each; none where the run saw one state.
+fn states(run: &CaseRun) -> (Option<String>, Vec<CaseState>) {
+    let Some(labels) = &run.labels else { return (None, Vec::new()) };
+    let medians: Vec<f64> = run.trials.iter().map(|trial| trial.median().unwrap_or(f64::NAN)).collect();
+    let states = labels.times(&medians, !run.settings.quick && !run.settings.exact);
+    let shown = labels.shown().and_then(|state| labels.names.get(state)).filter(|_| !states.is_empty());
+    (shown.cloned(), states)
 }
 
 /// The levels that the medians of trials lie on, in the order of their times; none where there is one.

@@ -31,6 +31,7 @@ pub mod schema;
 mod shared_fields;
 mod shared_map;
 pub mod show;
+mod state;
 pub mod store;
 mod typed;
 mod workload;
@@ -61,6 +62,7 @@ pub use run_file::{
 };
 pub use shared_fields::SHARED_FIELDS;
 pub use shared_map::SharedMap;
+pub use state::{CanaryKind, CanaryLevel, CaseState, MachineState, likest};
 pub use store::{
     CaseSamples, DamagedLine, Record, Resumed, RunEnd, SampleLines, Store, StoreError, directory_name, fresh_directory,
     line_text, read_results, read_run, read_samples, read_samples_of,

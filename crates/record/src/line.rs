@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::{Mode, Status};
 
-use crate::{Case, Caveat, SharedMap};
+use crate::{Case, CaseState, Caveat, SharedMap};
 
 /// Times of a case in seconds; percentiles are of samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -171,12 +171,19 @@ pub struct CaseLine {
     /// Median of each rank's own samples, in rank order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_rank_median_s: Option<Vec<f64>>,
-    /// Median of the samples of each trial, in their order.
+    /// Median of the samples of each trial, in their order; of those in `state`, where there are several states.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trial_median_s: Vec<f64>,
     /// The round of the run that each trial belongs to: cases of one run are compared round by round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trial_round: Vec<u32>,
+    /// The state of the machine that these times are of, where the run saw several: that of most of its trials, or of most of
+    /// the case's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Times in each state in which the case has trials, where the run saw several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<CaseState>,
     /// The machine's limit, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
@@ -236,6 +243,8 @@ impl CaseLine {
             per_rank_median_s: None,
             trial_median_s: Vec::new(),
             trial_round: Vec::new(),
+            state: None,
+            states: Vec::new(),
             limit: None,
             clocks: Vec::new(),
             starts_apart_s: None,

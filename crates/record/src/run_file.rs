@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use terms::{Label, Role};
 
-use crate::{About, Better, Imported, Interleaved, Labels, Machine, Part, Plan, Profile, SCHEMA, Shape};
+use crate::{About, Better, Imported, Interleaved, Labels, Machine, MachineState, Part, Plan, Profile, SCHEMA, Shape};
 
 /// `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +61,9 @@ pub struct RunFile {
     /// The rounds that the run made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Rounds>,
+    /// States of the machine that the run saw; empty where no canary looked, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<MachineState>,
     /// The end of the run; absent while it runs, and where it was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
@@ -269,6 +272,7 @@ impl RunFile {
             plan,
             overhead: None,
             rounds: None,
+            states: Vec::new(),
             end: None,
             interleaved: None,
             profiles: Vec::new(),

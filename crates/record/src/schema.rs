@@ -310,6 +310,8 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
     properties["worlds"] = json!({"enum": WorldUse::names()});
     properties["trial_median_s"] = json!({"type": "array", "items": number});
     properties["trial_round"] = json!({"type": "array", "items": count});
+    properties["state"] = json!({"description": "the state of the machine that these times are of", "type": "string"});
+    properties["states"] = crate::state::case_states();
     properties["limit"] = json!({
         "description": "time of the memory traffic that a call cannot avoid, and its share of the call's time",
         "type": "object",
@@ -459,6 +461,7 @@ fn run() -> Value {
                     "correlation": {"type": "number"},
                 },
             },
+            "states": crate::state::machine_states(),
             "end": {
                 "description": "absent while the run goes on, and where it was killed",
                 "type": "object",

@@ -39,6 +39,7 @@ mod results;
 mod rows;
 mod run;
 mod sentences;
+mod states;
 mod summary;
 mod table;
 mod write;

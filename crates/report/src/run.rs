@@ -49,6 +49,8 @@ pub struct Run {
     pub started_by: Option<String>,
     /// What measuring itself costs, when it was measured.
     pub overhead: Option<Overhead>,
+    /// States of the machine that it saw.
+    pub states: Vec<record::MachineState>,
     /// What a reader of the record should know of its state.
     pub notes: Vec<String>,
     /// What a reader should know of its plan: what another tool's configuration became, and what was left out of it.
@@ -147,6 +149,7 @@ impl Run {
             backends: file.backends,
             started_by: file.started_by,
             overhead: file.overhead,
+            states: file.states,
             notes,
             plan_notes: file.plan.notes,
             damaged,

@@ -10,7 +10,7 @@ use crate::escape::one_line;
 use crate::facts::{self, Limit, Saturation};
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
-use crate::{Run, drift, expected, links, peers};
+use crate::{Run, drift, expected, links, peers, states};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;
@@ -46,7 +46,7 @@ pub(crate) fn about(run: &Run, operations: &[Operation]) -> Vec<String> {
 
 /// What holds for the whole run: cases that went wrong, gates, oversubscription, slow ways between ranks.
 fn of_run(run: &Run, operations: &[Operation]) -> Vec<String> {
-    let one = [wrong(run), unmeasured(run), gates(run), oversubscription(run)];
+    let one = [wrong(run), unmeasured(run), gates(run), oversubscription(run), states::sentence(run)];
     let mut all: Vec<String> = one.into_iter().flatten().collect();
     all.extend(operations.iter().flat_map(|operation| links::sentences(operation, run)));
     let own = operations.iter().filter_map(|operation| run.views.of(operation)?.findings(operation));

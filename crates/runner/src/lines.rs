@@ -21,16 +21,17 @@ pub(crate) fn measured(run: &CaseRun, host: &Host, profiles: &[Profile], open: b
         open,
     };
     let spread = host.spread.as_ref().filter(|_| !is_in_process(case));
+    let shown = run.in_state();
     let mut line = case_line(run, about);
     line.hosts = spread.map(|spread| spread.hosts);
     line.pair_hosts = spread.and_then(|spread| admission::hosts_of_pair(spread, case));
     let profile = roofline::named(&run.case, profiles);
     if let Some(profile) = profile {
-        roofline::place(run, &mut line, profile);
+        roofline::place(&shown, &mut line, profile);
     }
-    complete(run, &mut line);
+    complete(run, &shown, &mut line);
     if let Some(profile) = profile {
-        roofline::place_parts(run, &mut line, profile);
+        roofline::place_parts(&shown, &mut line, profile);
     }
     line
 }
@@ -77,10 +78,10 @@ pub(crate) fn skipped(case: &Case, reason: String) -> CaseLine {
     CaseLine { metrics, ..unmeasured(case, Status::Skipped, reason) }
 }
 
-/// Adds the benchmark's metrics, before what `measure` knew, and what it finds wrong.
-fn complete(run: &CaseRun, line: &mut CaseLine) {
+/// Adds the benchmark's metrics, of the trials that are shown and before what `measure` knew, and what it finds wrong in any.
+fn complete(run: &CaseRun, shown: &CaseRun, line: &mut CaseLine) {
     let (Some(benchmark), Some(times)) = (benchmark(&run.case.benchmark), &line.time_s) else { return };
-    let measured = Measured { times, limit: line.limit.as_ref(), trials: &run.trials };
+    let measured = Measured { times, limit: line.limit.as_ref(), trials: &shown.trials };
     let mut metrics = benchmark.metrics(&run.case, &measured);
     if let Some(reason) = benchmark.fault(&run.case, &run.trials).filter(|_| line.status == Status::Ok) {
         line.status = Status::Failed;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use benchmarks::{Host, benchmark, is_in_process, is_simulated};
 use measure::{
-    CaseRun, DeviceSensors, Probe, Round, Settings, Starter, Trial, Verdict, VerdictKind, World, WorldSpec, align,
-    conclude,
+    CaseRun, DeviceSensors, MachineStates, Probe, Round, Settings, Starter, Trial, Verdict, VerdictKind, World,
+    WorldSpec, align, conclude,
 };
 use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, SharedMap, Store, StoreError};
 use terms::{Collective, Named, Status};
@@ -95,6 +95,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
         restarted: HashMap::new(),
         worlds: Worlds::default(),
         lacking: Vec::new(),
+        machine: MachineStates::default(),
         last_visit: HashMap::new(),
         after: None,
         round,
@@ -125,6 +126,8 @@ struct RunState<'a> {
     worlds: Worlds,
     /// What worlds of these fields lacked when they were to start: to find it out again takes seconds.
     lacking: Vec<(SharedMap, Verdict)>,
+    /// The machine's states so far.
+    machine: MachineStates,
     /// When each case was visited last.
     last_visit: HashMap<String, Instant>,
     /// The case that was visited last.
@@ -271,6 +274,7 @@ impl RunState<'_> {
         let after = self.after.replace(case.id.clone());
         match result {
             Ok(()) => {
+                self.machine.note(&mut run);
                 let open = run.stop().is_none();
                 let samples = samples_of(&run, after);
                 if run.settings.traced {
@@ -410,6 +414,9 @@ impl RunState<'_> {
         let trials = self.lines.iter().filter(|line| line.time_s.is_some()).map(|line| line.trial_median_s.as_slice());
         let correlation = stats::pooled_correlation(trials);
         self.setup.file.rounds = Some(Rounds { seed: self.setup.seed, made: self.round, correlation });
+        if !self.machine.states().is_empty() {
+            self.setup.file.states = self.machine.states().to_vec();
+        }
         let plan = &self.setup.plan.cases;
         let order: HashMap<&str, usize> =
             plan.iter().enumerate().map(|(place, case)| (case.id.as_str(), place)).collect();
@@ -419,6 +426,7 @@ impl RunState<'_> {
         let related = relations(&lines, &all);
         for (line, related) in lines.iter_mut().zip(related) {
             let before = line.clone();
+            self.machine.conclude(line);
             conclude(line, correlation);
             line.metrics.extend(related);
             line.gates_missed = self.cases.get(&line.id).map(|case| missed(case, line)).unwrap_or_default();

@@ -15,6 +15,6 @@ mod steps;
 
 pub use clock::Clock;
 pub use inject::{Injection, InjectionKind, SlowBy, USAGE as INJECTION_USAGE};
-pub use point::{Hook, OperationState, OwnSlot, StatusSlot};
+pub use point::{Hook, OperationState, OwnSlot, StatusPage, StatusSlot};
 pub use ring::{Ring, Span};
 pub use steps::{ExchangeNote, Mark, RankSteps, StepRecorder, timeline as timeline_of_steps};

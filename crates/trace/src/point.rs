@@ -17,7 +17,7 @@ use crate::{Clock, Injection, InjectionKind, Ring, SlowBy, Span};
 /// By how much a sleep may last longer than asked for: the kernel's timer slack, and the way back onto a core.
 const LATE: Duration = Duration::from_micros(200);
 
-/// One rank's line on the status page. Shared with the coordinator; 128 bytes apart so that no two ranks share a line.
+/// One rank's slot on the status page. Shared with the coordinator; 128 bytes apart so that no two ranks share a line.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct StatusSlot {
@@ -25,6 +25,20 @@ pub struct StatusSlot {
     operation: AtomicU64,
     /// Counts up while the rank's heartbeat thread lives.
     heartbeat: AtomicU64,
+    ping: PingLine,
+}
+
+/// A line of its own: what travels between two ranks must travel alone.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+struct PingLine(AtomicU64);
+
+/// The slots of the status page, as one rank sees them; by itself a reference to the rank's own.
+pub trait StatusPage: AsRef<StatusSlot> + Send + Sync {
+    /// The slots of all ranks in the order of ranks. Those of other hosts hold only what is mirrored.
+    fn slots(&self) -> Vec<&StatusSlot> {
+        vec![self.as_ref()]
+    }
 }
 
 /// What a rank is doing, as the status page tells it.
@@ -67,6 +81,12 @@ impl StatusSlot {
     /// Heartbeats so far.
     pub fn beats(&self) -> u64 {
         self.heartbeat.load(Ordering::Relaxed)
+    }
+
+    /// A word that two ranks of a host pass back and forth, to see how far apart their cores are. 0: this rank passes none, or
+    /// is on another host.
+    pub fn ping(&self) -> &AtomicU64 {
+        &self.ping.0
     }
 
     /// What it holds, to be shown by a slot of another host's page.
@@ -115,11 +135,13 @@ impl AsRef<StatusSlot> for OwnSlot {
     }
 }
 
+impl StatusPage for OwnSlot {}
+
 /// A slot with its address looked up once, because each call passes it twice.
 struct Slot {
     at: NonNull<StatusSlot>,
     /// Keeps it where it is.
-    _owner: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
+    owner: Arc<dyn StatusPage>,
 }
 
 // SAFETY: a slot is made of atomics, and its owner may go to and be seen by any thread.
@@ -128,8 +150,8 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    fn from_owner(owner: Arc<dyn AsRef<StatusSlot> + Send + Sync>) -> Self {
-        Self { at: NonNull::from((*owner).as_ref()), _owner: owner }
+    fn from_owner(owner: Arc<dyn StatusPage>) -> Self {
+        Self { at: NonNull::from((*owner).as_ref()), owner }
     }
 
     #[inline]
@@ -142,7 +164,7 @@ impl Slot {
 
 impl Hook {
     /// A hook of `rank` that reports to `slot`.
-    pub fn new(rank: u32, clock: Clock, slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>) -> Self {
+    pub fn new(rank: u32, clock: Clock, slot: Arc<dyn StatusPage>) -> Self {
         Self {
             rank,
             clock,
@@ -169,6 +191,11 @@ impl Hook {
         let mut extras = self.extras();
         extras.injections = injections.iter().copied().filter(|injection| injection.rank == self.rank).collect();
         self.update_plain(&extras);
+    }
+
+    /// The status page that it reports to.
+    pub fn page(&self) -> &dyn StatusPage {
+        &*self.slot.owner
     }
 
     /// From now on operations are recorded as spans; None stops it. Returns the ring that recorded until now.

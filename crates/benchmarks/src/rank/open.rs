@@ -6,7 +6,7 @@ use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, Place};
 use contract::{Common, RankContext, World, failure};
 use measure::{Failure, WorldSpec};
 use terms::{Bandwidth, FieldError, Seconds};
-use trace::{Hook, StatusSlot, nvtx};
+use trace::{Hook, StatusPage, nvtx};
 
 use super::RankWork;
 
@@ -18,7 +18,7 @@ use super::RankWork;
 pub fn open_rank(
     spec: &WorldSpec,
     bootstrap: &mut dyn Bootstrap,
-    slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
+    slot: Arc<dyn StatusPage>,
     oversubscribed: bool,
     cores: Vec<u32>,
 ) -> Result<(RankWork, Abort), Failure> {

@@ -8,7 +8,7 @@ use super::law::Law;
 use super::matching::{Pair, declared};
 use super::quantity::{Quantity, headline};
 use super::runs::{Noise, Series, noise, series};
-use super::{Compared, Correction, FAMILY_LEVEL, FEWEST_RUNS, Reason, Source};
+use super::{Compared, Correction, FAMILY_LEVEL, FEWEST_RUNS, Reason, Source, states};
 use crate::Verdict;
 
 /// Cases of one run share the machine's moods: more than so many do not make its slow change better known.
@@ -48,7 +48,13 @@ pub(super) fn judge<'r>(
     for (at, pair) in pairs.iter().enumerate() {
         let mut case = unjudged(pair, latest);
         let told = (of_base[at], of_history[at]);
-        known.push(look(&mut case, &bases[at], told, slow, correlations));
+        known.push(match states::seen(latest, pair.base, new, pair.new) {
+            Some(seen) if is_ok(pair.base) && is_ok(pair.new) && case.quantity.is_time() => {
+                (case.verdict, case.reason) = (Some(Verdict::CannotTell), Reason::OtherState(seen));
+                None
+            }
+            _ => look(&mut case, &bases[at], told, slow, correlations),
+        });
         compared.push(case);
     }
     let correction = correct(&mut compared, &known, correlations, threshold);

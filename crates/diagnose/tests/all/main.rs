@@ -5,4 +5,5 @@ mod profile;
 mod rates;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod states;
 mod verdicts;

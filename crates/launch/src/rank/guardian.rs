@@ -45,11 +45,7 @@ struct Aborts {
 
 impl Guardian {
     /// Starts it, awake.
-    pub(super) fn start(
-        stream: TcpStream,
-        slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
-        cores: &[u32],
-    ) -> io::Result<Self> {
+    pub(super) fn start(stream: TcpStream, slot: Arc<dyn trace::StatusPage>, cores: &[u32]) -> io::Result<Self> {
         let alarm = Alarm::new()?;
         let (working, asleep) = (AtomicBool::new(true), AtomicBool::new(false));
         let shared = Arc::new(Shared { working, asleep, alarm, aborts: Mutex::default() });

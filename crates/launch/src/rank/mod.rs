@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use control::{ChannelError, FromRank, Invitation, RankChannel, ToRank, join};
 use measure::{Failure, RankSide, Reply, WorldSpec};
 use process::{CoreMask, core_of, host_name, inherited_memory, sealed_memory_at};
-use trace::StatusSlot;
 
 use crate::departure::Departure;
 use crate::pytorch;
@@ -45,7 +44,7 @@ pub struct RankContext {
     /// The exchange with the other ranks. Works while the rank starts and while it obeys a command; collective.
     pub bootstrap: Box<dyn comm::Bootstrap>,
     /// This rank's slot of the status page, for its operation hook.
-    pub slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
+    pub slot: Arc<dyn trace::StatusPage>,
     /// More ranks than cores share this host.
     pub oversubscribed: bool,
     /// The cores that ranks of this host may use, in the order in which they take them.
@@ -86,7 +85,7 @@ pub fn rank_main(
     // Not before: Python gets the environment as it is.
     exhaustion::end_at_once();
     let slot = MappedSlot::new(Arc::new(page), rank);
-    let slot: Arc<dyn AsRef<StatusSlot> + Send + Sync> = Arc::new(slot);
+    let slot: Arc<dyn trace::StatusPage> = Arc::new(slot);
     let host = host_name();
     let channel = join(&invitation, rank, &host)?;
     let guardian = Guardian::start(channel.stream()?, slot.clone(), &invitation.cores).map_err(Departure::System)?;

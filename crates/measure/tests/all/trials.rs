@@ -1,6 +1,6 @@
 //! Several trials of a case: each counts once, and intervals are of trials.
 
-use measure::{Canary, CaseRun, Circumstances, Round, Settings, StopReason, SystemCounters, Trial, align};
+use measure::{Canary, CaseRun, Circumstances, Round, Settings, StopReason, Trial, align};
 use record::{Caveat, WorldUse};
 use serde_json::json;
 use terms::Status;
@@ -155,7 +155,7 @@ fn every_trial_is_looked_at() {
     };
     assert_eq!(told(&|_| ()).caveats, []);
     assert_eq!(told(&|trial| trial.missed_starts = 1).caveats, [Caveat::MissedStart]);
-    let canary = |barrier_ns| Canary { barrier_ns, involuntary_switches: 0.0, system: SystemCounters::default() };
+    let canary = |barrier_ns| Canary { barrier_ns, ..Canary::default() };
     let moved = |trial: &mut Trial| trial.canaries = Some((canary(200.0), canary(9_000.0)));
     assert_eq!(told(&moved).caveats, [Caveat::Noisy]);
     // Rank 1 enters each of 64 operations 40 us late.

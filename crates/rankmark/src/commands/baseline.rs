@@ -139,7 +139,7 @@ fn check(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let base = Source { records: read_baseline(&folder, &name)?, name: format!("baseline {name}") };
     let directory = matches.get_one::<PathBuf>("record").cloned().map_or_else(newest, Ok)?;
-    sides(matches, &base, &[Source::record(&directory)?])
+    sides(matches, base, vec![Source::record(&directory)?])
 }
 
 fn only_one(folder: &Path) -> Result<String, Failure> {
@@ -192,7 +192,7 @@ pub(crate) fn at_end(matches: &ArgMatches) -> Result<Option<AtEnd>, Failure> {
 
 impl AtEnd {
     /// The comparison of a finished run, as text, and the exit code that it gives.
-    pub(crate) fn judge(&self, directory: &Path) -> Result<(String, u8), Failure> {
-        super::compare::at_end(&self.base, &Source::record(directory)?, &self.gate)
+    pub(crate) fn judge(&mut self, directory: &Path) -> Result<(String, u8), Failure> {
+        super::compare::at_end(&mut self.base, Source::record(directory)?, &self.gate)
     }
 }

@@ -79,11 +79,13 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
     }
     let base = Source::record(Path::new(base))?;
     let others = others.iter().map(|other| Source::record(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
-    sides(matches, &base, &others)
+    sides(matches, base, others)
 }
 
 /// Compares each record with the base, and says it as the options ask.
-pub(super) fn sides(matches: &ArgMatches, base: &Source, others: &[Source]) -> Result<u8, Failure> {
+pub(super) fn sides(matches: &ArgMatches, mut base: Source, mut others: Vec<Source>) -> Result<u8, Failure> {
+    base.meet(&mut others);
+    let (base, others) = (&base, others.as_slice());
     let gate = Gate::read(matches);
     let compared: Vec<&Record> = base.records.iter().chain(others.iter().flat_map(|other| &other.records)).collect();
     let history = match matches.get_one::<PathBuf>("history") {
@@ -178,7 +180,8 @@ fn write_cases(file: &Path, cases: &[JunitCase]) -> Result<(), Failure> {
 }
 
 /// The comparison at the end of a run: its text and its exit code.
-pub(super) fn at_end(base: &Source, new: &Source, gate: &Gate) -> Result<(String, u8), Failure> {
+pub(super) fn at_end(base: &mut Source, mut new: Source, gate: &Gate) -> Result<(String, u8), Failure> {
+    base.meet(std::slice::from_mut(&mut new));
     let records: Vec<&Record> = base.records.iter().collect();
     let comparison = compare(&records, new.latest(), &Settings { threshold: gate.threshold, history: Vec::new() });
     let sides = [Side { name: new.name.clone(), comparison }];

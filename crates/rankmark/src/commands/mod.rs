@@ -50,7 +50,7 @@ fn measure_flags(
 fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     let baseline = baseline::at_end(request.matches)?;
     let Ended { code, directory } = session::measure(request, plan)?;
-    let (Some(baseline), Some(directory)) = (baseline, directory) else { return Ok(code) };
+    let (Some(mut baseline), Some(directory)) = (baseline, directory) else { return Ok(code) };
     let (text, judged) = baseline.judge(&directory)?;
     match (request.matches.get_flag("quiet"), request.matches.get_flag("json")) {
         (true, _) => {}

@@ -30,6 +30,8 @@ fn levels(line: &CaseLine) -> Option<String> {
 /// Status and missed gates of a case, and its caveats.
 fn of_case(line: &CaseLine) -> (Vec<String>, Vec<String>) {
     let mut states: Vec<String> = Vec::new();
+    // The one that these times are of, where the machine had several.
+    let state = line.state.as_ref().map(|state| view::one_line(state));
     if line.status != Status::Ok {
         states.push(line.status.to_string().to_uppercase());
     }
@@ -41,7 +43,7 @@ fn of_case(line: &CaseLine) -> (Vec<String>, Vec<String>) {
         (Caveat::TwoLevels, _) => levels(line).unwrap_or_else(|| words(*caveat)),
         _ => words(*caveat),
     };
-    (states, line.caveats.iter().map(caveat).collect())
+    (states, state.into_iter().chain(line.caveats.iter().map(caveat)).collect())
 }
 
 /// The remarks of a row: of one case, or of several under the labels of their columns. What all of them share is said once.

@@ -10,7 +10,7 @@ use crate::escape::one_line;
 use crate::facts::{self, Limit};
 use crate::number::{bytes, count, list, percent, seconds};
 use crate::study::{Operation, ranks};
-use crate::{Run, expected};
+use crate::{Run, expected, states};
 
 /// Findings of a page.
 const MOST: usize = 3;
@@ -60,6 +60,7 @@ pub(super) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     all.extend(scaling(operations));
     all.extend(memory_bound(operations));
     all.extend(oversubscribed(run));
+    all.extend(states(run));
     all.extend(levels(run));
     all.extend(noise(run));
     all.extend(wide(run));
@@ -256,6 +257,12 @@ fn noise(run: &Run) -> Option<Finding> {
     let mut letters = explanation.chars();
     let upper = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     Some(finding(title, format!("{upper}{}.", letters.as_str()), action))
+}
+
+/// What the machine was like, where it changed.
+fn states(run: &Run) -> Option<Finding> {
+    let [title, evidence] = states::told(run)?;
+    Some(finding(title, evidence, states::ACTION))
 }
 
 /// Cases that the machine ran at several speeds, and the one with the speeds furthest apart.

@@ -87,6 +87,8 @@ impl Invented {
             per_rank_median_s: Some(vec![time; self.ranks as usize]),
             trial_median_s: Vec::new(),
             trial_round: Vec::new(),
+            state: None,
+            states: Vec::new(),
             limit: None,
             clocks: Vec::new(),
             starts_apart_s: None,

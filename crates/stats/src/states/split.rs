@@ -199,20 +199,28 @@ fn deviation(ordered: &[f64]) -> f64 {
     ((at_rank(ordered, 1.0 + 0.75 * last) - at_rank(ordered, 1.0 + 0.25 * last)) / 1.349).max(FLOOR)
 }
 
-/// How far apart groups of so many equally spread values lie by chance. None for too few values. Kept for the next call: a run
-/// asks for the same few numbers of values again and again.
+/// How far apart groups of so many equally spread values lie by chance. None for too few values. Series are kept: a run asks
+/// for few numbers of values, again and again.
 fn reached_by_chance(values: usize, reach: Reach, channels: usize) -> Option<f64> {
-    static KEPT: Mutex<BTreeMap<(usize, Reach, usize), f64>> = Mutex::new(BTreeMap::new());
-    let values = values.min(MOST);
+    type Kept = BTreeMap<(usize, Reach), Vec<f64>>;
+    static KEPT: Mutex<Kept> = Mutex::new(BTreeMap::new());
     if values < FEWEST {
         return None;
     }
+    let values = rounded(values.min(MOST));
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(*kept.entry((values, reach, channels)).or_insert_with(|| by_chance(values, reach, channels)))
+    let distances = kept.entry((values, reach)).or_insert_with(|| by_chance(values, reach));
+    Some(quantile(distances, 1.0 - reach.level() / channels.max(1) as f64))
 }
 
-/// Of series of uniform values, which are drawn in ascending order as sums of exponential gaps.
-fn by_chance(values: usize, reach: Reach, channels: usize) -> f64 {
+/// Rounded down to one of eight numbers between two powers of two: fewer values reach further, so states are said more rarely.
+fn rounded(values: usize) -> usize {
+    let step = 1 << values.max(8).ilog2().saturating_sub(3);
+    values / step * step
+}
+
+/// Distances in series of uniform values, which are drawn in ascending order as sums of exponential gaps; in ascending order.
+fn by_chance(values: usize, reach: Reach) -> Vec<f64> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(values as u64);
     let mut series = || {
         let mut sum = 0.0;
@@ -223,10 +231,7 @@ fn by_chance(values: usize, reach: Reach, channels: usize) -> f64 {
         let ordered: Vec<f64> = (0..values).map(|_| next()).collect();
         farthest(&ordered, reach).map_or(0.0, |farthest| farthest.distance)
     };
-    quantile(
-        &sorted(&(0..SERIES).map(|_| series()).collect::<Vec<f64>>()),
-        1.0 - reach.level() / channels.max(1) as f64,
-    )
+    sorted(&(0..SERIES).map(|_| series()).collect::<Vec<f64>>())
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ fn reason(reason: &Reason) -> &'static str {
         Reason::OneFigure => "one_figure",
         Reason::Imported => "imported",
         Reason::OneComputed => "one_computed",
+        Reason::OtherState(_) => "other_state",
         Reason::NotOk(..) => "not_ok",
         Reason::NowOk(_) => "now_ok",
         Reason::NeverOk(_) => "never_ok",

@@ -1,5 +1,6 @@
 //! The records that are compared: read, named, and told from those that only tell the noise.
 
+use diagnose::compare::in_common_states;
 use std::path::{Path, PathBuf};
 
 use record::store::RUN_FILE;
@@ -27,6 +28,14 @@ impl Source {
     pub(in crate::commands) fn latest(&self) -> &Record {
         let latest = self.records.iter().max_by(|a, b| a.file.started.cmp(&b.file.started));
         latest.expect("a source has a record")
+    }
+
+    /// Gives cases of its latest record and of others the times of a state of the machine that both saw. Where there are several
+    /// on either side, one of them cannot change for all.
+    pub(super) fn meet(&mut self, others: &mut [Self]) {
+        let alone = self.records.len() == 1 && others.iter().map(|other| other.records.len()).sum::<usize>() == 1;
+        let Some(latest) = self.records.iter_mut().max_by(|a, b| a.file.started.cmp(&b.file.started)) else { return };
+        others.iter_mut().flat_map(|other| &mut other.records).for_each(|new| in_common_states(latest, new, alone));
     }
 
     /// Its name on one line.

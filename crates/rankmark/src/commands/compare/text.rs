@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use diagnose::Verdict;
-use diagnose::compare::{Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, Topic, Unmatched};
+use diagnose::compare::{
+    Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, StateSeen, Topic, Unmatched,
+};
 use record::show::Format;
 use terms::{Named, Status};
 use view::number::{bytes, count, percent, seconds, three_digits};
@@ -126,12 +128,30 @@ pub(super) fn why(case: &Compared, threshold: f64) -> String {
         Reason::OneFigure => format!("one figure a run: {FEWEST_RUNS} equal runs tell its noise"),
         Reason::Imported => "another program measured it: one statistic, no trials".to_owned(),
         Reason::OneComputed => "one is computed and the other measured".to_owned(),
+        Reason::OtherState(seen) => other_state(seen),
         Reason::NotOk(status, why) if why.is_empty() => format!("ok in the base, now {}", status.name()),
         Reason::NotOk(status, why) => format!("ok in the base, now {}: {}", status.name(), view::one_line(why)),
         Reason::NowOk(status) => format!("{} in the base, now ok", status.name()),
         Reason::NeverOk(status) => format!("ok in neither, now {}", status.name()),
         Reason::NoValue => "a time is missing, or not positive".to_owned(),
     }
+}
+
+/// That the machine was not the same, and how it can be.
+fn other_state(seen: &[StateSeen; 2]) -> String {
+    let one = |seen: &StateSeen| {
+        let trip = seen.round_trip_ns.map(|ns| format!("{} from core to core", seconds(ns * 1e-9)));
+        match (&seen.name, trip) {
+            (Some(name), Some(trip)) => format!("{} ({trip})", view::one_line(name)),
+            (Some(name), None) => view::one_line(name),
+            (None, trip) => trip.unwrap_or_else(|| "one state".to_owned()),
+        }
+    };
+    format!(
+        "the machine was in another state: {} in the base, {} now. Measure both interleaved (`rankmark compare --interleave`),          pinned (`--bind core`), or for longer (`--max-seconds`)",
+        one(&seen[0]),
+        one(&seen[1])
+    )
 }
 
 /// A threshold as it was given: `3%`.

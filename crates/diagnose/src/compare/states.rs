@@ -1,0 +1,101 @@
+//! Like state with like: a machine that is now at one speed and now at another is compared with itself at one of them.
+
+use record::{CanaryKind, CaseLine, CaseState, MachineState, Record, likest};
+
+use super::StateSeen;
+use super::differs::other_machine;
+use super::matching::declared;
+use super::quantity::Quantity;
+
+/// The state in which a line's times were taken; None where nobody knows.
+pub(super) fn state<'r>(record: &'r Record, line: &CaseLine) -> Option<&'r MachineState> {
+    match (&line.state, record.file.states.as_slice()) {
+        (Some(name), states) => states.iter().find(|state| state.name.as_ref() == Some(name)),
+        // A line of a run that saw several, and that has none, is a mixture.
+        (None, [only]) => Some(only),
+        (None, _) => None,
+    }
+}
+
+/// Whether two lines were taken in different states of one machine. Where that is not known, they were not.
+pub(super) fn unlike(base: &Record, base_line: &CaseLine, new: &Record, new_line: &CaseLine) -> bool {
+    let both = state(base, base_line).zip(state(new, new_line));
+    both.is_some_and(|(a, b)| !other_machine(&base.file, &new.file) && !same(a, &base.file.states, b, &new.file.states))
+}
+
+/// Whether a state of one run is that of another. A run that saw several says which of them it is like most.
+fn same(a: &MachineState, of_a: &[MachineState], b: &MachineState, of_b: &[MachineState]) -> bool {
+    let is_it = |one: &MachineState, own: &[MachineState], other: &MachineState| {
+        own.len() < 2 || likest(other, own).is_some_and(|nearest| nearest == one)
+    };
+    a.may_be(b) && is_it(a, of_a, b) && is_it(b, of_b, a)
+}
+
+/// Gives lines of cases that both records have the times of a state that both saw, where those that they show are of different
+/// ones. `base_too`: lines of the base may change as well; else only those of the new record.
+pub fn in_common_states(base: &mut Record, new: &mut Record, base_too: bool) {
+    let places: std::collections::HashMap<String, usize> =
+        new.cases.iter().enumerate().map(|(at, line)| (line.id.clone(), at)).collect();
+    for at in 0..base.cases.len() {
+        let Some(partner) = places.get(&base.cases[at].id).copied() else { continue };
+        let is_time = Quantity::of(declared(base, &base.cases[at])).is_time();
+        if !is_time || !unlike(base, &base.cases[at], new, &new.cases[partner]) {
+            continue;
+        }
+        let Some([of_base, of_new]) = common(base, &base.cases[at], new, &new.cases[partner], base_too) else {
+            continue;
+        };
+        show(&mut base.cases[at], of_base.as_ref());
+        show(&mut new.cases[partner], of_new.as_ref());
+    }
+}
+
+/// The times of the state that both lines have most trials in; None for a side that has no other.
+fn common(
+    base: &Record,
+    base_line: &CaseLine,
+    new: &Record,
+    new_line: &CaseLine,
+    base_too: bool,
+) -> Option<[Option<CaseState>; 2]> {
+    let of = |record: &Record, line: &CaseLine, any: bool| -> Vec<(MachineState, Option<CaseState>, u32)> {
+        let own = state(record, line).map(|state| (state.clone(), None, line.trial_median_s.len() as u32));
+        let named = |times: &CaseState| {
+            let state = record.file.states.iter().find(|state| state.name.as_ref() == Some(&times.name))?;
+            Some((state.clone(), Some(times.clone()), times.trials))
+        };
+        let others =
+            line.states.iter().filter(|times| any && line.state.as_ref() != Some(&times.name)).filter_map(named);
+        own.into_iter().chain(others).collect()
+    };
+    let (of_base, of_new) = (of(base, base_line, base_too), of(new, new_line, true));
+    let pairs = of_base.iter().flat_map(|a| of_new.iter().map(move |b| (a, b)));
+    let alike = pairs.filter(|(a, b)| same(&a.0, &base.file.states, &b.0, &new.file.states));
+    // The first of equals: what the base shows.
+    let (a, b) =
+        alike.reduce(|best, next| if next.0.2.min(next.1.2) > best.0.2.min(best.1.2) { next } else { best })?;
+    Some([a.1.clone(), b.1.clone()])
+}
+
+/// Gives a line the times of another of its states.
+fn show(line: &mut CaseLine, times: Option<&CaseState>) {
+    let (Some(times), Some(time)) = (times, line.time_s.as_mut()) else { return };
+    (time.median, time.ci95, time.ci95_again) = (times.median_s, times.ci95_s, None);
+    line.trial_median_s.clone_from(&times.trial_median_s);
+    line.state = Some(times.name.clone());
+    // Rounds and metrics are those of the other state.
+    line.trial_round.clear();
+    line.metrics.clear();
+}
+
+/// What both runs saw, where the lines were taken in different states.
+pub(super) fn seen(base: &Record, base_line: &CaseLine, new: &Record, new_line: &CaseLine) -> Option<[StateSeen; 2]> {
+    let of = |record: &Record, line: &CaseLine| {
+        let state = state(record, line)?;
+        let trip =
+            state.canaries.iter().find(|level| level.canary == CanaryKind::RoundTripNs && level.ranks == line.ranks);
+        Some(StateSeen { name: state.name.clone(), round_trip_ns: trip.map(|level| level.median) })
+    };
+    let told = [of(base, base_line)?, of(new, new_line)?];
+    unlike(base, base_line, new, new_line).then_some(told)
+}

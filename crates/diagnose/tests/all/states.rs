@@ -1,0 +1,93 @@
+//! Like state with like: what is said of two runs of a machine that is now at one speed and now at another.
+
+use diagnose::Verdict;
+use diagnose::compare::simulation::record_of;
+use diagnose::compare::{Comparison, Reason, Settings, compare, in_common_states};
+use record::{CanaryKind, CanaryLevel, CaseState, MachineState, Record};
+use stats::{median, sign_interval};
+
+const NEAR_NS: f64 = 60.0;
+const FAR_NS: f64 = 290.0;
+
+fn trials(time: f64) -> Vec<f64> {
+    (0..13).map(|i| time * (1.0 + f64::from(i * 5 % 13) / 1e3)).collect()
+}
+
+fn machine_state(name: Option<&str>, trip: f64) -> MachineState {
+    let canaries = [(CanaryKind::RoundTripNs, trip), (CanaryKind::ClockNs, 5_000.0)]
+        .map(|(canary, median)| CanaryLevel { canary, ranks: 2, median });
+    MachineState { name: name.map(str::to_owned), share: 0.5, trials: 13, canaries: canaries.to_vec() }
+}
+
+/// A run that saw one state, in which its case took this long.
+fn one(time: f64, trip: f64) -> Record {
+    let mut record = record_of(&[trials(time)], 0);
+    record.file.states = vec![machine_state(None, trip)];
+    record
+}
+
+/// A run that saw both states, with the times of the case in each; it shows those of the first name.
+fn both(shown: &str, near: f64, far: f64) -> Record {
+    let mut record = one(if shown == "near cores" { near } else { far }, NEAR_NS);
+    record.file.states = vec![machine_state(Some("near cores"), NEAR_NS), machine_state(Some("far cores"), FAR_NS)];
+    let state = |name: &str, time: f64| {
+        let medians = trials(time);
+        let (median_s, ci95_s) = (median(&medians), sign_interval(&medians));
+        CaseState { name: name.to_owned(), share: 0.5, trials: 13, median_s, ci95_s, trial_median_s: medians }
+    };
+    record.cases[0].states = vec![state("near cores", near), state("far cores", far)];
+    record.cases[0].state = Some(shown.to_owned());
+    record
+}
+
+fn told(mut base: Record, mut new: Record, look: impl FnOnce(&Comparison)) {
+    in_common_states(&mut base, &mut new, true);
+    look(&compare(&[&base], &new, &Settings { threshold: 0.03, history: Vec::new() }));
+}
+
+fn ratio(comparison: &Comparison) -> f64 {
+    comparison.cases[0].ratio.expect("both have a time")
+}
+
+#[test]
+fn runs_in_different_states_cannot_be_told_and_say_what_they_saw() {
+    told(one(1.0, NEAR_NS), one(4.0, FAR_NS), |comparison| {
+        let case = &comparison.cases[0];
+        assert_eq!(case.verdict, Some(Verdict::CannotTell));
+        let Reason::OtherState([base, new]) = &case.reason else { panic!("{:?}", case.reason) };
+        assert_eq!((base.round_trip_ns, new.round_trip_ns), (Some(NEAR_NS), Some(FAR_NS)));
+    });
+    // The same states: what is slow is slow.
+    told(one(1.0, NEAR_NS), one(4.0, 1.1 * NEAR_NS), |comparison| {
+        assert_eq!((ratio(comparison).round(), comparison.cases[0].verdict), (4.0, Some(Verdict::Worse)));
+    });
+    // An old record says nothing of states.
+    let mut old = one(4.0, FAR_NS);
+    old.file.states.clear();
+    told(one(1.0, NEAR_NS), old, |comparison| assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse)));
+}
+
+#[test]
+fn a_state_that_both_saw_is_compared() {
+    let near = |comparison: &Comparison| assert!((ratio(comparison) - 2.0).abs() < 1e-9, "{}", ratio(comparison));
+    // The base shows near cores; the new run, twice as slow there, shows far ones.
+    told(both("near cores", 1.0, 10.0), both("far cores", 2.0, 10.0), |comparison| {
+        assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse));
+        near(comparison);
+    });
+    // One of them saw one state only.
+    told(one(1.0, NEAR_NS), both("far cores", 2.0, 10.0), near);
+    told(both("far cores", 1.0, 10.0), one(2.0, NEAR_NS), near);
+    // Without a change of the base, its far cores find their like in nothing that the new run saw.
+    let (mut base, mut new) = (both("far cores", 1.0, 10.0), one(2.0, NEAR_NS));
+    in_common_states(&mut base, &mut new, false);
+    let comparison = compare(&[&base], &new, &Settings { threshold: 0.03, history: Vec::new() });
+    assert!(matches!(comparison.cases[0].reason, Reason::OtherState(_)));
+}
+
+#[test]
+fn another_machine_is_compared_as_it_is() {
+    let (base, mut new) = (one(1.0, NEAR_NS), one(4.0, FAR_NS));
+    new.file.machine.cores = Some(96);
+    told(base, new, |comparison| assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse)));
+}

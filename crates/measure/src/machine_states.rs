@@ -1,0 +1,176 @@
+//! States of the machine over a run: found from the canaries of all trials of all cases together, so that what no single case
+//! shows clearly is seen.
+
+use std::collections::HashMap;
+
+use record::{CanaryKind, CanaryLevel, CaseLine, MachineState};
+
+use crate::labels::Labels;
+use crate::{CaseRun, Trial};
+
+/// States are found again where there are this many looks, and from then on after each growth by this share.
+const OFTEN: usize = 2_000;
+const GROWTH: f64 = 1.01;
+
+/// What canaries of a run showed so far, and the states that follow.
+#[derive(Debug, Default)]
+pub struct MachineStates {
+    /// Two a trial: before and after its samples.
+    looks: Vec<Look>,
+    /// Channels: what was looked at, by how many ranks at once.
+    channels: Vec<(CanaryKind, u32)>,
+    /// Looks of the trials of each case.
+    places: HashMap<String, Vec<Option<usize>>>,
+    /// What each case was told last.
+    told: HashMap<String, Labels>,
+    found: Found,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    /// Looks that it rests on.
+    looks: usize,
+    states: Vec<MachineState>,
+    /// The state of each look.
+    of: Vec<usize>,
+    /// That of most trials.
+    main: usize,
+}
+
+#[derive(Debug)]
+struct Look {
+    /// Channel and value.
+    values: Vec<(usize, f64)>,
+}
+
+impl MachineStates {
+    /// Notes what the canaries of the case's last trial showed, finds the states again if that is due, and tells the case the
+    /// states of its trials.
+    pub fn note(&mut self, run: &mut CaseRun) {
+        if run.simulated {
+            return;
+        }
+        let Some(trial) = run.trials.last() else { return };
+        let place = self.looked(trial, run.case.ranks());
+        let places = self.places.entry(run.case.id.clone()).or_default();
+        places.resize(run.trials.len() - 1, None);
+        places.push(place);
+        if self.looks.len() <= OFTEN || self.looks.len() as f64 > GROWTH * self.found.looks as f64 {
+            self.find();
+        }
+        run.labels = self.labels(&run.case.id);
+        if let Some(labels) = &run.labels {
+            self.told.insert(run.case.id.clone(), labels.clone());
+        }
+    }
+
+    /// Adds the looks of a trial; None where no canary told anything.
+    fn looked(&mut self, trial: &Trial, ranks: u32) -> Option<usize> {
+        let (before, after) = trial.canaries.as_ref()?;
+        let place = self.looks.len();
+        for canary in [before, after] {
+            let told = canary.levels().into_iter().filter_map(|(kind, value)| Some((kind, value?)));
+            let values = told.map(|(kind, value)| (self.channel(kind, ranks), value)).collect();
+            self.looks.push(Look { values });
+        }
+        self.looks[place..].iter().any(|look| !look.values.is_empty()).then_some(place)
+    }
+
+    fn channel(&mut self, kind: CanaryKind, ranks: u32) -> usize {
+        let known = self.channels.iter().position(|channel| *channel == (kind, ranks));
+        known.unwrap_or_else(|| {
+            self.channels.push((kind, ranks));
+            self.channels.len() - 1
+        })
+    }
+
+    fn find(&mut self) {
+        let moment = |look: &Look| {
+            let mut values = vec![None; self.channels.len()];
+            look.values.iter().for_each(|(channel, value)| values[*channel] = Some(*value));
+            values
+        };
+        let states = stats::states(&self.looks.iter().map(moment).collect::<Vec<_>>());
+        let names = self.names(&states);
+        let trials = |state: usize| {
+            let of_trials = self.places.values().flatten().flatten();
+            of_trials.filter(|place| states.of[**place] == state && states.of[**place + 1] == state).count()
+        };
+        let all = self.places.values().map(Vec::len).sum::<usize>().max(1);
+        let state = |(at, name): (usize, Option<String>)| {
+            let level = |(channel, (canary, ranks)): (usize, &(CanaryKind, u32))| {
+                states.levels[at][channel].map(|median| CanaryLevel { canary: *canary, ranks: *ranks, median })
+            };
+            let canaries = self.channels.iter().enumerate().filter_map(level).collect();
+            let trials = trials(at);
+            MachineState { name, share: trials as f64 / all as f64, trials: trials as u32, canaries }
+        };
+        let found: Vec<MachineState> = names.into_iter().enumerate().map(state).collect();
+        let main = (0..found.len()).max_by_key(|at| (found[*at].trials, usize::MAX - at)).unwrap_or(0);
+        self.found = Found { looks: self.looks.len(), states: found, of: states.of, main };
+    }
+
+    /// Names of the states: by what was seen. One state needs none.
+    fn names(&self, states: &stats::States) -> Vec<Option<String>> {
+        let Some(kind) = states.channel.map(|channel| self.channels[channel].0) else { return vec![None] };
+        // Levels ascend: of what was seen, of three the middle one lies between.
+        let words = match kind {
+            CanaryKind::RoundTripNs => ["near cores", "middle cores", "far cores"],
+            CanaryKind::UnitsShared => ["own cores", "partly shared cores", "shared cores"],
+            CanaryKind::ClockNs => ["fast clock", "middle clock", "slow clock"],
+        };
+        let of = |at: usize| if at > 0 && at + 1 == states.count() { words[2] } else { words[at.min(1)] };
+        (0..states.count()).map(|at| Some(of(at).to_owned())).collect()
+    }
+
+    /// The states of the run so far.
+    pub fn states(&self) -> &[MachineState] {
+        &self.found.states
+    }
+
+    /// Tells a line, made when the run had found other states or none, what the whole run tells.
+    pub fn conclude(&self, line: &mut CaseLine) {
+        let Some(labels) = self.labels(&line.id) else {
+            // What looked like several turned out to be one.
+            return;
+        };
+        match self.told.get(&line.id).filter(|_| !line.states.is_empty()) {
+            Some(known) => {
+                let name = |state: &str| {
+                    let old = known.names.iter().position(|name| name == state)?;
+                    let trials = known.trials(old);
+                    let number =
+                        |new: &usize| trials.iter().filter(|at| labels.of.get(**at) == Some(&Some(*new))).count();
+                    (0..labels.names.len()).max_by_key(number).map(|new| labels.names[new].clone())
+                };
+                line.states
+                    .iter_mut()
+                    .for_each(|state| state.name = name(&state.name).unwrap_or_else(|| state.name.clone()));
+                line.state = line.state.as_deref().map(|state| name(state).unwrap_or_else(|| state.to_owned()));
+            }
+            // It ended before a second state was seen.
+            None if line.trial_median_s.len() == labels.of.len() => {
+                line.states =
+                    labels.times(&line.trial_median_s, line.time_s.as_ref().is_some_and(|time| time.ci95.is_some()));
+                let alone = line.states.len() == 1 && labels.of.iter().all(Option::is_some);
+                line.state = line.states.first().filter(|_| alone).map(|state| state.name.clone());
+            }
+            None => {}
+        }
+    }
+
+    /// The states of a case's trials; None where the run saw one state.
+    pub fn labels(&self, case: &str) -> Option<Labels> {
+        let names: Vec<String> = self.found.states.iter().filter_map(|state| state.name.clone()).collect();
+        if names.len() < 2 {
+            return None;
+        }
+        let of = |place: &Option<usize>| {
+            let place = (*place)?;
+            let (before, after) = (self.found.of.get(place)?, self.found.of.get(place + 1)?);
+            (before == after).then_some(*before)
+        };
+        let of = self.places.get(case)?.iter().map(of).collect();
+        Some(Labels { names, of, main: self.found.main })
+    }
+}

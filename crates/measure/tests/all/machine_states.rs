@@ -1,0 +1,163 @@
+//! States of the machine: found from what canaries showed over all trials of a run, told to each case.
+
+use measure::{Canary, CaseRun, MachineStates, Settings, StopReason, Trial, WrongReport};
+use record::{CanaryKind, Caveat};
+use serde_json::json;
+
+use crate::scripted::{REAL, case};
+
+/// Canaries of neighbouring ranks on near or far cores, with some noise.
+fn canary(far: bool, at: u64) -> Canary {
+    let noise = 1.0 + 0.01 * ((at * 7 % 11) as f64 - 5.0) / 5.0;
+    let round_trip_ns = Some(if far { 290.0 } else { 60.0 } * noise);
+    let units_shared = Some(if far { 1.3 } else { 2.4 } * noise);
+    Canary { barrier_ns: 200.0, round_trip_ns, units_shared, clock_ns: Some(5_000.0 * noise), ..Canary::default() }
+}
+
+fn trial(round: u32, ns: u64, canaries: (Canary, Canary)) -> Trial {
+    let wrong = vec![WrongReport { compared: 1, ..Default::default() }];
+    let samples = vec![vec![ns - 1, ns, ns + 1]; 2];
+    let span_s = 2.0 * f64::from(round) + 0.1;
+    Trial { round, samples, calls: 1, fresh: true, span_s, wrong, canaries: Some(canaries), ..Trial::default() }
+}
+
+/// Cases of a run that visits each in every round; `far` says in which rounds cores are far.
+fn rounds(cases: usize, rounds: u32, far: impl Fn(u32) -> bool) -> (MachineStates, Vec<CaseRun>) {
+    let mut states = MachineStates::default();
+    let mut runs: Vec<CaseRun> = (0..cases)
+        .map(|at| {
+            let mut case = case(2, json!({}));
+            case.id = format!("{at:012}");
+            CaseRun::new(&case, Settings::from_case(&case), false)
+        })
+        .collect();
+    for round in 0..rounds {
+        for (at, run) in runs.iter_mut().enumerate() {
+            let noise = u64::from(round) * 13 % 7;
+            let ns = if far(round) { 580_000 } else { 130_000 } + 1_000 * noise;
+            let moment = u64::from(round) * cases as u64 + at as u64;
+            run.trials.push(trial(round, ns, (canary(far(round), 2 * moment), canary(far(round), 2 * moment + 1))));
+            states.note(run);
+        }
+    }
+    (states, runs)
+}
+
+#[test]
+fn times_are_those_of_the_state_that_most_trials_had() {
+    let (states, mut runs) = rounds(3, 19, |round| (7..17).contains(&round));
+    let names: Vec<(Option<&str>, u32)> =
+        states.states().iter().map(|state| (state.name.as_deref(), state.trials)).collect();
+    assert_eq!(names, [(Some("near cores"), 27), (Some("far cores"), 30)]);
+    let run = runs.last_mut().unwrap();
+    let line = measure::case_line(run, REAL);
+    assert_eq!((line.state.as_deref(), line.trials, line.trial_median_s.len()), (Some("far cores"), Some(19), 10));
+    let time = line.time_s.clone().unwrap();
+    assert!((time.median - 583e-6).abs() < 1e-6 && time.ci95.unwrap()[0] >= 580e-6, "{time:?}");
+    let told: Vec<(&str, u32)> = line.states.iter().map(|state| (state.name.as_str(), state.trials)).collect();
+    assert_eq!(told, [("near cores", 9), ("far cores", 10)]);
+    assert!((line.states[0].median_s - 133e-6).abs() < 1e-6);
+    assert!((line.states[0].share - 9.0 / 19.0).abs() < 1e-12);
+    // Explained, so it is no caveat.
+    assert!(!line.caveats.contains(&Caveat::TwoLevels) && !line.metrics.contains_key("levels"), "{:?}", line.caveats);
+    // Each state is precise, and both together never are.
+    run.settings.max_seconds = 1e9;
+    assert_eq!(run.stop(), Some(StopReason::Precise));
+    run.labels = None;
+    assert_eq!(run.stop(), None);
+}
+
+#[test]
+fn what_is_wrong_in_another_state_is_wrong() {
+    let (_, mut runs) = rounds(2, 13, |round| round >= 5);
+    runs[0].trials[1].wrong[0].count = 3;
+    let line = measure::case_line(&runs[0], REAL);
+    assert_eq!((line.state.as_deref(), line.wrong), (Some("far cores"), Some(3)));
+}
+
+#[test]
+fn a_trial_within_which_the_state_changed_counts_to_none() {
+    let (mut states, mut runs) = rounds(1, 14, |round| round >= 6);
+    let run = &mut runs[0];
+    run.trials.push(trial(14, 300_000, (canary(true, 90), canary(false, 91))));
+    states.note(run);
+    let labels = run.labels.clone().unwrap();
+    assert_eq!(labels.of[14], None);
+    let line = measure::case_line(run, REAL);
+    assert_eq!((line.trials, line.trial_median_s.len()), (Some(15), 8));
+    assert_eq!(line.states.iter().map(|state| state.trials).sum::<u32>(), 14);
+}
+
+#[test]
+fn one_state_changes_nothing_but_what_the_record_says_of_the_machine() {
+    let (states, runs) = rounds(2, 13, |_| false);
+    assert_eq!(runs[0].labels, None);
+    let line = measure::case_line(&runs[0], REAL);
+    assert_eq!((&line.state, line.states.len(), line.trial_median_s.len()), (&None, 0, 13));
+    let [only] = states.states() else { panic!("{:?}", states.states()) };
+    assert_eq!((&only.name, only.trials), (&None, 26));
+    let trip = only.canaries.iter().find(|level| level.canary == CanaryKind::RoundTripNs).unwrap();
+    assert!(trip.ranks == 2 && (trip.median - 60.0).abs() < 1.0);
+}
+
+/// A case that ended while the machine had one state is told which one it was, once another is seen.
+#[test]
+fn a_case_that_ended_early_learns_the_name_of_its_state() {
+    let (mut states, mut runs) = rounds(2, 8, |_| false);
+    let mut early = measure::case_line(&runs[0], REAL);
+    assert_eq!(early.state, None);
+    for round in 8..20 {
+        let far = (canary(true, u64::from(2 * round)), canary(true, u64::from(2 * round + 1)));
+        runs[1].trials.push(trial(round, 580_000, far));
+        states.note(&mut runs[1]);
+    }
+    states.conclude(&mut early);
+    assert_eq!(early.state.as_deref(), Some("near cores"));
+    assert_eq!((early.states.len(), early.states[0].trials), (1, 8));
+    assert_eq!(early.states[0].ci95_s, early.time_s.unwrap().ci95);
+}
+
+/// Ranks that cannot look (Python's), one rank, and what is computed: nobody says anything of states.
+#[test]
+fn canaries_that_tell_nothing_are_no_state() {
+    let mut states = MachineStates::default();
+    let mut run = CaseRun::new(&case(2, json!({})), Settings::from_case(&case(2, json!({}))), false);
+    for round in 0..12 {
+        let blind = Canary { barrier_ns: 40_000.0, ..Canary::default() };
+        run.trials.push(trial(round, 100_000, (blind.clone(), blind)));
+        states.note(&mut run);
+    }
+    assert_eq!(run.labels, None);
+    let mut computed = CaseRun::new(&case(2, json!({})), Settings::from_case(&case(2, json!({}))), true);
+    computed.trials.push(trial(0, 100_000, (canary(false, 0), canary(true, 1))));
+    let before = states.states().to_vec();
+    states.note(&mut computed);
+    assert_eq!(states.states(), before);
+}
+
+/// What a machine of one state shows is one state, whatever the tails of its noise.
+#[test]
+fn noise_is_no_state() {
+    let mut random = 42_u64;
+    let mut next = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((random >> 33) as f64 / f64::from(u32::MAX >> 1)).clamp(1e-9, 1.0)
+    };
+    let mut several = 0;
+    for _ in 0..200 {
+        let mut states = MachineStates::default();
+        let mut run = CaseRun::new(&case(2, json!({})), Settings::from_case(&case(2, json!({}))), false);
+        for round in 0..20 {
+            let mut look = || {
+                // Pareto tails: one look in a hundred is twice as long.
+                let mut tail = || next().powf(-0.15);
+                let [trip, shared, clock] = [60.0 * tail(), 1.3 * tail(), 5_000.0 * tail()].map(Some);
+                Canary { round_trip_ns: trip, units_shared: shared, clock_ns: clock, ..Canary::default() }
+            };
+            run.trials.push(trial(round, 100_000, (look(), look())));
+            states.note(&mut run);
+        }
+        several += usize::from(states.states().len() > 1);
+    }
+    assert!(several <= 4, "{several} of 200");
+}

@@ -1,0 +1,161 @@
+//! States of the machine: what a run saw of them, and the times of a case in each.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What a canary looks at. Each is measured beside the samples of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CanaryKind {
+    /// Nanoseconds of a round trip of a cache line between the cores of neighbouring ranks.
+    RoundTripNs,
+    /// Time of a loop that fills a core's execution units, on all ranks at once, over that of one that cannot: 1 core's worth
+    /// where each rank has a core of its own, more where ranks share one.
+    UnitsShared,
+    /// Nanoseconds of a loop of dependent steps: a core's clock.
+    ClockNs,
+}
+
+/// What a canary showed in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CanaryLevel {
+    /// Which.
+    pub canary: CanaryKind,
+    /// Ranks that looked at once: others show other values.
+    pub ranks: u32,
+    /// The median.
+    pub median: f64,
+}
+
+/// A state in which a run found the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineState {
+    /// What it is called: by what was seen. Absent where the run saw one state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The share of the run's trials in it.
+    pub share: f64,
+    /// Trials in it.
+    pub trials: u32,
+    /// What canaries showed.
+    pub canaries: Vec<CanaryLevel>,
+}
+
+/// Times of a case in one state of the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaseState {
+    /// The state's name.
+    pub name: String,
+    /// The share of the case's trials in it.
+    pub share: f64,
+    /// Trials in it.
+    pub trials: u32,
+    /// Median of these trials.
+    pub median_s: f64,
+    /// Its interval; absent where they are too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95_s: Option<[f64; 2]>,
+    /// Medians of these trials, in their order.
+    pub trial_median_s: Vec<f64>,
+}
+
+/// Levels of one canary further apart than this belong to different states, where no run saw both: 1.5 times. Within a state
+/// a round trip stays within a tenth.
+const APART: f64 = 1.5;
+
+impl MachineState {
+    /// Whether another run's state can be this one, by what both saw. A clock or shared units that are different may be what is
+    /// to be compared; how far apart cores are never is.
+    pub fn may_be(&self, other: &Self) -> bool {
+        let of = |state: &Self, like: &CanaryLevel| {
+            state.canaries.iter().find(|level| (level.canary, level.ranks) == (like.canary, like.ranks)).copied()
+        };
+        let trips = self.canaries.iter().filter(|level| level.canary == CanaryKind::RoundTripNs);
+        trips
+            .filter_map(|own| Some(own.median / of(other, own)?.median))
+            .all(|ratio| ratio < APART && ratio * APART > 1.0)
+    }
+}
+
+/// A state of one of the runs that are compared, with its place in the run.
+pub fn likest<'s>(state: &MachineState, others: &'s [MachineState]) -> Option<&'s MachineState> {
+    let distance = |other: &&MachineState| {
+        let of = |own: &CanaryLevel| {
+            let same = |level: &&CanaryLevel| (level.canary, level.ranks) == (own.canary, own.ranks);
+            other.canaries.iter().find(same).map(|theirs| (own.median / theirs.median).ln().abs())
+        };
+        state.canaries.iter().filter_map(of).fold(0.0, f64::max)
+    };
+    others.iter().filter(|other| state.may_be(other)).min_by(|a, b| distance(a).total_cmp(&distance(b)))
+}
+
+/// The schema of a run's states.
+pub(crate) fn machine_states() -> Value {
+    let (number, count) = (json!({"type": "number"}), json!({"type": "integer", "minimum": 0}));
+    json!({"type": "array", "items": {
+        "description": "a state in which the run found the machine, by what canaries showed",
+        "type": "object",
+        "required": ["share", "trials", "canaries"],
+        "additionalProperties": false,
+        "properties": {
+            "name": {"type": "string"},
+            "share": number,
+            "trials": count,
+            "canaries": {"type": "array", "items": {
+                "type": "object",
+                "required": ["canary", "ranks", "median"],
+                "additionalProperties": false,
+                "properties": {
+                    "canary": {"enum": ["round_trip_ns", "units_shared", "clock_ns"]},
+                    "ranks": {"type": "integer", "minimum": 1},
+                    "median": number,
+                },
+            }},
+        },
+    }})
+}
+
+/// The schema of the times of a case in each state.
+pub(crate) fn case_states() -> Value {
+    let (text, number) = (json!({"type": "string"}), json!({"type": "number"}));
+    json!({"type": "array", "items": {
+        "description": "times in a state of the machine",
+        "type": "object",
+        "required": ["name", "share", "trials", "median_s", "trial_median_s"],
+        "additionalProperties": false,
+        "properties": {
+            "name": text,
+            "share": number,
+            "trials": {"type": "integer", "minimum": 0},
+            "median_s": number,
+            "ci95_s": {"type": "array", "items": number, "minItems": 2, "maxItems": 2},
+            "trial_median_s": {"type": "array", "items": number},
+        },
+    }})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(trip: f64, clock: f64) -> MachineState {
+        let level = |canary, median| CanaryLevel { canary, ranks: 2, median };
+        let canaries = vec![level(CanaryKind::RoundTripNs, trip), level(CanaryKind::ClockNs, clock)];
+        MachineState { name: None, share: 1.0, trials: 9, canaries }
+    }
+
+    #[test]
+    fn states_of_two_runs_are_the_same_by_what_was_seen() {
+        let near = state(60.0, 5_000.0);
+        assert!(near.may_be(&state(66.0, 5_100.0)) && !near.may_be(&state(290.0, 5_000.0)));
+        // A slow clock may be the news.
+        assert!(near.may_be(&state(60.0, 9_000.0)));
+        // Other numbers of ranks show other values.
+        let mut of_four = state(290.0, 5_000.0);
+        of_four.canaries.iter_mut().for_each(|level| level.ranks = 4);
+        assert!(near.may_be(&of_four));
+        let others = [state(290.0, 5_000.0), state(60.0, 9_000.0), state(62.0, 5_000.0)];
+        assert_eq!(likest(&near, &others), Some(&others[2]));
+        assert_eq!(likest(&near, &others[..1]), None);
+    }
+}
