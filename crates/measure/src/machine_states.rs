@@ -8,18 +8,18 @@ use record::{CanaryKind, CanaryLevel, CaseLine, MachineState};
 use crate::labels::Labels;
 use crate::{CaseRun, Trial};
 
-/// States are found again where there are this many looks, and from then on after each growth by this share.
-const OFTEN: usize = 2_000;
+/// States are found again where there are up to this many trials, and from then on after each growth by this share.
+const OFTEN: usize = 1_000;
 const GROWTH: f64 = 1.01;
 
 /// What canaries of a run showed so far, and the states that follow.
 #[derive(Debug, Default)]
 pub struct MachineStates {
-    /// Two a trial: before and after its samples.
+    /// What each trial saw.
     looks: Vec<Look>,
     /// Channels: what was looked at, by how many ranks at once.
     channels: Vec<(CanaryKind, u32)>,
-    /// Looks of the trials of each case.
+    /// Places of the trials of each case among these.
     places: HashMap<String, Vec<Option<usize>>>,
     /// What each case was told last.
     told: HashMap<String, Labels>,
@@ -28,19 +28,19 @@ pub struct MachineStates {
 
 #[derive(Debug, Default)]
 struct Found {
-    /// Looks that it rests on.
+    /// Trials that it rests on.
     looks: usize,
     states: Vec<MachineState>,
-    /// The state of each look.
-    of: Vec<usize>,
+    /// The state of each trial; None where it changed within.
+    of: Vec<Option<usize>>,
     /// That of most trials.
     main: usize,
 }
 
+/// What a trial saw before and after its samples, by channel.
 #[derive(Debug)]
 struct Look {
-    /// Channel and value.
-    values: Vec<(usize, f64)>,
+    values: Vec<(usize, [f64; 2])>,
 }
 
 impl MachineStates {
@@ -64,16 +64,17 @@ impl MachineStates {
         }
     }
 
-    /// Adds the looks of a trial; None where no canary told anything.
+    /// Adds what a trial saw; None where no canary told anything both times.
     fn looked(&mut self, trial: &Trial, ranks: u32) -> Option<usize> {
         let (before, after) = trial.canaries.as_ref()?;
-        let place = self.looks.len();
-        for canary in [before, after] {
-            let told = canary.levels().into_iter().filter_map(|(kind, value)| Some((kind, value?)));
-            let values = told.map(|(kind, value)| (self.channel(kind, ranks), value)).collect();
-            self.looks.push(Look { values });
+        let both = before.levels().into_iter().zip(after.levels());
+        let told = both.filter_map(|((kind, before), (_, after))| Some((kind, [before?, after?])));
+        let values: Vec<(usize, [f64; 2])> = told.map(|(kind, seen)| (self.channel(kind, ranks), seen)).collect();
+        if values.is_empty() {
+            return None;
         }
-        self.looks[place..].iter().any(|look| !look.values.is_empty()).then_some(place)
+        self.looks.push(Look { values });
+        Some(self.looks.len() - 1)
     }
 
     fn channel(&mut self, kind: CanaryKind, ranks: u32) -> usize {
@@ -85,29 +86,40 @@ impl MachineStates {
     }
 
     fn find(&mut self) {
+        // The smaller of both: what disturbs a look for a moment makes it longer, and a state lasts.
         let moment = |look: &Look| {
             let mut values = vec![None; self.channels.len()];
-            look.values.iter().for_each(|(channel, value)| values[*channel] = Some(*value));
+            look.values.iter().for_each(|(channel, [before, after])| values[*channel] = Some(before.min(*after)));
             values
         };
         let states = stats::states(&self.looks.iter().map(moment).collect::<Vec<_>>());
-        let names = self.names(&states);
-        let trials = |state: usize| {
-            let of_trials = self.places.values().flatten().flatten();
-            of_trials.filter(|place| states.of[**place] == state && states.of[**place + 1] == state).count()
-        };
-        let all = self.places.values().map(Vec::len).sum::<usize>().max(1);
+        let of: Vec<Option<usize>> = (0..self.looks.len())
+            .map(|at| (!self.changed(&self.looks[at], &states)).then_some(states.of[at]))
+            .collect();
         let state = |(at, name): (usize, Option<String>)| {
             let level = |(channel, (canary, ranks)): (usize, &(CanaryKind, u32))| {
                 states.levels[at][channel].map(|median| CanaryLevel { canary: *canary, ranks: *ranks, median })
             };
             let canaries = self.channels.iter().enumerate().filter_map(level).collect();
-            let trials = trials(at);
-            MachineState { name, share: trials as f64 / all as f64, trials: trials as u32, canaries }
+            let trials = of.iter().filter(|of| **of == Some(at)).count();
+            MachineState { name, share: trials as f64 / of.len().max(1) as f64, trials: trials as u32, canaries }
         };
-        let found: Vec<MachineState> = names.into_iter().enumerate().map(state).collect();
+        let found: Vec<MachineState> = self.names(&states).into_iter().enumerate().map(state).collect();
         let main = (0..found.len()).max_by_key(|at| (found[*at].trials, usize::MAX - at)).unwrap_or(0);
-        self.found = Found { looks: self.looks.len(), states: found, of: states.of, main };
+        self.found = Found { looks: self.looks.len(), states: found, of, main };
+    }
+
+    /// Whether what a trial saw before and after belongs to different states, by what shows them.
+    fn changed(&self, look: &Look, states: &stats::States) -> bool {
+        let Some(shown_by) = states.channel.map(|channel| self.channels[channel].0) else { return false };
+        look.values.iter().filter(|(channel, _)| self.channels[*channel].0 == shown_by).any(|(channel, seen)| {
+            let distance = |state: usize, value: f64| {
+                states.levels[state][*channel].map_or(f64::INFINITY, |level| (value / level).ln().abs())
+            };
+            let nearest =
+                |value: f64| (0..states.count()).min_by(|a, b| distance(*a, value).total_cmp(&distance(*b, value)));
+            nearest(seen[0]) != nearest(seen[1])
+        })
     }
 
     /// Names of the states: by what was seen. One state needs none.
@@ -167,8 +179,7 @@ impl MachineStates {
         }
         let of = |place: &Option<usize>| {
             let place = (*place)?;
-            let (before, after) = (self.found.of.get(place)?, self.found.of.get(place + 1)?);
-            (before == after).then_some(*before)
+            *self.found.of.get(place)?
         };
         let of = self.places.get(case)?.iter().map(of).collect();
         Some(Labels { names, of, main: self.found.main })

@@ -64,8 +64,8 @@ pub use shared_fields::SHARED_FIELDS;
 pub use shared_map::SharedMap;
 pub use state::{CanaryKind, CanaryLevel, CaseState, MachineState, likest};
 pub use store::{
-    CaseSamples, DamagedLine, Record, Resumed, RunEnd, SampleLines, Store, StoreError, directory_name, fresh_directory,
-    line_text, read_results, read_run, read_samples, read_samples_of,
+    CaseSamples, DamagedLine, Record, Resumed, RunEnd, SampleLines, Seen, Store, StoreError, directory_name,
+    fresh_directory, line_text, read_results, read_run, read_samples, read_samples_of,
 };
 pub use typed::{DefaultValue, Defaults, Values, typed};
 pub use workload::{INJECTED, Roles, differences, workload};

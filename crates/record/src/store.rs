@@ -27,7 +27,7 @@ pub use error::StoreError;
 pub use follow::{Follower, Liveness, liveness};
 pub use lines::{CaseLines, read_case_lines};
 pub use read::{Record, Resumed, RunEnd, read_results, read_run, read_run_file};
-pub use samples::{CaseSamples, SampleLines, read_samples, read_samples_of};
+pub use samples::{CaseSamples, SampleLines, Seen, read_samples, read_samples_of};
 
 /// The run file's name.
 pub const RUN_FILE: &str = "run.json";

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use benchmarks::{Gate, Host, Measured, Relations, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
-use measure::{CaseRun, Circumstances, case_line};
-use record::{Case, CaseLine, CaseSamples, Profile};
+use measure::{Canary, CaseRun, Circumstances, case_line};
+use record::{Case, CaseLine, CaseSamples, Profile, Seen};
 use serde_json::Value;
 use terms::Status;
 
@@ -54,6 +54,11 @@ pub(crate) fn relations(lines: &[CaseLine], before: &[&CaseLine]) -> Vec<serde_j
 /// The last trial's samples as they are kept.
 pub(crate) fn samples_of(run: &CaseRun, after: Option<String>) -> CaseSamples {
     let Some(last) = run.trials.last() else { return CaseSamples::default() };
+    let seen = |(before, after): &(Canary, Canary)| -> Vec<Seen> {
+        let both = before.levels().into_iter().zip(after.levels());
+        both.filter_map(|((canary, before), (_, after))| Some(Seen { canary, before: before?, after: after? }))
+            .collect()
+    };
     CaseSamples {
         id: run.case.id.clone(),
         trial: run.trials.len() as u32 - 1,
@@ -61,6 +66,7 @@ pub(crate) fn samples_of(run: &CaseRun, after: Option<String>) -> CaseSamples {
         begun_s: last.begun_s,
         after,
         fresh: last.fresh,
+        canaries: last.canaries.as_ref().map(seen).unwrap_or_default(),
         slices: Vec::new(),
         calls: u64::from(last.calls),
         ns: last.samples.clone(),

@@ -161,3 +161,20 @@ fn noise_is_no_state() {
     }
     assert!(several <= 4, "{several} of 200");
 }
+
+/// A neighbour on the same physical core for a moment makes one look longer: that is no state, and no change of one.
+#[test]
+fn what_disturbs_single_looks_is_no_state() {
+    let mut states = MachineStates::default();
+    let mut run = CaseRun::new(&case(2, json!({})), Settings::from_case(&case(2, json!({}))), false);
+    for round in 0..40 {
+        let look = |at: u32| {
+            let disturbed = if at % 5 == 2 { 1.35 } else { 1.0 };
+            let calm = canary(true, u64::from(at));
+            Canary { units_shared: calm.units_shared.map(|units| units * disturbed), ..calm }
+        };
+        run.trials.push(trial(round, 100_000, (look(2 * round), look(2 * round + 1))));
+        states.note(&mut run);
+    }
+    assert_eq!((states.states().len(), &run.labels), (1, &None), "{:?}", states.states());
+}

@@ -11,6 +11,7 @@ use super::checksum::Checker;
 use super::lines::{Line, corrupt, next_line};
 use super::sequence::check_run;
 use super::{DamagedLine, SAMPLES_FILE, StoreError, limits};
+use crate::CanaryKind;
 use crate::file::open_inside;
 
 /// The samples of one trial of a case.
@@ -33,6 +34,9 @@ pub struct CaseSamples {
     /// Whether its ranks were started for this round.
     #[serde(default)]
     pub fresh: bool,
+    /// What canaries showed before and after the samples; empty where none looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub canaries: Vec<Seen>,
     /// Samples of each slice, where the trial was interleaved with another side; empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<u32>,
@@ -40,6 +44,17 @@ pub struct CaseSamples {
     pub calls: u64,
     /// `[rank][sample]`: nanoseconds of a sample, all its calls together.
     pub ns: Vec<Vec<u64>>,
+}
+
+/// What a canary showed before and after the samples of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Which.
+    pub canary: CanaryKind,
+    /// Before them.
+    pub before: f64,
+    /// After them.
+    pub after: f64,
 }
 
 /// The samples of a record, read case by case: they may be larger than memory.
