@@ -66,6 +66,8 @@ pub enum Reason {
     OneComputed,
     /// The machine was in different states: what it showed then (a round trip in ns, where both know it), and what it is called.
     OtherState([StateSeen; 2]),
+    /// The time changed, and so did the clock of the cores, which may be all of it: a loop took so many times as long.
+    OtherClock(f64),
     /// It was ok in the base, and ended otherwise: as it ended, and why.
     NotOk(terms::Status, String),
     /// It was not ok in the base, and is now.

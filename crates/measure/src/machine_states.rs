@@ -58,10 +58,19 @@ impl MachineStates {
         if self.looks.len() <= OFTEN || self.looks.len() as f64 > GROWTH * self.found.looks as f64 {
             self.find();
         }
-        run.labels = self.labels(&run.case.id);
-        if let Some(labels) = &run.labels {
-            self.told.insert(run.case.id.clone(), labels.clone());
+        self.tell(run);
+    }
+
+    /// Tells a case the states of its trials. Whether it was told something else before.
+    pub fn tell(&mut self, run: &mut CaseRun) -> bool {
+        let labels = self.labels(&run.case.id);
+        let is_new = labels != run.labels;
+        match &labels {
+            Some(labels) => drop(self.told.insert(run.case.id.clone(), labels.clone())),
+            None => drop(self.told.remove(&run.case.id)),
         }
+        run.labels = labels;
+        is_new
     }
 
     /// Adds what a trial saw; None where no canary told anything both times.
@@ -92,7 +101,13 @@ impl MachineStates {
             look.values.iter().for_each(|(channel, [before, after])| values[*channel] = Some(before.min(*after)));
             values
         };
-        let states = stats::states(&self.looks.iter().map(moment).collect::<Vec<_>>());
+        let mut moments: Vec<Vec<Option<f64>>> = self.looks.iter().map(moment).collect();
+        let mut states = stats::states(&moments);
+        // What a canary shows must be what it looks for: without that canary the others are asked.
+        while let Some(channel) = states.channel.filter(|channel| !self.is_apart(*channel, &states)) {
+            moments.iter_mut().for_each(|moment| moment[channel] = None);
+            states = stats::states(&moments);
+        }
         let of: Vec<Option<usize>> = (0..self.looks.len())
             .map(|at| (!self.changed(&self.looks[at], &states)).then_some(states.of[at]))
             .collect();
@@ -107,6 +122,19 @@ impl MachineStates {
         let found: Vec<MachineState> = self.names(&states).into_iter().enumerate().map(state).collect();
         let main = (0..found.len()).max_by_key(|at| (found[*at].trials, usize::MAX - at)).unwrap_or(0);
         self.found = Found { looks: self.looks.len(), states: found, of, main };
+    }
+
+    /// Whether neighbouring levels of a channel are as far apart as states of its kind are.
+    fn is_apart(&self, channel: usize, states: &stats::States) -> bool {
+        let least = match self.channels[channel].0 {
+            CanaryKind::RoundTripNs => 1.3,
+            // Two threads that share all units get half each.
+            CanaryKind::UnitsShared => 1.4,
+            // The bins of a processor's clock are 100 MHz.
+            CanaryKind::ClockNs => 1.025,
+        };
+        let levels: Vec<f64> = (0..states.count()).filter_map(|state| states.levels[state][channel]).collect();
+        levels.windows(2).all(|pair| pair[1] > least * pair[0])
     }
 
     /// Whether what a trial saw before and after belongs to different states, by what shows them.

@@ -22,6 +22,7 @@ use crate::threads::ThreadWorld;
 use crate::worlds::{Place, Starts, Worlds};
 use crate::{admission, lines, order};
 
+mod closed;
 mod closer;
 
 /// How long a world may take to come up: libraries load, many ranks share few cores.
@@ -96,6 +97,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
         worlds: Worlds::default(),
         lacking: Vec::new(),
         machine: MachineStates::default(),
+        closed: HashMap::new(),
         last_visit: HashMap::new(),
         after: None,
         round,
@@ -126,8 +128,9 @@ struct RunState<'a> {
     worlds: Worlds,
     /// What worlds of these fields lacked when they were to start: to find it out again takes seconds.
     lacking: Vec<(SharedMap, Verdict)>,
-    /// The machine's states so far.
     machine: MachineStates,
+    /// Cases that need no further trial; see [`closed`].
+    closed: HashMap<String, CaseRun>,
     /// When each case was visited last.
     last_visit: HashMap<String, Instant>,
     /// The case that was visited last.
@@ -186,7 +189,7 @@ impl RunState<'_> {
             if self.round == first {
                 self.align(&due);
             }
-            self.open.retain(|_, run| run.stop().is_none());
+            self.retire();
             due.retain(|case| self.open.contains_key(&case.id));
             self.round += 1;
             self.setup.observer.rounds(self.round, due.len());
@@ -411,6 +414,7 @@ impl RunState<'_> {
 
     /// What only the whole run tells: correlation, relations between cases, gates. Once, at the end.
     fn judge(&mut self) -> Result<(), StoreError> {
+        self.tell_states()?;
         let trials = self.lines.iter().filter(|line| line.time_s.is_some()).map(|line| line.trial_median_s.as_slice());
         let correlation = stats::pooled_correlation(trials);
         self.setup.file.rounds = Some(Rounds { seed: self.setup.seed, made: self.round, correlation });

@@ -58,6 +58,13 @@ pub(super) fn judge<'r>(
         compared.push(case);
     }
     let correction = correct(&mut compared, &known, correlations, threshold);
+    for case in &mut compared {
+        let changed = matches!(case.verdict, Some(Verdict::Better | Verdict::Worse)) && case.reason == Reason::Interval;
+        let ratio = case.ratio.filter(|_| changed && case.quantity.is_time());
+        if let Some(slower) = ratio.and_then(|ratio| states::by_clock(latest, case.base, new, case.new, ratio)) {
+            (case.verdict, case.reason) = (Some(Verdict::CannotTell), Reason::OtherClock(slower));
+        }
+    }
     // By cached keys: sorting by comparing would need room for half of the cases once more.
     compared.sort_by_cached_key(|case| ordered(order(case)));
     Judged { cases: compared, correction }

@@ -88,6 +88,34 @@ fn show(line: &mut CaseLine, times: Option<&CaseState>) {
     line.metrics.clear();
 }
 
+/// A clock that differs by less is the same: bins of clocks are 3% apart.
+const SAME_CLOCK: f64 = 0.02;
+/// A time may change by so many times what the clock does, on logarithms: caches and the ways between cores slow down with
+/// cores. Measured: 2.1 for the smallest message, where a clock of 7% changed its time by 15%.
+const CLOCK_EXPLAINS: f64 = 2.5;
+
+/// How many times as long a loop took on the same machine, where that may be all of a change of this ratio.
+pub(super) fn by_clock(
+    base: &Record,
+    base_line: &CaseLine,
+    new: &Record,
+    new_line: &CaseLine,
+    ratio: f64,
+) -> Option<f64> {
+    let clock = |record, line: &CaseLine| {
+        let state = state(record, line)?;
+        let looks = state.canaries.iter();
+        looks
+            .clone()
+            .find(|level| level.canary == CanaryKind::ClockNs && level.ranks == line.ranks)
+            .map(|level| level.median)
+    };
+    let slower = clock(new, new_line)? / clock(base, base_line)?;
+    let (clock, change) = (slower.ln(), ratio.ln());
+    let may_explain = clock.abs() > SAME_CLOCK && clock * change > 0.0 && change.abs() <= CLOCK_EXPLAINS * clock.abs();
+    (may_explain && !other_machine(&base.file, &new.file)).then_some(slower)
+}
+
 /// What both runs saw, where the lines were taken in different states.
 pub(super) fn seen(base: &Record, base_line: &CaseLine, new: &Record, new_line: &CaseLine) -> Option<[StateSeen; 2]> {
     let of = |record: &Record, line: &CaseLine| {

@@ -91,3 +91,24 @@ fn another_machine_is_compared_as_it_is() {
     new.file.machine.cores = Some(96);
     told(base, new, |comparison| assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse)));
 }
+
+/// A clock that was slower explains what is slower by about as much, and no more.
+#[test]
+fn what_the_clock_explains_cannot_be_told() {
+    let slow = |time: f64, clock: f64| {
+        let mut record = one(time, NEAR_NS);
+        let levels = record.file.states[0].canaries.iter_mut().filter(|level| level.canary == CanaryKind::ClockNs);
+        levels.for_each(|level| level.median *= clock);
+        record
+    };
+    told(one(1.0, NEAR_NS), slow(1.3, 1.15), |comparison| {
+        let case = &comparison.cases[0];
+        assert_eq!(case.verdict, Some(Verdict::CannotTell));
+        assert!(matches!(case.reason, Reason::OtherClock(slower) if (slower - 1.15).abs() < 1e-9), "{:?}", case.reason);
+    });
+    for (time, clock) in [(2.0, 1.15), (1.3, 1.0), (1.3, 0.87)] {
+        told(one(1.0, NEAR_NS), slow(time, clock), |comparison| {
+            assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse), "{time} {clock}");
+        });
+    }
+}

@@ -178,3 +178,30 @@ fn what_disturbs_single_looks_is_no_state() {
     }
     assert_eq!((states.states().len(), &run.labels), (1, &None), "{:?}", states.states());
 }
+
+/// Levels of a canary that lie too close for what it looks for are no states: half-shared units are disturbed ones.
+#[test]
+fn levels_too_close_for_their_kind_are_no_states() {
+    let lasting = |units: f64, trip: f64| {
+        let mut states = MachineStates::default();
+        let mut run = CaseRun::new(&case(2, json!({})), Settings::from_case(&case(2, json!({}))), false);
+        for round in 0..40 {
+            let look = |at: u32| {
+                let calm = canary(true, u64::from(at));
+                let factor = |by: f64| if round >= 25 { by } else { 1.0 };
+                Canary {
+                    units_shared: calm.units_shared.map(|value| value * factor(units)),
+                    round_trip_ns: calm.round_trip_ns.map(|value| value * factor(trip)),
+                    ..calm
+                }
+            };
+            run.trials.push(trial(round, 100_000, (look(2 * round), look(2 * round + 1))));
+            states.note(&mut run);
+        }
+        states.states().iter().filter_map(|state| state.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(lasting(1.15, 1.0), Vec::<String>::new());
+    assert_eq!(lasting(1.8, 1.0), ["own cores", "shared cores"]);
+    // The others are asked without it.
+    assert_eq!(lasting(1.15, 3.0), ["near cores", "far cores"]);
+}

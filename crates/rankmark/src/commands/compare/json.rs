@@ -39,6 +39,7 @@ fn reason(reason: &Reason) -> &'static str {
         Reason::Imported => "imported",
         Reason::OneComputed => "one_computed",
         Reason::OtherState(_) => "other_state",
+        Reason::OtherClock(_) => "other_clock",
         Reason::NotOk(..) => "not_ok",
         Reason::NowOk(_) => "now_ok",
         Reason::NeverOk(_) => "never_ok",

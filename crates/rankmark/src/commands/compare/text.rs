@@ -129,6 +129,14 @@ pub(super) fn why(case: &Compared, threshold: f64) -> String {
         Reason::Imported => "another program measured it: one statistic, no trials".to_owned(),
         Reason::OneComputed => "one is computed and the other measured".to_owned(),
         Reason::OtherState(seen) => other_state(seen),
+        Reason::OtherClock(slower) => {
+            let (share, word) = if *slower > 1.0 { (slower - 1.0, "slower") } else { (1.0 / slower - 1.0, "faster") };
+            format!(
+                "the clock of the cores was {} {word} now, which may be all of the change. Measure both interleaved \
+                 (`rankmark compare --interleave`)",
+                percent(share)
+            )
+        }
         Reason::NotOk(status, why) if why.is_empty() => format!("ok in the base, now {}", status.name()),
         Reason::NotOk(status, why) => format!("ok in the base, now {}: {}", status.name(), view::one_line(why)),
         Reason::NowOk(status) => format!("{} in the base, now ok", status.name()),

@@ -1,0 +1,36 @@
+//! Cases that need no further trial, while others go on: what the run learns of the machine meanwhile is told to them, too.
+
+use measure::CaseRun;
+use record::StoreError;
+
+use super::RunState;
+
+/// Samples that are kept of such cases, of all ranks together: 256 MB. Of more, what is learned later is told by their lines.
+const MOST_KEPT: usize = 32 << 20;
+
+impl RunState<'_> {
+    /// Sets cases aside that need no further trial.
+    pub(super) fn retire(&mut self) {
+        let done: Vec<String> =
+            self.open.iter().filter(|(_, run)| run.stop().is_some()).map(|(id, _)| id.clone()).collect();
+        let samples = |run: &CaseRun| run.trials.iter().flat_map(|trial| &trial.samples).map(Vec::len).sum::<usize>();
+        let mut kept: usize = self.closed.values().map(samples).sum();
+        for id in done {
+            let Some(run) = self.open.remove(&id) else { continue };
+            kept += samples(&run);
+            if kept <= MOST_KEPT {
+                self.closed.insert(id, run);
+            }
+        }
+    }
+
+    /// Lines of cases that ended before the run knew the states of their trials, made again.
+    pub(super) fn tell_states(&mut self) -> Result<(), StoreError> {
+        for mut run in std::mem::take(&mut self.closed).into_values() {
+            if self.machine.tell(&mut run) {
+                self.measured(&run, false, Vec::new())?;
+            }
+        }
+        Ok(())
+    }
+}
