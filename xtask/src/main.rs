@@ -2,7 +2,7 @@
 //!
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
 //! passed, failed and was skipped; `stream`, `counts`, `install`, `packages` and `times` serve them. `coverage`
-//! is the proof of the intervals on a real machine, `compare_rates` that of comparisons, and `interleave_rates` that of
+//! is the proof of the intervals on a real machine, `equal_runs` that of its states, `compare_rates` that of comparisons, and `interleave_rates` that of
 //! interleaved ones; `figures` writes docs/performance.md. Both `coverage` and `figures` read `cases`. `browser` looks at HTML
 //! reports. `gpu_check` runs what GPUs do on a machine that has one. `bounds` holds the largest plans and records to what they may cost.
 //! `dist` makes what is handed out: wheels and tarballs; `pdf` the program that sets PDFs.
@@ -19,6 +19,7 @@ mod coverage;
 mod deny;
 mod diagnosis_rates;
 mod dist;
+mod equal_runs;
 mod figures;
 mod gpu_check;
 mod install;
@@ -55,6 +56,8 @@ usage: cargo xtask COMMAND
   coverage [--runs N] [--from N] [--records DIR]
         equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold (docs/method.md);
         --from leaves out earlier ones
+  equal-runs [--runs N] [--records DIR]
+        equal runs of three cases: whether they agree, over all trials and in states of the machine (docs/method.md)
   interleave-rates [--tries N] [--planted N] [--seconds S] [--program PATH] [--records DIR]
         how often `compare --interleave` is wrong with equal sides, and finds its own smallest change (docs/interleave.md)
   browser [--no-install]
@@ -94,6 +97,10 @@ fn main() -> ExitCode {
         ["pdf"] => passed(pdf::run(&root)),
         ["coverage", options @ ..] => match coverage::Options::read(options) {
             Ok(options) => passed(coverage::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
+        ["equal-runs", options @ ..] => match equal_runs::Options::read(options) {
+            Ok(options) => passed(equal_runs::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),
         },
         ["interleave-rates", options @ ..] => match interleave_rates::Options::read(options) {

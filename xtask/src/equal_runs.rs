@@ -1,0 +1,247 @@
+//! Equal runs of three sizes of `all_reduce` on this machine: whether they agree, over all trials and in states of the machine.
+//!
+//! Not part of CI: it takes ten minutes and measures the machine. docs/method.md shows a table.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::cases;
+
+/// Runs of the proof.
+const RUNS: usize = 8;
+/// Clocks that differ by less are the same.
+const SAME_CLOCK: f64 = 0.02;
+
+/// What `cargo xtask equal-runs` was asked for.
+pub(crate) struct Options {
+    runs: usize,
+    folder: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `equal-runs`.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
+        let mut options = Self { runs: RUNS, folder: None };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
+            match *word {
+                "--runs" => {
+                    let runs = value()?.parse().ok().filter(|runs| *runs >= 2);
+                    options.runs = runs.ok_or("--runs takes a number from 2 on")?;
+                }
+                "--records" => options.folder = Some(PathBuf::from(value()?)),
+                other => return Err(format!("unknown option `{other}`; valid options: --runs N, --records DIR")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// A median with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Known {
+    median: f64,
+    ends: Option<[f64; 2]>,
+}
+
+/// One case of one run.
+#[derive(Clone, Debug)]
+struct Seen {
+    name: String,
+    /// Over all trials, whatever the machine's state.
+    all: Known,
+    /// As the row has it.
+    row: Known,
+    /// The clock's canary in the row's state.
+    clock: Option<f64>,
+}
+
+/// Runs and prints the table. False where a run failed.
+pub(crate) fn run(root: &Path, options: &Options) -> bool {
+    let folder = options.folder.clone().unwrap_or_else(|| std::env::temp_dir().join("rankmark-equal-runs"));
+    match measured(root, options.runs, &folder) {
+        Ok((runs, verdicts)) => {
+            print!("{}", table(&runs, &verdicts));
+            true
+        }
+        Err(why) => {
+            eprintln!("error: {why}");
+            false
+        }
+    }
+}
+
+fn measured(root: &Path, runs: usize, folder: &Path) -> Result<(Vec<Vec<Seen>>, Vec<Value>), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built =
+        Command::new(cargo).current_dir(root).args(["build", "--quiet", "--release", "-p", "rankmark"]).status();
+    if !built.map_err(|error| error.to_string())?.success() {
+        return Err("the program could not be built".to_owned());
+    }
+    let program = crate::test::target(root).join("release/rankmark");
+    let record = |number: usize| folder.join(format!("run-{number:02}"));
+    for number in (0..runs).filter(|number| !record(*number).join("report.md").exists()) {
+        let mut command = Command::new(&program);
+        command.args(["comm", "all_reduce", "--ranks", "2", "--bytes", "1KiB,1MiB,16MiB", "--quiet", "--output-dir"]);
+        let ended = command.arg(record(number)).status().map_err(|error| error.to_string())?;
+        if !ended.success() {
+            return Err(format!("run {number} ended with {ended}; its record is {}", record(number).display()));
+        }
+        eprintln!("run {} of {runs}", number + 1);
+    }
+    let seen = (0..runs).map(|number| read(&record(number))).collect::<Result<Vec<_>, _>>()?;
+    let mut verdicts = Vec::new();
+    for (a, b) in pairs(runs) {
+        let told = Command::new(&program).arg("compare").args([record(a), record(b)]).arg("--json").output();
+        let told = String::from_utf8_lossy(&told.map_err(|error| error.to_string())?.stdout).into_owned();
+        let lines = told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        verdicts.extend(lines.filter(|line| line["kind"] == "case"));
+    }
+    Ok((seen, verdicts))
+}
+
+fn pairs(runs: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..runs).flat_map(move |a| (a + 1..runs).map(move |b| (a, b)))
+}
+
+/// Each case of a record, with the medians of all its trials.
+fn read(record: &Path) -> Result<Vec<Seen>, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", record.display());
+    let text = |name: &str| std::fs::read_to_string(record.join(name)).map_err(|error| failed(&error));
+    let run: Value = serde_json::from_str(&text("run.json")?).map_err(|error| failed(&error))?;
+    let mut trials: HashMap<String, Vec<f64>> = HashMap::new();
+    for line in text("samples.jsonl")?.lines() {
+        let line: Value = serde_json::from_str(line).map_err(|error| failed(&error))?;
+        let (Some(id), Some(median)) = (line["id"].as_str(), trial(&line)) else { continue };
+        trials.entry(id.to_owned()).or_default().push(median);
+    }
+    let seen = |line: &Value| {
+        let time = &line["time_s"];
+        let medians = trials.get(line["id"].as_str()?)?;
+        Some(Seen {
+            name: format!("all_reduce {}", cases::bytes(line["bytes"].as_u64()?)),
+            all: Known { median: stats::median(medians), ends: stats::sign_interval(medians) },
+            row: Known { median: time["median"].as_f64()?, ends: cases::ends(time, "ci95") },
+            clock: clock(&run, line),
+        })
+    };
+    Ok(cases::read(record)?.iter().filter_map(seen).collect())
+}
+
+/// Seconds of the median sample of a trial: of each sample the slowest rank counts.
+fn trial(line: &Value) -> Option<f64> {
+    let ranks: Vec<&Vec<Value>> = line["ns"].as_array()?.iter().filter_map(Value::as_array).collect();
+    let samples = ranks.iter().map(|rank| rank.len()).min()?;
+    let slowest = |at: usize| ranks.iter().filter_map(|rank| rank[at].as_f64()).fold(0.0, f64::max);
+    let times: Vec<f64> = (0..samples).map(slowest).collect();
+    (!times.is_empty()).then(|| stats::median(&times) / 1e9 / line["calls"].as_f64().unwrap_or(1.0))
+}
+
+fn clock(run: &Value, line: &Value) -> Option<f64> {
+    let states = run["states"].as_array()?;
+    let is_it = |state: &&Value| line["state"].is_null() || state["name"] == line["state"];
+    let state = states.iter().find(is_it)?;
+    state["canaries"].as_array()?.iter().find(|level| level["canary"] == "clock_ns")?["median"].as_f64()
+}
+
+/// How often equal runs disagree: rows with an interval that misses the median of the other runs, and pairs of disjoint intervals.
+/// `alike` says which runs count as equal.
+fn agreement(runs: &[Vec<Seen>], of: fn(&Seen) -> Known, alike: fn(&Seen, &Seen) -> bool) -> [String; 2] {
+    let (mut held, mut rows, mut disjoint, mut all) = (0, 0, 0, 0);
+    for case in 0..runs.first().map_or(0, Vec::len) {
+        let seen: Vec<&Seen> = runs.iter().filter_map(|run| run.get(case)).collect();
+        for (at, own) in seen.iter().enumerate() {
+            let others = seen.iter().enumerate().filter(|(other, seen)| *other != at && alike(own, seen));
+            let medians: Vec<f64> = others.map(|(_, seen)| of(seen).median).collect();
+            let Some([low, high]) = of(own).ends.filter(|_| !medians.is_empty()) else { continue };
+            rows += 1;
+            held += usize::from((low..=high).contains(&stats::median(&medians)));
+        }
+        for (a, b) in pairs(seen.len()).filter(|(a, b)| alike(seen[*a], seen[*b])) {
+            let Some((a, b)) = of(seen[a]).ends.zip(of(seen[b]).ends) else { continue };
+            all += 1;
+            disjoint += usize::from(a[1] < b[0] || b[1] < a[0]);
+        }
+    }
+    let share =
+        |part: usize, whole: usize| format!("{part} of {whole} ({:.0} %)", 100.0 * part as f64 / whole.max(1) as f64);
+    [share(held, rows), share(disjoint, all)]
+}
+
+fn same_clock(a: &Seen, b: &Seen) -> bool {
+    a.clock.zip(b.clock).is_some_and(|(a, b)| (a / b).ln().abs() < SAME_CLOCK)
+}
+
+fn table(runs: &[Vec<Seen>], verdicts: &[Value]) -> String {
+    let mut text = format!(
+        "{} equal runs\n\n| | interval holds the median of the others | disjoint pairs |\n|---|---|---|\n",
+        runs.len()
+    );
+    let any = |_: &Seen, _: &Seen| true;
+    for (name, [held, disjoint]) in [
+        ("all trials", agreement(runs, |seen| seen.all, any)),
+        ("trials of the row's state", agreement(runs, |seen| seen.row, any)),
+        ("the same, of runs with the same clock", agreement(runs, |seen| seen.row, same_clock)),
+    ] {
+        text += &format!("| {name} | {held} | {disjoint} |\n");
+    }
+    let count = |word: &str| verdicts.iter().filter(|case| case["verdict"] == word).count();
+    let reasons = |word: &str| verdicts.iter().filter(|case| case["reason"] == word).count();
+    let smallest: Vec<f64> = verdicts.iter().filter_map(|case| case["smallest_change"].as_f64()).collect();
+    text += &format!(
+        "\n`compare` of all pairs: {} of {} better or worse; {} in another state, {} with another clock.",
+        count("better") + count("worse"),
+        verdicts.len(),
+        reasons("other_state"),
+        reasons("other_clock")
+    );
+    if !smallest.is_empty() {
+        let ordered = stats::sorted(&smallest);
+        text += &format!(
+            " Smallest change that would show: {:.0} % (median), {:.0} to {:.0} %.",
+            100.0 * stats::median(&smallest),
+            100.0 * ordered[0],
+            100.0 * ordered[ordered.len() - 1]
+        );
+    }
+    text.push('\n');
+    for run in runs {
+        let of = |seen: &Seen| format!("{} {:.4} us", seen.name, 1e6 * seen.row.median);
+        let clock =
+            run.first().and_then(|seen| seen.clock).map_or(String::new(), |clock| format!(", clock {clock:.0} ns"));
+        text += &format!("* {}{clock}\n", run.iter().map(of).collect::<Vec<_>>().join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(median: f64, clock: f64) -> Seen {
+        let known = Known { median, ends: Some([0.99 * median, 1.01 * median]) };
+        Seen { name: "x".to_owned(), all: known, row: known, clock: Some(clock) }
+    }
+
+    #[test]
+    fn runs_with_another_clock_are_no_equal_runs() {
+        let runs = [(1.0, 100.0), (1.005, 100.0), (1.1, 107.0), (1.102, 107.0)];
+        let runs: Vec<Vec<Seen>> = runs.iter().map(|(median, clock)| vec![seen(*median, *clock)]).collect();
+        let any = |_: &Seen, _: &Seen| true;
+        assert_eq!(agreement(&runs, |seen| seen.row, any), ["0 of 4 (0 %)", "4 of 6 (67 %)"]);
+        assert_eq!(agreement(&runs, |seen| seen.row, same_clock), ["4 of 4 (100 %)", "0 of 2 (0 %)"]);
+    }
+
+    #[test]
+    fn a_trial_is_the_median_of_its_slowest_ranks() {
+        let line = serde_json::json!({"id": "x", "calls": 2, "ns": [[10, 40, 30], [20, 20, 20]]});
+        assert!((trial(&line).unwrap() - 15e-9).abs() < 1e-18, "of 20, 40 and 30");
+    }
+}
