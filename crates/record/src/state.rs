@@ -77,7 +77,7 @@ impl MachineState {
     }
 }
 
-/// A state of one of the runs that are compared, with its place in the run.
+/// The state among these, of another run, that is most like this one; None where none of them can be it.
 pub fn likest<'s>(state: &MachineState, others: &'s [MachineState]) -> Option<&'s MachineState> {
     let distance = |other: &&MachineState| {
         let of = |own: &CanaryLevel| {

@@ -129,7 +129,6 @@ struct RunState<'a> {
     /// What worlds of these fields lacked when they were to start: to find it out again takes seconds.
     lacking: Vec<(SharedMap, Verdict)>,
     machine: MachineStates,
-    /// Cases that need no further trial; see [`closed`].
     closed: HashMap<String, CaseRun>,
     /// When each case was visited last.
     last_visit: HashMap<String, Instant>,

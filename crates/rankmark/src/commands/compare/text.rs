@@ -6,6 +6,7 @@ use diagnose::Verdict;
 use diagnose::compare::{
     Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, StateSeen, Topic, Unmatched,
 };
+use record::CaseLine;
 use record::show::Format;
 use terms::{Named, Status};
 use view::number::{bytes, count, percent, seconds, three_digits};
@@ -297,10 +298,28 @@ fn injected(comparison: &Comparison) -> Option<String> {
     Some(format!("FAULT INJECTED on request into {told}: their changes are those of the fault."))
 }
 
+/// That times are those of a state of the machine, where a run saw several, and which.
+fn in_states(comparison: &Comparison) -> Option<String> {
+    let name = |line: &CaseLine| line.state.as_ref().map(|state| view::one_line(state));
+    let states = comparison
+        .cases
+        .iter()
+        .map(|case| [name(case.base), name(case.new)])
+        .find(|both| both.iter().any(Option::is_some))?;
+    let cases = comparison.cases.iter().filter(|case| case.base.state.is_some() || case.new.state.is_some()).count();
+    let [base, new] = states.map(|state| state.unwrap_or_else(|| "the only state".to_owned()));
+    let which = if base == new { base } else { format!("{base} in the base and {new} in the new record") };
+    Some(format!(
+        "{} compared in one state of the machine, of several that a run saw: {which}. Rows of the records may show another.",
+        count(cases, "case is", "cases are")
+    ))
+}
+
 /// What the verdicts rest on, what has no partner, and what else differs.
 pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(reasons(comparison));
+    parts.extend(in_states(comparison));
     parts.extend(noise(comparison));
     parts.extend(correction(comparison));
     let mut text = String::new();
