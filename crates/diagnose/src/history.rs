@@ -14,7 +14,7 @@ use stats::{change_points, median, noise_around};
 
 pub use differences::Difference;
 pub use run::{LeftOut, Run, RunCase};
-pub use series::{Series, SeriesChange, SeriesPoint};
+pub use series::{Series, SeriesChange, SeriesPoint, StateOfSeries};
 
 /// Seed of the permutations: equal records give equal histories.
 const SEED: u64 = 24;

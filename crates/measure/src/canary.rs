@@ -13,15 +13,37 @@ pub struct Canary {
     pub barrier_ns: f64,
     /// Involuntary context switches of all ranks so far.
     pub involuntary_switches: f64,
+    /// What tells states apart, host by host.
+    pub hosts: Vec<HostLevels>,
+    /// Counters of the whole machine.
+    pub system: SystemCounters,
+}
+
+/// What the ranks of one host showed of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostLevels {
     /// Round trip of a cache line between the cores of neighbouring ranks, in ns: the median over pairs; None where there is no
-    /// pair on one host, or none answered.
+    /// pair on this host, or none answered.
     pub round_trip_ns: Option<f64>,
     /// A loop of dependent steps, in ns: the median over ranks. None of ranks that cannot tell (Python).
     pub clock_ns: Option<f64>,
     /// A loop that fills a core's units over the same, with all ranks at once: the median over ranks.
     pub units_shared: Option<f64>,
-    /// Counters of the whole machine.
-    pub system: SystemCounters,
+}
+
+impl HostLevels {
+    /// From what these ranks answered.
+    fn new(ranks: &[&Vec<f64>]) -> Self {
+        let median = |values: Vec<f64>| (!values.is_empty()).then(|| stats::median(&values));
+        let told =
+            |i: usize| ranks.iter().filter_map(|rank| rank.get(i).copied()).filter(|value| *value > 0.0).collect();
+        let shared = ranks.iter().filter_map(|rank| Some(rank.get(5)? / rank.get(4)?));
+        Self {
+            round_trip_ns: median(told(3)),
+            clock_ns: median(told(4)),
+            units_shared: median(shared.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()),
+        }
+    }
 }
 
 /// Counters of the whole machine so far; what the system does not tell is absent.
@@ -73,29 +95,33 @@ const SWITCHES: f64 = 100.0;
 
 impl Canary {
     /// From what the ranks answered (`[barrier ns, voluntary, involuntary, round trip ns, clock ns, filled ns]` each, of Python
-    /// the first three) and the machine's counters.
-    pub fn new(ranks: &[Vec<f64>], system: SystemCounters) -> Self {
+    /// the first three), the host of each by rank (empty: all are on one), and the machine's counters.
+    pub fn new(ranks: &[Vec<f64>], host_of: &[u32], system: SystemCounters) -> Self {
         let column = |i: usize| ranks.iter().filter_map(move |rank| rank.get(i).copied());
-        let median = |values: Vec<f64>| (!values.is_empty()).then(|| stats::median(&values));
-        let told = |i: usize| column(i).filter(|value| *value > 0.0).collect::<Vec<f64>>();
-        let shared = ranks.iter().filter_map(|rank| Some(rank.get(5)? / rank.get(4)?));
+        let host = |rank: usize| host_of.get(rank).copied().unwrap_or(0);
+        let most = (0..ranks.len()).map(host).max().unwrap_or(0);
+        let of_host = |number: u32| {
+            HostLevels::new(
+                &(0..ranks.len()).filter(|rank| host(*rank) == number).map(|rank| &ranks[rank]).collect::<Vec<_>>(),
+            )
+        };
         Self {
             barrier_ns: column(0).fold(0.0, f64::max),
             involuntary_switches: column(2).sum(),
-            round_trip_ns: median(told(3)),
-            clock_ns: median(told(4)),
-            units_shared: median(shared.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()),
+            hosts: (0..=most).map(of_host).collect(),
             system,
         }
     }
 
-    /// What it looked at that tells states of the machine apart.
-    pub fn levels(&self) -> [(CanaryKind, Option<f64>); 3] {
-        [
-            (CanaryKind::RoundTripNs, self.round_trip_ns),
-            (CanaryKind::UnitsShared, self.units_shared),
-            (CanaryKind::ClockNs, self.clock_ns),
-        ]
+    /// What tells states of the machine apart: the host's number, what was looked at, and what was seen.
+    pub fn levels(&self) -> impl Iterator<Item = (u32, CanaryKind, Option<f64>)> {
+        (0..).zip(&self.hosts).flat_map(|(host, seen)| {
+            [
+                (host, CanaryKind::RoundTripNs, seen.round_trip_ns),
+                (host, CanaryKind::UnitsShared, seen.units_shared),
+                (host, CanaryKind::ClockNs, seen.clock_ns),
+            ]
+        })
     }
 
     /// What moved between `self` and `after`, `seconds` later, for `ranks` ranks, more than cores or not.

@@ -1,6 +1,7 @@
 //! A case over its trials: what the first one fixes, what each gives, and whether there are to be more.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use record::Case;
 use terms::Mode;
@@ -21,6 +22,8 @@ pub enum StopReason {
     MostTrials,
     /// As many as were asked for.
     Fixed,
+    /// Its ranks cannot see the machine's state that was asked for.
+    Blind,
 }
 
 /// How each trial of a case samples, fixed after the first round so that trials are alike.
@@ -59,6 +62,8 @@ pub struct CaseRun {
     pub settings: Settings,
     /// Whether times are computed.
     pub simulated: bool,
+    /// The host of each rank, by rank; empty where all are on one.
+    pub host_of: Arc<[u32]>,
     /// What each trial gave.
     pub trials: Vec<Trial>,
     /// The machine's states in these; None where the run saw one state.
@@ -84,6 +89,7 @@ impl CaseRun {
             case: case.clone(),
             settings,
             simulated,
+            host_of: Arc::default(),
             trials: Vec::new(),
             labels: None,
             sampling: None,
@@ -119,7 +125,10 @@ impl CaseRun {
     /// Why the case needs no further trial; None where it does. Looks at the interval after 6, 9, 13, 19, 28 and 42
     /// trials only: stopping at any width that happens to be narrow would select intervals that are too lucky.
     pub fn stop(&self) -> Option<StopReason> {
-        let made = self.trials.len();
+        let made = self.counted();
+        if self.labels.as_ref().is_some_and(|labels| labels.blind) {
+            return Some(StopReason::Blind);
+        }
         if self.settings.trials.is_some() || self.settings.exact {
             return (made >= self.settings.most_trials()).then_some(StopReason::Fixed);
         }
@@ -132,8 +141,16 @@ impl CaseRun {
         if !self.settings.soaks() && stats::LOOKS.contains(&made) && self.is_precise() {
             return Some(StopReason::Precise);
         }
-        let next = self.sampling_s / made as f64;
-        (self.sampling_s + next > self.settings.max_seconds * 1.001).then_some(StopReason::Budget)
+        let next = self.sampling_s / self.trials.len() as f64;
+        ((made + 1) as f64 * next > self.settings.max_seconds * 1.001).then_some(StopReason::Budget)
+    }
+
+    /// Trials that count: all, or those in the machine's state that was asked for.
+    fn counted(&self) -> usize {
+        match &self.labels {
+            Some(labels) if labels.only => labels.main.map_or(0, |main| labels.trials(main).len()),
+            _ => self.trials.len(),
+        }
     }
 
     /// The same case with the trials of the state that stands for it; of those in no state nothing is said.

@@ -10,8 +10,12 @@ pub struct Labels {
     pub names: Vec<String>,
     /// The state of each trial; None where it changed within the trial, or is not known.
     pub of: Vec<Option<usize>>,
-    /// The state of most of the run's trials.
-    pub main: usize,
+    /// The state that stands for the run: that of most of its trials, or the one that was asked for; None where that was not seen.
+    pub main: Option<usize>,
+    /// Whether trials in other states do not count: `main` was asked for.
+    pub only: bool,
+    /// Whether the case's ranks cannot look at the machine, so that the state that was asked for cannot be seen.
+    pub blind: bool,
 }
 
 impl Labels {
@@ -20,14 +24,20 @@ impl Labels {
         (0..self.of.len()).filter(|at| self.of[*at] == Some(state)).collect()
     }
 
-    /// The state that stands for the case: the run's, or where the case has no trial in it, the one with most of its trials. None
-    /// where no trial is in a state.
+    /// The state that stands for the case: the run's, or where the case has no trial in it and none was asked for, the one with most
+    /// of its trials. None where no trial is in a state.
     pub fn shown(&self) -> Option<usize> {
         let number = |state: &usize| self.trials(*state).len();
-        if number(&self.main) > 0 {
-            return Some(self.main);
+        let main = self.main.filter(|main| number(main) > 0);
+        if main.is_some() || self.only {
+            return main;
         }
         (0..self.names.len()).filter(|state| number(state) > 0).max_by_key(number)
+    }
+
+    /// Whether trials in one state count, and none of these is.
+    pub fn lacks_state(&self) -> bool {
+        self.only && self.shown().is_none()
     }
 
     /// Times in each state that has trials, from the medians of all trials.

@@ -24,12 +24,12 @@ mod visit;
 mod world;
 
 pub use barrier::{Early, Exits};
-pub use canary::{Canary, SystemCounters};
+pub use canary::{Canary, HostLevels, SystemCounters};
 pub use case::{CaseRun, Progress, Round, Sampling, StopReason, align};
 pub use clock::{ClockCaveat, ClockFit, ClockReadings, Clocks, HostClock, LARGEST_DRIFT, RoundTrip, apart_ns};
 pub use device_sensors::{DeviceLook, DeviceSensors};
 pub use labels::Labels;
-pub use machine_states::MachineStates;
+pub use machine_states::{MachineStates, StatesAsked};
 pub use result::{BEYOND_LIMIT, Circumstances, case_line, conclude, limit_share};
 pub use sensors::Sensors;
 pub use settings::{MAX_SAMPLES, Settings};

@@ -1,26 +1,43 @@
 //! States of the machine over a run: found from the canaries of all trials of all cases together, so that what no single case
 //! shows clearly is seen.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use record::{CanaryKind, CanaryLevel, CaseLine, MachineState};
+use record::{CanaryKind, CanaryLevel, CaseLine, MachineState, likest};
 
 use crate::labels::Labels;
-use crate::{CaseRun, Trial};
+use crate::{Canary, CaseRun, Trial};
+
+mod on_host;
+
+use on_host::{Channel, Look, OnHost};
 
 /// States are found again where there are up to this many trials, and from then on after each growth by this share.
 const OFTEN: usize = 1_000;
 const GROWTH: f64 = 1.01;
 
+/// What is known of the machine's states before a run, and which of them is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct StatesAsked {
+    /// States that earlier runs on this machine saw.
+    pub known: Vec<MachineState>,
+    /// The name of the only state in which trials count; None: any.
+    pub wanted: Option<String>,
+    /// Names of the hosts that hold ranks, by number; empty: there is one.
+    pub hosts: Vec<String>,
+}
+
 /// What canaries of a run showed so far, and the states that follow.
 #[derive(Debug, Default)]
 pub struct MachineStates {
+    asked: StatesAsked,
     /// What each trial saw.
     looks: Vec<Look>,
-    /// Channels: what was looked at, by how many ranks at once.
-    channels: Vec<(CanaryKind, u32)>,
+    channels: Vec<Channel>,
     /// Places of the trials of each case among these.
     places: HashMap<String, Vec<Option<usize>>>,
+    /// Cases that have a canary and saw nothing by it.
+    blind: HashSet<String>,
     /// What each case was told last.
     told: HashMap<String, Labels>,
     found: Found,
@@ -33,17 +50,14 @@ struct Found {
     states: Vec<MachineState>,
     /// The state of each trial; None where it changed within.
     of: Vec<Option<usize>>,
-    /// That of most trials.
-    main: usize,
-}
-
-/// What a trial saw before and after its samples, by channel.
-#[derive(Debug)]
-struct Look {
-    values: Vec<(usize, [f64; 2])>,
 }
 
 impl MachineStates {
+    /// Of a run that has not begun.
+    pub fn new(asked: StatesAsked) -> Self {
+        Self { asked, ..Self::default() }
+    }
+
     /// Notes what the canaries of the case's last trial showed, finds the states again if that is due, and tells the case the
     /// states of its trials.
     pub fn note(&mut self, run: &mut CaseRun) {
@@ -51,7 +65,7 @@ impl MachineStates {
             return;
         }
         let Some(trial) = run.trials.last() else { return };
-        let place = self.looked(trial, run.case.ranks());
+        let place = self.looked(trial, &run.case.id, run.case.ranks());
         let places = self.places.entry(run.case.id.clone()).or_default();
         places.resize(run.trials.len() - 1, None);
         places.push(place);
@@ -74,11 +88,23 @@ impl MachineStates {
     }
 
     /// Adds what a trial saw; None where no canary told anything both times.
-    fn looked(&mut self, trial: &Trial, ranks: u32) -> Option<usize> {
+    fn looked(&mut self, trial: &Trial, case: &str, ranks: u32) -> Option<usize> {
         let (before, after) = trial.canaries.as_ref()?;
-        let both = before.levels().into_iter().zip(after.levels());
-        let told = both.filter_map(|((kind, before), (_, after))| Some((kind, [before?, after?])));
-        let values: Vec<(usize, [f64; 2])> = told.map(|(kind, seen)| (self.channel(kind, ranks), seen)).collect();
+        let place = self.see(before, after, ranks);
+        match place {
+            None => self.blind.insert(case.to_owned()),
+            Some(_) => self.blind.remove(case),
+        };
+        place
+    }
+
+    /// Adds what so many ranks saw before and after something; None where nothing was seen both times.
+    fn see(&mut self, before: &Canary, after: &Canary, ranks: u32) -> Option<usize> {
+        let both = before.levels().zip(after.levels());
+        let seen = both.filter_map(|((host, canary, before), (.., after))| {
+            Some((Channel { canary, ranks, host }, [before?, after?]))
+        });
+        let values: Vec<(usize, [f64; 2])> = seen.map(|(channel, seen)| (self.channel(channel), seen)).collect();
         if values.is_empty() {
             return None;
         }
@@ -86,86 +112,116 @@ impl MachineStates {
         Some(self.looks.len() - 1)
     }
 
-    fn channel(&mut self, kind: CanaryKind, ranks: u32) -> usize {
-        let known = self.channels.iter().position(|channel| *channel == (kind, ranks));
-        known.unwrap_or_else(|| {
-            self.channels.push((kind, ranks));
+    /// The states of a machine that so many ranks looked at, without any case. Of two looks that follow each other the smaller
+    /// counts, as before and after the samples of a trial.
+    pub fn of_looks(asked: StatesAsked, looks: &[Canary], ranks: u32) -> Vec<MachineState> {
+        let mut states = Self::new(asked);
+        for pair in looks.chunks_exact(2) {
+            states.see(&pair[0], &pair[1], ranks);
+        }
+        states.find();
+        states.found.states
+    }
+
+    fn channel(&mut self, channel: Channel) -> usize {
+        self.channels.iter().position(|known| *known == channel).unwrap_or_else(|| {
+            self.channels.push(channel);
             self.channels.len() - 1
         })
     }
 
     fn find(&mut self) {
-        // The smaller of both: what disturbs a look for a moment makes it longer, and a state lasts.
-        let moment = |look: &Look| {
-            let mut values = vec![None; self.channels.len()];
-            look.values.iter().for_each(|(channel, [before, after])| values[*channel] = Some(before.min(*after)));
-            values
+        let hosts: Vec<u32> = match self.channels.iter().map(|channel| channel.host).max() {
+            Some(most) => (0..=most).collect(),
+            None => Vec::new(),
         };
-        let mut moments: Vec<Vec<Option<f64>>> = self.looks.iter().map(moment).collect();
-        let mut states = stats::states(&moments);
-        // What a canary shows must be what it looks for: without that canary the others are asked.
-        while let Some(channel) = states.channel.filter(|channel| !self.is_apart(*channel, &states)) {
-            moments.iter_mut().for_each(|moment| moment[channel] = None);
-            states = stats::states(&moments);
-        }
-        let of: Vec<Option<usize>> = (0..self.looks.len())
-            .map(|at| (!self.changed(&self.looks[at], &states)).then_some(states.of[at]))
-            .collect();
-        let state = |(at, name): (usize, Option<String>)| {
-            let level = |(channel, (canary, ranks)): (usize, &(CanaryKind, u32))| {
-                states.levels[at][channel].map(|median| CanaryLevel { canary: *canary, ranks: *ranks, median })
-            };
-            let canaries = self.channels.iter().enumerate().filter_map(level).collect();
+        let on_hosts: Vec<OnHost> =
+            hosts.into_iter().map(|host| OnHost::find(host, &self.looks, &self.channels)).collect();
+        let (combinations, of) = combined(&on_hosts, self.looks.len());
+        let several = on_hosts.len() > 1;
+        let state = |(at, combination): (usize, &Vec<usize>)| {
+            let parts = || on_hosts.iter().zip(combination);
+            let named = parts().filter_map(|(on_host, state)| Some((on_host.host, on_host.names[*state]?)));
+            let names: Vec<String> = named.map(|(host, word)| self.on_host(word, host, several)).collect();
             let trials = of.iter().filter(|of| **of == Some(at)).count();
-            MachineState { name, share: trials as f64 / of.len().max(1) as f64, trials: trials as u32, canaries }
+            MachineState {
+                name: (!names.is_empty()).then(|| names.join(", ")),
+                share: trials as f64 / of.len().max(1) as f64,
+                trials: trials as u32,
+                canaries: parts().flat_map(|(host, state)| host.canaries(*state, &self.channels, several)).collect(),
+            }
         };
-        let found: Vec<MachineState> = self.names(&states).into_iter().enumerate().map(state).collect();
-        let main = (0..found.len()).max_by_key(|at| (found[*at].trials, usize::MAX - at)).unwrap_or(0);
-        self.found = Found { looks: self.looks.len(), states: found, of, main };
+        let mut states: Vec<MachineState> = combinations.iter().enumerate().map(state).collect();
+        self.name_as_known(&mut states);
+        self.found = Found { looks: self.looks.len(), states, of };
     }
 
-    /// Whether neighbouring levels of a channel are as far apart as states of its kind are.
-    fn is_apart(&self, channel: usize, states: &stats::States) -> bool {
-        let least = match self.channels[channel].0 {
-            CanaryKind::RoundTripNs => 1.3,
-            // Two threads that share all units get half each.
-            CanaryKind::UnitsShared => 1.4,
-            // The bins of a processor's clock are 100 MHz.
-            CanaryKind::ClockNs => 1.025,
-        };
-        let levels: Vec<f64> = (0..states.count()).filter_map(|state| states.levels[state][channel]).collect();
-        levels.windows(2).all(|pair| pair[1] > least * pair[0])
+    fn on_host(&self, word: &str, host: u32, several: bool) -> String {
+        match self.asked.hosts.get(host as usize) {
+            Some(name) if several => format!("{word} on {name}"),
+            None if several => format!("{word} on host {host}"),
+            _ => word.to_owned(),
+        }
     }
 
-    /// Whether what a trial saw before and after belongs to different states, by what shows them.
-    fn changed(&self, look: &Look, states: &stats::States) -> bool {
-        let Some(shown_by) = states.channel.map(|channel| self.channels[channel].0) else { return false };
-        look.values.iter().filter(|(channel, _)| self.channels[*channel].0 == shown_by).any(|(channel, seen)| {
-            let distance = |state: usize, value: f64| {
-                states.levels[state][*channel].map_or(f64::INFINITY, |level| (value / level).ln().abs())
-            };
-            let nearest =
-                |value: f64| (0..states.count()).min_by(|a, b| distance(*a, value).total_cmp(&distance(*b, value)));
-            nearest(seen[0]) != nearest(seen[1])
-        })
-    }
-
-    /// Names of the states: by what was seen. One state needs none.
-    fn names(&self, states: &stats::States) -> Vec<Option<String>> {
-        let Some(kind) = states.channel.map(|channel| self.channels[channel].0) else { return vec![None] };
-        // Levels ascend: of what was seen, of three the middle one lies between.
-        let words = match kind {
-            CanaryKind::RoundTripNs => ["near cores", "middle cores", "far cores"],
-            CanaryKind::UnitsShared => ["own cores", "partly shared cores", "shared cores"],
-            CanaryKind::ClockNs => ["fast clock", "middle clock", "slow clock"],
+    /// Calls states what earlier runs on this machine called them.
+    fn name_as_known(&self, states: &mut [MachineState]) {
+        let known = &self.asked.known;
+        let alone = states.len() == 1;
+        if alone && known.len() < 2 {
+            return;
+        }
+        let name = |state: &MachineState| {
+            let found = likest(state, known).filter(|found| !alone || found.is_same(state))?;
+            found.name.clone()
         };
-        let of = |at: usize| if at > 0 && at + 1 == states.count() { words[2] } else { words[at.min(1)] };
-        (0..states.count()).map(|at| Some(of(at).to_owned())).collect()
+        let Some(names) = states.iter().map(name).collect::<Option<Vec<String>>>() else { return };
+        // What this run tells apart, earlier ones may not have.
+        if names.iter().collect::<HashSet<_>>().len() == names.len() {
+            states.iter_mut().zip(names).for_each(|(state, name)| state.name = Some(name));
+        }
     }
 
     /// The states of the run so far.
     pub fn states(&self) -> &[MachineState] {
         &self.found.states
+    }
+
+    /// States that earlier runs on this machine saw, and this one did not.
+    pub fn unseen(&self) -> Vec<MachineState> {
+        let own: Vec<&String> = self.found.states.iter().filter_map(|state| state.name.as_ref()).collect();
+        // Without a name of what was seen, nobody knows what was not.
+        if own.is_empty() {
+            return Vec::new();
+        }
+        let is_new = |state: &&MachineState| state.name.as_ref().is_some_and(|name| !own.contains(&name));
+        self.asked.known.iter().filter(is_new).cloned().collect()
+    }
+
+    /// The state that was asked for.
+    pub fn wanted(&self) -> Option<&str> {
+        self.asked.wanted.as_deref()
+    }
+
+    /// Whether ranks that see this now are in the state that was asked for; None where that is not known yet, or none was.
+    pub fn is_wanted(&self, seen: &Canary, ranks: u32) -> Option<bool> {
+        let wanted = self.wanted()?;
+        let named = |state: &&MachineState| state.name.as_deref() == Some(wanted);
+        let own = &self.found.states;
+        let states = if own.len() > 1 && own.iter().any(|state| named(&state)) { own } else { &self.asked.known };
+        states.iter().find(named)?;
+        let several = seen.hosts.len() > 1;
+        let level = |(host, canary, median): (u32, CanaryKind, Option<f64>)| {
+            Some(CanaryLevel { canary, ranks, host: several.then_some(host), median: median? })
+        };
+        let canaries: Vec<CanaryLevel> = seen.levels().filter_map(level).collect();
+        let is_known =
+            |level: &CanaryLevel| states.iter().flat_map(|state| &state.canaries).any(|one| one.is_like(level));
+        if !canaries.iter().any(is_known) {
+            return None;
+        }
+        let now = MachineState { name: None, share: 1.0, trials: 1, canaries };
+        Some(likest(&now, states).is_some_and(|state| named(&state)))
     }
 
     /// Tells a line, made when the run had found other states or none, what the whole run tells.
@@ -199,17 +255,39 @@ impl MachineStates {
         }
     }
 
-    /// The states of a case's trials; None where the run saw one state.
+    /// The states of a case's trials; None where all trials count, and are in one state.
     pub fn labels(&self, case: &str) -> Option<Labels> {
-        let names: Vec<String> = self.found.states.iter().filter_map(|state| state.name.clone()).collect();
-        if names.len() < 2 {
+        let states = &self.found.states;
+        let wanted = |state: &MachineState| state.name.as_deref() == self.wanted();
+        let (main, only) = match self.wanted() {
+            Some(_) => (states.iter().position(wanted), true),
+            None => ((0..states.len()).max_by_key(|at| (states[*at].trials, usize::MAX - at)), false),
+        };
+        if states.len() < 2 && (!only || main.is_some()) {
             return None;
         }
-        let of = |place: &Option<usize>| {
-            let place = (*place)?;
-            *self.found.of.get(place)?
-        };
+        let of = |place: &Option<usize>| self.found.of.get((*place)?).copied().flatten();
         let of = self.places.get(case)?.iter().map(of).collect();
-        Some(Labels { names, of, main: self.found.main })
+        let names =
+            states.iter().map(|state| state.name.clone().unwrap_or_else(|| "a state without a name".to_owned()));
+        Some(Labels { names: names.collect(), of, main, only, blind: only && self.blind.contains(case) })
     }
+}
+
+/// States of all hosts together, as the state of each host, and which of them each look saw. Where several hosts change, those that
+/// were seen most; what was seen once or twice is no state of its own.
+fn combined(on_hosts: &[OnHost], looks: usize) -> (Vec<Vec<usize>>, Vec<Option<usize>>) {
+    let seen = |look: usize| -> Option<Vec<usize>> { on_hosts.iter().map(|host| host.of[look]).collect() };
+    let mut numbers: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+    let all: Vec<Option<Vec<usize>>> = (0..looks).map(seen).collect();
+    all.iter().flatten().for_each(|combination| *numbers.entry(combination.clone()).or_default() += 1);
+    let mut most: Vec<(Vec<usize>, usize)> = numbers.into_iter().collect();
+    most.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    most.truncate(stats::MOST_STATES);
+    let often = most.iter().filter(|(_, number)| *number >= stats::FEWEST_IN_STATE).count();
+    most.truncate(often.max(1));
+    let mut kept: Vec<Vec<usize>> = most.into_iter().map(|(combination, _)| combination).collect();
+    kept.sort();
+    let of = all.into_iter().map(|own| kept.iter().position(|one| Some(one) == own.as_ref())).collect();
+    (kept, of)
 }

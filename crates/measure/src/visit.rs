@@ -403,7 +403,7 @@ impl Visit<'_> {
             return Ok(None);
         }
         let ranks = self.world.probe(Probe::Canary, self.left())?;
-        Ok(Some(Canary::new(&ranks, SystemCounters::read())))
+        Ok(Some(Canary::new(&ranks, &self.run.host_of, SystemCounters::read())))
     }
 
     fn look_at_arrivals(&mut self) -> Result<(), Verdict> {

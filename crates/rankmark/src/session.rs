@@ -24,6 +24,7 @@ use crate::terminal::{Screen, Verbosity};
 use crate::{Failure, directory, dry_run, environment, placement, restart};
 
 mod backends;
+pub(crate) mod states;
 
 pub(crate) use backends::torch_states;
 
@@ -132,6 +133,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         return Ok(Ended { code: dry_run(request, plan)?, directory: None });
     }
     let exports = Exports::read(request.matches)?;
+    let wanted = states::wanted(request.matches, plan.as_ref())?;
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let mut record = match request.directory("resume") {
         Some(directory) => resume(directory, plan.as_ref())?,
@@ -158,6 +160,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         None => &mut own,
     };
     let host = host(request.entry.coordinator, &record.file.machine);
+    let states = states::asked(wanted, &record.file, record.store.directory());
     let nvidia_smi = process::first_program(&environment::search_path(), "nvidia-smi");
     let mut sensors = nvidia_smi.as_deref().map(NvidiaSmi::new);
     let lines = runner::run(Setup {
@@ -169,6 +172,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         file: &mut record.file,
         host,
         device_sensors: sensors.as_mut().map(|sensors| sensors as &mut dyn DeviceSensors),
+        states,
         observer: &mut screen,
         seed: order_seed(),
         deadline: budget(request.matches)?.map(|budget| request.entry.begun + budget),

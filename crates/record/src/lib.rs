@@ -62,7 +62,7 @@ pub use run_file::{
 };
 pub use shared_fields::SHARED_FIELDS;
 pub use shared_map::SharedMap;
-pub use state::{CanaryKind, CanaryLevel, CaseState, MachineState, likest};
+pub use state::{CanaryKind, CanaryLevel, CaseState, MachineState, known_states, likest};
 pub use store::{
     CaseSamples, DamagedLine, Record, Resumed, RunEnd, SampleLines, Seen, Store, StoreError, directory_name,
     fresh_directory, line_text, read_results, read_run, read_samples, read_samples_of,

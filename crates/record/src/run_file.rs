@@ -64,6 +64,9 @@ pub struct RunFile {
     /// States of the machine that the run saw; empty where no canary looked, and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<MachineState>,
+    /// States that earlier runs on this machine saw and this one did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unseen_states: Vec<MachineState>,
     /// The end of the run; absent while it runs, and where it was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
@@ -273,6 +276,7 @@ impl RunFile {
             overhead: None,
             rounds: None,
             states: Vec::new(),
+            unseen_states: Vec::new(),
             end: None,
             interleaved: None,
             profiles: Vec::new(),

@@ -462,6 +462,7 @@ fn run() -> Value {
                 },
             },
             "states": crate::state::machine_states(),
+            "unseen_states": crate::state::machine_states(),
             "end": {
                 "description": "absent while the run goes on, and where it was killed",
                 "type": "object",

@@ -3,6 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+mod known;
+
+pub use known::known_states;
+
 /// What a canary looks at. Each is measured beside the samples of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -16,6 +20,20 @@ pub enum CanaryKind {
     ClockNs,
 }
 
+impl CanaryKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::RoundTripNs, Self::UnitsShared, Self::ClockNs];
+
+    /// What states are called that this canary tells apart, in the order of its levels: of two the first and the last.
+    pub fn state_names(self) -> [&'static str; 3] {
+        match self {
+            Self::RoundTripNs => ["near cores", "middle cores", "far cores"],
+            Self::UnitsShared => ["own cores", "partly shared cores", "shared cores"],
+            Self::ClockNs => ["fast clock", "middle clock", "slow clock"],
+        }
+    }
+}
+
 /// What a canary showed in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CanaryLevel {
@@ -23,6 +41,9 @@ pub struct CanaryLevel {
     pub canary: CanaryKind,
     /// Ranks that looked at once: others show other values.
     pub ranks: u32,
+    /// Where ranks were on several hosts: the host that showed it, by its place in `hosts` of `run.json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<u32>,
     /// The median.
     pub median: f64,
 }
@@ -59,6 +80,13 @@ pub struct CaseState {
     pub trial_median_s: Vec<f64>,
 }
 
+impl CanaryLevel {
+    /// Whether both are of one canary, looked at by as many ranks on the same host.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.canary, self.ranks, self.host) == (other.canary, other.ranks, other.host)
+    }
+}
+
 /// Levels of one canary further apart than this belong to different states, where no run saw both: 1.5 times. Within a state
 /// a round trip stays within a tenth.
 const APART: f64 = 1.5;
@@ -67,9 +95,7 @@ impl MachineState {
     /// Whether another run's state can be this one, by what both saw. A clock or shared units that are different may be what is
     /// to be compared; how far apart cores are never is.
     pub fn may_be(&self, other: &Self) -> bool {
-        let of = |state: &Self, like: &CanaryLevel| {
-            state.canaries.iter().find(|level| (level.canary, level.ranks) == (like.canary, like.ranks)).copied()
-        };
+        let of = |state: &Self, like: &CanaryLevel| state.canaries.iter().find(|level| level.is_like(like)).copied();
         let trips = self.canaries.iter().filter(|level| level.canary == CanaryKind::RoundTripNs);
         trips
             .filter_map(|own| Some(own.median / of(other, own)?.median))
@@ -77,16 +103,18 @@ impl MachineState {
     }
 }
 
-/// The state among these, of another run, that is most like this one; None where none of them can be it.
+/// The state among these, of another run, that is most like this one; None where none of them can be it, or nothing that both saw
+/// can be compared.
 pub fn likest<'s>(state: &MachineState, others: &'s [MachineState]) -> Option<&'s MachineState> {
     let distance = |other: &&MachineState| {
         let of = |own: &CanaryLevel| {
-            let same = |level: &&CanaryLevel| (level.canary, level.ranks) == (own.canary, own.ranks);
-            other.canaries.iter().find(same).map(|theirs| (own.median / theirs.median).ln().abs())
+            other.canaries.iter().find(|level| level.is_like(own)).map(|theirs| (own.median / theirs.median).ln().abs())
         };
-        state.canaries.iter().filter_map(of).fold(0.0, f64::max)
+        state.canaries.iter().filter_map(of).reduce(f64::max)
     };
-    others.iter().filter(|other| state.may_be(other)).min_by(|a, b| distance(a).total_cmp(&distance(b)))
+    let can_be = others.iter().filter(|other| state.may_be(other));
+    let known = can_be.filter_map(|other| Some((distance(&other)?, other)));
+    known.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, other)| other)
 }
 
 /// The schema of a run's states.
@@ -108,6 +136,7 @@ pub(crate) fn machine_states() -> Value {
                 "properties": {
                     "canary": {"enum": ["round_trip_ns", "units_shared", "clock_ns"]},
                     "ranks": {"type": "integer", "minimum": 1},
+                    "host": {"type": "integer", "minimum": 0},
                     "median": number,
                 },
             }},
@@ -139,7 +168,7 @@ mod tests {
     use super::*;
 
     fn state(trip: f64, clock: f64) -> MachineState {
-        let level = |canary, median| CanaryLevel { canary, ranks: 2, median };
+        let level = |canary, median| CanaryLevel { canary, ranks: 2, host: None, median };
         let canaries = vec![level(CanaryKind::RoundTripNs, trip), level(CanaryKind::ClockNs, clock)];
         MachineState { name: None, share: 1.0, trials: 9, canaries }
     }

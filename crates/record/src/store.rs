@@ -18,6 +18,7 @@ mod results;
 mod salvage;
 mod samples;
 mod sequence;
+mod states;
 
 pub use append::{Store, line_text};
 pub(crate) use checksum::{reseal, reseal_run};
@@ -28,6 +29,7 @@ pub use follow::{Follower, Liveness, liveness};
 pub use lines::{CaseLines, read_case_lines};
 pub use read::{Record, Resumed, RunEnd, read_results, read_run, read_run_file};
 pub use samples::{CaseSamples, SampleLines, Seen, read_samples, read_samples_of};
+pub use states::{SeenStates, seen_states};
 
 /// The run file's name.
 pub const RUN_FILE: &str = "run.json";

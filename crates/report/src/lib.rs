@@ -56,5 +56,6 @@ pub use junit::{JunitCase, JunitOutcome, junit};
 pub use layouts::{LAYOUTS, candle_table, layout, write_results_json, write_study_csv};
 pub use run::{Run, machine_line, profile_lines};
 pub use sentences::sentences;
+pub use states::state_remedy;
 pub use terms::Error;
 pub use write::{Artifact, Out, Typesetter};

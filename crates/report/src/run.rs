@@ -51,6 +51,8 @@ pub struct Run {
     pub overhead: Option<Overhead>,
     /// States of the machine that it saw.
     pub states: Vec<record::MachineState>,
+    /// States that earlier runs saw on its machine, and it did not.
+    pub unseen_states: Vec<record::MachineState>,
     /// What a reader of the record should know of its state.
     pub notes: Vec<String>,
     /// What a reader should know of its plan: what another tool's configuration became, and what was left out of it.
@@ -150,6 +152,7 @@ impl Run {
             started_by: file.started_by,
             overhead: file.overhead,
             states: file.states,
+            unseen_states: file.unseen_states,
             notes,
             plan_notes: file.plan.notes,
             damaged,

@@ -5,21 +5,57 @@ use record::{CaseLine, CaseState, MachineState};
 use crate::Run;
 use crate::number::{list, percent, seconds};
 
-/// What to do about a machine that changes.
-pub(crate) const ACTION: &str = "Pin ranks with `--bind core`; on a virtual machine ask for cores that stay where they are. Compare \
-                                 two versions interleaved: `rankmark compare --interleave`.";
+/// How to remove states of these names, and how to measure with them.
+pub fn state_remedy(names: &[&str]) -> String {
+    let any = |words: &[&str]| names.iter().any(|name| words.iter().any(|word| name.starts_with(word)));
+    let mut parts = Vec::new();
+    if any(&["near cores", "middle cores", "far cores"]) {
+        parts.push("Pin ranks with `--bind core`; on a virtual machine, ask for virtual cores that stay on their physical cores.");
+    }
+    if any(&["own cores", "partly shared cores", "shared cores"]) {
+        parts.push("Use one rank for each physical core, or turn SMT off; on a virtual machine, ask for whole cores.");
+    }
+    if any(&["fast clock", "middle clock", "slow clock"]) {
+        parts.push(
+            "Fix the clock (`cpupower frequency-set -g performance`), and look for limits of power and temperature.",
+        );
+    }
+    parts.push(
+        "`--state NAME --budget TIME` measures in one state; `rankmark compare --interleave` compares versions in any.",
+    );
+    parts.join(" ")
+}
 
-/// States, and what they mean for times: a title and a sentence; None where the run saw one.
+/// What to do about the states of a run's machine.
+pub(crate) fn action(run: &Run) -> String {
+    let states = run.states.iter().chain(&run.unseen_states);
+    state_remedy(&states.filter_map(|state| state.name.as_deref()).collect::<Vec<_>>())
+}
+
+/// States, and what they mean for times: a title and a sentence; None where the machine is not known to have several.
 pub(crate) fn told(run: &Run) -> Option<[String; 2]> {
     let named: Vec<(&MachineState, &str)> =
         run.states.iter().filter_map(|state| Some((state, state.name.as_deref()?))).collect();
-    let (_, main) = named.iter().max_by_key(|(state, _)| state.trials).filter(|_| named.len() > 1)?;
+    let (_, main) = named.iter().max_by_key(|(state, _)| state.trials)?;
+    if named.len() < 2 {
+        let unseen: Vec<String> = run.unseen_states.iter().filter_map(|state| state.name.clone()).collect();
+        let title = format!("The machine was in one of its states: {main}");
+        let evidence = format!("Earlier runs on it also saw {}. This run has no times of that.", list(&unseen));
+        return (!unseen.is_empty()).then_some([title, evidence]);
+    }
     let share = |(state, name): &(&MachineState, &str)| format!("{name} ({} of trials)", percent(state.share));
     let title =
         format!("The machine had {} states: {}", named.len(), list(&named.iter().map(share).collect::<Vec<_>>()));
     let example = run.cases.iter().filter_map(furthest).max_by(|a, b| a.0.total_cmp(&b.0));
     let example = example.map_or(String::new(), |(_, line)| format!(" {}", times(line)));
-    Some([title, format!("Times are those of {main}.{example}")])
+    let shown = shown(run).unwrap_or(main);
+    Some([title, format!("Times are those of {shown}.{example}")])
+}
+
+/// The state of most rows: with `--state` it need not be that of most trials.
+fn shown(run: &Run) -> Option<&str> {
+    let states = || run.cases.iter().filter_map(|line| line.state.as_deref());
+    states().max_by_key(|name| states().filter(|other| other == name).count())
 }
 
 /// The same as one sentence after another.
@@ -71,7 +107,18 @@ mod tests {
         let begin = "The machine had 2 states: near cores (36% of trials) and far cores (64% of trials). Times are those of far cores. ";
         assert!(told.starts_with(begin), "{told}");
         assert!(told.ends_with("took 0.590 us ±2.0% with far cores and 0.130 us ±2.0% with near cores."), "{told}");
-        run.states.truncate(1);
+        // Rows of a state that was asked for.
+        run.cases[0].state = Some("near cores".to_owned());
+        assert!(sentence(&run).unwrap().contains("Times are those of near cores."));
+        let near = run.states.remove(0);
         assert_eq!(sentence(&run), None);
+        run.unseen_states = vec![near];
+        let told = sentence(&run).unwrap();
+        assert_eq!(
+            told,
+            "The machine was in one of its states: far cores. Earlier runs on it also saw near cores. This run has no times of that."
+        );
+        assert!(action(&run).starts_with("Pin ranks with `--bind core`"));
+        assert!(state_remedy(&["slow clock"]).starts_with("Fix the clock"));
     }
 }

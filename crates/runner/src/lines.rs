@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use benchmarks::{Gate, Host, Measured, Relations, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
 use measure::{Canary, CaseRun, Circumstances, case_line};
-use record::{Case, CaseLine, CaseSamples, Profile, Seen};
+use record::{CanaryKind, Case, CaseLine, CaseSamples, Profile, Seen};
 use serde_json::Value;
 use terms::Status;
 
@@ -33,7 +33,27 @@ pub(crate) fn measured(run: &CaseRun, host: &Host, profiles: &[Profile], open: b
     if let Some(profile) = profile {
         roofline::place_parts(&shown, &mut line, profile);
     }
-    line
+    match without_state(run) {
+        Some(why) if line.status == Status::Ok => {
+            CaseLine { states: line.states, trials: line.trials, ..unmeasured(case, Status::NotRun, why) }
+        }
+        _ => line,
+    }
+}
+
+/// Why a case has no trial in the machine's state that was asked for; None where it has, or none was asked for.
+fn without_state(run: &CaseRun) -> Option<String> {
+    let labels = run.labels.as_ref().filter(|labels| labels.lacks_state())?;
+    if labels.blind {
+        return Some("its ranks do not measure the machine's state, so no trial counts under --state".to_owned());
+    }
+    let others = labels.names.iter().enumerate();
+    let seen: Vec<String> = others
+        .filter_map(|(at, name)| Some((name, labels.trials(at).len())).filter(|(_, trials)| *trials > 0))
+        .map(|(name, trials)| format!("{trials} with {name}"))
+        .collect();
+    let seen = if seen.is_empty() { "their state is not known".to_owned() } else { seen.join(", ") };
+    Some(format!("no trial was in the state that --state asks for, of {} ({seen})", run.trials.len()))
 }
 
 /// What each line says beside the others: `before` are those of a run that this one goes on with.
@@ -54,10 +74,14 @@ pub(crate) fn relations(lines: &[CaseLine], before: &[&CaseLine]) -> Vec<serde_j
 /// The last trial's samples as they are kept.
 pub(crate) fn samples_of(run: &CaseRun, after: Option<String>) -> CaseSamples {
     let Some(last) = run.trials.last() else { return CaseSamples::default() };
+    let several = run.host_of.iter().any(|host| *host > 0);
     let seen = |(before, after): &(Canary, Canary)| -> Vec<Seen> {
-        let both = before.levels().into_iter().zip(after.levels());
-        both.filter_map(|((canary, before), (_, after))| Some(Seen { canary, before: before?, after: after? }))
-            .collect()
+        let both = before.levels().zip(after.levels());
+        let one = |((host, canary, before), (.., after)): (
+            (u32, CanaryKind, Option<f64>),
+            (u32, CanaryKind, Option<f64>),
+        )| { Some(Seen { canary, host: several.then_some(host), before: before?, after: after? }) };
+        both.filter_map(one).collect()
     };
     CaseSamples {
         id: run.case.id.clone(),

@@ -3,18 +3,17 @@
 //! A world that dies ends with its case; the next case gets a new one. One that dies while others are visited costs no
 //! case: it is started again, and the line says so.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use benchmarks::{Host, benchmark, is_in_process, is_simulated};
+use benchmarks::{Host, is_in_process, is_simulated};
 use measure::{
-    CaseRun, DeviceSensors, MachineStates, Probe, Round, Settings, Starter, Trial, Verdict, VerdictKind, World,
+    CaseRun, DeviceSensors, MachineStates, Probe, Round, Settings, Starter, StatesAsked, Verdict, VerdictKind, World,
     WorldSpec, align, conclude,
 };
 use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, SharedMap, Store, StoreError};
-use terms::{Collective, Named, Status};
-use trace::timeline::{CollectiveCall, RankTimeline, SOURCE, Timeline};
+use terms::Status;
 
 use crate::lines::{missed, relations, samples_of, skipped, unmeasured};
 use crate::order::Meeting;
@@ -24,6 +23,8 @@ use crate::{admission, lines, order};
 
 mod closed;
 mod closer;
+mod spans;
+mod wanted;
 
 /// How long a world may take to come up: libraries load, many ranks share few cores.
 pub(crate) const START: Duration = Duration::from_secs(60);
@@ -67,6 +68,8 @@ pub struct Setup<'a> {
     pub host: Host,
     /// Who looks at devices while trials run on them, where there are any.
     pub device_sensors: Option<&'a mut dyn DeviceSensors>,
+    /// What is known of the machine's states, and which is wanted.
+    pub states: StatesAsked,
     /// Who watches.
     pub observer: &'a mut dyn Observer,
     /// Seed of the order of cases within rounds.
@@ -87,8 +90,11 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
     // Rounds of a run that this one goes on with are not its own: no trial of then is paired with one of now.
     let earlier = setup.before.iter().flat_map(|line| &line.trial_round).max();
     let round = earlier.map_or(0, |last| last + 1);
+    let machine = MachineStates::new(setup.states.clone());
+    let host_of = setup.host.spread.as_ref().map_or_else(Arc::default, |spread| spread.of.clone().into());
     let mut run = RunState {
         setup,
+        host_of,
         cases: HashMap::new(),
         open: HashMap::new(),
         lines: Vec::new(),
@@ -96,7 +102,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
         restarted: HashMap::new(),
         worlds: Worlds::default(),
         lacking: Vec::new(),
-        machine: MachineStates::default(),
+        machine,
         closed: HashMap::new(),
         last_visit: HashMap::new(),
         after: None,
@@ -116,6 +122,8 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
 
 struct RunState<'a> {
     setup: Setup<'a>,
+    /// The host of each rank; empty where all are on one.
+    host_of: Arc<[u32]>,
     /// All cases so far, those of searches too, by identity.
     cases: HashMap<String, Case>,
     /// Cases that need further trials, by identity.
@@ -176,7 +184,9 @@ impl RunState<'_> {
     fn rounds(&mut self, cases: &[&Case]) -> Result<(), StoreError> {
         for case in cases {
             let settings = Settings { traced: self.setup.plan.profiling, ..Settings::from_case(case) };
-            self.open.insert(case.id.clone(), CaseRun::new(case, settings, is_simulated(case)));
+            let mut run = CaseRun::new(case, settings, is_simulated(case));
+            run.host_of = self.host_of.clone();
+            self.open.insert(case.id.clone(), run);
             self.cases.insert(case.id.clone(), (*case).clone());
         }
         let mut due = cases.to_vec();
@@ -318,6 +328,7 @@ impl RunState<'_> {
             none => none.insert(self.start(case).map_err(|verdict| after_death(place.died, verdict))?),
         };
         let round = Round { number: self.round, fresh, prepared: place.prepared, keep: place.keep };
+        self.wait_for_state(&mut **world, run)?;
         let observer = &mut self.setup.observer;
         let mut sensors = self.setup.device_sensors.as_mut().filter(|_| on_a_device(case));
         if let Some(sensors) = &mut sensors {
@@ -361,19 +372,10 @@ impl RunState<'_> {
             line.caveats.push(Caveat::Restarted);
             line.reason = line.reason.or_else(|| Some(format!("while other cases ran, {why}; started again")));
         }
-        let right = line.status == Status::Ok;
+        // One that waits for a state of the machine is not wrong.
+        let right = line.status == Status::Ok || line.status == Status::NotRun;
         self.keep(line, &samples)?;
         Ok(right)
-    }
-
-    /// Spans of the last trial on every rank, as a Chrome trace: of steps, else entry and exit of consecutive operations.
-    fn trace(&self, run: &CaseRun) -> Result<(), StoreError> {
-        let Some(last) = run.trials.last() else { return Ok(()) };
-        let Some(benchmark) = benchmark(&run.case.benchmark) else { return Ok(()) };
-        let operations = || operations(last, benchmark.operation(&run.case));
-        let timeline = last.timeline.as_ref().map_or_else(|| Cow::Owned(operations()), Cow::Borrowed);
-        let name = format!("{}-{}.json.gz", run.case.id, run.trials.len() - 1);
-        self.setup.store.write_trace(&name, |to| trace::chrome::write(to, &timeline))
     }
 
     /// A trial could not be made. What the case has of earlier trials does not stand: it may be the fault's work, too.
@@ -417,9 +419,7 @@ impl RunState<'_> {
         let trials = self.lines.iter().filter(|line| line.time_s.is_some()).map(|line| line.trial_median_s.as_slice());
         let correlation = stats::pooled_correlation(trials);
         self.setup.file.rounds = Some(Rounds { seed: self.setup.seed, made: self.round, correlation });
-        if !self.machine.states().is_empty() {
-            self.setup.file.states = self.machine.states().to_vec();
-        }
+        self.note_states();
         let plan = &self.setup.plan.cases;
         let order: HashMap<&str, usize> =
             plan.iter().enumerate().map(|(place, case)| (case.id.as_str(), place)).collect();
@@ -472,29 +472,4 @@ fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
 /// Whether the ranks of a case work on devices other than the processor.
 fn on_a_device(case: &Case) -> bool {
     case.device().is_some_and(|device| device != "cpu")
-}
-
-/// Consecutive operations of a trial, by their entry and exit times.
-fn operations(trial: &Trial, (operation, bytes): (Collective, u64)) -> Timeline {
-    let mut timeline = Timeline { source: SOURCE.to_owned(), ..Timeline::default() };
-    timeline.clock_error_ns = Some(trial.arrivals_apart_ns.ceil() as u64);
-    timeline.world = u32::try_from(trial.arrivals.len()).ok();
-    let (name, group) = (timeline.names.intern(operation.name()), timeline.names.intern("world"));
-    for (rank, times) in (0..).zip(&trial.arrivals) {
-        let mut own = RankTimeline { rank, ..RankTimeline::default() };
-        for (number, times) in (0..).zip(times.chunks_exact(2)) {
-            let call = CollectiveCall {
-                operation: name,
-                group,
-                sequence: Some(number),
-                ranks: timeline.world,
-                bytes: Some(bytes),
-                synchronises: operation.synchronises(),
-                first_byte_ns: None,
-            };
-            own.push_call(0, times[0] as i64, times[1] as i64, call);
-        }
-        timeline.ranks.push(own);
-    }
-    timeline
 }

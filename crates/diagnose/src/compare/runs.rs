@@ -8,6 +8,7 @@ use terms::Status;
 
 use super::matching::{declared, identity};
 use super::quantity::Quantity;
+use super::states::times_alike;
 
 /// The values of one case in equal runs, in the order of their dates.
 #[derive(Clone, Debug, Default)]
@@ -58,11 +59,17 @@ pub(super) fn series(cases: &[&CaseLine], own: &Record, records: &[&Record]) -> 
             });
             let quantity = Quantity::of(declared(own, case));
             let usable = |line: &&CaseLine| line.status == Status::Ok && line.wrong.unwrap_or(0) == 0;
-            let Some((line, value)) = line.filter(usable).and_then(|line| Some((line, quantity.value(line)?))) else {
-                continue;
+            let Some(line) = line.filter(usable) else { continue };
+            // Of a machine with several states, the times in that of the case.
+            let alike = if quantity.is_time() { times_alike(own, case, record, line) } else { Some(None) };
+            let (value, trials) = match alike {
+                Some(None) => (quantity.value(line), line.trial_median_s.len()),
+                Some(Some(times)) => (Some(times.median_s), times.trials as usize),
+                None => continue,
             };
+            let Some(value) = value else { continue };
             series.values.push(value);
-            series.trials.push(line.trial_median_s.len().max(1));
+            series.trials.push(trials.max(1));
         }
     }
     found

@@ -26,9 +26,27 @@ pub(super) fn unlike(base: &Record, base_line: &CaseLine, new: &Record, new_line
 /// Whether a state of one run is that of another. A run that saw several says which of them it is like most.
 fn same(a: &MachineState, of_a: &[MachineState], b: &MachineState, of_b: &[MachineState]) -> bool {
     let is_it = |one: &MachineState, own: &[MachineState], other: &MachineState| {
-        own.len() < 2 || likest(other, own).is_some_and(|nearest| nearest == one)
+        own.len() < 2 || likest(other, own).is_none_or(|nearest| nearest == one)
     };
     a.may_be(b) && is_it(a, of_a, b) && is_it(b, of_b, a)
+}
+
+/// The times of another run's line in the state of this one: None where it shows them itself. The outer None: it has none.
+pub(super) fn times_alike<'r>(
+    own: &Record,
+    own_line: &CaseLine,
+    other: &'r Record,
+    line: &'r CaseLine,
+) -> Option<Option<&'r CaseState>> {
+    if !unlike(own, own_line, other, line) {
+        return Some(None);
+    }
+    let wanted = state(own, own_line)?;
+    let is_same = |times: &&CaseState| {
+        let named = other.file.states.iter().find(|state| state.name.as_ref() == Some(&times.name));
+        named.is_some_and(|state| same(wanted, &own.file.states, state, &other.file.states))
+    };
+    line.states.iter().find(is_same).map(Some)
 }
 
 /// Gives lines of cases that both records have the times of a state that both saw, where those that they show are of different

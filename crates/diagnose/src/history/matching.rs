@@ -5,34 +5,58 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use record::{MachineState, known_states, likest};
 use serde_json::Value;
 
 use super::run::{KnownField, plain};
-use super::{Run, RunCase, Series, SeriesPoint};
+use super::{Run, RunCase, Series, SeriesPoint, StateOfSeries};
 
-/// The series of these runs, without changes and noise.
+/// The series of these runs, without changes and noise. Of a machine with several states, one for each state of a case.
 pub(super) fn series(runs: &[Run]) -> Vec<Series> {
     let fields = Fields::of(runs);
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let names = state_names(runs);
+    let mut places: HashMap<(String, Option<StateOfSeries>), usize> = HashMap::new();
     let mut all: Vec<Series> = Vec::new();
     for (number, run) in runs.iter().enumerate() {
         for case in &run.cases {
-            let point = SeriesPoint { run: number, median_s: case.median_s, ci95: case.ci95 };
-            let place = *places.entry(fields.key(case)).or_insert(all.len());
-            match all.get_mut(place) {
-                None => {
-                    all.push(Series { latest: case.clone(), points: vec![point], noise: None, changes: Vec::new() })
-                }
-                // Two cases of one run with one key would be two results of one date: the first stays.
-                Some(series) if series.points.last().is_some_and(|last| last.run == number) => {}
-                Some(series) => {
-                    series.points.push(point);
-                    series.latest = case.clone();
+            let key = fields.key(case);
+            let shown = (case.state, case.median_s, case.ci95);
+            let others = case.in_others.iter().map(|(state, median_s, ci95)| (Some(*state), *median_s, *ci95));
+            for (state, median_s, ci95) in std::iter::once(shown).chain(others) {
+                let point = SeriesPoint { run: number, median_s, ci95 };
+                let state =
+                    names.as_ref().map(|names| of_series(state.and_then(|state| names[number].get(state)?.clone())));
+                let place = *places.entry((key.clone(), state.clone())).or_insert(all.len());
+                match all.get_mut(place) {
+                    None => all.push(Series {
+                        latest: case.clone(),
+                        state,
+                        points: vec![point],
+                        noise: None,
+                        changes: Vec::new(),
+                    }),
+                    // Two cases of one run with one key would be two results of one date: the first stays.
+                    Some(series) if series.points.last().is_some_and(|last| last.run == number) => {}
+                    Some(series) => {
+                        series.points.push(point);
+                        series.latest = case.clone();
+                    }
                 }
             }
         }
     }
     all
+}
+
+fn of_series(name: Option<String>) -> StateOfSeries {
+    name.map_or(StateOfSeries::Unknown, StateOfSeries::Named)
+}
+
+/// What the states of each run are called over all of them; None where they show one state.
+fn state_names(runs: &[Run]) -> Option<Vec<Vec<Option<String>>>> {
+    let known = known_states(runs.iter().rev().map(|run| run.states.as_slice()));
+    let name = |state: &MachineState| likest(state, &known)?.name.clone();
+    (known.len() > 1).then(|| runs.iter().map(|run| run.states.iter().map(name).collect()).collect())
 }
 
 /// What the runs declare of a benchmark's fields.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{CaseLine, Declared, Labels, Machine, Record, Roles, RunEnd, SharedMap};
+use record::{CaseLine, Declared, Labels, Machine, MachineState, Record, Roles, RunEnd, SharedMap};
 use serde_json::Value;
 use terms::{Role, Status};
 
@@ -52,6 +52,8 @@ pub struct Run {
     pub facts: BTreeMap<String, String>,
     /// What its benchmarks declare, by the benchmark's name.
     pub(super) declared: Vec<(String, Vec<KnownField>)>,
+    /// States of the machine that it saw.
+    pub states: Vec<MachineState>,
     /// Its cases that have a right result.
     pub cases: Vec<RunCase>,
 }
@@ -82,6 +84,10 @@ pub struct RunCase {
     pub median_s: f64,
     /// 95% interval over the run's own span.
     pub ci95: Option<[f64; 2]>,
+    /// The state of the machine that these are of, as a place among the run's; None where it is not known.
+    pub state: Option<usize>,
+    /// Median times and intervals in other states.
+    pub in_others: Vec<(usize, f64, Option<[f64; 2]>)>,
     /// How it was sampled, as text: not part of what is measured.
     pub settings: BTreeMap<String, String>,
 }
@@ -103,8 +109,11 @@ impl Run {
         let started = file.started.parse().map_err(|_| left_out("its date cannot be read"))?;
         let settings: BTreeMap<&str, &SharedMap> =
             file.plan.cases.iter().map(|case| (case.id.as_str(), &case.settings)).collect();
-        let cases: Vec<RunCase> =
-            record.cases.iter().filter_map(|line| case(line, settings.get(line.id.as_str()).copied())).collect();
+        let cases: Vec<RunCase> = record
+            .cases
+            .iter()
+            .filter_map(|line| case(line, &file.states, settings.get(line.id.as_str()).copied()))
+            .collect();
         let counts = counts(record);
         if cases.is_empty() {
             let has_result = |line: &CaseLine| line.status == Status::Ok && line.time_s.is_some();
@@ -129,6 +138,7 @@ impl Run {
             counts,
             facts: super::facts::facts(file),
             declared: file.benchmarks.iter().map(declared).collect(),
+            states: file.states.clone(),
             cases,
         })
     }
@@ -144,11 +154,13 @@ fn declared(of: &Declared) -> (String, Vec<KnownField>) {
 }
 
 /// A case with a right result of all its trials; None for others.
-fn case(line: &CaseLine, settings: Option<&SharedMap>) -> Option<RunCase> {
+fn case(line: &CaseLine, states: &[MachineState], settings: Option<&SharedMap>) -> Option<RunCase> {
     let time = line.time_s.as_ref()?;
     let whole = line.status == Status::Ok && !line.lacks_trials();
     let right = whole && line.wrong.unwrap_or(0) == 0 && time.median.is_finite() && time.median > 0.0;
     let text = |(name, value): (&String, &Value)| (name.clone(), plain(value));
+    let place = |name: &String| states.iter().position(|state| state.name.as_ref() == Some(name));
+    let others = line.states.iter().filter(|times| line.state.as_ref() != Some(&times.name));
     right.then(|| RunCase {
         id: line.id.clone(),
         benchmark: line.benchmark.clone(),
@@ -157,6 +169,8 @@ fn case(line: &CaseLine, settings: Option<&SharedMap>) -> Option<RunCase> {
         bytes: line.bytes,
         median_s: time.median,
         ci95: time.ci95,
+        state: line.state.as_ref().map_or((states.len() == 1).then_some(0), place),
+        in_others: others.filter_map(|times| Some((place(&times.name)?, times.median_s, times.ci95_s))).collect(),
         settings: settings.into_iter().flat_map(|settings| settings.iter()).map(text).collect(),
     })
 }

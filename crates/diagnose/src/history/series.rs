@@ -9,12 +9,32 @@ use super::RunCase;
 pub struct Series {
     /// The case as the latest run has it.
     pub latest: RunCase,
+    /// The state of the machine that its results are of, where the machine is known to have several.
+    pub state: Option<StateOfSeries>,
     /// Its results, the oldest first.
     pub points: Vec<SeriesPoint>,
     /// The noise between runs, around the levels that changes separate; None below five runs.
     pub noise: Option<BetweenRuns>,
     /// Where it changed.
     pub changes: Vec<SeriesChange>,
+}
+
+/// Which state of a machine with several a series is of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StateOfSeries {
+    /// The one of this name.
+    Named(String),
+    /// Nobody knows which: canaries did not look, or saw what no other run saw.
+    Unknown,
+}
+
+impl std::fmt::Display for StateOfSeries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Named(name) => f.write_str(name),
+            Self::Unknown => f.write_str("state not known"),
+        }
+    }
 }
 
 /// One result of a case.

@@ -2,7 +2,8 @@
 
 use diagnose::Verdict;
 use diagnose::compare::simulation::record_of;
-use diagnose::compare::{Comparison, Reason, Settings, compare, in_common_states};
+use diagnose::compare::{Compared, Comparison, Reason, Settings, Source, compare, in_common_states};
+use diagnose::history::{Run, StateOfSeries, histories};
 use record::{CanaryKind, CanaryLevel, CaseState, MachineState, Record};
 use stats::{median, sign_interval};
 
@@ -15,7 +16,7 @@ fn trials(time: f64) -> Vec<f64> {
 
 fn machine_state(name: Option<&str>, trip: f64) -> MachineState {
     let canaries = [(CanaryKind::RoundTripNs, trip), (CanaryKind::ClockNs, 5_000.0)]
-        .map(|(canary, median)| CanaryLevel { canary, ranks: 2, median });
+        .map(|(canary, median)| CanaryLevel { canary, ranks: 2, host: None, median });
     MachineState { name: name.map(str::to_owned), share: 0.5, trials: 13, canaries: canaries.to_vec() }
 }
 
@@ -38,6 +39,78 @@ fn both(shown: &str, near: f64, far: f64) -> Record {
     record.cases[0].states = vec![state("near cores", near), state("far cores", far)];
     record.cases[0].state = Some(shown.to_owned());
     record
+}
+
+/// A run of this day, in which near takes `near` and far ten times as long; the letters say what it saw, and shows first.
+fn of_day(day: usize, seen: &str, near: f64) -> Record {
+    let mut record = match seen {
+        "near" => one(near, NEAR_NS),
+        "far" => one(10.0 * near, FAR_NS),
+        "near, far" => both("near cores", near, 10.0 * near),
+        _ => both("far cores", near, 10.0 * near),
+    };
+    record.file.started = format!("2026-01-{:02}T00:00:00Z", 1 + day);
+    record
+}
+
+const SEEN: [&str; 8] = ["near", "far", "near, far", "far", "far, near", "near", "far, near", "near"];
+
+/// Equal runs that saw one state or the other tell their noise state by state, and not that of the machine's changes.
+#[test]
+fn the_noise_of_equal_runs_is_that_of_one_state() {
+    let noise = |day: usize| 1.0 + (day as f64 * 5.0 % 8.0) / 1e3;
+    let equal: Vec<Record> = (0..8).map(|day| of_day(day, SEEN[day], noise(day))).collect();
+    let judged = |shown: &str, slower: f64, look: &dyn Fn(&Compared)| {
+        let (mut base, mut new) = (equal.clone(), of_day(20, shown, slower));
+        in_common_states(base.last_mut().unwrap(), &mut new, true);
+        let records: Vec<&Record> = base.iter().collect();
+        look(&compare(&records, &new, &Settings { threshold: 0.03, history: Vec::new() }).cases[0]);
+    };
+    for (shown, slower, verdict) in [
+        ("near", 1.0, Verdict::Same),
+        ("near", 1.2, Verdict::Worse),
+        ("far, near", 1.0, Verdict::Same),
+        ("far, near", 1.2, Verdict::Worse),
+    ] {
+        judged(shown, slower, &|case| {
+            assert_eq!((case.verdict, case.source), (Some(verdict), Source::Runs(6)), "{shown} {slower}");
+            assert!((case.ratio.unwrap() / slower - 1.0).abs() < 0.01, "{shown} {slower}: {:?}", case.ratio);
+        });
+    }
+    // The last run of the base saw near cores only: far ones are like nothing that it has.
+    judged("far", 1.2, &|case| assert!(matches!(case.reason, Reason::OtherState(_)), "{:?}", case.reason));
+}
+
+/// Each state of a case is a series of its own, so that a change of state is no change of the case.
+#[test]
+fn a_history_has_a_series_for_each_state() {
+    let history = |records: &[Record]| {
+        let runs = records.iter().map(|record| Run::of(&record.file.started, record, false).unwrap());
+        histories(runs.collect()).remove(0)
+    };
+    let equal: Vec<Record> = (0..24).map(|day| of_day(day, SEEN[day % 8], 1.0 + (day * 5 % 8) as f64 / 1e3)).collect();
+    let found = history(&equal);
+    let states: Vec<(Option<String>, usize)> = found
+        .series
+        .iter()
+        .map(|series| (series.state.as_ref().map(ToString::to_string), series.points.len()))
+        .collect();
+    let expected = [(Some("near cores".to_owned()), 18), (Some("far cores".to_owned()), 15)];
+    assert_eq!((states.as_slice(), found.changes.len()), (expected.as_slice(), 0));
+    // What is slower in both is found in both.
+    let slower: Vec<Record> = (0..24)
+        .map(|day| of_day(day, SEEN[day % 8], if day >= 12 { 1.3 } else { 1.0 } + (day * 5 % 8) as f64 / 1e3))
+        .collect();
+    let found = history(&slower);
+    assert!(found.series.iter().all(|series| series.changes.len() == 1), "{:?}", found.changes);
+    // A record of an earlier version does not say in which state it was.
+    let mut old = equal.clone();
+    old[3].file.states.clear();
+    let found = history(&old);
+    assert!(found.series.iter().any(|series| series.state == Some(StateOfSeries::Unknown) && series.points.len() == 1));
+    // Of a machine with one state nothing is said.
+    let one: Vec<Record> = (0..6).map(|day| of_day(day, "near", 1.0)).collect();
+    assert_eq!(history(&one).series[0].state, None);
 }
 
 fn told(mut base: Record, mut new: Record, look: impl FnOnce(&Comparison)) {

@@ -1,6 +1,6 @@
 //! States of the machine: found from what canaries showed over all trials of a run, told to each case.
 
-use measure::{Canary, CaseRun, MachineStates, Settings, StopReason, Trial, WrongReport};
+use measure::{Canary, CaseRun, HostLevels, MachineStates, Settings, StatesAsked, StopReason, Trial, WrongReport};
 use record::{CanaryKind, Caveat};
 use serde_json::json;
 
@@ -11,7 +11,17 @@ fn canary(far: bool, at: u64) -> Canary {
     let noise = 1.0 + 0.01 * ((at * 7 % 11) as f64 - 5.0) / 5.0;
     let round_trip_ns = Some(if far { 290.0 } else { 60.0 } * noise);
     let units_shared = Some(if far { 1.3 } else { 2.4 } * noise);
-    Canary { barrier_ns: 200.0, round_trip_ns, units_shared, clock_ns: Some(5_000.0 * noise), ..Canary::default() }
+    of_hosts(vec![HostLevels { round_trip_ns, units_shared, clock_ns: Some(5_000.0 * noise) }])
+}
+
+fn of_hosts(hosts: Vec<HostLevels>) -> Canary {
+    Canary { barrier_ns: 200.0, hosts, ..Canary::default() }
+}
+
+/// The same with other levels.
+fn with(mut canary: Canary, change: impl Fn(&mut HostLevels)) -> Canary {
+    canary.hosts.iter_mut().for_each(change);
+    canary
 }
 
 fn trial(round: u32, ns: u64, canaries: (Canary, Canary)) -> Trial {
@@ -152,7 +162,7 @@ fn noise_is_no_state() {
                 // Pareto tails: one look in a hundred is twice as long.
                 let mut tail = || next().powf(-0.15);
                 let [trip, shared, clock] = [60.0 * tail(), 1.3 * tail(), 5_000.0 * tail()].map(Some);
-                Canary { round_trip_ns: trip, units_shared: shared, clock_ns: clock, ..Canary::default() }
+                of_hosts(vec![HostLevels { round_trip_ns: trip, units_shared: shared, clock_ns: clock }])
             };
             run.trials.push(trial(round, 100_000, (look(), look())));
             states.note(&mut run);
@@ -170,8 +180,9 @@ fn what_disturbs_single_looks_is_no_state() {
     for round in 0..40 {
         let look = |at: u32| {
             let disturbed = if at % 5 == 2 { 1.35 } else { 1.0 };
-            let calm = canary(true, u64::from(at));
-            Canary { units_shared: calm.units_shared.map(|units| units * disturbed), ..calm }
+            with(canary(true, u64::from(at)), |host| {
+                host.units_shared = host.units_shared.map(|units| units * disturbed)
+            })
         };
         run.trials.push(trial(round, 100_000, (look(2 * round), look(2 * round + 1))));
         states.note(&mut run);
@@ -187,13 +198,11 @@ fn levels_too_close_for_their_kind_are_no_states() {
         let mut run = CaseRun::new(&case(2, json!({})), Settings::from_case(&case(2, json!({}))), false);
         for round in 0..40 {
             let look = |at: u32| {
-                let calm = canary(true, u64::from(at));
                 let factor = |by: f64| if round >= 25 { by } else { 1.0 };
-                Canary {
-                    units_shared: calm.units_shared.map(|value| value * factor(units)),
-                    round_trip_ns: calm.round_trip_ns.map(|value| value * factor(trip)),
-                    ..calm
-                }
+                with(canary(true, u64::from(at)), |host| {
+                    host.units_shared = host.units_shared.map(|value| value * factor(units));
+                    host.round_trip_ns = host.round_trip_ns.map(|value| value * factor(trip));
+                })
             };
             run.trials.push(trial(round, 100_000, (look(2 * round), look(2 * round + 1))));
             states.note(&mut run);
@@ -204,4 +213,91 @@ fn levels_too_close_for_their_kind_are_no_states() {
     assert_eq!(lasting(1.8, 1.0), ["own cores", "shared cores"]);
     // The others are asked without it.
     assert_eq!(lasting(1.15, 3.0), ["near cores", "far cores"]);
+}
+
+/// A run of one case over these rounds; `seen` says what ranks show at each look.
+fn run_of(asked: StatesAsked, rounds: u32, seen: impl Fn(u32) -> Canary) -> (MachineStates, CaseRun) {
+    let mut states = MachineStates::new(asked);
+    let case = case(2, json!({}));
+    let mut run = CaseRun::new(&case, Settings::from_case(&case), false);
+    for round in 0..rounds {
+        run.trials.push(trial(round, 100_000 + u64::from(round % 3), (seen(2 * round), seen(2 * round + 1))));
+        states.note(&mut run);
+    }
+    (states, run)
+}
+
+fn names(states: &MachineStates) -> Vec<&str> {
+    states.states().iter().filter_map(|state| state.name.as_deref()).collect()
+}
+
+fn hosts(of: &[bool], at: u32) -> Canary {
+    of_hosts(of.iter().flat_map(|far| canary(*far, u64::from(at)).hosts).collect())
+}
+
+#[test]
+fn states_of_several_hosts_are_named_by_their_host() {
+    let asked = || StatesAsked { hosts: vec!["node-a".to_owned(), "node-b".to_owned()], ..StatesAsked::default() };
+    // One of them changes.
+    let (states, _) = run_of(asked(), 20, |at| hosts(&[false, (14..30).contains(&at)], at));
+    assert_eq!(names(&states), ["near cores on node-b", "far cores on node-b"]);
+    let level = |state: usize, host: u32| {
+        let levels = &states.states()[state].canaries;
+        levels.iter().find(|level| (level.canary, level.host) == (CanaryKind::RoundTripNs, Some(host))).unwrap().median
+    };
+    assert!(level(1, 0) < 70.0 && level(1, 1) > 250.0);
+    // Both do, at times of their own.
+    let (states, run) = run_of(asked(), 30, |at| hosts(&[at >= 40, (20..44).contains(&at)], at));
+    let both = |a: &str, b: &str| format!("{a} cores on node-a, {b} cores on node-b");
+    assert_eq!(names(&states), [both("near", "near"), both("near", "far"), both("far", "near")]);
+    // Both were far in two trials: that is no state, and they count to none.
+    assert_eq!(run.labels.unwrap().of.iter().filter(|of| of.is_none()).count(), 2);
+}
+
+fn known() -> Vec<record::MachineState> {
+    let (states, _) = run_of(StatesAsked::default(), 20, |at| canary((14..30).contains(&at), u64::from(at)));
+    states.states().to_vec()
+}
+
+/// A run that saw one state is told which, and what it did not see, by earlier runs.
+#[test]
+fn earlier_runs_name_what_a_run_saw_and_what_it_did_not() {
+    let asked = || StatesAsked { known: known(), ..StatesAsked::default() };
+    let (states, run) = run_of(asked(), 9, |at| canary(true, u64::from(at)));
+    assert_eq!((names(&states), run.labels), (vec!["far cores"], None));
+    assert_eq!(states.unseen().iter().filter_map(|state| state.name.as_deref()).collect::<Vec<_>>(), ["near cores"]);
+    // What no earlier run saw has no name.
+    let elsewhere = |at: u32| with(canary(true, u64::from(at)), |host| host.round_trip_ns = Some(900.0));
+    let (states, _) = run_of(asked(), 9, elsewhere);
+    assert_eq!((names(&states), states.unseen().len()), (vec![], 0));
+}
+
+/// With a state asked for, trials in others count for nothing: not for the line, not for its end.
+#[test]
+fn a_state_that_is_asked_for_is_the_only_one_that_counts() {
+    let near = || StatesAsked { wanted: Some("near cores".to_owned()), ..StatesAsked::default() };
+    // Nobody knows yet what near is.
+    let (states, run) = run_of(near(), 40, |at| canary(true, u64::from(at)));
+    assert!(run.labels.as_ref().unwrap().lacks_state() && run.stop().is_none());
+    assert_eq!(states.is_wanted(&canary(false, 0), 2), None);
+    // Two trials of it are too few, although 42 were made.
+    let (states, run) = run_of(near(), 42, |at| canary(at < 60, u64::from(at)));
+    let labels = run.labels.clone().unwrap();
+    assert_eq!((labels.shown(), labels.trials(0).len(), run.stop()), (Some(0), 12, None));
+    assert_eq!(measure::case_line(&run, REAL).state.as_deref(), Some("near cores"));
+    assert_eq!(
+        (states.is_wanted(&canary(false, 0), 2), states.is_wanted(&canary(true, 0), 2)),
+        (Some(true), Some(false))
+    );
+    // Others rank counts see other levels.
+    assert_eq!(states.is_wanted(&canary(true, 0), 4), None);
+    // Earlier runs know it, so the first look tells.
+    let (states, run) = run_of(StatesAsked { known: known(), ..near() }, 7, |at| canary(true, u64::from(at)));
+    assert!(run.labels.unwrap().lacks_state());
+    assert_eq!(states.is_wanted(&canary(true, 0), 2), Some(false));
+    let (_, run) = run_of(StatesAsked { known: known(), ..near() }, 7, |at| canary(false, u64::from(at)));
+    assert_eq!(run.labels, None, "all of its trials count");
+    // Ranks that see nothing can wait for ever.
+    let (_, run) = run_of(near(), 1, |_| of_hosts(vec![HostLevels::default()]));
+    assert_eq!(run.stop(), Some(StopReason::Blind));
 }

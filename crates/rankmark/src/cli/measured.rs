@@ -114,10 +114,14 @@ fn of_every_run() -> [Arg; 6] {
 fn of_whole_run() -> Vec<Arg> {
     let set = Arg::new("set").long("set").value_name("FIELD=VALUE").action(ArgAction::Append);
     let budget = Arg::new("budget").long("budget").value_name("TIME").value_parser(value_parser!(terms::Seconds));
+    let state = Arg::new("state").long("state").value_name("NAME").requires("budget");
     let resume = directory("resume", "continues this record: finished cases stay, the rest runs");
     let mut args = vec![
         set.help("sets a field of every case; repeats"),
         budget.help("ends the whole run after this time, with the trials made by then"),
+        state.help(
+            "counts only trials in this state of the machine (`near-cores`), and waits for it until --budget ends",
+        ),
         resume.conflicts_with("output-dir"),
     ];
     args.extend(crate::labels::options());

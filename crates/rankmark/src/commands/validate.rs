@@ -3,6 +3,7 @@
 mod backends;
 mod page;
 pub(crate) mod plan;
+mod states;
 
 use std::path::PathBuf;
 
@@ -47,8 +48,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let checked = backends::check(&host, quick)?;
     let rows = backends::check_found(found.findings, request.python.as_deref(), &host, quick)?;
     let mut left_out = found.left_out;
+    let mut rows = rows;
     if quick {
         left_out.push(("known answers", "ranks of every backend would be started"));
+        left_out.push(("states of the machine", "ranks would look at it for 1.5 s"));
+    } else {
+        let behind = rows.iter().rposition(|row| row.group == "system").map_or(0, |last| last + 1);
+        rows.insert(behind, states::check(&host));
     }
     // One that measures: what only computes times can run anywhere.
     let measures = |name: &str| comm::backend(name).is_some_and(|backend| !backend.about().simulated);

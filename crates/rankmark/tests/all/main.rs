@@ -51,6 +51,7 @@ mod sizes;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod slurm;
+mod states;
 mod toy;
 mod toy_backend;
 mod training;

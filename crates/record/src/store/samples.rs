@@ -51,6 +51,9 @@ pub struct CaseSamples {
 pub struct Seen {
     /// Which.
     pub canary: CanaryKind,
+    /// The host that showed it, where ranks were on several: its place in `hosts` of `run.json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<u32>,
     /// Before them.
     pub before: f64,
     /// After them.

@@ -1,7 +1,7 @@
 //! Cases that need no further trial, while others go on: what the run learns of the machine meanwhile is told to them, too.
 
 use measure::CaseRun;
-use record::StoreError;
+use record::{MachineState, StoreError};
 
 use super::RunState;
 
@@ -32,5 +32,21 @@ impl RunState<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the run saw of the machine's states, into its file. Of a record that is gone on with, states that only the runs before saw
+    /// stay.
+    pub(super) fn note_states(&mut self) {
+        if self.machine.states().is_empty() {
+            return;
+        }
+        let file = &mut *self.setup.file;
+        let own = self.machine.states().to_vec();
+        let is_own = |state: &MachineState| own.iter().any(|one| one.name == state.name);
+        let earlier: Vec<MachineState> =
+            file.states.drain(..).filter(|state| state.name.is_some() && !is_own(state)).collect();
+        file.states = own.into_iter().chain(earlier).collect();
+        file.unseen_states = self.machine.unseen();
+        file.unseen_states.retain(|state| file.states.iter().all(|own| own.name != state.name));
     }
 }

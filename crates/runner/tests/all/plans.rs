@@ -97,6 +97,7 @@ pub(crate) fn run_seeded(plan: &Plan, starter: &mut dyn Starter, host: Host, see
         file: &mut file,
         host,
         device_sensors: None,
+        states: measure::StatesAsked::default(),
         observer: &mut order,
         seed,
         deadline: None,

@@ -30,10 +30,10 @@ impl Source {
         latest.expect("a source has a record")
     }
 
-    /// Gives cases of its latest record and of others the times of a state of the machine that both saw. Where there are several
-    /// on either side, one of them cannot change for all.
+    /// Gives cases of its latest record and of others the times of a state of the machine that both saw. Where several are compared
+    /// with it, it cannot change for each of them.
     pub(super) fn meet(&mut self, others: &mut [Self]) {
-        let alone = self.records.len() == 1 && others.iter().map(|other| other.records.len()).sum::<usize>() == 1;
+        let alone = others.iter().map(|other| other.records.len()).sum::<usize>() == 1;
         let Some(latest) = self.records.iter_mut().max_by(|a, b| a.file.started.cmp(&b.file.started)) else { return };
         others.iter_mut().flat_map(|other| &mut other.records).for_each(|new| in_common_states(latest, new, alone));
     }

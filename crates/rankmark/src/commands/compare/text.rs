@@ -307,10 +307,15 @@ fn in_states(comparison: &Comparison) -> Option<String> {
         .map(|case| [name(case.base), name(case.new)])
         .find(|both| both.iter().any(Option::is_some))?;
     let cases = comparison.cases.iter().filter(|case| case.base.state.is_some() || case.new.state.is_some()).count();
-    let [base, new] = states.map(|state| state.unwrap_or_else(|| "the only state".to_owned()));
-    let which = if base == new { base } else { format!("{base} in the base and {new} in the new record") };
+    let which = match states {
+        [Some(base), Some(new)] if base == new => base,
+        [Some(base), Some(new)] => format!("{base} in the base, {new} in the new record"),
+        [Some(name), None] => format!("{name}, the only one that the new record saw"),
+        [None, Some(name)] => format!("{name}, the only one that the base saw"),
+        [None, None] => return None,
+    };
     Some(format!(
-        "{} compared in one state of the machine, of several that a run saw: {which}. Rows of the records may show another.",
+        "{} compared in one state of the machine: {which}. Rows in the records may show another state.",
         count(cases, "case is", "cases are")
     ))
 }

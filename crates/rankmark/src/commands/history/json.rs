@@ -71,6 +71,9 @@ fn case(series: &Series, name: &str) -> Value {
         "median_s": series.median_s(),
         "changes": series.changes.iter().map(change).collect::<Vec<_>>(),
     });
+    if let Some(state) = &series.state {
+        object["state"] = json!(state.to_string());
+    }
     if let Some(noise) = series.noise {
         object["between_runs"] = json!({ "band": noise.band(), "sd_log": noise.sd_log, "degrees": noise.degrees });
     }

@@ -21,7 +21,8 @@ pub(super) fn of(history: &History) -> Vec<String> {
         let alike = &alike[&(case.benchmark.as_str(), short.as_str())];
         let differing = case.parameters.iter().filter(|(name, _)| alike.differ_in(name));
         let extra = differing.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
-        let parts: Vec<String> = std::iter::once(short.clone()).chain(extra).collect();
+        let state = series.state.iter().map(|state| format!("({state})"));
+        let parts: Vec<String> = std::iter::once(short.clone()).chain(extra).chain(state).collect();
         super::words::plain(&parts.join(" "))
     };
     history.series.iter().zip(&shorts).map(name).collect()
@@ -71,6 +72,7 @@ impl<'c> Alike<'c> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use diagnose::history::StateOfSeries;
     use serde_json::json;
 
     use super::*;
@@ -84,27 +86,35 @@ mod tests {
             bytes: Some(1024),
             median_s: 1.0,
             ci95: None,
+            state: None,
+            in_others: Vec::new(),
             settings: BTreeMap::new(),
         }
     }
 
     #[test]
     fn names_tell_what_cases_differ_in() {
-        let series =
-            |parameters| Series { latest: case(parameters), points: Vec::new(), noise: None, changes: Vec::new() };
-        let series = vec![
+        let series = |parameters| Series {
+            latest: case(parameters),
+            state: None,
+            points: Vec::new(),
+            noise: None,
+            changes: Vec::new(),
+        };
+        let mut series = vec![
             series(json!({"op": "all_reduce", "backend": "shm", "dtype": "f32", "seed": 1})),
             series(json!({"op": "all_reduce", "backend": "shm", "dtype": "bf16", "seed": 1})),
             series(json!({"op": "all_reduce", "backend": "sim", "dtype": "f32", "seed": 2})),
             series(json!({"op": "broadcast", "backend": "shm", "dtype": "f32"})),
             series(json!({"op": "broadcast", "backend": "shm", "dtype": "f32", "extra": "x"})),
         ];
+        series[3].state = Some(StateOfSeries::Named("far cores".to_owned()));
         let history = History { machine: String::new(), runs: Vec::new(), series, changes: Vec::new() };
         let expected = [
             "all_reduce 1KiB x 2 shm f32",
             "all_reduce 1KiB x 2 shm bf16",
             "all_reduce 1KiB x 2 sim",
-            "broadcast 1KiB x 2 shm",
+            "broadcast 1KiB x 2 shm (far cores)",
             "broadcast 1KiB x 2 shm x",
         ];
         let names = of(&history);

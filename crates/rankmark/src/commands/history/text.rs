@@ -1,5 +1,7 @@
 //! A history as a terminal shows it.
 
+use std::collections::BTreeSet;
+
 use diagnose::history::{ChangedRun, History, Series};
 use stats::{FEWEST_FOR_A_CHANGE, FEWEST_RUNS, MOST_FOR_A_CHANGE};
 use view::number::{count, percent, seconds};
@@ -36,6 +38,13 @@ fn section(named: &Named, width: usize) -> String {
     let span = if first == last { first } else { format!("{first} to {last}") };
     out +=
         &format!("{}, {}, {span} UTC\n", count(runs.len(), "run", "runs"), count(named.names.len(), "case", "cases"));
+    let states: BTreeSet<String> =
+        history.series.iter().filter_map(|series| series.state.as_ref()).map(ToString::to_string).collect();
+    if !states.is_empty() {
+        let states: Vec<String> = states.into_iter().collect();
+        let line = format!("The machine has several states ({}): a case has a series in each.", states.join(", "));
+        out += &format!("{}\n", wrap(&line, width));
+    }
     if history.simulated() {
         out += "\u{1b}[1;33mSIMULATED\u{1b}[0m  times are computed by a model and never measured\n";
     }

@@ -122,7 +122,7 @@ fn said(time: Option<f64>, simulated: bool) -> String {
 }
 
 /// The case with a known answer.
-fn case(fields: &Fields) -> Result<Case, Failure> {
+pub(super) fn case(fields: &Fields) -> Result<Case, Failure> {
     let fixed = [
         ("op", "all_reduce"),
         ("ranks", "2"),

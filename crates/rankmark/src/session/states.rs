@@ -1,0 +1,93 @@
+//! What earlier runs beside this one know of the machine's states, and the one that `--state` asks for.
+
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use measure::StatesAsked;
+use record::store::{RUN_FILE, SeenStates, seen_states};
+use record::{CanaryKind, Machine, MachineState, Plan, RunFile, known_states};
+
+use crate::Failure;
+
+/// The newest records that are looked at.
+const MOST: usize = 20;
+
+/// What the records beside this one saw of the same machine, with the state that is wanted.
+pub(super) fn asked(wanted: Option<String>, file: &RunFile, record: &Path) -> StatesAsked {
+    let known = earlier(record.parent(), (&file.machine, &file.hosts), &file.states);
+    StatesAsked { known, wanted, hosts: file.hosts.iter().map(|machine| machine.host.clone()).collect() }
+}
+
+/// The state that `--state` asks for, by its name with spaces.
+///
+/// # Errors
+/// When no state has this name, or the plan has cases that are not measured.
+pub(super) fn wanted(matches: &ArgMatches, plan: Option<&Plan>) -> Result<Option<String>, Failure> {
+    let Some(given) = matches.try_get_one::<String>("state").ok().flatten() else { return Ok(None) };
+    let wanted = given.to_lowercase().replace(['-', '_'], " ");
+    let words: Vec<&str> = CanaryKind::ALL.iter().flat_map(|kind| kind.state_names()).collect();
+    // Of several hosts a state names the host, too: `far cores on node-b`.
+    let host = words.iter().find_map(|word| Some((word, given.get(word.len()..)?, wanted.strip_prefix(word)?)));
+    let name = match host {
+        Some((word, _, "")) => (*word).to_owned(),
+        Some((word, own, rest)) if rest.starts_with(" on ") && rest.len() > 4 => format!("{word} on {}", &own[4..]),
+        _ => {
+            let error = Failure::new(format!("no state of a machine is called `{given}`"));
+            return Err(error.cause(format!("valid values: {}", words.join(", "))).hint(
+                "a report names the states of its run; `rankmark validate` looks at the machine and at earlier runs",
+            ));
+        }
+    };
+    if plan.is_some_and(|plan| plan.cases.iter().any(benchmarks::is_simulated)) {
+        let error = Failure::new("`--state` needs cases that are measured");
+        return Err(error.cause("the plan has cases with computed times").hint("leave out --state, or those cases"));
+    }
+    Ok(Some(name))
+}
+
+/// States that the newest records in a folder saw of these machines (the coordinator's, and all of several), and `own`.
+pub(crate) fn earlier(
+    folder: Option<&Path>,
+    (machine, hosts): (&Machine, &[Machine]),
+    own: &[MachineState],
+) -> Vec<MachineState> {
+    let folder = folder.map(|folder| if folder == Path::new("") { Path::new(".") } else { folder });
+    let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    let mut records: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.join(RUN_FILE).is_file()).collect();
+    // Their names begin with their times.
+    records.sort();
+    let seen = records.iter().rev().take(MOST).filter_map(|path| seen_states(path));
+    let of_these = |seen: &SeenStates| {
+        let alike = seen.hosts.len() == hosts.len() && seen.hosts.iter().zip(hosts).all(|(a, b)| same(a, b));
+        !seen.simulated && same(&seen.machine, machine) && alike
+    };
+    let mut runs: Vec<Vec<MachineState>> = vec![own.to_vec()];
+    runs.extend(seen.filter(of_these).map(|seen| seen.states));
+    known_states(runs.iter().map(Vec::as_slice))
+}
+
+fn same(a: &Machine, b: &Machine) -> bool {
+    let of = |machine: &Machine| (machine.cores, machine.allowed_cpus.len());
+    (&a.host, &a.cpu_model, of(a)) == (&b.host, &b.cpu_model, of(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_state_is_named_with_spaces_or_hyphens_and_on_a_host() {
+        let of = |given: &str| {
+            let command = Command::new("x").arg(clap::Arg::new("state").long("state"));
+            wanted(&command.get_matches_from(["x", "--state", given]), None).ok().flatten()
+        };
+        assert_eq!(of("near-cores").as_deref(), Some("near cores"));
+        assert_eq!(of("Far Cores on Node-b").as_deref(), Some("far cores on Node-b"));
+        for wrong in ["nearest", "near cores at x", "near cores on ", ""] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+}
