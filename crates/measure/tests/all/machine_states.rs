@@ -188,6 +188,13 @@ fn what_disturbs_single_looks_is_no_state() {
         states.note(&mut run);
     }
     assert_eq!((states.states().len(), &run.labels), (1, &None), "{:?}", states.states());
+    // Nor is what disturbs every first look of a trial for a while.
+    let (states, _) = run_of(StatesAsked::default(), 40, |at| {
+        let disturbed = if at % 2 == 0 && (20..50).contains(&at) { 1.8 } else { 1.0 };
+        with(canary(true, u64::from(at)), |host| host.units_shared = host.units_shared.map(|units| units * disturbed))
+    });
+    let trials: Vec<u32> = states.states().iter().map(|state| state.trials).collect();
+    assert_eq!(trials, [40], "{:?}", states.states());
 }
 
 /// Levels of a canary that lie too close for what it looks for are no states: half-shared units are disturbed ones.
@@ -252,6 +259,8 @@ fn states_of_several_hosts_are_named_by_their_host() {
     assert_eq!(names(&states), [both("near", "near"), both("near", "far"), both("far", "near")]);
     // Both were far in two trials: that is no state, and they count to none.
     assert_eq!(run.labels.unwrap().of.iter().filter(|of| of.is_none()).count(), 2);
+    let (states, _) = run_of(asked(), 30, |at| hosts(&[at >= 30, at >= 28], at));
+    assert_eq!(names(&states), [both("near", "near"), both("far", "far")]);
 }
 
 fn known() -> Vec<record::MachineState> {
