@@ -17,7 +17,7 @@ use record::{CaseLine, Caveat, Record};
 pub use differs::{Difference, Topic, other_machine};
 pub use matching::{Change, Lone, Unmatched};
 pub use quantity::{Quantity, Shown};
-pub use states::in_common_states;
+pub use states::{StateSeen, in_common_states};
 
 use crate::Verdict;
 
@@ -76,15 +76,6 @@ pub enum Reason {
     NeverOk(terms::Status),
     /// A value is missing, or no positive number.
     NoValue,
-}
-
-/// The state of a machine, as a run saw it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StateSeen {
-    /// Its name, where the run saw several.
-    pub name: Option<String>,
-    /// Nanoseconds of a round trip of a cache line between cores.
-    pub round_trip_ns: Option<f64>,
 }
 
 /// One pair of cases.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use benchmarks::{Gate, Host, Measured, Relations, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
 use measure::{Canary, CaseRun, Circumstances, case_line};
-use record::{CanaryKind, Case, CaseLine, CaseSamples, Profile, Seen};
+use record::{Case, CaseLine, CaseSamples, Profile, Seen};
 use serde_json::Value;
 use terms::Status;
 
@@ -76,12 +76,13 @@ pub(crate) fn samples_of(run: &CaseRun, after: Option<String>) -> CaseSamples {
     let Some(last) = run.trials.last() else { return CaseSamples::default() };
     let several = run.host_of.iter().any(|host| *host > 0);
     let seen = |(before, after): &(Canary, Canary)| -> Vec<Seen> {
-        let both = before.levels().zip(after.levels());
-        let one = |((host, canary, before), (.., after)): (
-            (u32, CanaryKind, Option<f64>),
-            (u32, CanaryKind, Option<f64>),
-        )| { Some(Seen { canary, host: several.then_some(host), before: before?, after: after? }) };
-        both.filter_map(one).collect()
+        let mut seen = Vec::new();
+        for ((host, canary, before), (.., after)) in before.levels().zip(after.levels()) {
+            if let Some((before, after)) = before.zip(after) {
+                seen.push(Seen { canary, host: several.then_some(host), before, after });
+            }
+        }
+        seen
     };
     CaseSamples {
         id: run.case.id.clone(),

@@ -2,10 +2,18 @@
 
 use record::{CanaryKind, CaseLine, CaseState, MachineState, Record, likest};
 
-use super::StateSeen;
 use super::differs::other_machine;
 use super::matching::declared;
 use super::quantity::Quantity;
+
+/// The state of a machine, as a run saw it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateSeen {
+    /// Its name, where the run saw several.
+    pub name: Option<String>,
+    /// Nanoseconds of a round trip of a cache line between cores.
+    pub round_trip_ns: Option<f64>,
+}
 
 /// The state in which a line's times were taken; None where nobody knows.
 pub(super) fn state<'r>(record: &'r Record, line: &CaseLine) -> Option<&'r MachineState> {

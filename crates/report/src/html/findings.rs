@@ -262,7 +262,7 @@ fn noise(run: &Run) -> Option<Finding> {
 /// What the machine was like, where it changed.
 fn states(run: &Run) -> Option<Finding> {
     let [title, evidence] = states::told(run)?;
-    Some(finding(title, evidence, &states::action(run)))
+    Some(finding(title, evidence, states::action(run)))
 }
 
 /// Cases that the machine ran at several speeds, and the one with the speeds furthest apart.
