@@ -40,7 +40,8 @@ pub(crate) fn told(run: &Run) -> Option<[String; 2]> {
     if named.len() < 2 {
         let unseen: Vec<String> = run.unseen_states.iter().filter_map(|state| state.name.clone()).collect();
         let title = format!("The machine was in one of its states: {main}");
-        let evidence = format!("Earlier runs on it also saw {}. This run has no times in another state.", list(&unseen));
+        let evidence =
+            format!("Earlier runs on it also saw {}. This run has no times in another state.", list(&unseen));
         return (!unseen.is_empty()).then_some([title, evidence]);
     }
     let share = |(state, name): &(&MachineState, &str)| format!("{name} ({} of trials)", percent(state.share));
