@@ -32,7 +32,7 @@ pub(crate) struct Member {
     rank: u32,
     /// None: another started it, and it has not said yet which process it is (or runs on another host).
     process: Option<Process>,
-    /// None: whoever started it has its output.
+    /// None: the process that started it has its output.
     output: Option<Output>,
     /// When its process was seen to have ended.
     ended_at: Option<Instant>,

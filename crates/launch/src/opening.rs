@@ -1,4 +1,4 @@
-//! What every world begins with, whoever starts its ranks: a secret, a listener, a status page, and the invitation
+//! What every world begins with, whatever starts its ranks: a secret, a listener, a status page, and the invitation
 //! that tells ranks of them.
 
 use std::fs::File;

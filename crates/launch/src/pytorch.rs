@@ -1,6 +1,6 @@
 //! Ranks that are the user's own Python, running the package of `python/rankmark_worker`.
 //!
-//! A rank's process begins as this program, whoever started it and on whichever host, and becomes Python once it has its
+//! A rank's process begins as this program, whatever started it and on whichever host, and becomes Python once it has its
 //! invitation. The package travels in this program and reaches Python as inherited memory, so that nothing is installed
 //! and no file is written. What its ranks and this program say to each other is `control`, told in docs/pytorch.md.
 

@@ -16,7 +16,7 @@ use crate::status::StatusPage;
 /// Round trips; the shortest tells a clock. They are enough that some find both processes awake and both ways free.
 const TRIPS: usize = 16;
 
-/// How long one may take. A host that answers later is no host to measure with, or out of reach, which is found out elsewhere.
+/// How long one may take. A host that answers later is not a host to measure with, or out of reach, which is found out elsewhere.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A process of the launcher that keeps the place of one rank.

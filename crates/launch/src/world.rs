@@ -79,7 +79,7 @@ impl ProcessWorld {
         }
     }
 
-    /// Commands that stall are told to whoever wants to know.
+    /// Receives the commands that stall.
     pub(crate) fn tell_stalls(&mut self, on_stall: Option<OnStall>) {
         self.on_stall = on_stall;
     }
@@ -273,7 +273,7 @@ impl ProcessWorld {
         self.members.iter().zip(0..).map(state).collect()
     }
 
-    /// Passes the verdict and ends the world: whoever lives is killed and reaped.
+    /// Passes the verdict and ends the world: living ranks are killed and reaped.
     fn end(&mut self, occasion: Occasion) -> Verdict {
         // Before the verdict, since a launcher may know more; and before anything is killed by us.
         let any_ended = self.members.iter().any(Member::has_ended);

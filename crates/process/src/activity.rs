@@ -9,6 +9,8 @@ use rustix::param::clock_ticks_per_second;
 pub struct Activity {
     /// Processor time of all its threads.
     pub computed: Duration,
+    /// How long its threads waited for a core although they could run; 0 where the kernel does not count that.
+    pub queued: Duration,
     /// Bytes that it read and wrote; 0 where that cannot be read.
     pub moved: u64,
 }
@@ -18,7 +20,8 @@ impl Activity {
     pub fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-        Some(Self { computed: processor_time(&stat, clock_ticks_per_second())?, moved: bytes(&io) })
+        let computed = processor_time(&stat, clock_ticks_per_second())?;
+        Some(Self { computed, queued: queued(pid), moved: bytes(&io) })
     }
 }
 
@@ -28,6 +31,16 @@ fn processor_time(stat: &str, ticks_a_second: u64) -> Option<Duration> {
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let ticks = ticks()?.checked_add(ticks()?)?;
     Some(Duration::from_secs_f64(ticks as f64 / ticks_a_second.max(1) as f64))
+}
+
+/// Of all threads: the second number of /proc/PID/task/TID/schedstat, in nanoseconds (Documentation/scheduler/sched-stats.rst).
+fn queued(pid: u32) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    Duration::from_nanos(tasks.filter_map(of).fold(0, u64::saturating_add))
 }
 
 /// Bytes of calls, and bytes of files that were read and written otherwise (by mappings).

@@ -1,4 +1,4 @@
-//! A bell that wakes whoever polls it.
+//! A bell that wakes the thread that polls it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ impl Alarm {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Wakes whoever polls it. Async-signal-safe.
+    /// Wakes the thread that polls it. Async-signal-safe.
     pub fn ring(&self) {
         // Refused only when the counter is full, and then it wakes all the same.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());

@@ -18,7 +18,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// When the system has no memory for it.
 pub fn sealed_memory(name: &CStr, bytes: u64) -> io::Result<File> {
     let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
-    // Reserved now: a page that cannot be had later would be a SIGBUS in whoever touches it.
+    // Reserved now: a page that cannot be had later would be a SIGBUS in the process that touches it.
     fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
     fcntl_add_seals(&file, SEALS)?;
     Ok(file)
@@ -55,7 +55,7 @@ pub fn inherited_memory(number: RawFd) -> io::Result<File> {
     }
     // SAFETY: asking for seals changes nothing, whatever the number names.
     check_seals(unsafe { BorrowedFd::borrow_raw(number) })?;
-    // SAFETY: sealed memory can only have come from whoever started this process, which gave it to this process to own.
+    // SAFETY: sealed memory can only have come from the process that started this one, which gave it to this process to own.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(number) });
     // What this process starts itself shall not inherit it again.
     fcntl_setfd(&file, FdFlags::CLOEXEC)?;
@@ -81,7 +81,7 @@ pub fn path_of(file: &File) -> String {
 /// Lets the next program image of this process keep the descriptor. Async-signal-safe: called between fork and exec, too.
 ///
 /// # Errors
-/// When it is no descriptor.
+/// When it is not a descriptor.
 pub fn keep_on_exec(descriptor: impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfd(descriptor, FdFlags::empty())?)
 }

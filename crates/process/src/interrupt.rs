@@ -31,7 +31,7 @@ const SIGNALS: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// deliver it.
 const SAME: u64 = 200_000_000;
 
-/// Handles SIGINT, SIGTERM and SIGHUP from now on: whoever waits asks [`requested`]. A SIGHUP that is ignored stays
+/// Handles SIGINT, SIGTERM and SIGHUP from now on: a waiting thread asks [`requested`]. A SIGHUP that is ignored stays
 /// ignored: that is what `nohup` is for. Once is enough; more calls change nothing.
 ///
 /// # Errors
@@ -118,7 +118,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Wakes whoever waits. Async-signal-safe: what is installed is only read.
+/// Wakes the waiting thread. Async-signal-safe: what is installed is only read.
 fn ring() {
     if let Some(alarm) = ALARM.get() {
         alarm.ring();

@@ -34,7 +34,7 @@ pub use descriptor::{inherited_memory, keep_on_exec, output_pipe, path_of, seale
 pub use lines::Lines;
 pub use output::Output;
 pub use pidfd::{Exit, Process};
-pub use placement::{CoreMask, allowed_cores, core_of, cores_of, host_name};
+pub use placement::{CoreMask, allowed_cores, core_of, cores_of, host_name, pid_namespace};
 pub use poll::{Interest, PollSet};
 pub use program::{first_program, hand_over, is_program, version_of};
 pub use signal::{keep_children, signal_name};

@@ -67,6 +67,12 @@ pub fn host_name() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name.into_owned() }
 }
 
+/// The number of this process's PID namespace: numbers of processes mean something only within one. None where /proc lacks it.
+pub fn pid_namespace() -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -72,7 +72,7 @@ fn dispose(signal: libc::c_int, disposition: libc::sighandler_t) -> io::Result<(
     if unsafe { libc::signal(signal, disposition) } == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes sure that the ends of children can be waited for. Whoever started this program may have ignored SIGCHLD, which
+/// Makes sure that the ends of children can be waited for. The process that started this one may have ignored SIGCHLD, which
 /// programs inherit; the system would then throw away how a child ended.
 ///
 /// # Errors

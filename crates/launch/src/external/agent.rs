@@ -158,7 +158,7 @@ fn knock(
             Err(refused @ ChannelError::Refused(_)) => return Err(refused.into()),
             // Told, both know it; given by hand, one may have another.
             Err(ChannelError::Impostor(address)) if matches!(external.meeting_point, MeetingPoint::Address { .. }) => {
-                nobody(external, format!("whoever listens at {address} has another secret"))
+                nobody(external, format!("the process that listens at {address} has another secret"))
             }
             Err(other) if matches!(external.meeting_point, MeetingPoint::Address { .. }) => {
                 nobody(external, other.to_string())

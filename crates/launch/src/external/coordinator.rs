@@ -63,7 +63,7 @@ impl Coordinator {
         let invitation = Invitation::new(place, &secret, external.arrival, (Vec::new(), false), spec);
         let published = external.meeting_point.announce(&external.job, invitation);
         let published =
-            published.map_err(|why| not_started(format!("the ranks cannot be told where to connect: {why}"), None))?;
+            published.map_err(|why| not_started(format!("the ranks cannot learn where to connect: {why}"), None))?;
         let arrived = wait_for(&mut rendezvous, &external)?;
         drop(published);
         let (agents, here): (Vec<Agent>, Vec<Here>) = arrived.into_iter().unzip();

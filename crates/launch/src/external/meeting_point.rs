@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use control::{Invitation, Secret, reach};
 use measure::WorldSpec;
-use process::{began, host_name};
+use process::{began, host_name, pid_namespace};
 use serde_json::Map;
 
 use crate::Variables;
@@ -19,7 +19,7 @@ use crate::rank::{COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE};
 use super::External;
 use super::rendezvous_file::{self, Published, RENDEZVOUS_DIR, RendezvousFile};
 
-/// A secret of fewer bytes could be guessed by whoever listens to one handshake: 16 random ones as hex digits are enough.
+/// A secret of fewer bytes could be guessed by an attacker who listens to one handshake: 16 random ones as hex digits are enough.
 const SHORTEST: usize = 32;
 /// No secret is longer; what is was not meant.
 const LONGEST: u64 = 4 << 10;
@@ -67,7 +67,7 @@ impl MeetingPoint {
     /// Where its coordinator listens; port 0: on any.
     ///
     /// # Errors
-    /// When that is no address of this host, or none leads to others.
+    /// When that is not an address of this host, or none leads to others.
     pub(super) fn listening(&self, several: bool, interface: Option<&str>) -> Result<SocketAddr, String> {
         let outward = || reach::outward(interface).map(|found| found.address);
         let Self::Address { place, .. } = self else {
@@ -97,7 +97,9 @@ impl MeetingPoint {
         let Self::Folder(folder) = self else { return Ok(None) };
         let pid = std::process::id();
         let started = began(pid).ok_or("reading /proc/self/stat")?;
-        rendezvous_file::publish(folder, job, &RendezvousFile { pid, started, host: host_name(), invitation }).map(Some)
+        let (host, pid_namespace) = (host_name(), pid_namespace());
+        let file = RendezvousFile { pid, started, pid_namespace, host, invitation };
+        rendezvous_file::publish(folder, job, &file).map(Some)
     }
 
     /// How to join the coordinator of this process's job: the places to try, in turn.
@@ -179,7 +181,7 @@ fn resolve(place: &str) -> Result<Vec<SocketAddr>, String> {
 }
 
 /// The secret that all processes of a job were given in a file. Links are followed: Kubernetes mounts Secrets as links, and
-/// owned by root, for whoever is in the pod's group.
+/// owned by root, for processes in the pod's group.
 fn given(path: &Path) -> Result<Secret, String> {
     let told = |why: String| format!("{SECRET_FILE} is {}: {why}", path.display());
     let read = || -> std::io::Result<(u32, Vec<u8>)> {

@@ -74,7 +74,7 @@ impl External {
     ///
     /// # Errors
     /// When a launcher did and the run could not be right: it says too little, or what cannot be; or when one of the
-    /// variables that are looked at is no text: taken for one that is not set it would make another run of this.
+    /// variables that are looked at is not text: taken for one that is not set it would make another run of this.
     pub fn from_environment(environment: Environment<'_>) -> Result<Option<Self>, Verdict> {
         let no_text = Cell::new(None);
         let text = |name: &str| {

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use control::{HANDSHAKE_LIMIT, Invitation};
-use process::{began, host_name};
+use process::{began, host_name, pid_namespace};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -26,6 +26,9 @@ pub(super) struct RendezvousFile {
     /// The coordinator's process, and when it began: a number may be used again.
     pub(super) pid: u32,
     pub(super) started: u64,
+    /// The PID namespace that the number is of: containers of one host may share a folder.
+    #[serde(default)]
+    pub(super) pid_namespace: Option<u64>,
     /// The host on which that is so.
     pub(super) host: String,
     pub(super) invitation: Invitation,
@@ -36,7 +39,7 @@ pub(super) struct Published(PathBuf);
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // Whoever removed it before us has done no harm.
+        // Another process that removed it first has done no harm.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -49,12 +52,12 @@ pub(super) const RENDEZVOUS_DIR: &str = "RANKMARK_RENDEZVOUS_DIR";
 /// directory, which hosts usually share.
 ///
 /// # Errors
-/// When the one that the user names depends on where a process was started; when ranks are on several hosts and there
-/// is no home directory.
+/// When the one that the user names depends on where a process was started; when ranks are on several hosts
+/// and the user has no home directory.
 pub(super) fn folder(variable: Variables<'_>, several: bool) -> Result<PathBuf, String> {
     if let Some(given) = variable(RENDEZVOUS_DIR) {
         let absolute = Path::new(&given).is_absolute();
-        let why = || format!("{RENDEZVOUS_DIR} is `{}`, which is no absolute path", given.escape_debug());
+        let why = || format!("{RENDEZVOUS_DIR} is `{}`, which is not an absolute path", given.escape_debug());
         return if absolute { Ok(Path::new(&given).join("rankmark")) } else { Err(why()) };
     }
     if !several {
@@ -131,22 +134,30 @@ pub(super) fn publish(folder: &Path, job: &str, rendezvous_file: &RendezvousFile
     Ok(published)
 }
 
-/// Removes the files of coordinators of this host that are gone: a process that is killed leaves its own.
+/// Removes the files of coordinators that are gone: a process that is killed leaves its own. Those of another host or PID
+/// namespace are left: whether they live can only be known by their port, which may be that of another network.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         let Some(other) = Some(&path).filter(|_| named).and_then(|path| read_at(path).ok()) else { continue };
-        if other.host == host_name() && !lives(&other) {
-            // Whoever removed it before us has done no harm.
+        if other.is_of_here() && !lives(&other) {
+            // Another process that removed it first has done no harm.
             let _ = fs::remove_file(&path);
         }
     }
 }
 
-/// Whether the coordinator of this rendezvous file is still there. Of one on another host its port tells.
+impl RendezvousFile {
+    /// Whether its process has a number of this host and PID namespace.
+    fn is_of_here(&self) -> bool {
+        self.host == host_name() && self.pid_namespace == pid_namespace()
+    }
+}
+
+/// Whether the coordinator of this rendezvous file is still there. Of one on another host or in another container its port tells.
 fn lives(other: &RendezvousFile) -> bool {
-    if other.host == host_name() {
+    if other.is_of_here() {
         return began(other.pid) == Some(other.started);
     }
     TcpStream::connect_timeout(&other.invitation.address, HANDSHAKE_LIMIT).is_ok()

@@ -221,7 +221,7 @@ fn without_a_folder_all_meet_where_they_were_told() {
         let external = told(&place, &mounted, 1, 2);
         move || arrive(&external, None, Duration::from_secs(20)).map(|(mut channel, _)| channel.receive())
     });
-    // Whoever comes before the coordinator asks again.
+    // A rank that comes before the coordinator asks again.
     std::thread::sleep(Duration::from_millis(100));
     let coordinator = gathering(told(&place, &mounted, 0, 2), Duration::from_secs(20));
     let first = arrive(&told(&place, &mounted, 0, 2), None, Duration::from_secs(20)).unwrap().0;
@@ -288,7 +288,7 @@ fn a_secret_that_all_can_read_or_guess_is_none() {
     std::fs::write(&short, "x".repeat(5000)).unwrap();
     assert!(why(&short).contains("from 32 to 4096 bytes"));
     assert!(why(&folder.path().join("none")).contains("No such file"));
-    // At a pipe whoever opens it would wait for ever.
+    // A process that opens a pipe would wait for ever.
     let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     assert!(why(&pipe).contains("it is a named pipe (FIFO), not a plain file"), "{}", why(&pipe));
@@ -315,7 +315,8 @@ fn the_coordinator_listens_where_others_look_for_it() {
 fn rendezvous_file(address: std::net::SocketAddr, size: u32, started: u64) -> RendezvousFile {
     let spec = WorldSpec { ranks: size, fields: Map::new() };
     let invitation = Invitation::new(address, &Secret::fresh().unwrap(), SHORT, (Vec::new(), false), spec);
-    RendezvousFile { pid: std::process::id(), started, host: host_name(), invitation }
+    let pid_namespace = process::pid_namespace();
+    RendezvousFile { pid: std::process::id(), started, pid_namespace, host: host_name(), invitation }
 }
 
 #[test]
@@ -383,15 +384,16 @@ fn files_of_runs_that_were_killed_are_removed_by_the_next_run() {
     let publish = |job: &str, file: &RendezvousFile| rendezvous_file::publish(lies_in(&place), job, file).unwrap();
     let path = |job: &str| rendezvous_file::path(lies_in(&place), job);
     let live = publish("live", &of(began));
-    // Kept as a kill keeps them: by a process of another time, and on a host that cannot be asked.
+    // Kept as a kill keeps them: by a process of another time, on a host that cannot be asked, and in another container.
     std::mem::forget(publish("abroad", &RendezvousFile { host: "another".to_owned(), ..of(began) }));
+    std::mem::forget(publish("contained", &RendezvousFile { pid_namespace: Some(1), ..of(began + 1) }));
     std::mem::forget(publish("dead", &of(began + 1)));
     let other = lies_in(&place).join("notes");
     std::fs::write(&other, "mine").unwrap();
     assert!(path("dead").exists());
     drop(publish(&place.job, &of(began)));
     assert!(!path("dead").exists(), "its coordinator is gone");
-    assert!(path("live").exists() && path("abroad").exists() && other.exists());
+    assert!(path("live").exists() && path("abroad").exists() && path("contained").exists() && other.exists());
     drop(live);
 }
 

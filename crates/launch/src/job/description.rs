@@ -81,7 +81,7 @@ pub struct Job {
     pub cores: usize,
     /// What `srun --mpi` should be for the plan's MPI library; None: nothing of MPI in it, or nothing is known.
     pub mpi: Option<&'static str>,
-    /// What whoever reads the file should know, a line each.
+    /// What readers of the file should know, a line each.
     pub notes: Vec<String>,
     /// Options of the target, by name.
     pub options: Vec<(&'static str, String)>,

@@ -2,7 +2,7 @@
 //!
 //! Each object is JSON, which is YAML, too; between them stand YAML's separators and comments, which JSON has not.
 //!
-//! The secret that pods share is no part of the file: files are kept, copied and committed. The file says which Secret it
+//! The secret that pods share is not part of the file: files are kept, copied and committed. The file says which Secret it
 //! wants and how one is made without anybody seeing the content.
 
 use serde_json::{Value, json};

@@ -20,7 +20,7 @@ pub(super) fn comments(lines: &[String]) -> String {
 pub(super) fn run(job: &Job) -> String {
     let mut words = vec![quoted(&job.program), "run".to_owned(), quoted(&job.plan)];
     if let Some(record) = &job.record {
-        // In one word: a name that begins with a hyphen is no option.
+        // In one word: a name that begins with a hyphen is not an option.
         words.push(quoted(&format!("--output-dir={record}")));
     }
     words.join(" ")

@@ -71,7 +71,7 @@ pub fn rank_main(
     environment: Environment<'_>,
     make: &mut dyn FnMut(RankContext) -> Result<Box<dyn RankSide>, Failure>,
 ) -> Result<(), Departure> {
-    // A number that is no text is refused as what it is.
+    // A number that is not text is refused as what it is.
     let variable = |name: &str| environment(name).map(|value| value.to_string_lossy().into_owned());
     if let Some((socket, python)) = find_server(args) {
         return Err(Departure::NoForkServer(pytorch::become_server(socket, python, environment)));
@@ -141,7 +141,7 @@ fn accept(args: &[OsString], variable: Variables<'_>) -> Result<Accepted, Depart
     let invitation = Invitation::from_memory(&invited).map_err(|error| no(format!("the invitation: {error}")))?;
     let rank = match seat {
         Some(seat) => seat.rank(invitation.spec.ranks, variable).map_err(no)?,
-        None => rank.parse().map_err(|_| no(format!("`{rank}` is no rank")))?,
+        None => rank.parse().map_err(|_| no(format!("`{rank}` is not a rank")))?,
     };
     if rank >= invitation.spec.ranks {
         return Err(no("the rank is not one of the world".to_owned()));

@@ -96,7 +96,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         title: "torchrun",
         rank: "RANK",
         size: "WORLD_SIZE",
-        // A PyTorchJob's pod has all but the last, and is no worker of torchrun.
+        // A PyTorchJob's pod has all but the last, and is not a worker of torchrun.
         also: &["MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK"],
         local_size: "LOCAL_WORLD_SIZE",
         process_manager: false,

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Less processor time than this, and than one part in a hundred, is that of heartbeats.
 const BEATING: Duration = Duration::from_millis(20);
 
-/// Fewer bytes than this are no transfer.
+/// Fewer bytes than this are not a transfer.
 const TRANSFER: u64 = 64 << 10;
 
 /// What is known of a command that stalls.
@@ -96,7 +96,9 @@ pub(crate) enum Doing {
     Computes,
     /// It reads or writes data.
     Transfers,
-    /// Neither.
+    /// It could run, and other processes have the cores.
+    Queues,
+    /// Nothing of these.
     Nothing,
     /// It is on another host.
     Unknown,
@@ -110,6 +112,8 @@ impl Doing {
             Self::Computes
         } else if after.moved.saturating_sub(before.moved) >= TRANSFER {
             Self::Transfers
+        } else if after.queued.saturating_sub(before.queued) >= time / 2 {
+            Self::Queues
         } else {
             Self::Nothing
         }

@@ -73,6 +73,7 @@ pub(super) fn sentence(
             (Outcome::Stopped, _) => ", stopped by a signal",
             (_, Doing::Computes) => ", computing",
             (_, Doing::Transfers) => ", reading or writing data",
+            (_, Doing::Queues) => ", waiting for a core that other processes use",
             (_, Doing::Nothing) => ", using no processor time",
             (_, Doing::Unknown) => "",
         };

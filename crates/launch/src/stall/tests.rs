@@ -33,6 +33,16 @@ fn watched(
     seen: impl Fn(f64) -> Vec<Seen>,
     percent: impl Fn(usize, f64) -> u64,
 ) -> Option<(f64, Vec<Doing>)> {
+    watched_beside(seconds, seen, percent, false)
+}
+
+/// The same; `crowded`: ranks wait for a core whenever they do not compute.
+fn watched_beside(
+    seconds: u64,
+    seen: impl Fn(f64) -> Vec<Seen>,
+    percent: impl Fn(usize, f64) -> u64,
+    crowded: bool,
+) -> Option<(f64, Vec<Doing>)> {
     let begin = Instant::now();
     let mut watch = StallWatch::new(begin, &OnStall::new(Vec::new(), |_| {}));
     let mut used = vec![Duration::ZERO; seen(0.0).len()];
@@ -42,7 +52,9 @@ fn watched(
         for (rank, used) in used.iter_mut().enumerate() {
             *used += Duration::from_millis(5) * percent(rank, at) as u32;
         }
-        let activity = |rank: usize| Some(Activity { computed: used[rank], moved: 0 });
+        let waited = Duration::from_secs_f64(if crowded { at } else { 0.0 });
+        let activity =
+            |rank: usize| Some(Activity { computed: used[rank], queued: waited.saturating_sub(used[rank]), moved: 0 });
         if let Some(doing) = watch.look(begin + Duration::from_secs_f64(at), || seen(at), activity) {
             assert!(told.is_none(), "told twice");
             told = Some((at, doing));
@@ -72,17 +84,32 @@ fn a_rank_that_others_wait_for_is_told_of_once_within_15_s() {
 }
 
 #[test]
-fn whoever_moves_or_computes_has_not_stalled() {
+fn a_rank_that_moves_or_computes_has_not_stalled() {
     assert_eq!(watched(60, |at| vec![inside(at as u64), after(at as u64)], |_, _| IDLE), None);
     // A long computation, for which nobody waits: filling a buffer, a step of a large model.
     assert_eq!(watched(60, |_| vec![BEGUN, after(3), ANSWERED], |_, _| BUSY), None);
     assert_eq!(watched(60, |_| vec![BEGUN, BEGUN], |rank, _| if rank == 0 { BUSY } else { IDLE }), None);
-    // Heartbeats are no work.
+    // Heartbeats are not work.
     let sleeps = watched(60, |_| vec![BEGUN, ANSWERED], |_, at| u64::from(at.fract() > 0.0 && at % 3.0 < 0.6));
     assert_eq!(sleeps.unwrap().1, [Doing::Nothing, Doing::Unknown]);
     // One that computed first, and then hangs.
     let hangs = watched(60, |_| vec![BEGUN], |_, at| if at < 20.0 { BUSY } else { IDLE });
     assert!((20.0..32.0).contains(&hangs.unwrap().0));
+}
+
+/// On a machine that others keep busy, a rank may get no core for long.
+#[test]
+fn a_rank_that_waits_for_a_core_has_not_stalled() {
+    assert_eq!(watched_beside(60, |_| vec![BEGUN, ANSWERED], |_, _| IDLE, true), None);
+    // Others wait for it: that is told, with the reason.
+    let told = watched_beside(60, |_| vec![inside(17), after(16)], |_, _| IDLE, true).unwrap();
+    assert_eq!(told.1, [Doing::Queues; 2]);
+    says(
+        &[inside(17), after(16)],
+        &told.1,
+        "rank 0 waits in all_reduce #17, 1KiB; rank 1 (pid 4701, this host) is after all_reduce #16, 1KiB, before #17, \
+         waiting for a core that other processes use",
+    );
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn ranks_that_no_signal_reaches_leave_too() {
     assert!(begin.elapsed() > Duration::from_millis(500), "the guardian did it, not the signal");
 }
 
-/// As [`wait_gone`], where a zombie that nobody reaps (this process is no parent of these) counts as gone.
+/// As [`wait_gone`], where a zombie that nobody reaps (this process is not a parent of these) counts as gone.
 fn gone_within(pids: &[u32], limit: Duration) -> Vec<u32> {
     let runs = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! Worlds that a library's own mpirun starts: bound as asked, no secret in sight, and ended with everything in them
-//! whoever dies. Ranks need not use MPI for that.
+//! whichever rank dies. Ranks need not use MPI for that.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Ranks that live and do nothing useful: whoever watches is told which one, in which operation, and where it stands.
+//! Ranks that live and do nothing useful: the report says which one, in which operation, and where it stands.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

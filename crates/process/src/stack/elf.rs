@@ -107,7 +107,7 @@ pub(super) struct Elf {
 }
 
 impl Elf {
-    /// Reads the headers; None when it is no such file.
+    /// Reads the headers; None when it is not such a file.
     pub(super) fn read(source: Source) -> Option<Self> {
         let header = source.read(0, HEADER_SIZE)?;
         // Magic, 64 bits, little-endian.

@@ -40,7 +40,7 @@ impl Seized {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let pid = Pid::from_raw(self.number).ok_or_else(gone)?;
         loop {
-            // Stops only: how a process ended stays for whoever reaps it.
+            // Stops only: how a process ended stays for the process that reaps it.
             let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
             if let Some(status) = waitid(WaitId::Pid(pid), options)? {
                 let status = status.trapping_signal().or_else(|| status.stopping_signal()).ok_or_else(gone)?;

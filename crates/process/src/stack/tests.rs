@@ -8,7 +8,7 @@ use super::*;
 const ROLE: &str = "RANKMARK_STACK_TEST";
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The function that the child sleeps in. It does something after the call, so that the call is no jump.
+/// The function that the child sleeps in. It does something after the call, so that the call is not a jump.
 #[inline(never)]
 extern "C" fn the_known_function(seconds: u64) -> u64 {
     std::thread::sleep(Duration::from_secs(std::hint::black_box(seconds)));
@@ -131,7 +131,7 @@ fn it_goes_on_as_it_was() {
 }
 
 #[test]
-fn its_end_is_left_to_whoever_reaps_it() {
+fn its_end_is_left_to_the_process_that_reaps_it() {
     let mut sleeper = Sleeper::start();
     sleeper.signal(libc::SIGKILL);
     for _ in 0..50 {

@@ -59,7 +59,8 @@ fn in_cluster_of(nodes: u32, place: &Place, script: &str) -> Ended {
     );
     let mut starting = place.command_of("timeout", &arguments);
     let sbin = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    starting.command.env("PATH", sbin).env("XDG_RUNTIME_DIR", folder.path());
+    // Of this cluster alone: jobs of several have the same numbers, and their hosts the same names.
+    starting.command.env("PATH", sbin).env("RANKMARK_RENDEZVOUS_DIR", folder.path());
     starting.run()
 }
 

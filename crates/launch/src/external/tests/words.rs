@@ -92,7 +92,7 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
     let relative = [("HOME", "/h/u"), ("RANKMARK_RENDEZVOUS_DIR", "shared/me"), ("SLURM_STEP_TASKS_PER_NODE", "1(x2)")];
     for changed in [&relative[..2], &relative[..]] {
         let told = why(SRUN, changed);
-        assert!(told.contains("RANKMARK_RENDEZVOUS_DIR is `shared/me`, which is no absolute path"), "{told}");
+        assert!(told.contains("RANKMARK_RENDEZVOUS_DIR is `shared/me`, which is not an absolute path"), "{told}");
         assert!(told.contains("(hint: RANKMARK_RENDEZVOUS_DIR=/PATH names a folder"), "{told}");
     }
     // An address at which nobody would listen.
@@ -176,7 +176,7 @@ fn what_is_no_launch_of_several_is_left_alone() {
     // Pods that are runs of their own.
     assert!(of(POD, &[("RANKMARK_WORLD_SIZE", "1"), ("JOB_COMPLETION_INDEX", "0")]).unwrap().is_none());
     assert!(of(&[("JOB_COMPLETION_INDEX", "1"), ("RANKMARK_WORLD_SIZE", "1")], &[]).unwrap().is_none());
-    // Two common words are no torchrun.
+    // Two common words are not torchrun.
     assert!(of(TORCHRUN, &[("MASTER_PORT", "")]).unwrap().is_none());
 }
 
