@@ -223,13 +223,13 @@ class Agent:
         elif len(self.untraced_s) + len(self.traced_s) < MOST_STEPS:
             (self.traced_s if is_traced else self.untraced_s).append(duration_s)
             if is_traced:
-                self.descheduled_s.append(self.waited_for_processor())
+                self.descheduled_s.append(self.waited_for_processor(duration_s))
 
-    def waited_for_processor(self) -> float | None:
-        """In the step that has just ended."""
+    def waited_for_processor(self, step_s: float) -> float | None:
+        """In the step that has just ended. It is read a moment after the step, so a wait in between does not count."""
         now_s = None if self.descheduled is None else self.descheduled.seconds()
         last_s = self.last_descheduled_s
-        return None if now_s is None or last_s is None else now_s - last_s
+        return None if now_s is None or last_s is None else min(now_s - last_s, step_s)
 
     def move(self) -> None:
         """Opens or closes the window between two steps."""
@@ -296,7 +296,7 @@ class Agent:
             span.__exit__(None, None, None)
 
     def close(self, unfinished: bool = False) -> None:
-        """Stops the profiler and writes what it has. The last span is no step if it is unfinished."""
+        """Stops the profiler and writes what it has. The last span is not a step if it is unfinished."""
         self.end_span()
         profiler, self.profiler, self.state = self.profiler, None, "after"
         self.look_at_group()

@@ -160,7 +160,7 @@ def _attempt(invitation: Invitation, rank: int, host: str) -> Channel:
     theirs = bytes.fromhex(challenge["nonce"])
     if not auth.verifies(bytes.fromhex(challenge["proof"]), secret, auth.COORDINATOR, hello, theirs):
         place = "{}:{}".format(*invitation.address)
-        raise Departure(BROKEN, f"whoever listens at {place} is not the coordinator of this world")
+        raise Departure(BROKEN, f"the process that listens at {place} is not the coordinator of this world")
     _send_plain(stream, json.dumps({"proof": auth.proof(secret, auth.RANK, hello, theirs).hex()}).encode())
     sealer = auth.Sealer(auth.key(secret, auth.RANK, hello, theirs))
     opener = auth.Opener(auth.key(secret, auth.COORDINATOR, hello, theirs))

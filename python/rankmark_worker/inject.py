@@ -51,5 +51,5 @@ def seconds(text: str) -> float:
     """A duration: `5us`."""
     match = re.fullmatch(r"\s*([0-9.eE+-]+?)\s*(ns|us|µs|ms|s|min|h)\s*", text)
     if match is None:
-        raise ValueError(f"`{text}` is no duration")
+        raise ValueError(f"`{text}` is not a duration")
     return float(match[1]) * UNITS[match[2].replace("µ", "u")]

@@ -1,7 +1,7 @@
 """The models of `crates/model` as plain PyTorch modules, the way a good PyTorch engineer would write them.
 
 Each returns logits. `parameters_of` pairs every parameter with our name, `to_ours` gives our layout. Dimensions come
-from the coordinator, defaults included; what is no dimension (epsilons, deviations) stands here a second time: tests
+from the coordinator, defaults included; what is not a dimension (epsilons, deviations) stands here a second time: tests
 compare names, shapes and first values of every model, and losses.
 """
 
@@ -416,7 +416,7 @@ FAMILIES: dict[str, type[Model]] = {
 
 
 def build(name: str, dimensions: dict[str, Any]) -> Model:
-    """The model of this name, of exactly these dimensions. What it does not take is no dimension of a graph."""
+    """The model of this name, of exactly these dimensions. What it does not take is not a dimension of a graph."""
     given = {key: int(value) for key, value in dimensions.items() if key != "dropout"}
     word = name.split("-")[0]
     if word in ("resnet18", "resnet50"):

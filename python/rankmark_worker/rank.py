@@ -99,7 +99,7 @@ class Prepared(Protocol):
     messages: int
     # Whether calls are steps of one series: then none is made beside those that are asked for.
     steps: bool
-    # Checks from fresh inputs before a case is timed and after each trial, where calls are no steps.
+    # Checks from fresh inputs before a case is timed and after each trial, where calls are not steps.
     checks: int
     # Waits for what calls have started; None where a call ends only when it is done.
     waits: Callable[[], None] | None

@@ -76,7 +76,7 @@ class Replicas:
 
 
 def apart(name: str, count: int) -> dict[str, Any]:
-    """What is said of the first parameter that differs. The rank is filled in by whoever knows it."""
+    """What is said of the first parameter that differs. The rank is filled in by the caller, which knows it."""
     return {"index": 0, "expected": f"what other ranks hold in `{name}`", "got": f"something else ({count} numbers)"}
 
 

@@ -97,7 +97,7 @@ class Training:
         self.held_bytes = self.threads = self.cpu_ns = 0
 
     def compile(self) -> None:
-        """By torch.compile, with a step that is forgotten: compiling is no part of what is timed."""
+        """By torch.compile, with a step that is forgotten: compiling is not part of what is timed."""
         graphs = try_compiler(self.device.place)
         self.call = torch.compile(self.replicas.module)
         self.step()
