@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the rules of this repository that no compiler checks. One module and one line a check.
 
+mod benchmark_names;
 mod circles;
 mod confined;
 mod edges;
@@ -56,6 +57,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("names say what a module is", modules::named),
     ("unsafe, starting processes and writing files stay in their crates", confined::check),
     ("fields of a case are read by typed functions", lookups::check),
+    ("nothing above benchmarks names one", benchmark_names::check),
     ("nothing is left unfinished", text::unfinished),
     ("no path of one machine", text::machine_paths),
     ("no word that is not about the project", text::words),
