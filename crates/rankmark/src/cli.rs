@@ -91,7 +91,10 @@ fn run() -> Command {
                 .help("the same, as an option"),
         )
         .arg(Arg::new(DDLB_CONFIG).long(DDLB_CONFIG).hide(true));
-    let command = command.after_help("An option of a field replaces it in all cases of the plan, as --set does.");
+    let command = command.after_help(
+        "Fields of cases are options, too: `--ranks 4`, `--bytes 1MiB`, `--quick` replace a field in all cases of the plan, as \
+         `--set ranks=4` does. `rankmark list fields` shows all of them.",
+    );
     let only = Arg::new("only-ranks").long("only-ranks").value_name("N").value_parser(value_parser!(u32).range(1..));
     let only = only.help("runs the cases of N ranks alone; the others are left to --resume");
     let benchmark = Arg::new("only")
@@ -101,21 +104,38 @@ fn run() -> Command {
         .value_delimiter(',')
         .action(ArgAction::Append)
         .conflicts_with("resume")
-        .help("runs the cases of these benchmarks alone: collective (or comm), primitive, training, memory, hardware");
+        .help(format!("runs the cases of these benchmarks alone: {}", benchmark_words()));
     let output = Arg::new("output")
         .long("output")
         .value_name("FILE")
         .value_hint(ValueHint::FilePath)
         .value_parser(value_parser!(std::path::PathBuf))
         .help("also writes the results as one JSON file: name, world_size, timestamp, config, results");
-    measured::with_options(command, &benchmarks::abouts(), None)
-        .args([only, benchmark, output].map(|arg| arg.help_heading(measured::RUN)))
+    let command = measured::with_options(command, &benchmarks::abouts(), None)
+        .args([only, benchmark, output].map(|arg| arg.help_heading(measured::RUN)));
+    measured::without_fields(command, &[])
+}
+
+/// Names of benchmarks, each with that of its command where this is another: `collective (or comm)`.
+fn benchmark_words() -> String {
+    let word = |about: &'static record::About| match about
+        .command
+        .as_ref()
+        .map(|command| command.name)
+        .filter(|name| *name != about.name)
+    {
+        Some(command) => format!("{} (or {command})", about.name),
+        None => about.name.to_owned(),
+    };
+    benchmarks::abouts().into_iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
   rankmark report results/DIR --open               all formats; opens the HTML page
   rankmark report results/DIR --format html        report.html alone: one file that loads nothing
+  rankmark report results/DIR --format pdf,parquet a document to print, and a typed table
+  rankmark report results/DIR --junit junit.xml    each case as a test, for a CI system
   rankmark report results/A results/B              one HTML page about both";
 
 fn report() -> Command {
@@ -163,11 +183,6 @@ fn report() -> Command {
     };
     Command::new("report")
         .about("Writes the report of a record, or of each record in a folder: tables, pictures, text")
-        .after_help(
-            "Examples:\n  \
-             rankmark report results/RUN --format pdf,parquet   a document to print, and a typed table\n  \
-             rankmark report results/RUN --junit junit.xml      each case as a test, for a CI system",
-        )
         .args_conflicts_with_subcommands(true)
         .arg(source().num_args(0..))
         .arg(Arg::new("from").long("source").short('s').value_name("DIR").conflicts_with("source").hide(true))

@@ -65,6 +65,18 @@ pub(super) fn in_short(command: Command) -> Command {
     })
 }
 
+/// The same without options of fields in its help, but for those under `kept`: they go on working, and `rankmark list fields` and the
+/// help of the commands that measure one benchmark show them.
+pub(crate) fn without_fields(command: Command, kept: &[&str]) -> Command {
+    command.mut_args(|argument| {
+        let is_kept = |heading: &str| [OUTPUT, RUN].contains(&heading) || kept.contains(&heading);
+        match argument.get_help_heading() {
+            Some(heading) if !is_kept(heading) => argument.hide(true),
+            _ => argument,
+        }
+    })
+}
+
 /// The benchmark that a command measures, and what it declares of the command.
 pub(crate) fn measured(command: &str) -> Option<(&'static About, record::Command)> {
     let abouts = benchmarks::abouts().into_iter();

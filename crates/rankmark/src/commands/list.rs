@@ -21,12 +21,6 @@ type Section = (&'static str, Vec<(String, String)>);
 fn sections() -> Vec<Section> {
     let abouts = benchmarks::abouts();
     let own = |name: &str, doc: &str| (name.to_owned(), doc.to_owned());
-    let fields = abouts.iter().flat_map(|about| about.all_fields()).map(|field| {
-        let words =
-            if let Kind::Word(words) = field.kind { format!(" [{}]", words().join(", ")) } else { String::new() };
-        let default = field.default.map_or(String::new(), |default| format!(" (default: {default})"));
-        (field.name.to_owned(), format!("{}{words}{default}", field.doc))
-    });
     vec![
         ("benchmarks", abouts.iter().map(|about| own(about.name, about.doc)).collect()),
         ("models", benchmarks::models().iter().map(|model| own(model.name, &taken(model))).collect()),
@@ -39,10 +33,30 @@ fn sections() -> Vec<Section> {
         ("imports", import::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
         ("presets", plans::PRESETS.iter().map(|preset| own(preset.name, preset.doc)).collect()),
         ("hardware", hardware::HARDWARE.iter().map(|hardware| own(hardware.name, hardware.doc)).collect()),
-        ("fields", fields.collect()),
+        ("fields", fields(&abouts)),
         ("caveats", Caveat::ALL.iter().map(|caveat| own(caveat.name(), caveat.explanation())).collect()),
         ("injections", trace::INJECTION_USAGE.split(" | ").map(|usage| own(usage, "")).collect()),
     ]
+}
+
+/// Fields, each once; with the benchmarks that have it, where not all do.
+fn fields(abouts: &[&'static record::About]) -> Vec<(String, String)> {
+    let mut found: Vec<((String, String), Vec<&str>)> = Vec::new();
+    for (about, field) in abouts.iter().flat_map(|about| about.all_fields().map(move |field| (about, field))) {
+        let words =
+            if let Kind::Word(words) = field.kind { format!(" [{}]", words().join(", ")) } else { String::new() };
+        let default = field.default.map_or(String::new(), |default| format!(" (default: {default})"));
+        let entry = (field.name.to_owned(), format!("{}{words}{default}", field.doc));
+        match found.iter_mut().find(|(known, _)| *known == entry) {
+            Some((_, benchmarks)) => benchmarks.push(about.name),
+            None => found.push((entry, vec![about.name])),
+        }
+    }
+    let line = |((name, doc), benchmarks): ((String, String), Vec<&str>)| match benchmarks.len() == abouts.len() {
+        true => (name, doc),
+        false => (name, format!("{}: {doc}", benchmarks.join(", "))),
+    };
+    found.into_iter().map(line).collect()
 }
 
 /// What a model takes: `124M parameters, 0.855 TFLOP a sample of 1024 tokens, 2.1 GiB for one sample: GPT-2, ...`.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use record::Labels;
-use terms::Seconds;
+use terms::{Group, Seconds};
 
 use crate::cli::{measured, parts};
 use crate::session::Entry;
@@ -28,7 +28,7 @@ use crate::{Failure, terminal};
 
 const EXAMPLES: &str = "\
 Examples:
-  rankmark profile --model transformer-small --ranks 2 --duration 30s   a model of ours
+  rankmark profile --model transformer-small --ranks 2 --duration 30s   a built-in model
   rankmark profile -- torchrun --nproc-per-node 2 train.py              your own PyTorch job
   rankmark profile --import trace-rank0.json.gz trace-rank1.json.gz     traces of the PyTorch profiler
   rankmark profile results/DIR                                          traces of a record
@@ -93,7 +93,11 @@ pub(crate) fn command() -> Command {
         .mut_arg("output-dir", |arg| arg.short('o'))
         .mut_arg("steps", |arg| arg.value_name("FIRST:LAST").help(steps).help_heading(HEADING));
     // Their defaults are others here.
-    native::DEFAULTS.into_iter().fold(command, |command, (field, _, help)| command.mut_arg(field, |arg| arg.help(help)))
+    let command = native::DEFAULTS
+        .into_iter()
+        .fold(command, |command, (field, _, help)| command.mut_arg(field, |arg| arg.help(help)));
+    measured::without_fields(command, &[HEADING, Group::COMMON.heading])
+        .after_help("All fields of training are options, too: `rankmark train --help` shows them.")
 }
 
 fn options() -> [Arg; 7] {
@@ -242,7 +246,8 @@ fn range_of(text: &str) -> Result<std::ops::Range<u32>, Failure> {
     match numbers {
         Some((from, to)) if from < to => Ok(from..to),
         _ => {
-            Err(Failure::new(format!("`--steps {text}` is no range of steps")).hint("FIRST:LAST, as in --steps 10:20"))
+            Err(Failure::new(format!("`--steps {text}` is not a range of steps"))
+                .hint("FIRST:LAST, as in --steps 10:20"))
         }
     }
 }

@@ -17,6 +17,7 @@ mod foreign;
 mod gates;
 mod habits;
 mod hardware;
+mod help;
 mod history;
 mod hosts;
 mod huge;
