@@ -1,4 +1,4 @@
-//! Markdown as blocks: plain data for the template. Everything that is no markup of a report (HTML, unknown links) is text.
+//! Markdown as blocks: plain data for the template. Everything that is not markup of a report (HTML, unknown links) is text.
 
 use std::collections::BTreeMap;
 

@@ -35,7 +35,7 @@ impl Document {
     /// Reads its JSON.
     ///
     /// # Errors
-    /// When it is no document of this version.
+    /// When it is not a document of this version.
     pub fn read(text: &[u8]) -> Result<Self, String> {
         let not = |error: serde_json::Error| format!("standard input holds no document of rankmark: {error}");
         let form: Form = serde_json::from_slice(text).map_err(not)?;

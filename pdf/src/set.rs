@@ -32,7 +32,7 @@ struct Data<'d> {
 /// Sets the document.
 ///
 /// # Errors
-/// When it cannot be set: a chart is no SVG, for one.
+/// When it cannot be set: a chart is not an SVG, for one.
 pub fn pdf(document: &Document) -> Result<Pdf, String> {
     let blocks = blocks::read(&document.markdown, &document.charts)?;
     let Document { title, program, started, charts, .. } = document;

@@ -112,7 +112,7 @@ pub(crate) fn measure(root: &Path, folder: &Path) -> Result<Vec<Bound>, String> 
         bounds.push(Bound {
             what: format!("a plan of {PLANNED} cases checked ({name})"),
             command: format!("rankmark validate --quick --plan {name}.yaml"),
-            // With 1 it says that something of this machine is misconfigured, which is no matter of the plan.
+            // With 1 it says that something of this machine is misconfigured, which does not concern the plan.
             cost: cost(&built.join("rankmark"), &words, &[0, 1])?,
             most: Most { seconds: 2.0, megabytes: 500.0 },
         });

@@ -118,7 +118,7 @@ pub(crate) fn built(root: &Path) -> Result<PathBuf, String> {
 }
 
 fn measure(program: &Path, record: &Path) -> Result<(), String> {
-    // What a run that was ended left is no equal run.
+    // What a run that was ended left is not an equal run.
     if record.exists() {
         std::fs::remove_dir_all(record).map_err(|error| format!("{}: {error}", record.display()))?;
     }

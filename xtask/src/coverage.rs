@@ -80,7 +80,7 @@ fn measure(root: &Path, runs: std::ops::Range<usize>, folder: &Path) -> Result<V
     for number in runs {
         let record = folder.join(format!("run-{number:02}"));
         if !record.join("report.md").exists() {
-            // What a run that was ended left is no equal run.
+            // What a run that was ended left is not an equal run.
             if record.exists() {
                 std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
             }

@@ -169,7 +169,7 @@ impl<'a> Dist<'a> {
         let mut maturin = self.tool("maturin");
         maturin.args(["build", "--locked", "--profile", "dist", "--zig", "--target", target.triple]);
         maturin.args(["--compatibility", &format!("manylinux_{major}_{minor}"), "--out"]).arg(&self.out);
-        // Panics would name folders of whoever built it.
+        // Panics would name folders of the user who built it.
         let sources = cargo_home().join("registry/src");
         maturin.env("RUSTFLAGS", format!("--remap-path-prefix={}=registry", sources.display()));
         // A caller's CARGO_INCREMENTAL=1 excludes link-time optimization.
@@ -259,7 +259,7 @@ impl<'a> Dist<'a> {
         let binary = folder.join("rankmark");
         let machine = machine(&binary).map_err(|error| format!("{}: {error}", binary.display()))?;
         if machine != Some(target.machine) {
-            return Err(format!("{} is no program for {}", binary.display(), target.arch));
+            return Err(format!("{} is not a program for {}", binary.display(), target.arch));
         }
         Ok(folder)
     }
@@ -308,7 +308,7 @@ fn missing(folder: &Path) -> Vec<String> {
     names.filter(|name| !is_there(name)).collect()
 }
 
-/// The processor that an ELF file is for (`e_machine`, little-endian); None: it is no ELF file.
+/// The processor that an ELF file is for (`e_machine`, little-endian); None: it is not an ELF file.
 fn machine(file: &Path) -> std::io::Result<Option<u16>> {
     let mut header = [0; 20];
     std::fs::File::open(file)?.read_exact(&mut header)?;

@@ -145,7 +145,7 @@ fn tries(
     let mut all = Vec::new();
     for number in 0..count {
         let record = folder.join(format!("{name}-{number:02}"));
-        // What an earlier call left is no try of this one.
+        // What an earlier call left is not a try of this one.
         if record.exists() {
             std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
         }

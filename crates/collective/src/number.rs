@@ -27,7 +27,7 @@ impl Number {
             (Dtype::I32, Self::Whole(value)) => to.extend((value as i32).to_ne_bytes()),
             (Dtype::I64, Self::Whole(value)) => to.extend(value.to_ne_bytes()),
             (Dtype::U8, Self::Whole(value)) => to.push(value as u8),
-            (dtype, number) => unreachable!("{number:?} is no {dtype}"),
+            (dtype, number) => unreachable!("{number:?} is not of type {dtype}"),
         }
     }
 }

@@ -270,7 +270,7 @@ impl Pattern {
         Table::new(self.dtype, move |index| pattern.input(rank, index))
     }
 
-    /// What one call of a reduction leaves at each element. An element takes a step for each rank, so whoever asks for
+    /// What one call of a reduction leaves at each element. An element takes a step for each rank, so a caller that asks for
     /// several numbers of calls keeps it.
     pub(crate) fn once(&self) -> Arc<Numbers> {
         let pattern = *self;

@@ -61,7 +61,7 @@ impl View for CollectiveView {
             return Some(Next::changing("backend", beside, format!("{other} is ready, too")).keeping("ranks", ranks));
         }
         if values(&cases, "in_place").len() == 1 && super::about::works_both_ways(&section.name) {
-            let next = Next::changing("in_place", "true,false", "in place beside out of place");
+            let next = Next::changing("in_place", "true,false", "in place and out of place");
             return Some(next.keeping("ranks", ranks));
         }
         (!ranks.contains(',')).then(|| Next::changing("ranks", "2,4", "how time grows with ranks"))

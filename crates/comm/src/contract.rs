@@ -108,7 +108,7 @@ pub trait Communicator: Send {
     fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool>;
 
     /// Rank `peer`'s part of the allocation that `region` is this rank's part of, if this rank can reach it: from
-    /// [`Communicator::alloc`], where [`Capabilities::peer_view`] holds. It keeps the memory mapped, and is no buffer for
+    /// [`Communicator::alloc`], where [`Capabilities::peer_view`] holds. It keeps the memory mapped, and is not a buffer for
     /// operations. The caller keeps out of it while operations run, and sees to it that no two ranks collide.
     fn peer_view(&self, _region: &Arc<Region>, _peer: u32) -> Option<Arc<Region>> {
         None
@@ -216,7 +216,7 @@ pub trait Backend: Sync {
         Vec::new()
     }
 
-    /// How its ranks start, where [`About::launched`] says that they are no children of the coordinator.
+    /// How its ranks start, where [`About::launched`] says that they are not children of the coordinator.
     ///
     /// # Errors
     /// What this host lacks.

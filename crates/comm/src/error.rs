@@ -19,7 +19,7 @@ pub enum Error {
         /// What was asked ("run all_to_allv in place").
         what: String,
     },
-    /// A call that makes no sense: wrong lengths, overlapping buffers, a root that is no rank.
+    /// A call that makes no sense: wrong lengths, overlapping buffers, a root that is not a rank.
     #[error("invalid call: {0}")]
     InvalidCall(String),
     /// The world is ending: somebody raised [`crate::Abort`].

@@ -1,4 +1,4 @@
-//! How ranks start that are no children of the coordinator, as data: a backend says it, whoever starts processes does it.
+//! How ranks start that are not children of the coordinator, as data: a backend says it, the program that starts processes does it.
 
 use std::path::{Path, PathBuf};
 

@@ -41,7 +41,7 @@ impl Backend for Nccl {
         &ABOUT
     }
 
-    /// Looks at files only: a library that aborts when it is opened must not end whoever asks. `rankmark validate` opens
+    /// Looks at files only: a library that aborts when it is opened must not end the caller. `rankmark validate` opens
     /// it in a child.
     fn probe(&self) -> Readiness {
         let (whys, hint) = lacks(Path::new("/"), &library::find(&library::search_path(), STEMS));

@@ -38,7 +38,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// None for an empty group, which is no operation.
+    /// None for an empty group, which is not an operation.
     #[inline]
     fn from_group(group: &[Call], shape: &Shape) -> Option<Self> {
         let bytes = group.iter().map(|call| call.bytes(shape)).sum();

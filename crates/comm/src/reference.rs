@@ -56,7 +56,7 @@ impl Backend for Reference {
 }
 
 fn no_member() -> Error {
-    Error::Mismatch("a rank is no member of its own group".to_owned())
+    Error::Mismatch("a rank is not a member of its own group".to_owned())
 }
 
 /// A communicator over sockets.

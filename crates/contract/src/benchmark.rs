@@ -180,7 +180,7 @@ pub trait Prepared {
         false
     }
 
-    /// Makes steps that are no samples, and records their spans if asked. Collective.
+    /// Makes steps that are not samples, and records their spans if asked. Collective.
     ///
     /// # Errors
     /// As [`Prepared::run`]; always where it does not record.

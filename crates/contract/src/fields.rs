@@ -285,7 +285,7 @@ fn check_own(case: &mut Case, world: &World, backend: &str) -> Result<(), FieldE
     Ok(())
 }
 
-/// Parameters in their declared order, whoever added them when.
+/// Parameters in their declared order, whatever added them, and when.
 pub fn reorder(case: &mut Case, about: &About) {
     let mut rest = std::mem::take(&mut case.parameters).to_map();
     for field in about.all_fields() {

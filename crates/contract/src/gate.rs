@@ -56,11 +56,11 @@ impl Gate {
                 || format!("valid values: {}", known.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
-            return Err(problem(format!("`{name}` is no metric of {}", about.name), hint));
+            return Err(problem(format!("`{name}` is not a metric of {}", about.name), hint));
         }
         match bound.trim().parse::<f64>() {
             Ok(bound) if bound.is_finite() => Ok(Self { name, relation, bound }),
-            _ => Err(problem(format!("`{}` is no number", bound.trim()), "for example 'busbw_gbs>=12'".to_owned())),
+            _ => Err(problem(format!("`{}` is not a number", bound.trim()), "for example 'busbw_gbs>=12'".to_owned())),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the machine has that a case runs on, as whoever starts ranks knows it.
+//! What the machine has that a case runs on, as the program that starts ranks knows it.
 
 /// What the machine has.
 #[derive(Clone, Debug)]

@@ -137,7 +137,7 @@ pub fn check_threads(case: &mut Case) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Own fields of backends that PyTorch's ranks do not obey: all but those that a library reads from its environment, whoever
+/// Own fields of backends that PyTorch's ranks do not obey: all but those that a library reads from its environment, whichever program
 /// opens it.
 fn native(case: &Case) -> impl Iterator<Item = &'static str> {
     let obeyed = |backend: &dyn comm::Backend, name: &str| {

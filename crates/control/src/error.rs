@@ -16,8 +16,8 @@ pub enum ChannelError {
         /// What the last attempt found.
         cause: io::Error,
     },
-    /// Whoever listens there does not know the secret.
-    #[error("whoever listens at {0} is not the coordinator of this world")]
+    /// The process that listens there does not know the secret.
+    #[error("the process that listens at {0} is not the coordinator of this world")]
     Impostor(SocketAddr),
     /// The coordinator does not want this rank.
     #[error("refused by the coordinator: {0}")]

@@ -60,7 +60,7 @@ fn attempt(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel
     let frame = next_frame(&mut stream, &mut decoder)?;
     let challenge: Challenge = read(&frame).map_err(|error| ChannelError::Protocol(error.to_string()))?;
     if !secret.verifies(&challenge.proof, Role::Coordinator, &presented, &challenge.nonce) {
-        // Whoever set up this job wrongly looks at the coordinator's end first. A word that does not arrive changes nothing.
+        // A user who set up this job wrongly looks at the coordinator's end first. A word that does not arrive changes nothing.
         let word =
             write(&Distrust { another_secret: true }).map_err(|error| ChannelError::Protocol(error.to_string()))?;
         let _ = stream.write_all(&encode(&word)?);

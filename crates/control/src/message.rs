@@ -178,7 +178,7 @@ pub struct Unreadable(String);
 /// Reads a message. Bounded by the length of the bytes; nesting is bounded by the parser (128 levels).
 ///
 /// # Errors
-/// When the bytes are no such message.
+/// When the bytes are not such a message.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
     serde_json::from_slice(bytes).map_err(|error| Unreadable(error.to_string()))
 }

@@ -71,7 +71,7 @@ impl Rendezvous {
     /// Listens at this address, on a free port where that is 0, for the ranks of a world of `size`.
     ///
     /// # Errors
-    /// When it is no address of this host, or the port is not to be had.
+    /// When it is not an address of this host, or the port is not to be had.
     pub fn open(address: SocketAddr, secret: Secret, size: u32) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -231,7 +231,7 @@ impl Rendezvous {
         let nonce = Nonce::fresh().ok()?;
         let challenge = Challenge { nonce, proof: self.secret.proof(Role::Coordinator, &bytes, &nonce) };
         let frame = encode(&write(&challenge).ok()?).ok()?;
-        // A new connection has room for these few bytes; one that has not is no rank's.
+        // A new connection has room for these few bytes; one that has not is not a rank's.
         if pending.stream.write(&frame).ok()? != frame.len() {
             return None;
         }

@@ -26,7 +26,7 @@ pub struct Region {
     owner: Box<dyn Any + Send + Sync>,
 }
 
-// SAFETY: a region is an address range; whoever reads or writes through it synchronises by the protocol in use, and
+// SAFETY: a region is an address range; callers that read or write through it synchronise by the protocol in use, and
 // every access goes through raw pointers inside `unsafe` blocks that say which.
 unsafe impl Send for Region {}
 // SAFETY: as above.

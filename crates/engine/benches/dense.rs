@@ -47,7 +47,7 @@ fn fill(memory: &Memory, view: View) {
                 let half = |i| half::f16::from_f32(value(i));
                 memory.write::<half::f16>(view).iter_mut().enumerate().for_each(|(i, x)| *x = half(i));
             }
-            other => panic!("{other} is no type of products"),
+            other => panic!("{other} is not a type of products"),
         }
     }
 }

@@ -70,7 +70,7 @@ impl View {
     /// A part of it.
     ///
     /// # Panics
-    /// When it does not lie inside: a mistake of whoever builds the program.
+    /// When it does not lie inside: a bug in the program.
     pub fn part(self, offset: usize, len: usize) -> Self {
         assert!(offset + len <= self.len, "{offset} + {len} lies outside of {} elements", self.len);
         Self { buffer: self.buffer, offset: self.offset + offset, len }

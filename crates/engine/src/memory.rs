@@ -16,7 +16,7 @@ impl Memory {
     /// Buffers and where each lies.
     ///
     /// # Panics
-    /// When a place is smaller than its buffer or not aligned to its type: a mistake of whoever made the plan.
+    /// When a place is smaller than its buffer or not aligned to its type: a bug in the plan.
     pub fn new(buffers: &[Buffer], places: Vec<Slice>) -> Self {
         assert_eq!(buffers.len(), places.len(), "a place for each buffer");
         let placed = |(buffer, place): (&Buffer, Slice)| {

@@ -104,7 +104,7 @@ fn settle_bytes(case: &mut Case, bytes: u64) {
     case.parameters.insert("bytes".to_owned(), Value::from(bytes));
 }
 
-/// Sizes that are no whole elements of each array round down, visibly; zero elements are skipped.
+/// Sizes that are not whole elements of each array round down, visibly; zero elements are skipped.
 fn round_size(case: &mut Case, task: &Task) {
     if case.parameters.get("bytes").is_none() {
         return;

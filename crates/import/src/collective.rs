@@ -116,9 +116,10 @@ pub(crate) fn reduce(word: &str) -> Option<Reduce> {
 /// The number of ranks that the user gives; None where the user gives none.
 ///
 /// # Errors
-/// When what is given is no number of ranks.
+/// When what is given is not a number of ranks.
 pub(crate) fn given_ranks(source: &Source) -> Result<Option<u32>, Error> {
-    let wrong = |text: &str| Error::new(format!("`{text}` is no number of ranks")).hint("give a whole number from 1");
+    let wrong =
+        |text: &str| Error::new(format!("`{text}` is not a number of ranks")).hint("give a whole number from 1");
     let read = |text: &str| text.parse().ok().filter(|ranks| *ranks > 0).ok_or_else(|| wrong(text));
     source.given("ranks").map(read).transpose()
 }

@@ -27,7 +27,7 @@ impl Here {
         match &self.torch {
             Some(Ok(version)) => Ok(version),
             Some(Err(why)) => Err(why),
-            None => Err("nobody looked for torch"),
+            None => Err("torch was not looked for"),
         }
     }
 }

@@ -13,8 +13,8 @@ pub(crate) fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, Error> {
 /// Where JSON is damaged, and what was expected there.
 pub(crate) fn syntax(source: &Source, error: &serde_json::Error) -> Error {
     if !error.is_eof() {
-        let hint = "`inf` and `nan` are no numbers of JSON: remove these entries, or measure them again";
-        return source.error(error.line(), "this is no JSON").cause(error.to_string()).hint(hint);
+        let hint = "`inf` and `nan` are not numbers of JSON: remove these entries, or measure them again";
+        return source.error(error.line(), "this is not JSON").cause(error.to_string()).hint(hint);
     }
     let text = error.to_string();
     let expected = [("list", "`,` or `]`"), ("object", "`,` or `}`"), ("string", "the end of a text")];

@@ -85,7 +85,7 @@ mod tests {
         assert!((4e-5..6e-5).contains(&wait), "{wait}");
         assert_eq!(slow(&rows(1.05)), None);
         assert_eq!(slow(&rows(1.0)), None);
-        // One long iteration is no slow process.
+        // One long iteration is not a slow process.
         let mut one = rows(1.0);
         one[1][3] = 1.0;
         assert_eq!(slow(&one), None);

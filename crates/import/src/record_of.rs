@@ -1,4 +1,4 @@
-//! Results of another tool as a record: cases have the identity that a run of ours of the same shape would have.
+//! Results of another tool as a record: cases have the identity that a native run of the same shape would have.
 
 use std::collections::HashMap;
 
@@ -166,7 +166,7 @@ fn first_line(text: &str) -> String {
 fn line(case: &Case, figures: &[Figures]) -> Result<CaseLine, String> {
     let times: Vec<f64> = figures.iter().map(|figures| figures.time_s).collect();
     if let Some(odd) = times.iter().find(|time| !(time.is_finite() && **time > 0.0)) {
-        return Err(format!("a time of {odd} s is no time"));
+        return Err(format!("a time of {odd} s is not a time"));
     }
     let mut line = CaseLine::unmeasured(case, Status::Ok, "");
     line.reason = None;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-/// What was measured, as fields of a benchmark of ours. Fields that are left out have their defaults.
+/// What was measured, as fields of a benchmark. Fields that are left out have their defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// The benchmark's name: `collective`, `primitive`, `training`.

@@ -55,7 +55,7 @@ impl Source {
     /// Reads a file that the user names.
     ///
     /// # Errors
-    /// When it cannot be read, is too large, or is no text.
+    /// When it cannot be read, is too large, or is not text.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let unread = |error: std::io::Error| Error::new(format!("cannot read {name}")).cause(error.to_string());
@@ -65,7 +65,7 @@ impl Source {
     /// Reads all of a reader, such as standard input.
     ///
     /// # Errors
-    /// When it cannot be read, is too large, or is no text.
+    /// When it cannot be read, is too large, or is not text.
     pub fn from_reader(name: &str, reader: impl std::io::Read) -> Result<Self, Error> {
         use std::io::Read;
         let unread = |error: std::io::Error| Error::new(format!("cannot read {name}")).cause(error.to_string());
@@ -145,7 +145,7 @@ impl Source {
         })
     }
 
-    /// The first lines, for whoever looks what a file is.
+    /// The first lines, for the readers that look at what a file is.
     pub fn head(&self) -> impl Iterator<Item = Line<'_>> {
         self.lines().take(200)
     }

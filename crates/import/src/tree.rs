@@ -68,7 +68,7 @@ pub(crate) fn one_line(text: &str) -> String {
     text.trim().chars().take(300).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Whether a text is JSON and not YAML, by its first character that is no comment.
+/// Whether a text is JSON and not YAML, by its first character that is not a comment.
 pub(crate) fn is_json(text: &str) -> bool {
     let is_comment = |line: &&str| {
         let line = line.trim_start();

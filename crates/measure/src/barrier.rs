@@ -1,7 +1,7 @@
 //! Whether barriers keep their promise: no rank leaves one before the last has entered it.
 //!
 //! A barrier leaves nothing in memory that could be compared, so entries and exits are, on one clock. Ranks come late in
-//! rotation while these are recorded ([`STAGGER_NS`]): whoever does not wait for a rank then leaves before it enters.
+//! rotation while these are recorded ([`STAGGER_NS`]): a rank that does not wait for another then leaves before that one enters.
 
 use record::WrongElement;
 

@@ -275,7 +275,7 @@ impl MachineStates {
 }
 
 /// States of all hosts together, as the state of each host, and which of them each look saw. Where several hosts change, those that
-/// were seen most; what was seen once or twice is no state of its own.
+/// were seen most; what was seen once or twice is not a state of its own.
 fn combined(on_hosts: &[OnHost], looks: usize) -> (Vec<Vec<usize>>, Vec<Option<usize>>) {
     let seen = |look: usize| -> Option<Vec<usize>> { on_hosts.iter().map(|host| host.of[look]).collect() };
     let mut numbers: BTreeMap<Vec<usize>, usize> = BTreeMap::new();

@@ -290,7 +290,7 @@ fn caveats(
     add(skewed, Caveat::MeanDiffers);
     add(line.metrics.contains_key("levels"), Caveat::TwoLevels);
     add(line.limit.as_ref().is_some_and(|limit| !is_share(limit)), Caveat::LimitNotFound);
-    // Most of the trials: one that met the machine at a bad moment is no caveat about all.
+    // Most of the trials: one that met the machine at a bad moment is not a caveat about all.
     let judged: Vec<bool> = run.trials.iter().filter_map(|trial| trial.steady).collect();
     let unsettled = judged.iter().filter(|steady| !**steady).count();
     add(2 * unsettled > judged.len(), Caveat::WarmUpNotConverged);

@@ -78,7 +78,7 @@ impl<'a> Visit<'a> {
         self.settings.traced || self.run.simulated || self.run.beside_s <= BESIDE * self.run.sampling_s
     }
 
-    /// Runs a look beside the samples, and books its time.
+    /// Makes an extra measurement, and books its time apart from the samples.
     fn beside<T>(&mut self, look: impl FnOnce(&mut Self) -> Result<T, Verdict>) -> Result<T, Verdict> {
         let begun = Instant::now();
         let found = look(self);
@@ -122,7 +122,7 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Calls and samples: found out by the first trial, the same ever after. Warms up, and looks at the machine.
+    /// Calls and samples: found out by the first trial, the same from then on. Warms up, and looks at the machine.
     fn fix_sampling(&mut self) -> Result<(), Verdict> {
         let Some(fixed) = self.run.sampling else {
             self.trial.calls = self.calibrate(1, sample_ns())?;

@@ -11,7 +11,7 @@ use crate::specification::{Block, Input, Model, Node, Value};
 pub struct Shape {
     /// Tokens, pixels, or one.
     pub rows: usize,
-    /// Features, channels, classes. Zero for token indices, which are no numbers.
+    /// Features, channels, classes. Zero for token indices, which are not numbers.
     pub columns: usize,
 }
 
@@ -28,7 +28,7 @@ impl std::fmt::Display for Shape {
     }
 }
 
-/// A graph that no engine could run: a mistake of whoever wrote the model, never of a user.
+/// A graph that no engine can run: a bug in the model, never a mistake of the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct Unsound {

@@ -31,7 +31,7 @@ fn numbers(recipe: &Recipe) -> Result<(), FieldError> {
         return refuse("mesh", format!("the mesh {mesh} holds no rank"), "for example 2x1x1");
     }
     if !recipe.precision.is_float() {
-        let message = format!("{} is no type to train in", recipe.precision);
+        let message = format!("{} is not a type to train in", recipe.precision);
         return refuse("precision", message, "f32, bf16, f16 or f64");
     }
     if recipe.micro_batch == 0 {

@@ -57,7 +57,7 @@ impl std::str::FromStr for Mesh {
             text.split('x').map(|size| size.trim().parse().ok().filter(|size| (1..=1024).contains(size))).collect();
         match sizes.as_deref() {
             Some(&[data, tensor, pipeline]) => Ok(Self { data, tensor, pipeline }),
-            _ => Err(format!("`{text}` is no mesh: data x tensor x pipeline, for example 2x2x1")),
+            _ => Err(format!("`{text}` is not a mesh: data x tensor x pipeline, for example 2x2x1")),
         }
     }
 }

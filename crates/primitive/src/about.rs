@@ -150,7 +150,7 @@ fn divides(field: &'static str, size: usize, by: usize, what: &str) -> Result<()
     }
     let below = size / by * by;
     let near = if below == 0 { format!("{by}") } else { format!("{below} or {}", below + by) };
-    Err(problem(field, format!("{field} = {size} is no multiple of {what} = {by}"), format!("the nearest: {near}")))
+    Err(problem(field, format!("{field} = {size} is not a multiple of {what} = {by}"), format!("the nearest: {near}")))
 }
 
 /// Puts every way of every implementation in the place of `all`.
@@ -253,12 +253,12 @@ mod tests {
             plan(&[("primitive", "tp_columnwise"), ("m", m), ("implementation", implementation)])
         };
         let why = flags("1004", "pipelined:chunks=8").unwrap_err();
-        assert!(why.contains("m = 1004 is no multiple of ranks x chunks = 16"), "{why}");
+        assert!(why.contains("m = 1004 is not a multiple of ranks x chunks = 16"), "{why}");
         assert!(why.contains("the nearest: 992 or 1008"), "{why}");
         let skipped: Vec<bool> = flags("1002", "all").unwrap().iter().map(|case| case.skip.is_some()).collect();
         assert_eq!(skipped.iter().filter(|skipped| **skipped).count(), 2, "two have chunks");
         let why = flags("1003", "all").unwrap_err();
-        assert!(why.contains("m = 1003 is no multiple of ranks = 2") && why.contains("1002 or 1004"), "{why}");
+        assert!(why.contains("m = 1003 is not a multiple of ranks = 2") && why.contains("1002 or 1004"), "{why}");
         let why = plan(&[("primitive", "cp_ring"), ("dtype", "bf16")]).unwrap_err();
         assert!(why.contains("cp_ring has no bf16") && why.contains("valid values: f32"), "{why}");
     }

@@ -58,7 +58,7 @@ impl Verdict {
             Self::UpTo(last) => format!("overlap pays up to {along} = {last}"),
             Self::At(list) => format!("overlap pays at {along} = {}", listed(list)),
             Self::Nowhere => "overlap does not pay".to_owned(),
-            Self::Unclear => "whether overlap pays cannot be told".to_owned(),
+            Self::Unclear => "it is not clear whether overlap pays".to_owned(),
             Self::Nothing => "there is nothing to overlap".to_owned(),
         }
     }

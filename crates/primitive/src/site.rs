@@ -229,7 +229,7 @@ impl Site {
     /// Elements of a buffer.
     ///
     /// # Panics
-    /// When they lie outside of it: a mistake of whoever cut it.
+    /// When they lie outside of it: a bug in the caller that cut it.
     pub(super) fn part(&self, of: &Slice, begin: usize, len: usize) -> Slice {
         let size = self.task.dtype.bytes() as usize;
         of.slice(begin * size, len * size).expect("a part lies inside its buffer")
@@ -279,7 +279,8 @@ impl Site {
         if even {
             return Ok(self.call(Collective::AllToAll, input, output));
         }
-        let counts = Counts::new(self.task.ranks as u32, counts).ok_or_else(|| Failure::new("counts are no square"))?;
+        let counts =
+            Counts::new(self.task.ranks as u32, counts).ok_or_else(|| Failure::new("counts are not a square"))?;
         let call = self.call(Collective::AllToAllV, input, output);
         Ok(Call { counts: Some(Arc::new(counts)), ..call })
     }

@@ -11,7 +11,7 @@ use super::site::Site;
 /// `to` = the sum of the blocks of its length that `blocks` consists of.
 pub(super) fn blocks(site: &Site, blocks: &Slice, to: &Slice) {
     with_element!(site.task.dtype, E => {
-        // SAFETY: this rank's own buffers; the caller has waited for whoever wrote to them.
+        // SAFETY: this rank's own buffers; the caller has waited for the ranks that wrote to them.
         let (from, to) = unsafe { (elements::<E>(blocks), elements_mut::<E>(to)) };
         for (number, block) in from.chunks_exact(to.len().max(1)).enumerate() {
             for (to, from) in to.iter_mut().zip(block) {

@@ -105,7 +105,7 @@ fn wanted() -> Result<Wanted, String> {
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-        let wrong = |_| format!("{word}: {value} is no number");
+        let wrong = |_| format!("{word}: {value} is not a number");
         match word.as_str() {
             "--pairs" => wanted.pairs = value.parse().map_err(wrong)?,
             "--seconds" => wanted.seconds = decimal(&word, &value)?,
@@ -124,7 +124,7 @@ fn wanted() -> Result<Wanted, String> {
 }
 
 fn decimal(word: &str, value: &str) -> Result<f64, String> {
-    value.parse().map_err(|_| format!("{word}: {value} is no number"))
+    value.parse().map_err(|_| format!("{word}: {value} is not a number"))
 }
 
 fn main() -> ExitCode {

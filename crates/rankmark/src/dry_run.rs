@@ -243,7 +243,7 @@ fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {
     }
     let sampling: f64 = open.iter().filter_map(|case| case.most_sampling()).sum();
     if sampling > 0.0 {
-        parts.push(format!("at most {} of sampling, beside starts, warm-up and checks", lasting(sampling)));
+        parts.push(format!("at most {} of sampling, plus starts, warm-up and checks", lasting(sampling)));
     }
     let counted = open.iter().filter(|case| case.settings.iters.is_some()).count();
     if counted > 0 {

@@ -8,7 +8,7 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// All variables as text; what is no text is no variable that a record may keep.
+/// All variables as text; those that are not text are left out: a record may not keep them.
 pub(crate) fn variables() -> Vec<(String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -74,7 +74,7 @@ fn summary_file() -> Result<PathBuf, Failure> {
     let file = std::env::var_os(SUMMARY_FILE).filter(|file| !file.is_empty());
     file.map(PathBuf::from).ok_or_else(|| {
         Failure::new(format!("`--{SUMMARY}` has nowhere to write"))
-            .cause(format!("{SUMMARY_FILE} is not set: this is no step of GitHub Actions"))
+            .cause(format!("{SUMMARY_FILE} is not set: this is not a step of GitHub Actions"))
             .hint("`rankmark report DIR --format github-summary` writes summary.md into the record")
     })
 }

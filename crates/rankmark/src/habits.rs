@@ -44,7 +44,7 @@ fn of_measured(command: &str, rest: &[&str]) -> Option<Failure> {
     Some(told(format!("`rankmark {command}` takes its model as an option"), &[line]))
 }
 
-/// The answer where a plan is named that is no file, and the word means something else.
+/// The answer where a plan is named that is not a file, and the word means something else.
 pub(crate) fn no_plan(file: &str) -> Option<Failure> {
     if Path::new(file).exists() {
         return None;
@@ -53,7 +53,7 @@ pub(crate) fn no_plan(file: &str) -> Option<Failure> {
     Some(told(format!("there is no plan `{file}`: it is {what}"), &[line]))
 }
 
-/// The line for a word that is no command, and what the word is.
+/// The line for a word that is not a command, and what the word is.
 fn instead(word: &str) -> Option<(String, &'static str)> {
     if let Some(operations) = operations(word) {
         return Some((format!("rankmark comm {operations}"), "an operation"));

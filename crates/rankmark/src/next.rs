@@ -64,7 +64,7 @@ fn of_section(matches: &ArgMatches, section: &Operation, next: &Next, launched: 
         return None;
     }
     if matches.try_contains_id("plan").unwrap_or(false) {
-        // The plan's fields are no flags of this command.
+        // The plan's fields are not flags of this command.
         let planned = of_cases(about, section)?.into_iter();
         let open = planned.filter(|(name, _)| !starts(name) && !given.iter().any(|(other, _)| other == name));
         let open: Vec<(String, String)> = open.collect();

@@ -210,7 +210,7 @@ fn conclude(
     let after = |run: &report::Run| crate::next::after(request.matches, plan, &record.file, run);
     let own: Option<HashSet<&str>> =
         (plan.cases.len() < whole).then(|| plan.cases.iter().map(|case| case.id.as_str()).collect());
-    // What other steps of a launcher run is no matter of this one.
+    // What other steps of a launcher run does not concern this one.
     let is_of_other_step = |line: &CaseLine| {
         line.status == Status::NotRun && own.as_ref().is_some_and(|own| !own.contains(line.id.as_str()))
     };
@@ -263,7 +263,7 @@ pub(crate) fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host
     }
 }
 
-/// Shows what would run. A record that would be gone on with is read, and not locked.
+/// Shows what would run. A record that would be resumed is read, and not locked.
 fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     let record = request.directory("resume").map(record::read_run).transpose()?;
     crate::labels::read(request.matches)?;
@@ -413,7 +413,7 @@ fn command_line(request: &Request<'_>) -> (Vec<String>, Vec<String>) {
 fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
     let (store, mut resumed) = Store::resume(directory)?;
     if resumed.file.interleaved.is_some() {
-        // Pairs of now and pairs of then are no pairs.
+        // Pairs of now and pairs of then are not pairs.
         return Err(Failure::new(format!("{} was measured interleaved and cannot go on", directory.display()))
             .hint("`rankmark compare --interleave` makes a new record"));
     }

@@ -80,6 +80,6 @@ impl Typesetter {
 /// It is not there.
 pub(crate) fn missing() -> Error {
     Error::new(format!("a PDF needs the program `{PROGRAM}`"))
-        .cause("it is neither beside this program nor on PATH")
+        .cause("it is neither in the folder of this program nor on PATH")
         .hint("in a clone of Rankmark: cargo xtask pdf")
 }

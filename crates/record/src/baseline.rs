@@ -98,7 +98,7 @@ pub fn clear_baseline(folder: &Path, name: &str) -> Result<(), StoreError> {
     }
     for run in runs_of(&own)? {
         let run = own.join(run);
-        // The run file first: what is left of a removal that fails is no record.
+        // The run file first: what is left of a removal that fails is not a record.
         for name in [RUN_FILE, CASES_FILE] {
             match std::fs::remove_file(run.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

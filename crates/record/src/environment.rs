@@ -72,7 +72,7 @@ const DESCRIBES_A_JOB: [&str; 7] = [
     "RANKMARK_COORDINATOR",
 ];
 
-/// The variables that a record may keep: those of the allow-list that are no job's own and have a name that does not
+/// The variables that a record may keep: those of the allow-list that are not a job's own and have a name that does not
 /// look like a secret. Secrets within values are masked.
 pub fn environment(variables: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
     let begins = |name: &str, with: &[&str]| with.iter().any(|word| name.starts_with(word));
@@ -290,7 +290,7 @@ mod tests {
         ] {
             assert!(holds_secret(&text), "{text}");
             assert_eq!(masked(&text), expected);
-            assert_eq!(masked(expected), expected, "a mask is no secret");
+            assert_eq!(masked(expected), expected, "a mask is not a secret");
         }
         for plain in
             ["mlx5_0:1", "git@host:path", "delay:rank=1,us=20", "tcp://10.0.0.1:29500", "all@once", "sk-1", "", "a:@b"]

@@ -137,7 +137,7 @@ impl About {
 /// Other spellings of fields.
 pub const SYNONYMS: &[(&str, &str)] = &[("launches", "trials")];
 
-/// Keys of a case that are no fields.
+/// Keys of a case that are not fields.
 const RESERVED: [&str; 2] = ["benchmark", "zip"];
 
 impl About {

@@ -1,6 +1,6 @@
 //! Opening files: only plain ones, and inside a record never through a link.
 //!
-//! A FIFO blocks whoever opens it until somebody writes, and a device may never end: both are refused by name. A link in
+//! A FIFO blocks the process that opens it until another one writes, and a device may never end: both are refused by name. A link in
 //! a record could lead a report, or a run that goes on, to any file of this user.
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Opens a file that the user names, for reading. Links are followed: the user chose the path.
 ///
 /// # Errors
-/// When it cannot be opened, or is no plain file.
+/// When it cannot be opened, or is not a plain file.
 pub fn open_named(path: &Path) -> io::Result<File> {
     plain(&fs::metadata(path)?)?;
     // Another file may have taken its place since: O_NONBLOCK keeps a FIFO from blocking, and does nothing to a file.
@@ -24,7 +24,7 @@ pub fn open_named(path: &Path) -> io::Result<File> {
 /// Opens a file of a record for reading.
 ///
 /// # Errors
-/// When it cannot be opened, is a link, or is no plain file.
+/// When it cannot be opened, is a link, or is not a plain file.
 pub fn open_inside(path: &Path) -> io::Result<File> {
     open_inside_by(path, OpenOptions::new().read(true))
 }
@@ -95,7 +95,7 @@ pub fn replace_by(
 /// Links are followed.
 ///
 /// # Errors
-/// When it cannot be written, or is no plain file.
+/// When it cannot be written, or is not a plain file.
 pub fn append(path: &Path, content: &[u8]) -> io::Result<()> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -123,7 +123,7 @@ impl Folder {
     /// Makes the folder where it is not there yet.
     ///
     /// # Errors
-    /// When it cannot be made, is a link, or is no folder.
+    /// When it cannot be made, is a link, or is not a folder.
     pub fn make(path: &Path) -> io::Result<Self> {
         match fs::create_dir(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -141,7 +141,7 @@ impl Folder {
     }
 }
 
-/// Refuses what is no plain file.
+/// Refuses what is not a plain file.
 fn plain(found: &Metadata) -> io::Result<()> {
     let kind = found.file_type();
     if kind.is_file() {

@@ -18,7 +18,7 @@ impl Formatter for Numbers {
 /// The one text of a value.
 ///
 /// # Errors
-/// When the value cannot be JSON (a map with keys that are no texts).
+/// When the value cannot be JSON (a map with keys that are not texts).
 pub fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, Numbers))?;

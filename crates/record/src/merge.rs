@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(all.file.plan.cases.len(), 3);
         let rounds: Vec<&[u32]> = all.cases.iter().map(|line| line.trial_round.as_slice()).collect();
         assert_eq!(rounds, [&[0, 1, 2][..], &[3, 4], &[3, 4]]);
-        assert_eq!(all.cases[0].paired_trials(&all.cases[1]).0.len(), 0, "trials of two runs are no pairs");
+        assert_eq!(all.cases[0].paired_trials(&all.cases[1]).0.len(), 0, "trials of two runs are not pairs");
         assert_eq!(all.file.rounds, Some(Rounds { seed: 1, made: 5, correlation: None }));
         let parts: Vec<(&str, &str, usize)> = all
             .file

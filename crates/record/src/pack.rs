@@ -1,6 +1,6 @@
 //! A record as one file to send: a gzipped tar archive of the record's own files, the same bytes for the same record.
 //!
-//! Links are never followed. What is no file of a record is left out and named.
+//! Links are never followed. What is not a file of a record is left out and named.
 
 mod redact;
 
@@ -221,7 +221,7 @@ fn inside(
     Ok(())
 }
 
-/// Names in a folder, sorted. One that is not UTF-8 is no file of a record.
+/// Names in a folder, sorted. One that is not UTF-8 is not a file of a record.
 fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder)? {

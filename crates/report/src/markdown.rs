@@ -281,7 +281,7 @@ pub(crate) fn without_result(run: &Run) -> String {
     for case in run.cases.iter().filter(|case| case.status == Status::Ok && !case.gates_missed.is_empty()) {
         text += &format!("* **gate missed** {}: {}\n", described(case), escaped(&case.gates_missed.join("; ")));
     }
-    // Pairs of now and of then are no pairs: such a record does not go on.
+    // Pairs of now and of then are not pairs: such a record does not go on.
     if !groups.is_empty() && run.interleaved.is_none() {
         text += &format!("\nRun just these again: {}\n", code(&run.resume_command()));
     }

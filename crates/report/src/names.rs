@@ -11,7 +11,7 @@ pub(crate) fn what(case: &CaseLine) -> &str {
     case.parameters.get("op").and_then(Value::as_str).unwrap_or(&case.benchmark)
 }
 
-/// `all_reduce 64 MiB, 4 ranks, shm (id 0123)`. Plain text from the record: whoever shows it escapes it.
+/// `all_reduce 64 MiB, 4 ranks, shm (id 0123)`. Plain text from the record: callers escape it.
 pub(crate) fn described(case: &CaseLine) -> String {
     let size = case.bytes.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
     let backend = study::backend(case);

@@ -35,12 +35,12 @@ fn parameters<'o>(configuration: &'o Configuration) -> Option<&'o serde_json::Ma
     Some(&configuration.cases.first()?.parameters)
 }
 
-/// The same for configurations that measure the same workload. Ranks on one host are no peers of ranks on several.
+/// The same for configurations that measure the same workload. Ranks on one host are not peers of ranks on several.
 fn key(configuration: &Configuration, declared: &Declared) -> Option<String> {
     let case = configuration.cases.first()?;
     let mut shared = workload(&case.parameters, declared);
     shared.remove("bytes");
-    // What one chooses among does different things: a product alone is no peer of a product with its collective.
+    // What one chooses among does different things: a product alone is not a peer of a product with its collective.
     let chosen = |name: &str| declared.field(name).is_some_and(|field| field.kind == CHOICE);
     let choices = case.parameters.iter().filter(|(name, _)| chosen(name));
     shared.extend(choices.map(|(name, value)| (name.as_str(), value)));

@@ -176,9 +176,9 @@ fn limits(operation: &Operation) -> Option<String> {
                 let shares = if low == high { low } else { format!("{low} to {high}") };
                 let largest = configuration.sized().next_back().is_some_and(|(size, _)| size == from);
                 let sizes = if largest { format!("at {}", bytes(from)) } else { format!("from {} up", bytes(from)) };
-                // What is far exceeded was no limit: the probe beside the case then missed the working set.
+                // What is far exceeded was not a limit: the probe beside the case then missed the working set.
                 let meaning = if shares_exceed {
-                    "more than it, so it is no limit there"
+                    "more than it, so it is not a limit there"
                 } else {
                     "memory-bandwidth bound there"
                 };
@@ -209,7 +209,7 @@ fn floors(operation: &Operation) -> Option<String> {
     (!floors.is_empty()).then(|| format!("The latency floor of {} is {}.", operation.name, some(floors)))
 }
 
-/// The mean busbw over all sizes, as nccl-tests ends with. Waiting for a core is no bandwidth: configurations that do are left
+/// The mean busbw over all sizes, as nccl-tests ends with. Waiting for a core is not a bandwidth: configurations that do are left
 /// out where others do not.
 fn averages(operation: &Operation) -> Option<String> {
     let one = |c: &Configuration| {

@@ -269,7 +269,7 @@ impl State<'_> {
             case.runs[side].trials.pop().ok_or_else(|| fault(missing()))
         };
         if case.runs.iter().any(|run| run.sampling.is_none()) {
-            // What is sampled to find out how many calls and samples a slice has is no slice itself.
+            // What is sampled to find out how many calls and samples a slice has is not a slice itself.
             for side in [first, 1 - first] {
                 let pilot = slice(case, side, false, false)?;
                 case.piloted(side, pilot);

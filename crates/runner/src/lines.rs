@@ -118,7 +118,7 @@ fn complete(run: &CaseRun, shown: &CaseRun, line: &mut CaseLine) {
         line.status = Status::Failed;
         line.reason = Some(reason);
     }
-    // A bandwidth of wrong data is no bandwidth.
+    // A bandwidth of wrong data is not a bandwidth.
     if line.wrong != Some(0) {
         metrics.retain(|_, value: &mut Value| !value.is_number() && !value.is_object());
     }

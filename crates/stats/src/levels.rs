@@ -3,7 +3,7 @@
 //!
 //! The ranks are those of [`crate::again_interval`], with the level of a corrected comparison in the place of 95%. A strict
 //! level needs ranks beyond the smallest and the largest trial. Then the distance to these grows in proportion to the ranks
-//! and by Student's t: an assumption about the distribution, so whoever uses it says so ([`Reach::extrapolated`]).
+//! and by Student's t: an assumption about the distribution, so callers say so ([`Reach::extrapolated`]).
 
 use crate::distribution::{normal_quantile, student_quantile};
 use crate::quantile::{median, quantile, sorted};
@@ -111,7 +111,7 @@ fn rank_at(n: usize, inflation: f64, level: f64) -> Option<usize> {
 
 /// The largest k so that the k-th smallest and the k-th largest of `n` observations hold the median with `1 - level`.
 fn sign_rank_at(n: usize, level: f64) -> Option<usize> {
-    // Beyond, the first term is no number; the normal rank decides there.
+    // Beyond, the first term is not a number; the normal rank decides there.
     const EXACT: usize = 1_000;
     if n > EXACT {
         return Some(n / 2);

@@ -10,7 +10,7 @@ impl BetweenRuns {
     }
 }
 
-/// The noise of runs around the levels that change points separate: a step is no noise. None as for [`between_runs`].
+/// The noise of runs around the levels that change points separate: a step is not noise. None as for [`between_runs`].
 pub fn noise_around(medians: &[f64], changes: &[ChangePoint]) -> Option<BetweenRuns> {
     let mut edges: Vec<usize> = changes.iter().map(|change| change.at).collect();
     edges.insert(0, 0);

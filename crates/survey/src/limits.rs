@@ -73,7 +73,7 @@ fn memlock(limit: Option<u64>, rdma: bool) -> Finding {
     if rdma {
         return Finding::misconfigured("memlock", format!("{text}, and there is RDMA hardware"))
             .impact("UCX, NCCL and MPI cannot register buffers: they fail, or fall back to TCP")
-            .fix("ulimit -l unlimited (for ever: `* - memlock unlimited` in /etc/security/limits.conf)");
+            .fix("ulimit -l unlimited (permanently: `* - memlock unlimited` in /etc/security/limits.conf)");
     }
     Finding::ready("memlock", format!("{text}; only RDMA needs more, and there is none"))
 }

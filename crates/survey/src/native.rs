@@ -38,7 +38,7 @@ const fn local(
     Native { key, name, stems, visibility: Visibility::Local, ask, impact, fix }
 }
 
-/// MPI, whoever made it.
+/// MPI, from any vendor.
 pub(super) static MPI: Native = Native {
     key: "mpi",
     name: "MPI",

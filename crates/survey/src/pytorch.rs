@@ -68,7 +68,7 @@ pub fn python(named: Option<&str>, search: &[PathBuf]) -> Result<PathBuf, String
     let name = named.unwrap_or(DEFAULT);
     if name.contains('/') {
         let path = PathBuf::from(name);
-        return if is_program(&path) { Ok(path) } else { Err(format!("{name} is no program that can be run")) };
+        return if is_program(&path) { Ok(path) } else { Err(format!("{name} is not a program that can be run")) };
     }
     first_program(search, name).ok_or_else(|| format!("there is no `{name}` on the path"))
 }
@@ -149,7 +149,10 @@ mod tests {
         let search = [PathBuf::from("/bin")];
         assert_eq!(python(Some("sh"), &search), Ok(PathBuf::from("/bin/sh")));
         assert_eq!(python(Some("/bin/sh"), &[]), Ok(PathBuf::from("/bin/sh")));
-        assert_eq!(python(Some("/etc/passwd"), &search), Err("/etc/passwd is no program that can be run".to_owned()));
+        assert_eq!(
+            python(Some("/etc/passwd"), &search),
+            Err("/etc/passwd is not a program that can be run".to_owned())
+        );
         assert_eq!(python(None, &[]), Err("there is no `python3` on the path".to_owned()));
     }
 }

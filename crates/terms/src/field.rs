@@ -148,7 +148,7 @@ pub struct Field {
 
 impl Field {
     /// A field of the workload that stands among a case's parameters where it differs from its default. Its name is given
-    /// by whoever lists it.
+    /// by the command that lists it.
     pub const fn new(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Self {
         Self {
             name: "",

@@ -40,7 +40,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         return None;
     }
     let limit = (word.chars().count() / 3).max(1);
-    // Of one or two letters an edit leaves next to nothing: `x` is no slip of `y`.
+    // Of one or two letters an edit leaves next to nothing: `x` is not a slip of `y`.
     let near = |(distance, candidate): &(usize, &str)| {
         *distance <= limit && 2 * distance < word.chars().count().max(candidate.chars().count())
     };

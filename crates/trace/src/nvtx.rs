@@ -157,7 +157,7 @@ pub fn ranges() -> Option<&'static Ranges> {
 /// Opens the library of a tool. It stays open. Runs its code. To be called once, before the first [`crate::Hook`].
 ///
 /// # Errors
-/// What the loader says, or that it is no library of such a tool.
+/// What the loader says, or that it is not a library of such a tool.
 pub fn open(library: &OsStr) -> Result<(), String> {
     let name = CString::new(library.as_bytes()).map_err(|_| "its name has a zero byte".to_owned())?;
     // SAFETY: the name is a terminated string. The library's own code runs, as the user asks for by the variable.

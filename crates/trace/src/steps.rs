@@ -390,7 +390,7 @@ mod tests {
     fn a_share_of_a_step_is_of_the_step_without_the_delay() {
         let (mut recorder, clock) = recorder("delay:rank=1,phase=backward,percent=10");
         let steps: Vec<u64> = (0..20).map(|_| step(&mut recorder, &clock)).collect();
-        // Until three steps are known, a share of a step is no time.
+        // Until three steps are known, a share of a step is not a time.
         assert_eq!(steps[..3], [2_000_000; 3]);
         assert_eq!(steps[3..], [2_200_000; 17]);
     }

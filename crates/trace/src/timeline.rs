@@ -76,7 +76,7 @@ pub struct Span {
     pub collective: u32,
 }
 
-/// The value of `Span::collective` where a span is no collective, or nothing is known of it.
+/// The value of `Span::collective` where a span is not a collective, or nothing is known of it.
 pub const NO_CALL: u32 = u32::MAX;
 
 impl Span {
@@ -106,7 +106,7 @@ pub enum Kind {
     Collective,
     /// The step's thread is blocked until communication ends.
     Wait,
-    /// A kernel of a device, which is no communication.
+    /// A kernel of a device, which is not communication.
     Kernel,
     /// A copy or fill of device memory.
     Copy,

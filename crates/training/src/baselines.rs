@@ -122,7 +122,7 @@ mod tests {
         let mut ids: Vec<&str> = plan.cases.iter().map(|case| case.id.as_str()).collect();
         ids.dedup();
         assert_eq!(ids.len(), 3);
-        // Completing is idempotent: a record that is gone on with has the same plan.
+        // Completing is idempotent: a resumed record has the same plan.
         assert_eq!(completed(plan.cases.clone()).cases, plan.cases);
         assert_eq!(completed(vec![case(2, true)]).cases.len(), 1);
     }

@@ -17,7 +17,7 @@ pub struct ModelLine {
     pub parameters: usize,
     /// Floating-point operations of one sample in a training step, counted layer by layer.
     pub flops: f64,
-    /// Tokens of that sample; zero where samples are no texts.
+    /// Tokens of that sample; zero where samples are not texts.
     pub tokens: usize,
     /// Bytes that one rank holds to train it: f32, AdamW, one sample.
     pub bytes: Option<u64>,

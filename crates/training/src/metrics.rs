@@ -229,7 +229,7 @@ fn multiplied(notes: &[Notes]) -> Value {
 }
 
 /// Predicted by category and measured, in bytes over all ranks. `process` is what ranks held before anything of the case
-/// was there (program, libraries, measuring code): no plan knows it, so it is measured, is no part of what was predicted, and is
+/// was there (program, libraries, measuring code): no plan knows it, so it is measured, is not part of what was predicted, and is
 /// taken off what was measured before the two are compared.
 fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> Value {
     let process: u64 = notes.iter().map(|rank| rank.base_bytes).sum();

@@ -13,7 +13,7 @@ pub(super) struct Phases {
     pub(super) input: f64,
     pub(super) forward: f64,
     pub(super) backward: f64,
-    /// None where a rank cannot tell it from the passes that it hides in.
+    /// None if the exchange overlaps a pass and cannot be timed alone.
     pub(super) communication: Option<f64>,
     pub(super) optimizer: f64,
 }

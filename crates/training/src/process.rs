@@ -9,7 +9,7 @@ pub(super) struct Held {
     pub(super) resident: u64,
     /// The most that was resident since the last [`reset_peak`].
     pub(super) peak: u64,
-    /// Of what is resident, pages of shared memory, whoever else has mapped them.
+    /// Of what is resident, pages of shared memory, which other processes may have mapped too.
     pub(super) shared: u64,
     /// The same, each page divided by the number of processes that have mapped it: over all ranks, every page counts
     /// once.

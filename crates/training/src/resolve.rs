@@ -88,7 +88,7 @@ impl Task {
         })
     }
 
-    /// Tokens of a sample; zero where samples are no texts.
+    /// Tokens of a sample; zero where samples are not texts.
     pub(super) fn tokens(&self) -> usize {
         match self.recipe.model.input {
             Input::Tokens { sequence, .. } => sequence,

@@ -30,7 +30,7 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     };
     if let Some(field) = stray.filter(|_| memory) {
         let message = format!("`memory` looks into this program's own ranks, and that {field} is PyTorch's");
-        return Err(problem(field, message, "`rankmark train --runtime pytorch` tells what its ranks hold"));
+        return Err(problem(field, message, "`rankmark train --runtime pytorch` shows what its ranks hold"));
     }
     contract::runtime::resolve(case, &fields())
 }

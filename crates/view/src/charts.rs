@@ -231,7 +231,7 @@ fn with_ceilings(spec: &mut ChartSpec, mut ceilings: Vec<Reference>) {
     if ceilings.len() > CEILINGS_APART {
         ceilings = span(&ceilings);
     }
-    spec.note = format!("{} Dashed: the limit that was measured beside the case.", spec.note);
+    spec.note = format!("{} Dashed: the limit that was measured with the case.", spec.note);
     spec.references = ceilings;
 }
 

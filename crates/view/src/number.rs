@@ -1,6 +1,6 @@
 //! Every number that a report shows becomes text here: three significant digits and a unit.
 //!
-//! Nothing here ever writes NaN or an infinity: what is no number is [`NONE`]. Exact values are in `cases.csv`.
+//! Nothing here ever writes NaN or an infinity: what is not a number is [`NONE`]. Exact values are in `cases.csv`.
 
 use terms::Bytes;
 

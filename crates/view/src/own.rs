@@ -45,7 +45,7 @@ pub trait View: Sync {
     }
 }
 
-/// The views of benchmarks: given by the binary, since whoever writes a report knows no benchmark.
+/// The views of benchmarks: given by the binary, since a report writer knows no benchmark.
 #[derive(Clone, Copy)]
 pub struct Views(pub fn(&str) -> Option<&'static dyn View>);
 

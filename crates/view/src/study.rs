@@ -97,7 +97,7 @@ impl<'a> Measured<'a> {
         if !usable(time.median) {
             return None;
         }
-        // An end that is no positive number bounds nothing: the estimate then has no width to that side.
+        // An end that is not a positive number bounds nothing: the estimate then has no width to that side.
         let end = |end: f64| if usable(end) { end } else { time.median };
         let ends = time.ci95.map(|[low, high]| [end(low).min(time.median), end(high).max(time.median)]);
         let time = Estimate::new(time.median, ends);

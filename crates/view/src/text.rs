@@ -35,7 +35,7 @@ pub fn is_invisible(c: char) -> bool {
     )
 }
 
-/// A word that is no command to a CI system. GitHub looks for `::NAME::` where a line begins, and a word may begin one once
+/// A word that is not a command to a CI system. GitHub looks for `::NAME::` where a line begins, and a word may begin one once
 /// the text is wrapped; `##[` and `##vso[` count anywhere.
 fn disarmed(word: &str) -> String {
     let word = word.replace("##[", "# #[").replace("##vso[", "# #vso[");

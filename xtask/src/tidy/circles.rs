@@ -81,7 +81,7 @@ struct Names {
     brought_in: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
 }
 
-/// Which modules each module uses, other than itself. What a parent declares (`mod`) or passes on (`pub use`) is no use.
+/// Which modules each module uses, other than itself. What a parent declares (`mod`) or passes on (`pub use`) is not a use.
 fn edges(files: &BTreeMap<Module, &File>) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut names = Names { paths: BTreeMap::new(), brought_in: BTreeMap::new() };
     for (module, file) in files {
@@ -98,14 +98,14 @@ const DEEPEST: usize = 8;
 
 impl Names {
     fn used_by(&self, module: &Module) -> BTreeSet<Module> {
-        // Whoever uses what is passed on uses where it comes from.
+        // A module that uses what is passed on uses where it comes from.
         let paths = self.paths[module].iter().filter(|path| !path.passed_on);
         let ends = paths.filter_map(|path| self.end(module, &path.segments, !path.in_use, DEEPEST));
         ends.filter(|end| end != module).collect()
     }
 
     /// The module in which a path that stands in `from` ends; None for a path into another crate, or to a name of its own.
-    /// `to_item`: its last word is no module, though one may have the same name (a function, most likely).
+    /// `to_item`: its last word is not a module, though one may have the same name (a function, most likely).
     fn end(&self, from: &Module, path: &[String], to_item: bool, depth: usize) -> Option<Module> {
         let (mut at, mut rest) = self.beginning(from, path)?;
         while let Some((word, behind)) = rest.split_first() {

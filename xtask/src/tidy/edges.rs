@@ -13,7 +13,7 @@ static BELOW: &[(&str, &[&str])] = &[
     ("trace", &["terms"]),
     ("model", &["terms"]),
     ("stats", &["terms"]),
-    // How records are read: between record and whoever shows or declares.
+    // How records are read: between record and the crates that show or declare.
     ("view", &["stats", "record"]),
     // machinery
     ("device", &["trace"]),

@@ -57,8 +57,9 @@ static WORDS: &[Word] = &[
     refused("held against", "compared with", &[Docs, Text]),
     refused("in turns", "interleaved", &[Docs, Text]),
     refused("is gone round", "is worked around", &[Docs, Text]),
-    refused("of which", "two sentences", &[Docs, Text]),
-    refused("whose", "two sentences", &[Docs, Text]),
+    refused("whoever", "the caller, the rank, the user", &[Docs, Text, Identifiers]),
+    refused("is gone on with", "is resumed", &[Docs, Text]),
+    refused("ever after", "from then on", &[Docs, Text]),
     refused("house words", "conventions", &[Docs, Text]),
     refused("neighbours", "other tenants", &[Docs]),
 ];
@@ -97,11 +98,37 @@ fn findings(path: &str, text: &str, place: Place) -> Vec<Finding> {
         let line = line.to_lowercase();
         for Word { word, instead, places } in WORDS {
             if places.contains(&place) && holds(&line, word) {
-                found.push(Finding::error(path, number + 1, format!("`{word}`: write `{instead}` (language.md)")));
+                found.push(refusal(path, number + 1, word, instead));
             }
+        }
+        if place != Identifiers
+            && let Some(words) = denied_noun(&line)
+        {
+            found.push(refusal(path, number + 1, &words, "is not a ..."));
         }
     }
     found
+}
+
+fn refusal(path: &str, line: usize, word: &str, instead: &str) -> Finding {
+    Finding::error(path, line, format!("`{word}`: write `{instead}` (CONTRIBUTING.md, How we write)"))
+}
+
+/// "x is no number": who speaks plainly says "x is not a number". "There is no number", "is no longer" and "is no larger than" are
+/// plain English.
+fn denied_noun(line: &str) -> Option<String> {
+    const PLAIN: &[&str] = &[
+        "longer", "more", "less", "fewer", "one", "other", "better", "worse", "need", "point", "reason", "later",
+        "larger", "smaller", "lower", "higher", "slower", "faster", "farther", "shorter", "wider",
+    ];
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_denied = |four: &&[&str]| {
+        let [before, verb, no, noun] = four else { return false };
+        let plain = noun.trim_matches(|character: char| !character.is_alphanumeric());
+        let is_noun = plain.starts_with(char::is_alphabetic) && !PLAIN.contains(&plain);
+        matches!(*verb, "is" | "are" | "was" | "were") && *no == "no" && is_noun && !before.ends_with("there")
+    };
+    words.windows(4).find(is_denied).map(|four| four[1..].join(" "))
 }
 
 /// Whether the word stands alone in this line.
@@ -184,7 +211,7 @@ mod tests {
             assert_eq!(count("docs/a.md", &format!("```\n{word}\n```")), 0, "{word}");
         }
         assert_eq!(count("docs/a.md", "a [page](adopted/of.md), [adopted/of.rs](b) and amended text"), 0);
-        assert_eq!(count("docs/a.md", "Whose turn is it?"), 1);
+        assert_eq!(count("docs/a.md", "Whoever waits, waits."), 1);
     }
 
     #[test]
@@ -193,9 +220,26 @@ mod tests {
             assert_eq!(count("crates/a/src/lib.rs", source), 1, "{source}");
         }
         assert_eq!(count("crates/a/src/vendor/lib.rs", "// a rival\n"), 0);
-        assert_eq!(count("crates/a/src/lib.rs", "/// A rank whose turn it is.\nlet whose = 1;\n"), 1);
-        assert_eq!(count("crates/a/src/lib.rs", "// Two ranks, of which one waits.\n"), 1);
-        assert_eq!(count("python/a.py", "# A rank whose turn it is.\n"), 1);
+        assert_eq!(count("crates/a/src/lib.rs", "/// Known to whoever waits.\nlet waits = 1;\n"), 1);
+        assert_eq!(count("crates/a/src/lib.rs", "// Two ranks, of which one waits, and whose turn it is.\n"), 0);
+        assert_eq!(count("python/a.py", "# Known to whoever waits.\n"), 1);
+    }
+
+    #[test]
+    fn nouns_are_denied_with_not() {
+        for denied in ["`{word}` is no number", "Such rows are no trials of a case.", "this was no rank"] {
+            assert_eq!(count("crates/a/src/lib.rs", &format!("let a = \"{denied}\";\n")), 1, "{denied}");
+            assert_eq!(count("docs/a.md", denied), 1, "{denied}");
+        }
+        for plain in [
+            "There is no rank 3",
+            "if there are no ranks",
+            "it is no longer there",
+            "is no larger than",
+            "it is not a rank",
+        ] {
+            assert_eq!(count("docs/a.md", plain), 0, "{plain}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
                 findings.push(Finding::error(
                     &file.path,
                     number + 1,
-                    format!("`{target}` is no file of this repository"),
+                    format!("`{target}` is not a file of this repository"),
                 ));
             }
         }
@@ -30,7 +30,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The targets of a line's links; what stands in back-ticks is no link.
+/// The targets of a line's links; what stands in back-ticks is not a link.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let plain = line.split('`').step_by(2);
     plain.flat_map(|text| text.split("](").skip(1)).filter_map(|rest| rest.split(')').next())

@@ -23,7 +23,7 @@ pub(crate) fn unfinished(tree: &Tree) -> Vec<Finding> {
 
 const HOMES: [&str; 4] = [concat!("/ho", "me/"), concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
 
-/// Absolute paths that exist on the machine of whoever wrote them. A URL may hold anything.
+/// Absolute paths that exist on the machine of their author. A URL may hold anything.
 pub(crate) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     lines(tree, |line| {
         let path = HOMES.iter().find(|home| line.match_indices(*home).any(|(at, _)| begins_a_path(&line[..at])))?;

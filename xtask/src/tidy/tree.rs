@@ -28,7 +28,7 @@ pub(crate) struct Package {
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
-    /// Paths of files that are no text: pictures, fonts.
+    /// Paths of files that are not text: pictures, fonts.
     pub(crate) others: Vec<String>,
     pub(crate) packages: Vec<Package>,
 }

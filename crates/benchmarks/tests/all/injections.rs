@@ -75,7 +75,7 @@ fn a_wrong_element_fails_its_case_and_is_named() {
                 reason.starts_with(&format!("{wrong} wrong elements on rank 1: element {element} should be ")),
                 "{reason}"
             );
-            // A bandwidth of wrong data is no bandwidth.
+            // A bandwidth of wrong data is not a bandwidth.
             assert_eq!(line.metric("busbw_gbs"), None);
         }
     }

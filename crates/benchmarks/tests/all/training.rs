@@ -75,7 +75,7 @@ fn every_dimension_of_every_model_can_be_set() {
     let about = benchmarks::benchmark("training").unwrap().about();
     for model in benchmarks::models() {
         for dimension in &model.dimensions {
-            assert!(about.field(dimension).is_some(), "`{dimension}` of {} is no field", model.name);
+            assert!(about.field(dimension).is_some(), "`{dimension}` of {} is not a field", model.name);
         }
     }
     assert_eq!(benchmarks::models().len(), model::CATALOG.len(), "every model has a line");
@@ -111,7 +111,7 @@ fn a_case_line_says_what_was_trained() {
     let number = |name: &str| line.metric(name).unwrap();
     assert!((number("samples_per_s") * time.median - 4.0).abs() < 1e-9);
     assert_eq!(line.metrics["step_s"]["median"].as_f64(), Some(time.median));
-    assert!(!line.metrics.contains_key("tokens_per_s"), "vectors are no tokens");
+    assert!(!line.metrics.contains_key("tokens_per_s"), "vectors are not tokens");
     let phases = &line.metrics["phases_s"];
     assert!(phases["forward"].as_f64().unwrap() > 0.0 && phases["backward"].as_f64().unwrap() > 0.0);
     assert_eq!(phases["wait"].as_f64(), Some(0.0), "nobody to wait for");

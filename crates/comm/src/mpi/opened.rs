@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_library_that_is_no_mpi_is_refused_by_name() {
-        let why = Opened::open("libc.so.6").err().expect("it is no MPI");
+        let why = Opened::open("libc.so.6").err().expect("it is not MPI");
         assert!(why.starts_with("libc.so.6 lacks MPI_Get_library_version, MPI_Init_thread"), "{why}");
         assert!(why.ends_with(" more"), "{why}");
     }

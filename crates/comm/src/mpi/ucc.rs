@@ -34,7 +34,7 @@ pub(super) fn left_out(opened: &Opened, progress: MpiProgress) -> Result<Vec<Col
 
 fn types(library: &Library) -> std::result::Result<String, &'static str> {
     let tools = Tools::load(library)?;
-    let unloaded = "it has no coll/ucc that can be loaded (`mca_base_component_show_load_errors` tells why)";
+    let unloaded = "it has no coll/ucc that can be loaded (`mca_base_component_show_load_errors` shows why)";
     let switch = tools.value(SWITCH)?.ok_or(unloaded)?;
     if c_int::from_ne_bytes([switch[0], switch[1], switch[2], switch[3]]) == 0 {
         return Err(
@@ -65,7 +65,7 @@ type Read = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 type HandleFree = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 type Finalize = unsafe extern "C" fn() -> c_int;
 
-const LACKS: &str = "it lacks MPI's tools interface, which tells whether UCC is in use";
+const LACKS: &str = "it lacks MPI's tools interface, which shows whether UCC is in use";
 
 /// MPI_THREAD_SINGLE of Open MPI.
 const SINGLE: c_int = 0;

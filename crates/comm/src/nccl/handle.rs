@@ -32,7 +32,7 @@ impl Handle {
     /// Joins this rank with its peers: rank 0's unique id reaches all over the bootstrap. Collective. The rank's device
     /// must be the calling thread's current one.
     ///
-    /// The library waits for the peers inside ncclCommInitRank, where nothing can be polled: whoever waits for one that
+    /// The library waits for the peers inside ncclCommInitRank, where nothing can be polled: a caller that waits for one that
     /// never comes is ended with its process, by the coordinator's deadline. A communicator that does not block
     /// (ncclCommInitRankConfig) was rejected: all of its later calls, groups included, must be asked about until they
     /// are done.

@@ -18,7 +18,7 @@ pub const UNIQUE_ID_BYTES: usize = 128;
 pub struct UniqueId(pub [u8; UNIQUE_ID_BYTES]);
 
 impl std::fmt::Debug for UniqueId {
-    /// Whoever knows it can join: it is not for logs.
+    /// A process that knows it can join: it is not for logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("UniqueId(..)")
     }

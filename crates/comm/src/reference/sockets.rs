@@ -3,7 +3,7 @@
 //!
 //! Never deadlocks by construction: the others write, then read; rank 0 reads from each in rank order, then writes to
 //! each. Sockets live in the abstract namespace, so nothing is left behind in the file system. Anyone on the host may
-//! connect there, so whoever does must show a token that travelled by the bootstrap.
+//! connect there, so a process that does must show a token that travelled by the bootstrap.
 
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -171,7 +171,7 @@ fn connect(name: &[u8], token: &[u8], rank: u32) -> Result<UnixStream> {
     stream.map_err(|source| Error::System { what: "reach rank 0 by a Unix socket on this host".to_owned(), source })
 }
 
-/// Links to ranks 1..=`others`, in rank order. Whoever lacks the token is turned away.
+/// Links to ranks 1..=`others`, in rank order. A process without the token is turned away.
 fn accept(listener: &UnixListener, token: &[u8], others: usize, abort: &Abort) -> Result<Vec<UnixStream>> {
     let mut links: Vec<Option<UnixStream>> = (0..others).map(|_| None).collect();
     let deadline = Instant::now() + CONNECT;

@@ -117,7 +117,7 @@ impl Area {
     fn flag(line: *mut u8) -> Flag {
         let word = |offset| {
             // SAFETY: `line` is one of this area's, so inside the mapping and 4-aligned; the first 16 bytes of a line are only
-            // used as flag words, and whoever holds a Flag holds this area.
+            // used as flag words, and the holder of a Flag holds this area.
             unsafe { Word::new(line.add(offset).cast::<AtomicU32>()) }
         };
         Flag::new(word(0), word(4))

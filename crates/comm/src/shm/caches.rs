@@ -1,6 +1,6 @@
 //! What is known of the third cache.
 //!
-//! On Intel's servers it takes in what the second gives up, at a rate near that of memory, and is shared with whoever else is on
+//! On Intel's servers it takes in what the second gives up, at a rate near that of memory, and is shared with all other processes on
 //! the processor, so that what counts is the second. On AMD's it is nearly as fast as the second, and belongs to the few cores
 //! of a complex. (Zen 5 with 32 MiB, `all_gather` of 4 MiB: 2 ranks 44 us through it and 102 past it, 4 ranks 100 and 309.)
 

@@ -47,7 +47,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// Words on the heap, kept until the model's end by whoever holds this.
+/// Words on the heap, kept until the model's end by the holder of this.
 struct Words(Vec<AtomicU32>);
 
 impl Words {

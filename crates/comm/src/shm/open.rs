@@ -149,7 +149,7 @@ pub fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Abort) ->
         star,
         abort: abort.clone(),
         oversubscribed: options.oversubscribed,
-        // All look alike: a rank that was interrupted while it looked at its pauses would be a slow one ever after.
+        // All look alike: a rank that was interrupted while it looked at its pauses would be a slow one from then on.
         looks: if cards.iter().all(|card| card.apart == 1) { Looks::Apart } else { Looks::Tight },
         crowd,
         cores: cards.iter().map(|card| u32::try_from(card.core).ok()).collect(),

@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(sets.len(), 1024, "every set of 1,024 pages is used once");
     }
 
-    /// Pages are provided once, by one rank, whoever's they are. Of a crowd only heads are.
+    /// Pages are provided once, by one rank, whichever rank owns them. Of a crowd only heads are.
     #[test]
     fn ranks_provide_pages_once() {
         for (ranks, crowded) in [(4, false), (20, true), (256, true), (1024, true)] {

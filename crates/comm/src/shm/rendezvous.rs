@@ -89,7 +89,7 @@ impl Invitation {
             abort.check()?;
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    // Whoever fails the handshake is nobody we wait for; it must not end the world either.
+                    // A process that fails the handshake is not one of ours; it must not end the world.
                     if let Ok((rank, stream)) = admit(stream, tokens) {
                         peers[rank] = Some(stream);
                     }

@@ -70,7 +70,7 @@ fn on_a_real_clock_no_rank_ends_early_and_the_core_is_free() {
                 std::thread::sleep(late);
             }
             comm.run(&call).unwrap();
-            // Whoever came early knows when the last one came: 20 ms and 10 ms behind it.
+            // Ranks that came early know when the last one came: 20 ms and 10 ms behind it.
             let least = late + Duration::from_millis(30);
             let took = begin.elapsed();
             assert!(took >= least, "{took:?}");

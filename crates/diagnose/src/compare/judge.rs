@@ -78,7 +78,7 @@ fn correlation(record: &Record) -> f64 {
 }
 
 /// How much more than trials explain a run changes from its first half to its second, as a share of the variance, with the
-/// degrees of freedom to which it is known. What lies within one standard error of nothing counts as nothing.
+/// degrees of freedom to which it is known. An effect below one standard error is treated as zero.
 fn slow_change(pairs: &[Pair], correlations: [f64; 2]) -> (f64, f64) {
     let of = |pair: &Pair| {
         let laws = [pair.base, pair.new].into_iter().zip(correlations);

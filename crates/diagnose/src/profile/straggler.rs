@@ -246,7 +246,7 @@ fn is_before_forward(late: &Late, steps: &Steps, costs: &[f64]) -> bool {
 }
 
 /// The phase with the largest excess. The device comes first if it explains half of the loss, because the step's thread waits
-/// for it in any phase. So does waiting for a processor, which is no fault of the phase that it happens in.
+/// for it in any phase. So does waiting for a processor, which is not a fault of the phase that it happens in.
 fn phase_of(late: &Late, steps: &Steps, (costs, descheduled): (&[f64], Option<f64>)) -> Phase {
     let excess = |of: &dyn Fn(&RankSteps) -> Vec<f64>| excess(late, steps, costs, of);
     if descheduled.is_some_and(|waited| waited >= 0.5 * late.lost_s) {

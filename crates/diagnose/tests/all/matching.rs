@@ -49,7 +49,7 @@ fn sampling_and_new_fields_at_their_default_do_not_part_cases() {
         }
         let changes: usize =
             comparison.cases.iter().filter(|case| op(case.base) == "b").map(|case| case.changes.len()).sum();
-        assert_eq!(changes, 0, "how it was sampled is no change of the case");
+        assert_eq!(changes, 0, "how it was sampled is not a change of the case");
     });
     // Of two implementations, the parameters beside those of sampling say which is which.
     let shm = json!({"op": "a", "ranks": 2, "backend": "shm"});

@@ -81,7 +81,7 @@ fn the_noise_of_equal_runs_is_that_of_one_state() {
     judged("far", 1.2, &|case| assert!(matches!(case.reason, Reason::OtherState(_)), "{:?}", case.reason));
 }
 
-/// Each state of a case is a series of its own, so that a change of state is no change of the case.
+/// Each state of a case is a series of its own, so that a change of state is not a change of the case.
 #[test]
 fn a_history_has_a_series_for_each_state() {
     let history = |records: &[Record]| {

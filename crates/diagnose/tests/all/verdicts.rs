@@ -29,7 +29,7 @@ fn what_fails_is_worse_and_what_did_not_run_cannot_be_told() {
     told(&base, &new, |comparison| {
         let of = |case: usize| comparison.cases.iter().find(|found| found.base.id == base.cases[case].id).unwrap();
         assert_eq!((of(0).verdict, of(1).verdict), (Some(Verdict::Worse), Some(Verdict::CannotTell)));
-        assert_eq!(of(2).verdict, Some(Verdict::Worse), "a wrong result is no result");
+        assert_eq!(of(2).verdict, Some(Verdict::Worse), "a wrong result is not a result");
         assert_eq!((of(3).verdict, of(4).verdict), (None, None));
         assert!(matches!(of(3).reason, Reason::NowOk(Status::Failed)));
         assert_eq!(comparison.verdict(), Some(Verdict::Worse));

@@ -181,7 +181,7 @@ macro_rules! typed {
                 type $element = half::f16;
                 $code
             }
-            other => panic!("no kernel computes with {other}: a mistake of whoever built the program"),
+            other => panic!("no kernel computes with {other}: a bug in the program"),
         }
     };
 }

@@ -162,7 +162,7 @@ impl Reader<'_> {
         self.in_table = false;
     }
 
-    /// Begins a run. Runs with other warm-ups, calls or software are no trials of one case.
+    /// Begins a run. Runs with other warm-ups, calls or software are not trials of one case.
     fn open(&mut self, about: &str) -> &mut Results {
         let options = about.split(['(', ')', ',', '/']).map(str::trim).skip(1);
         let method: Vec<&str> = options.filter(|option| !option.is_empty() && !option.ends_with(" ranks")).collect();

@@ -92,7 +92,7 @@ impl Format for AllreduceStudy {
         for (line, row) in &table.rows {
             let warmup = table.column(WARMUP).map_or("", |at| row[at].trim());
             let iterations = table.column(ITERATIONS).map_or("", |at| row[at].trim());
-            // Rows of other warm-ups or iterations are no trials of one case.
+            // Rows of other warm-ups or iterations are not trials of one case.
             let results = results.of(&format!("{warmup} {iterations}"), || results_of(&table, warmup));
             add(source, &table, *line, row, results)?;
         }
@@ -240,7 +240,7 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
     let ranks = u32::try_from(ranks).map_err(|_| source.error(line, "too many processes"))?;
     let dtype = cell(DTYPE).map_or(Some(Dtype::F32), |name| collective::dtype(name.trim_start_matches("torch.")));
     let (Some(dtype), Some(figures)) = (dtype, figures(source, table, line, row)?) else {
-        results.omit(line, "it has no time, or an element type that is none of ours");
+        results.omit(line, "it has no time, or an element type that rankmark does not have");
         return Ok(());
     };
     // A call of this backend would be read as one of PyTorch, whatever the row says.
@@ -262,7 +262,7 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
     };
     let place = results.place(call.shape());
     if is_ours && !results.shapes()[place].1.is_empty() {
-        results.quote(format!("line {line} tells nothing else than an earlier line: it is read as a further trial"));
+        results.quote(format!("line {line} equals an earlier line: it is read as another trial"));
     }
     let iterations = cell(ITERATIONS).map(|text| csv::whole(source, line, ITERATIONS[0], text)).transpose()?;
     results.add_at(place, Figures { iterations, ..figures });
@@ -293,10 +293,10 @@ fn bytes(source: &Source, line: usize, told: [Option<&str>; 3], dtype: Dtype) ->
         let bytes = elements.checked_mul(dtype.bytes());
         return bytes.ok_or_else(|| source.error(line, format!("`{}`: too many elements", ELEMENTS[0])));
     }
-    // `0.1` is no number of a binary fraction: what it becomes is rounded to a byte.
+    // `0.1` is not a number of a binary fraction: what it becomes is rounded to a byte.
     let bytes = (csv::number(source, line, MEGABYTES[0], megabytes.unwrap_or_default())? * 1e6 * 1e3).round() / 1e3;
     if bytes.fract() != 0.0 || !(1.0..1e18).contains(&bytes) {
-        return Err(source.error(line, format!("`{}`: {bytes} bytes is no size", MEGABYTES[0])));
+        return Err(source.error(line, format!("`{}`: {bytes} bytes is not a size", MEGABYTES[0])));
     }
     Ok(bytes as u64)
 }

@@ -18,7 +18,7 @@ pub(super) fn method(before: &str, options: &str, ignored: &[&str]) -> String {
     super::nccl::plain(&found.join(" "))
 }
 
-/// `NCCL_ALGO=Ring` and `--mca coll ^ucc`. Which devices a run may see is no method: the record has its ranks.
+/// `NCCL_ALGO=Ring` and `--mca coll ^ucc`. Which devices a run may see is not a method: the record has its ranks.
 fn settings(before: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut words = before.split_ascii_whitespace();

@@ -68,7 +68,7 @@ impl Format for DdlbCsv {
     }
 }
 
-/// What decides how a row was timed, by column: rows of several clocks are no trials of one case.
+/// What decides how a row was timed, by column: rows of several clocks are not trials of one case.
 fn method(table: &Table, row: &[String]) -> Vec<(&'static str, String)> {
     let of = |name: &'static str| {
         let value = plain(&row[table.column(&[name])?]);

@@ -265,8 +265,9 @@ impl Reader<'_> {
         let call = Call::new(op, ranks, "mpi", device);
         let has_place = !matches!(op, Collective::PingPong | Collective::SendRecv | Collective::Barrier);
         let read = figures(&self.table.columns, text).and_then(|(bytes, figures)| {
-            let dtype = if op.reduces() { reduced.ok_or("its element type is not one of ours")? } else { other };
-            let reduce = if op.reduces() { Some(reduction.ok_or("its reduction is not one of ours")?) } else { None };
+            let dtype = if op.reduces() { reduced.ok_or("rankmark does not have its element type")? } else { other };
+            let reduce =
+                if op.reduces() { Some(reduction.ok_or("rankmark does not have its reduction")?) } else { None };
             let bytes = bytes.checked_mul(if per_rank(op) { u64::from(ranks) } else { 1 });
             let bytes = bytes.ok_or("its size is too large")?;
             if bytes == 0 && op != Collective::Barrier {

@@ -42,7 +42,7 @@ pub(super) struct Run<'s> {
     pub(super) blocking: bool,
     /// The value of `-a`.
     pub(super) average: Option<&'s str>,
-    /// What else decides how calls are timed: unlike runs are no trials of one case.
+    /// What else decides how calls are timed: unlike runs are not trials of one case.
     pub(super) method: String,
     pub(super) facts: Vec<(&'static str, String)>,
     pub(super) notes: Vec<String>,
@@ -54,7 +54,7 @@ pub(super) struct Run<'s> {
 }
 
 impl Run<'_> {
-    /// Says that so many communicators ran at once. Runs of other numbers are no trials of one case.
+    /// Says that so many communicators ran at once. Runs of other numbers are not trials of one case.
     pub(super) fn split(&mut self, communicators: usize) {
         if communicators > 1 {
             let split = format!("{communicators} communicators ran at once (NCCL_TESTS_SPLIT)");
@@ -154,7 +154,7 @@ pub(super) struct Collector<'a> {
     source: &'a Source,
     given_op: Option<Collective>,
     given_ranks: Option<u32>,
-    /// Results of each environment: runs that are no trials of one case have their own.
+    /// Results of each environment: runs that are not trials of one case have their own.
     environments: HashMap<Environment, Vec<usize>>,
     results: Vec<Results>,
     /// Where the runs of each results stand.
@@ -370,7 +370,7 @@ impl<'a> Collector<'a> {
             return;
         }
         if !(half.time_us.value.is_finite() && half.time_us.value > 0.0) {
-            results.omit(line, format!("a time of {} us is no time", half.time_us.value));
+            results.omit(line, format!("a time of {} us is not a time", half.time_us.value));
             return;
         }
         if let Some(odd) = disagreement(half, &call) {

@@ -1,4 +1,4 @@
-//! Lines of nccl-tests that are no rows: ranks, what becomes nothing, and options that are no method.
+//! Lines of nccl-tests that are not rows: ranks, what becomes nothing, and options that are not a method.
 
 /// Ranks that a run lists.
 #[derive(Default)]

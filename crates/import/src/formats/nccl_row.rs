@@ -33,7 +33,7 @@ pub(super) const UNREAD: &[(Column, &str)] = &[
     (Column::Timestamp, "the column `timestamp`: the record has the times of the first and the last row"),
 ];
 
-/// Whether a line that is no row looks like a part of one.
+/// Whether a line that is not a row looks like a part of one.
 pub(super) fn is_damaged(text: &str) -> bool {
     let words = Words::of(text);
     // NCCL's own lines list numbers, too.

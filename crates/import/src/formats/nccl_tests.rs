@@ -451,7 +451,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What was expected of a line that is no row.
+    /// What was expected of a line that is not a row.
     fn expected(&self, text: &str) -> String {
         let columns = self.columns.as_deref().unwrap_or_default();
         let expected = columns.len() + usize::from(columns.contains(&Column::Timestamp));

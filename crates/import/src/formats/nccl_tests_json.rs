@@ -151,7 +151,11 @@ fn rccl_line<'v>(
     };
     let (name, ranks, cycle) = (text("name", "an operation")?, whole("ranks")?, whole("numCycle")?);
     if row.get("gpusPerRank").and_then(Value::as_u64).is_some_and(|gpus| gpus != 1) {
-        return Err(wrong(source, &format!("{place}.gpusPerRank"), "1: what a rank is with several GPUs is not told"));
+        return Err(wrong(
+            source,
+            &format!("{place}.gpusPerRank"),
+            "1: the file does not say what a rank is with several GPUs",
+        ));
     }
     let mut half = Half {
         time_us: printed(source, place, row, "time")?,
@@ -275,7 +279,7 @@ const DEVICE_KEYS: &[&str] = &["rank", "group", "pid", "hostname", "device", "de
 const NO_PLACE: &[(&str, &str)] = &[
     ("stdev_us", "the record has no standard deviation"),
     ("cv_pct", "the record has no coefficient of variation"),
-    ("times_us", "single iterations are kept where the file tells those of each process"),
+    ("times_us", "single iterations are kept if the file has those of each process"),
 ];
 
 /// Says of the keys of an object that are not among these why they are not read.

@@ -258,7 +258,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is tested, as an operation of ours.
+/// What is tested, as a collective of rankmark.
 fn operation(test: &str) -> Option<Collective> {
     Some(match test {
         "Latency" => Collective::PingPong,

@@ -1,6 +1,6 @@
 //! What logs of training programs share: the case that they become, and steps that are one trial of it.
 //!
-//! `training_log` is no benchmark of the table: nothing runs it. The record holds its declaration, as of every benchmark, so
+//! `training_log` is not a benchmark of the table: nothing runs it. The record holds its declaration, as of every benchmark, so
 //! report and comparison show it without knowing it.
 
 use std::borrow::Cow;

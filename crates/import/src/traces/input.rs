@@ -68,7 +68,7 @@ impl Input {
         self.head.windows(word.len()).any(|window| window == word.as_bytes())
     }
 
-    /// The first byte that is no white space.
+    /// The first byte that is not white space.
     pub(super) fn first(&self) -> Option<u8> {
         let text = self.head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.head);
         text.iter().copied().find(|byte| !byte.is_ascii_whitespace())

@@ -56,7 +56,7 @@ pub struct Traces {
 pub static TRACES: &[TraceFormat] =
     &[sqlite::NSYS, flight::PICKLE, flight::HANG, flight::JSON, inspector::INSPECTOR, own::OWN, kineto::KINETO];
 
-/// The format of a file, or of a folder's first file that is a trace. None where it is no trace, or cannot be read.
+/// The format of a file, or of a folder's first file that is a trace. None where it is not a trace, or cannot be read.
 pub fn recognise(path: &Path) -> Option<&'static TraceFormat> {
     let files = expanded(std::slice::from_ref(&path.to_owned())).ok()?;
     files.iter().find_map(|(path, _)| format_of(&Input::open(path).ok()?))
@@ -70,7 +70,7 @@ fn format_of(input: &Input) -> Option<&'static TraceFormat> {
 /// in it.
 ///
 /// # Errors
-/// When a file cannot be read, is no trace, has a version that is not known, or when two files are of one rank.
+/// When a file cannot be read, is not a trace, has a version that is not known, or when two files are of one rank.
 pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
     let mut traces = Traces::default();
     let (mut spans, mut dumps, mut of_hang) = (Vec::new(), Vec::new(), Vec::new());
@@ -80,7 +80,7 @@ pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
             if is_named {
                 return Err(unknown(&input));
             }
-            traces.notes.push(format!("{} is left out: it is no trace", input.name()));
+            traces.notes.push(format!("{} is left out: it is not a trace", input.name()));
             continue;
         };
         match (format.read)(&input)? {
@@ -116,7 +116,7 @@ fn is_of_hang(path: &Path) -> bool {
 }
 
 fn unknown(input: &Input) -> Error {
-    Error::new(format!("{} is no trace that can be read", input.name())).hint(formats())
+    Error::new(format!("{} is not a trace that can be read", input.name())).hint(formats())
 }
 
 fn formats() -> String {

@@ -48,7 +48,7 @@ fn read(input: &Input) -> Result<Part, Error> {
     }
     let whole = |key: &str| other.get(key).and_then(Value::as_i64);
     let origin = whole("origin_ns")
-        .ok_or_else(|| Error::new(format!("{}: `otherData.origin_ns` is no whole number", input.name())))?;
+        .ok_or_else(|| Error::new(format!("{}: `otherData.origin_ns` is not a whole number", input.name())))?;
     let mut notes = Vec::new();
     if let Err(stop) = scanned {
         notes.push(format!("{stop}; what stands before is used"));

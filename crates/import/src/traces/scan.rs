@@ -40,7 +40,7 @@ impl fmt::Display for Stop {
             Self::Ended { at } => write!(f, "the file ends too early, after {at} bytes of JSON"),
             Self::Unreadable { at, cause } => write!(f, "the file cannot be read after {at} bytes of JSON: {cause}"),
             Self::Unexpected { at, found, expected } => {
-                write!(f, "this is no JSON: byte {at} is `{}`, expected {expected}", found.escape_ascii())
+                write!(f, "this is not JSON: byte {at} is `{}`, expected {expected}", found.escape_ascii())
             }
         }
     }
@@ -404,7 +404,7 @@ mod tests {
             assert!(matches!(fields(text), Err(Stop::Ended { .. })), "{text}");
         }
         let odd = fields(r#"{"a" 1}"#).unwrap_err();
-        assert_eq!(odd.to_string(), "this is no JSON: byte 5 is `1`, expected `:`");
+        assert_eq!(odd.to_string(), "this is not JSON: byte 5 is `1`, expected `:`");
         assert!(matches!(fields(r#"{"a": 1 "b": 2}"#), Err(Stop::Unexpected { .. })));
     }
 }

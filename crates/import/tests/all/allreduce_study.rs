@@ -28,7 +28,7 @@ fn rows_become_cases_of_pytorch() {
     assert_eq!(
         results.all_omitted(),
         [
-            "line 4: it has no time, or an element type that is none of ours",
+            "line 4: it has no time, or an element type that rankmark does not have",
             "the column `std_time_ms`: the record has no standard deviation"
         ]
     );
@@ -149,7 +149,7 @@ fn rows_of_ours_that_cannot_be_or_say_nothing_new_are_told_by_line() {
     let last = text.lines().last().unwrap();
     let again = one(&format!("{text}{last}\n"));
     assert_eq!(again.shapes().last().unwrap().1.len(), 2);
-    let note = "line 17 tells nothing else than an earlier line: it is read as a further trial".to_owned();
+    let note = "line 17 equals an earlier line: it is read as another trial".to_owned();
     assert!(again.notes.contains(&note), "{:?}", again.notes);
     // The study's own files have none of these columns.
     let why = refusal("backend,world_size,data_size_mb,avg_time_s,runtime\ngloo,4,100,0.05,native\n");

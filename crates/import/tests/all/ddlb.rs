@@ -10,7 +10,7 @@ fn text() -> String {
 fn rows_of_pytorch_become_sequential_cases() {
     let mut all = read(&source(&text())).unwrap();
     let clocks: Vec<&str> = all.iter().map(|results| results.facts["time_measurement_backend"].as_str()).collect();
-    // Rows of other clocks are no trials of one case.
+    // Rows of other clocks are not trials of one case.
     assert_eq!(clocks, ["cpu_clock", "cuda_event"]);
     let found: Vec<String> = all.iter().flat_map(lines).collect();
     let results = all.remove(0);

@@ -29,11 +29,11 @@ fn nccl_tests_tells_ranks_iterations_and_percentiles() {
     assert_eq!(
         results.all_omitted(),
         [
-            "line 2: a time of NaN us is no time",
+            "line 2: a time of NaN us is not a time",
             "the key `env`: variables that do not begin with NCCL_ are left out, they may hold secrets",
             "the key `out_of_place_per_iter.stdev_us`: the record has no standard deviation",
             "the key `out_of_place_per_iter.cv_pct`: the record has no coefficient of variation",
-            "the key `out_of_place_per_iter.times_us`: single iterations are kept where the file tells those of each process",
+            "the key `out_of_place_per_iter.times_us`: single iterations are kept if the file has those of each process",
         ]
     );
     assert!(results.facts["options"].contains("warmup_iters 1") && results.facts["options"].contains("graph 0"));
@@ -61,7 +61,7 @@ fn times_of_processes_are_kept_and_name_the_slow_one() {
     let [samples] = &record.samples[..] else { panic!("one trial: {:?}", record.samples) };
     assert_eq!((samples.id.as_str(), samples.ns.len(), samples.ns[5].len()), (line.id.as_str(), 8, 16));
     assert_eq!(samples.ns[5][0], (rows[5][4] * 1e3).round() as u64);
-    // Without a slow one nobody is named, and a process of two GPUs is no rank.
+    // Without a slow one nobody is named, and a process of two GPUs is not a rank.
     let even = root.to_string().replace("9", "6");
     assert!(!self::record(&even).lines[0].metrics.contains_key("slow_rank"));
     root["config"]["ngpus"] = 2.into();
@@ -138,7 +138,7 @@ fn cycles_of_rccl_tests_are_trials() {
     let why = refusal(&rccl().replace("\"wrong\"", "\"errors\""));
     assert!(why.contains("[0] has a field `errors` that this reader does not know"), "{why}");
     let why = refusal(&rccl().replace("60.500000", "NaN"));
-    assert!(why.starts_with("x.log, line 2: this is no JSON"), "{why}");
+    assert!(why.starts_with("x.log, line 2: this is not JSON"), "{why}");
 }
 
 #[test]
@@ -191,11 +191,11 @@ fn json_that_is_cut_off_says_where_and_what_was_expected() {
         (rccl().split("\"algBw\"").next().unwrap().to_owned(), "x.log, line 2: the JSON is cut off here: expected "),
         ("{\n  \"hardware\": {\n".to_owned(), "x.log, line 2: the JSON is cut off here: expected `,` or `}`"),
         ("[\n{\"a\": 1},\n".to_owned(), "x.log, line 2: the JSON is cut off here: expected a value"),
-        ("{\"a\": NaN}".to_owned(), "x.log, line 1: this is no JSON"),
+        ("{\"a\": NaN}".to_owned(), "x.log, line 1: this is not JSON"),
     ] {
         assert!(refusal(&text).starts_with(why), "{text}: {}", refusal(&text));
     }
-    // What is whole is only not known, and a launcher's prefix is no list.
+    // What is whole is only not known, and a launcher's prefix is not a list.
     for text in ["{\"a\": 1}", "{\"a\": 1}\n{\"a\": 2}\n", "// x\n{\"a\": [1 /* 2 */]}", "[1,0]<stdout>:hello", "[0] x"]
     {
         assert!(refusal(text).starts_with("no format recognises x.log"), "{text}: {}", refusal(text));

@@ -159,7 +159,7 @@ fn damaged_lines_are_left_out_by_number() {
     let odd = one(&text.replace("   67.31   15.58", "   67,31   15.58"));
     assert_eq!(odd.all_omitted(), ["line 21: expected a time, found `67,31`"]);
     let none = one(&text.replace("   67.31   15.58", "   0.00   15.58"));
-    assert_eq!(none.all_omitted(), ["line 21: a time of 0 us is no time"]);
+    assert_eq!(none.all_omitted(), ["line 21: a time of 0 us is not a time"]);
 }
 
 #[test]

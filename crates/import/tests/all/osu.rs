@@ -36,7 +36,7 @@ fn the_size_of_an_all_gather_is_one_ranks_part() {
     );
     assert_eq!(results.all_omitted(), ["line 6: `MPI Bandwidth` has no counterpart here"]);
     let again = crate::source(&text("7.4_allgather.txt")).with_given("ranks", "no");
-    assert!(read(&again).unwrap_err().to_string().contains("`no` is no number of ranks"));
+    assert!(read(&again).unwrap_err().to_string().contains("`no` is not a number of ranks"));
 }
 
 #[test]

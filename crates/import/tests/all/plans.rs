@@ -1,4 +1,4 @@
-//! Configurations of other tools: each becomes a plan of ours, and what is wrong in one is refused by line.
+//! Configurations of other tools: each becomes a plan, and what is wrong in one is refused by line.
 
 use import::{Content, ForeignPlan, Here, Source};
 use record::Plan;
@@ -216,7 +216,7 @@ fn candle_becomes_hardware_collectives_training_and_memory() {
     for word in [
         "memory_per_device_gb: 16 on 4 devices is 64 GB, and this machine has 24.0 GB",
         "network_bandwidth_gbps: 25 (3.125 GB/s)",
-        "interconnect: nvlink is no setting",
+        "interconnect: nvlink is not a setting",
         "device_type: cuda",
     ] {
         assert!(warnings.contains(word), "{word}: {warnings}");

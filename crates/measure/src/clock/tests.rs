@@ -152,7 +152,7 @@ proptest! {
             }
             readings.add(&burst);
             let fit = readings.fit();
-            prop_assert!(fit.is_ok(), "an even clock is no jump: {fit:?}");
+            prop_assert!(fit.is_ok(), "an even clock is not a jump: {fit:?}");
             let fit = fit.unwrap();
             let span = (fit.until_ns - fit.from_ns) as f64;
             for here in [fit.from_ns, fit.from_ns + (look * span) as u64, fit.until_ns, now, now + SECOND / 3,

@@ -68,7 +68,7 @@ fn times_are_those_of_the_state_that_most_trials_had() {
     assert_eq!(told, [("near cores", 9), ("far cores", 10)]);
     assert!((line.states[0].median_s - 133e-6).abs() < 1e-6);
     assert!((line.states[0].share - 9.0 / 19.0).abs() < 1e-12);
-    // Explained, so it is no caveat.
+    // Explained, so it is not a caveat.
     assert!(!line.caveats.contains(&Caveat::TwoLevels) && !line.metrics.contains_key("levels"), "{:?}", line.caveats);
     // Each state is precise, and both together never are.
     run.settings.max_seconds = 1e9;
@@ -172,7 +172,7 @@ fn noise_is_no_state() {
     assert!(several <= 4, "{several} of 200");
 }
 
-/// A neighbour on the same physical core for a moment makes one look longer: that is no state, and no change of one.
+/// A neighbour on the same physical core for a moment makes one look longer: that is not a state, and no change of one.
 #[test]
 fn what_disturbs_single_looks_is_no_state() {
     let mut states = MachineStates::default();
@@ -197,7 +197,7 @@ fn what_disturbs_single_looks_is_no_state() {
     assert_eq!(trials, [40], "{:?}", states.states());
 }
 
-/// Levels of a canary that lie too close for what it looks for are no states: half-shared units are disturbed ones.
+/// Levels of a canary that lie too close for what it looks for are not states: half-shared units are disturbed ones.
 #[test]
 fn levels_too_close_for_their_kind_are_no_states() {
     let lasting = |units: f64, trip: f64| {
@@ -257,7 +257,7 @@ fn states_of_several_hosts_are_named_by_their_host() {
     let (states, run) = run_of(asked(), 30, |at| hosts(&[at >= 40, (20..44).contains(&at)], at));
     let both = |a: &str, b: &str| format!("{a} cores on node-a, {b} cores on node-b");
     assert_eq!(names(&states), [both("near", "near"), both("near", "far"), both("far", "near")]);
-    // Both were far in two trials: that is no state, and they count to none.
+    // Both were far in two trials: that is not a state, and they count to none.
     assert_eq!(run.labels.unwrap().of.iter().filter(|of| of.is_none()).count(), 2);
     let (states, _) = run_of(asked(), 30, |at| hosts(&[at >= 30, at >= 28], at));
     assert_eq!(names(&states), [both("near", "near"), both("far", "far")]);

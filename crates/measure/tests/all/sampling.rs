@@ -161,7 +161,7 @@ fn every_command_has_what_is_left_of_the_deadline() {
     assert!((0.06..5.0).contains(&spent.as_secs_f64()), "{spent:?}");
 }
 
-/// Calls of 5 s that a user wants a hundred of are no hang: only an answer that does not come is.
+/// Calls of 5 s that a user wants a hundred of are not a hang: only an answer that does not come is.
 #[test]
 fn samples_asked_for_by_number_may_take_their_time() {
     let case = case(2, json!({"timeout": 10.0, "max_seconds": 2.0, "iters": 20, "warmup": 5}));

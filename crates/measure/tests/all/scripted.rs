@@ -42,7 +42,7 @@ pub(crate) struct Scripted {
     pub(crate) arrivals: Vec<Vec<f64>>,
     pub(crate) missed_starts: Vec<u64>,
     pub(crate) fails: Fails,
-    /// What comparing clocks gives, one after the other, the last one ever after; none: ranks have one clock.
+    /// What comparing clocks gives, one after the other, then the last one again and again; none: ranks have one clock.
     pub(crate) clocks: Vec<Clocks>,
     /// Every command with its time limit.
     pub(crate) commands: Vec<(Command, Duration)>,

@@ -46,7 +46,7 @@ fn arguments() -> Result<Arguments, String> {
     let list = |text: String| text.split(',').map(str::to_owned).collect();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-        let number = || value.parse::<usize>().map_err(|_| format!("{word}: {value} is no number"));
+        let number = || value.parse::<usize>().map_err(|_| format!("{word}: {value} is not a number"));
         match word.as_str() {
             "--python" => found.python = Some(value),
             "--preload" => found.preload = Some(value),

@@ -21,7 +21,7 @@ const TRIALS: u64 = stats::FEWEST_TRIALS as u64;
 /// The arguments with the study's flags as ours. `devices` is the number of GPUs of this machine.
 ///
 /// # Errors
-/// A flag without its value, a value that is no number, or no number of processes that this machine has devices for.
+/// A flag without its value, a value that is not a number, or no number of processes that this machine has devices for.
 pub(super) fn rewritten(arguments: Vec<OsString>, devices: fn() -> usize) -> Result<Vec<OsString>, Failure> {
     let words: Option<Vec<String>> = arguments.iter().map(|word| word.to_str().map(str::to_owned)).collect();
     let is_own = |word: &String| OWN.contains(&word.split('=').next().unwrap_or_default());

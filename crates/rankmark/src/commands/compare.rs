@@ -129,7 +129,7 @@ pub(super) struct Side<'r> {
     pub(super) comparison: Comparison<'r>,
 }
 
-/// Records without a case in common are no comparison.
+/// Records without a case in common are not a comparison.
 fn refuse_nothing(base: &Source, sides: &[Side]) -> Result<(), Failure> {
     let Some(side) = sides.iter().find(|side| !side.comparison.has_something()) else { return Ok(()) };
     let what = format!("{} and {} have nothing that can be compared", base.shown(), view::one_line(&side.name));
@@ -173,7 +173,7 @@ fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure
 fn write_cases(file: &Path, cases: &[JunitCase]) -> Result<(), Failure> {
     let text = report::junit("rankmark compare", cases);
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = file.file_name().ok_or_else(|| Failure::new(format!("{} is no file", file.display())))?;
+    let name = file.file_name().ok_or_else(|| Failure::new(format!("{} is not a file", file.display())))?;
     let beside = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());
     record::file::replace(folder, Path::new(name), &beside, text.as_bytes())
         .map_err(|error| Failure::new(format!("cannot write {}", file.display())).cause(error))

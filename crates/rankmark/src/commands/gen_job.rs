@@ -130,7 +130,7 @@ fn nodes(options: &[(&'static str, String)], ranks: u32, target: &Target) -> Res
 fn program(matches: &ArgMatches, target: &Target) -> Result<String, Failure> {
     if let Some(given) = matches.get_one::<String>("program") {
         let fine = !given.is_empty() && !given.starts_with('-');
-        return if fine { Ok(given.clone()) } else { Err(Failure::new("`--program` is no program")) };
+        return if fine { Ok(given.clone()) } else { Err(Failure::new("`--program` is not a program")) };
     }
     if target.rank_per_node {
         return Ok("rankmark".to_owned());

@@ -127,7 +127,9 @@ fn traces(files: &[&PathBuf], matches: &ArgMatches, explain: Explain) -> Result<
         }
         let (what, hint) = match file.is_dir() {
             true => ("is a folder without traces", "name the files of results one by one"),
-            false => ("is no trace, and traces are imported together", "import results and traces one after the other"),
+            false => {
+                ("is not a trace, and traces are imported together", "import results and traces one after the other")
+            }
         };
         return Err(Failure::new(format!("{} {what}", file.display())).hint(hint));
     }

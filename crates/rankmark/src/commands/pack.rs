@@ -20,7 +20,7 @@ pub(crate) fn command() -> Command {
         .about("Packs a record into one file to send: run, cases, samples, traces and report")
         .after_help(
             "--redact replaces host names by host-1, user names by user-1 and home folders by a folder user-1, the same \
-             name by the same number in every file, and says what it replaced. It leaves out what is no text (PNG); \
+             name by the same number in every file, and says what it replaced. It leaves out what is not text (PNG); \
              `rankmark report` draws it again. It does not replace addresses, other paths, or names that neither \
              the record nor this machine knows: look at the file before you publish it.",
         )
@@ -57,7 +57,7 @@ fn default_output(directory: &Path) -> PathBuf {
     PathBuf::from(format!("{name}.tar.gz"))
 }
 
-/// The hosts of the record, and this one; whoever packs it.
+/// The hosts of the record, and this one; of the user who packs it.
 pub(super) fn names(directory: &Path) -> Result<Names, Failure> {
     let run = record::read_results(directory)?;
     let words = words();

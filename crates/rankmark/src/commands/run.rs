@@ -43,7 +43,7 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         None if matches.contains_id("resume") => {
             if !overrides.is_empty() {
                 let hint = "leave them out, or start a new record";
-                return Err(Failure::new("a record that is gone on with keeps its own fields").hint(hint));
+                return Err(Failure::new("a resumed record keeps its own fields").hint(hint));
             }
             None
         }

@@ -264,7 +264,7 @@ mod tests {
         let plan = read(&auto(&facts(&[], &[("mlx5_0:1", Some(200.0))])), "auto");
         assert_eq!(plan.experiment, "cpu-cluster");
         assert!(plan.expected.iter().all(|figure| figure.value == 25.0 && figure.source.contains("mlx5_0:1")));
-        // A rate that nobody tells is no figure.
+        // A rate that nobody tells is not a figure.
         assert!(read(&auto(&facts(&[], &[("mlx5_0:1", None)])), "auto").expected.is_empty());
     }
 }

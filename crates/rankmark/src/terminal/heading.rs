@@ -20,7 +20,7 @@ pub(crate) fn heading(line: &CaseLine, declared: Option<&Declared>) -> String {
 /// The heading, with the value of the table's pivot or without.
 fn text(line: &CaseLine, declared: Option<&Declared>, pivots: bool) -> String {
     let table = main_table(declared);
-    // What stands in a column of its own is no heading.
+    // What stands in a column of its own is not a heading.
     let told = |name: &str| {
         table.columns.iter().any(|column| column.source == name)
             || table.covers.iter().any(|covered| covered == name)

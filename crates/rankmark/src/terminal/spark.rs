@@ -29,7 +29,7 @@ mod tests {
         assert_eq!(sparkline(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], 20), "▁▂▃▄▅▆▇█");
         assert_eq!(sparkline(&[8.0, 1.0], 20), "█▁");
         assert_eq!(sparkline(&[3.0, 3.0, 3.0], 20), "▅▅▅");
-        assert_eq!(sparkline(&[1.0, 1.001], 20), "▅▅", "a thousandth is no change");
+        assert_eq!(sparkline(&[1.0, 1.001], 20), "▅▅", "a thousandth is not a change");
         assert_eq!((sparkline(&[], 20), sparkline(&[f64::NAN], 20)), (String::new(), String::new()));
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// From the start to the first line: whoever waits wants to see soon that something is measured.
+/// From the start to the first line: a waiting user wants to see soon that something is measured.
 const FIRST: Duration = Duration::from_secs(2);
 /// From one line to the next, at least.
 const NEXT: Duration = Duration::from_secs(5);

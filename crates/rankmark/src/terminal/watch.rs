@@ -74,7 +74,7 @@ impl Watch {
     pub(crate) fn update(&mut self, state: &State, is_new: bool) {
         if self.live.is_none() {
             if is_new {
-                // How long ago that was says nothing to whoever reads it later.
+                // How long ago that was says nothing to a later reader.
                 let progress = self.progress(&State { quiet_s: None, directory: state.directory.clone() });
                 let latest = self.latest.as_ref().map_or(String::new(), |line| format!("   {}", told(line)));
                 self.line(&format!("{progress}{latest}"));

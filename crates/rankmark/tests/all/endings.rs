@@ -1,4 +1,4 @@
-//! The coordinator is killed: nothing of it is left, and its record is one that can be gone on with.
+//! The coordinator is killed: nothing of it is left, and its record can be resumed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -44,7 +44,7 @@ fn kill_coordinator(backend: &str, lines: usize) {
     assert!(since.elapsed() < ORPHANS);
     assert_eq!(shared_memory(live.pid()), BTreeSet::new());
     assert_eq!(fs::read_dir(place.temporary()).unwrap().count(), 0, "temporary files are left");
-    // Whole lines only, and the rest runs: a dead run's lock is no lock.
+    // Whole lines only, and the rest runs: a dead run's lock is not a lock.
     let kept = json_lines(&place.read("out/cases.jsonl"));
     assert_eq!(statuses(&kept), [kept.len(), 0, 0, 0]);
     place.run("report out").exits(0);

@@ -178,7 +178,7 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
         (
             "RANKMARK_RENDEZVOUS_DIR",
             "shared",
-            ["is `shared`, which is no absolute path", "RANKMARK_RENDEZVOUS_DIR=/PATH"],
+            ["is `shared`, which is not an absolute path", "RANKMARK_RENDEZVOUS_DIR=/PATH"],
         ),
         ("RANKMARK_COORDINATOR", "127.0.0.1:9", ["no RANKMARK_SECRET_FILE", "RANKMARK_SECRET_FILE names a file"]),
         ("RANKMARK_INTERFACE", "no-such", ["RANKMARK_INTERFACE is `no-such`, and ", "has no such interface"]),
@@ -238,7 +238,7 @@ fn a_launchers_ranks_become_python() {
     step(&place, 2, &arguments).into_iter().for_each(|live| drop(live.wait().exits(0)));
     let cases = place.cases("r");
     assert_eq!(statuses(&cases), [1, 0, 1, 0]);
-    assert!(reason(&cases[1]).contains("./no/python is no program that can be run"), "{}", reason(&cases[1]));
+    assert!(reason(&cases[1]).contains("./no/python is not a program that can be run"), "{}", reason(&cases[1]));
 
     let Some(python) = crate::pytorch::torch("PyTorch ranks of a launcher") else { return };
     let place = Place::new();

@@ -31,7 +31,7 @@ fn a_wrong_line_is_answered_with_the_right_one() {
         assert!(err.ends_with(&format!("\nhint:  {hint}\n")), "{line}: {err}");
     }
     assert_eq!(place.names(), ["plan.yaml"]);
-    // Where nothing is known of a word, clap's answer stands; help is no error.
+    // Where nothing is known of a word, clap's answer stands; help is not an error.
     assert!(place.run("frobnicate").exits(2).err.contains("unrecognized subcommand 'frobnicate'"));
     place.run("comm --help").exits(0);
 }

@@ -27,7 +27,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// One of many equal runs: 1% of noise that is no pattern.
+    /// One of many equal runs: 1% of noise that is not a pattern.
     fn equal(number: usize) -> Self {
         let noise = |case: usize| {
             let mixed = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17 * case as u32 + 5);

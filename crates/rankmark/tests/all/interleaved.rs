@@ -193,8 +193,8 @@ fn what_cannot_be_compared_is_refused() {
     refuses("--interleave exact.yaml --set-b nonsense", &["sets nothing"]);
     refuses("--interleave exact.yaml --threshold 0%", &["--threshold"]);
     refuses("--interleave exact.yaml --binary-b /bin/true", &["no effect on backend `sim`"]);
-    refuses("--interleave env.yaml --binary-b /bin/true", &["is no rankmark"]);
-    refuses("--interleave env.yaml --binary-b missing", &["is no program"]);
+    refuses("--interleave env.yaml --binary-b /bin/true", &["is not a rankmark"]);
+    refuses("--interleave env.yaml --binary-b missing", &["is not a program"]);
     assert_eq!(place.names(), ["env.yaml", "exact.yaml", "other.yaml"], "nothing was written");
     let launched = place.command("compare --interleave exact.yaml");
     let mut launched = launched;

@@ -60,7 +60,7 @@ fn a_file_is_replaced_only_by_force() {
     let mode = std::fs::metadata(place.path("job.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o700, 0o700, "it can be started");
     assert_eq!(place.names(), ["job.sh", "plan.yaml"]);
-    gen_job(&place, "mpirun", "plan.yaml", "--output /dev/null --force").refuses(&["is no plain file"]);
+    gen_job(&place, "mpirun", "plan.yaml", "--output /dev/null --force").refuses(&["is not a plain file"]);
     // In a pipe: the file alone on standard output.
     let said = gen_job(&place, "mpirun", "plan.yaml", "--ranks 2").exits(0);
     assert_eq!(said.out, place.read("job.sh"));

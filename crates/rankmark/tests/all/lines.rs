@@ -114,7 +114,7 @@ fn the_identity_of_a_case_depends_on_what_it_is_only() {
         json_lines(&ended.out).iter().map(|line| line["id"].clone()).collect()
     };
     let short = ids("--max-seconds 0.02s");
-    assert_eq!(short, ids("--iters 10 --limits false"), "sampling is no part of it");
+    assert_eq!(short, ids("--iters 10 --limits false"), "sampling is not part of it");
     assert_ne!(short, ids("--max-seconds 0.02s --seed 2"));
     let plan =
         r#"{"experiment": "a", "cases": [{"benchmark": "collective", "op": "all-reduce", "bytes": 1024, "iters": 6}]}"#;

@@ -91,7 +91,7 @@ fn a_redacted_record_reads_clean_and_names_nobody() {
             text.clear();
             flate2::read::GzDecoder::new(content.as_slice()).read_to_end(&mut text).unwrap();
         }
-        let text = String::from_utf8(text).unwrap_or_else(|_| panic!("{path} is no text"));
+        let text = String::from_utf8(text).unwrap_or_else(|_| panic!("{path} is not text"));
         let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').collect();
         let is_word = words.iter().any(|word| word.trim_matches('.') == host);
         // A short host name may stand within other words.

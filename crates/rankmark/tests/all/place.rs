@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) const ORPHANS: Duration = Duration::from_secs(5);
 /// Marks every process that a start of the program leads to.
 const MARKER: &str = "RANKMARK_TEST_RUN";
-/// Variables of whoever runs the tests that would change what the program prints.
+/// Variables of the user who runs the tests that would change what the program prints.
 // `CI` too: the colour library takes it for a wish for colours on whatever terminal.
 const UNSET: [&str; 7] = ["CI", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "TERM", "COLORTERM"];
 

@@ -1,4 +1,4 @@
-//! Plans that are no plans: refused whole, with the place and the nearest word, quickly, and nothing is made on disk.
+//! Plans that are not plans: refused whole, with the place and the nearest word, quickly, and nothing is made on disk.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ fn errors_of_flags_point_at_the_flag() {
     refused("comm all_reduce --set rnaks=2", &["`rnaks`", "did you mean `ranks`?"]);
     refused("comm all_reduce --set ranks", &["sets nothing", "--set FIELD=VALUE"]);
     refused("comm all_reduce --inject dealy:rank=1", &["did you mean `delay`?"]);
-    refused("comm all_reduce --expect latency<=3", &["`latency` is no metric", "busbw_gbs"]);
+    refused("comm all_reduce --expect latency<=3", &["`latency` is not a metric", "busbw_gbs"]);
     refused("comm all_reduce --expect busbw_gbs=3", &["compares nothing"]);
     refused("comm all_reduce --rnaks 2", &["--rnaks", "--ranks"]);
     refused("run nowhere.yaml", &["nowhere.yaml", "No such file"]);

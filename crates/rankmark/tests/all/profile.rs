@@ -117,7 +117,7 @@ fn what_cannot_be_profiled_is_refused_with_what_to_do() {
     assert!(refused("memory --compute sleep").contains("'--compute'"));
     assert!(refused("train --ranks 2 --compute sleep --load-balance measured --accumulate 2").contains("no speed"));
     assert!(refused("profile --output-dir bare -- /bin/true").contains("is a record already"));
-    // A job that is no Python leaves no traces, and its own end counts.
+    // A job that is not Python leaves no traces, and its own end counts.
     let failed = place.run("profile -- /bin/sh -c").exits(2).err;
     assert!(failed.contains("the job ended with code 2"), "{failed}");
     let bare = refused("profile -- /bin/true");

@@ -19,7 +19,7 @@ fn a_pipe_hears_of_results_before_the_first_round_ends() {
     assert!(!out.contains('\u{1b}'), "a pipe gets no escape sequences: {out}");
 }
 
-/// A plan's fields are no flags of its command, so the proposal names them.
+/// A plan's fields are not flags of its command, so the proposal names them.
 #[test]
 fn what_is_next_after_a_plan_has_the_fields_of_the_plan() {
     let place = Place::new();

@@ -222,7 +222,7 @@ fn what_a_python_lacks_is_said() {
     let place = Place::new();
     for (python, words) in [
         ("no-such-python", "there is no `no-such-python` on the path"),
-        ("/no/python", "/no/python is no program that can be run"),
+        ("/no/python", "/no/python is not a program that can be run"),
     ] {
         place.run(&format!("comm all_reduce --backend gloo --python {python} --ranks 2 --bytes 1KiB {FIXED}")).exits(2);
         let cases = place.cases("r");
@@ -230,7 +230,7 @@ fn what_a_python_lacks_is_said() {
         assert!(reason(&cases[0]).contains(words), "{}", reason(&cases[0]));
         std::fs::remove_dir_all(place.path("r")).unwrap();
     }
-    // A program that is no Python.
+    // A program that is not Python.
     place.run(&format!("comm all_reduce --backend gloo --python /bin/false --ranks 2 --bytes 1KiB {FIXED}")).exits(1);
     assert!(reason(&place.cases("r")[0]).contains("exited with code 1"), "{}", reason(&place.cases("r")[0]));
 }
@@ -261,7 +261,7 @@ fn validate_says_what_a_plan_lacks() {
     let told = place.run("validate --quick --json --plan plan.yaml --trust-plan").exits(1);
     let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
     let why = told["plan"]["skipped"][0]["reason"].as_str().unwrap_or_default();
-    assert!(why.contains("`pytorch/gloo` is not ready: ./no-python is no program that can be run"), "{told:#}");
+    assert!(why.contains("`pytorch/gloo` is not ready: ./no-python is not a program that can be run"), "{told:#}");
 }
 
 /// As much of torch as `validate` and a run ask for before ranks start. No rank can work with it.

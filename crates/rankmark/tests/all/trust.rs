@@ -1,5 +1,5 @@
 //! Whom the program trusts: `validate --plan` and `gen-job` run nothing that a plan names unless they are told to, and
-//! what is no plain file is refused.
+//! what is not a plain file is refused.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

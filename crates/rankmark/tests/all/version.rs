@@ -42,7 +42,7 @@ fn the_commit_is_the_one_that_is_checked_out() {
         git.ok().filter(|output| output.status.success()).and_then(|output| String::from_utf8(output.stdout).ok());
     let lines: Vec<&str> = said.iter().flat_map(|said| said.lines()).collect();
     let ["crates/rankmark/", head] = lines[..] else {
-        return skip::skip("the commit of the build", "this is no git repository");
+        return skip::skip("the commit of the build", "this is not a git repository");
     };
     let said = Place::new().run("version").exits(0).out;
     assert!(said.contains(&format!("\ncommit    {head}\n")), "{said}");

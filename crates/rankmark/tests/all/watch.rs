@@ -66,7 +66,7 @@ fn ctrl_c_ends_the_watch_and_not_the_run() {
     assert!(!run.has_ended());
     run.signal(libc::SIGINT);
     let _ = run.wait();
-    // A run that was interrupted has the same status for whoever watched it.
+    // A run that was interrupted has the same status for a user who watched it.
     let after = place.run("watch record --once").exits(1).out;
     assert!(after.contains("the run ended before") && after.contains("--resume record"), "{after}");
 }

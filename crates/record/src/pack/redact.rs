@@ -1,6 +1,6 @@
 //! Host names, user names and home folders, replaced by numbers: the same name by the same number in every file.
 //!
-//! Names are searched as whole words: what stands before and after is no letter and no digit. Where a name of a user is
+//! Names are searched as whole words: what stands before and after is neither a letter nor a digit. Where a name of a user is
 //! also a word of records, only home folders are replaced; of a host it is refused, because it would stay readable.
 
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ const NOBODYS: [&str; 2] = ["localhost", "root"];
 /// A user name of fewer letters is more likely another word.
 const SHORTEST_USER: usize = 3;
 
-/// Names that are known from elsewhere: the record's machines, and whoever packs it.
+/// Names that are known from elsewhere: the record's machines, and of the user who packs it.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// Hosts; the first is `host-1`.

@@ -60,7 +60,7 @@ fn parts(text: &str) -> Result<Parts<'_>, Error> {
     let option = |part| -> Result<(&str, &str), Error> {
         let part: &str = part;
         let wrong =
-            || Error::new(format!("`{}` is no option=value", shown(part))).hint("for example `pipelined:chunks=4`");
+            || Error::new(format!("`{}` is not an option=value", shown(part))).hint("for example `pipelined:chunks=4`");
         part.split_once('=').map(|(name, value)| (name.trim(), value.trim())).ok_or_else(wrong)
     };
     let given = options.split(',').filter(|part| !part.trim().is_empty());
@@ -164,7 +164,7 @@ pub(crate) fn split(text: &str) -> Vec<String> {
 /// # Errors
 /// When the value is none of the field's variants: it was not read from a plan.
 pub fn chosen(field: &Field, text: &str) -> Result<(&'static Variant, Map<String, Value>), String> {
-    let Kind::Choice(variants) = field.kind else { return Err(format!("`{}` is no choice", field.name)) };
+    let Kind::Choice(variants) = field.kind else { return Err(format!("`{}` is not a choice", field.name)) };
     let (name, given) = parts(text).map_err(|fault| fault.what)?;
     let variant = variants.iter().find(|variant| variant.name == name);
     let variant = variant.ok_or_else(|| format!("`{}` does not take `{}`", field.name, shown(name)))?;

@@ -63,7 +63,7 @@ fn scalar(text: &str, at: At) -> Node {
     Node { at, tree }
 }
 
-/// A comma list; a single value is no list, so that messages do not speak of one.
+/// A comma list; a single value is not a list, so that messages do not speak of one.
 fn split(text: &str, at: At) -> Node {
     let mut start = at.start;
     let items: Vec<Node> = text

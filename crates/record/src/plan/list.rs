@@ -30,7 +30,7 @@ pub(crate) fn items(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec
         Tree::List(nodes) => nodes.iter().for_each(|node| one(field, node, &mut found, errors)),
         _ => one(field, node, &mut found, errors),
     }
-    // A setting is no part of a case's identity: two values of it would be two cases with one id.
+    // A setting is not part of a case's identity: two values of it would be two cases with one id.
     if field.role == Role::Sampling
         && let Some(second) = found.iter().skip(1).find(|item| item.value != found[0].value)
     {

@@ -1,7 +1,7 @@
 //! The checksum of a record's line: its last member, `"crc32":"xxxxxxxx"`, over the line without that member.
 //!
 //! CRC-32 of IEEE 802.3, which zlib and every language have, so that others can check a record, too. It finds damage, not
-//! forgery: whoever can write a record can write its checksums.
+//! forgery: a process that can write a record can write its checksums.
 
 /// Before the eight digits.
 const BEGIN: &[u8] = b",\"crc32\":\"";

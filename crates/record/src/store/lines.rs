@@ -53,7 +53,7 @@ pub struct CaseLines {
 /// Reads case lines of any run. `name` is for messages.
 ///
 /// # Errors
-/// A line with the right checksum that is no case line of this version, with its number. A damaged line is left out
+/// A line with the right checksum that is not a case line of this version, with its number. A damaged line is left out
 /// and named. So is, with a note, a last line without a line break: a crash leaves such a line.
 pub fn read_case_lines(from: impl BufRead, name: &str) -> Result<CaseLines, StoreError> {
     read_lines_of(from, name, Sequence::default(), None, &[])
@@ -155,7 +155,7 @@ pub(super) struct ReadLine {
     pub(super) sealed: bool,
 }
 
-/// Why a line is no case line.
+/// Why a line is not a case line.
 pub(super) enum Fault {
     /// It is not what was written.
     Damaged(String),

@@ -64,7 +64,7 @@ fn in_use(directory: &Path, file: &mut File) -> StoreError {
 impl Drop for Lock {
     fn drop(&mut self) {
         // Only the holder removes the name, and before it lets go, so nobody else's lock is ever removed. That it
-        // fails (a read-only file system by now) harms nothing: an unlocked file is no obstacle.
+        // fails (a read-only file system by now) harms nothing: an unlocked file is not an obstacle.
         if self.file.is_some() {
             let _ = std::fs::remove_file(&self.path);
         }

@@ -95,7 +95,7 @@ pub(super) struct FoundRun {
     pub(super) damaged: Vec<DamagedLine>,
 }
 
-/// The same for whoever wants results only: of the plan's cases it has the identities, in their order.
+/// The same for callers that want results only: of the plan's cases it has the identities, in their order.
 ///
 /// # Errors
 /// As [`read_run`].
@@ -139,7 +139,7 @@ impl Store {
     /// # Errors
     /// When there is no record, it cannot be read or written, or it is in use by a live run.
     pub fn resume(directory: &Path) -> Result<(Self, Resumed), StoreError> {
-        // Before the lock: a directory that is no record must not get a lock file.
+        // Before the lock: a directory that is not a record must not get a lock file.
         whole_run_file(directory)?;
         let mut notes = Vec::new();
         let lock = Lock::take(directory, &mut notes)?;

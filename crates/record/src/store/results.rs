@@ -1,4 +1,4 @@
-//! `run.json` for whoever wants results: the plan's cases are kept by their identities alone.
+//! `run.json` for readers of results: the plan's cases are kept by their identities alone.
 //!
 //! Case lines repeat what a case is, and 100,000 whole cases take more memory than all lines together.
 

@@ -51,7 +51,7 @@ fn what_a_variant_does_not_take_is_refused_where_it_stands() {
         ("{pipelined: {chunk: 4}}", "did you mean `chunks`?"),
         ("{plain: {chunks: 4}}", "`plain` of `way` has no option `chunks`"),
         ("{pipelined: {chunks: 65}}", "must be a whole number from 1 to 64"),
-        ("'pipelined:chunks'", "is no option=value"),
+        ("'pipelined:chunks'", "is not an option=value"),
         ("{pipelined: {chunks: 4}, plain: }", "one variant in each entry"),
         ("{pipelined: [4]}", "options as a mapping"),
         ("{pipelined: {chunks: []}}", "option `chunks` has no value"),

@@ -1,4 +1,4 @@
-//! `profile.json`: it reads back as it was written, and what is no such file is refused with the reason.
+//! `profile.json`: it reads back as it was written, and what is not such a file is refused with the reason.
 
 use std::fs;
 use std::path::Path;

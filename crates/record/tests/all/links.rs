@@ -105,7 +105,7 @@ fn nothing_is_read_through_a_link() {
     assert_eq!(written(&read_run(&root.path().join("link")).unwrap()).len(), 1);
 }
 
-/// Makes a FIFO, at which whoever opens it would wait for ever.
+/// Makes a FIFO, at which a process that opens it would wait for ever.
 fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }

@@ -121,7 +121,7 @@ fn a_record_is_not_overwritten_and_not_shared() {
              place with `--output-dir DIR`"
         )
     );
-    // What a run that was killed leaves is no obstacle.
+    // What a run that was killed leaves is not an obstacle.
     fs::write(root.path().join(LOCK_FILE), "1\n").unwrap();
     Store::resume(root.path()).unwrap();
 }

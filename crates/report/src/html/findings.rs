@@ -296,7 +296,7 @@ fn wide(run: &Run) -> Option<Finding> {
     let title = format!("{number} of {} have an interval wider than the target", cases(measured));
     Some(finding(
         title,
-        "Small differences between these cases cannot be told.",
+        "Small differences between these cases do not show.",
         "Give each case more time: `--max-seconds`.",
     ))
 }

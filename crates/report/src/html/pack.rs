@@ -12,7 +12,7 @@ const REACH: f64 = 7.0;
 /// The code of the median itself.
 const MIDDLE: f64 = 2048.0;
 
-/// Two letters for each time. What is no positive number is as small as can be.
+/// Two letters for each time. What is not a positive number is as small as can be.
 pub(super) fn pack(times: &[f64], median: f64) -> String {
     let scale = (MIDDLE - 1.0) / (STEEP * REACH).asinh();
     let letters = |time: &f64| {

@@ -102,7 +102,7 @@ fn column(case: &CaseLine, run: &Run) -> Column {
     };
     let mut notes = Vec::new();
     if case.status != Status::Ok {
-        notes.push(format!("{}: {}", case.status, one_line(case.reason.as_deref().unwrap_or("no reason is told"))));
+        notes.push(format!("{}: {}", case.status, one_line(case.reason.as_deref().unwrap_or("no reason is given"))));
     }
     let is_ok = case.status == Status::Ok;
     let mut score = |value: Option<f64>, why: &str, name: &str, show: fn(f64) -> String| {

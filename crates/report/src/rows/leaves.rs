@@ -66,7 +66,7 @@ impl Nested<'_> {
         let path = &mut self.leaves.path;
         path.truncate(self.begin);
         let dot = if path.is_empty() { "" } else { "." };
-        write!(path, "{dot}{}", Shown(key)).map_err(|_| serde::ser::Error::custom("a key that is no text"))
+        write!(path, "{dot}{}", Shown(key)).map_err(|_| serde::ser::Error::custom("a key that is not text"))
     }
 }
 

@@ -146,7 +146,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_format_gives_text_of_a_record_to_whoever_obeys_it(text in piece()) {
+    fn no_format_passes_text_of_a_record_on_as_commands(text in piece()) {
         let run = foreign(&text);
         for format in FORMATS.iter().filter(|format| !["parquet", "png", "pdf"].contains(&format.name())) {
             for file in format.render(&run).unwrap() {

@@ -94,7 +94,7 @@ fn ratios_to_peers_are_those_of_the_rounds() {
     assert!(!row(&page(fewer)).contains("2.00x to 2.00x"));
 }
 
-/// A product alone is no peer of a product with its collective, however much faster it is.
+/// A product alone is not a peer of a product with its collective, however much faster it is.
 #[test]
 fn only_what_makes_the_same_choice_is_a_peer() {
     let case = |backend: &'static str, way: &str, time: f64| {

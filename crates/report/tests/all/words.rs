@@ -114,7 +114,7 @@ fn memory_limit() {
     says(limited([10.0, 11.0, 20.0]), "at most 95% with 2 ranks (at 1 MiB, less at larger sizes)");
     says_not(limited([10.0, 11.0, 20.0]), "bound");
     // A limit that is exceeded by half limits nothing.
-    says(limited([10.0, 7.0, 7.0]), "more than it, so it is no limit there");
+    says(limited([10.0, 7.0, 7.0]), "more than it, so it is not a limit there");
     says_not(limited([10.0, 7.0, 7.0]), "bound");
     says_not(lines(&series(2, &[(KIB, 2e-6), (MIB, 1e-4)])), "limit");
 }
@@ -327,7 +327,7 @@ fn pythons_are_told_from_each_other_only() {
     }
 }
 
-/// Several operations in flight are told apart from one that is waited for, and are no peer of it.
+/// Several operations in flight are told apart from one that is waited for, and are not a peer of it.
 #[test]
 fn operations_in_flight_are_no_peer_of_one_that_is_waited_for() {
     let line = |runtime: &str, call: Option<&str>, time: f64| {
@@ -407,7 +407,7 @@ fn training_stands_beside_the_peer_that_trains_the_same() {
     let phases = page.split("by phase").nth(1).expect("phases");
     assert!(
         phases.contains("pytorch/gloo") && !phases.contains("exposed communication"),
-        "untold is no column: {page}"
+        "untold is not a column: {page}"
     );
     assert!(page.contains("mlp by pytorch/gloo with 2 ranks (2x1x1)"), "{page}");
 }

@@ -34,7 +34,7 @@ impl RunState<'_> {
         Ok(())
     }
 
-    /// What the run saw of the machine's states, into its file. Of a record that is gone on with, states that only the runs before saw
+    /// What the run saw of the machine's states, into its file. In a resumed record, states that only earlier runs saw
     /// stay.
     pub(super) fn note_states(&mut self) {
         if self.machine.states().is_empty() {

@@ -83,7 +83,7 @@ impl RunState<'_> {
         match self.in_world(case, &mut run) {
             Ok(()) => match lines::measured(&run, &self.setup.host, &[], false) {
                 line if line.status == Status::Ok => self.trace(&run)?,
-                // The trials were right, and these steps were not: whoever reads the results must know.
+                // The trials were right, and these steps were not: readers of the results must know.
                 line => self.not_recorded(case, &line.reason.unwrap_or_else(|| line.status.to_string())),
             },
             Err(verdict) if verdict.kind == measure::VerdictKind::Interrupted => {

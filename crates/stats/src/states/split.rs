@@ -10,7 +10,7 @@ use super::FEWEST_IN_STATE;
 use crate::quantile::{at_rank, quantile, sorted};
 use crate::trials::lag_one;
 
-/// Levels that lie closer than this are no states: 5%.
+/// Levels that lie closer than this are not states: 5%.
 const CLOSEST: f64 = 0.048_790_164;
 /// The smallest spread of a level: clocks quantise, and computed times are all equal.
 const FLOOR: f64 = 0.005;
@@ -20,7 +20,7 @@ const EMPTY: f64 = 0.3;
 const CLEAR: f64 = 2.5;
 /// Of the largest distance.
 const NEARLY: f64 = 0.6;
-/// The smaller group holds this share of the values, at least: a few slow trials are no state.
+/// The smaller group holds this share of the values, at least: a few slow trials are not a state.
 const SMALLEST: f64 = 0.1;
 /// Values below which no two levels are looked for.
 const FEWEST: usize = 8;

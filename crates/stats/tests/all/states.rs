@@ -173,7 +173,7 @@ fn what_was_seen_twice_is_no_state() {
     assert_eq!((found.count(), found.channel), (1, None));
     assert_eq!(states(&[]).count(), 1);
     assert_eq!(states(&[vec![], vec![Some(f64::NAN)], vec![Some(-1.0)], vec![None]]).of, [0; 4]);
-    // Quantised by a clock: neighbouring ticks of 4% are no states.
+    // Quantised by a clock: neighbouring ticks of 4% are not states.
     let ticks = |at: usize| if at.is_multiple_of(2) { 25.0 } else { 26.0 };
     assert_eq!(states(&moments(&[(0..40).map(|at| Some(ticks(at))).collect()])).count(), 1);
 }

@@ -31,10 +31,10 @@ impl ImageFile {
     /// `wanted` are height, width and channels of the model's images.
     ///
     /// # Errors
-    /// When it is no such file, is cut short, or holds other images than the model takes.
+    /// When it is not such a file, is cut short, or holds other images than the model takes.
     pub(super) fn new(map: Mmap, wanted: [usize; 3], classes: usize) -> Result<Self, String> {
         if !map.starts_with(MAGIC) {
-            return Err("it does not begin with `RMIMAGE1`: it is no file of images".to_owned());
+            return Err("it does not begin with `RMIMAGE1`: it is not a file of images".to_owned());
         }
         if map.len() < HEADER {
             return Err(format!("its header is cut short: {} of {HEADER} bytes", map.len()));

@@ -97,7 +97,7 @@ fn map(path: &Path) -> Result<Mmap, String> {
     if about.len() == 0 {
         return Err("it is empty: 0 bytes".to_owned());
     }
-    // SAFETY: the mapping is only read. Whoever cuts the file short while it is mapped ends the rank by a signal, which
+    // SAFETY: the mapping is only read. A process that cuts the file short while it is mapped ends the rank by a signal, which
     // its coordinator reports; bytes that change are read as one value or the other, and every token is checked.
     unsafe { Mmap::map(&file) }.map_err(|error| error.to_string())
 }

@@ -115,7 +115,7 @@ fn hostile_files_are_refused_with_numbers() {
         assert!(said.contains(words), "{said}");
     };
     token(b"", "empty: 0 bytes");
-    token(&[1; 11], "11 bytes are no whole number of 2-byte tokens: 5 and 1 bytes");
+    token(&[1; 11], "11 bytes are not a whole number of 2-byte tokens: 5 and 1 bytes");
     token(&u16s(&[1, 2, 3, 4]), "holds 4 tokens, and one sample takes 5 (4 + 1)");
     token(&u16s(&[1, 2, 3, 49, 50, 1]), "token 50 at place 4 is past the vocabulary of 50 (0 to 49)");
     token(b"To be, or not to be, that is the question: ", "43 bytes");

@@ -36,7 +36,9 @@ impl TokenFile {
         };
         if !length.is_multiple_of(width) {
             let (whole, rest) = (length / width, length % width);
-            return Err(format!("{length} bytes are no whole number of {width}-byte tokens: {whole} and {rest} bytes"));
+            return Err(format!(
+                "{length} bytes are not a whole number of {width}-byte tokens: {whole} and {rest} bytes"
+            ));
         }
         let count = length / width;
         let ahead = usize::from(next);

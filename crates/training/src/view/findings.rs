@@ -190,7 +190,7 @@ fn fullest(cases: &[&CaseLine]) -> Option<String> {
     let measured = inner(case, &["memory", "measured", "total"]).zip(process(case)).zip(difference(case));
     let measured = measured.map_or(String::new(), |((held, process), off)| {
         let (held, process) = (bytes((held - process) as u64), bytes(process as u64));
-        format!(" by the plan, {held} measured ({} off) beside {process} of the processes", percent(off))
+        format!(" by the plan, {held} measured ({} off) plus {process} of the processes", percent(off))
     });
     let batch = parameter(case, "batch").map_or(String::new(), |batch| format!(" at batch {batch}"));
     let all = bytes(total(case) as u64);

@@ -43,7 +43,7 @@ fn meet(communicator: &mut dyn Communicator, region: &Arc<Region>) {
     communicator.run(&Call { op, input, output, dtype, reduce, peer: 0, direction, counts: None }).unwrap();
 }
 
-/// Every rank sees every rank's part, in the numbering of its own group, and a view is no buffer of an allocation.
+/// Every rank sees every rank's part, in the numbering of its own group, and a view is not a buffer of an allocation.
 #[test]
 fn ranks_see_the_parts_of_their_peers() {
     run(3, &shared_cores(), |communicator| {

@@ -1,4 +1,4 @@
-//! What was not analysed is said, and is no "nothing".
+//! What was not analysed is said, and never reads as "nothing".
 
 use diagnose::profile::simulation::Scenario;
 use diagnose::profile::{Analysis, FindingKind, Phase, Settings, analyse, differences};

@@ -74,7 +74,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Whether results, of f32, take 4 MiB and more: whoever reads them next would not find them in a second cache.
+    /// Whether results, of f32, take 4 MiB and more: the next reader would not find them in a second cache.
     pub(super) fn many(self) -> bool {
         self.m * self.n * size_of::<f32>() >= 4 << 20
     }

@@ -52,7 +52,7 @@ struct Draw {
 
 impl Draw {
     fn new(context: &Context<'_>, node: u32, rate: f64) -> Self {
-        assert!((0.0..=1.0).contains(&rate), "{rate} is no probability");
+        assert!((0.0..=1.0).contains(&rate), "{rate} is not a probability");
         // A constant keeps seed 0, step 0 from mapping to the key 0.
         let key = mix(context.step.seed ^ mix(context.step.number.wrapping_add(0x9e37_79b9_7f4a_7c15)));
         // At rate 1 the scale makes zeros; the threshold's last number would not.

@@ -46,7 +46,7 @@ pub(crate) fn sum<E: Number, T: Real>(x: &[E], fold: impl Fn(T, E::Wide) -> T) -
     total(lanes)
 }
 
-/// The largest, at least `start`. NaN may be passed over: whoever exponentiates afterwards meets it there.
+/// The largest, at least `start`. NaN may be skipped: the exponential that follows meets it.
 #[inline(always)]
 pub(crate) fn largest<E: Number>(x: &[E], start: E::Wide) -> E::Wide {
     let mut lanes = [start; LANES];

@@ -7,7 +7,7 @@ use crate::element::Element;
 use crate::memory::Memory;
 
 /// A view's elements without a reference to them: parts of an operation write disjoint ranges of one view, and an
-/// output may be an input. Whoever reads and writes the same places copies a block out, computes, and copies it back.
+/// output may be an input. Code that reads and writes the same places copies a block out, computes, and copies it back.
 #[derive(Clone, Copy)]
 pub(crate) struct Raw<E> {
     first: *mut E,

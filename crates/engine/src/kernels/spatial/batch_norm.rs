@@ -39,12 +39,12 @@ pub(super) unsafe fn run<E: Element>(op: &Spatial, memory: &Memory, context: &Co
                 add(gain, memory.write::<E>(*d_gain), *accumulate);
                 add(bias, memory.write::<E>(*d_bias), *accumulate);
             }
-            other => unreachable!("{other:?} is no batch norm"),
+            other => unreachable!("{other:?} is not a batch norm"),
         }
     }
 }
 
-/// Scratch bytes of one part; None for what is no batch norm.
+/// Scratch bytes of one part; None for what is not a batch norm.
 pub(super) fn scratch_bytes(op: &Spatial, bytes: usize) -> Option<usize> {
     match op {
         // Two sums a channel in f64, and those of a block.
@@ -66,7 +66,7 @@ fn add<S: Element>(from: &[f64], to: &mut [S], accumulate: bool) {
 
 /// Rows of `channels` elements.
 fn rows(len: usize, channels: usize) -> usize {
-    assert!(channels > 0 && len.is_multiple_of(channels), "{len} elements are no rows of {channels}");
+    assert!(channels > 0 && len.is_multiple_of(channels), "{len} elements are not rows of {channels}");
     len / channels
 }
 
@@ -242,7 +242,7 @@ unsafe fn forward<E: Element>(op: &Spatial, memory: &Memory, context: &Context<'
     let Spatial::BatchNormForward { x, partial, count, gain, bias, residual, y, statistics, channels, epsilon, relu } =
         op
     else {
-        unreachable!("{op:?} is no forward pass of a batch norm")
+        unreachable!("{op:?} is not a forward pass of a batch norm")
     };
     let channels = *channels;
     let in_place = residual.is_some_and(|residual| residual == *y);
@@ -287,7 +287,7 @@ fn finish<S: Wide>(partial: &[f64], count: usize, epsilon: f64, statistics: &mut
 /// As [`run`].
 unsafe fn backward<E: Element>(op: &Spatial, memory: &Memory, context: &Context<'_>) {
     let Spatial::BatchNormBackward { x, dy, statistics, gain, partial, count, dx, channels } = op else {
-        unreachable!("{op:?} is no backward pass of a batch norm")
+        unreachable!("{op:?} is not a backward pass of a batch norm")
     };
     let (channels, count) = (*channels, *count as f64);
     let in_place = dx == dy;

@@ -47,7 +47,7 @@ pub(super) unsafe fn run<E: Convolved>(op: &Spatial, memory: &Memory, context: &
                 check(shape, *batch, x, d_weight, dy);
                 E::gradient(&Pass::forward(shape, *batch), x, dy, d_weight, *accumulate, context);
             }
-            other => unreachable!("{other:?} is no convolution"),
+            other => unreachable!("{other:?} is not a convolution"),
         }
     }
 }
@@ -220,7 +220,7 @@ fn gradient<E: Element<Wide = f32>>(
     portable::gradient(pass, x, dy, d_weight, accumulate, context);
 }
 
-/// Scratch bytes of one part, of the way that takes most; None for what is no convolution.
+/// Scratch bytes of one part, of the way that takes most; None for what is not a convolution.
 pub(super) fn scratch_bytes(op: &Spatial, bytes: usize, threads: usize) -> Option<usize> {
     let precision = if bytes == 2 { Dtype::Bf16 } else { Dtype::F32 };
     let product = product_on_amx(op, precision, Matmul::Auto).filter(|_| bytes <= 4);

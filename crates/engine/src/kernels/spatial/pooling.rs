@@ -32,12 +32,12 @@ pub(super) unsafe fn run<E: Element>(op: &Spatial, memory: &Memory, context: &Co
             Spatial::AveragePoolBackward { shape, batch, dy, dx } => {
                 average_backward(shape, *batch, memory.read::<E>(*dy), memory.write(*dx), context);
             }
-            other => unreachable!("{other:?} is no pooling"),
+            other => unreachable!("{other:?} is not a pooling"),
         }
     }
 }
 
-/// Scratch bytes of one part: the sums of one pixel. None for what is no pooling.
+/// Scratch bytes of one part: the sums of one pixel. None for what is not a pooling.
 pub(super) fn scratch_bytes(op: &Spatial, bytes: usize) -> Option<usize> {
     match op {
         Spatial::MaxPoolForward { .. } => Some(0),

@@ -72,7 +72,7 @@ fn places_are_independent() {
     both(&dropped(400, Draw { node: 1, ..DRAW }, 1), "nodes");
     both(&dropped(400, Draw { step: 4, ..DRAW }, 1), "steps");
     both(&dropped(400, Draw { seed: 8, ..DRAW }, 1), "seeds");
-    // Seed and step are no sum, nor do they stand for each other.
+    // Seed and step are not a sum, nor do they stand for each other.
     both(&dropped(400, Draw { seed: 3, step: 7, ..DRAW }, 1), "seed and step exchanged");
     both(&dropped(400, Draw { first_row: 1, ..DRAW }, 1), "rows");
     both(&dropped(400, Draw { first_row: 1 << 32, ..DRAW }, 1), "upper halves of rows");

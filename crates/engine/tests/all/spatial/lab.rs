@@ -66,7 +66,7 @@ impl Lab {
         done
     }
 
-    /// Bytes of an element of what the operation works on: its widest floating-point view that is no f64 sum.
+    /// Bytes of an element of what the operation works on: its widest floating-point view that is not f64 sum.
     fn bytes(&self, operation: &Op) -> usize {
         let mut bytes = 8;
         let visit = &mut |view: View| {

@@ -296,7 +296,7 @@ fn about_hardware(
     for interconnect in &hardware.interconnects {
         match *interconnect {
             "nvlink" => plan.warning(
-                "interconnect: nvlink is no setting: the cases `bandwidth` of the benchmark hardware measure what ranks have",
+                "interconnect: nvlink is not a setting: the cases `bandwidth` of the benchmark hardware measure what ranks have",
             ),
             other => plan.became(format!("interconnect: {other}"), "backend: shm, the memory of the machine"),
         }

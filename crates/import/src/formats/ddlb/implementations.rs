@@ -178,7 +178,7 @@ fn fuser(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan:
     Ok(())
 }
 
-/// An algorithm of nvFuser as implementations here. A pipeline of one chunk is no pipeline.
+/// An algorithm of nvFuser as implementations here. A pipeline of one chunk is not a pipeline.
 fn pipelines(algorithm: &str, chunks: &[u64]) -> Vec<String> {
     match algorithm {
         "coll_pipeline" => {

@@ -162,7 +162,7 @@ impl<'b> Machine<'b> {
                 list.append(&mut items);
                 Ok(())
             }
-            _ => Err(Error::new("the pickle appends to what is no list")),
+            _ => Err(Error::new("the pickle appends to what is not a list")),
         }
     }
 
@@ -172,7 +172,7 @@ impl<'b> Machine<'b> {
                 pairs.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
                 Ok(())
             }
-            _ => Err(Error::new("the pickle sets items of what is no dictionary")),
+            _ => Err(Error::new("the pickle sets items of what is not a dictionary")),
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) const BATCH: &str = "coalesced";
 pub(super) fn dump(tree: &Tree) -> Result<Dump, Error> {
     let top = tree.top();
     if !top.is_object() {
-        return Err(Error::new("this is no dump of the Flight Recorder").cause("it is no dictionary"));
+        return Err(Error::new("this is not a dump of the Flight Recorder").cause("it is not a dictionary"));
     }
     let version = top.get("version").and_then(Node::text).unwrap_or("none");
     if version.split('.').next() != Some("2") {

@@ -14,7 +14,7 @@ pub(super) fn json(bytes: &[u8]) -> Result<Json, Error> {
     if bytes.iter().filter(|byte| **byte == b',').count() > MOST {
         return Err(Error::new(format!("the dump has more than {} values", MOST)));
     }
-    serde_json::from_slice(bytes).map_err(|error| Error::new("this is no JSON").cause(error.to_string()))
+    serde_json::from_slice(bytes).map_err(|error| Error::new("this is not JSON").cause(error.to_string()))
 }
 
 /// One value. Lists and objects hold places in the table.
@@ -110,7 +110,7 @@ impl<'t> Node<'t> {
         known.map(|(_, value)| self.at(*value))
     }
 
-    /// The items of a list; none of what is no list.
+    /// The items of a list; none of what is not a list.
     pub(super) fn items(self) -> impl ExactSizeIterator<Item = Self> {
         let items = if let Some(Value::List(items)) = self.value() { items.as_slice() } else { &[] };
         items.iter().map(move |place| self.at(*place))

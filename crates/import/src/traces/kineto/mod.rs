@@ -136,7 +136,7 @@ fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes:
     Ok(Spans { timeline, rank: job.rank, is_numbered: false, is_calendar })
 }
 
-/// Adds the base time to every time. Returns how many spans were dropped because the sum is no time.
+/// Adds the base time to every time. Returns how many spans were dropped because the sum is not a time.
 fn shift(rank: &mut RankTimeline, base: i64) -> usize {
     let before = rank.spans.len();
     rank.spans.retain_mut(|span| match (span.begin_ns.checked_add(base), span.end_ns.checked_add(base)) {

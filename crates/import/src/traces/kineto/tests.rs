@@ -146,7 +146,7 @@ fn a_step_waits_in_any_exchange() {
         let events = [exchange(operation, 100.0, 4000.0), vec![forward]].concat();
         let timeline = one(&file(&base(), &events, ""));
         assert_eq!(of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
-        // A sleep behind the exchange is no wait for it.
+        // A sleep behind the exchange is not a wait for it.
         let events: Vec<String> =
             exchange(operation, 100.0, 4000.0).into_iter().filter(|event| !event.contains("relu")).collect();
         let timeline = one(&file(&base(), &events, ""));
@@ -290,7 +290,7 @@ fn kernels_of_nccl_are_collectives_with_what_they_say() {
         event("gpu_user_annotation", "nccl:all_gather", 20, 5.0, 7.5, ""),
         event("user_annotation", "nccl:all_gather", 10, 1.0, 0.5, ""),
         event("cpu_op", "aten::mm", 10, 0.0, 1.0, ""),
-        // A hole on the host while NCCL runs is no wait for it.
+        // A hole on the host while NCCL runs is not a wait for it.
         event("cpu_op", "autograd::engine::evaluate_function: A", 10, 2.0, 4.0, ""),
         event("cpu_op", "aten::mm", 10, 30.0, 1.0, ""),
     ];
@@ -398,7 +398,7 @@ fn files_without_a_rank_are_numbered_as_people_count() {
     let begins: Vec<(u32, f64)> = timeline.ranks.iter().map(|rank| (rank.rank, of(rank, Kind::Step)[0].0)).collect();
     assert_eq!(begins, [(0, 1.0), (1, 2.0), (2, 10.0)]);
     assert_eq!(timeline.notes.iter().filter(|note| note.contains("names no rank")).count(), 3);
-    // The user names the worker, and the number of a model is no rank.
+    // The user names the worker, and the number of a model is not a rank.
     let files = [("worker3.pt.trace.json", text(3.0)), ("resnet-50.json", text(0.0))];
     let timeline = read(&files).unwrap().timeline.unwrap();
     assert_eq!(timeline.ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>(), [0, 3]);
@@ -460,7 +460,7 @@ fn what_is_no_trace_is_refused() {
     let error = read(&[("a.json", chrome)]).unwrap_err().to_string();
     assert!(error.contains("holds no event of PyTorch's profiler"), "{error}");
     let error = read(&[("a.json", b"[1, 2]".to_vec())]).unwrap_err().to_string();
-    assert!(error.contains("is no trace that can be read"), "{error}");
+    assert!(error.contains("is not a trace that can be read"), "{error}");
     let bad = file(r#""baseTimeNanoseconds":"soon","#, &step(0, 0.0), "");
     let error = read(&[("a.json", bad.into_bytes())]).unwrap_err().to_string();
     assert!(error.contains("`baseTimeNanoseconds` is soon"), "{error}");

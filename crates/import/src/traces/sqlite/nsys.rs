@@ -218,7 +218,7 @@ impl Reader {
         }
         for (mut place, text, id, payload) in ranges {
             let text = self.text(text, id);
-            // A thread of the host is no stream.
+            // A thread of the host is not a stream.
             place.stream = place.global.unwrap_or(0);
             if Collective::from_name(&text).is_some() {
                 self.operation(place, &text, payload);

@@ -81,7 +81,7 @@ pub(super) fn history(folder: &Path, compared: &[&Record]) -> Result<Vec<Record>
             Ok(record) => records.push(record),
             Err(error) => {
                 let why = view::one_line(&error.error.sentence());
-                terminal::remark(&format!("warning: {why}; it is no part of the history\n"));
+                terminal::remark(&format!("warning: {why}; it is not part of the history\n"));
             }
         }
     }

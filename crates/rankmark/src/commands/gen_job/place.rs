@@ -32,7 +32,7 @@ pub(super) fn write(path: &Path, text: &str, executable: bool, replace: bool) ->
         return create(path, text, mode).map_err(failed);
     }
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(Failure::new(format!("{} is no plain file", path.display())));
+        return Err(Failure::new(format!("{} is not a plain file", path.display())));
     }
     let beside = beside(path);
     create(&beside, text, mode).map_err(failed)?;

@@ -85,7 +85,7 @@ fn link(directory: &Path, base: &Path) -> Option<String> {
     relative(&report.canonicalize().ok()?, base)
 }
 
-/// The path from one folder to a file; both are absolute and without links. None where it is no text.
+/// The path from one folder to a file; both are absolute and without links. None where it is not text.
 fn relative(file: &Path, base: &Path) -> Option<String> {
     let common = file.components().zip(base.components()).take_while(|(a, b)| a == b).count();
     let up = base.components().skip(common).map(|_| Component::ParentDir);

@@ -213,7 +213,7 @@ fn failure(
             let json = json!({"how": "exception", "type": own.kind, "message": own.message, "place": own.place});
             made(own.at_unix_ns, what, short, json)
         }
-        // Whoever ended the others did it by SIGTERM.
+        // The launcher ended the others by SIGTERM.
         (own, Some(code)) if code < 0 => {
             let name = signal_name(-code);
             let is_asked = name == "SIGTERM" || own.is_some_and(|own| own.signal.is_some());
@@ -291,7 +291,7 @@ fn window(files: &[RankFile], spills: &[Spill], cause: Option<&Failure>, job: Jo
     let kept = if least == most { least.to_string() } else { format!("{least} to {most}") };
     let because = match cause {
         Some(cause) => format!("rank {} {}", cause.rank, was(&cause.short)),
-        None if job.was_asked => "somebody ended it".to_owned(),
+        None if job.was_asked => "a user or a program ended it".to_owned(),
         None => "the job had no more steps".to_owned(),
     };
     let (first, last) = match (spills[0].window, spills[0].window_s) {
@@ -393,14 +393,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_the_cause_whoever_notes_it() {
+    fn the_first_failure_is_the_cause_whichever_rank_notes_it() {
         let kept = |why: &str| format!("40 of 50 steps of the window are kept, because rank {why}");
         let lost = "after that, rank 0 failed with RuntimeError: closed by peer".to_owned();
         // torchrun saw the killed rank; the other one lost its peer.
         let launcher = r#"{"rank":1,"exit_code":-9},{"rank":0,"exit_code":-15}"#;
         let killed = "rank 1 was killed by SIGKILL after step 49".to_owned();
         assert_eq!(of(&[file(0, LOST)], launcher, code(1)), [killed, lost.clone(), kept("1 was killed by SIGKILL")]);
-        // Exceptions have times. A launcher that kills who does not end by itself is no cause.
+        // Exceptions have times. A launcher that kills who does not end by itself is not a cause.
         let failed = "rank 1 failed after step 49 with ValueError: nan, in f (a.py:3)".to_owned();
         assert_eq!(
             of(&[file(0, LOST), file(1, NAN)], "", code(1)),

@@ -211,7 +211,7 @@ fn explained(
     let mut analysis = analyse(&timeline, &settings);
     // The analysis has the notes of the timeline.
     let mut notes = std::mem::take(&mut traces.notes);
-    // A log without times is no timeline, and its calls can still be compared.
+    // A log without times is not a timeline, and its calls can still be compared.
     if let Some(report) = traces.inspector.as_ref().filter(|_| timeline.ranks.is_empty()) {
         let (calls, note) = calls::of_log(report);
         analysis.calls = calls;

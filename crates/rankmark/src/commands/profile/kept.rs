@@ -1,7 +1,7 @@
 //! The record of steps that another program ran: one case, so that its explanation has a report, and its steps stand in
 //! comparisons and in a history.
 //!
-//! `job` is no benchmark of the table: nothing that a plan names may start a program. What it declares stands in the record, as
+//! `job` is not a benchmark of the table: nothing that a plan names may start a program. What it declares stands in the record, as
 //! of every benchmark, so report and comparison show it without knowing it.
 
 use std::path::Path;

@@ -35,7 +35,7 @@ pub(super) fn run(matches: &ArgMatches, entry: Entry<'_>, wanted: &Wanted) -> Re
         return Err(Failure::new("our own ranks record themselves; nsys traces another program's job").hint(hint));
     }
     let mut fields = crate::given::given(matches, &[about()]);
-    // It selects steps of the trace, and is no number of steps to train.
+    // It selects steps of the trace, and is not a number of steps to train.
     fields.retain(|(name, _)| name != "steps");
     let mut overrides = cli::overrides(matches)?;
     if let Some(gpus) = matches.get_one::<String>("gpus") {

@@ -33,7 +33,7 @@ pub(super) struct SpilledStep {
 
 impl Spill {
     /// Reads a file of it. None without a first line that names the rank. The last line may be cut, and anybody may have
-    /// written the file: lines that are no steps are left out.
+    /// written the file: lines that are not steps are left out.
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let head: Value = serde_json::from_str(lines.next()?).ok()?;

@@ -55,7 +55,7 @@ fn row(backend: &dyn Backend, host: &Host, quick: bool) -> Result<Finding, Failu
 /// Fields of a case by which a row's known answer is asked for.
 type Fields = [(&'static str, String)];
 
-/// None for rows that are not ready, and for what no rank of ours moves data by.
+/// None for rows that are not ready, and for libraries by which no native rank moves data.
 fn fields_of(row: &Finding, python: Option<&Path>) -> Option<Vec<(&'static str, String)>> {
     if row.state != State::Ready {
         return None;

@@ -41,7 +41,7 @@ fn its_example_plans_as_it_stands() {
         starting.command.env("PATH", path);
         starting.run()
     };
-    // Without torch its cases for PyTorch are no cases of the plan, and that is said.
+    // Without torch its cases for PyTorch are not cases of the plan, and that is said.
     let nowhere = place.path("temporary");
     let ended = validate(&nowhere, "--json");
     let told: Value = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));

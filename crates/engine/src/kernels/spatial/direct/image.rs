@@ -111,7 +111,7 @@ fn copy_line<E: Element<Wide = f32>>(
 ) {
     let columns = line.len() / layout.pixel;
     let lowest = pass.x.lowest(0);
-    // Stored columns that are no padding.
+    // Stored columns that are not padding.
     let first = (-lowest).max(0).unsigned_abs().div_ceil(every).min(columns);
     let end = (pass.x.size as isize - lowest).max(0).unsigned_abs().div_ceil(every).clamp(first, columns);
     line[..first * layout.pixel].fill(0.0);

@@ -23,7 +23,7 @@ pub(super) fn told(sides: &Matched, compared: &Compared, threshold: f64) -> Comp
     let lines = &compared.lines;
     let status = compared.status();
     let times = lines[0].time_s.as_ref().zip(lines[1].time_s.as_ref());
-    // Times of wrong results are no times, and those of a side that failed halfway may be the fault's work.
+    // Times of wrong results are not times, and those of a side that failed halfway may be the fault's work.
     let ratio = compared.ratio.filter(|_| status == Status::Ok);
     let verdict = Verdict::from_interval(ratio.map(|ratio| ratio.ends), threshold);
     let failed = lines.iter().find(|line| line.status == status).and_then(|line| line.reason.clone());

@@ -33,14 +33,14 @@ pub(super) fn look_at(path: &Path, matched: &[Matched]) -> Result<Program, Failu
         std::path::absolute(path).map_err(|error| Failure::new(format!("{shown} cannot be used")).cause(error))?;
     if !path.is_file() {
         return Err(
-            Failure::new(format!("{shown} is no program")).hint("--binary-b takes the path of a rankmark binary")
+            Failure::new(format!("{shown} is not a program")).hint("--binary-b takes the path of a rankmark binary")
         );
     }
     let outcome = child::run(&path, &["version", "--json"].map(OsStr::new), None, LIMIT)
         .map_err(|error| Failure::new(format!("{shown} cannot be started")).cause(error))?;
     let said: Option<Value> = serde_json::from_str(&outcome.out).ok();
     let Some(said) = said.filter(|said| outcome.ended == Ended::Code(0) && said["name"] == "rankmark") else {
-        return Err(Failure::new(format!("{shown} is no rankmark"))
+        return Err(Failure::new(format!("{shown} is not a rankmark"))
             .cause(format!("`{shown} version --json` {}", outcome.complaint())));
     };
     let text = |name: &str| said[name].as_str().unwrap_or_default().to_owned();

@@ -137,7 +137,7 @@ fn matched(sides: [&[Case]; 2], named: &HashSet<&str>) -> Result<(Vec<Matched>, 
                 "several cases differ only in what tells the sides apart: {}",
                 case.label()
             ))
-            .cause(format!("the sides are told apart by {}", fields.join(", ")))
+            .cause(format!("the sides differ in {}", fields.join(", ")))
             .hint("give each of these fields one value on each side"));
         }
         // A fault that is injected on one side is no other workload, even where other cases have none.
@@ -254,7 +254,7 @@ mod tests {
         let told = pairs_of(a, "- {benchmark: collective, ranks: 2, bytes: [4KB, 8KB]}", &[]).unwrap_err();
         assert!(told.contains("nothing in common") && told.contains("hint:"), "{told}");
         let told = pairs_of(a, a, &["bytes"]).unwrap_err();
-        assert!(told.contains("told apart by bytes"), "{told}");
+        assert!(told.contains("the sides differ in bytes"), "{told}");
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn the_whole_page_joins_nothing_and_names_every_case() {
         assert!(page(true).contains(line), "{line}: {}", page(true));
     }
     assert!(!page(true).contains("more\n"));
-    // What is left out of a plan is no case of it: only the note says so.
+    // What is left out of a plan is not a case of it: only the note says so.
     for page in [page(true), page(false), plain(&wrong(&findings, 80))] {
         assert!(page.contains("0 of 5 cases would run here\n    note: pytorch is left out: torch was"), "{page}");
     }

@@ -7,7 +7,7 @@ use super::BLOCKS;
 /// What the threads of a product tell each other: which task is the next, and which have ended.
 ///
 /// Tasks are counted stage by stage, block by block. A task adds to what the stage before has left of its block, so it
-/// waits for that: for a task with a lower number. A thread does its tasks by number; so whoever has the lowest can go on.
+/// waits for that: for a task with a lower number. A thread does its tasks by number; so the thread with the lowest can go on.
 pub struct Tasks {
     next: AtomicUsize,
     /// Stages that have ended, of each block.
