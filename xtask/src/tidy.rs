@@ -5,6 +5,7 @@ mod circles;
 mod confined;
 mod edges;
 mod glossary;
+mod invariants;
 mod links;
 mod lookups;
 mod mask;
@@ -58,6 +59,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("unsafe, starting processes and writing files stay in their crates", confined::check),
     ("fields of a case are read by typed functions", lookups::check),
     ("nothing above benchmarks names one", benchmark_names::check),
+    ("each invariant has a check", invariants::check),
     ("nothing is left unfinished", text::unfinished),
     ("no path of one machine", text::machine_paths),
     ("no word that is not about the project", text::words),

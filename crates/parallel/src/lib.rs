@@ -1,4 +1,4 @@
-//! Where communication meets the engine: a mesh of ranks, one module a strategy, and the trainer that runs a rank's
+//! Where communication meets the engine: a mesh of ranks, the program that divides a step among them, and the trainer that runs a rank's
 //! program. Strategies differ only in the program that they build: who computes what, and which exchanges stand where.
 
 pub mod balance;

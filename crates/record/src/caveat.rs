@@ -109,3 +109,21 @@ impl Caveat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use terms::Named;
+
+    use super::*;
+
+    /// Terminal, record and report take the word and the explanation from here, so two caveats never look alike.
+    #[test]
+    fn each_caveat_has_a_word_and_an_explanation_of_its_own() {
+        let words: HashSet<&str> = Caveat::ALL.iter().map(|caveat| caveat.name()).collect();
+        let explanations: HashSet<&str> = Caveat::ALL.iter().map(|caveat| caveat.explanation()).collect();
+        assert_eq!((words.len(), explanations.len()), (Caveat::ALL.len(), Caveat::ALL.len()));
+        assert!(words.iter().all(|word| word.parse::<Caveat>().is_ok_and(|caveat| caveat.name() == *word)));
+    }
+}
