@@ -51,11 +51,7 @@ impl Gate {
         };
         let name = terms::normalize(name);
         if !known.contains(&name.as_str()) {
-            let near = terms::nearest(&name, known.iter().copied());
-            let hint = near.map_or_else(
-                || format!("valid values: {}", known.join(", ")),
-                |near| format!("did you mean `{near}`?"),
-            );
+            let hint = terms::suggestion(&name, known.iter().copied());
             return Err(problem(format!("`{name}` is not a metric of {}", about.name), hint));
         }
         match bound.trim().parse::<f64>() {

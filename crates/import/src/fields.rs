@@ -41,11 +41,7 @@ impl<'n> Fields<'n> {
     /// Refuses what was not taken.
     pub(crate) fn finish(self, names: &[&str]) -> Result<(), Error> {
         let Some((key, line, ..)) = self.entries.iter().find(|(.., taken)| !taken) else { return Ok(()) };
-        let hint = match terms::nearest(key, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if names.is_empty() => "it has none".to_owned(),
-            None => format!("valid values: {}", names.join(", ")),
-        };
+        let hint = terms::suggestion(key, names.iter().copied());
         Err(self.source.error(*line, format!("`{}` has no field `{}`", self.of, shown(key))).hint(hint))
     }
 
@@ -134,10 +130,7 @@ pub(crate) fn one_of<'w>(
     let wanted = terms::normalize(given.trim());
     let found = words.iter().find(|word| terms::normalize(word) == wanted).copied();
     found.ok_or_else(|| {
-        let hint = match terms::nearest(given, words.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("valid values: {}", words.join(", ")),
-        };
+        let hint = terms::suggestion(given, words.iter().copied());
         source.error(line, format!("`{name}` does not take `{}`", shown(given))).hint(hint)
     })
 }

@@ -48,11 +48,7 @@ pub fn format(name: &str) -> Result<&'static dyn Format, Error> {
     let wanted = terms::normalize(name);
     let found = FORMATS.iter().copied().find(|format| terms::normalize(format.name()) == wanted);
     found.ok_or_else(|| {
-        let names = || FORMATS.iter().map(|format| format.name());
-        let hint = match terms::nearest(name, names()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("valid values: {}", names().collect::<Vec<_>>().join(", ")),
-        };
+        let hint = terms::suggestion(name, FORMATS.iter().map(|format| format.name()));
         Error::new(format!("there is no format `{name}`")).hint(hint)
     })
 }

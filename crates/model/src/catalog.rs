@@ -31,11 +31,7 @@ pub fn entry(name: &str) -> Result<&'static Entry, Error> {
     if let Some(entry) = CATALOG.iter().find(|entry| terms::normalize(entry.name) == wanted) {
         return Ok(entry);
     }
-    let names = || CATALOG.iter().map(|entry| entry.name);
-    let hint = match terms::nearest(name, names()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("models are {}", names().collect::<Vec<_>>().join(", ")),
-    };
+    let hint = terms::suggestion(name, CATALOG.iter().map(|entry| entry.name));
     Err(Error::new("model", format!("there is no model `{name}`"), hint))
 }
 

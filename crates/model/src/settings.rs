@@ -180,10 +180,6 @@ impl Settings {
 }
 
 fn unknown(model: &str, declared: &'static [Setting], name: &str) -> Error {
-    let names = || declared.iter().map(|setting| setting.name);
-    let hint = match terms::nearest(name, names()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("{model} has {}", names().collect::<Vec<_>>().join(", ")),
-    };
+    let hint = terms::suggestion(name, declared.iter().map(|setting| setting.name));
     Error::new(name, format!("{model} has no setting `{name}`"), hint)
 }

@@ -88,17 +88,13 @@ fn one(word: &str) -> Result<(&'static About, &'static str), Failure> {
         let commands = abouts.iter().filter_map(|about| Some(about.command.as_ref()?.name));
         let names: Vec<&str> =
             abouts.iter().map(|about| about.name).chain(commands).chain(OTHERS.map(|(name, ..)| name)).collect();
-        let mut known: Vec<&str> = Vec::new();
+        let mut known: Vec<&str> = vec!["all"];
         names.into_iter().filter(|name| !name.is_empty()).for_each(|name| {
             if !known.contains(&name) {
                 known.push(name);
             }
         });
-        let hint = match terms::nearest(word, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("valid values: all, {}", known.join(", ")),
-        };
-        Failure::new(format!("there is no benchmark `{word}`")).hint(hint)
+        Failure::new(format!("there is no benchmark `{word}`")).hint(terms::suggestion(word, known))
     })
 }
 

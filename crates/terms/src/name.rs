@@ -52,6 +52,16 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// The hint for a word outside a set: the nearest word of the set, else all of them.
+pub fn suggestion<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
+    let valid: Vec<&str> = valid.into_iter().collect();
+    match nearest(word, valid.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if valid.is_empty() => "it has none".to_owned(),
+        None => format!("valid values: {}", valid.join(", ")),
+    }
+}
+
 /// Gives a fieldless enum its [`Named`], `Display`, `FromStr` and serde implementations from one list.
 #[macro_export]
 macro_rules! named {
@@ -100,6 +110,13 @@ pub(crate) use named;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suggestion_names_the_nearest_word_or_all() {
+        assert_eq!(suggestion("brodcast", ["broadcast", "reduce"]), "did you mean `broadcast`?");
+        assert_eq!(suggestion("x", ["broadcast", "reduce"]), "valid values: broadcast, reduce");
+        assert_eq!(suggestion("x", []), "it has none");
+    }
 
     #[test]
     fn nearest_finds_slips_and_not_strangers() {

@@ -4,7 +4,7 @@
 //! checked here because older versions pass over a word that they do not know, and then have nothing left to choose.
 
 use serde_json::Value;
-use terms::{Field, FieldError, Kind, nearest};
+use terms::{Field, FieldError, Kind, suggestion};
 
 use crate::Own;
 use crate::own::{Section, own};
@@ -92,10 +92,7 @@ impl Choice {
 /// A word as the library spells it.
 fn spelt(word: &str, known: &[&'static str]) -> Result<&'static str, String> {
     let found = known.iter().copied().find(|name| name.eq_ignore_ascii_case(word));
-    found.ok_or_else(|| match nearest(word, known.iter().copied()) {
-        Some(near) => format!("`{word}` is not known; did you mean `{near}`?"),
-        None => format!("`{word}` is none of {}", known.join(", ")),
-    })
+    found.ok_or_else(|| format!("`{word}` is not known; {}", suggestion(word, known.iter().copied())))
 }
 
 #[cfg(test)]

@@ -17,9 +17,18 @@ fn names_are_answered_with_the_nearest() {
     check("gtp2", &[], "there is no model `gtp2`", "did you mean `gpt2`?");
     check("resnet5", &[], "there is no model `resnet5`", "did you mean `resnet50`?");
     check("gpt2", &[("layer", 6.0)], "gpt2 has no setting `layer`", "did you mean `layers`?");
-    check("mlp", &[("dropout", 0.1)], "mlp has no setting `dropout`", "mlp has layers, width, ffn, features, classes");
+    check(
+        "mlp",
+        &[("dropout", 0.1)],
+        "mlp has no setting `dropout`",
+        "valid values: layers, width, ffn, features, classes",
+    );
     assert!(
-        refused("convnext", &[]).error.hint.unwrap().starts_with("models are gpt2, gpt2-medium, gpt2-mini, llama-1b")
+        refused("convnext", &[])
+            .error
+            .hint
+            .unwrap()
+            .starts_with("valid values: gpt2, gpt2-medium, gpt2-mini, llama-1b")
     );
 }
 

@@ -91,10 +91,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 pub(crate) fn named(text: &str) -> Result<&'static str, String> {
     let wanted = normalize(text);
     let found = names().into_iter().find(|name| normalize(name) == wanted);
-    found.ok_or_else(|| match terms::nearest(text, names()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("valid values: {}", names().join(", ")),
-    })
+    found.ok_or_else(|| terms::suggestion(text, names()))
 }
 
 /// The plan of this name; of `auto`, the one that fits this machine.

@@ -3,7 +3,7 @@
 //! identity however it was written.
 
 use serde_json::{Map, Value};
-use terms::{Error, Field, Kind, Variant, nearest, normalize};
+use terms::{Error, Field, Kind, Variant, normalize, suggestion};
 
 use super::limits;
 use super::list::Item;
@@ -69,12 +69,8 @@ fn parts(text: &str) -> Result<Parts<'_>, Error> {
 
 fn variant(field: &Field, variants: &'static [Variant], name: &str, at: At) -> Found<&'static Variant> {
     let wanted = normalize(name);
-    let names = || variants.iter().map(|variant| variant.name);
     variants.iter().find(|variant| variant.name == wanted).ok_or_else(|| {
-        let hint = match nearest(name, names()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("valid values: {}", names().collect::<Vec<_>>().join(", ")),
-        };
+        let hint = suggestion(name, variants.iter().map(|variant| variant.name));
         (at, Error::new(format!("`{}` does not take `{}`", field.name, shown(name))).hint(hint))
     })
 }
@@ -82,13 +78,8 @@ fn variant(field: &Field, variants: &'static [Variant], name: &str, at: At) -> F
 /// Every combination of the options' values, the last option fastest.
 fn product(field: &Field, variant: &Variant, given: &[(&str, Given, At)], at: At) -> Found<Vec<Item>> {
     let known = |name: &str| variant.options.iter().find(|option| option.name == normalize(name));
-    let names: Vec<&str> = variant.options.iter().map(|option| option.name).collect();
     if let Some((name, _, at)) = given.iter().find(|(name, ..)| known(name).is_none()) {
-        let hint = match (nearest(name, names.iter().copied()), names.is_empty()) {
-            (Some(near), _) => format!("did you mean `{near}`?"),
-            (None, true) => "it has none".to_owned(),
-            (None, false) => format!("valid values: {}", names.join(", ")),
-        };
+        let hint = suggestion(name, variant.options.iter().map(|option| option.name));
         let message = format!("`{}` of `{}` has no option `{}`", variant.name, field.name, shown(name));
         return Err((*at, Error::new(message).hint(hint)));
     }

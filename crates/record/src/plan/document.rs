@@ -1,6 +1,6 @@
 //! The form of a plan: its top keys and its cases, before fields are looked at.
 
-use terms::{Error, nearest, normalize};
+use terms::{Error, normalize, suggestion};
 
 use super::error::Diagnostics;
 use super::expected;
@@ -63,10 +63,7 @@ pub(crate) fn document(root: Node, benchmarks: &[&'static About], errors: &mut D
 }
 
 pub(super) fn unknown_key(of: &str, key: &Key, known: &[&'static str], errors: &mut Diagnostics) {
-    let hint = match nearest(&key.text, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("valid values: {}", known.join(", ")),
-    };
+    let hint = suggestion(&key.text, known.iter().copied());
     errors.add(key.at, Error::new(format!("{of} has no key `{}`", shown(&key.text))).hint(hint));
 }
 
@@ -191,10 +188,7 @@ pub(super) fn benchmark(
     };
     let found = benchmarks.iter().find(|about| normalize(about.name) == normalize(text));
     if found.is_none() {
-        let hint = match nearest(text, benchmarks.iter().map(|about| about.name)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => known(benchmarks),
-        };
+        let hint = suggestion(text, benchmarks.iter().map(|about| about.name));
         errors.add(name.at, Error::new(format!("there is no benchmark `{}`", shown(text))).hint(hint));
     }
     found.copied()

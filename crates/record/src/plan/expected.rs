@@ -1,7 +1,7 @@
 //! The figures that a plan expects of its hardware: `expected`.
 
 use serde_json::{Map, Value};
-use terms::{Error, Role, nearest, normalize};
+use terms::{Error, Role, normalize, suggestion};
 
 use super::document::{benchmark, unknown_key};
 use super::error::Diagnostics;
@@ -85,14 +85,11 @@ fn text<'n>(name: &str, node: &'n Node, errors: &mut Diagnostics) -> Option<&'n 
 /// Only numbers can be compared.
 fn metric(node: &Node, about: &'static About, errors: &mut Diagnostics) -> Option<&'static Metric> {
     let name = text("metric", node, errors)?;
-    let numbers = || about.metrics.iter().filter(|one| one.shape.is_number()).map(|one| one.name);
+    let numbers = about.metrics.iter().filter(|one| one.shape.is_number()).map(|one| one.name);
     if let Some(found) = about.metrics.iter().find(|one| one.shape.is_number() && one.name == normalize(name)) {
         return Some(found);
     }
-    let hint = match nearest(name, numbers()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("valid values: {}", numbers().collect::<Vec<_>>().join(", ")),
-    };
+    let hint = suggestion(name, numbers);
     let message = format!("benchmark `{}` has no metric `{}` that is a number", about.name, shown(name));
     errors.add(node.at, Error::new(message).hint(hint));
     None

@@ -1,7 +1,7 @@
 //! One scalar's text to the canonical value of its kind.
 
 use serde_json::Value;
-use terms::{Bandwidth, Bytes, Error, Field, Kind, Ratio, Seconds, nearest, normalize};
+use terms::{Bandwidth, Bytes, Error, Field, Kind, Ratio, Seconds, normalize, suggestion};
 
 use super::limits;
 use super::source::{At, shown};
@@ -114,9 +114,6 @@ fn word(field: &Field, text: &str, words: &[&'static str]) -> Result<Value, Erro
     if let Some(word) = word.or_else(|| words.iter().find(|word| Some(**word) == other)) {
         return Ok(Value::from(*word));
     }
-    let hint = match nearest(text, words.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("valid values: {}", words.join(", ")),
-    };
+    let hint = suggestion(text, words.iter().copied());
     Err(Error::new(format!("`{}` does not take `{}`", field.name, shown(text))).hint(hint))
 }
