@@ -52,6 +52,7 @@ mod sizes;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod slurm;
+mod snapshots;
 mod states;
 mod toy;
 mod toy_backend;

@@ -386,7 +386,11 @@ fn noise(comparison: &Comparison) -> Option<String> {
     if trials > 0 {
         let known = match comparison.runs[0] {
             0 | 1 => "These are two single runs".to_owned(),
-            runs => format!("{runs} equal runs are too few, so these count as two single runs"),
+            runs if runs < FEWEST_RUNS => {
+                format!("{runs} equal runs are too few, so these count as two single runs")
+            }
+            // Computed times, or a clock of few ticks.
+            runs => format!("{runs} runs with the same values tell no noise, so these count as two single runs"),
         };
         text += &format!(
             " {known}: the noise between runs is unknown, and {} told apart only by changes above the smallest one. \
