@@ -122,7 +122,7 @@ mod tests {
     fn what_it_would_pass_over_is_refused() {
         for (choice, given, said) in [
             (&ALGO, "Rings", "did you mean `Ring`?"),
-            (&ALGO, "LL128", "none of Tree, Ring, CollNetDirect"),
+            (&ALGO, "LL128", "valid values: Tree, Ring, CollNetDirect"),
             (&ALGO, "Ring,^Tree", "`^Tree`"),
             (&ALGO, "Ring;Tree", "`Tree` is for no operation"),
             (&ALGO, "AllToAll:Ring", "`AllToAll`"),

@@ -105,7 +105,10 @@ fn copy(place: &Place, to: &str, day: u32, factor: impl Fn(usize, usize) -> f64)
     run["started"] = json!(format!("2026-01-{day:02}T00:00:00Z"));
     run["simulated"] = json!(false);
     run["machine"] = json!({ "host": "node-a", "os": "Debian", "kernel": "6.18", "arch": "x86_64", "cpu_model": "EPYC", "cores": 2 });
-    ["crc32", "id", "end"].iter().for_each(|name| drop(run.as_object_mut().unwrap().remove(*name)));
+    // What a baseline leaves out or replaces would differ from machine to machine.
+    let own = ["crc32", "id", "end", "environment", "versions", "backends", "placement"];
+    own.iter().for_each(|name| drop(run.as_object_mut().unwrap().remove(*name)));
+    run["command_line"] = json!(["rankmark"]);
     place.write(&format!("{to}/run.json"), run.to_string());
     let mut lines = String::new();
     for (case, mut line) in place.cases("sim").into_iter().enumerate() {
