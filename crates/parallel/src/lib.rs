@@ -1,5 +1,5 @@
-//! Where communication meets the engine: a mesh of ranks, the program that divides a step among them, and the trainer that runs a rank's
-//! program. Strategies differ only in the program that they build: who computes what, and which exchanges stand where.
+//! Where communication meets the engine: a mesh of ranks, the program that divides a step among them, and the trainer
+//! that runs a rank's program. Strategies differ only in the program that they build: who computes what, and which exchanges stand where.
 
 pub mod balance;
 mod check;

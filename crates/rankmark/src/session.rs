@@ -136,7 +136,12 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     let wanted = states::wanted(request.matches, plan.as_ref())?;
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let mut record = match request.directory("resume") {
-        Some(directory) => resume(directory, plan.as_ref())?,
+        Some(directory) => {
+            if wanted.is_some() {
+                states::refuse_computed(&record::read_run(directory)?.file.plan)?;
+            }
+            resume(directory, plan.as_ref())?
+        }
         None => {
             let plan = plan.ok_or_else(|| Failure::new("there is no plan"))?;
             match again(request, &plan)? {

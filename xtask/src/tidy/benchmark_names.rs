@@ -1,5 +1,5 @@
 //! Nothing above `benchmarks` names a benchmark: what it needs of one is declared. Translations of other tools' words are an
-//! exception, because a word of theirs means a benchmark of ours.
+//! exception, because their words stand for benchmarks here.
 
 use super::Finding;
 use super::mask::product_code;

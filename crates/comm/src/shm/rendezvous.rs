@@ -89,7 +89,7 @@ impl Invitation {
             abort.check()?;
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    // A process that fails the handshake is not one of ours; it must not end the world.
+                    // A process that fails the handshake is not a rank of this world and must not end it.
                     if let Ok((rank, stream)) = admit(stream, tokens) {
                         peers[rank] = Some(stream);
                     }

@@ -128,15 +128,15 @@ pub(super) fn by_clock(
     new_line: &CaseLine,
     ratio: f64,
 ) -> Option<f64> {
-    let clock = |record, line: &CaseLine| {
-        let state = state(record, line)?;
-        let looks = state.canaries.iter();
-        looks
-            .clone()
-            .find(|level| level.canary == CanaryKind::ClockNs && level.ranks == line.ranks)
-            .map(|level| level.median)
-    };
-    let slower = clock(new, new_line)? / clock(base, base_line)?;
+    let (old, now) = (state(base, base_line)?, state(new, new_line)?);
+    let clocks =
+        now.canaries.iter().filter(|level| level.canary == CanaryKind::ClockNs && level.ranks == new_line.ranks);
+    let ratios = clocks.filter_map(|level| {
+        let before = old.canaries.iter().find(|other| other.is_like(level))?;
+        Some(level.median / before.median)
+    });
+    // Of several hosts the one that explains most: all ranks wait for the slowest.
+    let slower = ratios.max_by(|a, b| (a.ln() * ratio.ln()).total_cmp(&(b.ln() * ratio.ln())))?;
     let (clock, change) = (slower.ln(), ratio.ln());
     let may_explain = clock.abs() > SAME_CLOCK && clock * change > 0.0 && change.abs() <= CLOCK_EXPLAINS * clock.abs();
     (may_explain && !other_machine(&base.file, &new.file)).then_some(slower)

@@ -179,6 +179,22 @@ fn what_the_clock_explains_cannot_be_told() {
         assert_eq!(case.verdict, Some(Verdict::CannotTell));
         assert!(matches!(case.reason, Reason::OtherClock(slower) if (slower - 1.15).abs() < 1e-9), "{:?}", case.reason);
     });
+    // Of two hosts one is slower, and the others wait for it.
+    let on_hosts = |time: f64, clocks: [f64; 2]| {
+        let mut record = one(time, NEAR_NS);
+        let clock = |(host, clock): (u32, f64)| CanaryLevel {
+            canary: CanaryKind::ClockNs,
+            ranks: 2,
+            host: Some(host),
+            median: 5_000.0 * clock,
+        };
+        record.file.states[0].canaries = (0..).zip(clocks).map(clock).collect();
+        record
+    };
+    told(on_hosts(1.0, [1.0, 1.0]), on_hosts(1.3, [1.0, 1.15]), |comparison| {
+        let reason = &comparison.cases[0].reason;
+        assert!(matches!(reason, Reason::OtherClock(slower) if (slower - 1.15).abs() < 1e-9), "{reason:?}");
+    });
     for (time, clock) in [(2.0, 1.15), (1.3, 1.0), (1.3, 0.87)] {
         told(one(1.0, NEAR_NS), slow(time, clock), |comparison| {
             assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse), "{time} {clock}");

@@ -38,11 +38,17 @@ pub(super) fn wanted(matches: &ArgMatches, plan: Option<&Plan>) -> Result<Option
             ));
         }
     };
-    if plan.is_some_and(|plan| plan.cases.iter().any(benchmarks::is_simulated)) {
+    plan.map_or(Ok(()), refuse_computed)?;
+    Ok(Some(name))
+}
+
+/// Refuses a plan with computed times: no machine is in any state while they are computed.
+pub(super) fn refuse_computed(plan: &Plan) -> Result<(), Failure> {
+    if plan.cases.iter().any(benchmarks::is_simulated) {
         let error = Failure::new("`--state` needs cases that are measured");
         return Err(error.cause("the plan has cases with computed times").hint("leave out --state, or those cases"));
     }
-    Ok(Some(name))
+    Ok(())
 }
 
 /// States that the newest records in a folder saw of these machines (the coordinator's, and all of several), and `own`.

@@ -4,18 +4,18 @@ use crate::place::Place;
 
 /// The most options in `-h` and in `--help`. CONTRIBUTING.md, "Options", says what a further one takes.
 const MOST: &[(&str, usize, usize)] = &[
-    ("run", 10, 30),
-    ("profile", 32, 50),
-    ("comm", 16, 67),
-    ("primitive", 18, 59),
-    ("train", 20, 104),
-    ("memory", 19, 92),
-    ("hardware", 17, 57),
-    ("compare", 25, 25),
-    ("report", 16, 16),
-    ("import", 20, 20),
-    ("validate", 10, 10),
-    ("history", 8, 8),
+    ("run", 7, 21),
+    ("profile", 29, 40),
+    ("comm", 15, 66),
+    ("primitive", 18, 58),
+    ("train", 20, 103),
+    ("memory", 19, 91),
+    ("hardware", 16, 56),
+    ("compare", 23, 23),
+    ("report", 11, 11),
+    ("import", 7, 7),
+    ("validate", 8, 8),
+    ("history", 5, 5),
 ];
 
 /// Lines that begin with an option.

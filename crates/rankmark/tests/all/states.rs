@@ -74,6 +74,11 @@ fn a_state_is_asked_for_by_name_and_within_a_budget() {
     assert!(simulated.err.contains("needs cases that are measured"), "{}", simulated.err);
     // Nothing was begun.
     assert_eq!(place.names(), Vec::<String>::new());
+    place.run(&format!("{comm} --backend sim --quiet --output-dir sim")).exits(0);
+    let before = place.read("sim/run.json");
+    let resumed = place.run("run --resume sim --state near-cores --budget 5s").exits(2);
+    assert!(resumed.err.contains("needs cases that are measured"), "{}", resumed.err);
+    assert_eq!(place.read("sim/run.json"), before);
 }
 
 /// Earlier runs knew two states, and this machine is in neither: the run waits, and says at its end what it did not see.
