@@ -72,7 +72,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
-    use_cuda = torch.cuda.is_available()
+    # Ranks that would share a GPU train on the CPU: NCCL takes one rank for each GPU.
+    use_cuda = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if use_cuda else torch.device("cpu")
     if use_cuda:
         torch.cuda.set_device(device)

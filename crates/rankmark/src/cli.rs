@@ -366,6 +366,25 @@ pub(crate) fn default_ranks(
     }
 }
 
+/// Where nobody says how many ranks, no more than there are GPUs for them: each takes one of its own.
+pub(crate) fn ranks_with_gpus(
+    about: &record::About,
+    pairs: &mut Vec<(String, String)>,
+    overrides: &[(String, String)],
+    gpus: impl FnOnce() -> usize,
+) {
+    let given = |name: &str| pairs.iter().chain(overrides).rev().find(|(given, _)| given == name);
+    let is_on_gpus = given("device").is_some_and(|(_, device)| device == "cuda");
+    if !is_on_gpus || given("ranks").is_some() {
+        return;
+    }
+    let default = about.field("ranks").and_then(|field| field.default).and_then(|text| text.parse::<usize>().ok());
+    let gpus = gpus();
+    if gpus > 0 && default.is_some_and(|ranks| ranks > gpus) {
+        pairs.push(("ranks".to_owned(), gpus.to_string()));
+    }
+}
+
 /// The `--set` options.
 pub(crate) fn overrides(matches: &ArgMatches) -> Result<Vec<(String, String)>, crate::Failure> {
     let given = matches.get_many::<String>("set").into_iter().flatten();
@@ -376,4 +395,30 @@ pub(crate) fn overrides(matches: &ArgMatches) -> Result<Vec<(String, String)>, c
         Ok((name.trim().to_owned(), value.to_owned()))
     };
     given.map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_asks_for_no_more_ranks_than_gpus() {
+        let (about, _) = measured("comm").unwrap();
+        let ranks = |given: &[(&str, &str)], gpus: usize| {
+            let pairs = |given: &[(&str, &str)]| {
+                given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+            };
+            let mut pairs = pairs(given);
+            ranks_with_gpus(about, &mut pairs, &[], || gpus);
+            pairs.into_iter().find(|(name, _)| name == "ranks").map(|(_, ranks)| ranks)
+        };
+        assert_eq!(ranks(&[("device", "cuda")], 1).as_deref(), Some("1"));
+        // The plan's own default holds.
+        assert_eq!(ranks(&[("device", "cuda")], 2), None);
+        assert_eq!(ranks(&[("device", "cuda")], 8), None);
+        // The ranks say what is missing.
+        assert_eq!(ranks(&[("device", "cuda")], 0), None);
+        assert_eq!(ranks(&[("device", "cuda"), ("ranks", "2")], 1).as_deref(), Some("2"));
+        assert_eq!(ranks(&[], 1), None);
+    }
 }

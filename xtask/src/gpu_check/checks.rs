@@ -79,13 +79,19 @@ pub(super) const CHECKS: &[Check] = &[
         "comm_shared_refused_torchrun",
         1,
         Expected::Says(&["GPU"]),
-        "env CUDA_VISIBLE_DEVICES=0 torchrun --nproc-per-node 2 --no-python rankmark comm all_reduce --device cuda --quick --record",
+        "env CUDA_VISIBLE_DEVICES=0 torchrun --standalone --nproc-per-node 2 --no-python rankmark comm all_reduce --device cuda --quick --record",
     ),
     check(
         "comm_torchrun",
         0,
         Expected::Right(1),
-        "torchrun --nproc-per-node 1 --no-python rankmark comm all_reduce --device cuda --ranks 1 --bytes 1MiB --quick --json --record",
+        "torchrun --standalone --nproc-per-node 1 --no-python rankmark comm all_reduce --device cuda --ranks 1 --bytes 1MiB --quick --json --record",
+    ),
+    check(
+        "comm_default_ranks",
+        0,
+        Expected::Right(1),
+        "rankmark comm all_reduce --device cuda --bytes 1MiB --quick --json --record --python python",
     ),
     check(
         "comm_too_large",
@@ -120,8 +126,8 @@ pub(super) const CHECKS: &[Check] = &[
     check(
         "train_types",
         0,
-        Expected::Right(4),
-        "rankmark train --model gpt2-mini --device cuda --precision f64,f32,f16,bf16 --quick --json --record --python python",
+        Expected::Right(3),
+        "rankmark train --model gpt2-mini --device cuda --precision f64,f32,bf16 --quick --json --record --python python",
     ),
     check(
         "train_models",
@@ -139,31 +145,31 @@ pub(super) const CHECKS: &[Check] = &[
         "profile_busy",
         0,
         Expected::Profile(busy),
-        "rankmark profile --json --record -- torchrun --nproc-per-node 1 xtask/jobs/gpu.py --width 4096",
+        "rankmark profile --json --record -- torchrun --standalone --nproc-per-node 1 xtask/jobs/gpu.py --width 4096",
     ),
     check(
         "profile_input",
         0,
         Expected::Profile(input),
-        "rankmark profile --json --record -- torchrun --nproc-per-node 1 xtask/jobs/gpu.py --input-ms 20",
+        "rankmark profile --json --record -- torchrun --standalone --nproc-per-node 1 xtask/jobs/gpu.py --input-ms 20",
     ),
     check(
         "profile_launch",
         0,
         Expected::Profile(idle),
-        "rankmark profile --json --record -- torchrun --nproc-per-node 1 xtask/jobs/gpu.py --launch-ms 20",
+        "rankmark profile --json --record -- torchrun --standalone --nproc-per-node 1 xtask/jobs/gpu.py --launch-ms 20",
     ),
     check(
         "profile_slow_rank",
         0,
         Expected::Profile(slow),
-        "rankmark profile --json --record -- torchrun --nproc-per-node 2 xtask/jobs/gpu.py --width 512 --slow-rank 1 --slow-ms 20",
+        "rankmark profile --json --record -- torchrun --standalone --nproc-per-node 2 xtask/jobs/gpu.py --width 512 --slow-rank 1 --slow-ms 20",
     ),
     check(
         "profile_two_ranks",
         0,
         Expected::Profile(steps),
-        "rankmark profile --json --record -- torchrun --nproc-per-node 2 xtask/jobs/gpu.py --width 512",
+        "rankmark profile --json --record -- torchrun --standalone --nproc-per-node 2 xtask/jobs/gpu.py --width 512",
     ),
     check(
         "profile_python",
@@ -181,7 +187,7 @@ pub(super) const CHECKS: &[Check] = &[
         "profile_out_of_memory",
         1,
         Expected::Says(&["OutOfMemoryError"]),
-        "rankmark profile --record -- torchrun --nproc-per-node 1 xtask/jobs/gpu.py --fail-at 60",
+        "rankmark profile --record -- torchrun --standalone --nproc-per-node 1 xtask/jobs/gpu.py --fail-at 60",
     ),
     check(
         "python_tests",

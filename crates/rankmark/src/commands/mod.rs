@@ -38,6 +38,7 @@ fn measure_flags(
 ) -> Result<u8, Failure> {
     let overrides = cli::overrides(matches)?;
     cli::default_ranks(&mut fields, &overrides, entry.coordinator);
+    cli::ranks_with_gpus(about, &mut fields, &overrides, machine::gpus);
     let mut plan = record::plan::from_flags(about, &fields, &overrides)?;
     plan.notes.extend(matches.try_get_one::<String>(READ_AS).ok().flatten().cloned());
     if let Some(note) = external::default_backend(entry.coordinator, &fields, &overrides) {
