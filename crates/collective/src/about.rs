@@ -146,7 +146,7 @@ fn round_size(case: &mut Case, fields: &Fields) {
         _ => requested / element / blocks * blocks * element,
     };
     if used != requested {
-        case.parameters.insert("bytes".to_owned(), Value::from(used));
+        case.parameters.insert("bytes", Value::from(used));
         case.caveats.push(Caveat::SizeRounded);
     }
     if used == 0 {

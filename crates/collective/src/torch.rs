@@ -59,9 +59,9 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     }
     if matches!(call, None | Some(Form::Blocking)) {
         // Beside other forms in a list, `in_flight` is for those.
-        names().iter().for_each(|name| drop(case.parameters.shift_remove(*name)));
+        names().iter().for_each(|name| drop(case.parameters.shift_remove(name)));
     } else if in_flight.is_none() {
-        case.parameters.insert("in_flight".to_owned(), Value::from(IN_FLIGHT));
+        case.parameters.insert("in_flight", Value::from(IN_FLIGHT));
     }
     Ok(())
 }

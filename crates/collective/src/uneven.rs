@@ -36,7 +36,7 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError
     };
     let (weights, digest) = read(path, fields.ranks)?;
     case.parameters.insert("traffic_sha256".to_owned(), Value::from(digest));
-    case.settings.insert("traffic_weights".to_owned(), Value::from(weights));
+    case.settings.insert("traffic_weights", Value::from(weights));
     Ok(())
 }
 

@@ -22,10 +22,10 @@ pub(crate) struct Section {
     pub(crate) heading: &'static str,
 }
 
-/// What of these values is the backend's own.
-pub fn own_of(backend: &dyn Backend, values: &Map<String, Value>) -> Own {
+/// What of a case's values is the backend's own. `value` gives that of a name.
+pub fn own_of<'v>(backend: &dyn Backend, value: impl Fn(&str) -> Option<&'v Value>) -> Own {
     let names = backend.fields().iter().map(|field| field.name);
-    names.filter_map(|name| Some((name.to_owned(), values.get(name)?.clone()))).collect()
+    names.filter_map(|name| Some((name.to_owned(), value(name)?.clone()))).collect()
 }
 
 /// The values as the backend's own struct.

@@ -30,7 +30,7 @@ impl<'a> Firsts<'a> {
 
     fn key(&self, line: &CaseLine) -> String {
         let mut key = String::new();
-        for (name, value) in line.parameters.iter().filter(|(name, _)| !self.apart.contains(&name.as_str())) {
+        for (name, value) in line.parameters.iter().filter(|(name, _)| !self.apart.contains(name)) {
             // A value is JSON, so no text in it can look like the next parameter.
             let _ = writeln!(key, "{name}={value}");
         }

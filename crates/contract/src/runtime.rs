@@ -1,7 +1,7 @@
 //! Who executes the ranks: this program, or the user's Python. What follows from that for every benchmark that has both.
 
 use record::Case;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use terms::{Bind, FieldError, Named, Runtime};
 
 use crate::fields::{CUDA, Common, Execution, TORCH_BACKENDS, World, problem};
@@ -27,7 +27,7 @@ pub fn backend_of(case: &Case) -> Option<&'static dyn comm::Backend> {
 }
 
 /// Cores that the ranks of a world keep busy: one for each of their threads, and one more with a progress thread.
-pub fn cores_wanted(ranks: u32, world: &Map<String, Value>) -> usize {
+pub fn cores_wanted(ranks: u32, world: &impl record::Values) -> usize {
     let progress = World::of(world).is_ok_and(|world| world.progress_thread);
     let threads = Common::of(world).ok().and_then(|common| common.threads).unwrap_or(1);
     ranks as usize * (threads as usize + usize::from(progress))
@@ -73,8 +73,8 @@ pub fn resolve(case: &mut Case, torch: &[&str]) -> Result<(), FieldError> {
             // Beside `pytorch` in a list, it is for the other cases.
             if asked.is_some() {
                 for name in torch.iter().chain(&["python"]) {
-                    case.parameters.shift_remove(*name);
-                    case.world.shift_remove(*name);
+                    case.parameters.shift_remove(name);
+                    case.world.shift_remove(name);
                 }
             }
         }
@@ -141,7 +141,10 @@ pub fn check_threads(case: &mut Case) -> Result<(), FieldError> {
 /// opens it.
 fn native(case: &Case) -> impl Iterator<Item = &'static str> {
     let obeyed = |backend: &dyn comm::Backend, name: &str| {
-        let own = comm::own_of(backend, &case.parameters).into_iter().filter(|(own, _)| own == name).collect();
+        let own = comm::own_of(backend, |name| case.parameters.get(name))
+            .into_iter()
+            .filter(|(own, _)| own == name)
+            .collect();
         !backend.environment(&own).is_empty()
     };
     comm::backends().flat_map(move |backend| {

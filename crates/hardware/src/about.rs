@@ -71,10 +71,10 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     if fields.test == Test::All {
         // The tests that it stands for are checked one by one; what is wrong in all of them is refused at once.
         let mut pairs = case.clone();
-        pairs.parameters.insert("test".to_owned(), Test::Latency.name().into());
+        pairs.parameters.insert("test", Test::Latency.name().into());
         resolve::settle_world(&mut pairs)?;
         contract::fields::check(&mut pairs, &HardwareBenchmark)?;
-        case.parameters.insert("ranks".to_owned(), pairs.ranks().into());
+        case.parameters.insert("ranks", pairs.ranks().into());
         return Ok(());
     }
     resolve::settle_world(case)?;
@@ -101,7 +101,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
 }
 
 fn settle_bytes(case: &mut Case, bytes: u64) {
-    case.parameters.insert("bytes".to_owned(), Value::from(bytes));
+    case.parameters.insert("bytes", Value::from(bytes));
 }
 
 /// Sizes that are not whole elements of each array round down, visibly; zero elements are skipped.

@@ -137,21 +137,21 @@ fn of_gpus(case: &Case) -> Case {
         gpus.parameters.shift_remove(name);
         gpus.world.shift_remove(name);
     }
-    gpus.parameters.insert("device".to_owned(), CUDA.into());
-    gpus.world.insert("device".to_owned(), CUDA.into());
+    gpus.parameters.insert("device", CUDA.into());
+    gpus.world.insert("device", CUDA.into());
     gpus
 }
 
 /// The case as this test, with every combination of what it leaves open. `of_all`: it stands for all tests.
 fn of_test(case: &Case, test: Test, of_all: bool, open: &[Open]) -> Vec<Case> {
     let mut base = case.clone();
-    base.parameters.insert("test".to_owned(), terms::Named::name(test).into());
+    base.parameters.insert("test", terms::Named::name(test).into());
     if of_all {
         leave_out(&mut base, test);
     }
     let mut cases = vec![base];
     for (name, values) in open {
-        if cases[0].parameters.contains_key(*name) {
+        if cases[0].parameters.contains_key(name) {
             continue;
         }
         let with = |case: &Case, value: &Value| {
@@ -183,8 +183,8 @@ fn leave_out(case: &mut Case, test: Test) {
         Area::All => &[],
     };
     for name in foreign {
-        case.parameters.shift_remove(*name);
-        case.world.shift_remove(*name);
+        case.parameters.shift_remove(name);
+        case.world.shift_remove(name);
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> 
 pub(super) fn add_recipe(case: &mut Case) -> Result<(), FieldError> {
     if is_pytorch(case) {
         let recipe = recipe(case, &task(case)?)?;
-        case.settings.insert("recipe".to_owned(), recipe);
+        case.settings.insert("recipe", recipe);
     }
     Ok(())
 }

@@ -130,7 +130,7 @@ impl<'b> Cases<'b> {
             case.bytes_requested = None;
         }
         if let Some(name) = &shape.implementation {
-            case.parameters.insert("implementation".to_owned(), Value::from(name.as_str()));
+            case.parameters.insert("implementation", Value::from(name.as_str()));
         }
         case.caveats.clear();
         case.caveats.push(Caveat::Imported);

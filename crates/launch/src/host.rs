@@ -100,7 +100,7 @@ impl HostStarter {
         };
         let wishes = Wishes::from_spec(spec).map_err(|message| not_started(message, None))?;
         check_descriptors(spec.ranks)?;
-        let own = comm::own_of(backend, &spec.fields);
+        let own = comm::own_of(backend, |name| spec.fields.get(name));
         let launch = self.launch(backend, &own, spec.ranks, &wishes.environment).map_err(lacking)?;
         let mut world = self.start_all(spec, &wishes, &launch)?;
         world.come_up(self.limit)?;

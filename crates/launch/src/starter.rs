@@ -195,7 +195,7 @@ impl Wishes {
         let mut environment = environment(spec.fields.get("env"))?;
         // Libraries read them when they are opened.
         if let Some(backend) = backend(spec) {
-            environment.extend(backend.environment(&comm::own_of(backend, &spec.fields)));
+            environment.extend(backend.environment(&comm::own_of(backend, |name| spec.fields.get(name))));
         }
         Ok(Self { bound, sessions: pytorch::is_asked(spec), environment })
     }

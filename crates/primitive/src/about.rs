@@ -58,7 +58,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
             return Err(problem("tokens", message, "leave it out"));
         }
     } else if fields.tokens.is_none() {
-        case.parameters.insert("tokens".to_owned(), Tokens::Uniform.name().into());
+        case.parameters.insert("tokens", Tokens::Uniform.name().into());
     }
     fill_sizes(case, fields.primitive);
     contract::runtime::resolve(case, &[])?;
@@ -73,7 +73,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     if let Some(implementation) = implementations::named(name) {
         torch::check_implementation(case, implementation)?;
         (implementation.settle)(fields.primitive, &mut options)?;
-        case.parameters.insert("implementation".to_owned(), written(name, &options).into());
+        case.parameters.insert("implementation", written(name, &options).into());
         check_sizes(case, &options)?;
     } else {
         // What no way allows is refused here; what some ways do not allow, skips these.
@@ -174,7 +174,7 @@ fn ways(case: &Case) -> Vec<Case> {
         for options in (implementation.ways)(primitive) {
             let text = [implementation.name, options].join(if options.is_empty() { "" } else { ":" });
             let mut way = case.clone();
-            way.parameters.insert("implementation".to_owned(), Value::from(text));
+            way.parameters.insert("implementation", Value::from(text));
             if let Err(refused) = check(&mut way) {
                 way.skip = Some(refused.error.on_one_line());
             }

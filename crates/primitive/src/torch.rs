@@ -42,7 +42,7 @@ pub fn add_recipe(case: &mut Case) -> Result<(), FieldError> {
         return Ok(());
     }
     let (implementation, options, task) = resolved(case)?;
-    case.settings.insert("recipe".to_owned(), recipe(implementation.name, &options, &task));
+    case.settings.insert("recipe", recipe(implementation.name, &options, &task));
     Ok(())
 }
 

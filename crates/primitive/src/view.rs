@@ -66,7 +66,7 @@ impl Family {
     fn of(case: &CaseLine) -> Self {
         let kept = |name: &str| !["m", "n", "implementation"].contains(&name);
         let rest = case.parameters.iter().filter(|(name, _)| kept(name));
-        let rest = rest.map(|(name, value)| (name.clone(), ::view::plain(value))).collect();
+        let rest = rest.map(|(name, value)| (name.to_owned(), ::view::plain(value))).collect();
         Self { order: order(case).to_owned(), rest }
     }
 
@@ -243,7 +243,7 @@ impl View for PrimitiveView {
         let sizes: BTreeSet<u64> = cases.iter().map(|case| size(case, "n")).collect();
         let first = cases.first()?;
         // PyTorch's ranks take no pace.
-        let own = !["pace_bandwidth", "runtime"].iter().any(|name| first.parameters.contains_key(*name));
+        let own = !["pace_bandwidth", "runtime"].iter().any(|name| first.parameters.contains_key(name));
         if sizes.len() < 2 && section.name != "cp_ring" {
             return Some(Next::changing("n", "16,64,256,1024", "from which size on overlap pays"));
         }

@@ -151,9 +151,9 @@ fn groups(cases: &[Planned<'_>]) -> String {
 /// The parameters that all of these cases have with one value.
 fn shared<'a>(members: &[&'a Planned<'_>]) -> HashSet<&'a str> {
     let Some((first, others)) = members.split_first() else { return HashSet::new() };
-    let mut shared: HashSet<&str> = first.case.parameters.keys().map(String::as_str).collect();
+    let mut shared: HashSet<&str> = first.case.parameters.keys().collect();
     for other in others {
-        shared.retain(|name| other.case.parameters.get(*name) == first.case.parameters.get(*name));
+        shared.retain(|name| other.case.parameters.get(name) == first.case.parameters.get(name));
     }
     shared
 }
@@ -164,7 +164,7 @@ fn label(case: &Case, shared: &HashSet<&str>) -> String {
     let mut parts = vec![format!("{ranks} {}", if ranks == 1 { "rank " } else { "ranks" })];
     parts.extend(case.bytes().map(|bytes| format!("{:>9}", terms::Bytes(bytes).to_string())));
     for (name, value) in &case.parameters {
-        if !shared.contains(name.as_str()) && !["ranks", "bytes"].contains(&name.as_str()) {
+        if !shared.contains(name) && !["ranks", "bytes"].contains(&name) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             parts.push(format!("{name} {value}"));
         }

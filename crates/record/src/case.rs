@@ -1,9 +1,9 @@
 //! One combination of a plan's values: what is measured, how long, and in which world.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::{Caveat, SharedMap};
+use crate::{Caveat, Pool, SharedMap};
 
 /// One case. Parameters are scalars; their order is that of the declared fields.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -84,8 +84,10 @@ pub(crate) fn read_cases<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Ve
 
         fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Case>, A::Error> {
             let mut cases: Vec<Case> = Vec::new();
+            let mut pool = Pool::default();
             while let Some(mut case) = items.next_element::<Case>()? {
                 share_with_last(&mut case, &cases);
+                case.parameters.pool(&mut pool);
                 cases.push(case);
             }
             cases.shrink_to_fit();
@@ -105,7 +107,7 @@ fn share_with_last(case: &mut Case, before: &[Case]) {
 }
 
 /// 12 hex digits of SHA-256 over canonical JSON: keys sorted, no white space.
-fn identity(benchmark: &str, parameters: &Map<String, Value>) -> String {
+fn identity(benchmark: &str, parameters: &SharedMap) -> String {
     let sorted: std::collections::BTreeMap<_, _> = parameters.iter().collect();
     let canonical = crate::to_json(&serde_json::json!({ "benchmark": benchmark, "parameters": sorted }))
         .expect("a JSON value is JSON");
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn identity_ignores_order_and_sees_values() {
-        let map = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap();
+        let map = |text: &str| serde_json::from_str::<SharedMap>(text).unwrap();
         let first = identity("collective", &map(r#"{"op":"all_reduce","ranks":2}"#));
         assert_eq!(first, identity("collective", &map(r#"{"ranks":2,"op":"all_reduce"}"#)));
         assert_ne!(first, identity("collective", &map(r#"{"ranks":3,"op":"all_reduce"}"#)));

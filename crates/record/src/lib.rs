@@ -61,7 +61,7 @@ pub use run_file::{
     BackendState, Declared, DeclaredField, DeclaredMetric, End, Overhead, Placement, Rounds, RunFile, Tool,
 };
 pub use shared_fields::SHARED_FIELDS;
-pub use shared_map::SharedMap;
+pub use shared_map::{Pool, SharedMap};
 pub use state::{CanaryKind, CanaryLevel, CaseState, MachineState, known_states, likest};
 pub use store::{
     CaseSamples, DamagedLine, Record, Resumed, RunEnd, SampleLines, Seen, Store, StoreError, directory_name,

@@ -1,21 +1,121 @@
-//! Names and values that several owners share: a record of 100,000 cases says most of them several times.
+//! Names and values that several owners share: a record of 100,000 cases says most of them many times.
 
-use std::ops::{Deref, DerefMut};
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Index;
 use std::sync::Arc;
 
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// A map that is shared until one of its owners changes it: then that one gets its own.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SharedMap(Arc<Map<String, Value>>);
+/// A map in the order of its names' first insertion, shared until one of its owners changes it: then that one gets its own.
+///
+/// Maps of this kind have some dozen names: they are searched one after the other.
+#[derive(Clone, Default)]
+pub struct SharedMap(Arc<Vec<(Arc<str>, Arc<Value>)>>);
+
+/// Names and values of maps that were pooled: equal ones are in memory once.
+#[derive(Debug, Default)]
+pub struct Pool {
+    names: HashSet<Arc<str>>,
+    values: HashSet<Arc<Value>>,
+}
 
 impl SharedMap {
+    /// The value of a name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(own, _)| **own == *name).map(|(_, value)| &**value)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        let place = self.place(name)?;
+        Some(Arc::make_mut(&mut Arc::make_mut(&mut self.0)[place].1))
+    }
+
+    /// Whether it has a value of this name.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has no name.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> + Clone {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// Names, in order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
+        self.0.iter().map(|(name, _)| &**name)
+    }
+
+    /// Values, in the order of their names.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> + Clone {
+        self.0.iter().map(|(_, value)| &**value)
+    }
+
+    /// Sets a value. A new name is the last.
+    pub fn insert(&mut self, name: impl Into<Arc<str>>, value: Value) {
+        let name = name.into();
+        let place = self.place(&name);
+        let own = Arc::make_mut(&mut self.0);
+        match place {
+            Some(place) => own[place].1 = Arc::new(value),
+            None => own.push((name, Arc::new(value))),
+        }
+    }
+
+    /// Sets a new name at a place.
+    pub fn shift_insert(&mut self, place: usize, name: impl Into<Arc<str>>, value: Value) {
+        let name = name.into();
+        debug_assert!(!self.contains_key(&name), "{name}");
+        Arc::make_mut(&mut self.0).insert(place, (name, Arc::new(value)));
+    }
+
+    /// Takes a name out and keeps the order of the others.
+    pub fn shift_remove(&mut self, name: &str) -> Option<Value> {
+        let place = self.place(name)?;
+        let (_, value) = Arc::make_mut(&mut self.0).remove(place);
+        Some(Arc::unwrap_or_clone(value))
+    }
+
+    /// Keeps what is wanted.
+    pub fn retain(&mut self, mut wanted: impl FnMut(&str, &Value) -> bool) {
+        Arc::make_mut(&mut self.0).retain(|(name, value)| wanted(name, value));
+    }
+
+    /// Takes everything out.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|(own, _)| **own == *name)
+    }
+
     /// Takes the other's map where it says the same in the same order.
     pub fn share(&mut self, other: &Self) {
         // Maps are equal whatever their order, but a record is written in the order in which it was read.
-        if self.0.len() == other.0.len() && self.0.iter().eq(other.0.iter()) {
+        if self.0 == other.0 {
             self.0 = Arc::clone(&other.0);
+        }
+    }
+
+    /// Shares names and values with all maps that were pooled before. One that is shared whole stays so.
+    pub fn pool(&mut self, pool: &mut Pool) {
+        for (name, value) in Arc::get_mut(&mut self.0).into_iter().flatten() {
+            pooled(&mut pool.names, name);
+            pooled(&mut pool.values, value);
         }
     }
 
@@ -26,55 +126,100 @@ impl SharedMap {
 
     /// A map of one's own.
     pub fn to_map(&self) -> Map<String, Value> {
-        Map::clone(&self.0)
+        self.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
     }
 }
 
-impl Deref for SharedMap {
-    type Target = Map<String, Value>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
+fn pooled<T: ?Sized + std::hash::Hash + Eq>(known: &mut HashSet<Arc<T>>, own: &mut Arc<T>) {
+    match known.get(&*own) {
+        Some(first) => *own = Arc::clone(first),
+        None => drop(known.insert(Arc::clone(own))),
     }
 }
 
-impl DerefMut for SharedMap {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        Arc::make_mut(&mut self.0)
+impl fmt::Debug for SharedMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self).finish()
+    }
+}
+
+/// Whatever the order.
+impl PartialEq for SharedMap {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().all(|(name, value)| other.get(name) == Some(value))
+    }
+}
+
+/// Panics where there is no such name.
+impl Index<&str> for SharedMap {
+    type Output = Value;
+
+    fn index(&self, name: &str) -> &Value {
+        self.get(name).unwrap_or_else(|| panic!("there is no `{name}`"))
     }
 }
 
 impl From<Map<String, Value>> for SharedMap {
     fn from(map: Map<String, Value>) -> Self {
-        Self(Arc::new(map))
+        map.into_iter().collect()
     }
 }
 
-impl FromIterator<(String, Value)> for SharedMap {
-    fn from_iter<I: IntoIterator<Item = (String, Value)>>(members: I) -> Self {
-        Self(Arc::new(members.into_iter().collect()))
+impl<N: Into<Arc<str>>> FromIterator<(N, Value)> for SharedMap {
+    fn from_iter<I: IntoIterator<Item = (N, Value)>>(members: I) -> Self {
+        let mut map = Self::default();
+        map.extend(members);
+        map
+    }
+}
+
+impl<N: Into<Arc<str>>> Extend<(N, Value)> for SharedMap {
+    fn extend<I: IntoIterator<Item = (N, Value)>>(&mut self, members: I) {
+        members.into_iter().for_each(|(name, value)| self.insert(name, value));
     }
 }
 
 impl<'m> IntoIterator for &'m SharedMap {
-    type Item = (&'m String, &'m Value);
-    type IntoIter = serde_json::map::Iter<'m>;
+    type Item = (&'m str, &'m Value);
+    type IntoIter = std::iter::Map<
+        std::slice::Iter<'m, (Arc<str>, Arc<Value>)>,
+        fn(&'m (Arc<str>, Arc<Value>)) -> (&'m str, &'m Value),
+    >;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 }
 
 impl Serialize for SharedMap {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(to)
+        to.collect_map(self)
     }
 }
 
 impl<'de> Deserialize<'de> for SharedMap {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // A map that grew has room for twice as much and no way to shrink; one of known length is made as large as that.
-        Map::deserialize(from).map(|map| map.into_iter().collect())
+        from.deserialize_map(Members)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = SharedMap;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<SharedMap, A::Error> {
+        let mut map = SharedMap::default();
+        while let Some((name, value)) = from.next_entry::<String, Value>()? {
+            map.insert(name, value);
+        }
+        // It has room for more: a record may hold 100,000 of them.
+        Arc::make_mut(&mut map.0).shrink_to_fit();
+        Ok(map)
     }
 }
 
@@ -94,6 +239,34 @@ mod tests {
         assert!(second.is_shared_with(&first));
         second.insert("ranks".to_owned(), 3.into());
         assert_eq!((first["ranks"].as_u64(), second["ranks"].as_u64()), (Some(2), Some(3)));
+    }
+
+    #[test]
+    fn pooled_maps_share_what_is_equal() {
+        let mut pool = Pool::default();
+        let mut maps = [map(r#"{"op":"barrier","ranks":2}"#), map(r#"{"op":"barrier","ranks":3}"#)];
+        maps.iter_mut().for_each(|map| map.pool(&mut pool));
+        let [first, second] = &maps;
+        assert!(Arc::ptr_eq(&first.0[0].1, &second.0[0].1) && Arc::ptr_eq(&first.0[1].0, &second.0[1].0));
+        assert!(!Arc::ptr_eq(&first.0[1].1, &second.0[1].1));
+        // 1 and 1.0 are written differently.
+        let mut numbers = [map(r#"{"a":1}"#), map(r#"{"a":1.0}"#)];
+        numbers.iter_mut().for_each(|map| map.pool(&mut pool));
+        assert_eq!(numbers.map(|map| serde_json::to_string(&map).unwrap()), [r#"{"a":1}"#, r#"{"a":1.0}"#]);
+        let mut own = maps[0].clone();
+        *own.get_mut("op").unwrap() = "reduce".into();
+        assert_eq!((maps[0]["op"].as_str(), maps[1]["op"].as_str()), (Some("barrier"), Some("barrier")));
+        assert_eq!(own["op"], "reduce");
+    }
+
+    #[test]
+    fn the_last_of_equal_names_counts_in_the_place_of_the_first() {
+        let mut twice = map(r#"{"a":1,"b":2,"a":3}"#);
+        assert_eq!(serde_json::to_string(&twice).unwrap(), r#"{"a":3,"b":2}"#);
+        assert_eq!(twice, map(r#"{"b":2,"a":3}"#));
+        assert_ne!(twice, map(r#"{"b":2,"c":3}"#));
+        assert_eq!((twice.shift_remove("a"), twice.shift_remove("a")), (Some(3.into()), None));
+        assert_eq!(twice, map(r#"{"b":2}"#));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use terms::{Field, FieldError, Kind};
 
-use crate::{Case, read_value};
+use crate::{Case, SharedMap, read_value};
 
 /// What holds the values of fields: a case, or the fields of its world.
 pub trait Values {
@@ -21,6 +21,12 @@ impl Values for Case {
 }
 
 impl Values for Map<String, Value> {
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.get(name)
+    }
+}
+
+impl Values for SharedMap {
     fn value(&self, name: &str) -> Option<&Value> {
         self.get(name)
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use terms::Role;
 
-use crate::{About, Declared};
+use crate::{About, Declared, SharedMap};
 
 /// Who knows the roles of a benchmark's fields: its declaration in the program, or the copy in a record.
 pub trait Roles {
@@ -36,9 +36,8 @@ impl Roles for Declared {
 }
 
 /// The parameters in which cases must agree to be implementations of one workload, by name.
-pub fn workload<'p>(parameters: &'p Map<String, Value>, roles: &impl Roles) -> BTreeMap<&'p str, &'p Value> {
-    let entries = parameters.iter().map(|(name, value)| (name.as_str(), value));
-    entries.filter(|(name, _)| roles.role(name).defines_workload()).collect()
+pub fn workload<'p>(parameters: &'p SharedMap, roles: &impl Roles) -> BTreeMap<&'p str, &'p Value> {
+    parameters.iter().filter(|(name, _)| roles.role(name).defines_workload()).collect()
 }
 
 /// The parameter with the faults that were injected into a case. A fault is part of what a case is; without it, cases show
@@ -48,16 +47,14 @@ pub const INJECTED: &str = "inject";
 /// The parameters in which two cases of one workload differ, with both values: how each does it, beside what only its own
 /// backend understands. `apart` are told elsewhere.
 pub fn differences<'p>(
-    [a, b]: [&'p Map<String, Value>; 2],
+    [a, b]: [&'p SharedMap; 2],
     roles: &impl Roles,
     apart: &[&str],
 ) -> Vec<(&'p str, [Option<&'p Value>; 2])> {
-    let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
-    let told = |name: &&String| {
-        let name = name.as_str();
-        !apart.contains(&name) && !roles.role(name).defines_workload() && roles.owner(name).is_empty()
-    };
-    let both = names.filter(told).map(|name| (name.as_str(), [a.get(name), b.get(name)]));
+    let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(name)));
+    let told =
+        |name: &&str| !apart.contains(name) && !roles.role(name).defines_workload() && roles.owner(name).is_empty();
+    let both = names.filter(told).map(|name| (name, [a.get(name), b.get(name)]));
     both.filter(|(_, [a, b])| a != b).collect()
 }
 
@@ -84,7 +81,7 @@ mod tests {
         show: crate::show::Show::default,
     };
 
-    fn parameters(text: &str) -> Map<String, Value> {
+    fn parameters(text: &str) -> SharedMap {
         serde_json::from_str(text).unwrap()
     }
 

@@ -72,7 +72,7 @@ fn peer(case: &CaseLine) -> Option<usize> {
 
 /// What must be equal for times of partners to be comparable.
 fn kind(case: &CaseLine) -> String {
-    let told = case.parameters.iter().filter(|(name, _)| !["peer", "bytes", "seed"].contains(&name.as_str()));
+    let told = case.parameters.iter().filter(|(name, _)| !["peer", "bytes", "seed"].contains(name));
     told.map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
 }
 

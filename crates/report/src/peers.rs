@@ -31,7 +31,7 @@ struct Pair<'o> {
 }
 
 /// The parameters of a configuration's cases, but for their sizes.
-fn parameters<'o>(configuration: &'o Configuration) -> Option<&'o serde_json::Map<String, serde_json::Value>> {
+fn parameters<'o>(configuration: &'o Configuration) -> Option<&'o record::SharedMap> {
     Some(&configuration.cases.first()?.parameters)
 }
 
@@ -43,7 +43,7 @@ fn key(configuration: &Configuration, declared: &Declared) -> Option<String> {
     // What one chooses among does different things: a product alone is not a peer of a product with its collective.
     let chosen = |name: &str| declared.field(name).is_some_and(|field| field.kind == CHOICE);
     let choices = case.parameters.iter().filter(|(name, _)| chosen(name));
-    shared.extend(choices.map(|(name, value)| (name.as_str(), value)));
+    shared.extend(choices);
     let shared: Vec<String> = shared.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
     Some(format!("{:?}\n{}", case.pair_hosts.or(case.hosts), shared.join("\n")))
 }

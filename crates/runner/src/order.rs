@@ -113,7 +113,7 @@ fn workload(case: &Case) -> String {
 }
 
 /// Whatever order the entries are in.
-fn text<'c>(entries: impl Iterator<Item = (&'c String, &'c Value)>) -> String {
+fn text<'c>(entries: impl Iterator<Item = (&'c str, &'c Value)>) -> String {
     entries.collect::<BTreeMap<_, _>>().iter().map(|(name, value)| format!("{name}={value}\n")).collect()
 }
 

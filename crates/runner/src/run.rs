@@ -447,7 +447,7 @@ impl RunState<'_> {
 pub(crate) fn spec_of(case: &Case, round: u32) -> WorldSpec {
     let mut spec = WorldSpec { ranks: case.ranks(), fields: case.world.to_map() };
     if let Some(backend) = benchmarks::backend_of(case) {
-        let mut own = comm::own_of(backend, &spec.fields);
+        let mut own = comm::own_of(backend, |name| spec.fields.get(name));
         backend.for_round(&mut own, round);
         spec.fields.extend(own);
     }

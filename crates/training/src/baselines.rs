@@ -19,7 +19,7 @@ fn with(case: &Case, values: &[(&str, bool)]) -> Case {
     let mut other = case.clone();
     for (name, value) in values {
         // Where it has been or, like a field that was never given, behind the one that it belongs to.
-        match other.parameters.get_mut(*name) {
+        match other.parameters.get_mut(name) {
             Some(known) => *known = Value::Bool(*value),
             None => {
                 let place = other.parameters.keys().position(|known| known == "overlap").map_or(0, |place| place + 1);
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn twins_stay_together() {
         let mut other = case(2, true);
-        other.parameters.insert("model".to_owned(), "gpt2".into());
+        other.parameters.insert("model", "gpt2".into());
         other.identify();
         let plan = completed(vec![case(2, true), other.clone(), case(2, false)]);
         assert_eq!(plan.cases.iter().position(|case| case.id == other.id), Some(3));
@@ -147,7 +147,7 @@ mod tests {
         let cost = |seeds: u64| {
             let seeded = |seed: u64, overlap: bool| {
                 let mut case = case(2, overlap);
-                case.parameters.insert("seed".to_owned(), seed.into());
+                case.parameters.insert("seed", seed.into());
                 case.identify();
                 case
             };

@@ -41,7 +41,7 @@ const KEPT: usize = 1 << 15;
 pub(super) fn held(case: &Case) -> u64 {
     static KNOWN: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = case.parameters.iter().filter(|(name, _)| !WEIGHTLESS.contains(&name.as_str()));
+    let told = case.parameters.iter().filter(|(name, _)| !WEIGHTLESS.contains(name));
     let key: String = told.map(|(name, value)| format!("{name}={value}\n")).collect();
     if let Some(bytes) = known().get(&key) {
         return *bytes;

@@ -4,8 +4,7 @@
 //! until they are neighbours. A batch that does not fit is a result, not an error of the search.
 
 use contract::{Host, Study};
-use record::{Case, CaseLine};
-use serde_json::{Map, Value};
+use record::{Case, CaseLine, SharedMap};
 use terms::Status;
 
 use super::fields::{Fields, Memory};
@@ -55,7 +54,7 @@ fn limit_of(case: &Case, host: &Host) -> u64 {
 }
 
 /// What the parameters say that a rank may hold.
-fn limit(parameters: &Map<String, Value>) -> Option<u64> {
+fn limit(parameters: &SharedMap) -> Option<u64> {
     Memory::of(parameters).ok()?.limit
 }
 
@@ -64,8 +63,8 @@ fn with_batch(case: &Case, batch: u64, limit: u64) -> Case {
     let mut other = case.clone();
     other.parameters.shift_remove("global_batch");
     let parts = Fields::of(case).map_or(1, |fields| fields.parts());
-    other.parameters.insert("batch".to_owned(), (batch * parts).into());
-    other.parameters.insert("limit".to_owned(), limit.into());
+    other.parameters.insert("batch", (batch * parts).into());
+    other.parameters.insert("limit", limit.into());
     other.identify();
     other
 }

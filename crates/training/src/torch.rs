@@ -49,7 +49,7 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
         case.caveats.push(Caveat::Autocast);
     }
     let recipe = recipe(case, task)?;
-    case.settings.insert("recipe".to_owned(), recipe);
+    case.settings.insert("recipe", recipe);
     Ok(())
 }
 

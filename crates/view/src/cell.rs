@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_source_is_a_member_a_metric_or_a_parameter() {
         let mut line = line(json!({"mfu": {"headline": 0.5}, "scaling": {"value": 0.9, "ci95": [0.88, 0.92]}}));
-        line.parameters.insert("mesh".into(), json!("2x2x1"));
+        line.parameters.insert("mesh", json!("2x2x1"));
         assert_eq!(value_at(&line, "ranks"), Some(json!(4)));
         assert_eq!(number_at(&line, "mfu.headline"), Some(0.5));
         assert_eq!((number_at(&line, "scaling"), ends(&line, "scaling")), (Some(0.9), Some([0.88, 0.92])));

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(rows(&twice), Some(vec![vec![Some(0), Some(2)], vec![Some(1), Some(3)]]));
         // What differs in something else does not stand beside it.
         let mut other = c.clone();
-        other.parameters.insert("op".into(), json!("x"));
+        other.parameters.insert("op", json!("x"));
         assert_eq!(rows(&[b.clone(), other]), None);
         let elsewhere = CaseLine { hosts: Some(2), ..c.clone() };
         assert_eq!(rows(&[b.clone(), elsewhere]), None);
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(rows(&[b.clone(), skipped]), None);
         assert_eq!(rows(std::slice::from_ref(&b)), None);
         let mut absent = b.clone();
-        absent.parameters.remove("way");
+        absent.parameters.shift_remove("way");
         assert_eq!(rows(&[b.clone(), absent, line(2, "b")]), None, "which column it belongs to is not known");
     }
 
@@ -113,7 +113,7 @@ mod tests {
     fn a_switch_that_is_off_comes_first() {
         let switch = |on: bool| {
             let mut line = line(1, "");
-            line.parameters.insert("way".into(), on.into());
+            line.parameters.insert("way", on.into());
             line
         };
         assert_eq!(rows(&[switch(true), switch(false)]), Some(vec![vec![Some(1), Some(0)]]));

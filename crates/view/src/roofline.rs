@@ -113,12 +113,10 @@ fn name_of(case: &CaseLine) -> String {
 /// seed, and differ.
 fn sizes(case: &CaseLine, all: &[&CaseLine]) -> String {
     const OTHERS: [&str; 3] = ["ranks", "threads", "seed"];
-    let differs = |name: &String, value: &Value| all.iter().any(|other| other.parameters.get(name) != Some(value));
-    let own = case
-        .parameters
-        .iter()
-        .filter(|(name, value)| value.is_u64() && !OTHERS.contains(&name.as_str()) && differs(name, value));
-    let text = |(name, value): (&String, &Value)| match value.as_u64() {
+    let differs = |name: &str, value: &Value| all.iter().any(|other| other.parameters.get(name) != Some(value));
+    let own =
+        case.parameters.iter().filter(|(name, value)| value.is_u64() && !OTHERS.contains(name) && differs(name, value));
+    let text = |(name, value): (&str, &Value)| match value.as_u64() {
         Some(size) if name == "bytes" => bytes(size),
         _ => format!("{name} {value}"),
     };
@@ -278,7 +276,7 @@ mod tests {
         assert!(all.contains("b reaches 90% of its ceiling, the most"), "{all}");
         assert!(told(&lines[..1]).unwrap().contains("memory bounds each case; a reaches 50% of its ceiling."));
         let mut larger = lines.clone();
-        larger[1].parameters.insert("m".to_owned(), 1024.into());
+        larger[1].parameters.insert("m", 1024.into());
         assert!(told(&larger).unwrap().contains("b, m 1024 reaches 90%"), "a size that differs is told");
         let mut without = lines[0].clone();
         without.metrics.clear();

@@ -266,12 +266,12 @@ fn others(case: &CaseLine, declared: Option<&Declared>) -> Vec<(String, String)>
         unless.is_some_and(|(other, word)| case.parameters.get(other).and_then(Value::as_str) != Some(word))
     };
     let told = |name: &str| !APART.contains(&name) && name != section && !quiet(name) && !follows(name);
-    let parameters = case.parameters.iter().filter(|(name, _)| told(name.as_str()));
-    fields.extend(parameters.map(|(name, value)| (name.clone(), plain(value))));
+    let parameters = case.parameters.iter().filter(|(name, _)| told(name));
+    fields.extend(parameters.map(|(name, value)| (name.to_owned(), plain(value))));
     fields.push(("mode".to_owned(), case.mode.to_string()));
     fields.extend(cache(case).map(|cache| ("cache".to_owned(), cache.to_owned())));
-    let quiet = case.parameters.iter().filter(|(name, _)| quiet(name.as_str()));
-    fields.extend(quiet.map(|(name, value)| (name.clone(), plain(value))));
+    let quiet = case.parameters.iter().filter(|(name, _)| quiet(name));
+    fields.extend(quiet.map(|(name, value)| (name.to_owned(), plain(value))));
     fields
 }
 

@@ -58,7 +58,8 @@ fn options(spec: &WorldSpec, backend: &str, oversubscribed: bool) -> Result<Opti
     let pace = world
         .pace_bandwidth
         .map(|bandwidth| Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(world.pace_latency.unwrap_or(0.0)) });
-    let own = comm::backend(backend).map(|backend| comm::own_of(backend, &spec.fields)).unwrap_or_default();
+    let own =
+        comm::backend(backend).map(|backend| comm::own_of(backend, |name| spec.fields.get(name))).unwrap_or_default();
     Ok(Options { own, progress_thread: world.progress_thread, pace, oversubscribed, progress_core: None })
 }
 

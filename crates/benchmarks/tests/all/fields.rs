@@ -79,7 +79,7 @@ fn choices_of_nccl_are_flags_have_one_spelling_and_are_absent_otherwise() {
     assert_eq!(choices(&two), [["Ring", "Simple"], ["AllReduce:Tree", "Simple"]]);
     assert_eq!(choices(&flags(&[("backend", "nccl"), ("nccl_algo", "ring,RING")])), [["Ring", ""]], "one case");
     let plain = flags(&[("backend", "nccl")]);
-    assert!(CHOICES.iter().all(|field| plain[0].value(field).is_none() && !plain[0].world.contains_key(*field)));
+    assert!(CHOICES.iter().all(|field| plain[0].value(field).is_none() && !plain[0].world.contains_key(field)));
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn what_was_not_given_is_filled_in_and_what_means_nothing_is_left_out() {
     assert_eq!((parameter(&hybrid, "strategy"), parameter(&hybrid, "batch")), ("hybrid".into(), 3.into()));
     assert_eq!(parameter(&plan("training", "model: gpt2").unwrap(), "sequence"), 256, "and not 1024");
     // The order is that of the declared fields, whatever was filled in.
-    let names: Vec<&String> = hybrid.cases[0].parameters.keys().collect();
+    let names: Vec<&str> = hybrid.cases[0].parameters.keys().collect();
     assert_eq!(names[..4], ["model", "strategy", "mesh", "ranks"]);
 }
 

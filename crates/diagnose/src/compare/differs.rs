@@ -102,10 +102,10 @@ fn plan(base: &Record, new: &Record, pairs: &[Pair]) -> Vec<Difference> {
         let (Some(a), Some(b)) = (of_base.get(pair.base.id.as_str()), of_new.get(pair.new.id.as_str())) else {
             continue;
         };
-        let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
-        for name in names.filter(|name| a.get(*name) != b.get(*name)) {
-            if !told.contains(name) {
-                told.push(name.clone());
+        let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(name)));
+        for name in names.filter(|name| a.get(name) != b.get(name)) {
+            if !told.iter().any(|known| known == name) {
+                told.push(name.to_owned());
                 found.push(one(name, a.get(name).map(plain), b.get(name).map(plain)));
             }
         }

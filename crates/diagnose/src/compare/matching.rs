@@ -93,7 +93,7 @@ fn identity_without(line: &CaseLine, own: Option<&Declared>, other: Option<&Decl
         let default = own.and_then(|own| own.field(name)?.default.as_deref());
         *name != left_out && role(own, name) != Role::Sampling && !(is_new && default == Some(plain(value).as_str()))
     };
-    key(line, line.parameters.iter().map(|(name, value)| (name.as_str(), value)).filter(counts))
+    key(line, line.parameters.iter().filter(counts))
 }
 
 fn plain(value: &Value) -> String {
@@ -175,10 +175,10 @@ fn pair<'r>(base: &'r CaseLine, new: &'r CaseLine, record: &Record) -> Pair<'r> 
 }
 
 fn changes(base: &CaseLine, new: &CaseLine) -> Vec<Change> {
-    let mut names: Vec<&String> = base.parameters.keys().collect();
-    names.extend(new.parameters.keys().filter(|name| !base.parameters.contains_key(*name)));
-    let change = |name: &String| Change {
-        field: name.clone(),
+    let mut names: Vec<&str> = base.parameters.keys().collect();
+    names.extend(new.parameters.keys().filter(|name| !base.parameters.contains_key(name)));
+    let change = |name: &str| Change {
+        field: name.to_owned(),
         base: base.parameters.get(name).cloned(),
         new: new.parameters.get(name).cloned(),
     };

@@ -92,12 +92,12 @@ impl Fields {
     }
 
     fn key(&self, case: &RunCase) -> String {
-        let counts = |(name, value): &(&String, &Value)| {
-            let key = (case.benchmark.clone(), (*name).clone());
+        let counts = |(name, value): &(&str, &Value)| {
+            let key = (case.benchmark.clone(), (*name).to_owned());
             !self.sampling.contains(&key) && self.added.get(&key).is_none_or(|default| *default != plain(value))
         };
         // Sorted: versions may declare fields in another order.
-        let parameters: BTreeMap<&String, &Value> = case.parameters.iter().filter(counts).collect();
+        let parameters: BTreeMap<&str, &Value> = case.parameters.iter().filter(counts).collect();
         let parts: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("{}\n{}", case.benchmark, parts.join("\n"))
     }

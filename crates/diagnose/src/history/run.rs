@@ -158,7 +158,7 @@ fn case(line: &CaseLine, states: &[MachineState], settings: Option<&SharedMap>) 
     let time = line.time_s.as_ref()?;
     let whole = line.status == Status::Ok && !line.lacks_trials();
     let right = whole && line.wrong.unwrap_or(0) == 0 && time.median.is_finite() && time.median > 0.0;
-    let text = |(name, value): (&String, &Value)| (name.clone(), plain(value));
+    let text = |(name, value): (&str, &Value)| (name.to_owned(), plain(value));
     let place = |name: &String| states.iter().position(|state| state.name.as_ref() == Some(name));
     let others = line.states.iter().filter(|times| line.state.as_ref() != Some(&times.name));
     right.then(|| RunCase {

@@ -171,7 +171,7 @@ impl Coordinator {
         }
         let mut environment = wishes.environment.clone();
         if let Some(backend) = backend.filter(|backend| backend.about().launched) {
-            let mut own = comm::own_of(backend, &spec.fields);
+            let mut own = comm::own_of(backend, |name| spec.fields.get(name));
             environment.extend(self.join(backend, &mut own, &wishes.environment).map_err(lacking)?);
             self.initialise_once(backend)?;
             spec.fields.extend(own);

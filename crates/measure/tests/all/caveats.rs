@@ -59,7 +59,7 @@ fn a_check_that_compared_nothing_proves_nothing() {
     assert_eq!(unchecked.reason.as_deref(), Some("the check compared no element: nothing is known of the data"));
     // A barrier moves nothing: there is nothing to compare.
     let mut barrier = quick();
-    barrier.parameters.insert("op".to_owned(), json!("barrier"));
+    barrier.parameters.insert("op", json!("barrier"));
     let trial = world.trial(&barrier);
     assert_eq!(line(&trial).status, Status::Ok);
 }
@@ -115,7 +115,7 @@ fn a_slow_rank_is_named_with_what_it_costs() {
 fn arrivals_are_asked_for_only_where_they_mean_something() {
     for (op, asked) in [("all_reduce", true), ("barrier", true), ("broadcast", false), ("send_recv", false)] {
         let mut case = quick();
-        case.parameters.insert("op".to_owned(), json!(op));
+        case.parameters.insert("op", json!(op));
         let mut world = Scripted::new(2, |_, _, _| 30_000);
         world.arrivals = arrivals(4_000.0);
         let trial = world.trial(&case);
@@ -137,7 +137,7 @@ fn a_missed_start_is_told() {
 fn caveats_of_the_plan_and_of_the_pace_are_kept() {
     let mut case = quick();
     case.caveats = vec![Caveat::SizeRounded];
-    case.settings.insert("pace_bandwidth".to_owned(), json!(1e9));
+    case.settings.insert("pace_bandwidth", json!(1e9));
     let trial = Scripted::new(3, |_, _, _| 30_000).trial(&case);
     let about = Circumstances { simulated: true, ..REAL };
     let line = measure::case_line(&trial.0, about);

@@ -112,7 +112,7 @@ mod tests {
         let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         assert!(heading(&line, Some(&declared())).contains("  cache-warm"), "{}", heading(&line, Some(&declared())));
-        line.parameters.insert("cache".into(), "cold".into());
+        line.parameters.insert("cache", "cold".into());
         assert!(
             heading(&line, Some(&declared())).contains("  cache-cold")
                 && !heading(&line, Some(&declared())).contains("cache="),

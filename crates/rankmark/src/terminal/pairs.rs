@@ -265,7 +265,7 @@ fn labels(matched: &[Matched]) -> Vec<String> {
         let twins: Vec<&Case> =
             shorts.iter().zip(matched).filter(|(short, _)| **short == shorts[at]).map(|(_, both)| &both[0]).collect();
         let own = both[0].parameters.iter();
-        let differing = own.filter(|(name, value)| twins.iter().any(|twin| twin.parameters.get(*name) != Some(value)));
+        let differing = own.filter(|(name, value)| twins.iter().any(|twin| twin.parameters.get(name) != Some(value)));
         let more: Vec<String> = differing.map(|(name, value)| format!(" {name}={}", view::plain(value))).collect();
         format!("{}{}", shorts[at], more.concat())
     };

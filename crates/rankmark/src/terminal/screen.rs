@@ -346,7 +346,7 @@ impl runner::Observer for Screen {
 }
 
 /// What a case is of: its first parameter, where that is a word (the operation, the model).
-pub(super) fn first_word(parameters: &serde_json::Map<String, serde_json::Value>) -> Option<&str> {
+pub(super) fn first_word(parameters: &record::SharedMap) -> Option<&str> {
     parameters.values().next()?.as_str()
 }
 

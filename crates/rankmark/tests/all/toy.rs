@@ -47,7 +47,7 @@ fn a_benchmark_is_one_module_and_one_line() {
     let of = |line: &Value| line["parameters"].as_object().unwrap().clone();
     let (up, down) = (of(&cases[0]), of(&cases[3]));
     assert_ne!(up, down);
-    assert_eq!(record::workload(&up, declared), record::workload(&down, declared));
+    assert_eq!(record::workload(&up.into(), declared), record::workload(&down.into(), declared));
 
     // Report: table, declared charts, chart and finding of its own.
     let page = place.read("r/report.md");

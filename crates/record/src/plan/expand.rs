@@ -114,11 +114,12 @@ fn resolve(about: &About, fields: &[&'static Field], defaults: &[Option<Value>],
 
 /// The benchmark's check, then the identity. What the check removed or rounded is so in the world, too.
 fn check(about: &About, case: &mut Case) -> Result<(), terms::FieldError> {
-    let before: Vec<String> = case.parameters.keys().filter(|name| case.world.contains_key(*name)).cloned().collect();
+    let before: Vec<String> =
+        case.parameters.keys().filter(|name| case.world.contains_key(name)).map(str::to_owned).collect();
     (about.check)(case)?;
     for name in before {
         match case.parameters.get(&name).cloned() {
-            Some(value) => drop(case.world.insert(name, value)),
+            Some(value) => case.world.insert(name, value),
             None => drop(case.world.shift_remove(&name)),
         }
     }
@@ -140,8 +141,8 @@ pub(crate) fn without_repeats(cases: Vec<Placed>, errors: &mut Diagnostics, note
             }
             Some(same) if same.settings == case.settings => repeats += 1,
             Some(same) => {
-                let differs = case.settings.iter().find(|(name, value)| same.settings.get(*name) != Some(*value));
-                let name = differs.map_or("a setting", |(name, _)| name.as_str());
+                let differs = case.settings.iter().find(|(name, value)| same.settings.get(name) != Some(*value));
+                let name = differs.map_or("a setting", |(name, _)| name);
                 let message = format!("a case of this entry is asked for twice, with different `{name}`");
                 let hint = "cases that differ only in how they are sampled belong in separate plans";
                 errors.add(at, Error::new(message).hint(hint));
@@ -161,7 +162,7 @@ pub(crate) fn group_by_world(cases: &mut [Case]) {
     let mut keys: HashMap<String, usize> = HashMap::new();
     for case in cases.iter() {
         let sorted: std::collections::BTreeMap<_, _> = case.world.iter().collect();
-        let world = Value::from_iter(sorted.into_iter().map(|(name, value)| (name.clone(), value.clone()))).to_string();
+        let world = Value::from_iter(sorted.into_iter().map(|(name, value)| (name, value.clone()))).to_string();
         let next = order.len();
         keys.insert(case.id.clone(), *order.entry(world).or_insert(next));
     }

@@ -6,7 +6,7 @@ use std::io::{BufRead, Read};
 use super::checksum::Checker;
 use super::sequence::{Place, Sequence};
 use super::{DamagedLine, StoreError, limits};
-use crate::{Case, CaseLine, SCHEMA};
+use crate::{Case, CaseLine, Pool, SCHEMA};
 
 /// One line as read.
 pub(super) enum Line {
@@ -76,6 +76,7 @@ pub(super) fn read_lines_of(
     let mut found = CaseLines { lines: Vec::with_capacity(plan.len()), ..CaseLines::default() };
     let mut places: HashMap<String, (usize, Option<u64>)> = HashMap::new();
     let mut checker = Checker::default();
+    let mut pool = Pool::default();
     for number in 1.. {
         if number > limits::CASE_LINES || found.whole_bytes > limits::CASES {
             let (lines, mib) = (limits::CASE_LINES, limits::CASES >> 20);
@@ -119,6 +120,7 @@ pub(super) fn read_lines_of(
         if let Some(case) = planned.get(parsed.line.id.as_str()) {
             parsed.line.parameters.share(&case.parameters);
         }
+        parsed.line.parameters.pool(&mut pool);
         keep(&mut found.lines, &mut places, parsed);
     }
     // Cut off, so that the next one has its number.

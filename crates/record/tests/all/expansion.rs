@@ -148,7 +148,7 @@ fn a_world_is_not_split_by_what_the_check_removes() {
     fn check(case: &mut Case) -> Result<(), FieldError> {
         match (case.ranks(), case.whole("threads")) {
             (1, _) => drop(case.parameters.shift_remove("threads")),
-            (_, Some(5..)) => drop(case.parameters.insert("threads".to_owned(), 4.into())),
+            (_, Some(5..)) => case.parameters.insert("threads", 4.into()),
             _ => {}
         }
         Ok(())

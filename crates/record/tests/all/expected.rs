@@ -76,7 +76,7 @@ fn a_figure_is_compared_with_the_best_right_case() {
     failed.status = Status::Failed;
     let wrong = CaseLine { wrong: Some(1), ..line(1, 800.0) };
     let mut other = line(0, 700.0);
-    other.parameters.insert("ranks".to_owned(), 4.into());
+    other.parameters.insert("ranks", 4.into());
     let lines = [line(0, 100.0), line(1, 394.0), failed, wrong, other];
     let figure = &plan.expected[0];
     let best = |better| figure.best(&lines, better).map(|(line, value)| (line.bytes, value));

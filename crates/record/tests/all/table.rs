@@ -91,7 +91,7 @@ fn check_collective(case: &mut Case) -> Result<(), FieldError> {
     if rounded != bytes {
         case.bytes_requested = Some(bytes);
         case.caveats.push(record::Caveat::SizeRounded);
-        case.parameters.insert("bytes".to_owned(), rounded.into());
+        case.parameters.insert("bytes", rounded.into());
     }
     Ok(())
 }

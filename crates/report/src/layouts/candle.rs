@@ -144,7 +144,7 @@ fn memory(case: &CaseLine, run: &Run) -> Option<f64> {
         other.benchmark == "memory"
             && other.ranks == case.ranks
             && other.status == Status::Ok
-            && SAME.iter().all(|name| other.parameters.get(*name) == case.parameters.get(*name))
+            && SAME.iter().all(|name| other.parameters.get(name) == case.parameters.get(name))
     };
     of(case).or_else(|| run.cases.iter().filter(same).find_map(of))
 }

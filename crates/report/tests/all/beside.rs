@@ -9,7 +9,7 @@ use crate::data;
 fn both_ways_of_a_call_share_a_row() {
     let line = |way: bool, bytes: u64, time: f64| {
         let mut line = data::Invented::new(2, bytes, time).line();
-        line.parameters.insert("in_place".into(), way.into());
+        line.parameters.insert("in_place", way.into());
         line.id = format!("{:012x}", (time * 1e9) as u64);
         line
     };

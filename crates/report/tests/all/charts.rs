@@ -309,7 +309,7 @@ fn memory_is_drawn_in_bytes_with_what_was_measured_and_the_limit() {
         .map(|number| {
             let mut case = run.cases[0].clone();
             case.id = format!("case-{number}");
-            case.parameters.insert("batch".into(), serde_json::json!(number + 1));
+            case.parameters.insert("batch", serde_json::json!(number + 1));
             case
         })
         .collect();
@@ -324,7 +324,7 @@ fn headings_say_whether_caches_are_warm() {
     assert!(page(&run).contains("streaming, cache-warm"), "{}", page(&run));
     assert!(svg(&run, "all_reduce-busbw.svg").contains("cache-warm"));
     for case in &mut run.cases {
-        case.parameters.insert("cache".into(), serde_json::json!("cold"));
+        case.parameters.insert("cache", serde_json::json!("cold"));
     }
     assert!(page(&run).contains("streaming, cache-cold") && !page(&run).contains("cache-warm"));
     run.cases.iter_mut().for_each(|case| case.mode = terms::Mode::Isolated);

@@ -279,8 +279,8 @@ pub(crate) fn hostile() -> Run {
         case.device = HOSTILE.into();
         case.dtype = Some(HOSTILE.into());
         case.id = HOSTILE.into();
-        case.parameters.insert("op".into(), json!(HOSTILE));
-        case.parameters.insert(HOSTILE.into(), json!("=cmd|' /C calc'!A0"));
+        case.parameters.insert("op", json!(HOSTILE));
+        case.parameters.insert(HOSTILE, json!("=cmd|' /C calc'!A0"));
         case.metrics.insert(HOSTILE.into(), json!(HOSTILE));
     }
     run.cases[2].status = Status::Failed;
@@ -337,7 +337,7 @@ pub(crate) fn held() -> Run {
         let measured = json!({"total": case + process, "process": process, "case": case});
         line.metrics
             .insert("memory".into(), json!({"predicted": predicted, "measured": measured, "difference": -0.0196}));
-        line.parameters.insert("limit".into(), json!(3u64 << 30));
+        line.parameters.insert("limit", json!(3u64 << 30));
         line
     };
     run([1, 2, 4].map(case).into())

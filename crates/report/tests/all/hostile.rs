@@ -101,8 +101,8 @@ fn foreign(text: &str) -> Run {
     run.hosts = vec![Machine { host: own(), cpu_model: own(), ..Machine::default() }; 2];
     for case in &mut run.cases {
         (case.backend, case.device, case.dtype, case.runtime) = (own(), own(), Some(own()), own());
-        case.parameters.insert("op".into(), json!(text));
-        case.parameters.insert("word".into(), json!(text));
+        case.parameters.insert("op", json!(text));
+        case.parameters.insert("word", json!(text));
         case.parameters.insert(own(), json!(text));
         case.metrics.insert("told".into(), json!(text));
         case.gates_missed = vec![own()];
@@ -174,8 +174,8 @@ fn titles_units_and_notes_of_a_record_are_no_markup() {
 #[test]
 fn paths_stay_inside() {
     let mut run = data::hostile();
-    run.cases[0].parameters.insert("op".into(), json!("../../../etc/passwd"));
-    run.cases[1].parameters.insert("op".into(), json!("..\\..\\etc/passwd"));
+    run.cases[0].parameters.insert("op", json!("../../../etc/passwd"));
+    run.cases[1].parameters.insert("op", json!("..\\..\\etc/passwd"));
     let mut paths = Vec::new();
     for name in ["svg", "png"] {
         for file in format(name).unwrap().render(&run).unwrap() {

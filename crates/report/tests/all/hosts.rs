@@ -19,7 +19,7 @@ fn line(backend: &'static str, hosts: Option<u32>, time: f64) -> CaseLine {
 fn pair(peer: u32, pair_hosts: u32, time: f64) -> CaseLine {
     let mut line = Invented { op: "ping_pong", backend: "mpi", ..Invented::new(4, MIB, time) }.line();
     (line.hosts, line.pair_hosts) = (Some(2), Some(pair_hosts));
-    line.parameters.insert("peer".into(), json!(peer));
+    line.parameters.insert("peer", json!(peer));
     line
 }
 

@@ -63,9 +63,9 @@ fn call(index: usize, all: usize) -> CaseLine {
     }
     .line();
     line.dtype = Some(dtype.to_owned());
-    line.parameters.insert("dtype".into(), json!(dtype));
+    line.parameters.insert("dtype", json!(dtype));
     if all > 240 * SIZES {
-        line.parameters.insert("in_flight".into(), json!(1 + variant));
+        line.parameters.insert("in_flight", json!(1 + variant));
     }
     line
 }

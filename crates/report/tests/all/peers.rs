@@ -17,10 +17,10 @@ fn ours_stands_beside_the_best_peer() {
         case("mpi", 65536, 0.5e-5),
     ];
     let mut tuned = case("mpi", 1024, 2e-6);
-    tuned.parameters.insert("mpi_tuned".into(), true.into());
+    tuned.parameters.insert("mpi_tuned", true.into());
     // Faster, but of another kind of call.
     let mut apart = case("mpi", 1024, 1e-7);
-    apart.parameters.insert("in_place".into(), false.into());
+    apart.parameters.insert("in_place", false.into());
     lines.extend([tuned, apart]);
     let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
     let page = String::from_utf8_lossy(&page[0].content).into_owned();
@@ -38,8 +38,8 @@ fn ours_stands_beside_the_best_peer() {
 fn what_differs_from_the_peer_is_said() {
     let case = |backend: &'static str, buffers: &str, time: f64| {
         let mut line = data::Invented { backend, ..data::Invented::new(2, 1024, time) }.line();
-        line.parameters.insert("buffers".into(), buffers.into());
-        line.parameters.insert("bind".into(), if backend == "shm" { "core" } else { "none" }.into());
+        line.parameters.insert("buffers", buffers.into());
+        line.parameters.insert("bind", if backend == "shm" { "core" } else { "none" }.into());
         line
     };
     let page = |lines| {
@@ -74,7 +74,7 @@ fn ratios_to_peers_are_those_of_the_rounds() {
         line
     };
     let mut lucky = case("mpi", 2.5, MOODS);
-    lucky.parameters.insert("mpi_tuned".into(), true.into());
+    lucky.parameters.insert("mpi_tuned", true.into());
     lucky.trial_median_s[0] = 1e-6;
     let page = |lines| {
         let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
@@ -99,7 +99,7 @@ fn ratios_to_peers_are_those_of_the_rounds() {
 fn only_what_makes_the_same_choice_is_a_peer() {
     let case = |backend: &'static str, way: &str, time: f64| {
         let mut line = data::Invented { backend, ..data::Invented::new(2, 1024, time) }.line();
-        line.parameters.insert("way".into(), way.into());
+        line.parameters.insert("way", way.into());
         line
     };
     let table = |lines| {

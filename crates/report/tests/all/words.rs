@@ -307,7 +307,7 @@ fn pythons_are_told_from_each_other_only() {
         let mut line = data::Invented::new(2, 1024, time).line();
         if let Some(python) = python {
             (line.runtime, line.backend) = ("pytorch".into(), "gloo".into());
-            line.parameters.insert("python".into(), python.into());
+            line.parameters.insert("python", python.into());
         }
         line.id = format!("{:012x}", (time * 1e9) as u64);
         line
@@ -335,8 +335,8 @@ fn operations_in_flight_are_no_peer_of_one_that_is_waited_for() {
         line.runtime = runtime.into();
         line.backend = if runtime == "native" { "shm" } else { "gloo" }.into();
         if let Some(call) = call {
-            line.parameters.insert("call".into(), call.into());
-            line.parameters.insert("in_flight".into(), 4.into());
+            line.parameters.insert("call", call.into());
+            line.parameters.insert("in_flight", 4.into());
         }
         line.id = format!("{:012x}", (time * 1e9) as u64);
         line
@@ -418,7 +418,7 @@ fn partners(times: &[(u32, f64)]) -> Run {
         let mut line = Invented { op: "ping_pong", ..Invented::new(4, MIB, *time) }.line();
         // Records leave rank 1 out.
         if *peer != 1 {
-            line.parameters.insert("peer".into(), json!(peer));
+            line.parameters.insert("peer", json!(peer));
         }
         line
     };

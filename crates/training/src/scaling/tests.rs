@@ -7,13 +7,13 @@ use super::*;
 
 /// A line of a case that takes `time` seconds a step in eleven rounds, in which the machine is slower by up to a tenth.
 fn line(ranks: u32, batch: f64, time: f64, more: &[(&str, bool)]) -> CaseLine {
-    let mut parameters: Map<String, Value> = serde_json::from_str(r#"{"model": "mlp"}"#).unwrap();
-    parameters.insert("ranks".to_owned(), ranks.into());
-    more.iter().for_each(|(name, value)| drop(parameters.insert((*name).to_owned(), (*value).into())));
+    let mut parameters: record::SharedMap = serde_json::from_str(r#"{"model": "mlp"}"#).unwrap();
+    parameters.insert("ranks", ranks.into());
+    more.iter().for_each(|(name, value)| parameters.insert(*name, (*value).into()));
     let case = Case {
         id: format!("{ranks}"),
         benchmark: "training".to_owned(),
-        parameters: parameters.into(),
+        parameters,
         settings: Map::new().into(),
         world: Map::new().into(),
         caveats: Vec::new(),
@@ -72,7 +72,7 @@ fn strong_scaling_is_at_equal_global_batch() {
 fn one_rank_is_the_base_of_every_strategy() {
     let with = |ranks, time, strategy: &str| {
         let mut line = line(ranks, 4.0, time, &[]);
-        line.parameters.insert("strategy".to_owned(), strategy.into());
+        line.parameters.insert("strategy", strategy.into());
         line
     };
     let found = relate(&with(2, 0.08, "tensor"), &[with(1, 0.1, "data")]);

@@ -55,7 +55,7 @@ fn where_the_plan_is_wrong_the_search_goes_on_between_what_ran_and_what_did_not(
 fn nothing_is_tried_where_not_even_one_sample_fits() {
     assert!(tried(&case(&[("limit", "50MiB")]), u64::MAX).is_empty());
     let mut silent = case(&[]);
-    silent.settings.insert("find_max_batch".to_owned(), false.into());
+    silent.settings.insert("find_max_batch", false.into());
     assert!(MaxBatch::for_cases(&[&silent], &HOST).is_none());
 }
 

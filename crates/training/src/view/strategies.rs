@@ -149,7 +149,7 @@ mod tests {
     fn one_strategy_is_compared_with_none() {
         assert_eq!(told(&[line("data", 1, 4.0, 0.1, shared), line("data", 2, 8.0, 0.1, shared)]), None);
         let mut other = line("tensor", 2, 8.0, 0.1, shared);
-        other.parameters.insert("model".to_owned(), "vgg16".into());
+        other.parameters.insert("model", "vgg16".into());
         assert_eq!(told(&[line("data", 2, 8.0, 0.1, shared), other]), None, "another model");
     }
 }

@@ -26,7 +26,8 @@ impl<'r> Labels<'r> {
         for line in lines {
             let other = *first.entry(&line.benchmark).or_insert(line);
             let names = line.parameters.keys().chain(other.parameters.keys());
-            let differ = names.filter(|name| line.parameters.get(*name) != other.parameters.get(*name)).cloned();
+            let differ =
+                names.filter(|name| line.parameters.get(name) != other.parameters.get(name)).map(str::to_owned);
             varying.entry(line.benchmark.clone()).or_default().extend(differ);
         }
         Self { record, varying }
@@ -53,14 +54,14 @@ impl<'r> Labels<'r> {
         let varies = |name: &str| self.varying.get(&line.benchmark).is_some_and(|names| names.contains(name));
         let named = |name: &str| ALWAYS.contains(&name) || varies(name);
         let of_section = declared.map_or("", |declared| declared.show.section.as_str());
-        let parts = line.parameters.iter().filter(|(name, _)| named(name) && name.as_str() != of_section);
+        let parts = line.parameters.iter().filter(|(name, _)| named(name) && *name != of_section);
         // Sizes and ranks first: that is what a case is known by.
         let place = |name: &str| ALWAYS.iter().position(|always| *always == name).unwrap_or(ALWAYS.len());
         let mut parts: Vec<_> = parts.collect();
         parts.sort_by_key(|(name, _)| place(name));
         let words: Vec<String> = parts
             .into_iter()
-            .map(|(name, value)| match name.as_str() {
+            .map(|(name, value)| match name {
                 "bytes" => value.as_u64().map_or_else(|| plain(value), view::number::bytes),
                 "ranks" if plain(value) == "1" => "1 rank".to_owned(),
                 "ranks" => format!("{} ranks", plain(value)),

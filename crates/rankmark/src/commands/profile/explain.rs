@@ -292,9 +292,9 @@ fn pipeline(line: &CaseLine) -> Option<Pipeline> {
 }
 
 /// What cases with other numbers of ranks have in common.
-fn alike(line: &CaseLine) -> impl Iterator<Item = (&String, &Value)> {
+fn alike(line: &CaseLine) -> impl Iterator<Item = (&str, &Value)> {
     const SPLIT: [&str; 4] = ["ranks", "mesh", "data", "global_batch"];
-    line.parameters.iter().filter(|(name, _)| !SPLIT.contains(&name.as_str()))
+    line.parameters.iter().filter(|(name, _)| !SPLIT.contains(name))
 }
 
 /// Cases that differ in the number of ranks alone make a waterfall, shown with the largest.
@@ -311,7 +311,7 @@ fn with_waterfall(all: &mut [Explanation], lines: &[CaseLine]) {
     for (index, line) in all.iter().enumerate().filter_map(|(index, one)| Some((index, line_of(one)?))) {
         for group in groups.values_mut().filter(|_| line.ranks == 1) {
             let other = line_of(&all[group[0]]);
-            let has = |(name, value): (&String, &Value)| {
+            let has = |(name, value): (&str, &Value)| {
                 name == "strategy" || other.is_some_and(|other| other.parameters.get(name) == Some(value))
             };
             if alike(line).all(has) {

@@ -112,8 +112,7 @@ fn name(case: &Case, varying: &HashSet<(&str, &str)>) -> String {
     let mut parts = vec![case.benchmark.clone()];
     let words = case.parameters.iter().enumerate().filter_map(|(place, (name, value))| {
         let word = value.as_str()?;
-        let tells =
-            place == 0 || case.backend() == Some(word) || varying.contains(&(case.benchmark.as_str(), name.as_str()));
+        let tells = place == 0 || case.backend() == Some(word) || varying.contains(&(case.benchmark.as_str(), name));
         tells.then(|| word.to_owned())
     });
     parts.extend(words);
@@ -130,8 +129,8 @@ fn varying(plan: &Plan) -> HashSet<(&str, &str)> {
     for case in &plan.cases {
         let first = first.entry(&case.benchmark).or_insert(case);
         let names = case.parameters.keys().chain(first.parameters.keys());
-        let differs = |name: &&String| case.parameters.get(*name) != first.parameters.get(*name);
-        found.extend(names.filter(differs).map(|name| (case.benchmark.as_str(), name.as_str())));
+        let differs = |name: &&str| case.parameters.get(name) != first.parameters.get(name);
+        found.extend(names.filter(differs).map(|name| (case.benchmark.as_str(), name)));
     }
     found
 }

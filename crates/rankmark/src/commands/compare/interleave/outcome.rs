@@ -13,12 +13,12 @@ use crate::session;
 /// A compared case as the record keeps it.
 pub(super) fn told(sides: &Matched, compared: &Compared, threshold: f64) -> ComparedCase {
     let [a, b] = [&sides[0].parameters, &sides[1].parameters];
-    let parameters = a.iter().filter(|(name, value)| b.get(*name) == Some(value));
-    let parameters = parameters.map(|(name, value)| (name.clone(), value.clone())).collect();
-    let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+    let parameters = a.iter().filter(|(name, value)| b.get(name) == Some(*value));
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(name)));
     let differs: Map<String, Value> = names
-        .filter(|name| a.get(*name) != b.get(*name))
-        .map(|name| (name.clone(), json!([a.get(name), b.get(name)])))
+        .filter(|name| a.get(name) != b.get(name))
+        .map(|name| (name.to_owned(), json!([a.get(name), b.get(name)])))
         .collect();
     let lines = &compared.lines;
     let status = compared.status();

@@ -181,7 +181,7 @@ fn apart<'c>(sides: [&'c [Case]; 2], benchmark: &str, named: &HashSet<&'c str>) 
     let mut apart = named.clone();
     let Some(known) = benchmarks::benchmark(benchmark) else { return apart };
     let single = a.len() == 1 && b.len() == 1;
-    let names: HashSet<&str> = a.iter().chain(&b).flat_map(|case| case.parameters.keys()).map(String::as_str).collect();
+    let names: HashSet<&str> = a.iter().chain(&b).flat_map(|case| case.parameters.keys()).collect();
     for name in names {
         let may = single || known.about().role(name) != Role::Workload;
         let values = |cases: &[&'c Case]| cases.iter().map(|case| case.parameters.get(name)).collect::<Vec<_>>();
@@ -195,11 +195,11 @@ fn apart<'c>(sides: [&'c [Case]; 2], benchmark: &str, named: &HashSet<&'c str>) 
 
 /// The parameters that both sides share, by name.
 fn common<'c>(
-    parameters: &'c serde_json::Map<String, Value>,
+    parameters: &'c record::SharedMap,
     apart: &HashSet<&str>,
 ) -> std::collections::btree_map::IntoIter<&'c str, &'c Value> {
-    let shared = parameters.iter().filter(|(name, _)| !apart.contains(name.as_str()));
-    let sorted: std::collections::BTreeMap<_, _> = shared.map(|(name, value)| (name.as_str(), value)).collect();
+    let shared = parameters.iter().filter(|(name, _)| !apart.contains(name));
+    let sorted: std::collections::BTreeMap<_, _> = shared.collect();
     sorted.into_iter()
 }
 
