@@ -306,9 +306,8 @@ class Jobs(Folders):
         window = {"RANKMARK_PROFILE_STEPS": "10:20"}
         alone = {**window, "RANK": "0"}
         hang = {"RANKMARK_PROFILE_STEPS": "100:110", "RANKMARK_PROFILE_HANG_SECONDS": "1", "WORLD_SIZE": "2"}
-        plain = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-        # As torchrun says it: without it the script would take a GPU for each rank where there is one.
-        plain["LOCAL_WORLD_SIZE"] = "2"
+        plain = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        plain |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
         ranks = [
             cls.rank("plain", PLAIN, {**plain, "RANK": "0"}),
             cls.rank("plain", PLAIN, {**plain, "RANK": "1"}),

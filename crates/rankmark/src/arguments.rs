@@ -6,8 +6,9 @@ mod study;
 
 use std::ffi::{OsStr, OsString};
 
+use crate::Failure;
 use crate::external::measures;
-use crate::{Failure, cli};
+use crate::options::fields;
 use measure::machine;
 
 pub(crate) use ddlb::DDLB_CONFIG;
@@ -66,7 +67,7 @@ fn of_launchers(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> 
             continue;
         }
         // Where `n` is a size, it means the size.
-        if word == "-n" && cli::measured(&text(&arguments[1])).is_some_and(|(about, _)| about.field("n").is_some()) {
+        if word == "-n" && fields::measured(&text(&arguments[1])).is_some_and(|(about, _)| about.field("n").is_some()) {
             continue;
         }
         if also.is_some() {

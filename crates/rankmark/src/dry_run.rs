@@ -253,14 +253,6 @@ fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {
     if parts.is_empty() { "times are computed: no waiting".to_owned() } else { parts.join("; ") }
 }
 
-/// The option.
-pub(crate) fn option() -> clap::Arg {
-    clap::Arg::new("dry-run")
-        .long("dry-run")
-        .action(clap::ArgAction::SetTrue)
-        .help("shows cases, least trials and time, and what is skipped; runs nothing")
-}
-
 /// The cases of a record that need no further trial.
 pub(crate) fn done_in(cases: &[CaseLine]) -> std::collections::HashSet<String> {
     let done = cases.iter().filter(|line| line.status == Status::Ok && !line.lacks_trials());

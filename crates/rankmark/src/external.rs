@@ -12,7 +12,7 @@ use crate::{Failure, terminal};
 
 /// Whether a command measures. All others run in the process of rank 0 alone, as without a launcher.
 pub(crate) fn measures(command: &str) -> bool {
-    ["run", "suite", "benchmark"].contains(&command) || crate::cli::measured(command).is_some()
+    ["run", "suite", "benchmark"].contains(&command) || crate::options::fields::measured(command).is_some()
 }
 
 /// How this process came to be.

@@ -6,17 +6,18 @@ use std::path::Path;
 use record::store::RUN_FILE;
 use terms::{Collective, Kind, Named, normalize};
 
-use crate::{Failure, cli, plans};
+use crate::options::fields;
+use crate::{Failure, plans};
 
 /// Options without a value, so that what stands behind them is a word of its own.
 const FLAGS: [&str; 10] =
     ["--quiet", "-q", "--verbose", "-v", "--json", "--dry-run", "--quick", "--help", "-h", "--find-max-batch"];
 
 /// The answer to arguments that clap refuses; None where there is no better one than clap's.
-pub(crate) fn answer(arguments: &[OsString]) -> Option<Failure> {
+pub(crate) fn answer(arguments: &[OsString], known: &clap::Command) -> Option<Failure> {
     let words: Vec<&str> = arguments.iter().skip(1).map(|argument| argument.to_str()).collect::<Option<_>>()?;
     let (command, rest) = words.split_first()?;
-    let known = cli::command().get_subcommands().any(|sub| sub.get_name_and_visible_aliases().contains(command));
+    let known = known.get_subcommands().any(|sub| sub.get_name_and_visible_aliases().contains(command));
     match *command {
         _ if !known => {
             let (line, what) = instead(command)?;
@@ -28,9 +29,9 @@ pub(crate) fn answer(arguments: &[OsString]) -> Option<Failure> {
 
 /// The command of one benchmark without its argument, or with a model as one.
 fn of_measured(command: &str, rest: &[&str]) -> Option<Failure> {
-    let (about, declared) = cli::measured(command)?;
+    let (about, declared) = fields::measured(command)?;
     if let Some(field) = about.field(declared.argument) {
-        if !cli::needs_argument(field) {
+        if !fields::needs_argument(field) {
             return None;
         }
         let words = if let Kind::Word(words) = field.kind { words() } else { Vec::new() };

@@ -7,23 +7,16 @@
 mod arguments;
 mod cli;
 mod commands;
-mod directory;
 mod dry_run;
 mod environment;
-mod exports;
 mod external;
 mod failure;
 mod foreign;
-mod given;
 mod habits;
 mod hardware;
-mod labels;
-mod next;
 mod only;
-mod outputs;
-mod placement;
+mod options;
 mod plans;
-mod restart;
 mod session;
 mod terminal;
 mod typesetter;
@@ -32,9 +25,38 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use commands::Row;
 use external::Part;
 use failure::Failure;
 use session::Entry;
+
+/// The commands, in the order of help. A new one is its module and a line here.
+const COMMANDS: &[Row] = &[
+    commands::run::ROW,
+    commands::measured::ROW,
+    commands::profile::ROW,
+    Row::typed::<commands::report::Report>(),
+    commands::compare::ROW,
+    Row::typed::<commands::baseline::Baseline>(),
+    Row::typed::<commands::history::History>(),
+    Row::typed::<commands::watch::Watch>(),
+    Row::typed::<commands::import::Import>(),
+    Row::typed::<commands::merge::Merge>(),
+    Row::typed::<commands::pack::Pack>(),
+    Row::typed::<commands::list::List>(),
+    Row::typed::<commands::gen_config::GenConfig>(),
+    Row::typed::<commands::gen_job::GenJob>(),
+    Row::typed::<commands::validate::Validate>(),
+    Row::typed::<commands::version::Version>(),
+    Row::typed::<commands::man::Man>(),
+    Row::typed::<commands::schema::Schema>(),
+    Row::typed::<commands::completions::Completions>(),
+];
+
+/// The whole command line, as help, completion and manual pages show it.
+fn command_line() -> clap::Command {
+    cli::command(COMMANDS)
+}
 
 /// The program: reads the arguments, does what they say, and gives the exit status.
 pub fn main() -> ExitCode {
@@ -62,7 +84,9 @@ pub fn main() -> ExitCode {
     };
     let as_json = asks_for_json(&arguments);
     match external::part(&arguments) {
-        Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, coordinator: None }), as_json)),
+        Ok(Part::Alone) => {
+            ExitCode::from(told(dispatch(&arguments, Entry { begun, coordinator: None, command_line }), as_json))
+        }
         Ok(Part::Idle) => ExitCode::SUCCESS,
         Ok(Part::Agent(external)) => external::agent(&external, &arguments),
         Ok(Part::Coordinator(external)) => ExitCode::from(lead(external, &arguments, begun)),
@@ -77,7 +101,10 @@ fn lead(external: launch::external::External, arguments: &[OsString], begun: Ins
         Err(failure) => return told(Err(failure), asks_for_json(arguments)),
     };
     let arguments = launch::external::coordinator_arguments(arguments);
-    let code = told(dispatch(&arguments, Entry { begun, coordinator: Some(&coordinator) }), asks_for_json(&arguments));
+    let code = told(
+        dispatch(&arguments, Entry { begun, coordinator: Some(&coordinator), command_line }),
+        asks_for_json(&arguments),
+    );
     coordinator.dismiss(code);
     code
 }
@@ -96,33 +123,15 @@ fn told(ended: Result<u8, Failure>, as_json: bool) -> u8 {
 
 /// 0: fine. 1: it ran, and a check or a gate failed. 2: it could not run.
 fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
-    let matches = match cli::command_for(arguments).try_get_matches_from(arguments) {
+    let command = cli::for_arguments(command_line(), arguments);
+    let matches = match command.clone().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) => match habits::answer(arguments).filter(|_| error.use_stderr()) {
+        Err(error) => match habits::answer(arguments, &command).filter(|_| error.use_stderr()) {
             Some(failure) => return Err(failure),
             None => return terminal::usage(error, asks_for_json(arguments)),
         },
     };
-    match matches.subcommand() {
-        Some(("run", of)) => commands::run::run(of, entry),
-        Some(("profile", of)) => commands::profile::run(of, entry),
-        Some(("report", of)) => commands::report::run(of),
-        Some(("compare", of)) => commands::compare::run(of, entry),
-        Some(("baseline", of)) => commands::baseline::run(of),
-        Some(("history", of)) => commands::history::run(of),
-        Some(("watch", of)) => commands::watch::run(of),
-        Some(("import", of)) => commands::import::run(of, commands::profile::imported),
-        Some(("merge", of)) => commands::merge::run(of),
-        Some(("pack", of)) => commands::pack::run(of),
-        Some(("list", of)) => commands::list::run(of),
-        Some(("gen-config", of)) => commands::gen_config::run(of),
-        Some(("gen-job", of)) => commands::gen_job::run(of),
-        Some(("validate", of)) => commands::validate::run(of),
-        Some(("version", of)) => commands::version::run(of),
-        Some(("man", of)) => commands::man::run(of),
-        Some(("schema", of)) => commands::schema::run(of),
-        Some(("completions", of)) => commands::completions::run(of),
-        Some((name, of)) => commands::measured::run(name, of, entry),
-        None => unreachable!("clap requires a subcommand"),
-    }
+    let (name, of) = matches.subcommand().expect("clap requires a subcommand");
+    let ended = COMMANDS.iter().find_map(|row| (row.run)(name, of, entry));
+    ended.expect("clap knows the commands of the table alone")
 }

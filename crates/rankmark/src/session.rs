@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use benchmarks::{Host, Spread};
-use clap::ArgMatches;
 use launch::external::Coordinator;
 use measure::{DeviceSensors, Starter, machine};
 use record::{CaseLine, Machine, Plan, RunFile, Store, Tool};
@@ -17,18 +16,22 @@ use survey::NvidiaSmi;
 use terms::Status;
 use trace::nvtx;
 
-use crate::commands::profile::explain;
-use crate::exports::Exports;
-use crate::next::Proposal;
-use crate::terminal::{Screen, Verbosity};
-use crate::{Failure, directory, dry_run, environment, placement, restart};
+use crate::options::{Exports, RunOptions};
+use crate::terminal::Screen;
+use crate::{Failure, dry_run, environment};
 
 mod backends;
+pub(crate) mod directory;
+pub(crate) mod next;
+mod outputs;
+mod placement;
+mod restart;
 pub(crate) mod states;
 
 pub(crate) use backends::torch_states;
 
 use backends::backends;
+use next::Proposal;
 
 /// A rank process: it was started by a coordinator, not by a person.
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
@@ -71,15 +74,18 @@ pub(crate) fn probe(arguments: &[OsString]) -> ExitCode {
     }
 }
 
+/// Explains the steps that a run recorded beside its results, before its report is written.
+pub(crate) type Explain = fn(&Path, &[CaseLine]) -> Result<Vec<String>, Failure>;
+
 /// How a measuring command was given.
 pub(crate) struct Request<'a> {
-    pub(crate) matches: &'a ArgMatches,
+    pub(crate) options: &'a RunOptions,
     pub(crate) machine: Machine,
     pub(crate) entry: Entry<'a>,
     /// Whether `--output-dir` names a folder of records whatever it holds: the plan is that of a tool which has it so.
     pub(crate) into_folder: bool,
-    /// Whether steps are recorded for a profile, which explains them itself.
-    pub(crate) is_profile: bool,
+    /// Explains what a run recorded, with a sentence for each case. None for a profile, which explains it itself.
+    pub(crate) explain: Option<Explain>,
 }
 
 /// How the run came to be.
@@ -89,22 +95,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) begun: Instant,
     /// The ranks of a launcher, where one started this program.
     pub(crate) coordinator: Option<&'a Coordinator>,
-}
-
-impl Request<'_> {
-    fn directory(&self, name: &str) -> Option<&Path> {
-        self.matches.get_one::<PathBuf>(name).map(PathBuf::as_path)
-    }
-
-    pub(crate) fn verbosity(&self) -> Verbosity {
-        if self.matches.get_flag("quiet") {
-            Verbosity::Quiet
-        } else if self.matches.get_flag("verbose") {
-            Verbosity::Verbose
-        } else {
-            Verbosity::Normal
-        }
-    }
+    /// The whole command line, for commands that are about it.
+    pub(crate) command_line: fn() -> clap::Command,
 }
 
 /// A record that is open for this run.
@@ -129,13 +121,13 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     if let Some(plan) = &mut plan {
         benchmarks::complete(plan);
     }
-    if request.matches.get_flag("dry-run") {
+    if request.options.output.dry_run {
         return Ok(Ended { code: dry_run(request, plan)?, directory: None });
     }
-    let exports = Exports::read(request.matches)?;
-    let wanted = states::wanted(request.matches, plan.as_ref())?;
+    let exports = request.options.whole.exports.exports()?;
+    let wanted = states::wanted(request.options.whole.state.as_deref(), plan.as_ref())?;
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
-    let mut record = match request.directory("resume") {
+    let mut record = match request.options.whole.resume.as_deref() {
         Some(directory) => {
             if wanted.is_some() {
                 states::refuse_computed(&record::read_run(directory)?.file.plan)?;
@@ -155,7 +147,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     if let Some(ranks) = only_ranks(request, &mut plan, &record.done)? {
         note_step(&mut record.file, ranks, request);
     }
-    let mut screen = Screen::new(request.verbosity(), request.matches.get_flag("json"), request.entry.begun, &plan);
+    let mut screen =
+        Screen::new(request.options.output.verbosity(), request.options.output.json, request.entry.begun, &plan);
     let notes: Vec<String> = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned().collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
@@ -180,7 +173,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         states,
         observer: &mut screen,
         seed: order_seed(),
-        deadline: budget(request.matches)?.map(|budget| request.entry.begun + budget),
+        deadline: request.options.budget()?.map(|budget| request.entry.begun + budget),
         interrupted,
     });
     let finished = lines.and_then(|lines| record.store.finish(&mut record.file).map(|()| lines));
@@ -198,9 +191,9 @@ fn conclude(
     lines: &[CaseLine],
     exports: &Exports,
 ) -> Result<Ended, Failure> {
-    if !request.is_profile {
+    if let Some(explain) = request.explain {
         // It adds to the results and is none of them: a run does without it.
-        match explain::after_run(record.store.directory(), lines) {
+        match explain(record.store.directory(), lines) {
             Ok(verdicts) => screen.notes(verdicts.iter()),
             Err(error) => screen.notes([format!("steps were not explained: {}", error.on_one_line())].iter()),
         }
@@ -212,7 +205,7 @@ fn conclude(
     if request.entry.coordinator.is_none() && process::interrupt::requested().is_none() {
         process::interrupt::release().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     }
-    let after = |run: &report::Run| crate::next::after(request.matches, plan, &record.file, run);
+    let after = |run: &report::Run| next::after(request.options, plan, &record.file, run);
     let own: Option<HashSet<&str>> =
         (plan.cases.len() < whole).then(|| plan.cases.iter().map(|case| case.id.as_str()).collect());
     // What other steps of a launcher run does not concern this one.
@@ -220,21 +213,20 @@ fn conclude(
         line.status == Status::NotRun && own.as_ref().is_some_and(|own| !own.contains(line.id.as_str()))
     };
     let code = finish(&directory, &mut screen, &after, &is_of_other_step, exports)?;
-    crate::outputs::after(request.matches, plan, &directory)?;
+    outputs::after(request.options, plan, &directory)?;
     Ok(Ended { code, directory: Some(directory) })
 }
 
 /// Leaves what `--only-ranks` asks for, and what was done before, which cases are compared with. Cases in this process need
 /// no ranks of a launcher, so they run with the first step that comes.
 fn only_ranks(request: &Request<'_>, plan: &mut Plan, done: &HashSet<String>) -> Result<Option<u32>, Failure> {
-    // Other commands than `run` have no such option.
-    let Some(ranks) = request.matches.try_get_one::<u32>("only-ranks").ok().flatten() else { return Ok(None) };
-    let wanted = |case: &record::Case| case.ranks() == *ranks || benchmarks::is_in_process(case);
+    let Some(ranks) = request.options.only_ranks else { return Ok(None) };
+    let wanted = |case: &record::Case| case.ranks() == ranks || benchmarks::is_in_process(case);
     if !plan.cases.iter().any(wanted) {
         return Err(Failure::new(format!("no case of the plan has {ranks} ranks")));
     }
     plan.cases.retain(|case| wanted(case) || done.contains(&case.id));
-    Ok(Some(*ranks))
+    Ok(Some(ranks))
 }
 
 /// Notes in a record that other steps may have begun who starts the ranks of this one, and where they are.
@@ -270,18 +262,18 @@ pub(crate) fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host
 
 /// Shows what would run. A record that would be resumed is read, and not locked.
 fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
-    let record = request.directory("resume").map(record::read_run).transpose()?;
-    crate::labels::read(request.matches)?;
+    let record = request.options.whole.resume.as_deref().map(record::read_run).transpose()?;
+    request.options.whole.labels.labels()?;
     let done = record.as_ref().map(|record| dry_run::done_in(&record.cases)).unwrap_or_default();
     let mut plan = plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan"))?;
     only_ranks(request, &mut plan, &done)?;
     let bounds = dry_run::Bounds {
         host: &host(request.entry.coordinator, &request.machine),
-        budget: budget(request.matches)?,
+        budget: request.options.budget()?,
         several: request.entry.coordinator.is_none(),
         is_done: &|id| done.contains(id),
     };
-    dry_run::show(&plan, &bounds, request.matches.get_flag("json"))
+    dry_run::show(&plan, &bounds, request.options.output.json)
 }
 
 /// A seed of the run's own for the order of cases: two runs are not to share an accident of it.
@@ -289,14 +281,6 @@ pub(crate) fn order_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     // JSON's numbers are exact up to 2^53.
     (now.as_nanos() as u64) & ((1 << 53) - 1)
-}
-
-/// How long the whole run may take.
-pub(crate) fn budget(matches: &ArgMatches) -> Result<Option<Duration>, Failure> {
-    let Some(seconds) = matches.get_one::<terms::Seconds>("budget") else { return Ok(None) };
-    let budget = Duration::try_from_secs_f64(seconds.0).ok().filter(|budget| !budget.is_zero());
-    let wrong = || Failure::new(format!("`--budget {seconds}` leaves no time")).hint("for example --budget 60s");
-    budget.map(Some).ok_or_else(wrong)
 }
 
 /// How a launcher's ranks are spread over hosts, where they are on several.
@@ -366,9 +350,9 @@ pub(crate) fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
 /// A new record of this plan.
 pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     let started = jiff::Timestamp::now();
-    let labels = crate::labels::read(request.matches)?;
+    let labels = request.options.whole.labels.labels()?;
     let name = labels.name.as_ref().unwrap_or(&plan.experiment);
-    let directory = directory::of(request.directory("output-dir"), (started, name), request.into_folder)?;
+    let directory = directory::of(request.options.output.output_dir.as_deref(), (started, name), request.into_folder)?;
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
     file.labels = labels;
@@ -388,7 +372,8 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
 fn again(request: &Request<'_>, plan: &Plan) -> Result<Option<Record>, Failure> {
     let count = if request.entry.coordinator.is_some() { restart::count() } else { 0 };
     let line = command_line(request).1;
-    let found = if count > 0 { restart::earlier(request.directory("output-dir"), plan, &line) } else { None };
+    let found =
+        if count > 0 { restart::earlier(request.options.output.output_dir.as_deref(), plan, &line) } else { None };
     let Some(directory) = found else { return Ok(None) };
     // The coordinator of the attempt before may still write its report.
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -18,11 +18,6 @@ static EXCEPTIONS: &[Exception] = &[
     ("crates/engine/src/kernels/dense.rs", 15, "kernels call each other by way of the file that chooses between them"),
     ("crates/engine/src/kernels/rows.rs", 9, "the file that chooses a kernel also has the size of their pieces"),
     ("crates/engine/src/kernels/spatial.rs", 5, "the file that chooses a kernel also has what they share"),
-    (
-        "crates/rankmark/src/cli.rs",
-        20,
-        "the command line lists the commands, and commands read each other's options by it",
-    ),
 ];
 
 /// A module of a crate, by its path from the root, which is empty.

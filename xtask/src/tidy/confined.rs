@@ -48,10 +48,7 @@ static RULES: &[Rule] = &[
         act: "starts processes",
         words: &["process::Command", "Command::new", "libc::fork", "libc::vfork", "libc::execve", "libc::posix_spawn"],
         crates: &[("launch", "starters"), ("process", "runs short-lived children")],
-        files: &[
-            ("crates/rankmark/src/cli.rs", "clap's type has the same name; nothing is started"),
-            ("crates/rankmark/src/cli/parts.rs", "clap's type has the same name; nothing is started"),
-        ],
+        files: &[("crates/rankmark/src/options/parts.rs", "clap's type has the same name; nothing is started")],
     },
     Rule {
         act: "writes files",

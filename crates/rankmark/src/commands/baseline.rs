@@ -2,60 +2,90 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use clap::ValueHint;
 use record::pack::Redaction;
 use record::store::RUN_FILE;
 use record::{BASELINES, CaseLine, RunEnd, find_baselines, list_baselines, read_baseline, read_run, save_baseline};
 use terms::Status;
 
-use super::compare::gate::{self, Gate};
 use super::compare::sources::Source;
-use super::compare::{outputs, sides};
+use super::compare::{Outputs, sides};
 use super::pack::names;
-use crate::cli::parts;
-use crate::directory::RESULTS;
+use super::{Ended, Typed};
+use crate::options::gate::BaselineOptions;
+use crate::options::{Gate, GateOptions};
+use crate::session::Entry;
+use crate::session::directory::RESULTS;
 use crate::{Failure, terminal};
 
-pub(crate) fn command() -> Command {
-    let directory = |name: &'static str| {
-        Arg::new(name).value_name("DIR").value_hint(ValueHint::DirPath).value_parser(value_parser!(PathBuf))
-    };
-    let name = || Arg::new("name").value_name("NAME").required(true);
-    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
-    parts::named("baseline")
-        .about("Keeps records in .rankmark/baselines, and compares runs with them")
-        .after_help(
-            "A baseline of five or more equal runs knows the noise between runs. Baselines are small and meant to be \
-             committed: names of hosts and users are replaced. A measuring command with `--baseline NAME` compares at its \
-             end, and takes --threshold and --fail-on as `check` does. docs/compare.md says how to use one in CI.",
-        )
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(
-            parts::named("save")
-                .about("Adds records to a baseline; saving a record again changes nothing")
-                .arg(name().help("the baseline's name"))
-                .arg(directory("record").num_args(0..).help("records' directories (default: the newest in results)"))
-                .arg(flag("replace").help("replaces the runs that the baseline has"))
-                .arg(flag("keep-names").help("keeps names of hosts, users and home folders")),
-        )
-        .subcommand(parts::named("list").about("Lists baselines, each with its number of runs").arg(parts::json()))
-        .subcommand(
-            parts::named("check")
-                .about("Compares a record with a baseline; exit status as that of compare")
-                .arg(name().required(false).help("the baseline (default: the only one)"))
-                .arg(directory("record").help("a record's directory (default: the newest in results)"))
-                .args(gate::options())
-                .args(outputs()),
-        )
+/// Keeps records in .rankmark/baselines, and compares runs with them
+#[derive(clap::Args)]
+#[command(
+    after_help = "A baseline of five or more equal runs knows the noise between runs. Baselines are small and meant to be \
+                  committed: names of hosts and users are replaced. A measuring command with `--baseline NAME` compares \
+                  at its end, and takes --threshold and --fail-on as `check` does. docs/compare.md says how to use one in \
+                  CI.",
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Baseline {
+    #[command(subcommand)]
+    command: BaselineCommand,
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    match matches.subcommand() {
-        Some(("save", of)) => save(of),
-        Some(("list", of)) => list(of),
-        Some((_, of)) => check(of),
-        None => Ok(2),
+#[derive(clap::Subcommand)]
+enum BaselineCommand {
+    /// Adds records to a baseline; saving a record again changes nothing
+    Save(Save),
+    /// Lists baselines, each with its number of runs
+    List {
+        /// JSON on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compares a record with a baseline; exit status as that of compare
+    Check(Check),
+}
+
+#[derive(clap::Args)]
+struct Save {
+    /// the baseline's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// records' directories (default: the newest in results)
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, num_args = 0..)]
+    record: Vec<PathBuf>,
+    /// replaces the runs that the baseline has
+    #[arg(long)]
+    replace: bool,
+    /// keeps names of hosts, users and home folders
+    #[arg(long)]
+    keep_names: bool,
+}
+
+#[derive(clap::Args)]
+struct Check {
+    /// the baseline (default: the only one)
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// a record's directory (default: the newest in results)
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    record: Option<PathBuf>,
+    #[command(flatten)]
+    gate: GateOptions,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+impl Typed for Baseline {
+    const NAME: &'static str = "baseline";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        match self.command {
+            BaselineCommand::Save(given) => save(given),
+            BaselineCommand::List { json } => list(json),
+            BaselineCommand::Check(given) => check(given),
+        }
     }
 }
 
@@ -65,10 +95,9 @@ fn folder() -> PathBuf {
     find_baselines(&here).unwrap_or_else(|| PathBuf::from(BASELINES))
 }
 
-fn save(matches: &ArgMatches) -> Result<u8, Failure> {
-    let name = name_of(matches)?;
-    let given: Vec<PathBuf> = matches.get_many::<PathBuf>("record").into_iter().flatten().cloned().collect();
-    let directories = if given.is_empty() { vec![newest()?] } else { given };
+fn save(given: Save) -> Ended {
+    let name = given.name.as_str();
+    let directories = if given.record.is_empty() { vec![newest()?] } else { given.record };
     let mut read = Vec::new();
     for directory in directories {
         let record = read_run(&directory)?;
@@ -95,12 +124,12 @@ fn save(matches: &ArgMatches) -> Result<u8, Failure> {
         read.push((directory, record));
     }
     let folder = folder();
-    if matches.get_flag("replace") {
+    if given.replace {
         record::clear_baseline(&folder, name)?;
     }
     let mut text = String::new();
     for (directory, record) in &read {
-        let mut redaction = match matches.get_flag("keep-names") {
+        let mut redaction = match given.keep_names {
             true => None,
             false => Some(Redaction::new(names(directory)?)),
         };
@@ -118,9 +147,9 @@ fn save(matches: &ArgMatches) -> Result<u8, Failure> {
     terminal::print(&format!("{text}baseline  {name}: {}{enough}\n", view::number::count(runs, "run", "runs")))
 }
 
-fn list(matches: &ArgMatches) -> Result<u8, Failure> {
+fn list(as_json: bool) -> Ended {
     let found = list_baselines(&folder())?;
-    if matches.get_flag("json") {
+    if as_json {
         let lines = found.iter().map(|(name, runs)| format!("{}\n", serde_json::json!({ "name": name, "runs": runs })));
         return terminal::print_json(&lines.collect::<String>());
     }
@@ -131,15 +160,15 @@ fn list(matches: &ArgMatches) -> Result<u8, Failure> {
     terminal::print(&found.iter().map(line).collect::<String>())
 }
 
-fn check(matches: &ArgMatches) -> Result<u8, Failure> {
+fn check(given: Check) -> Ended {
     let folder = folder();
-    let name = match matches.get_one::<String>("name") {
-        Some(name) => name.clone(),
+    let name = match given.name {
+        Some(name) => name,
         None => only_one(&folder)?,
     };
     let base = Source { records: read_baseline(&folder, &name)?, name: format!("baseline {name}") };
-    let directory = matches.get_one::<PathBuf>("record").cloned().map_or_else(newest, Ok)?;
-    sides(matches, base, vec![Source::record(&directory)?])
+    let directory = given.record.map_or_else(newest, Ok)?;
+    sides((&given.outputs, &Gate::of(&given.gate), false), base, vec![Source::record(&directory)?])
 }
 
 fn only_one(folder: &Path) -> Result<String, Failure> {
@@ -154,10 +183,6 @@ fn only_one(folder: &Path) -> Result<String, Failure> {
                 .hint("name one: `rankmark baseline check NAME`"))
         }
     }
-}
-
-fn name_of(matches: &ArgMatches) -> Result<&str, Failure> {
-    matches.get_one::<String>("name").map(String::as_str).ok_or_else(|| Failure::new("which baseline?"))
 }
 
 /// The newest record in the folder of results.
@@ -184,10 +209,10 @@ pub(crate) struct AtEnd {
 ///
 /// # Errors
 /// When there is no such baseline.
-pub(crate) fn at_end(matches: &ArgMatches) -> Result<Option<AtEnd>, Failure> {
-    let Some(name) = matches.try_get_one::<String>("baseline").ok().flatten() else { return Ok(None) };
+pub(crate) fn at_end(options: &BaselineOptions) -> Result<Option<AtEnd>, Failure> {
+    let Some(name) = &options.baseline else { return Ok(None) };
     let base = Source { records: read_baseline(&folder(), name)?, name: format!("baseline {name}") };
-    Ok(Some(AtEnd { base, gate: Gate::read(matches) }))
+    Ok(Some(AtEnd { base, gate: Gate::of(&options.gate) }))
 }
 
 impl AtEnd {

@@ -1,28 +1,31 @@
 //! `rankmark compare A B [C...]`: what became better, worse, stayed the same, or cannot be told. One module each for what is
 //! read, how it is said, and what becomes of the exit code.
 
-pub(super) mod gate;
 mod interleave;
 mod json;
 mod label;
+mod options;
 mod several;
+mod side;
 pub(super) mod sources;
 pub(super) mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use clap::ValueHint;
 use diagnose::Verdict;
 use diagnose::compare::{Comparison, Settings, compare};
 use record::Record;
 use report::{JunitCase, JunitOutcome};
 
-use crate::cli::parts;
+use super::{Ended, Row};
+use crate::options::{Gate, GateOptions, parts};
 use crate::session::Entry;
 use crate::{Failure, terminal};
-use gate::Gate;
-pub(crate) use gate::of_baseline;
 use label::Labels;
+use options::Interleave;
+pub(super) use options::Outputs;
+use side::{Side, write_cases};
 use sources::Source;
 
 const EXAMPLES: &str = "Examples:
@@ -31,46 +34,52 @@ const EXAMPLES: &str = "Examples:
   rankmark compare A B C                                    each against A
   rankmark compare A B --fail-on worse --junit compare.xml  in CI: only a regression fails";
 
-pub(crate) fn command() -> Command {
-    parts::named("compare")
-        .about("Compares records, or plans that it measures interleaved: better, worse, same, or cannot tell")
+/// Compares records, or plans that it measures interleaved: better, worse, same, or cannot tell
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit status: 0 same or better, 1 worse, 3 cannot tell (--fail-on decides), 2 it could not compare.\n\
+                  docs/compare.md says what the verdicts mean, and how many trials and runs they need."
+)]
+struct Compare {
+    /// records' directories: the base, and one or more to compare with it; with --interleave, one or two plans
+    #[arg(value_name = "DIR|PLAN", value_hint = ValueHint::AnyPath, required = true, num_args = 1..)]
+    sides: Vec<String>,
+    #[command(flatten)]
+    gate: GateOptions,
+    #[command(flatten)]
+    outputs: Outputs,
+    #[command(flatten)]
+    interleave: Interleave,
+}
+
+const NAME: &str = "compare";
+
+pub(crate) const ROW: Row = Row {
+    declare: || vec![command()],
+    run: |name, matches, entry| (name == NAME).then(|| parts::read::<Compare>(matches)?.run(entry)),
+};
+
+fn command() -> clap::Command {
+    <Compare as clap::Args>::augment_args(parts::named(NAME))
         .before_help(format!("{EXAMPLES}\n{}", interleave::EXAMPLES))
-        .after_help(
-            "Exit status: 0 same or better, 1 worse, 3 cannot tell (--fail-on decides), 2 it could not compare.\n\
-             docs/compare.md says what the verdicts mean, and how many trials and runs they need.",
-        )
-        .arg(Arg::new("sides").value_name("DIR|PLAN").value_hint(ValueHint::AnyPath).required(true).num_args(1..).help(
-            "records' directories: the base, and one or more to compare with it; with --interleave, one or two plans",
-        ))
-        .args(gate::options())
-        .args(outputs())
-        .args(interleave::arguments())
         .mut_args(|arg| {
             let of_records = ["history", "all"].contains(&arg.get_id().as_str());
             if of_records { arg.conflicts_with("interleave") } else { arg }
         })
 }
 
-/// Options of commands that do nothing but compare.
-pub(super) fn outputs() -> [Arg; 4] {
-    let path = |name: &'static str, value: &'static str| {
-        Arg::new(name).long(name).value_name(value).value_hint(ValueHint::AnyPath).value_parser(value_parser!(PathBuf))
-    };
-    let flag = |name: &'static str| Arg::new(name).long(name).action(clap::ArgAction::SetTrue);
-    [
-        path("history", "DIR").help("a folder of equal runs, which tell the noise between runs (five or more)"),
-        path("junit", "FILE").help("writes the verdicts as JUnit XML"),
-        flag("all").help("prints every case (default: the 40 that matter most)"),
-        parts::json().help("prints one JSON object for each case, and one for the summary"),
-    ]
+impl Compare {
+    fn run(self, entry: Entry<'_>) -> Ended {
+        let gate = Gate::of(&self.gate);
+        if self.interleave.interleave {
+            return interleave::run((&self.sides, &self.interleave, &self.outputs), gate, entry);
+        }
+        records(&self, &gate)
+    }
 }
 
-pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
-    if matches.get_flag("interleave") {
-        return interleave::run(matches, entry);
-    }
-    let directories: Vec<&String> = matches.get_many::<String>("sides").into_iter().flatten().collect();
-    let [base, others @ ..] = directories.as_slice() else { return Ok(2) };
+fn records(given: &Compare, gate: &Gate) -> Ended {
+    let [base, others @ ..] = given.sides.as_slice() else { return Ok(2) };
     if others.is_empty() {
         return Err(Failure::new("`rankmark compare` needs two records").hint(format!(
             "rankmark compare {base} OTHER; `rankmark compare --interleave PLAN_A PLAN_B` measures both sides now",
@@ -79,16 +88,19 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
     }
     let base = Source::record(Path::new(base))?;
     let others = others.iter().map(|other| Source::record(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
-    sides(matches, base, others)
+    sides((&given.outputs, gate, given.interleave.quiet), base, others)
 }
 
 /// Compares each record with the base, and says it as the options ask.
-pub(super) fn sides(matches: &ArgMatches, mut base: Source, mut others: Vec<Source>) -> Result<u8, Failure> {
+pub(super) fn sides(
+    (outputs, gate, quiet): (&Outputs, &Gate, bool),
+    mut base: Source,
+    mut others: Vec<Source>,
+) -> Ended {
     base.meet(&mut others);
     let (base, others) = (&base, others.as_slice());
-    let gate = Gate::read(matches);
     let compared: Vec<&Record> = base.records.iter().chain(others.iter().flat_map(|other| &other.records)).collect();
-    let history = match matches.get_one::<PathBuf>("history") {
+    let history = match &outputs.history {
         Some(folder) => sources::history(folder, &compared)?,
         None => Vec::new(),
     };
@@ -102,17 +114,17 @@ pub(super) fn sides(matches: &ArgMatches, mut base: Source, mut others: Vec<Sour
         }
     }
     refuse_nothing(base, &sides)?;
-    if let Some(file) = matches.get_one::<PathBuf>("junit") {
+    if let Some(file) = &outputs.junit {
         write_junit(file, base, &sides)?;
     }
     let comparisons: Vec<&Comparison> = sides.iter().map(|side| &side.comparison).collect();
     let code = gate.code(&comparisons);
-    if matches.get_flag("json") {
+    if outputs.json {
         terminal::print_json(&json::lines(base, &sides))?;
         return Ok(code);
     }
-    let limit = if matches.get_flag("all") { usize::MAX } else { text::MOST_ROWS };
-    if matches.try_get_one::<bool>("quiet").ok().flatten() == Some(&true) {
+    let limit = if outputs.all { usize::MAX } else { text::MOST_ROWS };
+    if quiet {
         return Ok(code);
     }
     let said = match sides.as_slice() {
@@ -121,12 +133,6 @@ pub(super) fn sides(matches: &ArgMatches, mut base: Source, mut others: Vec<Sour
     };
     terminal::print(&said)?;
     Ok(code)
-}
-
-/// One record and what its comparison with the base says.
-pub(super) struct Side<'r> {
-    pub(super) name: String,
-    pub(super) comparison: Comparison<'r>,
 }
 
 /// Records without a case in common are not a comparison.
@@ -167,16 +173,6 @@ fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure
         }
     }
     write_cases(file, &cases)
-}
-
-/// Writes verdicts as JUnit XML, whole or not at all.
-fn write_cases(file: &Path, cases: &[JunitCase]) -> Result<(), Failure> {
-    let text = report::junit("rankmark compare", cases);
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = file.file_name().ok_or_else(|| Failure::new(format!("{} is not a file", file.display())))?;
-    let beside = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());
-    record::file::replace(folder, Path::new(name), &beside, text.as_bytes())
-        .map_err(|error| Failure::new(format!("cannot write {}", file.display())).cause(error))
 }
 
 /// The comparison at the end of a run: its text and its exit code.

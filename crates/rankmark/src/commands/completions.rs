@@ -1,28 +1,40 @@
 //! `rankmark completions SHELL`.
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, Command};
 use clap_complete::Shell;
 
-use crate::{Failure, cli, terminal};
+use super::{Ended, Typed};
+use crate::session::Entry;
+use crate::terminal;
 
 /// What clap's script for bash leaves out: values behind a comma, and behind `--option=`.
 const BASH_LISTS: &str = include_str!("completions.bash");
 /// What offers values in lists in fish.
 const FISH_LISTS: &str = include_str!("completions.fish");
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let Some(shell) = matches.get_one::<Shell>("shell").copied() else { return Ok(2) };
-    let mut script = Vec::new();
-    let mut command = cli::command();
-    clap_complete::generate(shell, &mut command, "rankmark", &mut script);
-    let script = String::from_utf8_lossy(&script);
-    let script = match shell {
-        Shell::Bash => format!("{script}{BASH_LISTS}"),
-        Shell::Zsh => zsh_lists(&script),
-        Shell::Fish => format!("{script}{FISH_LISTS}{}", fish_values(&command)),
-        _ => script.into_owned(),
-    };
-    terminal::print(&script)
+/// A completion script for a shell
+#[derive(clap::Args)]
+pub(crate) struct Completions {
+    /// the shell
+    shell: Shell,
+}
+
+impl Typed for Completions {
+    const NAME: &'static str = "completions";
+
+    fn run(self, entry: Entry<'_>) -> Ended {
+        let mut script = Vec::new();
+        let mut command = (entry.command_line)();
+        clap_complete::generate(self.shell, &mut command, "rankmark", &mut script);
+        let script = String::from_utf8_lossy(&script);
+        let script = match self.shell {
+            Shell::Bash => format!("{script}{BASH_LISTS}"),
+            Shell::Zsh => zsh_lists(&script),
+            Shell::Fish => format!("{script}{FISH_LISTS}{}", fish_values(&command)),
+            _ => script.into_owned(),
+        };
+        terminal::print(&script)
+    }
 }
 
 /// The script with values that zsh completes behind a comma, too: clap's has the first of a list alone.

@@ -4,29 +4,128 @@ mod place;
 mod steps;
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::path::PathBuf;
 
-use clap::ArgMatches;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use comm::mpi::Facts;
 use launch::job::{Job, Step, TARGETS, Target, srun_mpi};
 use record::{Case, Plan};
 use serde_json::json;
 
-use crate::commands::trust;
-use crate::commands::validate::plan::{self, Outlook};
+use super::validate::plan::{self, Outlook};
+use super::{Ended, Typed, trust};
+use crate::session::Entry;
 use crate::{Failure, terminal};
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let named = matches.get_one::<String>("for");
-    let target = TARGETS.iter().find(|target| named.is_some_and(|name| name == target.name));
+/// Writes the file by which a launcher runs a plan: Slurm, Kubernetes, mpirun, torchrun
+#[derive(clap::Args)]
+#[command(
+    after_help = "The job has a step for each number of ranks of the plan, all into one record; on Kubernetes, a Job \
+                  with a record each. With `--ranks N` it has one step, and cases of other ranks are skipped. With \
+                  `--ranks 1` it is one process, which starts the ranks of every case itself, on one host."
+)]
+pub(crate) struct GenJob {
+    /// the launcher
+    #[arg(long = "for", value_name = "LAUNCHER", value_parser = PossibleValuesParser::new(TARGETS.iter().map(|target| target.name)))]
+    launcher: String,
+    /// a plan, YAML or JSON
+    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
+    plan: PathBuf,
+    /// one step of so many ranks (default: a step for each number of ranks of the plan)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// this program there (default: this one's own path; in a container, `rankmark`)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    program: Option<String>,
+    /// where the record goes
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath)]
+    output_dir: Option<String>,
+    /// write it there (default: standard output)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    output: Option<PathBuf>,
+    /// replace a FILE that is there
+    #[arg(long, requires = "output")]
+    force: bool,
+    #[arg(long, help = trust::HELP)]
+    trust_plan: bool,
+    /// JSON on standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    options: LauncherOptions,
+}
+
+impl Typed for GenJob {
+    const NAME: &'static str = "gen-job";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        generate(&self)
+    }
+}
+
+/// What launchers declare of themselves, as given: names and values.
+struct LauncherOptions(Vec<(&'static str, String)>);
+
+impl LauncherOptions {
+    /// The options, which must be the target's.
+    fn of(&self, target: &Target) -> Result<Vec<(&'static str, String)>, Failure> {
+        let Some((name, _)) = self.0.iter().find(|(name, _)| !target.takes(name)) else { return Ok(self.0.clone()) };
+        let own: Vec<String> = target.options.iter().map(|choice| format!("--{}", choice.name)).collect();
+        let hint = format!("{} takes {}", target.name, own.join(", "));
+        Err(Failure::new(format!("`--{name}` is not for {}", target.name)).hint(hint))
+    }
+}
+
+/// Names of launchers' options, each once.
+fn choices() -> Vec<&'static launch::job::Choice> {
+    let mut found: Vec<&launch::job::Choice> = Vec::new();
+    for choice in TARGETS.iter().flat_map(|target| target.options) {
+        if found.iter().all(|known| known.name != choice.name) {
+            found.push(choice);
+        }
+    }
+    found
+}
+
+impl Args for LauncherOptions {
+    fn augment_args(command: Command) -> Command {
+        choices().into_iter().fold(command, |command, choice| {
+            let having = TARGETS.iter().filter(|target| target.takes(choice.name)).map(|target| target.name);
+            let help = format!("{} [{}]", choice.doc, having.collect::<Vec<_>>().join(", "));
+            let arg = Arg::new(choice.name).long(choice.name).value_name(choice.value).help(help);
+            let arg = arg.help_heading("Options of some launchers");
+            command.arg(if choice.name == "ranks-per-node" { arg.visible_alias("ntasks-per-node") } else { arg })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LauncherOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |choice: &launch::job::Choice| Some((choice.name, matches.get_one::<String>(choice.name)?.clone()));
+        Ok(Self(choices().into_iter().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn generate(given: &GenJob) -> Ended {
+    let target = TARGETS.iter().find(|target| target.name == given.launcher);
     let target = target.ok_or_else(|| Failure::new("there is no such launcher"))?;
-    let options = options(matches, target)?;
-    let path = matches.get_one::<std::path::PathBuf>("plan").map_or(Path::new(""), std::path::PathBuf::as_path);
+    let options = given.options.of(target)?;
+    let path = given.plan.as_path();
     let (file, plan) = plan::load(path)?;
     let numbers = numbers(&plan);
-    let ranks = ranks(matches, &numbers)?;
+    let ranks = ranks(given.ranks, &numbers)?;
     let nodes = nodes(&options, ranks, target)?;
-    let several = numbers.len() > 1 && !matches.contains_id("ranks");
+    let several = numbers.len() > 1 && given.ranks.is_none();
     let spread = steps::spread(if several { &numbers } else { &[] }, (ranks, nodes), target);
     let (outlook, running) = match several {
         true => outlook(file, &plan, &spread, target),
@@ -40,10 +139,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Step { ranks, nodes, .. } = steps.last().copied().unwrap_or(Step { ranks, nodes, cores: 0 });
     let mut job = Job {
         experiment: plan.experiment.clone(),
-        program: program(matches, target)?,
+        program: program(given.program.as_deref(), target)?,
         plan: place::absolute(path)?,
         plan_text: plan.source_text.clone(),
-        record: matches.get_one::<String>("output-dir").cloned(),
+        record: given.output_dir.clone(),
         cores: if several { steps::cores(&steps, (ranks, nodes)) } else { cores(&running, ranks) },
         steps,
         ranks,
@@ -54,28 +153,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     job.notes = notes(&job, &outlook, target);
     if target.takes("mpi") && ranks > 1 {
-        choose_mpi(&running, &mut job, matches.get_flag("trust-plan"));
+        choose_mpi(&running, &mut job, given.trust_plan);
     }
     let text = target.text(&job)?;
-    deliver(matches, target, &job, &outlook, &text)
-}
-
-/// The options that were given, which must be the target's.
-fn options(matches: &ArgMatches, target: &Target) -> Result<Vec<(&'static str, String)>, Failure> {
-    let mut given: Vec<(&'static str, String)> = Vec::new();
-    for choice in TARGETS.iter().flat_map(|target| target.options) {
-        if given.iter().any(|(name, _)| *name == choice.name) {
-            continue;
-        }
-        let Some(value) = matches.get_one::<String>(choice.name) else { continue };
-        if !target.takes(choice.name) {
-            let own: Vec<String> = target.options.iter().map(|choice| format!("--{}", choice.name)).collect();
-            let hint = format!("{} takes {}", target.name, own.join(", "));
-            return Err(Failure::new(format!("`--{}` is not for {}", choice.name, target.name)).hint(hint));
-        }
-        given.push((choice.name, value.clone()));
-    }
-    Ok(given)
+    deliver(given, target, &job, &outlook, &text)
 }
 
 fn nothing_runs(outlook: &Outlook, ranks: u32) -> Failure {
@@ -94,8 +175,8 @@ fn numbers(plan: &Plan) -> Vec<u32> {
 }
 
 /// As many as were asked for, which some case must have, or 1; else the most that a case has.
-fn ranks(matches: &ArgMatches, numbers: &[u32]) -> Result<u32, Failure> {
-    let Some(asked) = matches.get_one::<u32>("ranks").copied() else {
+fn ranks(asked: Option<u32>, numbers: &[u32]) -> Result<u32, Failure> {
+    let Some(asked) = asked else {
         return Ok(numbers.last().copied().unwrap_or(1));
     };
     if asked == 1 || numbers.contains(&asked) {
@@ -127,10 +208,10 @@ fn nodes(options: &[(&'static str, String)], ranks: u32, target: &Target) -> Res
 }
 
 /// The program there. In a container its path is not that of this one.
-fn program(matches: &ArgMatches, target: &Target) -> Result<String, Failure> {
-    if let Some(given) = matches.get_one::<String>("program") {
+fn program(given: Option<&str>, target: &Target) -> Result<String, Failure> {
+    if let Some(given) = given {
         let fine = !given.is_empty() && !given.starts_with('-');
-        return if fine { Ok(given.clone()) } else { Err(Failure::new("`--program` is not a program")) };
+        return if fine { Ok(given.to_owned()) } else { Err(Failure::new("`--program` is not a program")) };
     }
     if target.rank_per_node {
         return Ok("rankmark".to_owned());
@@ -239,12 +320,12 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
     notes
 }
 
-fn deliver(matches: &ArgMatches, target: &Target, job: &Job, outlook: &Outlook, text: &str) -> Result<u8, Failure> {
-    let output = matches.get_one::<std::path::PathBuf>("output");
+fn deliver(given: &GenJob, target: &Target, job: &Job, outlook: &Outlook, text: &str) -> Ended {
+    let output = given.output.as_ref();
     if let Some(path) = output {
-        place::write(path, text, target.executable, matches.get_flag("force"))?;
+        place::write(path, text, target.executable, given.force)?;
     }
-    if matches.get_flag("json") {
+    if given.json {
         let object = json!({
             "for": target.name,
             "output": output.map(|path| path.display().to_string()),

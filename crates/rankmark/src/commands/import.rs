@@ -2,84 +2,67 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use clap::ValueHint;
+use clap::builder::PossibleValuesParser;
 use import::{Content, ForeignPlan, Format, ImportedRecord, Source};
 use record::{Store, Tool};
 use serde_json::json;
 use terms::{Collective, Named};
 
-use crate::cli::parts;
-use crate::directory::RESULTS;
+use super::{Ended, Typed, profile};
+use crate::session::Entry;
+use crate::session::directory::RESULTS;
 use crate::{Failure, foreign, terminal};
 
-pub(crate) fn command() -> Command {
-    let names: Vec<&'static str> = import::FORMATS.iter().map(|format| format.name()).collect();
-    parts::named("import")
-        .about("Makes records from results of other tools, and plans from their configurations")
-        .after_help(
-            "Results become a record with a report, marked as imported. A configuration becomes a plan on standard output; \
-             `rankmark run FILE` runs it directly. Traces, dumps and folders of them are explained as by `rankmark profile \
-             --import`. `rankmark list imports` names what can be read.\n\n\
-             rankmark import nccl-tests.log\nrankmark import --ranks 8 osu_allreduce.txt\nrankmark import ddlb.json > plan.yaml",
-        )
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .required(true)
-                .num_args(1..)
-                .value_hint(ValueHint::FilePath)
-                .value_parser(value_parser!(PathBuf))
-                .help("a file that another tool wrote or reads, a folder of traces, or `-` for standard input; several make several records"),
-        )
-        .arg(
-            Arg::new("format")
-                .long("format")
-                .value_name("FORMAT")
-                .value_parser(names)
-                .help("read it as this format (default: the one that it looks like)"),
-        )
-        .arg(
-            Arg::new("ranks")
-                .long("ranks")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(1..))
-                .help("ranks that the results are of, where the file does not say"),
-        )
-        .arg(
-            Arg::new("op")
-                .long("op")
-                .value_name("OP")
-                .value_parser(Collective::names())
-                .help("operation that the results are of, where the file does not say"),
-        )
-        .arg(
-            Arg::new("python")
-                .long("python")
-                .value_name("PATH")
-                .value_hint(ValueHint::ExecutablePath)
-                .help("of configurations that PyTorch runs: the Python to look for torch in (default: python3)"),
-        )
-        .arg(
-            Arg::new("output-dir")
-                .long("output-dir")
-                .value_name("DIR")
-                .value_hint(ValueHint::DirPath)
-                .value_parser(value_parser!(PathBuf))
-                .help("where the record goes (default: results/TIME-FILE)"),
-        )
-        .arg(parts::json())
+/// Makes records from results of other tools, and plans from their configurations
+#[derive(clap::Args)]
+#[command(
+    after_help = "Results become a record with a report, marked as imported. A configuration becomes a plan on standard \
+                  output; `rankmark run FILE` runs it directly. Traces, dumps and folders of them are explained as by \
+                  `rankmark profile --import`. `rankmark list imports` names what can be read.\n\n\
+                  rankmark import nccl-tests.log\nrankmark import --ranks 8 osu_allreduce.txt\n\
+                  rankmark import ddlb.json > plan.yaml"
+)]
+pub(crate) struct Import {
+    /// a file that another tool wrote or reads, a folder of traces, or `-` for standard input; several make several records
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required = true, num_args = 1..)]
+    file: Vec<PathBuf>,
+    /// read it as this format (default: the one that it looks like)
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(import::FORMATS.iter().map(|format| format.name())))]
+    format: Option<String>,
+    /// ranks that the results are of, where the file does not say
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// operation that the results are of, where the file does not say
+    #[arg(long, value_name = "OP", value_parser = PossibleValuesParser::new(Collective::names()))]
+    op: Option<String>,
+    /// of configurations that PyTorch runs: the Python to look for torch in (default: python3)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    python: Option<String>,
+    /// where the record goes (default: results/TIME-FILE)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    output_dir: Option<PathBuf>,
+    /// JSON on standard output
+    #[arg(long)]
+    json: bool,
 }
 
-/// Explains traces: files or a folder, where the record goes, and whether as JSON.
-type Explain = fn(&[PathBuf], Option<&Path>, bool) -> Result<u8, Failure>;
+impl Typed for Import {
+    const NAME: &'static str = "import";
 
-pub(crate) fn run(matches: &ArgMatches, explain: Explain) -> Result<u8, Failure> {
-    let files: Vec<&PathBuf> = matches.get_many::<PathBuf>("file").into_iter().flatten().collect();
-    if files.iter().any(|file| file.is_dir() || import::traces::recognise(file).is_some()) {
-        return traces(&files, matches, explain);
+    fn run(self, _: Entry<'_>) -> Ended {
+        match self.file.iter().any(|file| file.is_dir() || import::traces::recognise(file).is_some()) {
+            true => traces(&self),
+            false => results(&self),
+        }
     }
-    let format = matches.get_one::<String>("format").map(|name| import::format(name)).transpose()?;
-    let directory = matches.get_one::<PathBuf>("output-dir");
+}
+
+/// Results and configurations.
+fn results(given: &Import) -> Ended {
+    let files = &given.file;
+    let format = given.format.as_deref().map(import::format).transpose()?;
+    let directory = given.output_dir.as_ref();
     if files.len() > 1 && directory.is_some() {
         return Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"));
     }
@@ -90,19 +73,19 @@ pub(crate) fn run(matches: &ArgMatches, explain: Explain) -> Result<u8, Failure>
             false => Source::load(file)?,
         };
         let read_as = format.or_else(|| import::recognise(&source));
-        if let Some(ranks) = matches.get_one::<u32>("ranks") {
+        if let Some(ranks) = given.ranks {
             source = source.with_given("ranks", ranks.to_string());
         }
-        if let Some(op) = matches.get_one::<String>("op") {
+        if let Some(op) = &given.op {
             source = source.with_given("op", op);
         }
         if let Some(format) = read_as {
-            let python = matches.get_one::<String>("python").map(|python| ("python".to_owned(), python.clone()));
+            let python = given.python.clone().map(|python| ("python".to_owned(), python));
             source = foreign::here(source, format, &python.into_iter().collect::<Vec<_>>(), None);
         }
         let found = import::read(&source, read_as)?;
         text += &match found.content {
-            Content::Plan(plan) => show_plan(&source, found.format, &plan, matches.get_flag("json"))?,
+            Content::Plan(plan) => show_plan(&source, found.format, &plan, given.json)?,
             Content::Results(results) => {
                 let records = import::records(
                     &source,
@@ -112,15 +95,16 @@ pub(crate) fn run(matches: &ArgMatches, explain: Explain) -> Result<u8, Failure>
                     &Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
                     jiff::Timestamp::now(),
                 )?;
-                write(&source, found.format, records, directory, matches.get_flag("json"))?
+                write(&source, found.format, records, directory, given.json)?
             }
         };
     }
-    if matches.get_flag("json") { terminal::print_json(&text) } else { terminal::print(&text) }
+    if given.json { terminal::print_json(&text) } else { terminal::print(&text) }
 }
 
 /// Traces, dumps and logs of single calls, files or a folder of them: `rankmark profile` explains them.
-fn traces(files: &[&PathBuf], matches: &ArgMatches, explain: Explain) -> Result<u8, Failure> {
+fn traces(given: &Import) -> Ended {
+    let files = &given.file;
     for file in files {
         if import::traces::recognise(file).is_some() {
             continue;
@@ -133,15 +117,19 @@ fn traces(files: &[&PathBuf], matches: &ArgMatches, explain: Explain) -> Result<
         };
         return Err(Failure::new(format!("{} {what}", file.display())).hint(hint));
     }
-    if let Some(name) = ["format", "ranks", "op", "python"].into_iter().find(|name| matches.contains_id(name)) {
+    let of_results = [
+        ("format", given.format.is_some()),
+        ("ranks", given.ranks.is_some()),
+        ("op", given.op.is_some()),
+        ("python", given.python.is_some()),
+    ];
+    if let Some((name, _)) = of_results.into_iter().find(|(_, is_given)| *is_given) {
         let what = format!("`--{name}` is for results and configurations, and {} is a trace", files[0].display());
         return Err(Failure::new(what).hint(format!("leave `--{name}` out")));
     }
-    let format = import::traces::recognise(files[0]).map_or("a trace", |format| format.doc);
+    let format = import::traces::recognise(&files[0]).map_or("a trace", |format| format.doc);
     terminal::remark(&format!("{} is of {format}; `rankmark profile --import` reads it, too\n", files[0].display()));
-    let files: Vec<PathBuf> = files.iter().map(|file| (*file).clone()).collect();
-    let output = matches.get_one::<PathBuf>("output-dir").map(PathBuf::as_path);
-    explain(&files, output, matches.get_flag("json"))
+    profile::imported(files, given.output_dir.as_deref(), given.json)
 }
 
 /// The plan; what each field became goes to standard error.

@@ -4,16 +4,50 @@ mod records;
 
 use std::path::{Path, PathBuf};
 
-use clap::ArgMatches;
+use clap::ValueHint;
 use record::Caveat;
 use serde_json::{Value, json};
 use terms::{Bytes, Collective, Kind, Named};
 
-use crate::directory::RESULTS;
+use super::{Ended, Typed};
+use crate::session::Entry;
+use crate::session::directory::RESULTS;
 use crate::{Failure, hardware, plans, terminal};
 
 /// The kind that is on disk, not in a table.
-pub(crate) const RECORDS: &str = "records";
+const RECORDS: &str = "records";
+
+/// What there is; `list records [DIR]`: the runs that were made
+#[derive(clap::Args)]
+pub(crate) struct List {
+    /// only this kind
+    #[arg(value_parser = KINDS)]
+    kind: Option<String>,
+    /// of `records`: the folder that holds them (default: results)
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    folder: Option<PathBuf>,
+    /// JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+const KINDS: [&str; 15] = [
+    "benchmarks",
+    "models",
+    "strategies",
+    "primitives",
+    "operations",
+    "backends",
+    "formats",
+    "layouts",
+    "imports",
+    "presets",
+    "hardware",
+    "fields",
+    "caveats",
+    "injections",
+    RECORDS,
+];
 
 /// A kind of thing, and its entries as name and description.
 type Section = (&'static str, Vec<(String, String)>);
@@ -91,18 +125,25 @@ fn bandwidth(op: Collective) -> &'static str {
     }
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let wanted = matches.get_one::<String>("kind");
-    let folder = matches.get_one::<PathBuf>("folder");
-    if wanted.is_some_and(|kind| kind == RECORDS) {
-        return records::run(folder.map_or(Path::new(RESULTS), PathBuf::as_path), matches.get_flag("json"));
+impl Typed for List {
+    const NAME: &'static str = "list";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        let folder = self.folder.as_deref();
+        match self.kind.as_deref() {
+            Some(RECORDS) => records::run(folder.unwrap_or(Path::new(RESULTS)), self.json),
+            kind => tables(kind, folder, self.json),
+        }
     }
+}
+
+fn tables(wanted: Option<&str>, folder: Option<&Path>, as_json: bool) -> Ended {
     if let Some(folder) = folder {
         let what = format!("`{}` is not used: only `list records` takes a folder", folder.display());
         return Err(Failure::new(what).hint(format!("rankmark list records {}", folder.display())));
     }
-    let sections = sections().into_iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
-    if matches.get_flag("json") {
+    let sections = sections().into_iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name));
+    if as_json {
         let entries = |entries: Vec<(String, String)>| -> Value {
             entries.into_iter().map(|(name, doc)| json!({ "name": name, "doc": doc })).collect()
         };

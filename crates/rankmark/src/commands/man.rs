@@ -2,50 +2,53 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
-use clap_mangen::Man;
+use clap::ValueHint;
 
-use crate::{Failure, cli, terminal};
+use super::{Ended, Typed};
+use crate::session::Entry;
+use crate::{Failure, terminal};
 
-pub(crate) fn command() -> Command {
-    cli::parts::named("man")
-        .about("Manual pages, one a command; without DIR, the page of rankmark on standard output")
-        .after_help("To read one: `rankmark man DIR`, then `man -l DIR/rankmark-comm.1`.")
-        .arg(
-            Arg::new("directory")
-                .value_name("DIR")
-                .value_hint(ValueHint::DirPath)
-                .value_parser(value_parser!(PathBuf))
-                .help("write all pages there, replacing those of an earlier version"),
-        )
+/// Manual pages, one a command; without DIR, the page of rankmark on standard output
+#[derive(clap::Args)]
+#[command(after_help = "To read one: `rankmark man DIR`, then `man -l DIR/rankmark-comm.1`.")]
+pub(crate) struct Man {
+    /// write all pages there, replacing those of an earlier version
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    directory: Option<PathBuf>,
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let pages = pages();
-    let Some(directory) = matches.get_one::<PathBuf>("directory") else {
-        let own = pages.into_iter().find(|(name, _)| name == "rankmark.1").map(|(_, page)| page);
-        return terminal::print(&String::from_utf8_lossy(&own.unwrap_or_default()));
-    };
-    let mut written = String::new();
-    for (name, page) in pages {
-        record::file::replace(directory, Path::new(&name), &format!("{name}.new"), &page).map_err(|error| {
-            let what = format!("{} cannot be written", directory.join(&name).display());
-            Failure::new(what).cause(error)
-        })?;
-        written.push_str(&format!("{}\n", directory.join(name).display()));
+impl Typed for Man {
+    const NAME: &'static str = "man";
+
+    fn run(self, entry: Entry<'_>) -> Ended {
+        let pages = pages((entry.command_line)());
+        let Some(directory) = &self.directory else {
+            let own = pages.into_iter().find(|(name, _)| name == "rankmark.1").map(|(_, page)| page);
+            return terminal::print(&String::from_utf8_lossy(&own.unwrap_or_default()));
+        };
+        let mut written = String::new();
+        for (name, page) in pages {
+            record::file::replace(directory, Path::new(&name), &format!("{name}.new"), &page).map_err(|error| {
+                let what = format!("{} cannot be written", directory.join(&name).display());
+                Failure::new(what).cause(error)
+            })?;
+            written.push_str(&format!("{}\n", directory.join(name).display()));
+        }
+        terminal::print(&written)
     }
-    terminal::print(&written)
 }
 
 /// The name of each page's file, and the page.
-fn pages() -> Vec<(String, Vec<u8>)> {
-    let mut command = cli::command().disable_help_subcommand(true);
+fn pages(command: clap::Command) -> Vec<(String, Vec<u8>)> {
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     let mut commands = vec![&command];
     let mut pages = Vec::new();
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands().filter(|below| !below.is_hide_set()));
-        let man = Man::new(command.clone()).manual("Rankmark").source(concat!("rankmark ", env!("CARGO_PKG_VERSION")));
+        let man = clap_mangen::Man::new(command.clone())
+            .manual("Rankmark")
+            .source(concat!("rankmark ", env!("CARGO_PKG_VERSION")));
         let mut page = Vec::new();
         // Into memory: nothing that could fail.
         let _ = man.render(&mut page);

@@ -1,21 +1,88 @@
 //! The command of one benchmark (`comm`, `train`, ...): its fields from flags.
 
-use clap::ArgMatches;
+use std::path::PathBuf;
 
-use super::measure_flags;
-use crate::session::Entry;
-use crate::{Failure, cli};
+use measure::machine;
+use record::{About, Plan};
 
-pub(crate) fn run(command: &str, matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
-    let (about, declared) = cli::measured(command).expect("clap knows the commands of benchmarks alone beside its own");
-    let mut pairs = crate::given::given(matches, &[about]);
-    if let Some(sweep) = declared.sweep {
-        let of = |name: &str| pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str());
-        let (field, value) = sweep.unless;
-        let is_void = of(field).is_some_and(|given| terms::normalize(given) == value);
-        if of(sweep.field).is_none() && !is_void {
-            pairs.push((sweep.field.to_owned(), sweep.values.to_owned()));
-        }
+use super::profile::explain;
+use super::{Ended, Row, baseline};
+use crate::arguments::{READ_AS, STUDY_CSV};
+use crate::options::{Pairs, RunOptions, default_ranks, fields, parts, ranks_with_gpus};
+use crate::session::{self, Entry, Explain, Request};
+use crate::{Failure, external, terminal};
+
+/// What the options of other programs became: our own reader of arguments writes it.
+#[derive(clap::Args)]
+#[group(skip)]
+struct Translated {
+    #[arg(long = READ_AS, hide = true, allow_hyphen_values = true)]
+    read_as: Option<String>,
+    #[arg(long = STUDY_CSV, hide = true, allow_hyphen_values = true)]
+    study_csv: Option<PathBuf>,
+}
+
+/// Explains what a run recorded beside its results.
+pub(super) const EXPLAIN: Explain = explain::after_run;
+
+/// Each command that a benchmark declares.
+pub(crate) const ROW: Row = Row {
+    declare: || {
+        let declared = benchmarks::abouts().into_iter().filter_map(|about| Some((about, about.command.as_ref()?)));
+        declared.map(|(about, command)| fields::command(about, command, parts::arguments::<Translated>())).collect()
+    },
+    run: |name, matches, entry| {
+        let (about, declared) = fields::measured(name)?;
+        Some((|| {
+            let translated: Translated = parts::read(matches)?;
+            let mut options = RunOptions::read(matches, &[about])?;
+            options.beside.study_csv = translated.study_csv;
+            run(about, &declared, &options, (translated.read_as, entry))
+        })())
+    },
+};
+
+fn run(
+    about: &'static About,
+    declared: &record::Command,
+    options: &RunOptions,
+    (read_as, entry): (Option<String>, Entry<'_>),
+) -> Ended {
+    let mut pairs = options.fields.clone();
+    swept(declared, &mut pairs);
+    let overrides = options.overrides()?;
+    default_ranks(&mut pairs, &overrides, entry.coordinator);
+    ranks_with_gpus(about, &mut pairs, &overrides, machine::gpus);
+    let mut plan = record::plan::from_flags(about, &pairs, &overrides)?;
+    plan.notes.extend(read_as);
+    if let Some(note) = external::default_backend(entry.coordinator, &pairs, &overrides) {
+        options.output.note_first(&note);
     }
-    measure_flags(about, pairs, matches, entry)
+    let machine = machine::detect();
+    measure(&Request { options, machine, entry, into_folder: false, explain: Some(EXPLAIN) }, Some(plan))
+}
+
+/// The values that a command sweeps where nobody names any.
+fn swept(declared: &record::Command, pairs: &mut Pairs) {
+    let Some(sweep) = declared.sweep else { return };
+    let of = |name: &str| pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str());
+    let (field, value) = sweep.unless;
+    let is_void = of(field).is_some_and(|given| terms::normalize(given) == value);
+    if of(sweep.field).is_none() && !is_void {
+        pairs.push((sweep.field.to_owned(), sweep.values.to_owned()));
+    }
+}
+
+/// Runs a plan, and compares the record with the baseline that the options name. The run's own failure counts first.
+pub(super) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
+    let baseline = baseline::at_end(&request.options.whole.baseline)?;
+    let session::Ended { code, directory } = session::measure(request, plan)?;
+    let (Some(mut baseline), Some(directory)) = (baseline, directory) else { return Ok(code) };
+    let (text, judged) = baseline.judge(&directory)?;
+    match (request.options.output.quiet, request.options.output.json) {
+        (true, _) => {}
+        (_, true) => terminal::remark(&format!("\n{text}")),
+        (_, false) => drop(terminal::print(&format!("\n{text}"))?),
+    }
+    Ok(if code == 0 { judged } else { code })
 }

@@ -2,39 +2,48 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use clap::ValueHint;
 use record::Store;
 
-use crate::cli::parts;
-use crate::directory::RESULTS;
+use super::{Ended, Typed};
+use crate::session::Entry;
+use crate::session::directory::RESULTS;
 use crate::{Failure, terminal};
 
-pub(crate) fn command() -> Command {
-    let directory = |name: &'static str| {
-        Arg::new(name).value_name("DIR").value_hint(ValueHint::DirPath).value_parser(value_parser!(PathBuf))
-    };
-    parts::named("merge")
-        .about("Makes one record of several: parts of a study that ran at different times or on different devices")
-        .after_help(
-            "Records fit if no case is in two of them, and if cases of one device are of one machine. Times of different \
-             records are never paired: ratios between them use the intervals of whole runs. Expected figures that \
-             contradict each other are left out, and the report names them.",
-        )
-        .arg(directory("record").required(true).num_args(2..).help("records' directories, two or more"))
-        .arg(directory("output-dir").long("output-dir").help("where the record goes (default: results/TIME-merged)"))
+/// Makes one record of several: parts of a study that ran at different times or on different devices
+#[derive(clap::Args)]
+#[command(
+    after_help = "Records fit if no case is in two of them, and if cases of one device are of one machine. Times of \
+                  different records are never paired: ratios between them use the intervals of whole runs. Expected \
+                  figures that contradict each other are left out, and the report names them."
+)]
+pub(crate) struct Merge {
+    /// records' directories, two or more
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, required = true, num_args = 2..)]
+    record: Vec<PathBuf>,
+    /// where the record goes (default: results/TIME-merged)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    output_dir: Option<PathBuf>,
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let directories: Vec<&PathBuf> = matches.get_many::<PathBuf>("record").into_iter().flatten().collect();
+impl Typed for Merge {
+    const NAME: &'static str = "merge";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        merge(&self.record, self.output_dir)
+    }
+}
+
+fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
     let mut parts = Vec::new();
-    for directory in &directories {
+    for directory in directories {
         parts.push((directory.display().to_string(), record::read_run(directory)?));
     }
     let ids: Vec<String> = parts.iter().map(|(_, part)| part.file.id.clone()).collect();
     let mut merged = record::merge(parts)?;
     merged.file.command_line = record::command_line(std::env::args());
-    let target = match matches.get_one::<PathBuf>("output-dir") {
-        Some(directory) => directory.clone(),
+    let target = match output_dir {
+        Some(directory) => directory,
         None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "merged")?,
     };
     let mut store = Store::create(&target, &merged.file)?;
@@ -46,7 +55,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     drop(store);
     let lost: Vec<String> = merged.damaged.iter().map(|line| format!("warning: {}\n", line.sentence())).collect();
     terminal::remark(&lost.concat());
-    merge_explained(&directories, &target)?;
+    merge_explained(directories, &target)?;
     let run = report::Run::read(&target, benchmarks::VIEWS)?;
     let written = report::write(&run, &target)?;
     let cases = merged.cases.len();
@@ -78,7 +87,7 @@ fn copy_samples(
 }
 
 /// What the traces of the records showed: each case is in one record, so the lists follow each other.
-fn merge_explained(directories: &[&PathBuf], target: &Path) -> Result<(), Failure> {
+fn merge_explained(directories: &[PathBuf], target: &Path) -> Result<(), Failure> {
     let mut all = record::Explained::default();
     for directory in directories {
         all.cases.extend(record::read_explained(directory)?.map(|explained| explained.cases).unwrap_or_default());

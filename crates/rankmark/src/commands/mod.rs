@@ -1,4 +1,4 @@
-//! One module a command.
+//! One module a command: its arguments as a type, and what it does. The table of all stands in lib.rs.
 
 pub(crate) mod baseline;
 pub(crate) mod compare;
@@ -22,41 +22,36 @@ pub(crate) mod version;
 pub(crate) mod watch;
 
 use clap::ArgMatches;
-use measure::machine;
-use record::{About, Plan};
 
-use crate::arguments::READ_AS;
-use crate::session::{self, Ended, Entry, Request};
-use crate::{Failure, cli, external, terminal};
+use crate::Failure;
+use crate::options::parts;
+use crate::session::Entry;
 
-/// Runs a benchmark with the fields that flags gave.
-fn measure_flags(
-    about: &'static About,
-    mut fields: Vec<(String, String)>,
-    matches: &ArgMatches,
-    entry: Entry<'_>,
-) -> Result<u8, Failure> {
-    let overrides = cli::overrides(matches)?;
-    cli::default_ranks(&mut fields, &overrides, entry.coordinator);
-    cli::ranks_with_gpus(about, &mut fields, &overrides, machine::gpus);
-    let mut plan = record::plan::from_flags(about, &fields, &overrides)?;
-    plan.notes.extend(matches.try_get_one::<String>(READ_AS).ok().flatten().cloned());
-    if let Some(note) = external::default_backend(entry.coordinator, &fields, &overrides) {
-        terminal::note_first(matches, &note);
-    }
-    measure(&Request { matches, machine: machine::detect(), entry, into_folder: false, is_profile: false }, Some(plan))
+/// What a command leaves: the exit status.
+pub(crate) type Ended = Result<u8, Failure>;
+
+/// A command whose arguments are a type.
+pub(crate) trait Typed: clap::Args {
+    /// What users write.
+    const NAME: &'static str;
+    /// Does it.
+    fn run(self, entry: Entry<'_>) -> Ended;
 }
 
-/// Runs a plan, and compares the record with the baseline that the options name. The run's own failure counts first.
-fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
-    let baseline = baseline::at_end(request.matches)?;
-    let Ended { code, directory } = session::measure(request, plan)?;
-    let (Some(mut baseline), Some(directory)) = (baseline, directory) else { return Ok(code) };
-    let (text, judged) = baseline.judge(&directory)?;
-    match (request.matches.get_flag("quiet"), request.matches.get_flag("json")) {
-        (true, _) => {}
-        (_, true) => terminal::remark(&format!("\n{text}")),
-        (_, false) => drop(terminal::print(&format!("\n{text}"))?),
+/// A line of the table of commands.
+pub(crate) struct Row {
+    /// As clap knows it: one command, or each that benchmarks declare.
+    pub(crate) declare: fn() -> Vec<clap::Command>,
+    /// Does what was read, if the name is of this row.
+    pub(crate) run: fn(&str, &ArgMatches, Entry<'_>) -> Option<Ended>,
+}
+
+impl Row {
+    /// A command with arguments of this type.
+    pub(crate) const fn typed<T: Typed>() -> Self {
+        Self {
+            declare: || vec![T::augment_args(parts::named(T::NAME))],
+            run: |name, matches, entry| (name == T::NAME).then(|| parts::read::<T>(matches)?.run(entry)),
+        }
     }
-    Ok(if code == 0 { judged } else { code })
 }

@@ -3,51 +3,48 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use clap::ValueHint;
 use measure::machine;
 use record::Caveat;
 use record::pack::{Names, Packed, Redaction};
 use terms::{Bytes, Kind, Named, Status};
 
-use crate::cli::parts;
+use super::{Ended, Typed};
+use crate::session::Entry;
 use crate::{Failure, terminal};
 
-pub(crate) fn command() -> Command {
-    let path = |name: &'static str, value: &'static str| {
-        Arg::new(name).value_name(value).value_parser(value_parser!(PathBuf)).value_hint(ValueHint::AnyPath)
-    };
-    parts::named("pack")
-        .about("Packs a record into one file to send: run, cases, samples, traces and report")
-        .after_help(
-            "--redact replaces host names by host-1, user names by user-1 and home folders by a folder user-1, the same \
-             name by the same number in every file, and says what it replaced. It leaves out what is not text (PNG); \
-             `rankmark report` draws it again. It does not replace addresses, other paths, or names that neither \
-             the record nor this machine knows: look at the file before you publish it.",
-        )
-        .arg(path("directory", "DIR").required(true).value_hint(ValueHint::DirPath).help("a record's directory"))
-        .arg(
-            path("output", "FILE")
-                .long("output")
-                .short('o')
-                .help("the archive to make (default: DIR's own name, .tar.gz, in this folder)"),
-        )
-        .arg(
-            Arg::new("redact")
-                .long("redact")
-                .action(ArgAction::SetTrue)
-                .help("replace host names, user names and home folders"),
-        )
+/// Packs a record into one file to send: run, cases, samples, traces and report
+#[derive(clap::Args)]
+#[command(
+    after_help = "--redact replaces host names by host-1, user names by user-1 and home folders by a folder user-1, the \
+                  same name by the same number in every file, and says what it replaced. It leaves out what is not text \
+                  (PNG); `rankmark report` draws it again. It does not replace addresses, other paths, or names that \
+                  neither the record nor this machine knows: look at the file before you publish it."
+)]
+pub(crate) struct Pack {
+    /// a record's directory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    directory: PathBuf,
+    /// the archive to make (default: DIR's own name, .tar.gz, in this folder)
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    output: Option<PathBuf>,
+    /// replace host names, user names and home folders
+    #[arg(long)]
+    redact: bool,
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let Some(directory) = matches.get_one::<PathBuf>("directory") else { return Ok(2) };
-    let to = matches.get_one::<PathBuf>("output").cloned().unwrap_or_else(|| default_output(directory));
-    let mut redaction = match matches.get_flag("redact") {
-        true => Some(Redaction::new(names(directory)?)),
-        false => None,
-    };
-    let packed = record::pack::pack(directory, &to, redaction.as_mut())?;
-    terminal::print(&text(&to, &packed, redaction.as_ref()))
+impl Typed for Pack {
+    const NAME: &'static str = "pack";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        let to = self.output.unwrap_or_else(|| default_output(&self.directory));
+        let mut redaction = match self.redact {
+            true => Some(Redaction::new(names(&self.directory)?)),
+            false => None,
+        };
+        let packed = record::pack::pack(&self.directory, &to, redaction.as_mut())?;
+        terminal::print(&text(&to, &packed, redaction.as_ref()))
+    }
 }
 
 /// The record's own name, here.

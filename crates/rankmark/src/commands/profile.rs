@@ -14,17 +14,19 @@ mod show;
 mod spill;
 mod step_parts;
 mod verdict;
+mod wanted;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use record::Labels;
+use clap::{ArgMatches, ValueHint};
 use terms::{Group, Seconds};
 
-use crate::cli::{measured, parts};
+use super::{Ended, Row};
+use crate::Failure;
+use crate::options::{RunOptions, fields, names_given, parts};
 use crate::session::Entry;
-use crate::{Failure, terminal};
+use wanted::{Target, Wanted, range_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,140 +35,117 @@ Examples:
   rankmark profile --import trace-rank0.json.gz trace-rank1.json.gz     traces of the PyTorch profiler
   rankmark profile results/DIR                                          traces of a record
   rankmark profile --compare results/BEFORE results/AFTER               what got slower";
-/// The heading of its own options in help.
-pub(crate) const HEADING: &str = "Profile";
 
-/// What the user wants to see.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Everything.
-    #[default]
-    All,
-    /// Ranks that wait for others, and for whom.
-    SyncStalls,
-    /// Communication that runs beside computation.
-    Overlap,
-    /// Waiting for data.
-    Input,
+/// Records where the time of training steps goes, and explains it: stalls, slow ranks, overlap, input
+#[derive(clap::Args)]
+#[command(before_help = EXAMPLES)]
+struct Profile {
+    /// a record with traces: explains them, and runs nothing
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    record: Option<PathBuf>,
+    /// a job to trace: `-- torchrun --nproc-per-node 2 train.py`
+    #[arg(value_name = "COMMAND", num_args = 1.., last = true)]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    own: Own,
 }
 
-impl Target {
-    const NAMES: [(&'static str, Self); 4] =
-        [("all", Self::All), ("sync_stalls", Self::SyncStalls), ("overlap", Self::Overlap), ("input", Self::Input)];
-
-    fn of(matches: &ArgMatches) -> Self {
-        let name = matches.get_one::<String>("target").map_or("all", String::as_str);
-        Self::NAMES.into_iter().find(|(known, _)| *known == name).map_or(Self::All, |(_, target)| target)
-    }
-
-    /// Whether something that belongs to `part` is shown.
-    pub(crate) fn shows(self, part: Self) -> bool {
-        self == Self::All || self == part
-    }
+/// Its own options. Short ones as TorchScale has them.
+#[derive(clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = fields::PROFILE)]
+struct Own {
+    /// profiles the training cases of this plan
+    #[arg(
+        long,
+        value_name = "PLAN",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["record", "import", "command"]
+    )]
+    plan: Option<PathBuf>,
+    /// how long to measure and record (default: 20s)
+    #[arg(long, short, value_name = "TIME")]
+    duration: Option<Seconds>,
+    /// what to look at (default: all)
+    #[arg(long, short, value_name = "TARGET", value_parser = Target::NAMES.map(|(name, _)| name))]
+    target: Option<String>,
+    /// what records a job: the PyTorch profiler, or nsys around each rank (default: builtin)
+    #[arg(long, value_name = "TOOL", value_parser = ["builtin", "nsys"])]
+    tool: Option<String>,
+    /// explains traces of other tools, files or a folder of them, and keeps the result in a record
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::AnyPath,
+        num_args = 1..,
+        conflicts_with_all = ["record", "command"]
+    )]
+    import: Vec<PathBuf>,
+    /// what got slower from one trace or record to another
+    #[arg(
+        long,
+        value_name = "TRACE",
+        value_hint = ValueHint::AnyPath,
+        num_args = 2,
+        conflicts_with_all = ["record", "command", "import"]
+    )]
+    compare: Vec<PathBuf>,
+    /// the same as --ranks
+    #[arg(long, short, value_name = "N", conflicts_with = "ranks")]
+    gpus: Option<String>,
 }
 
-pub(crate) fn command() -> Command {
-    let own = |arg: Arg| arg.help_heading(HEADING);
+const NAME: &str = "profile";
+
+pub(crate) const ROW: Row =
+    Row { declare: || vec![command()], run: |name, matches, entry| (name == NAME).then(|| run(matches, entry)) };
+
+fn command() -> clap::Command {
     let about = native::about();
-    let command = parts::named("profile")
-        .about("Records where the time of training steps goes, and explains it: stalls, slow ranks, overlap, input")
-        .before_help(EXAMPLES)
-        .arg(
-            Arg::new("record")
-                .value_name("DIR")
-                .value_hint(ValueHint::DirPath)
-                .value_parser(value_parser!(PathBuf))
-                .help("a record with traces: explains them, and runs nothing"),
-        )
-        .arg(
-            Arg::new("command")
-                .value_name("COMMAND")
-                .num_args(1..)
-                .last(true)
-                .value_parser(value_parser!(std::ffi::OsString))
-                .help("a job to trace: `-- torchrun --nproc-per-node 2 train.py`"),
-        )
-        .args(options().map(own));
+    let command = <Profile as clap::Args>::augment_args(parts::named(NAME)).next_help_heading(None);
     let steps = "only these steps of the job, the last one not included: 10:20";
-    // Short options as TorchScale has them.
-    let command = measured::with_options(command, &[about], None)
-        .mut_arg("output-dir", |arg| arg.short('o'))
-        .mut_arg("steps", |arg| arg.value_name("FIRST:LAST").help(steps).help_heading(HEADING));
+    let command = fields::with_options(command, &[about], None)
+        .mut_arg("output_dir", |arg| arg.short('o'))
+        .mut_arg("steps", |arg| arg.value_name("FIRST:LAST").help(steps).help_heading(fields::PROFILE));
     // Their defaults are others here.
     let command = native::DEFAULTS
         .into_iter()
         .fold(command, |command, (field, _, help)| command.mut_arg(field, |arg| arg.help(help)));
-    measured::without_fields(command, &[HEADING, Group::COMMON.heading])
+    fields::without_fields(command, &[fields::PROFILE, Group::COMMON.heading])
         .after_help("All fields of training are options, too: `rankmark train --help` shows them.")
 }
 
-fn options() -> [Arg; 7] {
-    let file = |name: &'static str| {
-        Arg::new(name).long(name).value_hint(ValueHint::AnyPath).value_parser(value_parser!(PathBuf))
+fn run(matches: &ArgMatches, entry: Entry<'_>) -> Ended {
+    let Profile { record, command, own } = parts::read(matches)?;
+    let mut options = RunOptions::read(matches, &[native::about()])?;
+    let steps = native::take_steps(&mut options.fields);
+    let wanted = Wanted {
+        target: Target::named(own.target.as_deref()),
+        steps: steps.as_deref().map(range_of).transpose()?,
+        json: options.output.json,
+        quiet: options.output.quiet,
+        labels: options.whole.labels.labels()?,
     };
-    [
-        Arg::new("plan")
-            .long("plan")
-            .value_name("PLAN")
-            .value_hint(ValueHint::FilePath)
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with_all(["record", "import", "command"])
-            .help("profiles the training cases of this plan"),
-        Arg::new("duration")
-            .long("duration")
-            .short('d')
-            .value_name("TIME")
-            .value_parser(value_parser!(Seconds))
-            .help("how long to measure and record (default: 20s)"),
-        Arg::new("target")
-            .long("target")
-            .short('t')
-            .value_name("TARGET")
-            .value_parser(Target::NAMES.map(|(name, _)| name))
-            .help("what to look at (default: all)"),
-        Arg::new("tool")
-            .long("tool")
-            .value_name("TOOL")
-            .value_parser(["builtin", "nsys"])
-            .help("what records a job: the PyTorch profiler, or nsys around each rank (default: builtin)"),
-        file("import")
-            .value_name("FILE")
-            .num_args(1..)
-            .conflicts_with_all(["record", "command"])
-            .help("explains traces of other tools, files or a folder of them, and keeps the result in a record"),
-        file("compare")
-            .value_name("TRACE")
-            .num_args(2)
-            .conflicts_with_all(["record", "command", "import"])
-            .help("what got slower from one trace or record to another"),
-        Arg::new("gpus")
-            .long("gpus")
-            .short('g')
-            .value_name("N")
-            .action(ArgAction::Set)
-            .conflicts_with("ranks")
-            .help("the same as --ranks"),
-    ]
-}
-
-pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
-    let wanted = Wanted::read(matches)?;
-    refuse_of_training(matches)?;
-    if let Some(files) = matches.get_many::<PathBuf>("compare") {
-        let files: Vec<&Path> = files.map(PathBuf::as_path).collect();
-        return explain::compare(files[0], files[1], &wanted);
+    refuse_of_training(&names_given(matches))?;
+    if let [before, after] = own.compare.as_slice() {
+        return explain::compare(before, after, &wanted);
     }
-    if let Some(files) = matches.get_many::<PathBuf>("import") {
-        let files: Vec<PathBuf> = files.cloned().collect();
-        return explain::files(&files, matches.get_one::<PathBuf>("output-dir").map(PathBuf::as_path), &wanted);
+    if !own.import.is_empty() {
+        return explain::files(&own.import, options.output.output_dir.as_deref(), &wanted);
     }
-    if let Some(record) = matches.get_one::<PathBuf>("record") {
-        return explain::record(record, &wanted);
+    if let Some(record) = record {
+        return explain::record(&record, &wanted);
     }
-    match matches.get_many::<std::ffi::OsString>("command") {
-        Some(words) => job::run(&words.cloned().collect::<Vec<_>>(), matches, &wanted),
-        None => native::run(matches, entry, &wanted),
+    let nsys = own.tool.as_deref().is_some_and(|tool| tool != "builtin");
+    if command.is_empty() {
+        return native::run(
+            &native::Asked { plan: own.plan, duration: own.duration, gpus: own.gpus, nsys },
+            options,
+            (entry, &wanted),
+        );
     }
+    let job = job::Asked { nsys, steps, duration: own.duration, output: &options.output };
+    job::run(&command, &job, &wanted)
 }
 
 /// Explains traces of other tools as `--import` does, for the command that takes their files.
@@ -177,23 +156,22 @@ pub(crate) fn imported(files: &[PathBuf], output: Option<&Path>, json: bool) -> 
 /// What every look at traces takes; all else is for a run of a model that Rankmark trains.
 const OF_TRACES: [&str; 9] = ["record", "command", "import", "compare", "steps", "target", "json", "quiet", "verbose"];
 /// What takes it that makes a record.
-const OF_RECORDS: [&str; 4] = ["output-dir", "name", "tag", "note"];
+const OF_RECORDS: [&str; 4] = ["output_dir", "name", "tag", "note"];
 /// What a job takes beside that.
 const OF_JOBS: [&str; 2] = ["duration", "tool"];
 
 /// Options that mean nothing here are refused, and not dropped in silence.
-fn refuse_of_training(matches: &ArgMatches) -> Result<(), Failure> {
+fn refuse_of_training(given: &[String]) -> Result<(), Failure> {
     let others = ["record", "command", "import", "compare"];
-    let Some(other) = others.into_iter().find(|name| matches.contains_id(name)) else { return Ok(()) };
+    let Some(other) = others.into_iter().find(|name| given.iter().any(|given| given == name)) else { return Ok(()) };
     let makes_record = ["command", "import"].contains(&other);
     let is_for_it = |name: &str| {
         OF_TRACES.contains(&name)
             || other == "command" && OF_JOBS.contains(&name)
             || makes_record && OF_RECORDS.contains(&name)
     };
-    let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
-    let mut names = matches.ids().map(clap::Id::as_str).filter(|name| is_given(name));
-    let Some(name) = names.find(|name| !is_for_it(name)) else { return Ok(()) };
+    let Some(name) = given.iter().find(|name| !is_for_it(name)) else { return Ok(()) };
+    let of = if OF_RECORDS.contains(&name.as_str()) { "a new record" } else { "a model that Rankmark trains" };
     let (name, what) = (
         name.replace('_', "-"),
         match other {
@@ -202,71 +180,5 @@ fn refuse_of_training(matches: &ArgMatches) -> Result<(), Failure> {
             _ => "traces",
         },
     );
-    let of = if OF_RECORDS.contains(&name.as_str()) { "a new record" } else { "a model that Rankmark trains" };
     Err(Failure::new(format!("`--{name}` is for {of}, and {what} is given")).hint(format!("leave `--{name}` out")))
-}
-
-/// How to look at what was recorded.
-#[derive(Default)]
-pub(crate) struct Wanted {
-    pub(crate) target: Target,
-    pub(crate) steps: Option<std::ops::Range<u32>>,
-    pub(crate) json: bool,
-    pub(crate) quiet: bool,
-    /// What a new record is called.
-    labels: Labels,
-}
-
-impl Wanted {
-    fn read(matches: &ArgMatches) -> Result<Self, Failure> {
-        let steps = matches.get_many::<String>("steps").into_iter().flatten().next();
-        Ok(Self {
-            target: Target::of(matches),
-            steps: steps.map(|text| range_of(text)).transpose()?,
-            json: matches.get_flag("json"),
-            quiet: matches.get_flag("quiet"),
-            labels: crate::labels::read(matches)?,
-        })
-    }
-
-    /// Shows text where JSON does not take its place.
-    fn say(&self, text: &str) -> Result<(), Failure> {
-        match (self.quiet, self.json) {
-            (true, _) => {}
-            (_, true) => terminal::remark(text),
-            (_, false) => drop(terminal::print(text)?),
-        }
-        Ok(())
-    }
-}
-
-fn range_of(text: &str) -> Result<std::ops::Range<u32>, Failure> {
-    let numbers =
-        text.split_once(':').and_then(|(from, to)| Some((from.trim().parse().ok()?, to.trim().parse().ok()?)));
-    match numbers {
-        Some((from, to)) if from < to => Ok(from..to),
-        _ => {
-            Err(Failure::new(format!("`--steps {text}` is not a range of steps"))
-                .hint("FIRST:LAST, as in --steps 10:20"))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_range_of_steps_is_read_or_refused() {
-        assert_eq!(range_of("10:20").ok(), Some(10..20));
-        for wrong in ["10", "20:10", "10:10", "a:b", "-1:4"] {
-            assert!(range_of(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_target_shows_its_own_part_and_all_shows_everything() {
-        assert!(Target::All.shows(Target::Input) && Target::Input.shows(Target::Input));
-        assert!(!Target::Input.shows(Target::Overlap));
-    }
 }

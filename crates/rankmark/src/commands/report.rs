@@ -4,11 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::ArgMatches;
+use clap::ValueHint;
+use clap::builder::PossibleValuesParser;
 use record::store::RUN_FILE;
 
-use crate::directory::RESULTS;
-use crate::exports::Exports;
+use super::{Ended, Typed};
+use crate::options::{ExportOptions, Exports};
+use crate::session::Entry;
+use crate::session::directory::RESULTS;
 use crate::typesetter::{self, Typesetter};
 use crate::{Failure, terminal};
 
@@ -37,33 +40,120 @@ struct Asked {
     named: bool,
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let of = matches.subcommand_matches("generate").unwrap_or(matches);
-    let sources: Vec<&str> = of.get_many::<String>("source").unwrap_or_default().map(String::as_str).collect();
-    let from = of.try_get_one::<String>("from").ok().flatten().map(String::as_str);
-    let sources: Vec<&str> = sources.into_iter().chain(from).collect();
-    let layout = of.get_one::<String>("layout").map(|name| report::layout(name)).transpose()?;
-    let formats = match of.get_many::<String>("format") {
-        _ if layout.is_some() => layout.into_iter().collect(),
-        Some(names) => names.map(|name| report::format(name)).collect::<Result<_, _>>()?,
-        None => report::default_formats(),
-    };
-    let asked = Asked {
-        typesetter: Typesetter::of_formats(&formats)?,
-        formats,
-        layout,
-        output: of.get_one::<PathBuf>("output-dir").cloned(),
-        file: of.get_one::<PathBuf>("output").cloned(),
-        exports: Exports::read(of)?,
-        open: of.get_flag("open"),
-        verbose: of.get_flag("verbose"),
-        quiet: of.get_flag("quiet"),
-        named: layout.is_some() || of.get_many::<String>("format").is_some(),
-    };
-    match sources.as_slice() {
-        [] => each(RESULTS, &asked),
-        [source] => each(source, &asked),
-        several => together(several, &asked),
+const EXAMPLES: &str = "\
+Examples:
+  rankmark report results/DIR --open               all formats; opens the HTML page
+  rankmark report results/DIR --format html        report.html alone: one file that loads nothing
+  rankmark report results/DIR --format pdf,parquet a document to print, and a typed table
+  rankmark report results/DIR --junit junit.xml    each case as a test, for a CI system
+  rankmark report results/A results/B              one HTML page about both";
+
+/// Writes the report of a record, or of each record in a folder: tables, pictures, text
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+pub(crate) struct Report {
+    /// a record's directory, or a folder of records (default: results); several make one HTML page
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, num_args = 0..)]
+    source: Vec<String>,
+    #[arg(long = "source", short = 's', value_name = "DIR", conflicts_with = "source", hide = true)]
+    from: Option<String>,
+    #[command(flatten)]
+    how: How,
+    #[command(subcommand)]
+    command: Option<Generate>,
+}
+
+#[derive(clap::Subcommand)]
+enum Generate {
+    /// The same, with options
+    Generate {
+        /// a record's directory, or a folder of records (default: results); several make one HTML page
+        #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        source: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+}
+
+/// What is written, and where.
+#[derive(clap::Args)]
+#[group(skip)]
+struct How {
+    #[arg(long, short, value_name = "FORMAT", value_delimiter = ',', value_parser = formats(), help = format_help())]
+    format: Vec<String>,
+    /// write the files of another tool's report instead
+    #[arg(long, value_name = "LAYOUT", value_parser = layouts(), conflicts_with = "format")]
+    layout: Option<String>,
+    /// where the files go (default: the record; of a layout, a folder of its name there)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    output_dir: Option<PathBuf>,
+    /// open the HTML page in the browser (xdg-open)
+    #[arg(long, conflicts_with = "layout")]
+    open: bool,
+    /// write the one file of a format, of one record, to FILE
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "output_dir")]
+    output: Option<PathBuf>,
+    /// also say what each record holds, on standard error
+    #[arg(long, short)]
+    verbose: bool,
+    /// print errors only, and no path
+    #[arg(long, short, conflicts_with = "verbose")]
+    quiet: bool,
+    #[command(flatten)]
+    exports: ExportOptions,
+}
+
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(report::FORMATS.iter().map(|format| format.name()))
+}
+
+fn layouts() -> PossibleValuesParser {
+    PossibleValuesParser::new(report::LAYOUTS.iter().map(|layout| layout.name()))
+}
+
+fn format_help() -> String {
+    let by_default: Vec<&str> = report::default_formats().iter().map(|format| format.name()).collect();
+    format!("only these formats (default: {})", by_default.join(", "))
+}
+
+impl Typed for Report {
+    const NAME: &'static str = "report";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        let (sources, how) = match self.command {
+            Some(Generate::Generate { source, how }) => (source, how),
+            None => (self.source.into_iter().chain(self.from).collect(), self.how),
+        };
+        let asked = Asked::of(how)?;
+        let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+        match sources.as_slice() {
+            [] => each(RESULTS, &asked),
+            [source] => each(source, &asked),
+            several => together(several, &asked),
+        }
+    }
+}
+
+impl Asked {
+    fn of(how: How) -> Result<Self, Failure> {
+        let layout = how.layout.as_deref().map(report::layout).transpose()?;
+        let formats = match layout {
+            Some(layout) => vec![layout],
+            None if how.format.is_empty() => report::default_formats(),
+            None => how.format.iter().map(|name| report::format(name)).collect::<Result<_, _>>()?,
+        };
+        Ok(Self {
+            typesetter: Typesetter::of_formats(&formats)?,
+            formats,
+            layout,
+            output: how.output_dir,
+            file: how.output,
+            exports: how.exports.exports()?,
+            open: how.open,
+            verbose: how.verbose,
+            quiet: how.quiet,
+            named: layout.is_some() || !how.format.is_empty(),
+        })
     }
 }
 

@@ -1,32 +1,105 @@
 //! `rankmark run`: a plan to a record.
 
-use clap::ArgMatches;
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
 use measure::machine;
 use record::Plan;
-use std::path::Path;
 
-use super::measure;
+use super::{Ended, Row, measured};
 use crate::arguments::DDLB_CONFIG;
 use crate::only::Only;
+use crate::options::{Pairs, RUN, RunOptions, fields, parts};
 use crate::plans::Loaded;
 use crate::session::{Entry, Request};
-use crate::{Failure, cli, foreign, habits, plans};
+use crate::{Failure, foreign, habits, plans};
 
-type Fields = Vec<(String, String)>;
+/// Runs a plan: every benchmark, every combination; without one, the quick plan of this machine
+#[derive(clap::Args)]
+#[command(
+    visible_aliases = ["suite", "benchmark"],
+    after_help = "Fields of cases are options, too: `--ranks 4`, `--bytes 1MiB`, `--quick` replace a field in all cases of \
+                  the plan, as `--set ranks=4` does. `rankmark list fields` shows all of them."
+)]
+struct Planned {
+    /// a plan, YAML or JSON
+    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
+    plan: Option<String>,
+    /// the same, as an option
+    #[arg(long, short, value_name = "PLAN", value_hint = ValueHint::FilePath, conflicts_with = "plan")]
+    config: Option<String>,
+    #[arg(long = DDLB_CONFIG, hide = true)]
+    ddlb_config: Option<String>,
+}
 
-pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
+/// Options of `run` alone, which stand behind those of all measuring commands.
+#[derive(clap::Args)]
+#[group(skip)]
+struct Own {
+    /// runs the cases of N ranks alone; the others are left to --resume
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    only_ranks: Option<u32>,
+    #[arg(
+        long,
+        visible_alias = "benchmark",
+        value_name = "BENCHMARK",
+        value_delimiter = ',',
+        conflicts_with = "resume",
+        help = only_help()
+    )]
+    only: Vec<String>,
+    /// also writes the results as one JSON file: name, world_size, timestamp, config, results
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+}
+
+/// Names of benchmarks, each with that of its command where this is another: `collective (or comm)`.
+fn only_help() -> String {
+    let word = |about: &'static record::About| match about
+        .command
+        .as_ref()
+        .map(|command| command.name)
+        .filter(|name| *name != about.name)
+    {
+        Some(command) => format!("{} (or {command})", about.name),
+        None => about.name.to_owned(),
+    };
+    let words: Vec<String> = benchmarks::abouts().into_iter().map(word).collect();
+    format!("runs the cases of these benchmarks alone: {}", words.join(", "))
+}
+
+const NAME: &str = "run";
+
+pub(crate) const ROW: Row = Row {
+    declare: || {
+        let command = <Planned as clap::Args>::augment_args(parts::named(NAME));
+        let command = fields::with_options(command, &benchmarks::abouts(), None);
+        let own = parts::arguments::<Own>().into_iter().map(|arg| arg.help_heading(RUN));
+        vec![fields::without_fields(command.args(own), &[])]
+    },
+    run: |name, matches, entry| {
+        (name == NAME).then(|| {
+            let own: Own = parts::read(matches)?;
+            let mut options = RunOptions::read(matches, &benchmarks::abouts())?;
+            options.only_ranks = own.only_ranks;
+            options.beside.results_json.clone_from(&own.output);
+            run(parts::read(matches)?, &own, options, entry)
+        })
+    },
+};
+
+fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -> Ended {
     let machine = machine::detect();
-    let abouts = benchmarks::abouts();
-    let mut overrides = crate::given::given(matches, &abouts);
-    overrides.extend(cli::overrides(matches)?);
-    let file = matches.get_one::<String>("plan").or_else(|| matches.get_one::<String>("config"));
-    if let Some(failure) = file.and_then(|file| habits::no_plan(file)) {
+    options.has_plan = planned.plan.is_some();
+    let mut overrides = options.fields.clone();
+    overrides.extend(options.overrides()?);
+    let file = planned.plan.or(planned.config);
+    if let Some(failure) = file.as_deref().and_then(habits::no_plan) {
         return Err(failure);
     }
-    let words: Vec<String> = matches.get_many::<String>("only").into_iter().flatten().cloned().collect();
-    let only = if words.is_empty() { None } else { Some(Only::named(&words)?) };
+    let only = if own.only.is_empty() { None } else { Some(Only::named(&own.only)?) };
     let mut into_folder = false;
-    let loaded = match (file, matches.try_get_one::<String>(DDLB_CONFIG).ok().flatten()) {
+    let loaded = match (&file, &planned.ddlb_config) {
         (Some(file), _) => Some(plans::load(Path::new(file), &overrides, entry.coordinator)?),
         (None, Some(text)) => Some(plans::of_command_line(text, &overrides, entry.coordinator)?),
         (None, None) => None,
@@ -40,7 +113,7 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
             Some(plan)
         }
         // A record brings its own plan.
-        None if matches.contains_id("resume") => {
+        None if options.whole.resume.is_some() => {
             if !overrides.is_empty() {
                 let hint = "leave them out, or start a new record";
                 return Err(Failure::new("a resumed record keeps its own fields").hint(hint));
@@ -49,11 +122,12 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         }
         None => Some(quick(&mut overrides, only.as_ref(), machine.allowed_cpus.len())?),
     };
-    measure(&Request { matches, machine, entry, into_folder, is_profile: false }, plan)
+    let explain = Some(measured::EXPLAIN);
+    measured::measure(&Request { options: &options, machine, entry, into_folder, explain }, plan)
 }
 
 /// The quick plan of this machine; of a benchmark that it does not have, what the benchmark's own command runs.
-fn quick(overrides: &mut Fields, only: Option<&Only>, cores: usize) -> Result<Plan, Failure> {
+fn quick(overrides: &mut Pairs, only: Option<&Only>, cores: usize) -> Result<Plan, Failure> {
     let text = (plans::PRESETS[0].text)(cores);
     let abouts = benchmarks::abouts();
     let whole = record::plan::read(&text, "the quick plan", &abouts, &[])?;
@@ -67,7 +141,7 @@ fn quick(overrides: &mut Fields, only: Option<&Only>, cores: usize) -> Result<Pl
         return if only.keep(&mut plan) { Ok(plan) } else { Err(only.missing(&plan)) };
     }
     let [about] = only.abouts.as_slice() else { return Err(only.missing(&whole)) };
-    let mut fields: Fields = overrides.drain(..).filter(|(name, _)| name != "steps").collect();
+    let mut fields: Pairs = overrides.drain(..).filter(|(name, _)| name != "steps").collect();
     foreign::with_steps(&mut fields, |name| about.field(name).is_some());
     let mut plan = record::plan::from_flags(about, &fields, &[])?;
     let command = about.command.as_ref().map_or(about.name, |command| command.name);

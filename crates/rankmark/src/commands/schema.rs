@@ -1,16 +1,28 @@
 //! `rankmark schema`: JSON Schemas, made from what benchmarks declare.
 
-use clap::ArgMatches;
-
+use super::{Ended, Typed};
+use crate::session::Entry;
 use crate::{Failure, terminal};
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let abouts = benchmarks::abouts();
-    let schema = match matches.get_one::<String>("of").map(String::as_str) {
-        Some("record") => record::schema::record(&abouts),
-        _ => record::schema::plan(&abouts),
-    };
-    let text = serde_json::to_string_pretty(&schema)
-        .map_err(|error| Failure::new("the schema could not be written").cause(error))?;
-    terminal::print(&format!("{text}\n"))
+/// The JSON Schema of plans or records
+#[derive(clap::Args)]
+pub(crate) struct Schema {
+    /// which of the two
+    #[arg(value_parser = ["plan", "record"], default_value = "plan")]
+    of: String,
+}
+
+impl Typed for Schema {
+    const NAME: &'static str = "schema";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        let abouts = benchmarks::abouts();
+        let schema = match self.of.as_str() {
+            "record" => record::schema::record(&abouts),
+            _ => record::schema::plan(&abouts),
+        };
+        let text = serde_json::to_string_pretty(&schema)
+            .map_err(|error| Failure::new("the schema could not be written").cause(error))?;
+        terminal::print(&format!("{text}\n"))
+    }
 }

@@ -22,13 +22,8 @@ pub(crate) fn refusal(case: &Case, python: Option<&Path>, known: impl Fn(&str) -
 
 const HINT: &str = "which could be any code; `--trust-plan`";
 
-/// The option.
-pub(crate) fn option() -> clap::Arg {
-    clap::Arg::new("trust-plan")
-        .long("trust-plan")
-        .action(clap::ArgAction::SetTrue)
-        .help("run the Python and load the MPI library that the plan names (docs/security.md)")
-}
+/// What the option `--trust-plan` does.
+pub(crate) const HELP: &str = "run the Python and load the MPI library that the plan names (docs/security.md)";
 
 #[cfg(test)]
 mod tests {

@@ -8,12 +8,13 @@ mod states;
 use std::path::PathBuf;
 
 use benchmarks::Host;
-use clap::ArgMatches;
+use clap::ValueHint;
 use measure::machine;
 use serde_json::{Value, json};
 use survey::{Finding, Request, State, survey};
 
-use crate::Failure;
+use super::{Ended, Typed, trust};
+use crate::session::Entry;
 use crate::terminal;
 use plan::{Outlook, Trust};
 
@@ -28,7 +29,47 @@ struct Findings {
     benchmarks: Vec<&'static str>,
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+/// What this machine has, what is slow or missing, the impact, and how to fix it
+#[derive(clap::Args)]
+#[command(
+    after_help = "States: ready; slow (works with reduced performance); misconfigured (present, does not work); \
+                  missing.\n\n\
+                  Exit status: 0 everything requested can run; 1 something is misconfigured, no backend that measures \
+                  is ready, the Python of --python lacks torch, or a case of --plan would be skipped; 2 the check was \
+                  not possible. Cases that were not looked at do not change the exit status."
+)]
+pub(crate) struct Validate {
+    /// also say which cases of this plan would run here, and why others would not
+    #[arg(long, value_name = "PLAN", value_hint = ValueHint::FilePath)]
+    plan: Option<PathBuf>,
+    /// check the PyTorch of this Python (default: the first python3 on PATH)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    python: Option<PathBuf>,
+    #[arg(long, help = trust::HELP, requires = "plan")]
+    trust_plan: bool,
+    /// leave out what takes seconds, and say what was left out
+    #[arg(long)]
+    quick: bool,
+    /// give each finding a row of its own, and name every case that would not run
+    #[arg(long, short)]
+    verbose: bool,
+    /// print only what is wrong
+    #[arg(long, short, conflicts_with = "verbose")]
+    quiet: bool,
+    /// JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+impl Typed for Validate {
+    const NAME: &'static str = "validate";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        validate(self)
+    }
+}
+
+fn validate(given: Validate) -> Ended {
     let host = Host {
         spread: None,
         cores: machine::allowed_cpus().len().max(1),
@@ -36,12 +77,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         virtualised: machine::limits_are_virtual(&machine::detect()),
     };
     // A plan that cannot be read is refused before anything is looked at.
-    let plan = matches.get_one::<PathBuf>("plan").map(|file| plan::load(file)).transpose()?;
-    let quick = matches.get_flag("quick");
+    let plan = given.plan.as_deref().map(plan::load).transpose()?;
+    let quick = given.quick;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let request = Request {
         path: std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect(),
-        python: matches.get_one::<PathBuf>("python").cloned(),
+        python: given.python,
         quick,
     };
     let found = survey(&request);
@@ -62,7 +103,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let rows = merged(rows, checked);
     let findings = Findings {
         outlook: plan.map(|(file, plan)| {
-            let trust = Trust { whole: matches.get_flag("trust-plan"), python: request.python.as_deref() };
+            let trust = Trust { whole: given.trust_plan, python: request.python.as_deref() };
             plan::outlook(file, &plan, &host, &rows, &trust)
         }),
         rows,
@@ -70,12 +111,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         benchmarks: benchmarks::abouts().iter().filter(|_| usable).map(|about| about.name).collect(),
     };
     let code = u8::from(!findings.is_fine());
-    if matches.get_flag("json") {
+    if given.json {
         terminal::print_json(&format!("{}\n", findings.json(code)))?;
-    } else if matches.get_flag("quiet") {
+    } else if given.quiet {
         terminal::remark(&page::wrong(&findings, terminal::width()));
     } else {
-        terminal::print(&page::text(&findings, terminal::width(), matches.get_flag("verbose")))?;
+        terminal::print(&page::text(&findings, terminal::width(), given.verbose))?;
     }
     Ok(code)
 }

@@ -1,12 +1,12 @@
 //! `rankmark version`: what this binary is and what it finds here, to be pasted into a bug report.
 
-use clap::{ArgMatches, Command};
 use serde_json::{Value, json};
 use survey::{Finding, Request, State};
 
-use crate::cli::parts;
+use crate::commands::{Ended, Typed};
+use crate::session::Entry;
 use crate::typesetter::{PROGRAM, Typesetter};
-use crate::{Failure, environment, terminal};
+use crate::{environment, terminal};
 
 /// What the build noted (build.rs).
 const BUILD: [(&str, &str); 5] = [
@@ -17,21 +17,29 @@ const BUILD: [(&str, &str); 5] = [
     ("target", env!("RANKMARK_BUILD_TARGET")),
 ];
 
-pub(crate) fn command() -> Command {
-    parts::named("version")
-        .about("Version, build and the libraries found here, to paste into a bug report")
-        .after_help("`rankmark --version` prints the first line only. `rankmark validate` looks at more, and longer.")
-        .arg(parts::json())
+/// Version, build and the libraries found here, to paste into a bug report
+#[derive(clap::Args)]
+#[command(
+    after_help = "`rankmark --version` prints the first line only. `rankmark validate` looks at more, and longer."
+)]
+pub(crate) struct Version {
+    /// JSON on standard output
+    #[arg(long)]
+    json: bool,
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let folders = environment::search_path().into_iter().filter(|folder| folder.is_absolute()).collect();
-    let libraries = survey::versions(&Request { path: folders, python: None, quick: true });
-    let typesetter = Typesetter::find();
-    if matches.get_flag("json") {
-        return terminal::print_json(&format!("{}\n", object(&libraries, typesetter.as_ref())));
+impl Typed for Version {
+    const NAME: &'static str = "version";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        let folders = environment::search_path().into_iter().filter(|folder| folder.is_absolute()).collect();
+        let libraries = survey::versions(&Request { path: folders, python: None, quick: true });
+        let typesetter = Typesetter::find();
+        if self.json {
+            return terminal::print_json(&format!("{}\n", object(&libraries, typesetter.as_ref())));
+        }
+        terminal::print(&text(&libraries, typesetter.as_ref()))
     }
-    terminal::print(&text(&libraries, typesetter.as_ref()))
 }
 
 /// What reports can be written as.

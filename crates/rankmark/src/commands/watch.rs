@@ -4,58 +4,56 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use clap::ValueHint;
 use record::store::{CASES_FILE, Follower, Liveness, RUN_FILE, liveness};
 use record::{CaseLine, RunFile};
 use terms::Seconds;
 
+use super::{Ended, Typed};
 use crate::Failure;
-use crate::cli::parts;
-use crate::directory::RESULTS;
-use crate::session;
-use crate::terminal::{State, Watch, remark, unwritten};
+use crate::session::directory::RESULTS;
+use crate::session::{self, Entry};
+use crate::terminal::{State, Watch as Screen, remark, unwritten};
 
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 /// A run that another program starts at the same time needs a moment to make its record.
 const WAIT: Duration = Duration::from_secs(10);
 
-pub(crate) fn command() -> Command {
-    let seconds = |text: &str| text.parse::<Seconds>().map_err(|error| error.to_string());
-    parts::named("watch")
-        .about("Follows a run from another terminal: rows and curves as rounds refine them")
-        .after_help(
-            "Examples:\n  rankmark watch\n  rankmark watch results/20261124T101500Z-quick --interval 5s\n  \
-             rankmark watch results/nightly --once\n\n\
-             Exit status: that of the run, once it has ended (0 fine, 1 a case failed or was not run, 2 every case was \
-             skipped); 0 with --once while it runs; 2 where there is no record; 130 after Ctrl-C, which does not end the run.",
-        )
-        .arg(
-            Arg::new("record")
-                .value_name("DIR")
-                .value_hint(ValueHint::DirPath)
-                .value_parser(value_parser!(PathBuf))
-                .help("the record (default: the newest in results)"),
-        )
-        .arg(
-            Arg::new("interval")
-                .long("interval")
-                .value_name("TIME")
-                .default_value("2s")
-                .value_parser(seconds)
-                .help("how often to look"),
-        )
-        .arg(Arg::new("once").long("once").action(ArgAction::SetTrue).help("print the state and exit"))
+/// Follows a run from another terminal: rows and curves as rounds refine them
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  rankmark watch\n  rankmark watch results/20261124T101500Z-quick --interval 5s\n  \
+                  rankmark watch results/nightly --once\n\n\
+                  Exit status: that of the run, once it has ended (0 fine, 1 a case failed or was not run, 2 every case \
+                  was skipped); 0 with --once while it runs; 2 where there is no record; 130 after Ctrl-C, which does \
+                  not end the run."
+)]
+pub(crate) struct Watch {
+    /// the record (default: the newest in results)
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    record: Option<PathBuf>,
+    /// how often to look
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    interval: Seconds,
+    /// print the state and exit
+    #[arg(long)]
+    once: bool,
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let interval = matches.get_one::<Seconds>("interval").map_or(2.0, |interval| interval.0);
-    let Some(interval) = Duration::try_from_secs_f64(interval).ok().filter(|interval| *interval >= LOOK) else {
-        return Err(Failure::new(format!("`--interval {interval}s` is too short")).hint("for example --interval 2s"));
-    };
-    process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
-    let Some(directory) = record(matches.get_one::<PathBuf>("record"))? else { return Ok(interrupted()) };
-    follow(&directory, interval, matches.get_flag("once"))
+impl Typed for Watch {
+    const NAME: &'static str = "watch";
+
+    fn run(self, _: Entry<'_>) -> Ended {
+        let interval = self.interval.0;
+        let Some(interval) = Duration::try_from_secs_f64(interval).ok().filter(|interval| *interval >= LOOK) else {
+            let wrong = Failure::new(format!("`--interval {interval}s` is too short"));
+            return Err(wrong.hint("for example --interval 2s"));
+        };
+        process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
+        let Some(directory) = record(self.record.as_ref())? else { return Ok(interrupted()) };
+        follow(&directory, interval, self.once)
+    }
 }
 
 /// The exit code after Ctrl-C.
@@ -118,7 +116,7 @@ fn newest(folder: &Path) -> Option<PathBuf> {
 fn follow(directory: &Path, interval: Duration, once: bool) -> Result<u8, Failure> {
     let mut follower = Follower::new(directory);
     let mut file = follower.run_file()?;
-    let mut screen = Watch::new(&file.plan);
+    let mut screen = Screen::new(&file.plan);
     head(&mut screen, &file, directory);
     let mut latest = Latest::default();
     loop {
@@ -148,7 +146,7 @@ fn follow(directory: &Path, interval: Duration, once: bool) -> Result<u8, Failur
 }
 
 /// Which run it is.
-fn head(screen: &mut Watch, file: &RunFile, directory: &Path) {
+fn head(screen: &mut Screen, file: &RunFile, directory: &Path) {
     let name = file.labels.name.as_ref().map_or(String::new(), |name| format!("run {name}, "));
     let cases = view::number::count(file.plan.cases.len(), "case", "cases");
     let started = file.started.get(..19).unwrap_or(&file.started);
@@ -204,7 +202,7 @@ impl Latest {
 
 /// What is said at the end, and the exit code.
 fn end(
-    screen: &mut Watch,
+    screen: &mut Screen,
     file: &RunFile,
     latest: &[CaseLine],
     follower: &Follower,

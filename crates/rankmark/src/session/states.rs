@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ArgMatches;
 use measure::StatesAsked;
 use record::store::{RUN_FILE, SeenStates, seen_states};
 use record::{CanaryKind, Machine, MachineState, Plan, RunFile, known_states};
@@ -22,8 +21,8 @@ pub(super) fn asked(wanted: Option<String>, file: &RunFile, record: &Path) -> St
 ///
 /// # Errors
 /// When no state has this name, or the plan has cases that are not measured.
-pub(super) fn wanted(matches: &ArgMatches, plan: Option<&Plan>) -> Result<Option<String>, Failure> {
-    let Some(given) = matches.try_get_one::<String>("state").ok().flatten() else { return Ok(None) };
+pub(super) fn wanted(given: Option<&str>, plan: Option<&Plan>) -> Result<Option<String>, Failure> {
+    let Some(given) = given else { return Ok(None) };
     let wanted = given.to_lowercase().replace(['-', '_'], " ");
     let words: Vec<&str> = CanaryKind::ALL.iter().flat_map(|kind| kind.state_names()).collect();
     // Of several hosts a state names the host, too: `far cores on node-b`.
@@ -80,16 +79,11 @@ fn same(a: &Machine, b: &Machine) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::Command;
-
     use super::*;
 
     #[test]
     fn a_state_is_named_with_spaces_or_hyphens_and_on_a_host() {
-        let of = |given: &str| {
-            let command = Command::new("x").arg(clap::Arg::new("state").long("state"));
-            wanted(&command.get_matches_from(["x", "--state", given]), None).ok().flatten()
-        };
+        let of = |given: &str| wanted(Some(given), None).ok().flatten();
         assert_eq!(of("near-cores").as_deref(), Some("near cores"));
         assert_eq!(of("Far Cores on Node-b").as_deref(), Some("far cores on Node-b"));
         for wrong in ["nearest", "near cores at x", "near cores on ", ""] {

@@ -147,7 +147,7 @@ pub(crate) fn print_json(text: &str) -> Result<u8, Failure> {
     written.map_err(|error| unwritten(&error)).map(|()| 0)
 }
 
-fn written(text: &str) -> io::Result<()> {
+pub(crate) fn written(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     out.write_all(view::harmless(text).as_bytes()).and_then(|()| out.flush())
 }
@@ -159,16 +159,5 @@ pub(crate) fn unwritten(error: &io::Error) -> Failure {
         io::ErrorKind::FileTooLarge => failure.hint("raise the limit on file sizes (`ulimit -f`)"),
         io::ErrorKind::StorageFull => failure.hint("free some space where it is written to"),
         _ => failure,
-    }
-}
-
-/// Says, before anything else of a measuring command, what its user may not expect; where its text goes.
-pub(crate) fn note_first(matches: &clap::ArgMatches, text: &str) {
-    let line = format!("note: {text}\n");
-    // A stream that cannot be written is found out by what comes after.
-    match (matches.get_flag("quiet"), matches.get_flag("json")) {
-        (true, _) => {}
-        (false, true) => remark(&line),
-        (false, false) => _ = written(&line),
     }
 }

@@ -13,7 +13,7 @@ use super::output::Output;
 use super::text::{command, hanging, parts, wrap};
 use super::told::Told;
 use super::{Verbosity, is_watched, width};
-use crate::next::Proposal;
+use crate::session::next::Proposal;
 
 /// See the module's documentation.
 pub(crate) struct Screen {

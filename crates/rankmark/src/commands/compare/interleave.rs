@@ -4,20 +4,19 @@ mod outcome;
 mod program;
 mod sides;
 
-use std::path::PathBuf;
-
-use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
 use diagnose::Verdict;
 use launch::external::External;
 use measure::machine;
 use record::{Interleaved, Plan, of_side};
 use runner::{PairSetup, interleave};
 
-use super::gate::Gate;
-use crate::cli::measured::directory;
+use super::options::{Interleave, Outputs};
+use super::side::write_cases;
+use crate::Failure;
+use crate::commands::Ended;
+use crate::options::{Gate, budget};
 use crate::session::{self, Entry, Request};
 use crate::terminal::PairScreen;
-use crate::{Failure, labels};
 use sides::Sides;
 
 /// The lines to begin with.
@@ -27,68 +26,28 @@ pub(super) const EXAMPLES: &str = "  rankmark compare --interleave a.yaml b.yaml
   rankmark compare --interleave plan.yaml --binary-b ../old/rankmark                    another build of Rankmark
   rankmark compare --interleave plan.yaml                                               equal sides: what this machine can tell";
 
-/// Time that a case may take.
-const SECONDS: &str = "60s";
-
-/// The options of an interleaved comparison.
-pub(crate) fn arguments() -> Vec<Arg> {
-    let many = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).action(ArgAction::Append).requires("interleave").help(help)
-    };
-    let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
-    let time = |name: &'static str| {
-        let arg = Arg::new(name).long(name).value_name("TIME").value_parser(value_parser!(terms::Seconds));
-        arg.requires("interleave")
-    };
-    let mut arguments = vec![
-        flag(
-            "interleave",
-            "measures both sides now, in A B B A slices of two living worlds, until each case is decided",
-        ),
-        many("env-a", "NAME=VALUE", "a variable in the environment of A's ranks; repeats"),
-        many("env-b", "NAME=VALUE", "a variable in the environment of B's ranks; repeats"),
-        many("set-a", "FIELD=VALUE", "sets a field of every case of A; repeats"),
-        many("set-b", "FIELD=VALUE", "sets a field of every case of B; repeats"),
-        many("set", "FIELD=VALUE", "sets a field of every case of both sides; repeats"),
-        Arg::new("binary-b")
-            .long("binary-b")
-            .value_name("PATH")
-            .value_hint(ValueHint::FilePath)
-            .value_parser(value_parser!(PathBuf))
-            .requires("interleave")
-            .help("B's ranks are this build of Rankmark; its control protocol must be the same"),
-        time("max-seconds")
-            .default_value(SECONDS)
-            .help("most time of a case, both sides and the start of ranks included"),
-        time("budget").help("ends the whole comparison after this time, with the pairs made by then"),
-        directory("output-dir", "directory of the record (default: results/TIME-EXPERIMENT)").requires("interleave"),
-        flag("quiet", "prints errors only").conflicts_with("verbose").short('q'),
-        flag("verbose", "prints more: caveats in full").short('v'),
-    ];
-    arguments.extend(labels::options_of_new().map(|arg| arg.requires("interleave")));
-    arguments
-}
-
-pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
+pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gate: Gate, entry: Entry<'_>) -> Ended {
     refuse_launcher(entry)?;
-    let (gate, threshold) = (gate(matches)?, threshold(matches)?);
-    let (budget, max_seconds) = (session::budget(matches)?, max_seconds(matches)?);
-    let mut sides = Sides::read(matches)?;
+    let gate = for_sides(gate)?;
+    let threshold = threshold(&gate)?;
+    let (budget, max_seconds) = (budget(own.budget)?, max_seconds(own.max_seconds)?);
+    let mut sides = Sides::read(files, own)?;
     let mut starters = [session::starter(), session::starter()];
-    if let Some(path) = matches.get_one::<PathBuf>("binary-b") {
+    if let Some(path) = &own.binary_b {
         let program = program::look_at(path, &sides.matched)?;
         sides.sides[1].program = Some(program.path.display().to_string());
         sides.sides[1].version = Some(program.version);
         starters[1] = session::starter().program(program.path);
     }
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
-    let request = Request { matches, machine: machine::detect(), entry, into_folder: false, is_profile: false };
+    let options = own.run_options(outputs.json);
+    let request = Request { options: &options, machine: machine::detect(), entry, into_folder: false, explain: None };
     let mut record = session::create(&request, plan(&sides))?;
     record::declare_sides(&mut record.file);
-    let own = Interleaved { sides: sides.sides.clone(), threshold, ..Interleaved::default() };
-    record.file.interleaved = Some(own);
+    let interleaved = Interleaved { sides: sides.sides.clone(), threshold, ..Interleaved::default() };
+    record.file.interleaved = Some(interleaved);
     record.store.write_run(&record.file)?;
-    let mut screen = PairScreen::new(request.verbosity(), matches.get_flag("json"), threshold, &sides.matched);
+    let mut screen = PairScreen::new(options.output.verbosity(), outputs.json, threshold, &sides.matched);
     screen.header(&record.file, record.store.directory(), max_seconds, &sides.notes);
     let host = session::host(None, &record.file.machine);
     let [starter_a, starter_b] = &mut starters;
@@ -121,15 +80,14 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         let hint = format!("the record in {} is whole: run.json has the same objects", directory.display());
         return Err(crate::terminal::unwritten(error).hint(hint));
     }
-    if let Some(file) = matches.get_one::<PathBuf>("junit") {
-        super::write_cases(file, &outcome::junit(&told, screen.labels(), threshold))?;
+    if let Some(file) = &outputs.junit {
+        write_cases(file, &outcome::junit(&told, screen.labels(), threshold))?;
     }
     Ok(outcome::exit_code(&told, &compared, &gate))
 }
 
 /// What sets the exit code.
-fn gate(matches: &ArgMatches) -> Result<Gate, Failure> {
-    let gate = Gate::read(matches);
+fn for_sides(gate: Gate) -> Result<Gate, Failure> {
     if gate.fails("unmatched") {
         return Err(Failure::new(
             "`--fail-on unmatched` is for records: sides that are measured now are matched before",
@@ -150,8 +108,8 @@ fn refuse_launcher(entry: Entry<'_>) -> Result<(), Failure> {
         .hint("start it without mpirun, srun or torchrun; backend `mpi` starts its own mpirun for each side"))
 }
 
-fn threshold(matches: &ArgMatches) -> Result<f64, Failure> {
-    let threshold = Gate::read(matches).threshold;
+fn threshold(gate: &Gate) -> Result<f64, Failure> {
+    let threshold = gate.threshold;
     if threshold < 1.0 {
         return Ok(threshold);
     }
@@ -159,8 +117,8 @@ fn threshold(matches: &ArgMatches) -> Result<f64, Failure> {
         .hint("for example --threshold 3%"))
 }
 
-fn max_seconds(matches: &ArgMatches) -> Result<f64, Failure> {
-    let seconds = matches.get_one::<terms::Seconds>("max-seconds").map_or(0.0, |seconds| seconds.0);
+fn max_seconds(given: terms::Seconds) -> Result<f64, Failure> {
+    let seconds = given.0;
     if seconds > 0.0 && seconds <= 86_400.0 {
         return Ok(seconds);
     }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use terms::Named;
 
 use super::label::Labels;
+use super::side::Side;
 use super::sources::Source;
-use super::{Side, text};
+use super::text;
 
 pub(super) fn lines(base: &Source, sides: &[Side]) -> String {
     let mut all = String::new();

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use diagnose::compare::Compared;
 use view::number::count;
 
-use super::Side;
 use super::label::Labels;
+use super::side::Side;
 use super::sources::Source;
 use super::text::{aligned, notes, sentence, value, warnings, word};
 use crate::terminal::{self, wrap};

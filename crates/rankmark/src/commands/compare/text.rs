@@ -11,8 +11,8 @@ use record::show::Format;
 use terms::{Named, Status};
 use view::number::{bytes, count, percent, seconds, three_digits};
 
-use super::Side;
 use super::label::Labels;
+use super::side::Side;
 use super::sources::Source;
 use crate::terminal::{self, wrap};
 

@@ -11,8 +11,9 @@ use trace::timeline::{Kind, Timeline};
 
 use super::ends::Ends;
 use super::explanation::Explanation;
-use super::{Wanted, calls, hangs, job, kept, show, verdict};
-use crate::directory;
+use super::wanted::Wanted;
+use super::{calls, hangs, job, kept, show, verdict};
+use crate::session::directory;
 use crate::{Failure, terminal};
 
 /// Where traces are, in a record and in the folder of a job.

@@ -5,16 +5,17 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use clap::ArgMatches;
 use process::child::Ended;
 use terms::Seconds;
 use trace::timeline::{Recording, Timeline};
 
 use super::ends::{self, Ends, JOB_END, JobEnd, OwnEnd, RankFile};
+use super::explain;
 use super::hang_watch::HangWatch;
 use super::spill::{self, Spill};
-use super::{Wanted, explain};
-use crate::directory;
+use super::wanted::Wanted;
+use crate::options::Output;
+use crate::session::directory;
 use crate::{Failure, environment};
 
 /// The files that Python is to find, by name.
@@ -40,10 +41,18 @@ const EARLY: [&str; 2] = ["no trace: the job ended after ", "no trace: no step w
 /// A rank without a step for so long writes down where it is.
 const HANG_SECONDS: &str = "15";
 
+/// How a job is traced.
+pub(super) struct Asked<'a> {
+    pub(super) nsys: bool,
+    pub(super) steps: Option<String>,
+    pub(super) duration: Option<Seconds>,
+    pub(super) output: &'a Output,
+}
+
 /// Runs the job, and explains the traces of its ranks. Gives the job's own exit code if that is not zero.
-pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> Result<u8, Failure> {
+pub(super) fn run(words: &[OsString], asked: &Asked<'_>, wanted: &Wanted) -> Result<u8, Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("there is no command after `--`"))?;
-    let given = matches.get_one::<PathBuf>("output-dir").map(PathBuf::as_path);
+    let given = asked.output.output_dir.as_deref();
     let name = wanted.labels.name.as_deref().unwrap_or("profile");
     let folder = directory::of(given, (jiff::Timestamp::now(), name), false)?;
     let traces = folder.join(TRACES);
@@ -54,10 +63,9 @@ pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> 
     refuse_old(&traces)?;
     // Ctrl-C ends the job; what its ranks wrote by then is explained.
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
-    let nsys = matches.get_one::<String>("tool").is_some_and(|tool| tool == "nsys");
-    let ended = match nsys {
-        true => with_nsys(program, arguments, &folder, (matches, wanted))?,
-        false => end_of(program, arguments, &agent(program, arguments, &folder, matches)?, (&traces, wanted))?,
+    let ended = match asked.nsys {
+        true => with_nsys(program, arguments, &folder, (asked, wanted))?,
+        false => end_of(program, arguments, &agent(program, arguments, &folder, asked)?, (&traces, wanted))?,
     };
     let job_end = JobEnd::of(&ended, crate::session::signal_code().is_some());
     note_end(&folder, job_end)?;
@@ -102,7 +110,7 @@ fn agent(
     program: &OsStr,
     arguments: &[OsString],
     folder: &Path,
-    matches: &ArgMatches,
+    asked: &Asked<'_>,
 ) -> Result<Vec<(&'static str, OsString)>, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{} cannot be written", folder.display())).cause(error);
     for (name, text) in AGENT {
@@ -123,10 +131,9 @@ fn agent(
         ("RANKMARK_PROFILE_DIR", folder.join(TRACES).into_os_string()),
         ("RANKMARK_PROFILE_HANG_SECONDS", HANG_SECONDS.into()),
     ];
-    let steps = matches.get_many::<String>("steps").into_iter().flatten().next();
-    match (steps, matches.get_one::<Seconds>("duration")) {
+    match (&asked.steps, asked.duration) {
         (None, Some(Seconds(seconds))) => variables.push(("RANKMARK_PROFILE_SECONDS", seconds.to_string().into())),
-        (steps, _) => variables.push(("RANKMARK_PROFILE_STEPS", steps.map_or(STEPS, String::as_str).into())),
+        (steps, _) => variables.push(("RANKMARK_PROFILE_STEPS", steps.as_deref().unwrap_or(STEPS).into())),
     }
     Ok(variables)
 }
@@ -136,14 +143,14 @@ fn with_nsys(
     program: &OsStr,
     arguments: &[OsString],
     folder: &Path,
-    (matches, wanted): (&ArgMatches, &Wanted),
+    (asked, wanted): (&Asked<'_>, &Wanted),
 ) -> Result<Ended, Failure> {
     let nsys = process::first_program(&environment::search_path(), "nsys").ok_or_else(|| {
         Failure::new("nsys is not installed")
             .cause("no program `nsys` is on PATH")
             .hint("install NVIDIA Nsight Systems, or leave --tool out: the PyTorch profiler traces the job")
     })?;
-    let mut variables = agent(program, arguments, folder, matches)?;
+    let mut variables = agent(program, arguments, folder, asked)?;
     variables.push(("RANKMARK_PROFILE_TOOL", "nsys".into()));
     let traces = folder.join(TRACES);
     let report = traces.join("job.nsys-rep");

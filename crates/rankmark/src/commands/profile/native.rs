@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::ArgMatches;
 use measure::machine;
 use record::{About, Plan};
 use terms::Seconds;
 
-use super::{Wanted, explain};
+use super::explain;
+use super::wanted::Wanted;
+use crate::options::{Pairs, RunOptions, default_ranks, fields};
 use crate::session::{self, Ended, Entry, Request};
-use crate::{Failure, cli, external, plans, terminal};
+use crate::{Failure, external, plans};
 
 /// How long a profile measures when nobody says.
 const DURATION: Seconds = Seconds(20.0);
@@ -24,28 +25,46 @@ pub(super) const DEFAULTS: [(&str, Option<&str>, &str); 4] = [
 
 /// The benchmark that gives a profile its options.
 pub(super) fn about() -> &'static About {
-    let (about, _) = cli::measured("train").expect("`train` is the command of a benchmark");
+    let (about, _) = fields::measured("train").expect("`train` is the command of a benchmark");
     about
 }
 
+/// What is profiled, and for how long.
+pub(super) struct Asked {
+    pub(super) plan: Option<PathBuf>,
+    pub(super) duration: Option<Seconds>,
+    pub(super) gpus: Option<String>,
+    pub(super) nsys: bool,
+}
+
+/// Takes the steps out that `--steps` names: it selects steps of the trace, and is not a number of steps to train.
+pub(super) fn take_steps(fields: &mut Pairs) -> Option<String> {
+    let place = fields.iter().position(|(name, _)| name == "steps")?;
+    let (_, text) = fields.remove(place);
+    text.split(',').next().map(str::to_owned)
+}
+
 /// Runs it, explains its traces, and shows the result.
-pub(super) fn run(matches: &ArgMatches, entry: Entry<'_>, wanted: &Wanted) -> Result<u8, Failure> {
-    if matches.get_one::<String>("tool").is_some_and(|tool| tool != "builtin") {
+pub(super) fn run(
+    asked: &Asked,
+    mut options: RunOptions,
+    (entry, wanted): (Entry<'_>, &Wanted),
+) -> Result<u8, Failure> {
+    if asked.nsys {
         let hint = "rankmark profile --tool nsys -- COMMAND";
         return Err(Failure::new("our own ranks record themselves; nsys traces another program's job").hint(hint));
     }
-    let mut fields = crate::given::given(matches, &[about()]);
-    // It selects steps of the trace, and is not a number of steps to train.
-    fields.retain(|(name, _)| name != "steps");
-    let mut overrides = cli::overrides(matches)?;
-    if let Some(gpus) = matches.get_one::<String>("gpus") {
+    let mut fields = options.fields.clone();
+    let mut overrides = options.overrides()?;
+    options.has_plan = asked.plan.is_some();
+    if let Some(gpus) = &asked.gpus {
         fields.push(("ranks".to_owned(), gpus.clone()));
     }
-    cli::default_ranks(&mut fields, &overrides, entry.coordinator);
-    let mut plan = match matches.get_one::<PathBuf>("plan") {
+    default_ranks(&mut fields, &overrides, entry.coordinator);
+    let mut plan = match &asked.plan {
         Some(path) => {
             overrides.splice(0..0, fields);
-            let own = [("trials".to_owned(), "1".to_owned()), ("max_seconds".to_owned(), sampled(matches))];
+            let own = [("trials".to_owned(), "1".to_owned()), ("max_seconds".to_owned(), sampled(asked.duration))];
             overrides.extend(own);
             training_of(plans::load(path, &overrides, entry.coordinator)?.plan)?
         }
@@ -53,10 +72,10 @@ pub(super) fn run(matches: &ArgMatches, entry: Entry<'_>, wanted: &Wanted) -> Re
             for (name, value) in DEFAULTS.into_iter().filter_map(|(name, value, _)| Some((name, value?))) {
                 default(&mut fields, &overrides, name, value);
             }
-            default(&mut fields, &overrides, "max_seconds", &sampled(matches));
+            default(&mut fields, &overrides, "max_seconds", &sampled(asked.duration));
             let plan = record::plan::from_flags(about(), &fields, &overrides)?;
             if let Some(note) = external::default_backend(entry.coordinator, &fields, &overrides) {
-                terminal::note_first(matches, &note);
+                options.output.note_first(&note);
             }
             plan
         }
@@ -67,7 +86,7 @@ pub(super) fn run(matches: &ArgMatches, entry: Entry<'_>, wanted: &Wanted) -> Re
     }
     "profile".clone_into(&mut plan.experiment);
     plan.profiling = true;
-    let request = Request { matches, machine: machine::detect(), entry, into_folder: false, is_profile: true };
+    let request = Request { options: &options, machine: machine::detect(), entry, into_folder: false, explain: None };
     let Ended { code, directory } = session::measure(&request, Some(plan))?;
     let Some(directory) = directory else { return Ok(code) };
     let explained = explain::record(&directory, wanted)?;
@@ -75,8 +94,8 @@ pub(super) fn run(matches: &ArgMatches, entry: Entry<'_>, wanted: &Wanted) -> Re
 }
 
 /// Half of the time measures steps; the other half records every other batch of them.
-fn sampled(matches: &ArgMatches) -> String {
-    let duration = matches.get_one::<Seconds>("duration").copied().unwrap_or(DURATION);
+fn sampled(duration: Option<Seconds>) -> String {
+    let duration = duration.unwrap_or(DURATION);
     format!("{}s", duration.0 / 2.0)
 }
 

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use terms::{Bytes, Seconds};
 use trace::timeline::Kind;
 
-use super::Target;
 use super::calls;
 use super::explanation::Explanation;
 use super::kernel::{self, cut};
 use super::step_parts::StepParts;
 use super::verdict::{percent, sentence, verdict};
+use super::wanted::Target;
 use crate::terminal;
 
 /// Findings that the terminal shows; the record has all.

@@ -9,7 +9,7 @@ use record::{CanaryKind, MachineState};
 use survey::Finding;
 
 use super::backends;
-use crate::directory::RESULTS;
+use crate::session::directory::RESULTS;
 use crate::session::{starter, states};
 
 /// How long the machine is looked at.

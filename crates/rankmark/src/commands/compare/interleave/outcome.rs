@@ -7,7 +7,7 @@ use runner::{Compared, Matched};
 use serde_json::{Map, Value, json};
 use terms::Status;
 
-use super::super::gate::Gate;
+use crate::options::Gate;
 use crate::session;
 
 /// A compared case as the record keeps it.
@@ -87,6 +87,7 @@ pub(super) fn exit_code(told: &[ComparedCase], compared: &[Compared], gate: &Gat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::{GateOptions, parts};
     use record::CaseLine;
 
     fn compared(ratio: Option<[f64; 2]>, status: Status) -> (Matched, Compared) {
@@ -102,8 +103,8 @@ mod tests {
     #[test]
     fn exit_codes_are_those_that_are_promised() {
         let gate = |words: &str| {
-            let command = clap::Command::new("x").args(crate::commands::compare::gate::options());
-            Gate::read(&command.get_matches_from(["x", "--fail-on", words]))
+            let command = <GateOptions as clap::Args>::augment_args(parts::named("x"));
+            Gate::of(&parts::read(&command.get_matches_from(["x", "--fail-on", words])).unwrap())
         };
         let code_of = |words: &str, cases: &[(Option<[f64; 2]>, Status)]| {
             let all: Vec<_> = cases.iter().map(|(ratio, status)| compared(*ratio, *status)).collect();

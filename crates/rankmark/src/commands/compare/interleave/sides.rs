@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use clap::ArgMatches;
 use record::{Case, Plan, Roles, Side};
 use runner::Matched;
 use serde_json::Value;
 use terms::Role;
 
+use super::super::options::Interleave;
 use crate::plans::Loaded;
 use crate::{Failure, habits, plans};
 
@@ -31,10 +31,9 @@ pub(super) struct Sides {
 
 impl Sides {
     /// Reads the plans of both sides and matches their cases.
-    pub(super) fn read(matches: &ArgMatches) -> Result<Self, Failure> {
-        let files: Vec<&String> = matches.get_many::<String>("sides").into_iter().flatten().collect();
-        let ([a, b], common) = (two(&files)?, pairs(matches, "set")?);
-        let own = [own_of(matches, "a")?, own_of(matches, "b")?];
+    pub(super) fn read(files: &[String], given: &Interleave) -> Result<Self, Failure> {
+        let ([a, b], common) = (two(files)?, pairs(&given.set, "set")?);
+        let own = [own_of("a", &given.set_a, &given.env_a)?, own_of("b", &given.set_b, &given.env_b)?];
         if own.iter().flatten().any(|(name, _)| name == "env") {
             refuse_own_environment(&[a, b], &common)?;
         }
@@ -68,7 +67,7 @@ impl Sides {
     }
 }
 
-fn two<'f>(files: &[&'f String]) -> Result<[&'f str; 2], Failure> {
+fn two(files: &[String]) -> Result<[&str; 2], Failure> {
     match files {
         [one] => Ok([one, one]),
         [a, b] => Ok([a, b]),
@@ -84,25 +83,23 @@ fn experiment(plans: &[Plan; 2]) -> String {
 }
 
 /// `FIELD=VALUE` or `NAME=VALUE` options.
-fn pairs(matches: &ArgMatches, option: &str) -> Result<Vec<(String, String)>, Failure> {
-    let given = matches.get_many::<String>(option).into_iter().flatten();
+fn pairs(given: &[String], option: &str) -> Result<Vec<(String, String)>, Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((terms::normalize(name.trim()), value.to_owned())),
         _ => Err(Failure::new(format!("`--{option} {text}` sets nothing"))
             .hint(format!("--{option} FIELD=VALUE, as in --{option} backend=shm"))),
     };
-    given.map(pair).collect()
+    given.iter().map(pair).collect()
 }
 
 /// What a side alone sets: its fields, and the variables of its ranks.
-fn own_of(matches: &ArgMatches, side: &str) -> Result<Vec<(String, String)>, Failure> {
-    let mut own = pairs(matches, &format!("set-{side}"))?;
-    let variables: Vec<&String> = matches.get_many::<String>(&format!("env-{side}")).into_iter().flatten().collect();
+fn own_of(side: &str, set: &[String], variables: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let mut own = pairs(set, &format!("set-{side}"))?;
     if !variables.is_empty() && own.iter().any(|(name, _)| name == "env") {
         return Err(Failure::new(format!("`--env-{side}` and `--set-{side} env=` both set the environment"))
             .hint(format!("give all variables by --env-{side}")));
     }
-    own.extend(variables.into_iter().map(|variable| ("env".to_owned(), variable.clone())));
+    own.extend(variables.iter().map(|variable| ("env".to_owned(), variable.clone())));
     Ok(own)
 }
 

@@ -1,6 +1,5 @@
 //! The exit code of a comparison, and the options that decide it.
 
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use diagnose::Verdict;
 use diagnose::compare::Comparison;
 use terms::Ratio;
@@ -10,9 +9,9 @@ const THRESHOLD: Ratio = Ratio(0.03);
 
 /// What ends a comparison with another code than 0.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::commands) struct Gate {
+pub(crate) struct Gate {
     /// Within this share two cases are the same.
-    pub(in crate::commands) threshold: f64,
+    pub(crate) threshold: f64,
     fail_on: Vec<String>,
 }
 
@@ -20,22 +19,26 @@ pub(in crate::commands) struct Gate {
 const WORDS: [&str; 5] = ["worse", "cannot-tell", "better", "unmatched", "none"];
 
 /// `--threshold` and `--fail-on`.
-pub(crate) fn options() -> [Arg; 2] {
-    [
-        Arg::new("threshold")
-            .long("threshold")
-            .value_name("SHARE")
-            .value_parser(share)
-            .help("within this share of no change, cases are the same (default: 3%)"),
-        Arg::new("fail-on")
-            .long("fail-on")
-            .value_name("WORDS")
-            .value_delimiter(',')
-            .action(ArgAction::Append)
-            .value_parser(WORDS)
-            .hide_possible_values(true)
-            .help("what sets the exit code: worse, cannot-tell, better, unmatched, none (default: worse,cannot-tell)"),
-    ]
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+pub(crate) struct GateOptions {
+    /// within this share of no change, cases are the same (default: 3%)
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    threshold: Option<Ratio>,
+    /// what sets the exit code: worse, cannot-tell, better, unmatched, none (default: worse,cannot-tell)
+    #[arg(long, value_name = "WORDS", value_delimiter = ',', value_parser = WORDS, hide_possible_values = true)]
+    fail_on: Vec<String>,
+}
+
+/// The same for commands that measure first. Help lists the first alone: it has many options already.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+pub(crate) struct BaselineOptions {
+    /// compares with this baseline at the end: `rankmark baseline --help`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) baseline: Option<String>,
+    #[command(flatten)]
+    pub(crate) gate: GateOptions,
 }
 
 /// A share above 0.
@@ -46,21 +49,22 @@ fn share(text: &str) -> Result<Ratio, String> {
 }
 
 impl Gate {
-    pub(in crate::commands) fn read(matches: &ArgMatches) -> Self {
-        let threshold = matches.get_one::<Ratio>("threshold").copied().unwrap_or(THRESHOLD).0;
-        let words: Vec<String> = matches.get_many::<String>("fail-on").into_iter().flatten().cloned().collect();
-        let fail_on = if words.is_empty() { vec!["worse".to_owned(), "cannot-tell".to_owned()] } else { words };
+    /// What the options say.
+    pub(crate) fn of(options: &GateOptions) -> Self {
+        let threshold = options.threshold.unwrap_or(THRESHOLD).0;
+        let default = || vec!["worse".to_owned(), "cannot-tell".to_owned()];
+        let fail_on = if options.fail_on.is_empty() { default() } else { options.fail_on.clone() };
         Self { threshold, fail_on }
     }
 
     /// Whether what this word names is to fail.
-    pub(in crate::commands) fn fails(&self, word: &str) -> bool {
+    pub(crate) fn fails(&self, word: &str) -> bool {
         let given = |word: &str| self.fail_on.iter().any(|given| given == word);
         given(word) && !given("none")
     }
 
     /// 1: worse, or what else is to fail. 3: it cannot be told. 0: fine.
-    pub(in crate::commands) fn code(&self, comparisons: &[&Comparison]) -> u8 {
+    pub(crate) fn code(&self, comparisons: &[&Comparison]) -> u8 {
         let fails = |word: &str| self.fails(word);
         let any = |verdict| comparisons.iter().any(|comparison| comparison.count(verdict) > 0);
         let unmatched = || comparisons.iter().any(|comparison| !comparison.only_base.is_empty());
@@ -75,11 +79,4 @@ impl Gate {
             0
         }
     }
-}
-
-/// The same options for commands that measure first. Help lists the first alone: it has many options already.
-pub(crate) fn of_baseline() -> Vec<Arg> {
-    let name = Arg::new("baseline").long("baseline").value_name("NAME").value_parser(value_parser!(String));
-    let name = name.help("compares with this baseline at the end: `rankmark baseline --help`");
-    std::iter::once(name).chain(options().map(|option| option.requires("baseline").hide(true))).collect()
 }

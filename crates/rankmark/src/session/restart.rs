@@ -6,7 +6,7 @@ use record::store::RUN_FILE;
 use record::{CaseLine, Plan};
 use terms::Status;
 
-use crate::directory::RESULTS;
+use super::directory::RESULTS;
 
 /// torchrun's count of restarts, in the environment of its workers.
 const RESTARTS: &str = "TORCHELASTIC_RESTART_COUNT";

@@ -1,12 +1,11 @@
 //! The command to try after a run: what a benchmark's view leaves open, as flags of its command.
 
-use clap::ArgMatches;
 use record::{About, Plan, RunFile};
 use terms::{Kind, Role};
 use view::Next;
 use view::study::{Operation, operations};
 
-use crate::given::given;
+use crate::options::RunOptions;
 
 /// A command line, and what it tells.
 pub(crate) struct Proposal {
@@ -17,7 +16,7 @@ pub(crate) struct Proposal {
 
 /// What to run after this run. None where nothing is open. A launcher is part of the command: under one, only what its ranks
 /// can do without being started in another way is proposed.
-pub(crate) fn after(matches: &ArgMatches, plan: &Plan, file: &RunFile, run: &report::Run) -> Option<Proposal> {
+pub(crate) fn after(options: &RunOptions, plan: &Plan, file: &RunFile, run: &report::Run) -> Option<Proposal> {
     let launched = !file.launcher.is_empty();
     let mut proposal = slower(plan, &file.command_line).or_else(|| {
         let ready = run.backends.iter().filter(|backend| backend.ready && !launched);
@@ -25,7 +24,7 @@ pub(crate) fn after(matches: &ArgMatches, plan: &Plan, file: &RunFile, run: &rep
         let sections = operations(&run.cases, &run.benchmarks);
         sections.iter().find_map(|section| {
             let next = run.views.of(section)?.next(section, &ready)?;
-            of_section(matches, section, &next, launched)
+            of_section(options, section, &next, launched)
         })
     })?;
     proposal.words.splice(0..0, quoted(file.launcher.clone()));
@@ -51,11 +50,11 @@ fn slower(plan: &Plan, command_line: &[String]) -> Option<Proposal> {
 }
 
 /// The command of a section's benchmark. None where it needs other ranks than a launcher has started.
-fn of_section(matches: &ArgMatches, section: &Operation, next: &Next, launched: bool) -> Option<Proposal> {
+fn of_section(options: &RunOptions, section: &Operation, next: &Next, launched: bool) -> Option<Proposal> {
     let case = section.configurations.iter().flat_map(|configuration| &configuration.cases).next()?;
     let about = benchmarks::benchmark(&case.benchmark)?.about();
     let declared = about.command?;
-    let mut given = given(matches, &[about]);
+    let mut given = options.fields_of(about);
     let starts = |name: &str| {
         launched
             && about.all_fields().any(|field| field.name == name && matches!(field.role, Role::World | Role::Launch))
@@ -63,7 +62,7 @@ fn of_section(matches: &ArgMatches, section: &Operation, next: &Next, launched: 
     if next.changes.iter().any(|(name, _)| starts(name)) {
         return None;
     }
-    if matches.try_contains_id("plan").unwrap_or(false) {
+    if options.has_plan {
         // The plan's fields are not flags of this command.
         let planned = of_cases(about, section)?.into_iter();
         let open = planned.filter(|(name, _)| !starts(name) && !given.iter().any(|(other, _)| other == name));

@@ -1,23 +1,21 @@
 //! Measuring commands: options from the fields that benchmarks declare, in the sections of help that they declare.
 
-use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use clap::{Arg, ArgAction, Command};
 use record::About;
 use terms::{Field, Group, Kind};
 
-use super::parts::named;
+use super::parts::{arguments, named};
 use super::words::offering_field;
-use crate::arguments::{READ_AS, STUDY_CSV};
-use crate::commands::profile;
+use super::{OUTPUT, Output, RUN, Whole};
 
-/// Options of the run that short help lists.
-const OUTPUT: &str = "Output";
-/// Options of the run that it leaves out.
-pub(super) const RUN: &str = "The whole run";
+/// The heading of a profile's own options.
+pub(crate) const PROFILE: &str = "Profile";
 /// The examples stand above the usage.
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 /// The command that measures one benchmark.
-pub(super) fn command(about: &'static About, declared: &record::Command) -> Command {
+/// `hidden` are arguments that nobody writes.
+pub(crate) fn command(about: &'static About, declared: &record::Command, hidden: Vec<Arg>) -> Command {
     let mut command = named(declared.name).about(declared.doc).before_help(examples(declared)).help_template(TEMPLATE);
     if let Some(field) = about.field(declared.argument) {
         let values = if let Kind::Word(words) = field.kind { words().join(" ") } else { String::new() };
@@ -27,9 +25,7 @@ pub(super) fn command(about: &'static About, declared: &record::Command) -> Comm
         let argument = Arg::new(field.name).value_name(name).required(needs_argument(field)).help(help);
         command = command.arg(offering_field(argument, field));
     }
-    let command =
-        command.args([READ_AS, STUDY_CSV].map(|name| Arg::new(name).long(name).hide(true).allow_hyphen_values(true)));
-    let command = command.after_help(declared.notes);
+    let command = command.args(hidden).after_help(declared.notes);
     with_options(command, &[about], declared.sweep)
 }
 
@@ -52,12 +48,12 @@ fn examples(declared: &record::Command) -> String {
 }
 
 /// The same without rare options: for `-h`.
-pub(super) fn in_short(command: Command) -> Command {
+pub(crate) fn in_short(command: Command) -> Command {
     let is_measuring = command.get_arguments().any(|argument| argument.get_help_heading() == Some(RUN));
     if !is_measuring {
         return command;
     }
-    let listed = [Group::COMMON.heading, OUTPUT, profile::HEADING];
+    let listed = [Group::COMMON.heading, OUTPUT, PROFILE];
     let more = format!("All options: rankmark {} --help", command.get_name());
     command.after_help(more).mut_args(|argument| {
         let rare = argument.get_help_heading().is_some_and(|heading| !listed.contains(&heading));
@@ -103,48 +99,23 @@ pub(crate) fn with_options(command: Command, abouts: &[&'static About], sweep: O
 }
 
 /// Where results go, and how much is said.
-fn of_every_run() -> [Arg; 6] {
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help).help_heading(OUTPUT)
-    };
-    [
-        directory("output-dir", "directory of the record (default: results/TIME-EXPERIMENT)").help_heading(OUTPUT),
-        crate::dry_run::option().help_heading(OUTPUT),
-        flag("json", "prints one JSON object for each case; text goes to standard error"),
-        flag("quiet", "prints errors only").conflicts_with("verbose").short('q'),
-        flag("verbose", "prints more: caveats in full, paths taken").short('v'),
-        Arg::new("help")
-            .long("help")
-            .short('h')
-            .action(ArgAction::Help)
-            .help_heading(OUTPUT)
-            .help("prints all options; -h: the common ones"),
-    ]
+fn of_every_run() -> Vec<Arg> {
+    let help = Arg::new("help").long("help").short('h').action(ArgAction::Help);
+    let help = help.help("prints all options; -h: the common ones");
+    arguments::<Output>().into_iter().chain([help]).map(|arg| arg.help_heading(OUTPUT)).collect()
 }
 
 /// What concerns the run and its record as a whole.
 fn of_whole_run() -> Vec<Arg> {
-    let set = Arg::new("set").long("set").value_name("FIELD=VALUE").action(ArgAction::Append);
-    let budget = Arg::new("budget").long("budget").value_name("TIME").value_parser(value_parser!(terms::Seconds));
-    let state = Arg::new("state").long("state").value_name("NAME").requires("budget");
-    let resume = directory("resume", "continues this record: finished cases stay, the rest runs");
-    let mut args = vec![
-        set.help("sets a field of every case; repeats"),
-        budget.help("ends the whole run after this time, with the trials made by then"),
-        state.help(
-            "counts only trials in this state of the machine (`near-cores`), and waits for it until --budget ends",
-        ),
-        resume.conflicts_with("output-dir"),
-    ];
-    args.extend(crate::labels::options());
-    args.extend(crate::commands::compare::of_baseline());
-    args.extend(crate::exports::options());
-    args.into_iter().map(|arg| arg.help_heading(RUN)).collect()
-}
-
-pub(crate) fn directory(name: &'static str, help: &'static str) -> Arg {
-    let arg = Arg::new(name).long(name).value_name("DIR").value_hint(ValueHint::DirPath).help(help);
-    arg.value_parser(value_parser!(std::path::PathBuf))
+    let of_new = ["name", "tag", "note"];
+    let of_baseline = ["threshold", "fail_on"];
+    let declared = |arg: Arg| match arg.get_id().as_str() {
+        // A record that is continued keeps its own.
+        name if of_new.contains(&name) => arg.conflicts_with("resume"),
+        name if of_baseline.contains(&name) => arg.requires("baseline").hide(true),
+        _ => arg,
+    };
+    arguments::<Whole>().into_iter().map(|arg| declared(arg).help_heading(RUN)).collect()
 }
 
 fn option(field: &'static Field, swept: Option<&'static str>) -> Arg {

@@ -2,29 +2,28 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
+use clap::ValueHint;
 
 use crate::Failure;
 
-/// Options that name a file, the format that the file has, and help.
-const FILES: [(&str, &str); 2] = [
-    ("prometheus", "also writes times and metrics for Prometheus's textfile collector there"),
-    ("junit", "also writes each case as a JUnit test there: failed cases and missed gates fail"),
-];
 /// The format that is added to the summary of a CI job.
 const SUMMARY: &str = "github-summary";
 /// GitHub's runner names the file of a step's summary by it.
 const SUMMARY_FILE: &str = "GITHUB_STEP_SUMMARY";
 
-pub(crate) fn options() -> Vec<Arg> {
-    let file = |(name, help): (&'static str, &'static str)| {
-        let arg = Arg::new(name).long(name).value_name("FILE").value_hint(ValueHint::FilePath);
-        arg.value_parser(value_parser!(PathBuf)).help(help)
-    };
-    let summary = Arg::new(SUMMARY).long(SUMMARY).action(ArgAction::SetTrue);
-    let summary =
-        summary.help(format!("also adds a summary to the job page of GitHub Actions (the file ${SUMMARY_FILE})"));
-    FILES.into_iter().map(file).chain([summary]).collect()
+/// Files for other tools. The name of an option is that of the format.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+pub(crate) struct ExportOptions {
+    /// also writes times and metrics for Prometheus's textfile collector there
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    prometheus: Option<PathBuf>,
+    /// also writes each case as a JUnit test there: failed cases and missed gates fail
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    junit: Option<PathBuf>,
+    /// also adds a summary to the job page of GitHub Actions (the file $GITHUB_STEP_SUMMARY)
+    #[arg(long)]
+    github_summary: bool,
 }
 
 /// The files that were asked for.
@@ -34,22 +33,22 @@ pub(crate) struct Exports {
     summary: Option<PathBuf>,
 }
 
-impl Exports {
-    /// Reads the options; before a run, so that nothing is measured in vain.
+impl ExportOptions {
+    /// Looks the formats up; before a run, so that nothing is measured in vain.
     ///
     /// # Errors
     /// When there is no job page to add to.
-    pub(crate) fn read(matches: &ArgMatches) -> Result<Self, Failure> {
-        let mut files = Vec::new();
-        for (name, _) in FILES {
-            if let Some(path) = matches.get_one::<PathBuf>(name) {
-                files.push((report::format(name)?, path.clone()));
-            }
-        }
-        let summary = if matches.get_flag(SUMMARY) { Some(summary_file()?) } else { None };
-        Ok(Self { files, summary })
+    pub(crate) fn exports(&self) -> Result<Exports, Failure> {
+        let named = [("prometheus", &self.prometheus), ("junit", &self.junit)];
+        let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?)));
+        let files = named.map(|(name, path)| Ok((report::format(name)?, path.clone())));
+        let files = files.collect::<Result<_, Failure>>()?;
+        let summary = if self.github_summary { Some(summary_file()?) } else { None };
+        Ok(Exports { files, summary })
     }
+}
 
+impl Exports {
     /// Whether there is a file that a second record would replace.
     pub(crate) fn names_a_file(&self) -> bool {
         !self.files.is_empty()

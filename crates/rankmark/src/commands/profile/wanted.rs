@@ -1,0 +1,88 @@
+//! What a look at traces is to show.
+
+use record::Labels;
+
+use crate::{Failure, terminal};
+
+/// What the user wants to see.
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Everything.
+    #[default]
+    All,
+    /// Ranks that wait for others, and for whom.
+    SyncStalls,
+    /// Communication that runs beside computation.
+    Overlap,
+    /// Waiting for data.
+    Input,
+}
+
+impl Target {
+    pub(super) const NAMES: [(&'static str, Self); 4] =
+        [("all", Self::All), ("sync_stalls", Self::SyncStalls), ("overlap", Self::Overlap), ("input", Self::Input)];
+
+    pub(super) fn named(name: Option<&str>) -> Self {
+        let name = name.unwrap_or("all");
+        Self::NAMES.into_iter().find(|(known, _)| *known == name).map_or(Self::All, |(_, target)| target)
+    }
+
+    /// Whether something that belongs to `part` is shown.
+    pub(crate) fn shows(self, part: Self) -> bool {
+        self == Self::All || self == part
+    }
+}
+
+/// How to look at what was recorded.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    pub(crate) target: Target,
+    pub(crate) steps: Option<std::ops::Range<u32>>,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    /// What a new record is called.
+    pub(super) labels: Labels,
+}
+
+impl Wanted {
+    /// Shows text where JSON does not take its place.
+    pub(super) fn say(&self, text: &str) -> Result<(), Failure> {
+        match (self.quiet, self.json) {
+            (true, _) => {}
+            (_, true) => terminal::remark(text),
+            (_, false) => drop(terminal::print(text)?),
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn range_of(text: &str) -> Result<std::ops::Range<u32>, Failure> {
+    let numbers =
+        text.split_once(':').and_then(|(from, to)| Some((from.trim().parse().ok()?, to.trim().parse().ok()?)));
+    match numbers {
+        Some((from, to)) if from < to => Ok(from..to),
+        _ => {
+            Err(Failure::new(format!("`--steps {text}` is not a range of steps"))
+                .hint("FIRST:LAST, as in --steps 10:20"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_steps_is_read_or_refused() {
+        assert_eq!(range_of("10:20").ok(), Some(10..20));
+        for wrong in ["10", "20:10", "10:10", "a:b", "-1:4"] {
+            assert!(range_of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_target_shows_its_own_part_and_all_shows_everything() {
+        assert!(Target::All.shows(Target::Input) && Target::Input.shows(Target::Input));
+        assert!(!Target::Input.shows(Target::Overlap));
+    }
+}
