@@ -74,6 +74,24 @@ static RULES: &[Rule] = &[
             ),
         ],
     },
+    Rule {
+        act: "reads arguments by name",
+        words: &[
+            "get_one",
+            "get_many",
+            "get_flag",
+            "get_count",
+            "get_raw",
+            "try_get_one",
+            "try_get_many",
+            "contains_id",
+        ],
+        crates: &[],
+        files: &[
+            ("crates/rankmark/src/options/mod.rs", "options of fields, whose names benchmarks declare"),
+            ("crates/rankmark/src/commands/gen_job.rs", "options of launchers, whose names they declare"),
+        ],
+    },
 ];
 
 /// Acts outside the crates and files that may, and exceptions that nothing needs.
