@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(unreachable_pub, reason = "`internals` is not there"))]
 
 mod abort;
+mod at_once;
 mod bootstrap;
 mod contract;
 mod counts;

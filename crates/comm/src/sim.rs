@@ -20,7 +20,8 @@ pub use cost::{DEFAULT_LINK, cost};
 use noise::Factors;
 use settings::{FIELDS, Settings};
 
-use crate::reference::{Engine, admit, finished, group_of, host_region};
+use crate::at_once::{admit, finished, group_of, host_region};
+use crate::reference::Engine;
 use crate::{
     Abort, About, Backend, Bootstrap, Call, Communicator, Error, Options, Own, Pace, Readiness, Result, Shape,
     ThreadBootstrap, Ticket, Wait,

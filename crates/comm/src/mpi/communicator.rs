@@ -11,7 +11,7 @@ use super::MpiProgress;
 use super::functions::Handle;
 use super::plan::{Planner, StepPlan};
 use super::session::Session;
-use crate::reference::{admit, finished, host_region};
+use crate::at_once::{admit, finished, host_region};
 use crate::{Abort, Call, Capabilities, Communicator, Error, Progress, Result, Shape, Ticket, Wait};
 
 /// Tags stay below what every library has at least (MPI-4.1, 9.1.2: 32767), two a call.
