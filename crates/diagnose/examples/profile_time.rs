@@ -3,11 +3,17 @@
 
 use std::time::Instant;
 
-use diagnose::profile::simulation::Scenario;
+#[path = "../tests/all/profile/simulation.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
+mod simulation;
+
 use diagnose::profile::{Settings, analyse};
+use simulation::Scenario;
 use trace::timeline::{Kind, NO_CALL, Span, Timeline};
 
 fn main() {
+    println!("| trace | ranks | spans | time, the best of three |");
+    println!("|---|---|---|---|");
     // Seven spans of a rank in a step.
     time("many steps", &Scenario::equal(8, 17_857, 0.02).timeline(1));
     let mut kernels = Scenario::equal(8, 200, 0.02).timeline(1);
@@ -24,7 +30,7 @@ fn time(what: &str, timeline: &Timeline) {
         best = best.min(begin.elapsed().as_secs_f64());
         std::hint::black_box(analysis);
     }
-    println!("{what}: {spans} spans of {} ranks in {best:.3} s (the best of three)", timeline.ranks.len());
+    println!("| {what} | {} | {spans} | {best:.3} s |", timeline.ranks.len());
 }
 
 /// Kernels of these names in each forward, backward, optimizer and input span, one after the other.

@@ -1,7 +1,11 @@
 //! Prints the simulation of docs/compare.md: `cargo run --release -p diagnose --example rates [PAIRS]` (300 pairs).
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
-use diagnose::compare::simulation::{Known, Situation, simulate};
+#[path = "../tests/all/simulation.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
+mod simulation;
+
+use simulation::{Known, Situation, simulate};
 
 fn main() {
     let pairs = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(300);

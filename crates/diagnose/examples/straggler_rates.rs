@@ -2,8 +2,12 @@
 //! (200 and 600 timelines a cell). Equal arguments print equal tables.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
-use diagnose::profile::simulation::{Fault, Law, Rates, Scenario, Target, simulate};
+#[path = "../tests/all/profile/simulation.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
+mod simulation;
+
 use diagnose::profile::{Phase, Settings};
+use simulation::{Fault, Law, Rates, Scenario, Target, simulate};
 
 /// Steps of a timeline.
 const STEPS: usize = 200;

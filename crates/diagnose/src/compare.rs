@@ -1,7 +1,8 @@
 //! Two records case by case: what became better, worse, stayed the same, or cannot be told.
 //!
 //! The unit is the trial within a run, and the run where equal runs are known. Trials of two runs are never paired: their
-//! rounds were not at the same time. docs/compare.md says what the figures mean; `simulation` is what they answer to.
+//! rounds were not at the same time. docs/compare.md says what the figures mean; `tests/all/simulation.rs` is what they
+//! answer to.
 
 mod differs;
 mod judge;
@@ -9,7 +10,6 @@ mod law;
 mod matching;
 mod quantity;
 mod runs;
-pub mod simulation;
 mod states;
 
 use record::{CaseLine, Caveat, Record};

@@ -1,7 +1,7 @@
 //! What a timeline says about a job: where its steps' time goes, who makes others wait, and what to do about it.
 //!
 //! Every part abstains, with a reason, where the timeline cannot carry the claim. Times are in seconds. docs/diagnosis.md says
-//! how often verdicts are right; `simulation` is what they answer to.
+//! how often verdicts are right; `tests/all/profile/simulation.rs` is what they answer to.
 
 mod analysis;
 mod blame;
@@ -21,7 +21,6 @@ mod overlap;
 mod pauses;
 mod series;
 mod settings;
-pub mod simulation;
 mod steps;
 mod straggler;
 mod waterfall;

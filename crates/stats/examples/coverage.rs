@@ -1,7 +1,11 @@
-//! Prints the simulation of docs/method.md: `cargo run -p stats --example coverage --release [RUNS]`.
+//! Prints the simulation of docs/method-appendix.md: `cargo run -p stats --example coverage --release [RUNS]`.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
-use stats::simulation::{Path, Situation, simulate};
+#[path = "../tests/all/simulation.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
+mod simulation;
+
+use simulation::{Path, Situation, simulate};
 
 fn main() {
     let runs = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(400);

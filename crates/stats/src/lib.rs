@@ -24,7 +24,6 @@ mod quantile;
 mod run_band;
 pub mod samples;
 mod sequential;
-pub mod simulation;
 #[cfg(test)]
 #[path = "../../../tests/skip.rs"]
 mod skip;

@@ -3,6 +3,7 @@
 mod matching;
 mod profile;
 mod rates;
+mod simulation;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod states;

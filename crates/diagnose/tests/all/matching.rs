@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// A record of cases with these parameters, of a benchmark that declares their roles.
 fn record(parameters: &[Value]) -> Record {
-    let mut record = diagnose::compare::simulation::record_of(&vec![vec![1.0; 6]; parameters.len()], 0);
+    let mut record = crate::simulation::record_of(&vec![vec![1.0; 6]; parameters.len()], 0);
     let field = |name: &str, role: &str| json!({"name": name, "kind": "text", "doc": "", "role": role});
     let mut declared = json!({"name": "simulated", "doc": "", "metrics": [], "fields": [
         field("op", "workload"), field("ranks", "world"), field("backend", "launch"), field("buffers", "implementation"),

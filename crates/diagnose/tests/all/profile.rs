@@ -6,9 +6,10 @@ mod limits;
 mod pauses;
 mod rates;
 mod scaling;
+mod simulation;
 
-use diagnose::profile::simulation::{Fault, STEP_NS, Scenario, Target};
 use diagnose::profile::{Analysis, Phase, Settings, analyse};
+use simulation::{Fault, STEP_NS, Scenario, Target};
 
 /// Seconds of a simulated step without delays.
 const STEP_S: f64 = STEP_NS * 1e-9;

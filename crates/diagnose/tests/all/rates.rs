@@ -1,7 +1,7 @@
 //! False verdicts are rare, and planted changes are found: quick versions of `examples/rates`, which has the whole table.
 
+use crate::simulation::{Known, Rates, Situation, simulate};
 use crate::skip;
-use diagnose::compare::simulation::{Known, Rates, Situation, simulate};
 
 /// Pairs in a situation. A rate of 2%, which is what verdicts have, exceeds 5% of so many in one of a hundred thousand.
 const PAIRS: usize = 250;

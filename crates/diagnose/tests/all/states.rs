@@ -1,7 +1,7 @@
 //! Like state with like: what is said of two runs of a machine that is now at one speed and now at another.
 
+use crate::simulation::record_of;
 use diagnose::Verdict;
-use diagnose::compare::simulation::record_of;
 use diagnose::compare::{Compared, Comparison, Reason, Settings, Source, compare, in_common_states};
 use diagnose::history::{Run, StateOfSeries, histories};
 use record::{CanaryKind, CanaryLevel, CaseState, MachineState, Record};

@@ -1,7 +1,7 @@
 //! Verdicts on cases that are not simply two series of trials.
 
+use crate::simulation::record_of;
 use diagnose::Verdict;
-use diagnose::compare::simulation::record_of;
 use diagnose::compare::{Comparison, Reason, Settings, Source, Topic, compare};
 use record::{Caveat, Record};
 use serde_json::json;

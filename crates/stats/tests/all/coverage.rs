@@ -1,7 +1,7 @@
 //! Intervals hold what they claim, with the stop rule running, on simulated runs of known truth.
 
+use crate::simulation::{Achieved, Path, Situation, simulate};
 use crate::skip;
-use stats::simulation::{Achieved, Path, Situation, simulate};
 
 /// Cases simulated in a situation: the standard error of 95% is then 0.8%, and cases of one run are correlated.
 const RUNS: usize = 120;

@@ -6,6 +6,7 @@ mod coverage;
 mod properties;
 mod replay;
 mod series;
+mod simulation;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod states;

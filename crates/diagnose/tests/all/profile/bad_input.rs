@@ -1,6 +1,6 @@
 //! Timelines that cannot carry a claim: the analysis abstains and says why.
 
-use diagnose::profile::simulation::Scenario;
+use super::simulation::Scenario;
 use diagnose::profile::{Analysis, Phase, Settings, analyse};
 use trace::timeline::{Kind, NameId, Timeline};
 

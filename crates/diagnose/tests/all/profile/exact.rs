@@ -1,6 +1,6 @@
 //! Timelines without noise, so every figure is known exactly.
 
-use diagnose::profile::simulation::{Fault, PHASES, Scenario, TRANSFER};
+use super::simulation::{Fault, PHASES, Scenario, TRANSFER};
 use diagnose::profile::{FindingKind, Phase, Pipeline, Settings, analyse, differences};
 use trace::timeline::{CollectiveCall, Kind, RankTimeline, Span, Timeline};
 
@@ -41,13 +41,13 @@ fn a_delay_below_the_minimum_and_equal_ranks_name_nobody() {
 
 #[test]
 fn intermittent_and_rotating_delays_are_told_apart() {
-    let every = |rank, every| diagnose::profile::simulation::Fault { every, ..delay(rank, Phase::Backward, 0.3) };
+    let every = |rank, every| super::simulation::Fault { every, ..delay(rank, Phase::Backward, 0.3) };
     let scenario = |faults| Scenario { steps: 400, ..planted(faults) };
     let some = analysed(&scenario(vec![every(1, 5)])).straggler.unwrap();
     assert_eq!((some.rank, some.phase, some.persistent), (1, Phase::Backward, false));
     close(some.lost_s_per_step, 0.3 / 5.0 * STEP_S);
-    let target = diagnose::profile::simulation::Target::Rotating;
-    let rotating = analysed(&scenario(vec![diagnose::profile::simulation::Fault { target, ..every(0, 3) }]));
+    let target = super::simulation::Target::Rotating;
+    let rotating = analysed(&scenario(vec![super::simulation::Fault { target, ..every(0, 3) }]));
     assert_eq!(rotating.straggler, None, "{:?}", rotating.stragglers);
     assert_eq!(rotating.rotating.unwrap().ranks, [0, 1, 2, 3]);
 }

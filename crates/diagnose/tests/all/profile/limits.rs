@@ -1,6 +1,6 @@
 //! What was not analysed is said, and never reads as "nothing".
 
-use diagnose::profile::simulation::Scenario;
+use super::simulation::Scenario;
 use diagnose::profile::{Analysis, FindingKind, Phase, Settings, analyse, differences};
 use trace::timeline::{Kind, Timeline};
 

@@ -1,6 +1,6 @@
 //! Steps that take much longer than the others: told apart from slow ranks, and no bound below what they cost.
 
-use diagnose::profile::simulation::{Fault, Scenario, Target};
+use super::simulation::{Fault, Scenario, Target};
 use diagnose::profile::{FindingKind, Phase, Who};
 
 use super::{analysed, close, delay, planted};

@@ -1,6 +1,6 @@
 //! False alarms are rare and planted delays are found: quick versions of `examples/straggler_rates`, which has the tables.
 
-use diagnose::profile::simulation::{Fault, Law, Rates, Scenario, Target, simulate};
+use super::simulation::{Fault, Law, Rates, Scenario, Target, simulate};
 use diagnose::profile::{Phase, Settings};
 
 use crate::skip;

@@ -1,6 +1,6 @@
 //! The waterfall of scaling on planted causes.
 
-use diagnose::profile::simulation::{Fault, Scenario};
+use super::simulation::{Fault, Scenario};
 use diagnose::profile::{Analysis, Bar, Cause, Phase, Scaling, waterfall};
 
 use super::{analysed, delay};

@@ -8,8 +8,7 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::quantile::median;
-use crate::trials::{LOOKS, again_interval, pooled_correlation, relative_half_width, sign_interval};
+use stats::{LOOKS, again_interval, median, pooled_correlation, relative_half_width, sign_interval};
 
 /// Points of the path between two trials.
 const FINE: usize = 20;
@@ -25,7 +24,7 @@ const UPPER: f64 = 0.4;
 
 /// What the machine does over the time of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Path {
+pub(crate) enum Path {
     /// Autoregression with this correlation between neighbouring trials.
     Correlated(f64),
     /// Two levels; the upper one lasts for so many trials on average.
@@ -36,36 +35,36 @@ pub enum Path {
 
 /// One simulated situation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Situation {
+pub(crate) struct Situation {
     /// The path.
-    pub path: Path,
+    pub(crate) path: Path,
     /// Share of trials that a spike makes longer.
-    pub spikes: f64,
+    pub(crate) spikes: f64,
     /// Cases of the run.
-    pub cases: usize,
+    pub(crate) cases: usize,
     /// Half width relative to the median at which a case stops; the path's standard deviation is [`SCALE`] of the median.
-    pub target: f64,
+    pub(crate) target: f64,
     /// Trials before which a case never stops: 6, or a later look.
-    pub fewest: usize,
+    pub(crate) fewest: usize,
 }
 
 /// Standard deviation of the path relative to the median.
-pub const SCALE: f64 = 0.05;
+pub(crate) const SCALE: f64 = 0.05;
 
 /// What the intervals achieved.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Achieved {
+pub(crate) struct Achieved {
     /// Share of cases with a printed interval that held the median of the path over the run's own span.
-    pub own_span: f64,
+    pub(crate) own_span: f64,
     /// Share of the intervals for comparisons that held the long-run median, of cases that have one.
-    pub long_run: f64,
+    pub(crate) long_run: f64,
     /// Share of cases that have no interval for comparisons.
-    pub without: f64,
+    pub(crate) without: f64,
     /// Mean width of the interval for comparisons over that of an oracle that knows the correlation, of cases where both
     /// have one; 0 where there are none, or where the path has no correlation to know.
-    pub width: f64,
+    pub(crate) width: f64,
     /// Mean number of trials.
-    pub trials: f64,
+    pub(crate) trials: f64,
 }
 
 struct Noise {
@@ -169,7 +168,7 @@ fn stop(series: &[f64], situation: &Situation) -> usize {
 }
 
 /// Simulates `runs` runs.
-pub fn simulate(situation: &Situation, runs: usize, seed: u64) -> Achieved {
+pub(crate) fn simulate(situation: &Situation, runs: usize, seed: u64) -> Achieved {
     let mut noise = Noise { random: Xoshiro256PlusPlus::seed_from_u64(seed) };
     let long_run = long_run_median(situation, &mut noise);
     let most = LOOKS[LOOKS.len() - 1];

@@ -8,12 +8,12 @@ use record::{CaseLine, Record, RunFile};
 use serde_json::json;
 use stats::samples::{Marginal, Series, Situation as Law};
 
-use super::{Comparison, Settings, compare};
-use crate::Verdict;
+use diagnose::Verdict;
+use diagnose::compare::{Comparison, Settings, compare};
 
 /// What is known of the noise between runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub(crate) enum Known {
     /// Two runs and nothing else.
     Nothing,
     /// Two runs, and so many equal ones before.
@@ -24,34 +24,34 @@ pub enum Known {
 
 /// One simulated situation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Situation {
+pub(crate) struct Situation {
     /// Cases of a run.
-    pub cases: usize,
+    pub(crate) cases: usize,
     /// Trials of a case.
-    pub trials: usize,
+    pub(crate) trials: usize,
     /// Correlation of consecutive trials.
-    pub correlation: f64,
+    pub(crate) correlation: f64,
     /// Standard deviation of a trial, relative.
-    pub noise: f64,
+    pub(crate) noise: f64,
     /// Standard deviation of a run's level, relative.
-    pub between: f64,
+    pub(crate) between: f64,
     /// What is known besides.
-    pub history: Known,
+    pub(crate) history: Known,
 }
 
 /// What verdicts achieved.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// Share of pairs of equal runs in which any case is better or worse.
-    pub any_false: f64,
+    pub(crate) any_false: f64,
     /// Share of pairs in which a change of the printed smallest size, planted in the first case, is found there.
-    pub found: f64,
+    pub(crate) found: f64,
     /// Share of cases of equal runs that are the same at a threshold of 1.5 times their smallest change.
-    pub same: f64,
+    pub(crate) same: f64,
     /// Share of pairs in which a planted 10% is called the same at a threshold of 3%.
-    pub ten_percent_same: f64,
+    pub(crate) ten_percent_same: f64,
     /// Median smallest change, relative.
-    pub smallest_change: f64,
+    pub(crate) smallest_change: f64,
 }
 
 /// The threshold for all rates but `same`.
@@ -98,7 +98,7 @@ impl Draw {
 }
 
 /// A record of these trials, so many days after others.
-pub fn record_of(cases: &[Vec<f64>], day: usize) -> Record {
+pub(crate) fn record_of(cases: &[Vec<f64>], day: usize) -> Record {
     let line = |(case, trials): (usize, &Vec<f64>)| -> CaseLine {
         let value = json!({
             "schema": 1, "id": format!("{case:012x}"), "benchmark": "simulated", "parameters": {"bytes": case}, "status": "ok",
@@ -125,7 +125,7 @@ pub fn record_of(cases: &[Vec<f64>], day: usize) -> Record {
 }
 
 /// Simulates this many pairs.
-pub fn simulate(situation: &Situation, pairs: usize, seed: u64) -> Rates {
+pub(crate) fn simulate(situation: &Situation, pairs: usize, seed: u64) -> Rates {
     let mut rates = Rates::default();
     let mut smallest = Vec::new();
     for pair in 0..pairs {

@@ -7,14 +7,14 @@
 use stats::samples::{Marginal, Series, Situation};
 use trace::timeline::{CollectiveCall, Kind, NameId, RankTimeline, Timeline};
 
-use super::{Analysis, Phase, Settings, analyse};
+use diagnose::profile::{Analysis, Phase, Settings, analyse};
 
 /// A step without noise and delays, in nanoseconds.
-pub const STEP_NS: f64 = 100e6;
+pub(crate) const STEP_NS: f64 = 100e6;
 /// The part of a step in which bytes move.
-pub const TRANSFER: f64 = 0.05;
+pub(crate) const TRANSFER: f64 = 0.05;
 /// Phases in their order, with their parts of a step.
-pub const PHASES: [(Phase, Kind, f64); 5] = [
+pub(crate) const PHASES: [(Phase, Kind, f64); 5] = [
     (Phase::Input, Kind::Input, 0.08),
     (Phase::Forward, Kind::Forward, 0.27),
     (Phase::Backward, Kind::Backward, 0.45),
@@ -28,7 +28,7 @@ const SHORTEST: f64 = 0.1;
 
 /// The law of the noise of a phase, of deviation 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Law {
+pub(crate) enum Law {
     /// Normal, independent from step to step.
     Normal,
     /// Normal, with this correlation from one step to the next.
@@ -41,7 +41,7 @@ pub enum Law {
 
 /// Who is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// One rank.
     Rank(usize),
     /// Another rank in each delayed step.
@@ -50,44 +50,44 @@ pub enum Target {
 
 /// A planted delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// Who.
-    pub target: Target,
+    pub(crate) target: Target,
     /// In which phase.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
     /// How long, as a part of a step.
-    pub delay: f64,
+    pub(crate) delay: f64,
     /// In every so many steps.
-    pub every: usize,
+    pub(crate) every: usize,
 }
 
 /// One simulated situation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scenario {
+pub(crate) struct Scenario {
     /// Ranks.
-    pub ranks: usize,
+    pub(crate) ranks: usize,
     /// Steps that count; one of warm-up comes before them.
-    pub steps: usize,
+    pub(crate) steps: usize,
     /// Standard deviation of a rank's work in a step, as a part of a step.
-    pub jitter: f64,
+    pub(crate) jitter: f64,
     /// Its law.
-    pub law: Law,
+    pub(crate) law: Law,
     /// How much slower the last rank is than the first, all the time, as a part of a step; the others lie between.
-    pub spread: f64,
+    pub(crate) spread: f64,
     /// Planted delays.
-    pub faults: Vec<Fault>,
+    pub(crate) faults: Vec<Fault>,
     /// Whether clocks are aligned, within 1 us. Else each rank's clock begins elsewhere.
-    pub aligned: bool,
+    pub(crate) aligned: bool,
 }
 
 impl Scenario {
     /// Equal ranks with normal noise.
-    pub fn equal(ranks: usize, steps: usize, jitter: f64) -> Self {
+    pub(crate) fn equal(ranks: usize, steps: usize, jitter: f64) -> Self {
         Self { ranks, steps, jitter, law: Law::Normal, spread: 0.0, faults: Vec::new(), aligned: true }
     }
 
     /// The timeline of this situation; equal for equal seeds.
-    pub fn timeline(&self, seed: u64) -> Timeline {
+    pub(crate) fn timeline(&self, seed: u64) -> Timeline {
         let mut timeline = Timeline {
             source: "simulation".to_owned(),
             world: Some(self.ranks as u32),
@@ -214,29 +214,29 @@ fn shift(rank: &mut RankTimeline, by: i64) {
 
 /// What verdicts achieved.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// Simulated timelines.
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// Those in which any rank was named.
-    pub named: usize,
+    pub(crate) named: usize,
     /// Those in which the first rank that was named had a planted delay.
-    pub found: usize,
+    pub(crate) found: usize,
     /// Those in which all ranks with planted delays were named, and no other.
-    pub all_found: usize,
+    pub(crate) all_found: usize,
     /// Of `found`, those with the right phase.
-    pub phase: usize,
+    pub(crate) phase: usize,
     /// Those called rotating.
-    pub rotating: usize,
+    pub(crate) rotating: usize,
     /// Those in which a rank without a planted delay was named.
-    pub accused: usize,
+    pub(crate) accused: usize,
     /// Those without any verdict on ranks.
-    pub unclear: usize,
+    pub(crate) unclear: usize,
     /// Those in which no rank was called slow, with a bound below a delay that was planted in every step.
-    pub wrongly_cleared: usize,
+    pub(crate) wrongly_cleared: usize,
 }
 
 /// Analyses so many timelines of a situation.
-pub fn simulate(scenario: &Scenario, settings: &Settings, runs: usize, seed: u64) -> Rates {
+pub(crate) fn simulate(scenario: &Scenario, settings: &Settings, runs: usize, seed: u64) -> Rates {
     let guilty = |rank: u32| {
         scenario.faults.iter().find(|fault| fault.target == Target::Rank(rank as usize)).map(|fault| fault.phase)
     };
