@@ -99,13 +99,12 @@ fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
              over `sequential`. `link` is memory, or a link that is slowed down. [primitives.md](primitives.md) explains\n\
              the implementations.\n\n";
     text += &compared::primitives(&cases::read(&primitives)?);
-    text += "\n## Loops and products\n\nMemory bandwidth of `hardware` beside the same loops in C (a ratio above 1: `hardware` moves more), and\n\
-             the time of `compute_only` beside the bare product, both in pairs that are taken in turn.\n\n";
-    text += &programs::table(&cargo, programs::MACHINE)?;
+    text += "\n## Loops and products\n\nBoth tables compare pairs of measurements. The two sides of a pair run one after the other.\n\n";
+    text += &programs::tables(&cargo, programs::MACHINE)?;
     text += "\n## Overhead of Rankmark\n\n";
     text += &bounds::table(root, &about, &options.folder)?;
     text += "\n## Reading and explaining\n\n";
-    text += &programs::table(&cargo, programs::READING)?;
+    text += &programs::tables(&cargo, programs::READING)?;
     Ok([text, peers])
 }
 

@@ -54,10 +54,11 @@ usage: cargo xtask COMMAND
         --dependents  also the crates that use it
   tidy  crate edges, circles of modules, module docs, file lengths, who may print, exit, read the environment, use unsafe, and the like
   coverage [--runs N] [--from N] [--records DIR]
-        equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold (docs/method.md);
-        --from leaves out earlier ones
+        equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold
+        (docs/method-appendix.md); --from leaves out earlier ones
   equal-runs [--runs N] [--records DIR]
-        equal runs of three cases: whether they agree, over all trials and in states of the machine (docs/method.md)
+        equal runs of three cases: whether they agree, over all trials and in states of the machine
+        (docs/method-appendix.md)
   interleave-rates [--tries N] [--planted N] [--seconds S] [--program PATH] [--records DIR]
         how often `compare --interleave` is wrong with equal sides, and finds its own smallest change (docs/interleave.md)
   browser [--no-install]

@@ -28,8 +28,10 @@ fn main() {
     let Content::Results(results) = found.content else { unreachable!("nccl-tests has results") };
     let figures: usize = results.iter().flat_map(|results| results.shapes()).map(|(_, figures)| figures.len()).sum();
     assert_eq!(figures, 2 * rows);
+    println!("| size | lines of results | time | of it SHA-256 and UTF-8 | peak memory |");
+    println!("|---|---|---|---|---|");
     println!(
-        "{:.1} MB, {rows} lines of results: {:.2} s ({:.2} s of it SHA-256 and UTF-8), peak {}",
+        "| {:.1} MB | {rows} | {:.2} s | {:.2} s | {} |",
         bytes as f64 / 1e6,
         taken.as_secs_f64(),
         made.as_secs_f64(),

@@ -24,8 +24,10 @@ fn main() {
     let read = import::traces::read_timeline(&[path]).expect("the trace is one of PyTorch");
     let taken = start.elapsed().as_secs_f64();
     let timeline = read.timeline.expect("it has spans");
+    println!("| size | events | spans | time | rate | peak memory | memory before |");
+    println!("|---|---|---|---|---|---|---|");
     println!(
-        "{:.1} MB, {events} events, {} spans: {taken:.2} s ({:.0} MB/s), peak {} (before reading {})",
+        "| {:.1} MB | {events} | {} | {taken:.2} s | {:.0} MB/s | {} | {} |",
         bytes as f64 / 1e6,
         timeline.ranks[0].spans.len(),
         bytes as f64 / 1e6 / taken,

@@ -127,11 +127,12 @@ fn ratios(shape: (usize, usize, usize)) -> Vec<f64> {
 
 fn main() {
     let mut failed = false;
-    println!("compute_only over the bare product, {PAIRS} pairs, one thread, f32");
+    println!("| m | n | k | pairs | `compute_only` / product | 95% interval |");
+    println!("|---|---|---|---|---|---|");
     for shape @ (m, n, k) in SHAPES {
         let ratios = ratios(shape);
         let [low, high] = stats::sign_interval(&ratios).expect("an interval of 20 pairs");
-        println!("m {m:5} n {n:5} k {k:5}   {:.3} ({low:.3} to {high:.3})", stats::median(&ratios));
+        println!("| {m} | {n} | {k} | {PAIRS} | {:.3} | {low:.3} to {high:.3} |", stats::median(&ratios));
         failed |= low > MOST;
     }
     assert!(!failed, "compute_only takes more than 3 % longer than the bare product");

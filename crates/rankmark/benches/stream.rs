@@ -31,7 +31,8 @@ fn main() {
         println!("stream: skipped, there is no C compiler `cc`");
         return;
     }
-    println!("test   pages  pairs  ours / C   95% interval   equal within 5 %");
+    println!("| test | pages | pairs | ours / C | 95% interval | equal within 5 % |");
+    println!("|---|---|---|---|---|---|");
     for test in ["copy", "scale", "add", "triad"] {
         for pages in ["small", "huge"] {
             report(test, pages, &measure(test, pages, pairs, &program, folder.path()));
@@ -92,5 +93,5 @@ fn report(test: &str, pages: &str, ratios: &[f64]) {
         }
         None => ("too few pairs".to_owned(), "-"),
     };
-    println!("{test:<6} {pages:<6} {:>5} {median:>9.3}   {interval:<14} {equal}", ratios.len());
+    println!("| {test} | {pages} | {} | {median:.3} | {interval} | {equal} |", ratios.len());
 }
