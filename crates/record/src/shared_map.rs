@@ -15,6 +15,10 @@ use serde_json::{Map, Value};
 #[derive(Clone, Default)]
 pub struct SharedMap(Arc<Vec<(Arc<str>, Arc<Value>)>>);
 
+/// The most names that are read: more than all fields of a benchmark together. A file could have a million of them, and the
+/// search for each would grow with the square.
+const MOST: usize = 256;
+
 /// Names and values of maps that were pooled: equal ones are in memory once.
 #[derive(Debug, Default)]
 pub struct Pool {
@@ -216,6 +220,9 @@ impl<'de> Visitor<'de> for Members {
         let mut map = SharedMap::default();
         while let Some((name, value)) = from.next_entry::<String, Value>()? {
             map.insert(name, value);
+            if map.len() > MOST {
+                return Err(serde::de::Error::custom(format!("it has more than {MOST} names")));
+            }
         }
         // It has room for more: a record may hold 100,000 of them.
         Arc::make_mut(&mut map.0).shrink_to_fit();
@@ -257,6 +264,17 @@ mod tests {
         *own.get_mut("op").unwrap() = "reduce".into();
         assert_eq!((maps[0]["op"].as_str(), maps[1]["op"].as_str()), (Some("barrier"), Some("barrier")));
         assert_eq!(own["op"], "reduce");
+    }
+
+    #[test]
+    fn more_names_than_a_case_can_have_are_refused() {
+        let read = |names: usize| {
+            let members: Vec<String> = (0..names).map(|name| format!("\"{name}\":{name}")).collect();
+            serde_json::from_str::<SharedMap>(&format!("{{{}}}", members.join(","))).map(|map| map.len())
+        };
+        assert_eq!(read(MOST).unwrap(), MOST);
+        let refused = read(200_000).unwrap_err().to_string();
+        assert!(refused.starts_with("it has more than 256 names"), "{refused}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) const ROW: Row = Row {
         Some((|| {
             let translated: Translated = parts::read(matches)?;
             let mut options = RunOptions::read(matches, &[about])?;
-            options.beside.study_csv = translated.study_csv;
+            options.extra_files.study_csv = translated.study_csv;
             run(about, &declared, &options, (translated.read_as, entry))
         })())
     },

@@ -82,7 +82,7 @@ pub(crate) const ROW: Row = Row {
             let own: Own = parts::read(matches)?;
             let mut options = RunOptions::read(matches, &benchmarks::abouts())?;
             options.only_ranks = own.only_ranks;
-            options.beside.results_json.clone_from(&own.output);
+            options.extra_files.results_json.clone_from(&own.output);
             run(parts::read(matches)?, &own, options, entry)
         })
     },
@@ -90,10 +90,10 @@ pub(crate) const ROW: Row = Row {
 
 fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -> Ended {
     let machine = machine::detect();
-    options.has_plan = planned.plan.is_some();
     let mut overrides = options.fields.clone();
     overrides.extend(options.overrides()?);
     let file = planned.plan.or(planned.config);
+    options.has_plan = file.is_some();
     if let Some(failure) = file.as_deref().and_then(habits::no_plan) {
         return Err(failure);
     }

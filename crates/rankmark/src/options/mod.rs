@@ -76,9 +76,9 @@ pub(crate) struct Whole {
     pub(crate) exports: ExportOptions,
 }
 
-/// Files that a run writes beside its record, because another tool's user expects them there.
+/// Files that a run also writes, because users of another tool expect them.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct ExtraFiles {
     /// The table of an OSU study.
     pub(crate) study_csv: Option<PathBuf>,
     /// The results as one JSON file.
@@ -92,7 +92,7 @@ pub(crate) struct RunOptions {
     pub(crate) fields: Pairs,
     pub(crate) output: Output,
     pub(crate) whole: Whole,
-    pub(crate) beside: Beside,
+    pub(crate) extra_files: ExtraFiles,
     /// Runs the cases of so many ranks alone.
     pub(crate) only_ranks: Option<u32>,
     /// Whether cases are those of a plan, whose fields are not flags.

@@ -12,7 +12,7 @@ const CANDLE: &str = "candle";
 
 /// Writes the files that options name, and prints the table of the Candle suite after a run of its configuration.
 pub(crate) fn after(options: &RunOptions, plan: &Plan, directory: &Path) -> Result<(), Failure> {
-    let (study, json) = (options.beside.study_csv.as_deref(), options.beside.results_json.as_deref());
+    let (study, json) = (options.extra_files.study_csv.as_deref(), options.extra_files.results_json.as_deref());
     let table = plan.read_as.as_deref() == Some(CANDLE) && !options.output.quiet;
     if study.is_none() && json.is_none() && !table {
         return Ok(());
