@@ -1,0 +1,11 @@
+//! What a document says, as blocks of words: written as Markdown, as HTML and as PDF, so that the three cannot differ.
+//!
+//! Knows nothing of records. Words are plain text until a writer escapes them for its language.
+
+mod blocks;
+mod table;
+mod words;
+
+pub(crate) use blocks::{Block, Item, bullets};
+pub(crate) use table::{Align, Table};
+pub(crate) use words::{Part, Words, code, strong};

@@ -1,0 +1,63 @@
+//! Tables.
+
+use super::Words;
+
+/// Which side a column's cells stand on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    columns: Vec<(Words, Align)>,
+    rows: Vec<Vec<Words>>,
+}
+
+impl Table {
+    pub(crate) fn new<T: Into<Words>>(columns: impl IntoIterator<Item = (T, Align)>) -> Self {
+        let columns = columns.into_iter().map(|(title, align)| (title.into(), align)).collect();
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// Adds a row of as many cells as there are columns.
+    pub(crate) fn row<T: Into<Words>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let cells: Vec<Words> = cells.into_iter().map(Into::into).collect();
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows.push(cells);
+    }
+
+    /// Titles of the columns, and the side on which their cells stand.
+    pub(crate) fn columns(&self) -> &[(Words, Align)] {
+        &self.columns
+    }
+
+    /// Its rows, each with a cell for each column.
+    pub(crate) fn rows(&self) -> &[Vec<Words>] {
+        &self.rows
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table without the columns for which `goes` holds, which sees a column's place and cells.
+    pub(crate) fn without(mut self, goes: impl Fn(usize, &[&Words]) -> bool) -> Self {
+        for at in (0..self.columns.len()).rev() {
+            let cells: Vec<&Words> = self.rows.iter().map(|row| &row[at]).collect();
+            if goes(at, &cells) {
+                self.columns.remove(at);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+            }
+        }
+        self
+    }
+
+    /// The table without columns in which every cell is `empty`: a column of dashes says nothing.
+    pub(crate) fn without_empty(self, empty: &str, columns: &[&str]) -> Self {
+        let (empty, names) = (Words::from(empty), self.columns.iter().map(|(name, _)| name.plain()).collect::<Vec<_>>());
+        self.without(|at, cells| columns.contains(&names[at].as_str()) && cells.iter().all(|cell| **cell == empty))
+    }
+}

@@ -1,0 +1,142 @@
+//! A line of words, some of them code or strong.
+
+use view::one_line;
+
+/// Begins and ends code inside of [`Words`]. [`one_line`] removes it from data.
+const CODE: char = '\u{1}';
+/// Begins and ends strong text.
+const STRONG: char = '\u{2}';
+
+/// One line of text in which some words are code and some are strong. One string in memory: a table of a large record has
+/// a million cells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Words(String);
+
+/// A piece of [`Words`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part<'w> {
+    Text(&'w str),
+    Code(&'w str),
+    Strong(&'w str),
+}
+
+/// Text as code, to stand in a `format!` that becomes [`Words`].
+pub(crate) fn code(text: &str) -> String {
+    format!("{CODE}{}{CODE}", one_line(text))
+}
+
+/// Text as strong, to stand in a `format!` that becomes [`Words`].
+pub(crate) fn strong(text: &str) -> String {
+    format!("{STRONG}{}{STRONG}", one_line(text))
+}
+
+impl Words {
+    /// Text in which words between backticks are code. Where one backtick has no partner, all are text.
+    pub(crate) fn prose(text: &str) -> Self {
+        let parts: Vec<&str> = text.split('`').collect();
+        if parts.len().is_multiple_of(2) {
+            return Self::from(text);
+        }
+        let part = |(at, part): (usize, &&str)| match (at % 2, part.is_empty()) {
+            (1, false) => code(part),
+            _ => (*part).to_owned(),
+        };
+        Self::from(parts.iter().enumerate().map(part).collect::<String>())
+    }
+
+    /// Whether it says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Its pieces, none of them empty.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let mut rest = self.0.as_str();
+        std::iter::from_fn(move || {
+            loop {
+                let first = rest.chars().next()?;
+                let (kind, body): (fn(&str) -> Part<'_>, &str) = match first {
+                    CODE => (Part::Code, &rest[1..]),
+                    STRONG => (Part::Strong, &rest[1..]),
+                    _ => (Part::Text, rest),
+                };
+                let end = match first {
+                    CODE | STRONG => body.find(first).unwrap_or(body.len()),
+                    _ => body.find([CODE, STRONG]).unwrap_or(body.len()),
+                };
+                let behind = if matches!(first, CODE | STRONG) { (end + 1).min(body.len()) } else { end };
+                rest = &body[behind..];
+                if end > 0 {
+                    return Some(kind(&body[..end]));
+                }
+            }
+        })
+    }
+
+    /// The text without its marks.
+    pub(crate) fn plain(&self) -> String {
+        let text = |part| match part {
+            Part::Text(text) | Part::Code(text) | Part::Strong(text) => text,
+        };
+        self.parts().map(text).collect()
+    }
+}
+
+impl From<String> for Words {
+    fn from(text: String) -> Self {
+        let is_mark = |c: char| c == CODE || c == STRONG;
+        if !text.contains(is_mark) {
+            return Self(one_line(&text));
+        }
+        // Between marks everything is made one line; a space next to a mark stays.
+        let mut line = String::with_capacity(text.len());
+        for part in text.split_inclusive(is_mark) {
+            let (words, mark) = match part.chars().last().filter(|last| is_mark(*last)) {
+                Some(mark) => (&part[..part.len() - 1], Some(mark)),
+                None => (part, None),
+            };
+            let space = |is_there: bool| if is_there && !words.trim().is_empty() { " " } else { "" };
+            line += space(words.starts_with(char::is_whitespace));
+            line += if words.trim().is_empty() && !words.is_empty() { " " } else { "" };
+            line += &one_line(words);
+            line += space(words.ends_with(char::is_whitespace));
+            line.extend(mark);
+        }
+        Self(line.trim().to_owned())
+    }
+}
+
+impl From<&str> for Words {
+    fn from(text: &str) -> Self {
+        if text.contains([CODE, STRONG]) { Self::from(text.to_owned()) } else { Self(one_line(text)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(words: &Words) -> Vec<Part<'_>> {
+        words.parts().collect()
+    }
+
+    #[test]
+    fn words_come_apart_as_they_were_put_together() {
+        let words = Words::from(format!("{} at {}: got {}", strong("failed"), code("a`b"), code("")));
+        assert_eq!(parts(&words), [Part::Strong("failed"), Part::Text(" at "), Part::Code("a`b"), Part::Text(": got ")]);
+        assert_eq!(words.plain(), "failed at a`b: got ");
+        assert_eq!(parts(&Words::prose("a `b_c` *d*")), [Part::Text("a "), Part::Code("b_c"), Part::Text(" *d*")]);
+        assert_eq!(parts(&Words::prose("one ` alone")), [Part::Text("one ` alone")]);
+        assert!(Words::from("").is_empty() && Words::default().parts().next().is_none());
+    }
+
+    #[test]
+    fn data_stays_on_its_line_and_marks_nothing() {
+        let hostile = "a\n\u{1}b\u{1}\u{2}c\u{202E} ::error:: d";
+        assert_eq!(parts(&Words::from(one_line(hostile))), [Part::Text("a b c : :error:: d")]);
+        let forged = Words::from(format!("{}: {}", strong(hostile), code(hostile)));
+        assert_eq!(parts(&forged).len(), 3, "{forged:?}");
+        // A mark that data brought along styles words; it hides none, and ends no line.
+        assert_eq!(Words::from("x\u{1}y\nz").plain(), "xy z");
+    }
+}
