@@ -4,7 +4,7 @@ use record::RunEnd;
 use terms::Status;
 
 use crate::Run;
-use crate::escape::markdown as escaped;
+use crate::document::{Block, bullets};
 use crate::number::{count, thousands};
 
 /// Damaged lines that are named; more are counted.
@@ -48,12 +48,9 @@ pub fn end_banner(run: &Run) -> Option<String> {
     }
 }
 
-/// A bullet for each, as Markdown.
-pub(crate) fn list(run: &Run) -> String {
-    let mut bullets: Vec<String> =
-        run.damaged.iter().take(NAMED).map(|line| format!("* {}", escaped(&line.to_string()))).collect();
-    if run.damaged.len() > NAMED {
-        bullets.push(format!("* and {} more", thousands((run.damaged.len() - NAMED) as i64)));
-    }
-    bullets.join("\n")
+/// A bullet for each.
+pub(crate) fn list(run: &Run) -> Vec<Block> {
+    let named = run.damaged.iter().take(NAMED).map(ToString::to_string);
+    let more = run.damaged.len().saturating_sub(NAMED);
+    bullets(named.chain((more > 0).then(|| format!("and {} more", thousands(more as i64)))))
 }

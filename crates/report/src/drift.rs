@@ -4,6 +4,7 @@ use record::{CaseLine, Caveat};
 
 use crate::Run;
 use crate::chart::{Axis, ChartSpec, Point, Quantity, Scale, Series};
+use crate::document::Block;
 use crate::number::{count, percent, seconds};
 use crate::study::{Configuration, Measured, Operation, banner, timed};
 
@@ -55,14 +56,13 @@ pub(crate) fn charted<'o>(run: &'o Run, operation: &'o Operation<'o>) -> impl It
 }
 
 /// What is said where charts leave cases out.
-pub(crate) fn left_out(run: &Run, operation: &Operation) -> Option<String> {
+pub(crate) fn left_out(run: &Run, operation: &Operation) -> Option<Block> {
     let long = operation.points().filter(|point| is_long(point.case)).count();
     (long > CHARTS).then(|| {
         let drawn = charted(run, operation).count();
-        format!(
-            "{drawn} of {} are drawn over time; the record has the samples of all.",
-            count(long, "long case", "long cases")
-        )
+        let long = count(long, "long case", "long cases");
+        let words = format!("{drawn} of {long} are drawn over time; the record has the samples of all.");
+        Block::Paragraph(words.into())
     })
 }
 

@@ -4,10 +4,10 @@ use record::{Basis, Better, CaseLine, Expected};
 use terms::Named as _;
 
 use crate::Run;
-use crate::escape::{markdown as escaped, one_line};
+use crate::document::{Align, Block, Table, Words};
+use crate::escape::one_line;
 use crate::number::{NONE, bytes, count, percent, three_digits};
 use crate::study::{Estimate, Measured, ranks};
-use crate::table::{Align, Table};
 
 /// Figures that have a sentence; more are in the table.
 const SAID: usize = 4;
@@ -122,7 +122,7 @@ pub fn sentences(run: &Run) -> Vec<String> {
 }
 
 /// The table of all figures.
-pub(crate) fn table(run: &Run) -> String {
+pub(crate) fn table(run: &Run) -> Vec<Block> {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("figure", Left),
@@ -134,28 +134,28 @@ pub(crate) fn table(run: &Run) -> String {
     ]);
     let all = compared(run);
     for one in &all {
-        let value = |value: f64| format!("{} {}", three_digits(value), escaped(one.unit)).trim_end().to_owned();
+        let value = |value: f64| format!("{} {}", three_digits(value), one.unit).trim_end().to_owned();
         let reached = one.reached.map(|(case, reached)| {
             let mark = if case.simulated { " (simulated)" } else { "" };
             format!("{}{}{mark}", value(reached.mid), reached.range(three_digits))
         });
-        table.row(vec![
-            escaped(&format!("{}: {}", one.subject(), one.metric())),
+        table.row([
+            format!("{}: {}", one.subject(), one.metric()),
             value(one.figure.value),
             one.figure.basis.name().to_owned(),
-            escaped(&one.figure.source),
+            one.figure.source.clone(),
             reached.unwrap_or_else(|| NONE.to_owned()),
             one.share().map_or_else(|| NONE.to_owned(), percent),
         ]);
     }
     if table.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let mut note = "The best right case counts, by its median.".to_owned();
     if all.iter().any(|one| one.reached.is_none()) {
         note += &format!(" `{NONE}`: the run has no right case for it.");
     }
-    format!("{}\n{note}", table.markdown())
+    vec![Block::Table(table), Block::Paragraph(Words::prose(&note))]
 }
 
 /// The lowest share of an expected figure that a measured case reaches, and the sentence about it.

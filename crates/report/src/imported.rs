@@ -3,7 +3,7 @@
 use record::Imported;
 
 use crate::Run;
-use crate::escape::{code, markdown as escaped};
+use crate::document::{Block, Item, bullets, code};
 
 /// `nccl-tests 2.13.8, file all_reduce.log (nccl_tests), times: mean over iterations`; empty where nothing was imported.
 pub(crate) fn line(run: &Run) -> String {
@@ -16,23 +16,18 @@ fn source(imported: &Imported) -> String {
 }
 
 /// What the files say of their runs, how their figures were read, and which are in no case.
-pub(crate) fn text(run: &Run) -> String {
-    run.imported.iter().map(of_file).collect::<Vec<_>>().join("\n")
+pub(crate) fn blocks(run: &Run) -> Vec<Block> {
+    run.imported.iter().flat_map(of_file).collect()
 }
 
-fn of_file(imported: &Imported) -> String {
-    let mut text = format!("* File: {}, SHA-256 {}\n", code(&imported.file), code(&imported.sha256));
-    for (name, value) in &imported.facts {
-        text += &format!("* {}: {}\n", escaped(name), escaped(value));
-    }
-    for note in &imported.notes {
-        text += &format!("* {}\n", escaped(note));
-    }
+fn of_file(imported: &Imported) -> Vec<Block> {
+    let file = format!("File: {}, SHA-256 {}", code(&imported.file), code(&imported.sha256));
+    let facts = imported.facts.iter().map(|(name, value)| format!("{name}: {value}"));
+    let items = std::iter::once(file).chain(facts).chain(imported.notes.iter().cloned());
+    let mut blocks = vec![Block::List(items.map(Item::from).collect())];
     if !imported.omitted.is_empty() {
-        text += "\nThese figures of the file are in no case:\n\n";
-        for omitted in &imported.omitted {
-            text += &format!("* {}\n", escaped(omitted));
-        }
+        blocks.push(Block::Paragraph("These figures of the file are in no case:".into()));
+        blocks.extend(bullets(imported.omitted.iter().cloned()));
     }
-    text
+    blocks
 }

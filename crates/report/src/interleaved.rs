@@ -4,13 +4,12 @@ use record::{ComparedCase, Side};
 use serde_json::Value;
 
 use crate::Run;
-use crate::escape::{code, markdown as escaped};
+use crate::document::{Align, Block, Item, Table, code};
 use crate::number::{NONE, bytes, percent, seconds};
-use crate::table::{Align, Table};
 
 /// What was compared and what came of it; empty for any other record.
-pub(crate) fn text(run: &Run) -> String {
-    let Some(interleaved) = &run.interleaved else { return String::new() };
+pub(crate) fn blocks(run: &Run) -> Vec<Block> {
+    let Some(interleaved) = &run.interleaved else { return Vec::new() };
     let [a, b] = interleaved.sides.each_ref().map(side);
     let mut table = Table::new([
         ("case", Align::Left),
@@ -28,9 +27,12 @@ pub(crate) fn text(run: &Run) -> String {
         terms::Ratio(interleaved.threshold),
         crate::number::count(interleaved.cases.len(), "case", "cases"),
     );
-    let rows =
-        if table.is_empty() { "The comparison ended before it was judged.".to_owned() } else { table.markdown() };
-    format!("* Side A: {a}\n* Side B: {b}\n\n{rule}\n\n{rows}")
+    let rows = match table.is_empty() {
+        true => Block::Paragraph("The comparison ended before it was judged.".into()),
+        false => Block::Table(table),
+    };
+    let sides = [format!("Side A: {a}"), format!("Side B: {b}")].map(Item::from).to_vec();
+    vec![Block::List(sides), Block::Paragraph(rule.into()), rows]
 }
 
 fn side(side: &Side) -> String {
@@ -39,23 +41,23 @@ fn side(side: &Side) -> String {
         text += &format!(" with {}", side.set.iter().map(|set| code(set)).collect::<Vec<_>>().join(", "));
     }
     if let Some(program) = &side.program {
-        text += &format!(", ranks of {} ({})", code(program), escaped(side.version.as_deref().unwrap_or(NONE)));
+        text += &format!(", ranks of {} ({})", code(program), side.version.as_deref().unwrap_or(NONE));
     }
     text
 }
 
-fn row(case: &ComparedCase) -> Vec<String> {
+fn row(case: &ComparedCase) -> [String; 8] {
     let time = |side: usize| case.time_s.map_or(NONE.to_owned(), |times| seconds(times[side]));
     let verdict = if case.status == terms::Status::Ok { case.verdict.clone() } else { case.status.to_string() };
-    vec![
-        escaped(&label(case)),
+    [
+        label(case),
         time(0),
         time(1),
         case.ratio.map_or(NONE.to_owned(), |ratio| format!("{ratio:.3}")),
         case.ratio_ci95.map_or(NONE.to_owned(), |[low, high]| format!("{low:.3} to {high:.3}")),
         case.log_ratios.len().to_string(),
         case.smallest_change.map_or(NONE.to_owned(), percent),
-        escaped(&verdict),
+        verdict,
     ]
 }
 
@@ -79,11 +81,12 @@ fn label(case: &ComparedCase) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::markdown;
     use record::Interleaved;
 
     #[test]
     fn names_of_plans_are_escaped_and_other_records_have_no_section() {
-        assert_eq!(text(&Run::default()), "");
+        assert!(blocks(&Run::default()).is_empty());
         let parameters = serde_json::from_str(r#"{"op": "all_reduce", "ranks": 2, "bytes": 1024}"#).unwrap();
         let differs = serde_json::from_str(r#"{"env": [null, "A=<b>"]}"#).unwrap();
         let case = ComparedCase {
@@ -103,7 +106,7 @@ mod tests {
         };
         let sides = [Side { plan: "<script>.yaml".to_owned(), ..Side::default() }, Side::default()];
         let interleaved = Interleaved { sides, threshold: 0.03, cases: vec![case], ..Interleaved::default() };
-        let shown = text(&Run { interleaved: Some(interleaved), ..Run::default() });
+        let shown = markdown::text(&blocks(&Run { interleaved: Some(interleaved), ..Run::default() }));
         assert!(shown.contains("1.100") && shown.contains("1.050 to 1.150") && shown.contains("worse"), "{shown}");
         assert!(!shown.contains("A=<b>"), "{shown}");
     }

@@ -66,7 +66,7 @@ fn document(run: &Run) -> Vec<u8> {
     let (title, program, started) = (run.title.trim(), &run.program, &run.started);
     let title = if title.is_empty() { "Report" } else { title };
     let document =
-        Document { rankmark_document: VERSION, title, program, started, markdown: markdown::page(run), charts };
+        Document { rankmark_document: VERSION, title, program, started, markdown: markdown::text(run), charts };
     let mut text = serde_json::to_vec(&document).expect("text and numbers with text keys have a JSON form");
     text.push(b'\n');
     text

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 
 use record::{Declared, differences, workload};
 
-use crate::escape::markdown as escaped;
+use crate::document::{Align, Block, Table};
 use crate::number::{NONE, bytes, factor, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, ratio};
-use crate::table::{Align, Table};
 
 /// What is compared with the others.
 const OURS: &str = "shm";
@@ -99,7 +98,7 @@ fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
 }
 
 /// The table; empty where nothing was measured beside our own.
-pub(crate) fn results(operation: &Operation) -> String {
+pub(crate) fn results(operation: &Operation) -> Vec<Block> {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("bytes", Right),
@@ -114,23 +113,23 @@ pub(crate) fn results(operation: &Operation) -> String {
     ]);
     for pair in pairs(operation) {
         let ratio = &pair.ratio;
-        table.row(vec![
+        table.row([
             pair.ours.bytes.map_or_else(|| NONE.to_owned(), bytes),
             pair.configuration.ranks.to_string(),
-            escaped(&name(pair.configuration)),
+            name(pair.configuration),
             seconds(pair.ours.time.mid),
-            escaped(&name(pair.peer)),
+            name(pair.peer),
             seconds(pair.theirs.time.mid),
             factor(ratio.mid),
             if ratio.known { format!("{} to {}", factor(ratio.low), factor(ratio.high)) } else { NONE.to_owned() },
-            if pair.differs.is_empty() { NONE.to_owned() } else { escaped(&pair.differs.join(", ")) },
+            if pair.differs.is_empty() { NONE.to_owned() } else { pair.differs.join(", ") },
         ]);
     }
     if table.is_empty() {
-        return String::new();
+        return Vec::new();
     }
-    let table = table.without_empty(NONE, &["bytes"]);
-    format!("Against the best peer of this run:\n\n{}", table.markdown())
+    let words = "Against the best peer of this run:";
+    vec![Block::Paragraph(words.into()), Block::Table(table.without_empty(NONE, &["bytes"]))]
 }
 
 fn name(configuration: &Configuration) -> String {

@@ -5,39 +5,37 @@ use std::collections::BTreeMap;
 use record::{CaseLine, Machine, NetworkInterface, Placement};
 
 use crate::Run;
-use crate::escape::markdown as escaped;
+use crate::document::{Align, Block, Table, Words, bullets};
 use crate::number::{NONE, seconds};
 use crate::run::machine_line;
-use crate::table::{Align, Table};
 
 /// A table for each kind of world, and a line for each host where there were several. Empty where the record tells nothing
 /// or there was one rank only.
-pub(crate) fn text(run: &Run) -> String {
+pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     let several = run.hosts.len() > 1;
-    let mut parts: Vec<String> = Vec::new();
+    let mut parts: Vec<Block> = Vec::new();
     if several {
-        parts.push(run.hosts.iter().map(host).collect::<Vec<_>>().join("\n"));
+        parts.extend(bullets(run.hosts.iter().map(host)));
         parts.extend(clocks(&run.cases));
     }
     for placement in run.placement.iter().filter(|placement| several || placement.ranks > 1) {
-        let bind = escaped(&placement.bind);
-        let table = table(placement, &run.hosts);
-        parts.push(format!("{} ranks, bind: {bind}\n\n{}", placement.ranks, table.trim_end()));
+        parts.push(Block::Paragraph(format!("{} ranks, bind: {}", placement.ranks, placement.bind).into()));
+        parts.push(Block::Table(table(placement, &run.hosts)));
     }
     if run.placement.iter().any(|placement| placement.interfaces.iter().any(Option::is_some)) {
-        parts.push(MEANT.to_owned());
+        parts.push(Block::Paragraph(Words::prose(MEANT)));
     }
-    parts.join("\n\n")
+    parts
 }
 
 /// What the column `interface` is, and is not.
 const MEANT: &str = "`interface`: of the rank's connection with the coordinator; MPI, NCCL and gloo choose their own.";
 
-/// `* node-a: 64 cores AMD EPYC, Linux 6.1; eth0 (25 Gbit/s), mlx5_0:1 (200 Gbit/s)`.
+/// `node-a: 64 cores AMD EPYC, Linux 6.1; eth0 (25 Gbit/s), mlx5_0:1 (200 Gbit/s)`.
 fn host(machine: &Machine) -> String {
     let interfaces: Vec<String> = machine.interfaces.iter().map(interface).collect();
     let interfaces = if interfaces.is_empty() { String::new() } else { format!("; {}", interfaces.join(", ")) };
-    format!("* {}: {}{}", escaped(&machine.host), escaped(&machine_line(machine)), escaped(&interfaces))
+    format!("{}: {}{interfaces}", machine.host, machine_line(machine))
 }
 
 /// `eth0 (25 Gbit/s)`.
@@ -57,8 +55,8 @@ struct Known<'a> {
     caveats: Vec<&'a str>,
 }
 
-/// How clocks of the other hosts ran against that of the first, over all cases; None where nobody compared them.
-fn clocks(cases: &[CaseLine]) -> Option<String> {
+/// How clocks of the other hosts ran against that of the first, over all cases; nothing where nobody compared them.
+fn clocks(cases: &[CaseLine]) -> Vec<Block> {
     use Align::{Left, Right};
     let mut hosts: BTreeMap<&str, Known<'_>> = BTreeMap::new();
     for clock in cases.iter().flat_map(|case| &case.clocks) {
@@ -68,7 +66,7 @@ fn clocks(cases: &[CaseLine]) -> Option<String> {
         known.caveats.extend(clock.why.as_deref().filter(|why| !known.caveats.contains(why)));
     }
     if hosts.is_empty() {
-        return None;
+        return Vec::new();
     }
     let columns = [("clock of", Left), ("offset", Right), ("drift", Right), ("residual", Right), ("caveat", Left)];
     let mut table = Table::new(columns);
@@ -77,11 +75,11 @@ fn clocks(cases: &[CaseLine]) -> Option<String> {
             Some((ns, ppm)) => (seconds(ns as f64 / 1e9), format!("{ppm:.2} ppm"), seconds(worst_ns / 1e9)),
             None => (NONE.to_owned(), NONE.to_owned(), NONE.to_owned()),
         };
-        let caveat = if caveats.is_empty() { NONE.to_owned() } else { escaped(&caveats.join("; ")) };
-        table.row(vec![escaped(host), offset, drift, residual, caveat]);
+        let caveat = if caveats.is_empty() { NONE.to_owned() } else { caveats.join("; ") };
+        table.row([host.to_owned(), offset, drift, residual, caveat]);
     }
     let words = "Clocks against that of rank 0's host: offset and drift in the last case, the largest residual of any";
-    Some(format!("{words}\n\n{}", table.without_empty(NONE, &["caveat"]).markdown().trim_end()))
+    vec![Block::Paragraph(words.into()), Block::Table(table.without_empty(NONE, &["caveat"]))]
 }
 
 /// Ranks of one host, socket, NUMA node and interface.
@@ -94,7 +92,7 @@ struct Row {
 
 /// Ranks that share all of their place stand in one row, each with its core and device. Devices are left out where all are
 /// the CPU, which the cores tell already. `machines`: those of the hosts, where they are several.
-fn table(placement: &Placement, machines: &[Machine]) -> String {
+fn table(placement: &Placement, machines: &[Machine]) -> Table {
     use Align::{Left, Right};
     let only_cpu = placement.devices.iter().all(|device| device == "cpu");
     let mut rows: Vec<Row> = Vec::new();
@@ -104,7 +102,7 @@ fn table(placement: &Placement, machines: &[Machine]) -> String {
             if own.is_empty() { NONE.to_owned() } else { own.join(" ") }
         };
         let by = interface_of(placement, machines, rank);
-        let place = [escaped(host), of(&placement.sockets), of(&placement.numa_nodes), by];
+        let place = [host.clone(), of(&placement.sockets), of(&placement.numa_nodes), by];
         let at = rows.iter().position(|row| row.place == place).unwrap_or_else(|| {
             rows.push(Row { place, ranks: Vec::new(), cores: Vec::new(), devices: Vec::new() });
             rows.len() - 1
@@ -112,7 +110,7 @@ fn table(placement: &Placement, machines: &[Machine]) -> String {
         let device = placement.devices.get(rank).filter(|_| !only_cpu);
         rows[at].ranks.push(rank.to_string());
         rows[at].cores.push(of(&placement.cpus));
-        rows[at].devices.push(device.map_or_else(|| NONE.to_owned(), |device| escaped(device)));
+        rows[at].devices.push(device.map_or_else(|| NONE.to_owned(), Clone::clone));
     }
     let mut table = Table::new([
         ("host", Left),
@@ -128,9 +126,9 @@ fn table(placement: &Placement, machines: &[Machine]) -> String {
         false => each.join(" "),
     };
     for Row { place, ranks, cores, devices } in rows {
-        table.row(place.into_iter().chain([ranks.join(" "), joined(&cores), joined(&devices)]).collect());
+        table.row(place.into_iter().chain([ranks.join(" "), joined(&cores), joined(&devices)]));
     }
-    table.without_empty(NONE, &["socket", "NUMA node", "interface", "cores", "devices"]).markdown()
+    table.without_empty(NONE, &["socket", "NUMA node", "interface", "cores", "devices"])
 }
 
 /// The interface of a rank, with the speed that its host says of it.
@@ -138,12 +136,13 @@ fn interface_of(placement: &Placement, machines: &[Machine], rank: usize) -> Str
     let Some(Some(name)) = placement.interfaces.get(rank) else { return NONE.to_owned() };
     let machine = machines.iter().find(|machine| Some(&machine.host) == placement.hosts.get(rank));
     let known = machine.and_then(|machine| machine.interfaces.iter().find(|one| one.name == *name));
-    escaped(&known.map_or_else(|| name.clone(), interface))
+    known.map_or_else(|| name.clone(), interface)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::markdown;
     use record::HostClock;
 
     #[test]
@@ -165,7 +164,7 @@ mod tests {
         };
         let hosts = vec![machine("a", Some(25_000)), machine("b", None)];
         let known = Run { hosts, placement: vec![placement], ..Run::default() };
-        let text = |run: &Run| super::text(run);
+        let text = |run: &Run| markdown::text(&blocks(run));
         let all = text(&known);
         let lines: Vec<&str> = all.lines().collect();
         assert_eq!(lines[..2], ["* a: ; eth0 (25 Gbit/s)", "* b: ; eth0"]);
@@ -216,11 +215,11 @@ mod tests {
             residual_ns: Some(residual),
             why: None,
         };
-        assert_eq!(clocks(&[case(Vec::new())]), None);
+        assert!(clocks(&[case(Vec::new())]).is_empty());
         let jumped = HostClock { host: "c".to_owned(), why: Some("it jumped".to_owned()), ..HostClock::default() };
         let cases =
             [case(vec![clock("b", 1, 0.0, 90_000.0), jumped]), case(vec![clock("b", -2_000_000, 12.345, 40_000.0)])];
-        let text = clocks(&cases).unwrap();
+        let text = markdown::text(&clocks(&cases));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[2..],

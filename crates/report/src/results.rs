@@ -8,24 +8,18 @@ use record::{CaseLine, Caveat};
 use terms::{Named as _, Status};
 use view::{Pivot, shown};
 
-use crate::escape::{markdown as escaped, prose};
+use crate::document::{Align, Block, Table, Words, code};
 use crate::number::{NONE, list};
 use crate::study::{Configuration, Measured, Operation};
-use crate::table::{Align, Table};
 
-/// All tables of a section in one text, the main one first.
-pub(crate) fn results(operation: &Operation) -> String {
-    tables(operation).join("\n")
-}
-
-/// The tables of a section, the main one first.
-pub(crate) fn tables(operation: &Operation) -> Vec<String> {
+/// The tables of a section with what stands around each, the main one first.
+pub(crate) fn tables(operation: &Operation) -> Vec<Vec<Block>> {
     let plain = Show::default();
     let show = operation.declared.map_or(&plain, |declared| &declared.show);
     let rows = rows(operation);
     let tables = show.tables.iter().enumerate();
     let tables = tables.map(|(index, table)| one(operation, table, &rows, index == 0));
-    tables.filter(|text| !text.is_empty()).collect()
+    tables.filter(|blocks| !blocks.is_empty()).collect()
 }
 
 type Case<'o> = (&'o Configuration<'o>, &'o CaseLine);
@@ -106,7 +100,7 @@ fn title(cell: &Cell, labels: &[String]) -> (String, Align) {
             let words = [label, &column.title, &column.unit];
             let title = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
             let left = has_words(column) || column.format == Format::FirstAndLast;
-            (escaped(&title), if left { Align::Left } else { Align::Right })
+            (title, if left { Align::Left } else { Align::Right })
         }
         Cell::Backend => ("backend".to_owned(), Align::Left),
         Cell::Variant => ("variant".to_owned(), Align::Left),
@@ -114,12 +108,12 @@ fn title(cell: &Cell, labels: &[String]) -> (String, Align) {
     }
 }
 
-fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -> String {
+fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -> Vec<Block> {
     let found: Vec<&Column> = declared.columns.iter().filter(|column| !is_parameter(cases, column)).collect();
     let tells = |case: &CaseLine| found.iter().any(|column| shown(case, column).is_some());
     let cases: Vec<Case> = cases.iter().filter(|(_, case)| main || tells(case)).copied().collect();
     if cases.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let shared = if main { shared(&cases) } else { Vec::new() };
     let rows = Rows::new(operation, declared, &cases);
@@ -143,24 +137,21 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -
             Cell::Variant => or_none(&configuration.variant_without(&elsewhere)),
             Cell::Caveats => caveats(row, &rows.labels, &shared),
         };
-        table.row(columns.iter().map(cell).collect());
+        table.row(columns.iter().map(cell));
     }
     let lifted = |place: usize| matches!(&columns[place], Cell::Declared(column, _) if !column.lifted.is_empty());
     let kept = |place: usize| matches!(&columns[place], Cell::Caveats);
+    let none = Words::from(NONE);
     let table = table.without(|place, cells| {
-        let empty = cells.iter().all(|cell| *cell == NONE);
+        let empty = cells.iter().all(|cell| **cell == none);
         empty && !kept(place) || lifted(place) && cells.iter().all(|cell| *cell == cells[0])
     });
-    let mut text = if declared.title.is_empty() { String::new() } else { format!("{}:\n\n", escaped(&declared.title)) };
-    text += &table.markdown();
-    if !declared.note.is_empty() {
-        text += &format!("\n{}\n", prose(&declared.note));
-    }
-    if !shared.is_empty() {
-        let shared: Vec<String> = shared.iter().map(|caveat| format!("`{caveat}`")).collect();
-        text += &format!("\nEvery row also carries {}.\n", list(&shared));
-    }
-    text
+    let title = (!declared.title.is_empty()).then(|| format!("{}:", declared.title).into());
+    let note = (!declared.note.is_empty()).then(|| Words::prose(&declared.note));
+    let shared: Vec<String> = shared.iter().map(|caveat| code(caveat.name())).collect();
+    let shared = (!shared.is_empty()).then(|| format!("Every row also carries {}.", list(&shared)).into());
+    let behind = note.into_iter().chain(shared).map(Block::Paragraph);
+    title.map(Block::Paragraph).into_iter().chain([Block::Table(table)]).chain(behind).collect()
 }
 
 /// Whether a case's cell in a column may have a value: what is wrong has no time and no rate.
@@ -175,8 +166,7 @@ fn is_predicted(case: &CaseLine) -> bool {
 
 /// The text of a declared column's cell.
 fn value(case: &CaseLine, column: &Column, is_found: bool) -> Option<String> {
-    let text = shown(case, column).filter(|_| is_told(case, column, is_found))?;
-    Some(if has_words(column) { escaped(&text) } else { text })
+    shown(case, column).filter(|_| is_told(case, column, is_found))
 }
 
 /// The caveats of a row that not all rows have; of several cases, those that one alone carries behind its label.
@@ -191,7 +181,7 @@ fn caveats(row: &[Option<Case>], labels: &[String], shared: &[Caveat]) -> String
     let mut parts: Vec<String> = all.first().map(|(_, case)| names(case, &common)).into_iter().collect();
     for (place, case) in &all {
         let own = names(case, &|caveat| !common(caveat));
-        let label = labels.get(*place).map_or_else(String::new, |label| escaped(label));
+        let label = labels.get(*place).map_or_else(String::new, Clone::clone);
         parts.push(if own.is_empty() { own } else { format!("{label}: {own}") });
     }
     if all.iter().any(|(_, case)| is_predicted(case)) {
@@ -219,5 +209,5 @@ fn shared(rows: &[Case]) -> Vec<Caveat> {
 }
 
 fn or_none(text: &str) -> String {
-    if text.is_empty() { NONE.to_owned() } else { escaped(text) }
+    if text.is_empty() { NONE } else { text }.to_owned()
 }

@@ -2,9 +2,10 @@
 //!
 //! GitHub takes 1 MiB a step and drops what is longer, so a part that does not fit is left out, and said to be.
 
-use crate::markdown::{bullets, section, status, summary, without_result};
-use crate::study::{banner, operations};
-use crate::{Artifact, Error, Format, Run, damage, escape, expected, sentences};
+use crate::document::{Block, Words, bullets, code, markdown};
+use crate::page::{cases_without_result, section, status, summary, warnings};
+use crate::study::operations;
+use crate::{Artifact, Error, Format, Run, expected, sentences};
 
 /// The run in short.
 #[derive(Debug)]
@@ -33,42 +34,41 @@ impl Format for Summary {
 
 fn page(run: &Run, room: usize) -> String {
     let operations = operations(&run.cases, &run.benchmarks);
-    let mut page = head(run);
+    let mut page = markdown::text(&head(run));
     let parts = [
-        ("What the data show", bullets(&sentences::about(run, &operations))),
-        ("Cases that need attention", without_result(run)),
+        ("What the data show", bullets(sentences::about(run, &operations))),
+        ("Cases that need attention", cases_without_result(run)),
         ("Expected figures", expected::table(run)),
         ("Summary by configuration", summary(&operations)),
     ];
     let mut left_out = Vec::new();
     for (title, body) in parts {
-        let part = section(title, &body);
+        let mut blocks = Vec::new();
+        section(title, body, &mut |block| blocks.push(block));
+        let part = markdown::text(&blocks);
         if page.len() + part.len() > room {
             left_out.push(title);
         } else {
-            page += &part;
+            blocks.iter().for_each(|block| markdown::push(&mut page, block));
         }
     }
     if !left_out.is_empty() {
-        page += &format!("\nToo long for this page, and in report.md: {}.\n", left_out.join(", "));
+        let words = format!("Too long for this page, and in report.md: {}.", left_out.join(", "));
+        markdown::push(&mut page, &Block::Paragraph(words.into()));
     }
     page
 }
 
-fn head(run: &Run) -> String {
-    let title = if run.title.trim().is_empty() { "rankmark".to_owned() } else { escape::markdown(&run.title) };
-    let mut text = format!("# {title}\n");
-    for warning in damage::banners(run).into_iter().chain(banner(run.cases.iter())) {
-        text += &format!("\n> **{}**\n", escape::markdown(&warning));
-    }
-    text += &format!("\n{}\n", status(run));
-    let command = if run.command.is_empty() { String::new() } else { escape::code(&run.command) };
-    let facts = [escape::markdown(&run.machine), escape::markdown(&run.started), command];
+fn head(run: &Run) -> Vec<Block> {
+    let title = Words::from(run.title.as_str());
+    let mut blocks = vec![Block::Heading(1, if title.is_empty() { "rankmark".into() } else { title })];
+    blocks.extend(warnings(run));
+    blocks.push(Block::Paragraph(status(run)));
+    let command = if run.command.is_empty() { String::new() } else { code(&run.command) };
+    let facts = [run.machine.clone(), run.started.clone(), command];
     let facts: Vec<String> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
-    if !facts.is_empty() {
-        text += &format!("\n{}\n", facts.join(" · "));
-    }
-    text
+    blocks.extend((!facts.is_empty()).then(|| Block::Paragraph(facts.join(" · ").into())));
+    blocks
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
         let run = Run { title: "nightly".into(), cases, ..Run::default() };
         let whole = page(&run, ROOM);
         assert!(whole.contains("## Cases that need attention") && whole.contains("no GPU"), "{whole}");
-        let short = page(&run, head(&run).len() + 10);
+        let short = page(&run, markdown::text(&head(&run)).len() + 10);
         assert!(short.starts_with("# nightly\n") && short.contains("1 skipped"), "{short}");
         assert!(
             short.contains("Too long for this page, and in report.md: What the data show, Cases that need attention"),

@@ -3,6 +3,8 @@
 //! Knows nothing of records. Words are plain text until a writer escapes them for its language.
 
 mod blocks;
+pub(crate) mod html;
+pub(crate) mod markdown;
 mod table;
 mod words;
 

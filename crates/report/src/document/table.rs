@@ -57,7 +57,8 @@ impl Table {
 
     /// The table without columns in which every cell is `empty`: a column of dashes says nothing.
     pub(crate) fn without_empty(self, empty: &str, columns: &[&str]) -> Self {
-        let (empty, names) = (Words::from(empty), self.columns.iter().map(|(name, _)| name.plain()).collect::<Vec<_>>());
+        let (empty, names) =
+            (Words::from(empty), self.columns.iter().map(|(name, _)| name.plain()).collect::<Vec<_>>());
         self.without(|at, cells| columns.contains(&names[at].as_str()) && cells.iter().all(|cell| **cell == empty))
     }
 }

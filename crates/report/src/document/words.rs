@@ -20,6 +20,14 @@ pub(crate) enum Part<'w> {
     Strong(&'w str),
 }
 
+impl<'w> Part<'w> {
+    pub(crate) fn text(self) -> &'w str {
+        match self {
+            Part::Text(text) | Part::Code(text) | Part::Strong(text) => text,
+        }
+    }
+}
+
 /// Text as code, to stand in a `format!` that becomes [`Words`].
 pub(crate) fn code(text: &str) -> String {
     format!("{CODE}{}{CODE}", one_line(text))
@@ -44,41 +52,38 @@ impl Words {
         Self::from(parts.iter().enumerate().map(part).collect::<String>())
     }
 
+    /// These words behind others.
+    pub(crate) fn behind(self, prefix: &str) -> Self {
+        Self(format!("{prefix}{}", self.0))
+    }
+
     /// Whether it says nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Its pieces, none of them empty.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        let mut rest = self.0.as_str();
-        std::iter::from_fn(move || {
-            loop {
-                let first = rest.chars().next()?;
-                let (kind, body): (fn(&str) -> Part<'_>, &str) = match first {
-                    CODE => (Part::Code, &rest[1..]),
-                    STRONG => (Part::Strong, &rest[1..]),
-                    _ => (Part::Text, rest),
-                };
-                let end = match first {
-                    CODE | STRONG => body.find(first).unwrap_or(body.len()),
-                    _ => body.find([CODE, STRONG]).unwrap_or(body.len()),
-                };
-                let behind = if matches!(first, CODE | STRONG) { (end + 1).min(body.len()) } else { end };
-                rest = &body[behind..];
-                if end > 0 {
-                    return Some(kind(&body[..end]));
-                }
-            }
-        })
+    pub(crate) fn parts<'w>(&'w self) -> impl Iterator<Item = Part<'w>> {
+        let mut rest: &'w str = &self.0;
+        let next = move || {
+            let first = rest.chars().next()?;
+            let (part, behind) = match first {
+                CODE | STRONG => rest[1..].split_once(first).unwrap_or((&rest[1..], "")),
+                _ => rest.split_at(rest.find([CODE, STRONG]).unwrap_or(rest.len())),
+            };
+            rest = behind;
+            Some(match first {
+                CODE => Part::Code(part),
+                STRONG => Part::Strong(part),
+                _ => Part::Text(part),
+            })
+        };
+        std::iter::from_fn(next).filter(|part| !part.text().is_empty())
     }
 
     /// The text without its marks.
     pub(crate) fn plain(&self) -> String {
-        let text = |part| match part {
-            Part::Text(text) | Part::Code(text) | Part::Strong(text) => text,
-        };
-        self.parts().map(text).collect()
+        self.parts().map(Part::text).collect()
     }
 }
 
@@ -123,7 +128,10 @@ mod tests {
     #[test]
     fn words_come_apart_as_they_were_put_together() {
         let words = Words::from(format!("{} at {}: got {}", strong("failed"), code("a`b"), code("")));
-        assert_eq!(parts(&words), [Part::Strong("failed"), Part::Text(" at "), Part::Code("a`b"), Part::Text(": got ")]);
+        assert_eq!(
+            parts(&words),
+            [Part::Strong("failed"), Part::Text(" at "), Part::Code("a`b"), Part::Text(": got ")]
+        );
         assert_eq!(words.plain(), "failed at a`b: got ");
         assert_eq!(parts(&Words::prose("a `b_c` *d*")), [Part::Text("a "), Part::Code("b_c"), Part::Text(" *d*")]);
         assert_eq!(parts(&Words::prose("one ` alone")), [Part::Text("one ` alone")]);

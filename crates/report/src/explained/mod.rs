@@ -10,13 +10,14 @@ mod words;
 use record::{EXPLAINED_FILE, ExplainedCase, ExplainedFinding};
 use view::NamedChart;
 
+use crate::document::{Block, code};
 use crate::escape::{file_stem, one_line};
 use crate::number::count;
 use crate::study::banner;
 use crate::{Run, origin};
 
 pub(crate) use tables::Named;
-pub(crate) use words::{markdown, saved};
+pub(crate) use words::{blocks, saved};
 
 /// The title of the section.
 pub(crate) const TITLE: &str = "What limits the steps";
@@ -46,12 +47,13 @@ pub(crate) struct Explanation<'r> {
 }
 
 /// What a run's traces showed: its first cases, and how many more there are.
-pub(crate) fn of_run(run: &Run) -> (Vec<Explanation<'_>>, Option<String>) {
+pub(crate) fn of_run(run: &Run) -> (Vec<Explanation<'_>>, Option<Block>) {
     let Some(all) = &run.explained else { return (Vec::new(), None) };
     let mut stems: Vec<String> = Vec::new();
     let shown = all.cases.iter().take(CASES).map(|of| explanation(run, of, fresh(&mut stems, &of.case))).collect();
     let more = all.cases.len().saturating_sub(CASES);
-    let more = (more > 0).then(|| format!("Only in `{EXPLAINED_FILE}`: {}.", count(more, "more case", "more cases")));
+    let words = || format!("Only in {}: {}.", code(EXPLAINED_FILE), count(more, "more case", "more cases"));
+    let more = (more > 0).then(|| Block::Paragraph(words().into()));
     (shown, more)
 }
 

@@ -1,11 +1,11 @@
-//! Tables of a case's traces: as Markdown for reading, as CSV and as values for a page's script with exact numbers.
+//! Tables of a case's traces: for reading, as CSV and as values for a page's script with exact numbers.
 
 use record::ExplainedTable;
 use serde_json::Value;
 
-use crate::escape::{self, markdown as escaped, one_line};
+use crate::document::{Align, Block, Table, Words, code};
+use crate::escape::{self, one_line};
 use crate::number::{NONE, bytes, count, percent, seconds, three_digits};
-use crate::table::{Align, Table};
 
 /// Rows that are shown; the file of the table has all.
 const ROWS: usize = 50;
@@ -35,29 +35,30 @@ impl<'r> Named<'r> {
         row.iter().chain(std::iter::repeat(&Value::Null)).take(self.table.columns.len())
     }
 
-    /// The first rows as Markdown.
-    pub(crate) fn markdown(&self) -> String {
+    /// The first rows.
+    pub(crate) fn table(&self) -> Table {
         let is_number = |at: usize| {
             let mut cells = self.table.rows.iter().filter_map(|row| row.get(at)).filter(|cell| !cell.is_null());
             cells.all(Value::is_number)
         };
         let align = |at: usize| if is_number(at) { Align::Right } else { Align::Left };
         let heads = &self.table.columns[..self.table.columns.len().min(COLUMNS)];
-        let mut table = Table::new(heads.iter().enumerate().map(|(at, head)| (escaped(head), align(at))));
+        let mut table = Table::new(heads.iter().enumerate().map(|(at, head)| (head.as_str(), align(at))));
         for row in self.table.rows.iter().take(ROWS) {
-            table.row(self.cells(row).zip(heads).map(|(cell, head)| shown(cell, head)).collect());
+            table.row(self.cells(row).zip(heads).map(|(cell, head)| shown(cell, head)));
         }
-        table.markdown()
+        table
     }
 
-    /// Which rows and columns are not shown, as Markdown.
-    pub(crate) fn more(&self) -> Option<String> {
+    /// Which rows and columns are not shown.
+    pub(crate) fn more(&self) -> Option<Block> {
         let (rows, columns) = (self.table.rows.len(), self.table.columns.len());
         let rows = (rows > ROWS).then(|| format!("the first {ROWS} of {}", count(rows, "row", "rows")));
         let columns =
             (columns > COLUMNS).then(|| format!("the first {COLUMNS} of {}", count(columns, "column", "columns")));
         let parts: Vec<String> = rows.into_iter().chain(columns).collect();
-        (!parts.is_empty()).then(|| format!("Shown: {}. `{}` has all.", parts.join(", "), self.file))
+        let words = || Words::from(format!("Shown: {}. {} has all.", parts.join(", "), code(&self.file)));
+        (!parts.is_empty()).then(|| Block::Paragraph(words()))
     }
 
     /// All of it as CSV.
@@ -96,7 +97,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// A cell for reading, as Markdown. The last word of a column's head says what its numbers are.
+/// A cell for reading. The last word of a column's head says what its numbers are.
 fn shown(value: &Value, head: &str) -> String {
     let last = head.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default();
     match (value, value.as_f64()) {
@@ -108,6 +109,6 @@ fn shown(value: &Value, head: &str) -> String {
             _ if number.is_f64() => three_digits(value),
             _ => number.to_string(),
         },
-        (other, _) => escaped(&text(other)),
+        (other, _) => text(other),
     }
 }

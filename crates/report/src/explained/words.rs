@@ -1,50 +1,44 @@
-//! What traces showed, in words: the section of the Markdown report.
+//! What traces showed, in words: the section of the report.
 
 use record::ExplainedFinding;
-use view::NamedChart;
 
 use super::{Explanation, of_run};
 use crate::Run;
-use crate::escape::{markdown as escaped, one_line};
+use crate::document::{Block, Item, Words, bullets, strong};
+use crate::escape::one_line;
 use crate::number::seconds;
 
-/// The section's text; empty where the record has none. `pictures` makes the text of charts.
-pub(crate) fn markdown(run: &Run, pictures: impl Fn(&[NamedChart]) -> String) -> String {
+/// The section; empty where the record has nothing of traces.
+pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     let (cases, more) = of_run(run);
     let several = cases.len() > 1;
-    let mut parts: Vec<String> = cases.iter().map(|case| of_case(case, several, &pictures)).collect();
-    parts.extend(more);
-    parts.join("\n\n")
+    cases.into_iter().flat_map(|case| of_case(case, several)).chain(more).collect()
 }
 
-fn of_case(case: &Explanation, several: bool, pictures: &impl Fn(&[NamedChart]) -> String) -> String {
-    let title = escaped(&case.title);
-    let mut parts = vec![if several { format!("### {title}") } else { title }];
-    parts.push(escaped(case.verdict));
-    parts.push(case.findings.iter().map(finding).collect::<Vec<_>>().join("\n"));
-    parts.push(pictures(&case.charts));
+fn of_case(case: Explanation, several: bool) -> Vec<Block> {
+    let title = Words::from(case.title);
+    let mut parts = vec![if several { Block::Heading(3, title) } else { Block::Paragraph(title) }];
+    let verdict = Words::from(case.verdict);
+    parts.extend((!verdict.is_empty()).then_some(Block::Paragraph(verdict)));
+    let findings: Vec<Item> = case.findings.iter().map(finding).collect();
+    parts.extend((!findings.is_empty()).then_some(Block::List(findings)));
+    parts.extend(case.charts.into_iter().map(|chart| Block::Figure(Box::new(chart))));
     for table in &case.tables {
-        parts.push(format!("{}:", escaped(&table.title())));
-        parts.push(table.markdown().trim_end().to_owned());
+        parts.push(Block::Paragraph(format!("{}:", table.title()).into()));
+        parts.push(Block::Table(table.table()));
         parts.extend(table.more());
     }
-    parts.push(case.notes.iter().map(|note| format!("* Note: {}", escaped(note))).collect::<Vec<_>>().join("\n"));
-    parts.retain(|part| !part.is_empty());
-    parts.join("\n\n")
+    parts.extend(bullets(case.notes.iter().map(|note| format!("Note: {note}"))));
+    parts
 }
 
-fn finding(of: &ExplainedFinding) -> String {
+fn finding(of: &ExplainedFinding) -> Item {
+    let what = if of.what.trim().is_empty() { "Finding" } else { &of.what };
     let lines = [("Evidence", &of.evidence), ("Confidence", &of.confidence), ("What to do", &of.action)];
-    let lines = lines.map(|(name, text)| (name, escaped(text)));
-    let what = if of.what.trim().is_empty() { "Finding".to_owned() } else { escaped(&of.what) };
-    let mut text = format!("* **{what}**");
-    for (name, value) in lines.into_iter().filter(|(_, value)| !value.is_empty()) {
-        text += &format!("\n  * {name}: {value}");
-    }
-    if let Some(saved) = saved(of) {
-        text += &format!("\n  * Saves up to: {saved}");
-    }
-    text
+    let lines = lines.into_iter().filter(|(_, text)| !one_line(text).is_empty());
+    let lines = lines.map(|(name, text)| Words::prose(&format!("{name}: {text}")));
+    let saved = saved(of).map(|saved| Words::from(format!("Saves up to: {saved}")));
+    Item { words: strong(what).into(), below: lines.chain(saved).collect() }
 }
 
 /// `12 ms a step`, where it is known.

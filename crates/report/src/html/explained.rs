@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use record::ExplainedFinding;
 
-use super::{Data, figures, json, markdown};
+use super::{Data, figures, json};
 use crate::Run;
+use crate::document::html::{html, inline};
+use crate::document::{Block, Words};
 use crate::escape::{one_line, xml};
 use crate::explained::{Explanation, Named, of_run, saved};
 
@@ -16,9 +18,8 @@ fn escape(text: &str) -> String {
 /// The section's body; empty where the record has nothing of traces.
 pub(super) fn section(run: &Run, prefix: &str, data: &mut Data) -> String {
     let (cases, more) = of_run(run);
-    let mut out: String = cases.iter().map(|case| of_case(case, prefix, data)).collect();
-    out += &markdown::html(&more.unwrap_or_default());
-    out
+    let out: String = cases.iter().map(|case| of_case(case, prefix, data)).collect();
+    out + &html(more.as_slice())
 }
 
 fn of_case(case: &Explanation, prefix: &str, data: &mut Data) -> String {
@@ -48,42 +49,17 @@ fn card(of: &ExplainedFinding) -> String {
     for (class, text) in [("evidence", of.evidence.clone()), ("evidence", told.join(" · ")), ("", of.action.clone())] {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
         if !text.trim().is_empty() {
-            let _ = write!(out, "<p{class}>{}</p>", with_code(&text));
+            let _ = write!(out, "<p{class}>{}</p>", inline(&Words::prose(&text)));
         }
     }
     out + "</div>"
 }
 
-/// Escaped text; what stands between two backticks is code. Nothing else is markup: the file may come from anybody.
-fn with_code(text: &str) -> String {
-    let text = one_line(text);
-    let parts: Vec<&str> = text.split('`').collect();
-    if parts.len().is_multiple_of(2) {
-        return xml(&text);
-    }
-    let shown = |(at, part): (usize, &&str)| match at % 2 {
-        1 => format!("<code>{}</code>", xml(part)),
-        _ => xml(part),
-    };
-    parts.iter().enumerate().map(shown).collect()
-}
-
 /// A table, and its values for the script, which copies them.
 fn table(of: &Named, data: &mut Data) -> String {
-    let more = of.more().map(|more| markdown::html(&more)).unwrap_or_default();
-    let body = markdown::html(&of.markdown());
+    let more = html(of.more().as_slice());
+    let body = html(&[Block::Table(of.table())]);
     let number = data.tables.len();
     data.tables.push(json::array(of.values().iter().map(|row| json::array(row.iter().map(|cell| json::text(cell))))));
     format!("<div data-table=\"{number}\"><h4>{}</h4>{body}{more}</div>", escape(&of.title()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn code_stands_between_backticks_and_nothing_else_is_markup() {
-        assert_eq!(with_code("run `a <b>` now"), "run <code>a &lt;b&gt;</code> now");
-        assert_eq!(with_code("one ` alone <i>"), "one ` alone &lt;i&gt;");
-    }
 }

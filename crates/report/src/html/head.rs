@@ -8,8 +8,11 @@ use terms::{Named as _, Status};
 
 use super::findings::{Finding, findings};
 use super::tiles::{Tile, tiles};
+use crate::document::Words;
+use crate::document::html::inline;
 use crate::escape::{one_line, xml as escape};
 use crate::number::{count, list, percent};
+use crate::page::status;
 use crate::study::{Operation, banner};
 use crate::{Run, damage, facts};
 
@@ -155,7 +158,7 @@ fn share(run: &Run) -> String {
             begin += width;
         }
     }
-    let words = super::markdown::inline(&crate::markdown::status(run));
+    let words = inline(&status(run));
     format!(
         "<svg class=\"share\" viewBox=\"0 0 1000 6\" preserveAspectRatio=\"none\" aria-hidden=\"true\">{bar}</svg><p class=\"meta\">{words}{}</p>",
         escape(&skipped(run))
@@ -192,7 +195,7 @@ fn cards(findings: &[Finding]) -> String {
             escape(&finding.title),
             escape(&finding.evidence),
             // The actions are ours and may hold code.
-            super::markdown::inline(&finding.action)
+            inline(&Words::prose(&finding.action))
         )
     };
     format!("<h2>What to do</h2><div class=\"cards\">{}</div>", findings.iter().map(card).collect::<String>())

@@ -11,7 +11,6 @@ mod figures;
 mod findings;
 mod head;
 mod json;
-mod markdown;
 mod notes;
 mod pack;
 mod samples;
@@ -20,7 +19,9 @@ mod tiles;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::document::html::{html, inline};
 use crate::escape::{file_stem, one_line, xml as escape};
+use crate::page::status;
 use crate::study::{Operation, operations};
 use crate::write::Out;
 use crate::{Artifact, Error, Format, Run, chart, charts, drift, explained as traces, peers, results, sentences};
@@ -124,7 +125,7 @@ fn together(runs: &[&Run], data: &mut Data) -> String {
             escape(&one_line(title)),
             escape(&one_line(&run.started)),
             escape(&one_line(&run.machine)),
-            markdown::inline(&crate::markdown::status(run)),
+            inline(&status(run)),
             tiles.join("<br>")
         );
     }
@@ -217,18 +218,18 @@ fn part(run: &Run, operation: &Operation, prefix: &str, several: bool, data: &mu
         out += &bullets(&sentences::of_operation(run, operation).iter().map(|s| one_line(s)).collect::<Vec<_>>());
     }
     out += &figures::figures(&charts::of_operation(run, operation), prefix, &mut data.charts);
-    out += &markdown::html(&drift::left_out(run, operation).unwrap_or_default());
-    out += &markdown::html(&peers::results(operation));
+    out += &html(&drift::left_out(run, operation).into_iter().collect::<Vec<_>>());
+    out += &html(&peers::results(operation));
     let tables = if run.cases.len() <= STATIC { results::tables(operation) } else { Vec::new() };
     let (main, others) = tables.split_first().map_or((None, &[][..]), |(main, others)| (Some(main), others));
     let plain = match main {
-        Some(main) => markdown::html(main),
+        Some(main) => html(main),
         None if run.cases.len() > STATIC => {
             "<p>Without JavaScript this page lists no cases: <code>cases.csv</code> has them.</p>".to_owned()
         }
         None => "<p>No case was measured.</p>".to_owned(),
     };
     let _ = write!(out, "<div data-section=\"{}\"><div class=\"static\">{plain}</div></div>", data.sections.len());
-    out += &others.iter().map(|table| markdown::html(table)).collect::<String>();
+    out += &others.iter().map(|table| html(table)).collect::<String>();
     out + "</section>\n"
 }

@@ -2,29 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::document::Block;
+use crate::document::html::html;
 use crate::escape::{one_line, xml as escape};
 use crate::number::{bytes, count};
+use crate::page::{cases_without_result, caveats, command_again, method, sensors, summary};
 use crate::study::{Operation, section};
-use crate::{Run, damage, expected, imported, labels, markdown, placement};
+use crate::{Run, damage, expected, imported, labels, placement};
 
 /// Values of a parameter that are listed; of more, the ends.
 const LISTED: usize = 8;
 
 /// Sections, each with its title and its body as HTML; empty ones are left out.
 pub(super) fn sections(run: &Run, operations: &[Operation]) -> Vec<(&'static str, String)> {
-    let of = |text: String| super::markdown::html(&text);
+    let of = |blocks: Vec<Block>| html(&blocks);
     let all = vec![
         ("Expected figures", of(expected::table(run))),
-        ("Summary by configuration", of(markdown::summary(operations))),
-        ("Cases that need attention", of(markdown::without_result(run))),
+        ("Summary by configuration", of(summary(operations))),
+        ("Cases that need attention", of(cases_without_result(run))),
         ("Damaged lines", of(damage::list(run))),
-        ("Caveats", of(markdown::caveats(run))),
-        ("Imported file", of(imported::text(run))),
+        ("Caveats", of(caveats(run))),
+        ("Imported file", of(imported::blocks(run))),
         ("Machine", machine(run)),
-        ("Placement", of(placement::text(run))),
+        ("Placement", of(placement::blocks(run))),
         ("Plan", plan(run)),
         ("Versions and environment", versions(run)),
-        ("Method", of(markdown::method(run))),
+        ("Method", of(method(run))),
         ("Run it again", again(run)),
     ];
     all.into_iter().filter(|(_, body)| !body.is_empty()).collect()
@@ -41,7 +44,7 @@ fn machine(run: &Run) -> String {
     let line = |name: &str, value: &str| (name.to_owned(), escape(&one_line(value)));
     let mut pairs = vec![
         line("Machine", &run.machine),
-        line("Sensors", &markdown::sensors(run)),
+        line("Sensors", &sensors(run)),
         line("Limits", &run.profiles.join("; ")),
         line("Merged from", &run.merged.join("; ")),
         line("Imported", &imported::line(run)),
@@ -115,9 +118,9 @@ fn list_or_none(parts: &[&str]) -> String {
 }
 
 fn again(run: &Run) -> String {
-    let text = markdown::again(run);
-    if text.is_empty() {
-        return text;
+    let command = html(&command_again(run));
+    if command.is_empty() {
+        return command;
     }
-    format!("{}<button type=\"button\" data-copy hidden>Copy the command</button>", super::markdown::html(&text))
+    format!("{command}<button type=\"button\" data-copy hidden>Copy the command</button>")
 }

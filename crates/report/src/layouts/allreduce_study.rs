@@ -13,10 +13,9 @@ use terms::Named as _;
 use view::{Axis, ChartSpec, Point, Quantity, Scale, Series};
 
 use crate::chart::Draw as _;
-use crate::escape::markdown as escaped;
+use crate::document::{Align, Block, Table, markdown};
 use crate::number::{count, list, three_digits};
 use crate::study::{Measured, banner};
-use crate::table::{Align, Table};
 use crate::{Artifact, Error, Format, Run};
 
 /// The study's report.
@@ -168,9 +167,9 @@ fn full_results(rows: &[Row]) -> String {
         ("bandwidth_gb_s", Right),
     ]);
     for row in rows {
-        table.row(vec![
-            escaped(row.kind().0),
-            escaped(row.kind().1),
+        table.row([
+            row.kind().0.to_owned(),
+            row.kind().1.to_owned(),
             row.case.ranks.to_string(),
             megabytes(row.megabytes),
             milliseconds(row.mean_s),
@@ -178,7 +177,7 @@ fn full_results(rows: &[Row]) -> String {
             row.bandwidth.map_or("-".to_owned(), three_digits),
         ]);
     }
-    format!("# All-Reduce Benchmark Results\n\n{}", table.markdown())
+    titled("All-Reduce Benchmark Results", table)
 }
 
 /// One row for each configuration: cases that differ in anything else (in place, element type) are summed up.
@@ -201,9 +200,9 @@ fn summary(rows: &[Row]) -> String {
         let same: Vec<&Row> = rows.iter().filter(|row| key(row) == key(first)).collect();
         let times: Vec<f64> = same.iter().map(|row| row.mean_s).collect();
         let rates: Vec<f64> = same.iter().filter_map(|row| row.bandwidth).collect();
-        table.row(vec![
-            escaped(first.kind().0),
-            escaped(first.kind().1),
+        table.row([
+            first.kind().0.to_owned(),
+            first.kind().1.to_owned(),
             first.case.ranks.to_string(),
             megabytes(first.megabytes),
             same.len().to_string(),
@@ -213,7 +212,11 @@ fn summary(rows: &[Row]) -> String {
             stats::standard_deviation(&rates).map_or("-".to_owned(), three_digits),
         ]);
     }
-    format!("# Summary by Configuration\n\n{}", table.markdown())
+    titled("Summary by Configuration", table)
+}
+
+fn titled(title: &str, table: Table) -> String {
+    markdown::text(&[Block::Heading(1, title.into()), Block::Table(table)])
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

@@ -1,0 +1,93 @@
+//! The head of a report: title, warnings, and facts about the run.
+
+use record::{CaseLine, Caveat};
+use terms::{Named as _, Status};
+
+use crate::Run;
+use crate::document::{Block, Item, Words, code, strong};
+use crate::number::{NONE, count};
+use crate::study::banner;
+use crate::{damage, imported, labels};
+
+pub(super) fn head(run: &Run) -> Vec<Block> {
+    let title = Words::from(run.title.as_str());
+    let mut blocks = vec![Block::Heading(1, if title.is_empty() { "Report".into() } else { title })];
+    blocks.extend(warnings(run));
+    let text = |name, value: &str| (name, Words::from(value));
+    let mut facts = vec![("Status", status(run))];
+    facts.extend(labels::facts(&run.labels).map(|(name, value)| text(name, &value)));
+    facts.push(text("Started", &run.started));
+    facts.push(text("Machine", &run.machine));
+    facts.push(text("Sensors", &sensors(run)));
+    facts.push(text("Limits", &run.profiles.join("; ")));
+    facts.push(("Command", if run.command.is_empty() { Words::default() } else { code(&run.command).into() }));
+    facts.push(text("Program", &run.program));
+    facts.push(text("Imported", &imported::line(run)));
+    facts.push(text("Merged from", &run.merged.join("; ")));
+    facts.push(text("Note", &run.notes.join("; ")));
+    facts.extend(run.plan_notes.iter().map(|note| text("Plan", note)));
+    let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    blocks.push(Block::List(facts.map(|(name, value)| Item::from(value.behind(&format!("{name}: ")))).collect()));
+    blocks
+}
+
+/// What no reader may miss.
+pub(crate) fn warnings(run: &Run) -> impl Iterator<Item = Block> {
+    let all = damage::banners(run).into_iter().chain(banner(run.cases.iter()));
+    all.map(|warning| Block::Warning(strong(&warning).into()))
+}
+
+/// What the machine's sensors showed while cases ran: the hottest, the slowest clock, medians of power and utilization.
+pub(crate) fn sensors(run: &Run) -> String {
+    let values = |name: &str| -> Vec<f64> {
+        let of = |case: &CaseLine| case.metrics.get("sensors")?.get(name)?.as_f64();
+        run.cases.iter().filter_map(of).collect()
+    };
+    let median = |name: &str| Some(values(name)).filter(|all| !all.is_empty()).map(|all| stats::median(&all));
+    let hottest = values("temperature_c").into_iter().max_by(f64::total_cmp);
+    let slowest = values("clock_mhz").into_iter().min_by(f64::total_cmp);
+    let parts = [
+        hottest.map(|degrees| format!("up to {degrees:.0} °C")),
+        slowest.map(|mhz| format!("slowest core at {mhz:.0} MHz")),
+        median("power_w").map(|watts| format!("{watts:.0} W")),
+        median("utilization").map(|share| format!("{} of all cores busy", crate::number::percent(share))),
+    ];
+    parts.into_iter().flatten().chain(device_sensors(run)).collect::<Vec<_>>().join(", ")
+}
+
+/// Of the devices that ranks worked on: how many, the hottest, and the slowest clock.
+fn device_sensors(run: &Run) -> Option<String> {
+    let of = |case: &'_ CaseLine| Some(case.metrics.get("sensors")?.get("devices")?.as_array()?.clone());
+    let looks: Vec<serde_json::Value> = run.cases.iter().filter_map(of).flatten().collect();
+    let values = |name: &str| looks.iter().filter_map(|look| look.get(name)?.as_f64()).collect::<Vec<f64>>();
+    let devices: std::collections::BTreeSet<u64> = values("device").into_iter().map(|device| device as u64).collect();
+    let hottest = values("temperature_c").into_iter().max_by(f64::total_cmp);
+    let slowest = values("clock_mhz").into_iter().min_by(f64::total_cmp);
+    let told = [
+        hottest.map(|degrees| format!("up to {degrees:.0} °C")),
+        slowest.map(|mhz| format!("slowest clock {mhz:.0} MHz")),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| format!("{}: {}", count(devices.len(), "device", "devices"), told.join(", ")))
+}
+
+/// `12 cases: 11 ok (wrong 0 in each), 1 failed`.
+pub(crate) fn status(run: &Run) -> Words {
+    let of = |status: Status| run.cases.iter().filter(move |case| case.status == status && !case.lacks_trials());
+    let mut parts = Vec::new();
+    for (status, word) in
+        [(Status::Ok, "ok"), (Status::Failed, "failed"), (Status::Skipped, "skipped"), (Status::NotRun, "not run")]
+    {
+        let number = of(status).count();
+        if number == 0 {
+            continue;
+        }
+        // Only a check that ran may be quoted.
+        let checked = status == Status::Ok && of(status).all(|case| case.wrong == Some(0));
+        parts.push(format!("{number} {word}{}", if checked { " (`wrong` 0 in each)" } else { "" }));
+    }
+    let preliminary = run.cases.iter().filter(|case| case.lacks_trials()).count();
+    parts.extend((preliminary > 0).then(|| format!("{preliminary} {}", Caveat::Preliminary.name())));
+    let parts = if parts.is_empty() { NONE.to_owned() } else { parts.join(", ") };
+    Words::prose(&format!("{}: {parts}", count(run.cases.len(), "case", "cases")))
+}

@@ -1,0 +1,97 @@
+//! How the numbers came about: caveats, the method of measuring, the command.
+
+use std::collections::BTreeMap;
+
+use record::{CaseLine, Caveat};
+use terms::Named as _;
+
+use crate::Run;
+use crate::document::{Block, Words, bullets, code};
+use crate::escape::{one_line, shell};
+use crate::names::what;
+use crate::number::{count, list, seconds};
+use crate::study::cache;
+
+/// The long form of each caveat that occurs, and how often.
+pub(crate) fn caveats(run: &Run) -> Vec<Block> {
+    let mut numbers: BTreeMap<Caveat, usize> = BTreeMap::new();
+    for caveat in run.cases.iter().flat_map(|case| &case.caveats) {
+        *numbers.entry(*caveat).or_default() += 1;
+    }
+    let line = |(caveat, number): (&Caveat, &usize)| {
+        format!("{} ({}): {}.", code(caveat.name()), count(*number, "case", "cases"), caveat.explanation())
+    };
+    bullets(numbers.iter().map(line))
+}
+
+/// How the numbers came about; only what applies to this run.
+pub(crate) fn method(run: &Run) -> Vec<Block> {
+    let measured: Vec<&CaseLine> = run.cases.iter().filter(|case| case.time_s.is_some()).collect();
+    if measured.is_empty() {
+        return Vec::new();
+    }
+    let mut text = String::from(
+        "A sample's time is the maximum over ranks. A trial is one visit to a case; it gives one median. The time of a \
+         case is the median of these. Nothing is dropped as an outlier.",
+    );
+    if measured.iter().any(|case| case.time_s.as_ref().is_some_and(|time| time.ci95.is_some())) {
+        text += " ±95% is half the width of the 95% interval of that median over the span of the run's trials, relative \
+                 to it: the sign interval, which assumes no distribution. Another run may differ by more; `ci95_again` \
+                 in the record is the interval of what an equal run soon after shows. A ratio of two cases is the median \
+                 of the ratios of their trials round by round.";
+    }
+    let modes: Vec<String> = terms::Mode::ALL
+        .iter()
+        .filter(|mode| measured.iter().any(|case| case.mode == **mode))
+        .map(|mode| match mode {
+            terms::Mode::Streaming => {
+                "`streaming`: calls back to back between two synchronisations, their time divided by their number"
+                    .to_owned()
+            }
+            terms::Mode::Isolated => {
+                "`isolated`: one call a sample, all ranks starting at one agreed instant".to_owned()
+            }
+        })
+        .collect();
+    text += &format!(" Mode {}.", list(&modes));
+    if measured.iter().any(|case| cache(case) == Some("cache-warm")) {
+        text += " `cache-warm`: calls repeat on the same buffers, so what fits into the caches is read from there.";
+    }
+    if measured.iter().any(|case| cache(case) == Some("cache-cold")) {
+        text += " `cache-cold`: each call uses other buffers, of more than the last cache in all.";
+    }
+    if measured.iter().any(|case| case.metric("busbw_gbs").is_some()) {
+        text += " algbw = bytes / time and busbw = algbw x a factor of operation and ranks, both in GB/s (1e9 bytes a \
+                 second), as nccl-tests define them.";
+    }
+    if measured.iter().any(|case| case.metric("limit_share").is_some()) {
+        text += " % of limit compares with the time in which the same cores move the operation's memory traffic, \
+                 measured beside each case at the same working set and ranks.";
+    }
+    if measured.iter().any(|case| case.wrong.is_some()) {
+        text += " `wrong` counts wrong elements over all ranks. Every element is compared before the first sample, after \
+                 the last one, and after some calls in between, outside the timed part: as many as take 3% of the time. A \
+                 wrong result that a later call overwrites before the next comparison is not seen.";
+    }
+    if measured.iter().any(|case| what(case) == "barrier") {
+        text += " Of a barrier, `wrong` counts exits of a rank before the last rank entered; each rank comes late on \
+                 purpose in some. `-`: clocks could not tell.";
+    }
+    if let Some(cost) = run.overhead {
+        let (sample, call) = (seconds(cost.sample_ns / 1e9), seconds(cost.call_ns / 1e9));
+        text += &format!(" Measuring itself costs {sample} a sample and {call} a call; it is not subtracted.");
+    }
+    text += " Exact values are in `cases.csv`, samples in the record.";
+    vec![Block::Paragraph(Words::prose(&text))]
+}
+
+/// The command that made the run, as far as it is known.
+pub(crate) fn command_again(run: &Run) -> Vec<Block> {
+    if run.command.trim().is_empty() {
+        return Vec::new();
+    }
+    // Variables that a launcher set for its processes hold for that job only.
+    let repeated = run.environment.iter().filter(|(name, _)| !record::is_of_its_job(name));
+    let variables = repeated.map(|(name, value)| format!("{}={} ", shell(name), shell(value)));
+    vec![Block::Command(one_line(&format!("{}{}", variables.collect::<String>(), run.command)))]
+}

@@ -1,0 +1,58 @@
+//! What a report says, block by block: the text of `report.md`, of the PDF, and of sections of the HTML page.
+
+mod attention;
+mod head;
+mod method;
+mod summary;
+
+pub(crate) use attention::cases_without_result;
+pub(crate) use head::{sensors, status, warnings};
+pub(crate) use method::{caveats, command_again, method};
+pub(crate) use summary::summary;
+
+use crate::document::{Block, Words, bullets};
+use crate::study::operations;
+use crate::{
+    Run, charts, damage, drift, expected, explained, imported, interleaved, peers, placement, results, sentences,
+};
+
+/// Hands over the report, one block after another: charts of all sections at once would be large.
+pub(crate) fn page(run: &Run, put: &mut dyn FnMut(Block)) {
+    let operations = operations(&run.cases, &run.benchmarks);
+    let several = operations.len() > sentences::FEW_OPERATIONS;
+    head::head(run).into_iter().for_each(&mut *put);
+    section("Comparison", interleaved::blocks(run), put);
+    section("What the data show", bullets(sentences::about(run, &operations)), put);
+    section(explained::TITLE, explained::blocks(run), put);
+    for operation in &operations {
+        let mut body = Vec::new();
+        let constants = Words::from(operation.constants.as_str());
+        body.extend((!constants.is_empty()).then_some(Block::Paragraph(constants)));
+        if several {
+            body.extend(bullets(sentences::of_operation(run, operation)));
+        }
+        let charts = charts::of_operation(run, operation);
+        body.extend(charts.into_iter().map(|chart| Block::Figure(Box::new(chart))));
+        body.extend(drift::left_out(run, operation));
+        body.extend(peers::results(operation));
+        body.extend(results::tables(operation).into_iter().flatten());
+        section(&operation.name, body, put);
+    }
+    section("Expected figures", expected::table(run), put);
+    section("Summary by configuration", summary(&operations), put);
+    section("Cases that need attention", cases_without_result(run), put);
+    section("Damaged lines", damage::list(run), put);
+    section("Caveats", caveats(run), put);
+    section("Imported file", imported::blocks(run), put);
+    section("Placement", placement::blocks(run), put);
+    section("Method", method(run), put);
+    section("Run it again", command_again(run), put);
+}
+
+/// A section with its heading; nothing where it has no body.
+pub(crate) fn section(title: &str, body: Vec<Block>, put: &mut dyn FnMut(Block)) {
+    if !body.is_empty() {
+        put(Block::Heading(2, title.into()));
+        body.into_iter().for_each(put);
+    }
+}

@@ -1,0 +1,74 @@
+//! The best figures of each configuration, in one table.
+
+use record::Caveat;
+use terms::Named as _;
+
+use crate::document::{Align, Block, Table, Words};
+use crate::facts::{self, Saturation};
+use crate::number::{NONE, bytes, percent, seconds, three_digits};
+use crate::study::{Configuration, Operation};
+
+pub(crate) fn summary(operations: &[Operation]) -> Vec<Block> {
+    use Align::{Left, Right};
+    let mut table = Table::new([
+        ("op", Left),
+        ("backend", Left),
+        ("ranks", Right),
+        ("variant", Left),
+        ("cases", Right),
+        ("smallest time", Right),
+        ("latency floor", Right),
+        ("peak busbw GB/s", Right),
+        ("at", Right),
+        ("90% of peak from", Right),
+        ("best % of limit", Right),
+        ("caveats", Left),
+    ]);
+    for operation in operations {
+        for configuration in operation.configurations.iter().filter(|c| !c.points.is_empty()) {
+            table.row(summed(operation, configuration));
+        }
+    }
+    if table.is_empty() {
+        return Vec::new();
+    }
+    let table = table.without_empty(
+        NONE,
+        &["variant", "latency floor", "peak busbw GB/s", "at", "90% of peak from", "best % of limit"],
+    );
+    let note = format!(
+        "A latency floor is the median time of the smallest sizes where time does not depend on bytes (within a \
+         factor of 1.25 while bytes grow at least fourfold). `{NONE}`: the data do not show it."
+    );
+    vec![Block::Table(table), Block::Paragraph(Words::prose(&note))]
+}
+
+fn summed(operation: &Operation, configuration: &Configuration) -> [String; 12] {
+    let of = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let smallest = configuration.points.iter().map(|point| point.time.mid).min_by(f64::total_cmp);
+    let peak = facts::peak(configuration);
+    let saturation = facts::saturation(configuration).map(|saturation| match saturation {
+        Saturation::From(size) => bytes(size),
+        Saturation::AtSmallest(size) => format!("≤ {}", bytes(size)),
+        Saturation::StillRising(_) => "still rising".to_owned(),
+    });
+    let share = configuration.points.iter().filter_map(|point| point.limit_share).max_by(f64::total_cmp);
+    [
+        operation.name.clone(),
+        or_none(&configuration.backend),
+        configuration.ranks.to_string(),
+        or_none(&configuration.variant),
+        configuration.points.len().to_string(),
+        of(smallest.map(seconds)),
+        of(facts::floor(configuration).map(|floor| seconds(floor.seconds))),
+        of(peak.as_ref().map(|(_, busbw, _)| three_digits(busbw.mid))),
+        of(peak.as_ref().map(|(size, _, _)| bytes(*size))),
+        of(saturation),
+        of(share.map(percent)),
+        if configuration.oversubscribed() { Caveat::Oversubscribed.name().to_owned() } else { String::new() },
+    ]
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { NONE } else { text }.to_owned()
+}
