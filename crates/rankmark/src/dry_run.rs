@@ -13,7 +13,7 @@ use terms::Status;
 
 use crate::Failure;
 use crate::commands::trust;
-use crate::terminal::{self, case_heading, lasting, whole_heading};
+use crate::screen::{self, case_heading, lasting, whole_heading};
 
 /// What would become of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,14 +50,14 @@ pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8
     let code = if runs || cases.iter().any(|case| case.outlook == Outlook::Done) { 0 } else { 2 };
     if as_json {
         let lines: String = cases.iter().map(|case| format!("{}\n", case.json())).collect();
-        return terminal::print_json(&lines).map(|_| code);
+        return screen::print_json(&lines).map(|_| code);
     }
     let mut text =
         format!("\u{1b}[1mdry run\u{1b}[0m   plan {}: nothing is started, nothing is written\n", plan.experiment);
     text.extend(plan.notes.iter().map(|note| format!("note: {note}\n")));
     text.push_str(&groups(&cases));
     text.push_str(&summary(&cases, bounds));
-    terminal::print(&text).map(|_| code)
+    screen::print(&text).map(|_| code)
 }
 
 fn planned<'a>(case: &'a Case, bounds: &Bounds<'_>, admission: &mut Admission<'_>) -> Planned<'a> {

@@ -8,7 +8,7 @@ use measure::Verdict;
 
 use terms::Error;
 
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// Whether a command measures. All others run in the process of rank 0 alone, as without a launcher.
 pub(crate) fn measures(command: &str) -> bool {
@@ -54,7 +54,7 @@ pub(crate) fn agent(external: &External, arguments: &[OsString]) -> ExitCode {
             let code = ExitCode::from(u8::try_from(departure.code()).unwrap_or(1));
             // Of a coordinator that is gone the process of rank 0 speaks.
             if !departure.is_orphaned() {
-                terminal::complain(&Failure::from(Error::from(departure)), false);
+                screen::complain(&Failure::from(Error::from(departure)), false);
             }
             code
         }

@@ -17,8 +17,8 @@ mod hardware;
 mod only;
 mod options;
 mod plans;
+mod screen;
 mod session;
-mod terminal;
 mod typesetter;
 
 use std::ffi::OsString;
@@ -71,9 +71,9 @@ pub fn main() -> ExitCode {
         return session::probe(&arguments);
     }
     if let Some(answer) = survey::probe_answer(&arguments) {
-        return terminal::print(&answer).map_or(ExitCode::FAILURE, ExitCode::from);
+        return screen::print(&answer).map_or(ExitCode::FAILURE, ExitCode::from);
     }
-    terminal::choose_colours();
+    screen::choose_colours();
     comm::mpi::inspect_by(survey::inspect_in_child);
     if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
         measure::machine::show_gpus(&visible);
@@ -116,7 +116,7 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
 
 fn told(ended: Result<u8, Failure>, as_json: bool) -> u8 {
     ended.unwrap_or_else(|failure| {
-        terminal::complain(&failure, as_json);
+        screen::complain(&failure, as_json);
         failure.code
     })
 }
@@ -128,7 +128,7 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
         Ok(matches) => matches,
         Err(error) => match habits::answer(arguments, &command).filter(|_| error.use_stderr()) {
             Some(failure) => return Err(failure),
-            None => return terminal::usage(error, asks_for_json(arguments)),
+            None => return screen::usage(error, asks_for_json(arguments)),
         },
     };
     let (name, of) = matches.subcommand().expect("clap requires a subcommand");

@@ -17,7 +17,7 @@ use terms::Status;
 use trace::nvtx;
 
 use crate::options::{Exports, RunOptions};
-use crate::terminal::Screen;
+use crate::screen::Screen;
 use crate::{Failure, dry_run, environment};
 
 mod backends;
@@ -49,7 +49,7 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
         Err(departure) => {
             // The coordinator keeps the last of what a rank writes here, for its verdict; one that is gone does not.
             if !departure.is_orphaned() {
-                crate::terminal::last_words(&departure);
+                crate::screen::last_words(&departure);
             }
             ExitCode::from(u8::try_from(departure.code()).unwrap_or(1))
         }
@@ -68,7 +68,7 @@ fn open_tool() -> Result<(), measure::Failure> {
 
 /// A child that opens one library for `validate`: whatever the library does happens to it alone.
 pub(crate) fn probe(arguments: &[OsString]) -> ExitCode {
-    match crate::terminal::print(&survey::probe_main(arguments)) {
+    match crate::screen::print(&survey::probe_main(arguments)) {
         Ok(_) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -325,7 +325,7 @@ fn finish(
     }
     if let Some(error) = screen.lost() {
         let hint = format!("the record in {} is whole; `rankmark report {0}` reads it", directory.display());
-        return Err(crate::terminal::unwritten(error).hint(hint));
+        return Err(crate::screen::unwritten(error).hint(hint));
     }
     let cut_short = incomplete || run.cases.iter().any(|line| line.status == Status::NotRun);
     Ok(signal_code().filter(|_| cut_short).unwrap_or_else(|| exit_code(&run.cases, incomplete)))
@@ -437,12 +437,12 @@ fn profiles(plan: &Plan) -> Result<Vec<record::Profile>, Failure> {
 
 /// Who starts worlds: launchers are looked for on the path, too.
 pub(crate) fn starter() -> launch::HostStarter {
-    launch::HostStarter::new(environment::search_path()).on_stall(on_stall()).on_note(crate::terminal::noted)
+    launch::HostStarter::new(environment::search_path()).on_stall(on_stall()).on_note(crate::screen::noted)
 }
 
 /// Commands of ranks that stall are told on standard error.
 pub(crate) fn on_stall() -> launch::OnStall {
-    launch::OnStall::new(environment::search_path(), crate::terminal::stalled)
+    launch::OnStall::new(environment::search_path(), crate::screen::stalled)
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ static BELOW: &[(&str, &[&str])] = &[
     ("report", &["view"]),
     ("predict", &["model", "stats", "record"]),
     // face
-    ("rankmark", &["runner", "launch", "diagnose", "import", "report"]),
+    ("terminal", &["stats"]),
+    ("rankmark", &["runner", "launch", "diagnose", "import", "report", "terminal"]),
     // Chores know the repository, never the product; `coverage` judges records by the same pure functions.
     ("xtask", &["stats"]),
 ];

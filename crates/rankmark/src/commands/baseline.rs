@@ -16,7 +16,7 @@ use crate::options::gate::BaselineOptions;
 use crate::options::{Gate, GateOptions};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// Keeps records in .rankmark/baselines, and compares runs with them
 #[derive(clap::Args)]
@@ -117,9 +117,7 @@ fn save(given: Save) -> Ended {
         if left_out > 0 {
             let cases = view::number::count(left_out, "case", "cases");
             let place = view::one_line(&directory.display().to_string());
-            terminal::remark(&format!(
-                "warning: {place}: {cases} left out, with fewer trials than the plan asks for\n"
-            ));
+            screen::remark(&format!("warning: {place}: {cases} left out, with fewer trials than the plan asks for\n"));
         }
         read.push((directory, record));
     }
@@ -144,20 +142,20 @@ fn save(given: Save) -> Ended {
     } else {
         String::new()
     };
-    terminal::print(&format!("{text}baseline  {name}: {}{enough}\n", view::number::count(runs, "run", "runs")))
+    screen::print(&format!("{text}baseline  {name}: {}{enough}\n", view::number::count(runs, "run", "runs")))
 }
 
 fn list(as_json: bool) -> Ended {
     let found = list_baselines(&folder())?;
     if as_json {
         let lines = found.iter().map(|(name, runs)| format!("{}\n", serde_json::json!({ "name": name, "runs": runs })));
-        return terminal::print_json(&lines.collect::<String>());
+        return screen::print_json(&lines.collect::<String>());
     }
     if found.is_empty() {
-        terminal::remark("note: there is no baseline; `rankmark baseline save NAME DIR` makes one\n");
+        screen::remark("note: there is no baseline; `rankmark baseline save NAME DIR` makes one\n");
     }
     let line = |(name, runs): &(String, usize)| format!("{name}  {}\n", view::number::count(*runs, "run", "runs"));
-    terminal::print(&found.iter().map(line).collect::<String>())
+    screen::print(&found.iter().map(line).collect::<String>())
 }
 
 fn check(given: Check) -> Ended {

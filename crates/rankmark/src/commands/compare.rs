@@ -21,7 +21,7 @@ use report::{JunitCase, JunitOutcome};
 use super::{Ended, Row};
 use crate::options::{Gate, GateOptions, parts};
 use crate::session::Entry;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 use label::Labels;
 use options::Interleave;
 pub(super) use options::Outputs;
@@ -120,7 +120,7 @@ pub(super) fn sides(
     let comparisons: Vec<&Comparison> = sides.iter().map(|side| &side.comparison).collect();
     let code = gate.code(&comparisons);
     if outputs.json {
-        terminal::print_json(&json::lines(base, &sides))?;
+        screen::print_json(&json::lines(base, &sides))?;
         return Ok(code);
     }
     let limit = if outputs.all { usize::MAX } else { text::MOST_ROWS };
@@ -131,7 +131,7 @@ pub(super) fn sides(
         [side] => text::of(base, side, limit),
         sides => several::of(base, sides, limit),
     };
-    terminal::print(&said)?;
+    screen::print(&said)?;
     Ok(code)
 }
 

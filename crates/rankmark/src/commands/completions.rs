@@ -4,8 +4,8 @@ use clap::{Arg, Command};
 use clap_complete::Shell;
 
 use super::{Ended, Typed};
+use crate::screen;
 use crate::session::Entry;
-use crate::terminal;
 
 /// What clap's script for bash leaves out: values behind a comma, and behind `--option=`.
 const BASH_LISTS: &str = include_str!("completions.bash");
@@ -33,7 +33,7 @@ impl Typed for Completions {
             Shell::Fish => format!("{script}{FISH_LISTS}{}", fish_values(&command)),
             _ => script.into_owned(),
         };
-        terminal::print(&script)
+        screen::print(&script)
     }
 }
 

@@ -5,7 +5,7 @@ use measure::machine;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, hardware, plans, terminal};
+use crate::{Failure, hardware, plans, screen};
 
 /// Prints a plan to start from
 #[derive(clap::Args)]
@@ -27,11 +27,11 @@ impl Typed for GenConfig {
 
     fn run(self, _: Entry<'_>) -> Ended {
         if let Some(name) = self.hardware {
-            return terminal::print(&hardware::text(name));
+            return screen::print(&hardware::text(name));
         }
         let name = self.preset.as_deref().unwrap_or("quick");
         let preset = plans::PRESETS.iter().find(|preset| preset.name == name);
         let preset = preset.ok_or_else(|| Failure::new(format!("there is no preset `{name}`")))?;
-        terminal::print(&(preset.text)(machine::allowed_cpus().len()))
+        screen::print(&(preset.text)(machine::allowed_cpus().len()))
     }
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::validate::plan::{self, Outlook};
 use super::{Ended, Typed, trust};
 use crate::session::Entry;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// Writes the file by which a launcher runs a plan: Slurm, Kubernetes, mpirun, torchrun
 #[derive(clap::Args)]
@@ -337,15 +337,15 @@ fn deliver(given: &GenJob, target: &Target, job: &Job, outlook: &Outlook, text: 
             "notes": job.notes,
             "text": text,
         });
-        return terminal::print_json(&format!("{object}\n"));
+        return screen::print_json(&format!("{object}\n"));
     }
     let notes: String = job.notes.iter().map(|note| format!("{note}\n")).collect();
     match output {
-        Some(path) => terminal::print(&format!("{notes}written  {}\n", path.display())),
+        Some(path) => screen::print(&format!("{notes}written  {}\n", path.display())),
         None => {
             // They stand in the text, too; who pipes it away should see them.
-            terminal::remark(&notes);
-            terminal::print(text)
+            screen::remark(&notes);
+            screen::print(text)
         }
     }
 }

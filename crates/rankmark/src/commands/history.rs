@@ -16,7 +16,7 @@ use diagnose::history::histories;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 use found::{Found, Named};
 pub(crate) use page::INDEX_FILE;
@@ -57,12 +57,12 @@ impl Typed for History {
         }
         if let Some(file) = &self.html {
             let written = page::write(&found, &titled(&folders), file)?;
-            terminal::remark(&format!("page     {}\n", written.display()));
+            screen::remark(&format!("page     {}\n", written.display()));
         }
         if self.json {
-            return terminal::print_json(&format!("{}\n", json::json(&found)));
+            return screen::print_json(&format!("{}\n", json::json(&found)));
         }
-        terminal::print(&text::text(&found, terminal::width()))
+        screen::print(&text::text(&found, screen::width()))
     }
 }
 

@@ -12,7 +12,7 @@ use terms::{Collective, Named};
 use super::{Ended, Typed, profile};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, foreign, terminal};
+use crate::{Failure, foreign, screen};
 
 /// Makes records from results of other tools, and plans from their configurations
 #[derive(clap::Args)]
@@ -99,7 +99,7 @@ fn results(given: &Import) -> Ended {
             }
         };
     }
-    if given.json { terminal::print_json(&text) } else { terminal::print(&text) }
+    if given.json { screen::print_json(&text) } else { screen::print(&text) }
 }
 
 /// Traces, dumps and logs of single calls, files or a folder of them: `rankmark profile` explains them.
@@ -128,7 +128,7 @@ fn traces(given: &Import) -> Ended {
         return Err(Failure::new(what).hint(format!("leave `--{name}` out")));
     }
     let format = import::traces::recognise(&files[0]).map_or("a trace", |format| format.doc);
-    terminal::remark(&format!("{} is of {format}; `rankmark profile --import` reads it, too\n", files[0].display()));
+    screen::remark(&format!("{} is of {format}; `rankmark profile --import` reads it, too\n", files[0].display()));
     profile::imported(files, given.output_dir.as_deref(), given.json)
 }
 
@@ -146,7 +146,7 @@ fn show_plan(source: &Source, format: &dyn Format, plan: &ForeignPlan, as_json: 
     let mut told = format!("{} is {}\n", source.name(), format.doc());
     plan.read_as.iter().for_each(|field| told += &format!("  {field}\n"));
     plan.warnings.iter().for_each(|warning| told += &format!("warning: {warning}\n"));
-    terminal::remark(&told);
+    screen::remark(&told);
     Ok(plan.text.clone())
 }
 

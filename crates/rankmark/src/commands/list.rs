@@ -12,7 +12,7 @@ use terms::{Bytes, Collective, Kind, Named};
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, hardware, plans, terminal};
+use crate::{Failure, hardware, plans, screen};
 
 /// The kind that is on disk, not in a table.
 const RECORDS: &str = "records";
@@ -149,7 +149,7 @@ fn tables(wanted: Option<&str>, folder: Option<&Path>, as_json: bool) -> Ended {
         };
         let all: serde_json::Map<String, Value> =
             sections.map(|(name, list)| (name.to_owned(), entries(list))).collect();
-        return terminal::print_json(&format!("{}\n", Value::Object(all)));
+        return screen::print_json(&format!("{}\n", Value::Object(all)));
     }
     let mut text = String::new();
     for (name, entries) in sections {
@@ -160,5 +160,5 @@ fn tables(wanted: Option<&str>, folder: Option<&Path>, as_json: bool) -> Ended {
             text.push('\n');
         }
     }
-    terminal::print(&text)
+    screen::print(&text)
 }

@@ -6,7 +6,7 @@ use clap::ValueHint;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// Manual pages, one a command; without DIR, the page of rankmark on standard output
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ impl Typed for Man {
         let pages = pages((entry.command_line)());
         let Some(directory) = &self.directory else {
             let own = pages.into_iter().find(|(name, _)| name == "rankmark.1").map(|(_, page)| page);
-            return terminal::print(&String::from_utf8_lossy(&own.unwrap_or_default()));
+            return screen::print(&String::from_utf8_lossy(&own.unwrap_or_default()));
         };
         let mut written = String::new();
         for (name, page) in pages {
@@ -34,7 +34,7 @@ impl Typed for Man {
             })?;
             written.push_str(&format!("{}\n", directory.join(name).display()));
         }
-        terminal::print(&written)
+        screen::print(&written)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Ended, Row, baseline};
 use crate::arguments::{READ_AS, STUDY_CSV};
 use crate::options::{Pairs, RunOptions, default_ranks, fields, parts, ranks_with_gpus};
 use crate::session::{self, Entry, Explain, Request};
-use crate::{Failure, external, terminal};
+use crate::{Failure, external, screen};
 
 /// What the options of other programs became: our own reader of arguments writes it.
 #[derive(clap::Args)]
@@ -81,8 +81,8 @@ pub(super) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, F
     let (text, judged) = baseline.judge(&directory)?;
     match (request.options.output.quiet, request.options.output.json) {
         (true, _) => {}
-        (_, true) => terminal::remark(&format!("\n{text}")),
-        (_, false) => drop(terminal::print(&format!("\n{text}"))?),
+        (_, true) => screen::remark(&format!("\n{text}")),
+        (_, false) => drop(screen::print(&format!("\n{text}"))?),
     }
     Ok(if code == 0 { judged } else { code })
 }

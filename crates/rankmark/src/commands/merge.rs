@@ -8,7 +8,7 @@ use record::Store;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// Makes one record of several: parts of a study that ran at different times or on different devices
 #[derive(clap::Args)]
@@ -54,7 +54,7 @@ fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
     store.finish(&mut merged.file)?;
     drop(store);
     let lost: Vec<String> = merged.damaged.iter().map(|line| format!("warning: {}\n", line.sentence())).collect();
-    terminal::remark(&lost.concat());
+    screen::remark(&lost.concat());
     merge_explained(directories, &target)?;
     let run = report::Run::read(&target, benchmarks::VIEWS)?;
     let written = report::write(&run, &target)?;
@@ -63,7 +63,7 @@ fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
     if let Some(report) = written.first() {
         text += &format!("report   {}\n", report.display());
     }
-    terminal::print(&text)
+    screen::print(&text)
 }
 
 /// Samples, with their rounds as the merged record counts them. A record without samples, such as an imported one, has none.

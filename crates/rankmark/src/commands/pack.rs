@@ -11,7 +11,7 @@ use terms::{Bytes, Kind, Named, Status};
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// Packs a record into one file to send: run, cases, samples, traces and report
 #[derive(clap::Args)]
@@ -43,7 +43,7 @@ impl Typed for Pack {
             false => None,
         };
         let packed = record::pack::pack(&self.directory, &to, redaction.as_mut())?;
-        terminal::print(&text(&to, &packed, redaction.as_ref()))
+        screen::print(&text(&to, &packed, redaction.as_ref()))
     }
 }
 

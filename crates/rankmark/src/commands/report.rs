@@ -13,7 +13,7 @@ use crate::options::{ExportOptions, Exports};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
 use crate::typesetter::{self, Typesetter};
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// The format that `--open` opens, and the ending of its file.
 const HTML: &str = "html";
@@ -175,7 +175,7 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
     for directory in &directories {
         let run = read(directory)?;
         if asked.verbose {
-            terminal::remark(&counted(directory, &run));
+            screen::remark(&counted(directory, &run));
         }
         if let Some(file) = &asked.file {
             let [format] = asked.formats.as_slice() else {
@@ -193,7 +193,7 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
         };
         last = report::write_formats(&run, &into, &asked.formats, Some(&set))?;
         asked.exports.write(&run)?;
-        terminal::remark(&asked.typesetter.as_ref().map(Typesetter::take_remarks).unwrap_or_default());
+        screen::remark(&asked.typesetter.as_ref().map(Typesetter::take_remarks).unwrap_or_default());
         last.iter().for_each(|path| text += &format!("{}\n", path.display()));
     }
     if directories.len() > 1 && !asked.named {
@@ -238,16 +238,16 @@ fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
 fn read(directory: &Path) -> Result<report::Run, Failure> {
     let run = report::Run::read(directory, benchmarks::VIEWS)?;
     let damaged: Vec<String> = run.damaged.iter().map(|line| format!("warning: {}\n", line.sentence())).collect();
-    terminal::remark(&damaged.concat());
+    screen::remark(&damaged.concat());
     if let Some(banner) = report::end_banner(&run) {
-        terminal::remark(&format!("warning: {}: {banner}\n", view::one_line(&directory.display().to_string())));
+        screen::remark(&format!("warning: {}: {banner}\n", view::one_line(&directory.display().to_string())));
     }
     Ok(run)
 }
 
 /// Prints the files, and opens the page where that is asked for.
 fn ended(text: &str, written: &[PathBuf], asked: &Asked) -> Result<u8, Failure> {
-    let code = if asked.quiet { 0 } else { terminal::print(text)? };
+    let code = if asked.quiet { 0 } else { screen::print(text)? };
     if asked.open {
         let page = written.iter().find(|path| path.extension().is_some_and(|kind| kind == HTML));
         let page = page.ok_or_else(|| {

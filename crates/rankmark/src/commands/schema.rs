@@ -2,7 +2,7 @@
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// The JSON Schema of plans or records
 #[derive(clap::Args)]
@@ -23,6 +23,6 @@ impl Typed for Schema {
         };
         let text = serde_json::to_string_pretty(&schema)
             .map_err(|error| Failure::new("the schema could not be written").cause(error))?;
-        terminal::print(&format!("{text}\n"))
+        screen::print(&format!("{text}\n"))
     }
 }

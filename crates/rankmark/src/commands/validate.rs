@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use survey::{Finding, Request, State, survey};
 
 use super::{Ended, Typed, trust};
+use crate::screen;
 use crate::session::Entry;
-use crate::terminal;
 use plan::{Outlook, Trust};
 
 /// Everything that is shown.
@@ -112,11 +112,11 @@ fn validate(given: Validate) -> Ended {
     };
     let code = u8::from(!findings.is_fine());
     if given.json {
-        terminal::print_json(&format!("{}\n", findings.json(code)))?;
+        screen::print_json(&format!("{}\n", findings.json(code)))?;
     } else if given.quiet {
-        terminal::remark(&page::wrong(&findings, terminal::width()));
+        screen::remark(&page::wrong(&findings, screen::width()));
     } else {
-        terminal::print(&page::text(&findings, terminal::width(), given.verbose))?;
+        screen::print(&page::text(&findings, screen::width(), given.verbose))?;
     }
     Ok(code)
 }

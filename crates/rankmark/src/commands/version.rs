@@ -6,7 +6,7 @@ use survey::{Finding, Request, State};
 use crate::commands::{Ended, Typed};
 use crate::session::Entry;
 use crate::typesetter::{PROGRAM, Typesetter};
-use crate::{environment, terminal};
+use crate::{environment, screen};
 
 /// What the build noted (build.rs).
 const BUILD: [(&str, &str); 5] = [
@@ -36,9 +36,9 @@ impl Typed for Version {
         let libraries = survey::versions(&Request { path: folders, python: None, quick: true });
         let typesetter = Typesetter::find();
         if self.json {
-            return terminal::print_json(&format!("{}\n", object(&libraries, typesetter.as_ref())));
+            return screen::print_json(&format!("{}\n", object(&libraries, typesetter.as_ref())));
         }
-        terminal::print(&text(&libraries, typesetter.as_ref()))
+        screen::print(&text(&libraries, typesetter.as_ref()))
     }
 }
 

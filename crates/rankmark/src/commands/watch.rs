@@ -11,9 +11,9 @@ use terms::Seconds;
 
 use super::{Ended, Typed};
 use crate::Failure;
+use crate::screen::{State, Watch as Screen, remark, unwritten};
 use crate::session::directory::RESULTS;
 use crate::session::{self, Entry};
-use crate::terminal::{State, Watch as Screen, remark, unwritten};
 
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(50);

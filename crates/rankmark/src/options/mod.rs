@@ -17,7 +17,7 @@ use record::About;
 use terms::{Kind, Seconds};
 
 use crate::Failure;
-use crate::terminal::{self, Verbosity};
+use crate::screen::{self, Verbosity};
 
 pub(crate) use exports::{ExportOptions, Exports};
 pub(crate) use gate::{Gate, GateOptions};
@@ -165,8 +165,8 @@ impl Output {
         // A stream that cannot be written is found out by what comes after.
         match (self.quiet, self.json) {
             (true, _) => {}
-            (false, true) => terminal::remark(&line),
-            (false, false) => _ = terminal::written(&line),
+            (false, true) => screen::remark(&line),
+            (false, false) => _ = screen::written(&line),
         }
     }
 }

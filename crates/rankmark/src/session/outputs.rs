@@ -5,7 +5,7 @@ use std::path::Path;
 use record::Plan;
 
 use crate::options::RunOptions;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// The format of configurations that have a table of their own.
 const CANDLE: &str = "candle";
@@ -24,10 +24,10 @@ pub(crate) fn after(options: &RunOptions, plan: &Plan, directory: &Path) -> Resu
     if let Some(file) = json {
         report::write_results_json(&run, file)?;
     }
-    let text = if table { report::candle_table(&run, terminal::width()) } else { String::new() };
+    let text = if table { report::candle_table(&run, screen::width()) } else { String::new() };
     match options.output.json {
-        true => terminal::remark(&text),
-        false => drop(terminal::print(&text)?),
+        true => screen::remark(&text),
+        false => drop(screen::print(&text)?),
     }
     Ok(())
 }

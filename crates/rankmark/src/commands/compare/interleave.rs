@@ -15,8 +15,8 @@ use super::side::write_cases;
 use crate::Failure;
 use crate::commands::Ended;
 use crate::options::{Gate, budget};
+use crate::screen::PairScreen;
 use crate::session::{self, Entry, Request};
-use crate::terminal::PairScreen;
 use sides::Sides;
 
 /// The lines to begin with.
@@ -78,7 +78,7 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     written?;
     if let Some(error) = screen.lost() {
         let hint = format!("the record in {} is whole: run.json has the same objects", directory.display());
-        return Err(crate::terminal::unwritten(error).hint(hint));
+        return Err(crate::screen::unwritten(error).hint(hint));
     }
     if let Some(file) = &outputs.junit {
         write_cases(file, &outcome::junit(&told, screen.labels(), threshold))?;

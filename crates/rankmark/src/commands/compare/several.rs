@@ -8,11 +8,12 @@ use view::number::count;
 use super::label::Labels;
 use super::side::Side;
 use super::sources::Source;
-use super::text::{aligned, notes, sentence, value, warnings, word};
-use crate::terminal::{self, wrap};
+use super::text::{case_column, notes, sentence, value, warnings, word};
+use crate::screen;
+use terminal::{Column, Row, Table, wrap};
 
 pub(super) fn of(base: &Source, sides: &[Side], limit: usize) -> String {
-    let width = terminal::width();
+    let width = screen::width();
     let mut text = format!("{}\n", wrap(&format!("base {}", base.shown()), width));
     for (number, side) in sides.iter().enumerate() {
         let labels = Labels::of(base.latest(), &side.comparison);
@@ -43,10 +44,8 @@ fn table(base: &Source, sides: &[Side], width: usize, limit: usize) -> String {
         .iter()
         .map(|side| side.comparison.cases.iter().map(|case| (case.base.id.as_str(), case)).collect())
         .collect();
-    let mut head = vec!["case".to_owned(), "base".to_owned()];
-    head.extend((0..sides.len()).map(letter));
-    head.push(String::new());
-    let mut cells = vec![head];
+    let sides_of = (0..sides.len()).map(|number| Column::right(letter(number)));
+    let mut table = Table::new([case_column(), Column::right("base")].into_iter().chain(sides_of));
     let labels = Labels::of(base.latest(), &sides[0].comparison);
     let rows: Vec<&record::CaseLine> = base.latest().cases.iter().collect();
     let with_any = rows.iter().filter(|line| of_side.iter().any(|cases| cases.contains_key(line.id.as_str())));
@@ -62,11 +61,10 @@ fn table(base: &Source, sides: &[Side], width: usize, limit: usize) -> String {
             }
             None => "-".to_owned(),
         }));
-        row.push(String::new());
-        cells.push(row);
+        table.push(Row::new(row));
     }
     let more = total.saturating_sub(limit);
     let rest =
         if more > 0 { format!("... and {} (--all)\n", count(more, "more case", "more cases")) } else { String::new() };
-    aligned(&cells, &[], width) + &rest
+    table.lines(width).iter().map(|line| format!("{line}\n")).collect::<String>() + &rest
 }

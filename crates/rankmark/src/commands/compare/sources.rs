@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use record::store::RUN_FILE;
 use record::{Record, RunEnd, read_run};
 
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// A side of a comparison: a record, or the runs of a baseline.
 pub(in crate::commands) struct Source {
@@ -56,7 +56,7 @@ fn warn(directory: &Path, record: &Record) {
     let lines = damaged.chain(record.notes.iter().map(note)).chain(end);
     let place = view::one_line(&directory.display().to_string());
     let text: String = lines.map(|line| format!("warning: {place}: {}\n", view::one_line(&line))).collect();
-    terminal::remark(&text);
+    screen::remark(&text);
 }
 
 /// The records in a folder, without those that are compared. One that cannot be read is left out, with a warning.
@@ -81,7 +81,7 @@ pub(super) fn history(folder: &Path, compared: &[&Record]) -> Result<Vec<Record>
             Ok(record) => records.push(record),
             Err(error) => {
                 let why = view::one_line(&error.error.sentence());
-                terminal::remark(&format!("warning: {why}; it is not part of the history\n"));
+                screen::remark(&format!("warning: {why}; it is not part of the history\n"));
             }
         }
     }

@@ -14,7 +14,8 @@ use view::number::{bytes, count, percent, seconds, three_digits};
 use super::label::Labels;
 use super::side::Side;
 use super::sources::Source;
-use crate::terminal::{self, wrap};
+use crate::screen;
+use terminal::{Cell, Column, Row, Style, Table, wrap};
 
 /// Rows that are printed unless all are asked for.
 pub(super) const MOST_ROWS: usize = 40;
@@ -22,11 +23,13 @@ pub(super) const MOST_ROWS: usize = 40;
 const MOST_LISTED: usize = 12;
 /// Columns that names of cases need beside a metric.
 const ROOM: usize = 18;
+/// Columns that a case has at least.
+const FEWEST: usize = 14;
 
 /// The whole text.
 pub(super) fn of(base: &Source, side: &Side, limit: usize) -> String {
     let labels = Labels::of(base.latest(), &side.comparison);
-    let width = terminal::width();
+    let width = screen::width();
     let mut text = format!("{}\n", wrap(&format!("{} -> {}", base.shown(), view::one_line(&side.name)), width));
     text += &format!("\u{1b}[1m{}\u{1b}[0m\n", wrap(&sentence(side, &labels), width));
     text += &format!("{}\n", warnings(&side.comparison, width));
@@ -180,49 +183,46 @@ pub(super) fn value(case: &Compared, value: f64) -> String {
     }
 }
 
-/// The word of a verdict in a table, with its colour.
-pub(super) fn word(verdict: Option<Verdict>) -> (&'static str, &'static str) {
+/// A verdict as a cell of a table.
+pub(super) fn word(verdict: Option<Verdict>) -> (&'static str, Style) {
     match verdict {
-        Some(Verdict::Worse) => ("worse", "\u{1b}[31m"),
-        Some(Verdict::Better) => ("better", "\u{1b}[32m"),
-        Some(Verdict::CannotTell) => ("cannot tell", "\u{1b}[33m"),
-        Some(Verdict::Same) => ("same", ""),
-        None => ("-", ""),
+        Some(Verdict::Worse) => ("worse", Style::Red),
+        Some(Verdict::Better) => ("better", Style::Green),
+        Some(Verdict::CannotTell) => ("cannot tell", Style::Yellow),
+        Some(Verdict::Same) => ("same", Style::Plain),
+        None => ("-", Style::Plain),
     }
+}
+
+/// The column of cases: it has no room to spare beside the figures.
+pub(super) fn case_column() -> Column {
+    Column::left("case").wraps(ROOM, FEWEST)
 }
 
 /// The table: a row for each case, with a metric where there is room for it.
 fn table(comparison: &Comparison, labels: &Labels, width: usize, limit: usize) -> String {
     let rows: Vec<&Compared> = comparison.cases.iter().take(limit).collect();
-    let whole = cells(&rows, labels, true);
-    let numbers: usize = (1..whole[0].len()).map(|column| longest(&whole, column) + 2).sum();
-    let metric = numbers + ROOM <= width && rows.iter().any(|case| case.shown.is_some());
-    let cells = if metric { whole } else { cells(&rows, labels, false) };
-    let colours: Vec<&str> = rows.iter().map(|case| word(case.verdict).1).collect();
+    let mut names = rows.iter().flat_map(|case| &case.shown).map(|shown| shown.name.as_str());
+    let first = names.next();
+    let metric = first.map(|first| view::one_line(if names.all(|name| name == first) { first } else { "metric" }));
+    let mut table = Table::new([
+        case_column(),
+        Column::right("base"),
+        Column::right("new"),
+        Column::right("new / base"),
+        Column::right("smallest"),
+        Column::right(metric.unwrap_or_default()).gives_way(1).optional(),
+        Column::left("verdict"),
+    ]);
+    rows.iter().for_each(|case| table.push(row(case, labels, first.is_some())));
     let rest = match comparison.cases.len().saturating_sub(rows.len()) {
         0 => String::new(),
         more => format!("... and {} (--all)\n", count(more, "more case", "more cases")),
     };
-    aligned(&cells, &colours, width) + &rest
+    table.lines(width).iter().map(|line| format!("{line}\n")).collect::<String>() + &rest
 }
 
-/// Titles, and the cells of each row.
-fn cells(rows: &[&Compared], labels: &Labels, metric: bool) -> Vec<Vec<String>> {
-    let mut head = ["case", "base", "new", "new / base", "smallest"].map(str::to_owned).to_vec();
-    if metric {
-        let mut names = rows.iter().flat_map(|case| &case.shown).map(|shown| shown.name.as_str());
-        let first = names.next().unwrap_or_default();
-        head.push(view::one_line(if names.all(|name| name == first) { first } else { "metric" }));
-    }
-    head.push("verdict".to_owned());
-    std::iter::once(head).chain(rows.iter().map(|case| row(case, labels, metric))).collect()
-}
-
-fn longest(cells: &[Vec<String>], column: usize) -> usize {
-    cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-}
-
-fn row(case: &Compared, labels: &Labels, metric: bool) -> Vec<String> {
+fn row(case: &Compared, labels: &Labels, metric: bool) -> Row {
     let dash = || "-".to_owned();
     let [base, new] = match case.values {
         Some(values) => values.map(|number| value(case, number)),
@@ -232,39 +232,13 @@ fn row(case: &Compared, labels: &Labels, metric: bool) -> Vec<String> {
         let ends = case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", three(low), three(high)));
         format!("{}{ends}{}", three(ratio), if case.extrapolated { "*" } else { "" })
     });
-    let mut cells = vec![labels.label(case), base, new, ratio, case.smallest_change.map_or_else(dash, percent)];
-    if metric {
-        let shown =
-            |shown: &diagnose::compare::Shown| format!("{} -> {}", three_digits(shown.base), three_digits(shown.new));
-        cells.push(case.shown.as_ref().map_or_else(dash, shown));
-    }
-    cells.push(word(case.verdict).0.to_owned());
-    cells
-}
-
-/// Rows in columns: the first and the last at the left, numbers at the right. The first column is cut where it has no room.
-pub(super) fn aligned(cells: &[Vec<String>], colours: &[&str], width: usize) -> String {
-    const FEWEST: usize = 14;
-    let columns = cells.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns).map(|column| longest(cells, column)).collect();
-    let others: usize = widths[1..].iter().map(|width| width + 2).sum();
-    let first = widths[0].min(width.saturating_sub(others).max(FEWEST));
-    let mut text = String::new();
-    for (at, row) in cells.iter().enumerate() {
-        let name = &row[0];
-        let mut lines: Vec<String> = wrap(name, first).lines().map(str::to_owned).collect();
-        let last = lines.pop().unwrap_or_default();
-        let numbers: String =
-            row[1..columns - 1].iter().zip(&widths[1..]).map(|(cell, width)| format!("  {cell:>width$}")).collect();
-        let colour =
-            at.checked_sub(1).and_then(|at| colours.get(at)).copied().unwrap_or(if at == 0 { "\u{1b}[2m" } else { "" });
-        let verdict =
-            if colour.is_empty() { row[columns - 1].clone() } else { format!("{colour}{}\u{1b}[0m", row[columns - 1]) };
-        lines.iter().for_each(|line| text += &format!("{line}\n"));
-        text += format!("{last:<first$}{numbers}  {verdict}").trim_end();
-        text.push('\n');
-    }
-    text
+    let shown =
+        |shown: &diagnose::compare::Shown| format!("{} -> {}", three_digits(shown.base), three_digits(shown.new));
+    let shown = if metric { case.shown.as_ref().map_or_else(dash, shown) } else { String::new() };
+    let smallest = case.smallest_change.map_or_else(dash, percent);
+    let (verdict, style) = word(case.verdict);
+    let cells = [labels.label(case), base, new, ratio, smallest, shown].map(Cell::from);
+    Row::new(cells.into_iter().chain([Cell::styled(verdict, style)]))
 }
 
 /// What must be known before any figure is read.

@@ -8,7 +8,7 @@ use view::number::{count, percent, seconds};
 
 use super::found::{Found, Named};
 use super::words::{band, date, plain, run_name, signed};
-use crate::terminal::{sparkline, wrap};
+use terminal::{Column, Row, Table, sparkline, wrap};
 
 /// Cases that are listed at one change.
 const LISTED: usize = 12;
@@ -102,15 +102,27 @@ fn explained(history: &History) -> Vec<String> {
     lines
 }
 
-/// What a row shows.
-struct Row {
-    cells: [String; 8],
+/// A line a case. Where the lines are too wide, the line of values is shorter, then the first time is left out.
+fn table(named: &Named, width: usize) -> String {
+    let with = |spark: usize| {
+        let mut table = Table::new([
+            Column::left("case"),
+            Column::right("runs"),
+            // The line of values shows it, too.
+            Column::right("first").gives_way(1).optional(),
+            Column::right("median"),
+            Column::right("last").optional(),
+            Column::left("time").optional(),
+            Column::right("runs differ by").optional(),
+            Column::left("changes").optional(),
+        ]);
+        let series = named.history.series.iter().zip(&named.names);
+        series.for_each(|(series, name)| table.push(row(series, name, &named.history, spark)));
+        table
+    };
+    let wide = with(SPARK);
+    if wide.fits(width) { wide.text(width) } else { with(SPARK / 2).text(width) }
 }
-
-const HEAD: [&str; 8] = ["case", "runs", "first", "median", "last", "time", "runs differ by", "changes"];
-/// The column that narrow terminals do without: the line of values shows it.
-const FIRST: usize = 2;
-const TIME: usize = 5;
 
 fn row(series: &Series, name: &str, history: &History, spark: usize) -> Row {
     let time =
@@ -121,56 +133,16 @@ fn row(series: &Series, name: &str, history: &History, spark: usize) -> Row {
     };
     let values: Vec<f64> = series.points.iter().map(|point| point.median_s).collect();
     let changes: Vec<String> = series.changes.iter().map(change).collect();
-    Row {
-        cells: [
-            name.to_owned(),
-            series.points.len().to_string(),
-            time(series.points.first()),
-            seconds(series.median_s()),
-            time(series.points.last()),
-            sparkline(&values, spark),
-            band(series),
-            changes.join(", "),
-        ],
-    }
-}
-
-/// A line a case. Where the lines are too wide, the line of values is shorter, then the first time is left out.
-fn table(named: &Named, width: usize) -> String {
-    let rows = |spark: usize| -> Vec<Row> {
-        let series = named.history.series.iter().zip(&named.names);
-        series.map(|(series, name)| row(series, name, &named.history, spark)).collect()
-    };
-    let all: Vec<usize> = (0..HEAD.len()).collect();
-    let fewer: Vec<usize> = all.iter().copied().filter(|column| *column != FIRST).collect();
-    let shapes = [(SPARK, &all), (SPARK, &fewer), (SPARK / 2, &fewer)];
-    let drawn = shapes.map(|(spark, columns)| aligned(&rows(spark), columns));
-    let wide = |text: &&String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0) > width;
-    let fits = drawn.iter().find(|text| !wide(text));
-    fits.unwrap_or(&drawn[drawn.len() - 1]).clone()
-}
-
-fn aligned(rows: &[Row], columns: &[usize]) -> String {
-    let used = |column: &usize| rows.iter().any(|row| !row.cells[*column].is_empty());
-    let columns: Vec<usize> = columns.iter().copied().filter(|column| used(column)).collect();
-    let length = |column: usize| {
-        let cells = rows.iter().map(|row| row.cells[column].chars().count());
-        cells.chain([HEAD[column].chars().count()]).max().unwrap_or(0)
-    };
-    let lengths: Vec<usize> = (0..HEAD.len()).map(length).collect();
-    let line = |cells: &dyn Fn(usize) -> String| {
-        let cell = |column: &usize| {
-            let (text, length) = (cells(*column), lengths[*column]);
-            let left = matches!(*column, 0 | TIME | 7);
-            if left { format!("{text:<length$}") } else { format!("{text:>length$}") }
-        };
-        columns.iter().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    let mut out = line(&|column| HEAD[column].to_owned());
-    for row in rows {
-        out += &line(&|column| row.cells[column].clone());
-    }
-    out
+    Row::new([
+        name.to_owned(),
+        series.points.len().to_string(),
+        time(series.points.first()),
+        seconds(series.median_s()),
+        time(series.points.last()),
+        sparkline(&values, spark),
+        band(series),
+        changes.join(", "),
+    ])
 }
 
 /// A run at which cases changed: when, which, by how much, and what else differs.

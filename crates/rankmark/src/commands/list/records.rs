@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use record::store::RUN_FILE;
 use record::{Record, RunEnd, StoreError, read_results};
 use serde_json::{Value, json};
+use terminal::{Column, Row, Table};
 use terms::Status;
 
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// A record, or a directory that should be one and cannot be read.
 struct Found {
@@ -20,12 +21,12 @@ pub(super) fn run(folder: &Path, as_json: bool) -> Result<u8, Failure> {
     found.sort_by_key(|found| (std::cmp::Reverse(found.started()), found.directory.clone()));
     if as_json {
         let lines: String = found.iter().map(|found| format!("{}\n", found.json())).collect();
-        return terminal::print_json(&lines);
+        return screen::print_json(&lines);
     }
     if found.is_empty() {
-        terminal::remark(&format!("note: {} holds no record\n", folder.display()));
+        screen::remark(&format!("note: {} holds no record\n", folder.display()));
     }
-    terminal::print(&table(&found))
+    screen::print(&table(&found))
 }
 
 /// The folder itself where it is a record, else every record in it.
@@ -120,22 +121,13 @@ fn plain(text: &str) -> String {
     view::one_line(text)
 }
 
-const HEAD: [&str; 8] = ["directory", "started (UTC)", "name", "tags", "cases", "", "host", "CPU"];
-
-/// A line each, columns aligned, those that are empty in every row left out; then what cannot be read.
+/// A line each, columns that are empty in every row left out; then what cannot be read.
 fn table(found: &[Found]) -> String {
-    let rows: Vec<[String; 8]> = found.iter().filter_map(Found::row).collect();
-    let length = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let columns: Vec<usize> = (0..HEAD.len()).filter(|column| length(*column) > 0).collect();
-    let head = HEAD.map(str::to_owned);
-    let mut text = String::new();
-    for row in std::iter::once(&head).chain(&rows).filter(|_| !rows.is_empty()) {
-        let cell =
-            |column: &usize| format!("{:width$}", row[*column], width = length(*column).max(HEAD[*column].len()));
-        let cells: Vec<String> = columns.iter().map(cell).collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
-    }
+    let titles = ["directory", "started (UTC)", "name", "tags", "cases", "", "host", "CPU"];
+    let mut table = Table::new(titles.map(|title| Column::left(title).optional()));
+    found.iter().filter_map(Found::row).for_each(|row| table.push(Row::new(row)));
+    // A program may read it, so no column gives way.
+    let mut text = table.text(usize::MAX);
     for found in found {
         let Err(error) = &found.run else { continue };
         let directory = plain(&found.directory.display().to_string());

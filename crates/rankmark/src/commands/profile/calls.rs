@@ -8,7 +8,7 @@ use record::ExplainedTable;
 use serde_json::{Value, json};
 use terms::{Bytes, Seconds};
 
-use super::kernel::cut;
+use terminal::{Column, Row, Table, cut};
 
 /// Rows that the terminal shows; the record has all.
 const ROWS: usize = 8;
@@ -38,22 +38,26 @@ pub(super) fn text(analysis: &Analysis) -> Vec<String> {
     if calls.is_empty() {
         return Vec::new();
     }
-    let head = "operation        communicator         bytes    calls      time  transfer      wait  last rank";
-    let mut lines = vec![String::new(), head.to_owned()];
+    let numbers = ["bytes", "calls", "time", "transfer", "wait"].map(|title| Column::right(title).at_least(8));
+    let words = ["operation", "communicator"].map(Column::left);
+    let mut table = Table::new(words.into_iter().chain(numbers).chain([Column::left("last rank")]));
     let shown = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |seconds| Seconds(seconds).to_string());
     for one in calls.iter().take(ROWS) {
         let bytes = one.bytes.map_or("-".to_owned(), |bytes| Bytes(bytes).about().to_string());
         let last = one.last.map_or("-".to_owned(), |(rank, count)| format!("{rank} in {count} of {}", one.judged));
-        lines.push(format!(
-            "{:<16} {:<14} {bytes:>11} {:>8} {:>9} {:>9} {:>9}  {last}",
+        table.push(Row::new([
             cut(&one.operation, 16),
             cut(&one.group, 14),
-            one.calls,
+            bytes,
+            one.calls.to_string(),
             shown(Some(one.time_s)),
             shown(one.transfer_s),
             shown(one.wait_s),
-        ));
+            last,
+        ]));
     }
+    let mut lines = vec![String::new()];
+    lines.extend(table.lines(usize::MAX));
     let more = calls.len().saturating_sub(ROWS);
     let more = if more > 0 { format!("... {more} more; ") } else { String::new() };
     lines.push(format!("{more}per call: time of a mean rank, and how long ranks wait for the last one"));

@@ -14,7 +14,7 @@ use super::explanation::Explanation;
 use super::wanted::Wanted;
 use super::{calls, hangs, job, kept, show, verdict};
 use crate::session::directory;
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// Where traces are, in a record and in the folder of a job.
 const TRACES: &str = "trace";
@@ -190,9 +190,9 @@ pub(super) fn compare(before: &Path, after: &Path, wanted: &Wanted) -> Result<u8
     let found = differences(&before, &after);
     if wanted.json {
         let line = json!({"kind": "profile_differences", "differences": found});
-        return terminal::print_json(&(line.to_string() + "\n"));
+        return screen::print_json(&(line.to_string() + "\n"));
     }
-    terminal::print(&show::differences(&before, &after, &found))
+    screen::print(&show::differences(&before, &after, &found))
 }
 
 /// Analyses one set of traces.
@@ -343,7 +343,7 @@ fn print(all: &[Explanation], wanted: &Wanted) -> Result<(), Failure> {
             line["analysis"] = serde_json::to_value(&one.analysis).unwrap_or_default();
             line["straggler"] = line["analysis"]["straggler"].clone();
             line["recording"] = show::recording_json(one);
-            terminal::print_json(&(line.to_string() + "\n"))?;
+            screen::print_json(&(line.to_string() + "\n"))?;
         }
     }
     for one in all {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use import::traces::read_timeline;
 
 use super::hangs;
-use crate::terminal;
+use crate::screen;
 
 /// Ranks find a hang at about the same time: so long the first one's note waits for those of the others.
 const SETTLING: Duration = Duration::from_millis(1500);
@@ -48,7 +48,7 @@ impl HangWatch {
         let Ok(traces) = read_timeline(files) else { return };
         for sentence in hangs::sentences(&traces) {
             if self.told.insert(sentence.clone()) {
-                terminal::noted(&format!("the job hangs: {sentence}"));
+                screen::noted(&format!("the job hangs: {sentence}"));
             }
         }
     }

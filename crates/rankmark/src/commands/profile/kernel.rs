@@ -32,11 +32,6 @@ fn arguments(name: &str) -> Option<usize> {
     None
 }
 
-/// A text in so many columns. A longer one ends with a tilde.
-pub(super) fn cut(text: &str, room: usize) -> String {
-    if text.chars().count() <= room { text.to_owned() } else { text.chars().take(room - 1).chain(['~']).collect() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,11 +8,12 @@ use trace::timeline::Kind;
 
 use super::calls;
 use super::explanation::Explanation;
-use super::kernel::{self, cut};
+use super::kernel;
 use super::step_parts::StepParts;
 use super::verdict::{percent, sentence, verdict};
 use super::wanted::Target;
-use crate::terminal;
+use crate::screen;
+use terminal::{Column, Row, Style, Table, cut};
 
 /// Findings that the terminal shows; the record has all.
 const FINDINGS: usize = 3;
@@ -55,8 +56,15 @@ pub(super) fn text(one: &Explanation, target: Target) -> String {
     for note in one.notes.iter().chain(&analysis.notes) {
         lines.push(wrapped(&format!("note: {note}"), 6));
     }
-    // Names come from traces, and a trace from anywhere.
-    (lines.join("\n") + "\n").chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect()
+    lines.iter().flat_map(|text| text.lines().chain(text.is_empty().then_some(""))).map(shown_line).collect()
+}
+
+/// A line that ends. Names come from traces, and a trace from anywhere: of what a terminal obeys only the style of a table's
+/// titles is left.
+fn shown_line(line: &str) -> String {
+    let plain = |text: &str| text.chars().filter(|letter| !letter.is_control()).collect::<String>();
+    let titles = line.strip_prefix("\u{1b}[2m").and_then(|line| line.strip_suffix("\u{1b}[0m"));
+    titles.map_or_else(|| plain(line), |titles| Style::Dim.paint(&plain(titles))) + "\n"
 }
 
 fn header(one: &Explanation) -> String {
@@ -113,10 +121,11 @@ fn bars(analysis: &Analysis) -> Vec<String> {
     if ranks.iter().all(|rank| rank.total.median.is_none()) {
         return Vec::new();
     }
-    let width = terminal::width().saturating_sub(20).clamp(20, 80);
+    let width = screen::width().saturating_sub(20).clamp(20, 80);
     let parts = StepParts::of(analysis);
     let longest = ranks.iter().map(|rank| parts.seconds(rank).iter().sum::<f64>()).fold(0.0, f64::max).max(1e-12);
-    let mut lines = vec!["rank      step  where its time goes".to_owned()];
+    let columns = [Column::right("rank"), Column::right("step").at_least(8), Column::left("where its time goes")];
+    let mut table = Table::new(columns);
     for rank in ranks.iter().take(MOST) {
         let seconds = parts.seconds(rank);
         let (mut bar, mut sum) = (String::new(), 0.0);
@@ -126,8 +135,9 @@ fn bars(analysis: &Analysis) -> Vec<String> {
             bar.extend(std::iter::repeat_n(*letter, end.saturating_sub(bar.len())));
         }
         let step = Seconds(rank.total.median.unwrap_or(0.0)).to_string();
-        lines.push(format!("{:>4}  {step:>8}  {bar}", rank.rank));
+        table.push(Row::new([rank.rank.to_string(), step, bar]));
     }
+    let mut lines = table.lines(usize::MAX);
     if ranks.len() > MOST {
         lines.push(format!("... {} more ranks", ranks.len() - MOST));
     }
@@ -152,23 +162,25 @@ fn communication(analysis: &Analysis) -> Vec<String> {
     let mut lines = vec![
         String::new(),
         format!("communication takes {} of a step{overlapped}; {} delay it", Seconds(comm), Seconds(exposed)),
-        "operation        communicator     calls     bytes      time  transfer      wait".to_owned(),
     ];
+    let numbers = ["calls", "bytes", "time", "transfer", "wait"].map(|title| Column::right(title).at_least(7));
+    let mut table = Table::new(["operation", "communicator"].map(Column::left).into_iter().chain(numbers));
     let shown = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |seconds| Seconds(seconds).to_string());
     for one in operations.iter().take(8) {
         let bytes = one.bytes_per_step.map_or("-".to_owned(), |bytes| Bytes(bytes as u64).about().to_string());
         let series =
             |series: &Option<diagnose::profile::Series>| shown(series.as_ref().and_then(|series| series.median));
-        lines.push(format!(
-            "{:<16} {:<14} {:>7.0} {bytes:>9} {:>9} {:>9} {:>9}",
+        table.push(Row::new([
             cut(&one.operation, 16),
             cut(&one.group, 14),
-            one.calls_per_step,
+            format!("{:.0}", one.calls_per_step),
+            bytes,
             shown(one.time_s.median),
             series(&one.transfer_s),
             series(&one.wait_s),
-        ));
+        ]));
     }
+    lines.extend(table.lines(usize::MAX));
     if operations.len() > 8 {
         lines.push(format!("... {} more; per step, means over ranks", operations.len() - 8));
     } else {
@@ -182,10 +194,12 @@ fn losses_of(losses: &Losses) -> Vec<String> {
     let mut lines = vec![String::new(), format!("scaling from {base} ranks, as shares of a step")];
     for bar in &losses.bars {
         lines.push(format!("{} ranks: efficiency {}, lost {}", bar.ranks, percent(bar.efficiency), percent(bar.loss)));
-        for term in &bar.terms {
-            lines.push(format!("  {:<28} {:>8}", term.cause.name(), percent(term.share)));
+        let mut table = Table::new([Column::left("  cause"), Column::right("share").at_least(8)]);
+        let terms = bar.terms.iter().map(|term| (term.cause.name(), term.share));
+        for (cause, share) in terms.chain([("unexplained", bar.unexplained)]) {
+            table.push(Row::new([format!("  {cause}"), percent(share)]));
         }
-        lines.push(format!("  {:<28} {:>8}", "unexplained", percent(bar.unexplained)));
+        lines.extend(table.lines(usize::MAX));
     }
     lines
 }
@@ -193,26 +207,21 @@ fn losses_of(losses: &Losses) -> Vec<String> {
 /// What got slower, for the terminal.
 pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Difference]) -> String {
     let step = |analysis: &Analysis| Seconds(analysis.steps.step.median.unwrap_or(0.0));
-    let mut lines = vec![
-        format!("a step takes {} before and {} after", step(before), step(after)),
-        format!("{:<40} {:>10} {:>10} {:>11}", "per step", "before", "after", "change"),
-    ];
+    let numbers = ["before", "after", "change"].map(|title| Column::right(title).at_least(8));
+    let mut table = Table::new([Column::left("per step")].into_iter().chain(numbers));
     for one in found.iter().filter(|one| one.change_s != 0.0) {
         let sign = if one.change_s > 0.0 { "+" } else { "-" };
         let sure = match (one.certain, one.is_judged) {
             (true, _) => "",
-            (false, true) => "  within noise",
-            (false, false) => "  too few steps",
+            (false, true) => "within noise",
+            (false, false) => "too few steps",
         };
-        lines.push(format!(
-            "{:<40} {:>10} {:>10} {sign}{:>10}{sure}",
-            cut(&one.name, 40),
-            Seconds(one.before_s).to_string(),
-            Seconds(one.after_s).to_string(),
-            Seconds(one.change_s.abs()).to_string(),
-        ));
+        let change = format!("{sign}{}", Seconds(one.change_s.abs()));
+        let cells = [cut(&one.name, 40), Seconds(one.before_s).to_string(), Seconds(one.after_s).to_string(), change];
+        table.push(Row::new(cells).remarks(sure));
     }
-    lines.join("\n") + "\n"
+    let head = format!("a step takes {} before and {} after\n", step(before), step(after));
+    head + &table.lines(screen::width()).join("\n") + "\n"
 }
 
 /// The same for the record.
@@ -452,6 +461,6 @@ fn evidence(finding: &Finding) -> String {
 
 /// Lines no wider than the terminal; those after the first are indented.
 fn wrapped(text: &str, indent: usize) -> String {
-    let width = terminal::width().min(100).saturating_sub(indent);
+    let width = screen::width().min(100).saturating_sub(indent);
     terminal::wrap(text, width).replace('\n', &format!("\n{}", " ".repeat(indent)))
 }

@@ -2,7 +2,7 @@
 
 use record::Labels;
 
-use crate::{Failure, terminal};
+use crate::{Failure, screen};
 
 /// What the user wants to see.
 #[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl Wanted {
     pub(super) fn say(&self, text: &str) -> Result<(), Failure> {
         match (self.quiet, self.json) {
             (true, _) => {}
-            (_, true) => terminal::remark(text),
-            (_, false) => drop(terminal::print(text)?),
+            (_, true) => screen::remark(text),
+            (_, false) => drop(screen::print(text)?),
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use survey::{Finding, State};
 
 use super::Findings;
 use super::plan::{Outlook, by_reason};
-use crate::terminal::wrap;
+use terminal::wrap;
 
 const BOLD: &str = "\u{1b}[1m";
 const DIM: &str = "\u{1b}[2m";

@@ -4,7 +4,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 
 /// A bar for each value, in at most so many columns: of more values, the median of each part. Bars reach from the smallest to
 /// the largest value; differences below 2% stay in the middle, so that noise does not look like a change.
-pub(crate) fn sparkline(values: &[f64], columns: usize) -> String {
+pub fn sparkline(values: &[f64], columns: usize) -> String {
     let values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     let shown = values.len().min(columns);
     let part = |index: usize| stats::median(&values[index * values.len() / shown..(index + 1) * values.len() / shown]);

@@ -14,22 +14,24 @@ use view::number;
 use super::live::bar;
 use super::output::Output;
 use super::screen::minutes;
-use super::text::{hanging, parts};
 use super::told::Told;
 use super::{Verbosity, is_watched, width};
+use terminal::{Cell, Column, Row, Style, Table, hanging, parts};
 
-/// Columns, each with whether it is left out first where there is no room.
-const COLUMNS: [(&str, u8); 9] = [
-    ("case", 0),
-    ("A", 0),
-    ("B", 0),
-    ("B/A", 0),
-    ("95%", 0),
-    ("pairs", 2),
-    ("smallest", 1),
-    ("wrong", 0),
-    ("verdict", 0),
-];
+/// The columns of the table.
+fn columns() -> [Column; 9] {
+    [
+        Column::left("case"),
+        Column::right("A"),
+        Column::right("B"),
+        Column::right("B/A"),
+        Column::right("95%"),
+        Column::right("pairs").gives_way(1),
+        Column::right("smallest").gives_way(2),
+        Column::right("wrong"),
+        Column::left("verdict"),
+    ]
+}
 
 /// See the module's documentation.
 pub(crate) struct PairScreen {
@@ -99,32 +101,12 @@ impl PairScreen {
     /// The table so far in so many columns.
     fn table(&self, width: usize) -> Vec<String> {
         let known = self.rows.iter().zip(&self.labels).filter_map(|(row, label)| Some((label, row.as_ref()?)));
-        let rows: Vec<[String; 9]> = known.map(|(label, compared)| self.cells(label, compared)).collect();
-        if rows.is_empty() {
-            return Vec::new();
-        }
-        let head = COLUMNS.map(|(name, _)| name.to_owned());
-        let wide = |column: usize| rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..COLUMNS.len()).map(wide).collect();
-        let needed = |shown: &[usize]| shown.iter().map(|column| widths[*column] + 2).sum::<usize>() - 2;
-        let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
-        for first in [1, 2] {
-            if needed(&shown) > width {
-                shown.retain(|column| COLUMNS[*column].1 != first);
-            }
-        }
-        let line = |row: &[String; 9]| {
-            let cells = shown.iter().map(|column| {
-                let (text, wide) = (&row[*column], widths[*column]);
-                // Words stand left, numbers right.
-                if [0, 8].contains(column) { format!("{text:<wide$}") } else { format!("{text:>wide$}") }
-            });
-            coloured(cells.collect::<Vec<_>>().join("  ").trim_end(), &row[8])
-        };
-        std::iter::once(&head).chain(&rows).map(line).collect()
+        let mut table = Table::new(columns());
+        known.for_each(|(label, compared)| table.push(self.row(label, compared)));
+        if table.is_empty() { Vec::new() } else { table.lines(width) }
     }
 
-    fn cells(&self, label: &str, compared: &Compared) -> [String; 9] {
+    fn row(&self, label: &str, compared: &Compared) -> Row {
         let [a, b] = &compared.lines;
         let time = |line: &CaseLine| line.time_s.as_ref().map_or("-".to_owned(), |time| number::seconds(time.median));
         let wrong = a.wrong.zip(b.wrong).map_or("-".to_owned(), |(a, b)| (a + b).to_string());
@@ -141,7 +123,7 @@ impl PairScreen {
             (None, None) if compared.reason.is_none() => "...".to_owned(),
             (None, ends) => Verdict::from_interval(ends, self.threshold).to_string(),
         };
-        [
+        let cells = [
             label.to_owned(),
             time(a),
             time(b),
@@ -150,8 +132,9 @@ impl PairScreen {
             compared.logs.len().to_string(),
             ratio.map_or("-".to_owned(), |ratio| number::percent(ratio.smallest.max(self.threshold))),
             wrong,
-            verdict,
-        ]
+        ];
+        let verdict = Cell::styled(verdict.as_str(), style_of(&verdict));
+        Row::new(cells.map(Cell::from).into_iter().chain([verdict]))
     }
 
     fn draw(&mut self, whatever: bool) {
@@ -272,17 +255,13 @@ fn labels(matched: &[Matched]) -> Vec<String> {
     matched.iter().enumerate().map(label).collect()
 }
 
-/// A row in the colour of its verdict, which only repeats the word.
-fn coloured(row: &str, verdict: &str) -> String {
-    let colour = match verdict {
-        "worse" | "failed" => "31",
-        "better" | "same" => "32",
-        "cannot tell" => "33",
-        _ => return row.to_owned(),
-    };
-    match row.strip_suffix(verdict) {
-        Some(rest) => format!("{rest}\u{1b}[{colour}m{verdict}\u{1b}[0m"),
-        None => row.to_owned(),
+/// The colour of a verdict, which only repeats the word.
+fn style_of(verdict: &str) -> Style {
+    match verdict {
+        "worse" | "failed" => Style::Red,
+        "better" | "same" => Style::Green,
+        "cannot tell" => Style::Yellow,
+        _ => Style::Plain,
     }
 }
 
@@ -391,11 +370,5 @@ mod tests {
         let labels = labels(&matched);
         assert_eq!(labels.len(), 4);
         assert!(labels.contains(&"all_reduce 1KiB x 2 dtype=f64".to_owned()), "{labels:?}");
-    }
-
-    #[test]
-    fn colour_repeats_the_verdict_alone() {
-        assert_eq!(coloured("a  worse", "worse"), "a  \u{1b}[31mworse\u{1b}[0m");
-        assert_eq!(coloured("case  verdict", "verdict"), "case  verdict");
     }
 }

@@ -8,9 +8,10 @@ use record::{CaseLine, Plan};
 use terms::{Seconds, Status};
 use view::number::{bytes, count, three_digits};
 
+use super::is_watched;
 use super::live::{Live, Rows};
 use super::screen::{label, minutes, table_width};
-use super::{is_watched, sparkline};
+use terminal::sparkline;
 
 /// Columns of a curve.
 const CURVE: usize = 40;

@@ -7,9 +7,7 @@ mod output;
 mod pairs;
 mod remarks;
 mod screen;
-mod spark;
 mod table;
-mod text;
 mod told;
 mod watch;
 
@@ -20,8 +18,6 @@ pub(crate) use heading::{heading as case_heading, whole_heading};
 pub(crate) use output::Verbosity;
 pub(crate) use pairs::PairScreen;
 pub(crate) use screen::{Screen, minutes as lasting};
-pub(crate) use spark::sparkline;
-pub(crate) use text::wrap;
 pub(crate) use watch::{State, Watch};
 
 use crate::Failure;

@@ -1,7 +1,7 @@
 //! Text in lines of a width.
 
 /// Breaks a paragraph into lines of at most `width` characters, at spaces.
-pub(crate) fn wrap(text: &str, width: usize) -> String {
+pub fn wrap(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let fits =
@@ -20,7 +20,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
 }
 
 /// A paragraph after a label, its further lines below its first word.
-pub(super) fn hanging(label: &str, text: &str, width: usize) -> String {
+pub fn hanging(label: &str, text: &str, width: usize) -> String {
     let indent = label.chars().count();
     let lines = wrap(text, width.saturating_sub(indent).max(20)).replace('\n', &format!("\n{:indent$}", ""));
     format!("{label}{lines}")
@@ -28,7 +28,7 @@ pub(super) fn hanging(label: &str, text: &str, width: usize) -> String {
 
 /// A command after a label, in lines of at most `width` characters that a shell joins again: broken between its words, and an
 /// option kept with its value where both fit.
-pub(super) fn command(label: &str, words: &[String], width: usize) -> String {
+pub fn command(label: &str, words: &[String], width: usize) -> String {
     let indent = label.chars().count();
     let mut units: Vec<String> = Vec::new();
     for word in words {
@@ -56,7 +56,7 @@ pub(super) fn command(label: &str, words: &[String], width: usize) -> String {
 
 /// Parts in lines of at most `width` characters, three spaces between two of a line; one that is wider alone is broken at its
 /// spaces, and a word only by the terminal, which has no better place.
-pub(super) fn parts(parts: &[String], width: usize) -> String {
+pub fn parts(parts: &[String], width: usize) -> String {
     const BETWEEN: usize = 3;
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -68,6 +68,15 @@ pub(super) fn parts(parts: &[String], width: usize) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// A text in so many columns. A longer one ends with a tilde.
+pub fn cut(text: &str, room: usize) -> String {
+    if crate::width(text) <= room {
+        text.to_owned()
+    } else {
+        text.chars().take(room.saturating_sub(1)).chain(['~']).collect()
+    }
 }
 
 #[cfg(test)]

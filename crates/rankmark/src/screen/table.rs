@@ -8,26 +8,7 @@ use view::Pivot;
 
 use super::heading::{folded, lifted, main_table, whole_heading};
 use super::remarks::remarks;
-use super::text::wrap;
-
-/// Remarks below a row begin here, under the first column's end.
-const INDENT: usize = 11;
-
-/// A column as it is printed: declared, with the room that its cells take.
-struct Printed<'d> {
-    column: &'d Column,
-    /// Which case of a row it shows; None: what all of them have.
-    place: Option<usize>,
-    width: usize,
-}
-
-impl Printed<'_> {
-    /// A cell in its column: words begin together, numbers end together.
-    fn aligned(&self, text: &str) -> String {
-        let width = self.width;
-        if self.column.format == Format::Word { format!("{text:<width$}") } else { format!("{text:>width$}") }
-    }
-}
+use terminal::{Row, Side, Style};
 
 /// Room that cells of a format take, so that a table does not jump while its rows improve.
 fn room(format: Format) -> usize {
@@ -61,14 +42,14 @@ impl<'c> Rows<'c> {
     }
 }
 
-/// The lines of one group of rows: heading, titles, units, and its rows, in at most `width` columns. Where a row has no room
-/// for its remarks, they stand below it. Cases that would stand side by side, and have no room to, have a table for each value.
+/// The lines of one group of rows: heading, titles, units, and its rows, in at most `width` columns. Cases that would stand
+/// side by side, and have no room to, have a table for each value.
 pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], width: usize) -> Vec<String> {
     let table = main_table(declared);
     if let Some(beside) = Rows::beside(table, declared, lines) {
-        let columns = layout(table, lines, &beside, width);
-        if wide(&columns) <= width {
-            return drawn(&whole_heading(declared, lines), &beside, &columns, width);
+        let drawn = of_rows(table, lines, &beside);
+        if drawn.fits(width) {
+            return under(&whole_heading(declared, lines), &drawn, width);
         }
     }
     let mut apart: Vec<Vec<&CaseLine>> = Vec::new();
@@ -80,109 +61,58 @@ pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], width: usi
         }
     }
     let one = |members: &Vec<&CaseLine>| {
-        let rows = Rows::single(members);
-        drawn(&whole_heading(declared, members), &rows, &layout(table, members, &rows, width), width)
+        under(&whole_heading(declared, members), &of_rows(table, members, &Rows::single(members)), width)
     };
     apart.iter().flat_map(one).collect()
 }
 
-/// The text of rows in these columns.
-fn drawn(heading: &str, rows: &Rows, columns: &[Printed], width: usize) -> Vec<String> {
-    let mut text = vec![String::new()];
-    text.extend(folded(heading, width).into_iter().map(|part| format!("\u{1b}[1m{part}\u{1b}[0m")));
-    let over = |word: fn(&Column) -> &str| {
-        let cell = |printed: &Printed| printed.aligned(&view::one_line(word(printed.column)));
-        let cells: Vec<String> = columns.iter().map(cell).collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    let above = [labels(rows, columns), over(|column| &column.title), over(|column| &column.unit)];
-    text.extend(above.iter().filter(|line| !line.is_empty()).map(|line| format!("\u{1b}[2m{line}\u{1b}[0m")));
+/// A table below its heading.
+fn under(heading: &str, table: &terminal::Table, width: usize) -> Vec<String> {
+    let heading = folded(heading, width).into_iter().map(|part| Style::Bold.paint(&part));
+    std::iter::once(String::new()).chain(heading).chain(table.lines(width)).collect()
+}
+
+/// The rows in the columns that their benchmark declares.
+fn of_rows(table: &Table, lines: &[&CaseLine], rows: &Rows) -> terminal::Table {
+    let (columns, _) = lifted(table, lines);
+    let each = |at: &usize| columns[*at].each && !rows.labels.is_empty();
+    let first = (0..columns.len()).find(each).unwrap_or(columns.len());
+    // Each column with the case of a row that it shows; None: what all of them have.
+    let mut shown: Vec<(usize, Option<usize>)> = (0..first).map(|at| (at, None)).collect();
+    for place in 0..rows.labels.len() {
+        shown.extend((0..columns.len()).filter(each).map(|at| (at, Some(place))));
+    }
+    shown.extend((first..columns.len()).filter(|at| !each(at)).map(|at| (at, None)));
+    let printed = shown.iter().map(|(at, place)| {
+        let column = printed(columns[*at]);
+        place.map_or(column.clone(), |place| column.in_group(place, *at))
+    });
+    let mut drawn = terminal::Table::new(printed).groups(rows.labels.iter().cloned());
     for cases in &rows.rows {
         let failed = cases.iter().flatten().any(|line| line.status == Status::Failed);
-        let lines = row(rows, columns, cases, width);
-        text.extend(lines.into_iter().map(|row| if failed { format!("\u{1b}[31m{row}\u{1b}[0m") } else { row }));
+        let cells = shown.iter().map(|(at, place)| cell(columns[*at], *place, cases));
+        let label = |place: usize| rows.labels.get(place).map_or("", String::as_str);
+        let labelled: Vec<(&str, &CaseLine)> =
+            cases.iter().enumerate().filter_map(|(place, case)| Some((label(place), (*case)?))).collect();
+        let row = Row::new(cells).remarks(remarks(&labelled));
+        drawn.push(if failed { row.style(Style::Red) } else { row });
     }
-    text
+    drawn
 }
 
-/// The line above the titles: what each group of columns belongs to.
-fn labels(rows: &Rows, columns: &[Printed]) -> String {
-    let mut text = String::new();
-    for (index, label) in rows.labels.iter().enumerate() {
-        let before = |printed: &&Printed| printed.place.is_none_or(|place| place < index);
-        let indent = columns.iter().take_while(before).map(|printed| printed.width + 2).sum::<usize>();
-        let span = span(columns, index);
-        text = format!("{text:indent$}{:-^span$}", format!(" {label} "));
-    }
-    text
+/// A declared column as a terminal prints it.
+fn printed(column: &Column) -> terminal::Column {
+    let side = if column.format == Format::Word { Side::Left } else { Side::Right };
+    let printed = terminal::Column::new(view::one_line(&column.title), side).unit(view::one_line(&column.unit));
+    printed.at_least(room(column.format)).gives_way(column.gives_way)
 }
 
-/// Columns of text that a group of columns takes.
-fn span(columns: &[Printed], place: usize) -> usize {
-    wide(columns.iter().filter(|printed| printed.place == Some(place)))
-}
-
-fn wide<'p>(columns: impl IntoIterator<Item = &'p Printed<'p>>) -> usize {
-    columns.into_iter().map(|printed| printed.width + 2).sum::<usize>().saturating_sub(2)
-}
-
-fn cell(printed: &Printed, cases: &[Option<&CaseLine>]) -> String {
-    let case = match printed.place {
+fn cell(column: &Column, place: Option<usize>, cases: &[Option<&CaseLine>]) -> String {
+    let case = match place {
         Some(place) => cases[place],
         None => cases.iter().flatten().next().copied(),
     };
-    case.and_then(|line| view::shown(line, printed.column)).unwrap_or_else(|| view::number::NONE.to_owned())
-}
-
-/// The columns that these rows are printed in: those that give way are left out until the rest fits, if it ever does.
-fn layout<'d>(table: &'d Table, lines: &[&CaseLine], rows: &Rows, width: usize) -> Vec<Printed<'d>> {
-    let (columns, _) = lifted(table, lines);
-    let printed = |column: &'d Column, place: Option<usize>| {
-        let mut printed = Printed { column, place, width: 0 };
-        let words = [column.title.chars().count(), column.unit.chars().count(), room(column.format)];
-        let cells = rows.rows.iter().map(|cases| cell(&printed, cases).chars().count());
-        printed.width = cells.chain(words).max().unwrap_or(0);
-        printed
-    };
-    let each = |column: &&Column| column.each && !rows.labels.is_empty();
-    let first = columns.iter().position(each).unwrap_or(columns.len());
-    let mut all: Vec<Printed> = columns[..first].iter().map(|column| printed(column, None)).collect();
-    for place in 0..rows.labels.len() {
-        all.extend(columns.iter().filter(|column| each(column)).map(|column| printed(column, Some(place))));
-    }
-    all.extend(columns[first..].iter().filter(|column| !each(column)).map(|column| printed(column, None)));
-    while wide(&all) > width {
-        let most = all.iter().map(|printed| printed.column.gives_way).max().unwrap_or(0);
-        // Together with those of the other groups.
-        match all.iter().rev().map(|printed| printed.column).find(|column| most > 0 && column.gives_way == most) {
-            Some(column) => all.retain(|printed| !std::ptr::eq(printed.column, column)),
-            None => break,
-        }
-    }
-    for (place, label) in rows.labels.iter().enumerate() {
-        let missing = (label.chars().count() + 2).saturating_sub(span(&all, place));
-        if let Some(first) = all.iter_mut().find(|printed| printed.place == Some(place)) {
-            first.width += missing;
-        }
-    }
-    all
-}
-
-/// One row, with caveats as words at its end. These stand on lines of their own where the row would be too long.
-fn row(rows: &Rows, columns: &[Printed], cases: &[Option<&CaseLine>], width: usize) -> Vec<String> {
-    let cells: Vec<String> = columns.iter().map(|printed| printed.aligned(&cell(printed, cases))).collect();
-    let label = |place: usize| rows.labels.get(place).map_or("", String::as_str);
-    let labelled: Vec<(&str, &CaseLine)> =
-        cases.iter().enumerate().filter_map(|(place, case)| Some((label(place), (*case)?))).collect();
-    let (cells, remarks) = (cells.join("  ").trim_end().to_owned(), remarks(&labelled));
-    if remarks.is_empty() {
-        return vec![cells];
-    }
-    if cells.chars().count() + 2 + remarks.chars().count() <= width {
-        return vec![format!("{cells}  {remarks}")];
-    }
-    let below = wrap(&remarks, width.saturating_sub(INDENT).max(20));
-    std::iter::once(cells).chain(below.lines().map(|line| format!("{:INDENT$}{line}", ""))).collect()
+    case.and_then(|line| view::shown(line, column)).unwrap_or_else(|| view::number::NONE.to_owned())
 }
 
 #[cfg(test)]

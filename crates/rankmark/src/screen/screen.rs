@@ -10,10 +10,10 @@ use terms::{Bytes, Seconds, Status};
 
 use super::live::{Rows, bar};
 use super::output::Output;
-use super::text::{command, hanging, parts, wrap};
 use super::told::Told;
 use super::{Verbosity, is_watched, width};
 use crate::session::next::Proposal;
+use terminal::{command, hanging, parts, wrap};
 
 /// See the module's documentation.
 pub(crate) struct Screen {

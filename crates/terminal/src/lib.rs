@@ -1,0 +1,20 @@
+//! Text for a terminal: tables, paragraphs in lines of a width, lines of values.
+//!
+//! Knows widths and colours, and neither records nor the streams that it is written to.
+
+#![forbid(unsafe_code)]
+
+mod fold;
+mod spark;
+mod style;
+mod table;
+
+pub use fold::{command, cut, hanging, parts, wrap};
+pub use spark::sparkline;
+pub use style::Style;
+pub use table::{Cell, Column, Row, Side, Table};
+
+/// Columns that a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().count()
+}

@@ -1,0 +1,35 @@
+//! Colours and weights. They only repeat what words say: output without them loses nothing.
+
+/// How text looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// As the terminal writes it.
+    #[default]
+    Plain,
+    /// A heading.
+    Bold,
+    /// What is there to be looked up: titles of columns.
+    Dim,
+    /// Failed, worse.
+    Red,
+    /// Better.
+    Green,
+    /// Open.
+    Yellow,
+}
+
+impl Style {
+    /// The text with the sequences that begin and end the style.
+    pub fn paint(self, text: &str) -> String {
+        let code = match self {
+            _ if text.is_empty() => return String::new(),
+            Self::Plain => return text.to_owned(),
+            Self::Bold => 1,
+            Self::Dim => 2,
+            Self::Red => 31,
+            Self::Green => 32,
+            Self::Yellow => 33,
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+}
