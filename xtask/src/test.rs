@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{browser, counts, deny, install, packages, pdf, python, tidy, times, wheels};
+use crate::{browser, counts, deny, install, packages, python, tidy, times, wheels};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
@@ -107,7 +107,6 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<bool, String> {
     }
     tests(root, &mut ledger, options);
     if options.packages.is_empty() {
-        pdf::check(root, options.level == Level::Full, &mut ledger);
         deny::check(root, !options.no_install, &mut ledger);
     }
     loom(root, &mut ledger, options);

@@ -19,7 +19,6 @@ mod options;
 mod plans;
 mod screen;
 mod session;
-mod typesetter;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

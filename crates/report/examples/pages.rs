@@ -18,13 +18,13 @@ fn main() -> Result<(), report::Error> {
     let mut runs = data::runs();
     runs.push(("large", many::run(5_000)));
     for (name, run) in &runs {
-        report::write_formats(run, &dir.join(name), &html, None)?;
+        report::write_formats(run, &dir.join(name), &html)?;
     }
     report::write_together(&[data::study(), data::scaled(), data::hostile()], &dir.join("together"))?;
     for record in arguments {
         let record = Path::new(&record);
         let run = report::Run::read(record, benchmarks::VIEWS)?;
-        report::write_formats(&run, &dir.join(record.file_name().unwrap_or_default()), &html, None)?;
+        report::write_formats(&run, &dir.join(record.file_name().unwrap_or_default()), &html)?;
     }
     Ok(())
 }

@@ -27,9 +27,11 @@ pub(crate) fn not_encoded(cause: &impl ToString) -> Error {
         .hint("the SVG of the same chart does not need the encoder; please report this as a fault")
 }
 
-/// A PDF was asked for where nobody can make one.
-pub(crate) fn no_typesetter() -> Error {
-    Error::new("a PDF needs the program `rankmark-pdf`").hint("rankmark report DIR --format pdf")
+/// The PDF could not be made of its blocks.
+pub(crate) fn not_set(cause: String) -> Error {
+    Error::new("the PDF could not be made")
+        .cause(cause)
+        .hint("`--format html` and `--format markdown` say the same; please report this as a fault")
 }
 
 /// The record could not be read.

@@ -12,7 +12,7 @@ use crate::pdf::Pdf;
 use crate::pictures::{Png, Svg};
 use crate::prometheus::Prometheus;
 use crate::summary::Summary;
-use crate::write::{Out, Typesetter, append_to, put_at};
+use crate::write::{Out, Written, append_to, put_at};
 use crate::{Artifact, Error, Run, error};
 
 /// Every format, in the order of help and of writing; the first file of the first is the one to read first.
@@ -48,21 +48,16 @@ pub fn format(name: &str) -> Result<&'static dyn Format, Error> {
 /// # Errors
 /// When a file cannot be written or encoded; what was written before stays, and is whole.
 pub fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    write_formats(run, dir, &default_formats(), None)
+    write_formats(run, dir, &default_formats()).map(|written| written.files)
 }
 
 /// As [`write()`], in some formats, and in those that their files refer to, which are not among the files that are returned:
-/// nobody asked for them. Those that need it are given the program that sets documents.
+/// nobody asked for them.
 ///
 /// # Errors
-/// As [`write()`], and when a document cannot be set.
-pub fn write_formats(
-    run: &Run,
-    dir: &Path,
-    formats: &[&dyn Format],
-    typesetter: Option<&Typesetter<'_>>,
-) -> Result<Vec<PathBuf>, Error> {
-    let mut out = Out::below(dir, typesetter);
+/// As [`write()`].
+pub fn write_formats(run: &Run, dir: &Path, formats: &[&dyn Format]) -> Result<Written, Error> {
+    let mut out = Out::below(dir);
     let named = |format: &&&'static dyn Format| formats.iter().any(|named| named.name() == format.name());
     let referred =
         |format: &&&'static dyn Format| formats.iter().any(|other| other.refers_to().contains(&format.name()));
@@ -71,26 +66,17 @@ pub fn write_formats(
     let asked_for = out.written();
     more.copied().try_for_each(|format| format.write(run, &mut out))?;
     let mut written = out.into_written();
-    written.truncate(asked_for);
+    written.files.truncate(asked_for);
     Ok(written)
 }
 
-/// Writes a format that is one file at a path of the user's.
+/// Writes a format that is one file at a path of the user's; returns what one should know of it.
 ///
 /// # Errors
 /// As [`write()`].
-pub fn write_file(
-    run: &Run,
-    format: &dyn Format,
-    path: &Path,
-    typesetter: Option<&Typesetter<'_>>,
-) -> Result<(), Error> {
+pub fn write_file(run: &Run, format: &dyn Format, path: &Path) -> Result<Option<String>, Error> {
     let file = only(format.render(run)?, format)?;
-    // The only format with files other than what it renders: its document is set by another program.
-    if format.name() == Pdf.name() {
-        return put_at(path, &typesetter.ok_or_else(error::no_typesetter)?(&file.content)?);
-    }
-    put_at(path, &file.content)
+    put_at(path, &file.content).map(|()| file.remark)
 }
 
 /// As [`write_file`], behind what the file holds.

@@ -59,4 +59,4 @@ pub use run::{Run, machine_line, profile_lines};
 pub use sentences::sentences;
 pub use states::state_remedy;
 pub use terms::Error;
-pub use write::{Artifact, Out, Typesetter};
+pub use write::{Artifact, Out, Written};

@@ -1,38 +1,12 @@
-//! `report.pdf`: the Markdown report set as a document, with the charts as vector graphics.
-//!
-//! The setting is the work of `rankmark-pdf`, a program of its own: typst takes about 800 s of processor time
-//! to build. This module makes the document that it reads: the very text of `report.md`, and the very charts of the
-//! SVG format, so the three cannot differ.
+//! `report.pdf`: the blocks of the Markdown report on pages, with its charts as vector graphics.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
-
-use crate::chart::Draw as _;
-use crate::study::operations;
-use crate::write::Out;
-use crate::{Artifact, Error, Format, Run, charts, explained, markdown};
+use crate::document::pdf::{About, set};
+use crate::page::page;
+use crate::{Artifact, Error, Format, Run, error};
 
 /// The PDF report.
 #[derive(Debug)]
 pub(crate) struct Pdf;
-
-/// The version of the form in which `rankmark-pdf` takes documents. It refuses others.
-const VERSION: u32 = 1;
-
-/// What `rankmark-pdf` reads.
-#[derive(Serialize)]
-struct Document<'r> {
-    rankmark_document: u32,
-    title: &'r str,
-    /// The program that wrote the record.
-    program: &'r str,
-    /// When the run started (RFC 3339): the date of the document.
-    started: &'r str,
-    markdown: String,
-    /// SVG by the path that the Markdown links to.
-    charts: BTreeMap<String, String>,
-}
 
 impl Format for Pdf {
     fn name(&self) -> &'static str {
@@ -40,34 +14,18 @@ impl Format for Pdf {
     }
 
     fn doc(&self) -> &'static str {
-        "report.pdf: the Markdown report with its charts, to print; needs `rankmark-pdf`"
+        "report.pdf: the Markdown report with its charts, to print"
     }
 
     fn by_default(&self) -> bool {
         false
     }
 
-    /// The document before it is set.
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
-        Ok(vec![Artifact::new("report.pdf.json", document(run))])
+        let mut blocks = Vec::new();
+        page(run, &mut |block| blocks.push(block));
+        let about = About { title: run.title.trim(), program: &run.program, started: &run.started };
+        let pdf = set(&about, blocks).map_err(error::not_set)?;
+        Ok(vec![Artifact { remark: pdf.remark, ..Artifact::new("report.pdf", pdf.content) }])
     }
-
-    fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
-        let content = out.typeset(&document(run))?;
-        out.put(&Artifact::new("report.pdf", content))
-    }
-}
-
-fn document(run: &Run) -> Vec<u8> {
-    let operations = operations(&run.cases, &run.benchmarks);
-    let charts = operations.iter().flat_map(|operation| charts::of_operation(run, operation));
-    let charts = explained::charts_of(run).into_iter().chain(charts);
-    let charts = charts.map(|chart| (format!("charts/{}.svg", chart.stem), chart.spec.svg())).collect();
-    let (title, program, started) = (run.title.trim(), &run.program, &run.started);
-    let title = if title.is_empty() { "Report" } else { title };
-    let document =
-        Document { rankmark_document: VERSION, title, program, started, markdown: markdown::text(run), charts };
-    let mut text = serde_json::to_vec(&document).expect("text and numbers with text keys have a JSON form");
-    text.push(b'\n');
-    text
 }

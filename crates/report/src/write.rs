@@ -12,45 +12,44 @@ pub struct Artifact {
     pub path: PathBuf,
     /// What it holds.
     pub content: Vec<u8>,
+    /// What somebody who asked for it should know of it.
+    pub remark: Option<String>,
 }
 
 impl Artifact {
     pub(crate) fn new(path: impl Into<PathBuf>, content: Vec<u8>) -> Self {
-        Self { path: path.into(), content }
+        Self { path: path.into(), content, remark: None }
     }
 }
-
-/// What makes a PDF of a document: the program `rankmark-pdf`, which this crate cannot start.
-pub type Typesetter<'t> = dyn Fn(&[u8]) -> Result<Vec<u8>, Error> + 't;
 
 /// Where files of a report go.
 pub struct Out<'d> {
     dir: &'d Path,
-    typesetter: Option<&'d Typesetter<'d>>,
-    written: Vec<PathBuf>,
+    written: Written,
+}
+
+/// What was written.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// The files, in order.
+    pub files: Vec<PathBuf>,
+    /// What somebody who asked for them should know of them.
+    pub remarks: Vec<String>,
 }
 
 impl<'d> Out<'d> {
     /// Files go below this directory.
-    pub(crate) const fn below(dir: &'d Path, typesetter: Option<&'d Typesetter<'d>>) -> Self {
-        Self { dir, typesetter, written: Vec::new() }
-    }
-
-    /// The PDF of a document.
-    ///
-    /// # Errors
-    /// When nobody gave a typesetter, and what that one complains of.
-    pub(crate) fn typeset(&self, document: &[u8]) -> Result<Vec<u8>, Error> {
-        self.typesetter.ok_or_else(error::no_typesetter)?(document)
+    pub(crate) fn below(dir: &'d Path) -> Self {
+        Self { dir, written: Written::default() }
     }
 
     /// How many files were written so far.
     pub(crate) fn written(&self) -> usize {
-        self.written.len()
+        self.written.files.len()
     }
 
-    /// The files that were written, in order.
-    pub(crate) fn into_written(self) -> Vec<PathBuf> {
+    /// All that was written.
+    pub(crate) fn into_written(self) -> Written {
         self.written
     }
 
@@ -59,7 +58,9 @@ impl<'d> Out<'d> {
     /// # Errors
     /// When it cannot be written.
     pub fn put(&mut self, file: &Artifact) -> Result<(), Error> {
-        self.file(&file.path, |to| to.write_all(&file.content))
+        self.file(&file.path, |to| to.write_all(&file.content))?;
+        self.written.remarks.extend(file.remark.clone());
+        Ok(())
     }
 
     /// Makes a file of what `write` writes, at this path below the report's directory. Writes beside the target and
@@ -72,7 +73,7 @@ impl<'d> Out<'d> {
         let beside = format!(".{name}.{}.part", std::process::id());
         let whole = self.dir.join(path);
         record::file::replace_by(self.dir, path, &beside, write).map_err(|error| error::unwritten(&whole, &error))?;
-        self.written.push(whole);
+        self.written.files.push(whole);
         Ok(())
     }
 }

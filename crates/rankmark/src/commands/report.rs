@@ -12,7 +12,6 @@ use super::{Ended, Typed};
 use crate::options::{ExportOptions, Exports};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::typesetter::{self, Typesetter};
 use crate::{Failure, screen};
 
 /// The format that `--open` opens, and the ending of its file.
@@ -34,8 +33,6 @@ struct Asked {
     quiet: bool,
     /// What is handed to other tools.
     exports: Exports,
-    /// What sets PDFs, where one is asked for.
-    typesetter: Option<Typesetter>,
     /// Whether formats or a layout were named: then nothing else is written.
     named: bool,
 }
@@ -143,7 +140,6 @@ impl Asked {
             None => how.format.iter().map(|name| report::format(name)).collect::<Result<_, _>>()?,
         };
         Ok(Self {
-            typesetter: Typesetter::of_formats(&formats)?,
             formats,
             layout,
             output: how.output_dir,
@@ -167,9 +163,6 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
         let what = format!("{source} holds {} records, and {option} is for one", directories.len());
         return Err(Failure::new(what).hint("name one record"));
     }
-    let set = |document: &[u8]| {
-        asked.typesetter.as_ref().map_or_else(|| Err(typesetter::missing()), |typesetter| typesetter.set(document))
-    };
     let mut text = String::new();
     let mut last = Vec::new();
     for directory in &directories {
@@ -181,7 +174,7 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
             let [format] = asked.formats.as_slice() else {
                 return Err(Failure::new("`--output` is for one format").hint("--format csv --output FILE"));
             };
-            report::write_file(&run, *format, file, Some(&set))?;
+            remarks(report::write_file(&run, *format, file)?);
             text += &format!("{}\n", file.display());
             last = vec![file.clone()];
             continue;
@@ -191,15 +184,21 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
             (None, Some(layout)) => directory.join(layout.name()),
             (None, None) => directory.clone(),
         };
-        last = report::write_formats(&run, &into, &asked.formats, Some(&set))?;
+        let written = report::write_formats(&run, &into, &asked.formats)?;
         asked.exports.write(&run)?;
-        screen::remark(&asked.typesetter.as_ref().map(Typesetter::take_remarks).unwrap_or_default());
+        remarks(written.remarks);
+        last = written.files;
         last.iter().for_each(|path| text += &format!("{}\n", path.display()));
     }
     if directories.len() > 1 && !asked.named {
         text += &format!("{}\n", super::history::write_index(Path::new(source))?.display());
     }
     ended(&text, &last, asked)
+}
+
+/// Says what is to be known of files.
+fn remarks(remarks: impl IntoIterator<Item = String>) {
+    remarks.into_iter().for_each(|remark| screen::remark(&format!("note: {remark}\n")));
 }
 
 /// `results/a: 11 of 12 cases ok, 2026-11-20T11:23:59Z`.

@@ -5,7 +5,6 @@ use survey::{Finding, Request, State};
 
 use crate::commands::{Ended, Typed};
 use crate::session::Entry;
-use crate::typesetter::{PROGRAM, Typesetter};
 use crate::{environment, screen};
 
 /// What the build noted (build.rs).
@@ -34,11 +33,10 @@ impl Typed for Version {
     fn run(self, _: Entry<'_>) -> Ended {
         let folders = environment::search_path().into_iter().filter(|folder| folder.is_absolute()).collect();
         let libraries = survey::versions(&Request { path: folders, python: None, quick: true });
-        let typesetter = Typesetter::find();
         if self.json {
-            return screen::print_json(&format!("{}\n", object(&libraries, typesetter.as_ref())));
+            return screen::print_json(&format!("{}\n", object(&libraries)));
         }
-        screen::print(&text(&libraries, typesetter.as_ref()))
+        screen::print(&text(&libraries))
     }
 }
 
@@ -47,7 +45,7 @@ fn formats() -> Vec<&'static str> {
     report::FORMATS.iter().map(|format| format.name()).collect()
 }
 
-fn object(libraries: &[Finding], typesetter: Option<&Typesetter>) -> Value {
+fn object(libraries: &[Finding]) -> Value {
     // The protocol tells `compare --binary-b` whether ranks of this program understand another one.
     let mut object = json!({
         "name": "rankmark", "version": env!("CARGO_PKG_VERSION"), "protocol": launch::PROTOCOL,
@@ -60,18 +58,15 @@ fn object(libraries: &[Finding], typesetter: Option<&Typesetter>) -> Value {
     }
     let row = |row: &Finding| json!({ "name": row.name, "state": row.state.word(), "found": row.found });
     object["formats"] = formats().into();
-    object["typesetter"] = typesetter.map(|own| own.path().display().to_string()).into();
     object["libraries"] = libraries.iter().map(row).collect();
     object
 }
 
 /// A name and a value a line.
-fn text(libraries: &[Finding], typesetter: Option<&Typesetter>) -> String {
+fn text(libraries: &[Finding]) -> String {
     let mut lines: Vec<(&str, String)> = vec![("rankmark", env!("CARGO_PKG_VERSION").to_owned())];
     lines.extend(BUILD.map(|(name, value)| (name, if value.is_empty() { "none" } else { value }.to_owned())));
     lines.push(("formats", formats().join(", ")));
-    let found = typesetter.map(|own| own.path().display().to_string());
-    lines.push(("PDF", found.unwrap_or_else(|| format!("missing: no {PROGRAM} (cargo xtask pdf builds it)"))));
     lines.extend(libraries.iter().map(|row| {
         let found = match row.state {
             State::Ready => row.found.clone(),
@@ -90,13 +85,12 @@ mod tests {
     #[test]
     fn a_line_each_and_a_state_where_it_is_not_ready() {
         let rows = [Finding::ready("Open MPI", "4.1.4  /usr/lib/libmpi.so"), Finding::missing("NCCL", "no libnccl.so")];
-        let text = text(&rows, None);
+        let text = text(&rows);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 1 + BUILD.len() + 2 + 2);
+        assert_eq!(lines.len(), 1 + BUILD.len() + 1 + 2);
         assert_eq!(lines[0], format!("rankmark  {}", env!("CARGO_PKG_VERSION")));
-        assert_eq!(lines[8..], ["Open MPI  4.1.4 /usr/lib/libmpi.so", "NCCL      missing: no libnccl.so"]);
-        assert!(lines[7].starts_with("PDF       missing: no rankmark-pdf"), "{}", lines[7]);
-        let object = object(&rows, None);
+        assert_eq!(lines[7..], ["Open MPI  4.1.4 /usr/lib/libmpi.so", "NCCL      missing: no libnccl.so"]);
+        let object = object(&rows);
         assert_eq!(object["libraries"][1], json!({"name": "NCCL", "state": "missing", "found": "no libnccl.so"}));
         assert!(object["features"].is_array() && object["commit"].is_string());
     }

@@ -60,7 +60,7 @@ impl Exports {
     /// When one cannot be written; the record is whole.
     pub(crate) fn write(&self, run: &report::Run) -> Result<(), Failure> {
         for (format, path) in &self.files {
-            report::write_file(run, *format, path, None)?;
+            report::write_file(run, *format, path)?;
         }
         if let Some(path) = &self.summary {
             report::append_file(run, report::format(SUMMARY)?, path)?;

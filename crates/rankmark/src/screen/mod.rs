@@ -6,7 +6,7 @@ mod live;
 mod output;
 mod pairs;
 mod remarks;
-mod screen;
+mod run;
 mod table;
 mod told;
 mod watch;
@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 pub(crate) use heading::{heading as case_heading, whole_heading};
 pub(crate) use output::Verbosity;
 pub(crate) use pairs::PairScreen;
-pub(crate) use screen::{Screen, minutes as lasting};
+pub(crate) use run::{Screen, minutes as lasting};
 pub(crate) use watch::{State, Watch};
 
 use crate::Failure;

@@ -13,7 +13,7 @@ use view::number;
 
 use super::live::bar;
 use super::output::Output;
-use super::screen::minutes;
+use super::run::minutes;
 use super::told::Told;
 use super::{Verbosity, is_watched, width};
 use terminal::{Cell, Column, Row, Style, Table, hanging, parts};

@@ -10,7 +10,7 @@ use view::number::{bytes, count, three_digits};
 
 use super::is_watched;
 use super::live::{Live, Rows};
-use super::screen::{label, minutes, table_width};
+use super::run::{label, minutes, table_width};
 use terminal::sparkline;
 
 /// Columns of a curve.

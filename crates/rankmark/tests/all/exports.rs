@@ -1,10 +1,6 @@
-//! Files for other programs, from a run and from its record; PDFs, with a stand-in for the program that sets them and,
-//! where it was built, with that program.
-
-use std::os::unix::fs::PermissionsExt;
+//! Files for other programs, and PDFs, from a run and from its record.
 
 use crate::place::{Place, Starting};
-use crate::skip;
 
 const SIMULATED: &str =
     "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,64KiB,1MiB --iters 20 --warmup 2 --output-dir out";
@@ -65,40 +61,12 @@ fn what_cannot_be_written_is_said_before_or_without_harm() {
 }
 
 #[test]
-fn a_pdf_comes_from_the_typesetter_on_the_path() {
+fn a_pdf_is_written_by_every_build() {
     let place = Place::new();
     place.run(SIMULATED).exits(0);
-    let path = |folder: &str| format!("{}:/usr/bin:/bin", place.path(folder).display());
-    if !beside().is_file() {
-        let command = with(place.command("report out --format pdf"), "PATH", path("bin"));
-        command.run().refuses(&["a PDF needs the program `rankmark-pdf`", "cargo xtask pdf"]);
-        std::fs::create_dir(place.path("bin")).unwrap();
-        let stand_in = |script: &str| {
-            place.write("bin/rankmark-pdf", format!("#!/bin/sh\n{script}\n"));
-            let executable = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(place.path("bin/rankmark-pdf"), executable).unwrap();
-            with(place.command("report out --format pdf"), "PATH", path("bin")).run()
-        };
-        assert_eq!(stand_in("printf %%PDF-; cat; echo 'note: plain' >&2").exits(0).out, "out/report.pdf\n");
-        let pdf = place.read("out/report.pdf");
-        assert!(
-            pdf.starts_with("%PDF-{\"rankmark_document\":1,") && pdf.contains("charts/all_reduce-time.svg"),
-            "{pdf}"
-        );
-        stand_in("echo 'error: the document has version 1' >&2; exit 2")
-            .refuses(&["ended with code 2: error: the document"]);
-        stand_in("cat").refuses(&["wrote something else"]);
-        assert_eq!(place.read("out/report.pdf"), pdf, "the old one stays");
-        return skip::skip("PDF of a record", "rankmark-pdf was not built (hint: cargo xtask pdf)");
-    }
     assert_eq!(place.run("report out --format pdf").exits(0).out, "out/report.pdf\n");
     let first = std::fs::read(place.path("out/report.pdf")).unwrap();
     assert!(first.starts_with(b"%PDF-1.7"));
-    place.run("report out --format pdf").exits(0);
-    assert!(std::fs::read(place.path("out/report.pdf")).unwrap() == first, "the same record gives the same bytes");
-}
-
-/// Where `cargo xtask pdf` puts the program.
-fn beside() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_BIN_EXE_rankmark")).with_file_name("rankmark-pdf")
+    place.run("report out --format pdf --output one.pdf").exits(0);
+    assert!(std::fs::read(place.path("one.pdf")).unwrap() == first, "the same record gives the same bytes");
 }

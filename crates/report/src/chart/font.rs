@@ -1,4 +1,4 @@
-//! The embedded font: widths for layout, outlines for the PNG.
+//! The embedded font: widths for layout, outlines for the PNG. `document::pdf` embeds it in PDFs.
 //!
 //! Arimo has the widths of Arial, Helvetica and Liberation Sans, so an SVG shown with any of these fits the layout too.
 
@@ -7,8 +7,12 @@ use std::sync::LazyLock;
 use ttf_parser::{Face, OutlineBuilder};
 use zeno::{Command, Vector};
 
-static REGULAR: LazyLock<Face<'static>> = LazyLock::new(|| parse(include_bytes!("../../fonts/Arimo-Regular.ttf")));
-static BOLD: LazyLock<Face<'static>> = LazyLock::new(|| parse(include_bytes!("../../fonts/Arimo-Bold.ttf")));
+/// The files of the font.
+pub(crate) static REGULAR_FILE: &[u8] = include_bytes!("../../fonts/Arimo-Regular.ttf");
+pub(crate) static BOLD_FILE: &[u8] = include_bytes!("../../fonts/Arimo-Bold.ttf");
+
+static REGULAR: LazyLock<Face<'static>> = LazyLock::new(|| parse(REGULAR_FILE));
+static BOLD: LazyLock<Face<'static>> = LazyLock::new(|| parse(BOLD_FILE));
 
 /// The family of an SVG's text.
 pub(crate) const FAMILY: &str = "Arimo, Arial, Helvetica, 'Liberation Sans', sans-serif";

@@ -6,14 +6,14 @@
 mod axis;
 mod bounds;
 mod draw;
-mod font;
+pub(crate) mod font;
 mod inline;
 mod labels;
 mod lanes;
 mod matrix;
 mod png;
 mod scale;
-mod scene;
+pub(crate) mod scene;
 mod stack;
 mod style;
 mod svg;

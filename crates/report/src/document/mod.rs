@@ -5,6 +5,7 @@
 mod blocks;
 pub(crate) mod html;
 pub(crate) mod markdown;
+pub(crate) mod pdf;
 mod table;
 mod words;
 

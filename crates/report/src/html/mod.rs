@@ -68,9 +68,9 @@ impl Format for Html {
 /// When it cannot be written.
 pub fn write_together(runs: &[Run], dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let runs: Vec<&Run> = runs.iter().collect();
-    let mut out = Out::below(dir, None);
+    let mut out = Out::below(dir);
     out.put(&Artifact::new(FILE, page(&runs).into_bytes()))?;
-    Ok(out.into_written())
+    Ok(out.into_written().files)
 }
 
 /// What the script reads.

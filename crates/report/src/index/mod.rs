@@ -119,7 +119,7 @@ pub fn index(index: &Index) -> String {
 /// # Errors
 /// When it cannot be written.
 pub fn write_index(page: &Index, folder: &Path, name: &str) -> Result<std::path::PathBuf, Error> {
-    let mut out = Out::below(folder, None);
+    let mut out = Out::below(folder);
     out.put(&Artifact::new(name, index(page).into_bytes()))?;
-    Ok(out.into_written().remove(0))
+    Ok(out.into_written().files.remove(0))
 }

@@ -70,7 +70,7 @@ fn the_page_has_it_behind_the_findings() {
 fn each_table_is_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let run = data::explained();
-    let written = report::write_formats(&run, folder.path(), &[format("csv").unwrap()], None).unwrap();
+    let written = report::write_formats(&run, folder.path(), &[format("csv").unwrap()]).unwrap().files;
     let names: Vec<String> =
         written.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
     let case = &run.explained.as_ref().unwrap().cases[0].case;
@@ -81,7 +81,7 @@ fn each_table_is_a_file() {
     assert_eq!(rows[1], ["gemm", "24", "0.0412", "412876800"]);
     assert_eq!(rows[3], ["adam", "3", "0.018", ""]);
     // `-o FILE` is for one file.
-    report::write_file(&run, format("csv").unwrap(), &folder.path().join("one.csv"), None).unwrap();
+    report::write_file(&run, format("csv").unwrap(), &folder.path().join("one.csv")).unwrap();
 }
 
 /// Names that are equal once they are fit for a file are told apart.
@@ -97,7 +97,7 @@ fn no_two_tables_share_a_file() {
     };
     run.explained.as_mut().unwrap().cases = vec![case("../a"), case("a"), case("..")];
     let folder = tempfile::tempdir().unwrap();
-    let mut written = report::write_formats(&run, folder.path(), &[format("csv").unwrap()], None).unwrap();
+    let mut written = report::write_formats(&run, folder.path(), &[format("csv").unwrap()]).unwrap().files;
     assert_eq!(written.len(), 10);
     assert!(written.iter().all(|path| path.parent() == Some(folder.path())), "{written:?}");
     written.sort();
@@ -158,7 +158,7 @@ fn text_of_the_file_stays_text() {
         roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", svg.path.display()));
     }
     let folder = tempfile::tempdir().unwrap();
-    let written = report::write_formats(&run, folder.path(), &[format("csv").unwrap()], None).unwrap();
+    let written = report::write_formats(&run, folder.path(), &[format("csv").unwrap()]).unwrap().files;
     let rows = read_csv(&fs::read_to_string(&written[1]).unwrap());
     assert_eq!((rows.len(), rows[0].len(), rows[1].len(), rows[2].len()), (3, 2, 2, 2));
     let formula = |cell: &&String| cell.starts_with(['=', '+', '-', '@']) && cell.parse::<f64>().is_err();

@@ -49,7 +49,7 @@ fn formats_have_names_and_words() {
     let error = format("markdwon").err().unwrap();
     assert_eq!(error.what, "unknown report format `markdwon`, did you mean `markdown`?");
     let folder = tempfile::tempdir().unwrap();
-    let written = write_formats(&data::study(), folder.path(), &[format("CSV").unwrap()], None).unwrap();
+    let written = write_formats(&data::study(), folder.path(), &[format("CSV").unwrap()]).unwrap().files;
     assert_eq!(written, [folder.path().join("cases.csv")]);
 }
 
@@ -90,7 +90,7 @@ fn nothing_is_written_through_a_link() {
 #[test]
 fn every_picture_of_a_markdown_page_is_written_with_it() {
     let folder = tempfile::tempdir().unwrap();
-    let written = write_formats(&data::study(), folder.path(), &[format("markdown").unwrap()], None).unwrap();
+    let written = write_formats(&data::study(), folder.path(), &[format("markdown").unwrap()]).unwrap().files;
     assert_eq!(written, [folder.path().join("report.md")], "what was asked for is told");
     let page = std::fs::read_to_string(&written[0]).unwrap();
     let linked: Vec<&str> = page.split(['(', ')']).filter(|part| part.starts_with("charts/")).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use report::{Error, Run, format};
+use report::{Run, format};
 use terms::Status;
 
 use crate::data;
@@ -196,31 +196,19 @@ fn a_summary_is_short_and_says_what_failed() {
 }
 
 #[test]
-fn the_document_of_a_pdf_is_the_markdown_with_its_charts() {
-    let run = data::study();
-    let document: serde_json::Value = serde_json::from_str(&text("pdf", &run)).unwrap();
-    assert_eq!(document["rankmark_document"], 1);
-    assert_eq!(document["markdown"].as_str().unwrap(), text("markdown", &run));
-    let charts = document["charts"].as_object().unwrap();
-    for file in format("svg").unwrap().render(&run).unwrap() {
-        let svg = charts[file.path.to_str().unwrap()].as_str().unwrap();
-        assert_eq!(svg.as_bytes(), file.content, "{}", file.path.display());
-    }
-}
-
-#[test]
-fn a_pdf_is_what_the_typesetter_makes() {
-    let (folder, pdf) = (tempfile::tempdir().unwrap(), format("pdf").unwrap());
-    let error = report::write_formats(&data::study(), folder.path(), &[pdf], None).unwrap_err();
-    assert!(error.to_string().contains("rankmark-pdf"), "{error}");
-    let set = |document: &[u8]| Ok([b"%PDF-", document].concat());
-    let written = report::write_formats(&data::study(), folder.path(), &[pdf], Some(&set)).unwrap();
-    assert_eq!(written, [folder.path().join("report.pdf")]);
-    assert!(std::fs::read(&written[0]).unwrap().starts_with(b"%PDF-{\"rankmark_document\":1,"));
-    let refuse = |_: &[u8]| Err(Error::new("no"));
-    std::fs::remove_file(&written[0]).unwrap();
-    assert!(report::write_formats(&data::study(), folder.path(), &[pdf], Some(&refuse)).is_err());
-    assert!(!written[0].exists());
+fn a_pdf_is_one_file_that_says_what_it_lacks() {
+    let pdf = format("pdf").unwrap();
+    let of = |run: &Run| pdf.render(run).unwrap().remove(0);
+    let plain = of(&data::study());
+    assert_eq!(plain.path, std::path::Path::new("report.pdf"));
+    assert!(plain.content.starts_with(b"%PDF-") && plain.content.ends_with(b"%%EOF"));
+    assert_eq!((plain.remark.as_deref(), of(&data::study()).content == plain.content), (None, true));
+    let japanese = Run { title: "\u{6e2c}\u{5b9a}".to_owned(), ..data::study() };
+    let remark = of(&japanese).remark.unwrap();
+    assert!(
+        remark.contains("does not claim PDF/UA-1") && remark.ends_with("(U+5B9A), and 1 more character"),
+        "{remark}"
+    );
 }
 
 #[test]
@@ -229,7 +217,7 @@ fn files_that_users_name_are_written_whole_and_summaries_add_up() {
     let file = folder.path().join("new/metrics.prom");
     let (prometheus, summary) = (format("prometheus").unwrap(), format("github-summary").unwrap());
     for _ in 0..2 {
-        report::write_file(&data::study(), prometheus, &file, None).unwrap();
+        report::write_file(&data::study(), prometheus, &file).unwrap();
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text("prometheus", &data::study()));
     assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left over");
@@ -239,5 +227,5 @@ fn files_that_users_name_are_written_whole_and_summaries_add_up() {
     }
     assert_eq!(std::fs::read_to_string(&page).unwrap(), text("github-summary", &data::study()).repeat(2));
     assert!(report::append_file(&data::study(), summary, folder.path()).is_err());
-    assert!(report::write_file(&data::study(), format("svg").unwrap(), &file, None).is_err(), "several files");
+    assert!(report::write_file(&data::study(), format("svg").unwrap(), &file).is_err(), "several files");
 }

@@ -137,7 +137,7 @@ fn pandas_reads_both_files_and_finds_them_equal() {
     }
     let folder = tempfile::tempdir().unwrap();
     let formats = ["parquet", "csv"].map(|name| format(name).unwrap());
-    let written = report::write_formats(&data::study(), folder.path(), &formats, None).unwrap();
+    let written = report::write_formats(&data::study(), folder.path(), &formats).unwrap().files;
     let paths: Vec<&Path> = written.iter().map(std::path::PathBuf::as_path).collect();
     let output = Command::new(&python).args(["-c", COMPARE]).args(paths).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

@@ -76,7 +76,7 @@ fn header(one: &Explanation) -> String {
     let time = steps.step.median.map_or(String::new(), |median| format!(", a step takes {}", Seconds(median)));
     let world = one.analysis.world.filter(|world| *world != one.ranks);
     let of = world.map_or(String::new(), |world| format!(" of {world}"));
-    let ranks = if one.ranks == 1 && of.is_empty() { "rank" } else { "ranks" };
+    let ranks = if one.ranks == 1 { "rank" } else { "ranks" };
     format!(
         "{} {ranks}{of}, {} steps{numbers}{time}; traced by {}",
         one.ranks,

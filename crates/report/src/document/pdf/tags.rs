@@ -1,0 +1,172 @@
+//! What the parts of a page are to a reader who hears them: the tags of a PDF.
+
+use std::num::NonZeroU16;
+
+use krilla::tagging::{BBox, Identifier, ListNumbering, Node, TableHeaderScope, Tag, TagGroup, TagKind, TagTree};
+
+/// What a part is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// A heading of this level, from 1 on, with its text.
+    Heading(u16, String),
+    Paragraph,
+    Strong,
+    Code,
+    List,
+    Item,
+    /// What stands before an item.
+    Label,
+    /// What an item says.
+    Body,
+    Table,
+    TableHead,
+    TableBody,
+    Row,
+    ColumnHead,
+    Cell,
+    /// A picture and what it shows.
+    Figure(String),
+    Caption,
+    Contents,
+    Entry,
+    Reference,
+    Link,
+}
+
+/// A part, and what it consists of.
+struct Element {
+    kind: Kind,
+    children: Vec<Child>,
+}
+
+#[derive(Clone, Copy)]
+enum Child {
+    Element(u32),
+    Slot(u32),
+}
+
+/// A part of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part(u32);
+
+/// What is drawn in one place of a part, perhaps over several pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot(u32);
+
+/// All parts, in the order in which they are read.
+pub(super) struct Tags {
+    elements: Vec<Element>,
+    slots: u32,
+}
+
+/// What was drawn of a document: pieces of pages for slots, and where pictures stand.
+#[derive(Default)]
+pub(super) struct Drawn {
+    pieces: Vec<(u32, Identifier)>,
+    boxes: Vec<(Slot, BBox)>,
+}
+
+impl Tags {
+    pub(super) fn new() -> Self {
+        Self { elements: vec![Element { kind: Kind::Paragraph, children: Vec::new() }], slots: 0 }
+    }
+
+    /// The whole document.
+    pub(super) fn root(&self) -> Part {
+        Part(0)
+    }
+
+    /// Adds a part to another.
+    pub(super) fn part(&mut self, parent: Part, kind: Kind) -> Part {
+        let part = self.elements.len() as u32;
+        self.elements.push(Element { kind, children: Vec::new() });
+        self.elements[parent.0 as usize].children.push(Child::Element(part));
+        Part(part)
+    }
+
+    /// The place behind what the part has so far.
+    pub(super) fn slot(&mut self, part: Part) -> Slot {
+        let children = &mut self.elements[part.0 as usize].children;
+        if let Some(Child::Slot(slot)) = children.last() {
+            return Slot(*slot);
+        }
+        children.push(Child::Slot(self.slots));
+        self.slots += 1;
+        Slot(self.slots - 1)
+    }
+
+    /// The tree for a PDF.
+    pub(super) fn tree(&self, mut drawn: Drawn) -> TagTree {
+        // Of one slot they stay in the order in which they were drawn.
+        drawn.pieces.sort_by_key(|(slot, _)| *slot);
+        TagTree::from(self.children(0, &drawn))
+    }
+
+    fn children(&self, element: u32, drawn: &Drawn) -> Vec<Node> {
+        let children = &self.elements[element as usize].children;
+        // Exactly so much: there are as many of these as a report has cells.
+        let mut nodes = Vec::with_capacity(children.len());
+        for child in children {
+            match child {
+                Child::Slot(slot) => nodes.extend(drawn.of(*slot).map(Node::from)),
+                Child::Element(element) => {
+                    let kind = self.kind(*element, drawn);
+                    nodes.push(TagGroup::with_children(kind, self.children(*element, drawn)).into());
+                }
+            }
+        }
+        nodes
+    }
+
+    fn kind(&self, element: u32, drawn: &Drawn) -> TagKind {
+        match &self.elements[element as usize].kind {
+            Kind::Heading(level, title) => {
+                Tag::Hn(NonZeroU16::new(*level).unwrap_or(NonZeroU16::MIN), Some(title.clone())).into()
+            }
+            Kind::Paragraph => Tag::P.into(),
+            Kind::Strong => Tag::Strong.into(),
+            Kind::Code => Tag::Code.into(),
+            Kind::List => Tag::L(ListNumbering::Disc).into(),
+            Kind::Item => Tag::LI.into(),
+            Kind::Label => Tag::Lbl.into(),
+            Kind::Body => Tag::LBody.into(),
+            Kind::Table => Tag::Table.into(),
+            Kind::TableHead => Tag::THead.into(),
+            Kind::TableBody => Tag::TBody.into(),
+            Kind::Row => Tag::TR.into(),
+            Kind::ColumnHead => Tag::TH(TableHeaderScope::Column).into(),
+            Kind::Cell => Tag::TD.into(),
+            Kind::Figure(shows) => Tag::Figure(Some(shows.clone())).with_bbox(self.place(element, drawn)).into(),
+            Kind::Caption => Tag::Caption.into(),
+            Kind::Contents => Tag::TOC.into(),
+            Kind::Entry => Tag::TOCI.into(),
+            Kind::Reference => Tag::Reference.into(),
+            Kind::Link => Tag::Link.into(),
+        }
+    }
+
+    /// Where the picture of a figure stands.
+    fn place(&self, element: u32, drawn: &Drawn) -> Option<BBox> {
+        let children = &self.elements[element as usize].children;
+        let is_of = |slot: &Slot| children.iter().any(|child| matches!(child, Child::Slot(own) if *own == slot.0));
+        drawn.boxes.iter().find(|(slot, _)| is_of(slot)).map(|(_, place)| *place)
+    }
+}
+
+impl Drawn {
+    /// A piece of a page was drawn for a slot.
+    pub(super) fn piece(&mut self, slot: Slot, piece: Identifier) {
+        self.pieces.push((slot.0, piece));
+    }
+
+    /// The pieces for a slot, once they are sorted.
+    fn of(&self, slot: u32) -> impl Iterator<Item = Identifier> {
+        let first = self.pieces.partition_point(|(of, _)| *of < slot);
+        self.pieces[first..].iter().take_while(move |(of, _)| *of == slot).map(|(_, piece)| *piece)
+    }
+
+    /// A picture was drawn for a slot.
+    pub(super) fn picture(&mut self, slot: Slot, place: BBox) {
+        self.boxes.push((slot, place));
+    }
+}
