@@ -3,7 +3,7 @@
 use terms::Error;
 
 use crate::Source;
-use crate::tree::{Node, Tree, shown};
+use crate::tree::{Node, Tree, kind, shown};
 
 /// The fields of one mapping of a file.
 pub(crate) struct Fields<'n> {
@@ -19,10 +19,10 @@ impl<'n> Fields<'n> {
     /// The fields of a mapping.
     pub(crate) fn of(source: &'n Source, of: &str, node: &'n Node) -> Result<Self, Error> {
         let Tree::Map(entries) = &node.tree else {
-            return Err(source.error(node.line, format!("`{of}` is a mapping, and this is {}", node.kind())));
+            return Err(source.error(node.at, format!("`{of}` is a mapping, and this is {}", kind(node))));
         };
-        let entries = entries.iter().map(|(key, node)| (key.text.as_str(), key.line, node, false)).collect();
-        Ok(Self { source, of: of.to_owned(), line: node.line, entries })
+        let entries = entries.iter().map(|(key, node)| (key.text.as_str(), key.at, node, false)).collect();
+        Ok(Self { source, of: of.to_owned(), line: node.at, entries })
     }
 
     /// Takes a field; one without a value is not there.
@@ -59,7 +59,7 @@ impl<'n> Fields<'n> {
 /// The values of a field that may be a list.
 pub(crate) fn items<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&'n [Node], Error> {
     match &node.tree {
-        Tree::List(items) if items.is_empty() => Err(source.error(node.line, format!("`{name}` is an empty list"))),
+        Tree::List(items) if items.is_empty() => Err(source.error(node.at, format!("`{name}` is an empty list"))),
         Tree::List(items) => Ok(items),
         _ => Ok(std::slice::from_ref(node)),
     }
@@ -69,7 +69,7 @@ pub(crate) fn items<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&
 pub(crate) fn text<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&'n str, Error> {
     match &node.tree {
         Tree::Scalar { text, .. } => Ok(text),
-        _ => Err(source.error(node.line, format!("`{name}` takes a text, and this is {}", node.kind()))),
+        _ => Err(source.error(node.at, format!("`{name}` takes a text, and this is {}", kind(node)))),
     }
 }
 
@@ -80,8 +80,8 @@ pub(crate) fn whole(source: &Source, name: &str, node: &Node, low: u64, high: u6
         _ => None,
     };
     number.ok_or_else(|| {
-        let what = format!("`{name}` takes a whole number from {low} to {high}, and this is {}", node.kind());
-        source.error(node.line, what)
+        let what = format!("`{name}` takes a whole number from {low} to {high}, and this is {}", kind(node));
+        source.error(node.at, what)
     })
 }
 
@@ -99,8 +99,8 @@ pub(crate) fn number(source: &Source, name: &str, node: &Node, high: f64) -> Res
         _ => None,
     };
     number.ok_or_else(|| {
-        let what = format!("`{name}` takes a number above 0 and up to {high}, and this is {}", node.kind());
-        source.error(node.line, what)
+        let what = format!("`{name}` takes a number above 0 and up to {high}, and this is {}", kind(node));
+        source.error(node.at, what)
     })
 }
 
@@ -109,14 +109,14 @@ pub(crate) fn flag(source: &Source, name: &str, node: &Node) -> Result<bool, Err
     match &node.tree {
         Tree::Scalar { text, quoted: false } if matches!(text.as_str(), "true" | "True") => Ok(true),
         Tree::Scalar { text, quoted: false } if matches!(text.as_str(), "false" | "False") => Ok(false),
-        _ => Err(source.error(node.line, format!("`{name}` takes true or false, and this is {}", node.kind()))),
+        _ => Err(source.error(node.at, format!("`{name}` takes true or false, and this is {}", kind(node)))),
     }
 }
 
 /// One of these words; case, hyphens and underscores are the same.
 pub(crate) fn word<'w>(source: &Source, name: &str, node: &Node, words: &[&'w str]) -> Result<&'w str, Error> {
     let given = text(source, name, node)?;
-    one_of(source, name, given, node.line, words)
+    one_of(source, name, given, node.at, words)
 }
 
 /// As [`word`], of a text that is a part of a value.

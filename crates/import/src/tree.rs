@@ -1,53 +1,29 @@
 //! A configuration's text as a tree in which every key and value knows its line; YAML, and JSON with comments.
 //!
 //! JSON is read by the same parser, after comments outside of texts have become spaces: commented-out lines are how DDLB's
-//! users choose backends. Hostile text is bounded in size, depth, number of values and length of a text; anchors, aliases
-//! and tags are refused, so that nothing can expand.
+//! users choose backends. Hostile text is bounded: see [`record::yaml`].
 
-use granit_parser::{Event, Parser, ScalarStyle, Span};
+use std::ops::Range;
+
+use record::yaml::{self, Fault, Limits, Places};
 use terms::Error;
 
 use crate::Source;
 
 /// The largest configuration.
 const BYTES: usize = 1 << 20;
-const DEPTH: usize = 32;
-const NODES: usize = 20_000;
-const SCALAR: usize = 4096;
+const LIMITS: Limits = Limits { depth: 32, nodes: 20_000, scalar: 4096 };
 
 /// A value and its line, from 1.
-pub(crate) struct Node {
-    pub(crate) line: usize,
-    pub(crate) tree: Tree,
-}
-
+pub(crate) type Node = yaml::Node<usize>;
 /// What a value is.
-pub(crate) enum Tree {
-    Null,
-    /// `quoted` tells `"2"` from `2`.
-    Scalar {
-        text: String,
-        quoted: bool,
-    },
-    List(Vec<Node>),
-    Map(Vec<(Key, Node)>),
-}
+pub(crate) type Tree = yaml::Tree<usize>;
 
-/// A key and its line.
-pub(crate) struct Key {
-    pub(crate) line: usize,
-    pub(crate) text: String,
-}
-
-impl Node {
-    /// What it is, for messages.
-    pub(crate) fn kind(&self) -> String {
-        match &self.tree {
-            Tree::Null => "nothing".to_owned(),
-            Tree::Scalar { text, .. } => format!("`{}`", shown(text)),
-            Tree::List(_) => "a list".to_owned(),
-            Tree::Map(_) => "a mapping".to_owned(),
-        }
+/// What a value is, for messages: a single one is quoted.
+pub(crate) fn kind(node: &Node) -> String {
+    match &node.tree {
+        Tree::Scalar { text, .. } => format!("`{}`", shown(text)),
+        _ => node.kind().to_owned(),
     }
 }
 
@@ -94,6 +70,26 @@ pub(crate) fn beginning(source: &Source) -> &str {
     &text[..end]
 }
 
+/// Reads lines; remembers the first key that is written twice.
+struct Lines {
+    begins: Vec<usize>,
+    twice: Option<(String, usize, usize)>,
+}
+
+impl Places<usize> for Lines {
+    fn place(&self, range: Range<usize>) -> usize {
+        self.begins.partition_point(|begin| *begin <= range.start).max(1)
+    }
+
+    fn name(&self, key: &str) -> String {
+        key.to_owned()
+    }
+
+    fn twice(&mut self, key: &str, at: usize, first: usize) {
+        self.twice.get_or_insert_with(|| (key.to_owned(), at, first));
+    }
+}
+
 /// The tree of a configuration.
 pub(crate) fn parse(source: &Source) -> Result<Node, Error> {
     let text = source.text();
@@ -102,23 +98,30 @@ pub(crate) fn parse(source: &Source) -> Result<Node, Error> {
         return Err(Error::new(what));
     }
     let text = if is_json(text) { without_comments(text) } else { text.to_owned() };
-    let lines: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-    let options = granit_parser::options! {
-        disallow_directives: true,
-        flow_nesting_limit: DEPTH,
-        block_nesting_limit: DEPTH,
-    };
-    let mut builder = Builder { source, lines, stack: Vec::new(), root: None, nodes: 0 };
-    for event in Parser::new_from_str_with_options(&text, options) {
-        match event {
-            Ok((event, span)) => builder.event(event, &span)?,
-            Err(error) => {
-                let line = builder.line(error.marker().byte_offset().unwrap_or(text.len()));
-                return Err(source.error(line, format!("not valid YAML or JSON: {}", error.info())));
-            }
-        }
+    let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let mut lines = Lines { begins, twice: None };
+    let root = yaml::parse(&text, LIMITS, &mut lines);
+    if let Some((key, line, first)) = lines.twice {
+        return Err(source.error(line, format!("`{}` is given twice, first in line {first}", shown(&key))));
     }
-    builder.root.ok_or_else(|| Error::new(format!("{} is empty", source.name())))
+    match root {
+        Ok(Some(root)) => Ok(root),
+        Ok(None) => Err(Error::new(format!("{} is empty", source.name()))),
+        Err((line, fault)) => Err(source.error(line, what(&fault))),
+    }
+}
+
+/// A fault in the words of somebody who has a configuration of another tool.
+fn what(fault: &Fault) -> String {
+    match fault {
+        Fault::Syntax { message, .. } => format!("not valid YAML or JSON: {message}"),
+        Fault::TooDeep => format!("nested more than {} levels deep", LIMITS.depth),
+        Fault::TooMany => format!("more than {} keys and values", LIMITS.nodes),
+        Fault::TooLong(bytes) => format!("a text of {bytes} bytes; at most {}", LIMITS.scalar),
+        Fault::Alias | Fault::Tag => "anchors, aliases and tags are not read: write the values out".to_owned(),
+        Fault::NotAName => "a key must be a name, not a list or a mapping".to_owned(),
+        Fault::Second => "a second document begins here, and one file holds one configuration".to_owned(),
+    }
 }
 
 /// JSON with comments and tabs as spaces, so that lines stay where they are.
@@ -160,100 +163,6 @@ fn blank(bytes: &mut [u8], at: usize, until: &[u8]) -> usize {
     end.max(at + 1)
 }
 
-enum Frame {
-    List { line: usize, items: Vec<Node> },
-    Map { line: usize, entries: Vec<(Key, Node)>, key: Option<Key> },
-}
-
-struct Builder<'s> {
-    source: &'s Source,
-    lines: Vec<usize>,
-    stack: Vec<Frame>,
-    root: Option<Node>,
-    nodes: usize,
-}
-
-impl Builder<'_> {
-    fn line(&self, byte: usize) -> usize {
-        self.lines.partition_point(|start| *start <= byte).max(1)
-    }
-
-    fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), Error> {
-        let line = self.line(span.byte_range().map_or(0, |range| range.start));
-        let fault = |what: &str| Err(self.source.error(line, what));
-        if event.anchor_id().is_some_and(|id| id != 0) || event.is_alias() || event.tag().is_some() {
-            return fault("anchors, aliases and tags are not read: write the values out");
-        }
-        match event {
-            Event::Scalar(text, style, ..) => self.scalar(&text, style, line),
-            Event::SequenceStart(..) => self.open(Frame::List { line, items: Vec::new() }, line),
-            Event::MappingStart(..) => self.open(Frame::Map { line, entries: Vec::new(), key: None }, line),
-            Event::SequenceEnd | Event::MappingEnd => {
-                match self.stack.pop() {
-                    Some(Frame::List { line, items }) => self.put(Node { line, tree: Tree::List(items) }),
-                    Some(Frame::Map { line, entries, .. }) => self.put(Node { line, tree: Tree::Map(entries) }),
-                    None => {}
-                }
-                Ok(())
-            }
-            Event::DocumentStart(..) if self.root.is_some() => {
-                fault("a second document begins here, and one file holds one configuration")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn open(&mut self, frame: Frame, line: usize) -> Result<(), Error> {
-        self.count(line)?;
-        if self.stack.len() >= DEPTH {
-            return Err(self.source.error(line, format!("nested more than {DEPTH} levels deep")));
-        }
-        if let Some(Frame::Map { key: None, .. }) = self.stack.last() {
-            return Err(self.source.error(line, "a key must be a name, not a list or a mapping"));
-        }
-        self.stack.push(frame);
-        Ok(())
-    }
-
-    fn scalar(&mut self, text: &str, style: ScalarStyle, line: usize) -> Result<(), Error> {
-        self.count(line)?;
-        if text.len() > SCALAR {
-            return Err(self.source.error(line, format!("a text of {} bytes; at most {SCALAR}", text.len())));
-        }
-        if let Some(Frame::Map { key: key @ None, entries, .. }) = self.stack.last_mut() {
-            if let Some((first, _)) = entries.iter().find(|(first, _)| first.text == text) {
-                let what = format!("`{}` is given twice, first in line {}", shown(text), first.line);
-                return Err(self.source.error(line, what));
-            }
-            *key = Some(Key { line, text: text.to_owned() });
-            return Ok(());
-        }
-        let plain = style == ScalarStyle::Plain;
-        let tree = match text {
-            "" | "~" | "null" | "Null" | "NULL" if plain => Tree::Null,
-            _ => Tree::Scalar { text: text.to_owned(), quoted: !plain },
-        };
-        self.put(Node { line, tree });
-        Ok(())
-    }
-
-    fn put(&mut self, node: Node) {
-        match self.stack.last_mut() {
-            None => self.root = Some(node),
-            Some(Frame::List { items, .. }) => items.push(node),
-            Some(Frame::Map { entries, key, .. }) => entries.extend(key.take().map(|key| (key, node))),
-        }
-    }
-
-    fn count(&mut self, line: usize) -> Result<(), Error> {
-        self.nodes += 1;
-        match self.nodes > NODES {
-            true => Err(self.source.error(line, format!("more than {NODES} keys and values"))),
-            false => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,10 +174,10 @@ mod tests {
     fn flat(node: &Node) -> String {
         match &node.tree {
             Tree::Null => "null".to_owned(),
-            Tree::Scalar { text, quoted } => format!("{text}{}@{}", if *quoted { "'" } else { "" }, node.line),
+            Tree::Scalar { text, quoted } => format!("{text}{}@{}", if *quoted { "'" } else { "" }, node.at),
             Tree::List(items) => format!("[{}]", items.iter().map(flat).collect::<Vec<_>>().join(" ")),
             Tree::Map(entries) => {
-                let entry = |(key, node): &(Key, Node)| format!("{}@{}={}", key.text, key.line, flat(node));
+                let entry = |(key, node): &(yaml::Key<usize>, Node)| format!("{}@{}={}", key.text, key.at, flat(node));
                 format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(" "))
             }
         }

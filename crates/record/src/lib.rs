@@ -35,6 +35,7 @@ mod state;
 pub mod store;
 mod typed;
 mod workload;
+pub mod yaml;
 
 pub use baseline::{BASELINES, clear_baseline, find_baselines, list_baselines, read_baseline, save_baseline};
 pub use case::Case;

@@ -64,11 +64,11 @@ fn configurations(source: &Source, root: &Node) -> Result<(String, Vec<Configura
     let shared: Vec<(&str, &Node)> = BLOCKS.iter().filter_map(|block| Some((*block, file.take(block)?))).collect();
     file.finish(&[BLOCKS, LISTS, &["name", "description"]].concat())?;
     let configurations = match list.map(|node| (&node.tree, node)) {
-        None => vec![blocks::configuration(source, &name, &shared, root.line)?],
+        None => vec![blocks::configuration(source, &name, &shared, root.at)?],
         Some((Tree::List(items), _)) => all(source, items, &shared)?,
         Some((_, node)) => {
             return Err(
-                source.error(node.line, format!("a suite is a list of configurations, and this is {}", node.kind()))
+                source.error(node.at, format!("a suite is a list of configurations, and this is {}", tree::kind(node)))
             );
         }
     };
@@ -95,7 +95,7 @@ fn all(source: &Source, items: &[Node], shared: &[(&str, &Node)]) -> Result<Vec<
             }
         }
         fields.finish(&[BLOCKS, &["name", "description"]].concat())?;
-        blocks::configuration(source, &name, &own, item.line)
+        blocks::configuration(source, &name, &own, item.at)
     };
     items.iter().enumerate().map(one).collect()
 }

@@ -60,7 +60,7 @@ fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
         let given = text(source, "models", item)?;
         let known = &source.here().models;
         // Where nobody told the models, the reader of plans refuses what is none.
-        let model = if known.is_empty() { given } else { one_of(source, "models", given, item.line, known)? };
+        let model = if known.is_empty() { given } else { one_of(source, "models", given, item.at, known)? };
         names.push(quoted(model));
     }
     let batches = fields.take("batch_sizes").map(|node| wholes(source, "batch_sizes", node, 1, 1 << 20)).transpose()?;

@@ -85,7 +85,7 @@ fn alternatives(
     let given = text(source, name, node)?;
     let mut found: Vec<&'static str> = Vec::new();
     for part in given.split('|') {
-        let word = one_of(source, name, part, node.line, words)?;
+        let word = one_of(source, name, part, node.at, words)?;
         if !found.contains(&word) {
             found.push(word);
         }

@@ -4,7 +4,7 @@ use terms::Error;
 
 use crate::fields::{Fields, items, one_of, text, whole};
 use crate::plan_text::{PlanText, list, told};
-use crate::tree::{Node, Tree, shown};
+use crate::tree::{Node, Tree, kind, shown};
 
 /// Implementations of a file, as items of a plan's `implementation`.
 #[derive(Default)]
@@ -61,7 +61,7 @@ pub(super) fn read(block: &mut Fields<'_>, primitives: &[&str], plan: &mut PlanT
         return Err(source.error(block.line, "`implementations` is empty").hint(hint));
     }
     for (name, node) in named {
-        let name = one_of(source, "implementations", name, node.line, NAMES)?;
+        let name = one_of(source, "implementations", name, node.at, NAMES)?;
         for options in items(source, name, node)? {
             let fields = Fields::of(source, name, options)?;
             match name {
@@ -86,7 +86,7 @@ fn values(fields: &mut Fields<'_>, name: &str, words: &[&'static str]) -> Result
     let source = fields.source;
     let Some(node) = fields.take(name) else { return Ok(None) };
     let all =
-        items(source, name, node)?.iter().map(|item| one_of(source, name, text(source, name, item)?, item.line, words));
+        items(source, name, node)?.iter().map(|item| one_of(source, name, text(source, name, item)?, item.at, words));
     all.collect::<Result<_, _>>().map(Some)
 }
 
@@ -195,8 +195,8 @@ fn pipelines(algorithm: &str, chunks: &[u64]) -> Vec<String> {
 /// An option as it stands in the file.
 fn given((name, node): (&&str, &Node)) -> String {
     match &node.tree {
-        Tree::List(items) => format!("{name}: {}", items.iter().map(Node::kind).collect::<Vec<_>>().join(", ")),
-        _ => format!("{name}: {}", node.kind()),
+        Tree::List(items) => format!("{name}: {}", items.iter().map(kind).collect::<Vec<_>>().join(", ")),
+        _ => format!("{name}: {}", kind(node)),
     }
 }
 
@@ -216,7 +216,7 @@ fn of_library(
     for (option, node) in left {
         let known = matches!(node.tree, Tree::Scalar { .. } | Tree::List(_)) && option.len() <= 64;
         if !known {
-            return Err(source.error(node.line, format!("`{name}` has no option `{}`", shown(option))));
+            return Err(source.error(node.at, format!("`{name}` has no option `{}`", shown(option))));
         }
         named.push(given((&option, node)));
     }
