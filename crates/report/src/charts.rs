@@ -4,7 +4,7 @@ use view::{NamedChart, declared_charts};
 
 use crate::escape::file_stem;
 use crate::study::Operation;
-use crate::{Run, drift, origin};
+use crate::{Run, words::drift, words::origin};
 
 /// The charts of one section.
 pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<NamedChart> {

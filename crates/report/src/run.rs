@@ -12,7 +12,7 @@ use terms::Bytes;
 use view::Views;
 
 use crate::error::unread;
-use crate::{Error, drift, escape, labels};
+use crate::{Error, escape, words::drift, words::labels};
 
 /// A run, read from its record.
 #[derive(Clone, Debug, Default)]

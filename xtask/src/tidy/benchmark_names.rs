@@ -10,7 +10,7 @@ const ABOVE: [&str; 7] = ["measure", "runner", "view", "report", "diagnose", "la
 
 /// Where a name may stand, and why.
 const ALLOWED: [(&str, &str); 6] = [
-    ("crates/report/src/layouts/", "files of other tools, in their words"),
+    ("crates/report/src/formats/layouts/", "files of other tools, in their words"),
     ("crates/rankmark/src/only.rs", "words of other suites for a benchmark"),
     ("crates/rankmark/src/arguments/ddlb.rs", "DDLB's command line"),
     ("crates/rankmark/src/plans.rs", "names of presets"),
@@ -65,7 +65,7 @@ mod tests {
             ["if case.benchmark == \"training\" {}", "benchmark(\"collective\");", "case.benchmark == \"memory\";"]
         {
             assert_eq!(found("crates/report/src/tables.rs", line), 1, "{line}");
-            assert_eq!(found("crates/report/src/layouts/candle.rs", line), 0, "{line}");
+            assert_eq!(found("crates/report/src/formats/layouts/candle.rs", line), 0, "{line}");
             assert_eq!(found("crates/training/src/about.rs", line), 0, "{line}");
         }
         for line in ["case.metrics.get(\"memory\");", "// case.benchmark == \"training\"", "let a = \"trainings\";"] {

@@ -9,7 +9,7 @@ mod style;
 
 use std::path::Path;
 
-use crate::write::Out;
+use crate::formats::write::Out;
 use crate::{Artifact, Error};
 
 /// The page.

@@ -8,8 +8,8 @@ use terms::{Named as _, Status};
 use crate::Run;
 use crate::document::{Block, Item, Words, code, strong};
 use crate::escape::one_line;
-use crate::names::described;
 use crate::number::{list, thousands};
+use crate::words::names::described;
 
 /// Cases of one reason that are named; more are counted.
 const NAMED: usize = 3;

@@ -7,7 +7,7 @@ use crate::Run;
 use crate::document::{Block, Item, Words, code, strong};
 use crate::number::{NONE, count};
 use crate::study::banner;
-use crate::{damage, imported, labels};
+use crate::{words::damage, words::imported, words::labels};
 
 pub(super) fn head(run: &Run) -> Vec<Block> {
     let title = Words::from(run.title.as_str());

@@ -8,9 +8,9 @@ use terms::Named as _;
 use crate::Run;
 use crate::document::{Block, Words, bullets, code};
 use crate::escape::{one_line, shell};
-use crate::names::what;
 use crate::number::{count, list, seconds};
 use crate::study::cache;
+use crate::words::names::what;
 
 /// The long form of each caveat that occurs, and how often.
 pub(crate) fn caveats(run: &Run) -> Vec<Block> {

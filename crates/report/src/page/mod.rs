@@ -13,7 +13,8 @@ pub(crate) use summary::summary;
 use crate::document::{Block, Words, bullets};
 use crate::study::operations;
 use crate::{
-    Run, charts, damage, drift, expected, explained, imported, interleaved, peers, placement, results, sentences,
+    Run, charts, words::damage, words::drift, words::expected, words::explained, words::imported, words::interleaved,
+    words::peers, words::placement, words::results, words::sentences,
 };
 
 /// Hands over the report, one block after another: charts of all sections at once would be large.

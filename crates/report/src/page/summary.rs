@@ -4,9 +4,9 @@ use record::Caveat;
 use terms::Named as _;
 
 use crate::document::{Align, Block, Table, Words};
-use crate::facts::{self, Saturation};
 use crate::number::{NONE, bytes, percent, seconds, three_digits};
 use crate::study::{Configuration, Operation};
+use crate::words::facts::{self, Saturation};
 
 pub(crate) fn summary(operations: &[Operation]) -> Vec<Block> {
     use Align::{Left, Right};

@@ -8,8 +8,8 @@ use terms::{Named as _, Status};
 use view::{number_at, shown, value_at};
 
 use super::{json, pack};
-use crate::results::{is_parameter_of, is_told};
 use crate::study::Operation;
+use crate::words::results::{is_parameter_of, is_told};
 
 /// Significant digits of a cell: rounded to the three that are shown, it is what the exact value is rounded to.
 const DIGITS: usize = 7;

@@ -21,10 +21,13 @@ use std::path::{Path, PathBuf};
 
 use crate::document::html::{html, inline};
 use crate::escape::{file_stem, one_line, xml as escape};
+use crate::formats::write::Out;
 use crate::page::status;
 use crate::study::{Operation, operations};
-use crate::write::Out;
-use crate::{Artifact, Error, Format, Run, chart, charts, drift, explained as traces, peers, results, sentences};
+use crate::{
+    Artifact, Error, Format, Run, chart, charts, words::drift, words::explained as traces, words::peers,
+    words::results, words::sentences,
+};
 
 const FILE: &str = "report.html";
 /// A record of more cases has no table without the script: `cases.csv` has them.

@@ -6,7 +6,7 @@ mod results_json;
 
 use std::path::Path;
 
-use crate::write::put_at;
+use crate::formats::write::put_at;
 use crate::{Error, Format, Run, error};
 
 use allreduce_study::AllreduceStudy;

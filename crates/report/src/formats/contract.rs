@@ -1,6 +1,6 @@
 //! What a report format must do.
 
-use crate::write::Out;
+use crate::formats::write::Out;
 use crate::{Artifact, Error, Run};
 
 /// A report format.

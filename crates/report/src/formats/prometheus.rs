@@ -11,7 +11,7 @@ use record::{CaseLine, DeclaredMetric, RunEnd};
 use terms::{Named as _, Status};
 
 use crate::escape::one_line;
-use crate::{Artifact, Error, Format, Run, names, study};
+use crate::{Artifact, Error, Format, Run, study, words::names};
 
 /// The run as metrics.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::escape;
-use crate::rows::{Cells, Columns};
-use crate::write::Out;
-use crate::{Artifact, Error, Format, Run, error, explained, rows};
+use crate::formats::rows::{Cells, Columns};
+use crate::formats::write::Out;
+use crate::{Artifact, Error, Format, Run, error, formats::rows, words::explained};
 
 const FILE: &str = "cases.csv";
 

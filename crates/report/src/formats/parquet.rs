@@ -15,8 +15,8 @@ use std::path::Path;
 use column::{Cell, Kind, Seen};
 use file::File;
 
-use crate::rows::{Cells, Columns};
-use crate::write::Out;
+use crate::formats::rows::{Cells, Columns};
+use crate::formats::write::Out;
 use crate::{Artifact, Error, Format, Run, error};
 
 const FILE: &str = "cases.parquet";

@@ -1,18 +1,32 @@
 //! The table of report formats. A new one is a module with a [`Format`] and a line here.
 
+pub(crate) mod contract;
+pub(crate) mod csv;
+pub(crate) mod html;
+pub(crate) mod junit;
+pub(crate) mod layouts;
+pub(crate) mod markdown;
+pub(crate) mod parquet;
+pub(crate) mod pdf;
+pub(crate) mod pictures;
+pub(crate) mod prometheus;
+pub(crate) mod rows;
+pub(crate) mod summary;
+pub(crate) mod write;
+
 use std::path::{Path, PathBuf};
 
-use crate::contract::Format;
-use crate::csv::Csv;
-use crate::html::Html;
-use crate::junit::Junit;
-use crate::markdown::Markdown;
-use crate::parquet::Parquet;
-use crate::pdf::Pdf;
-use crate::pictures::{Png, Svg};
-use crate::prometheus::Prometheus;
-use crate::summary::Summary;
-use crate::write::{Out, Written, append_to, put_at};
+use crate::formats::contract::Format;
+use crate::formats::csv::Csv;
+use crate::formats::html::Html;
+use crate::formats::junit::Junit;
+use crate::formats::markdown::Markdown;
+use crate::formats::parquet::Parquet;
+use crate::formats::pdf::Pdf;
+use crate::formats::pictures::{Png, Svg};
+use crate::formats::prometheus::Prometheus;
+use crate::formats::summary::Summary;
+use crate::formats::write::{Out, Written, append_to, put_at};
 use crate::{Artifact, Error, Run, error};
 
 /// Every format, in the order of help and of writing; the first file of the first is the one to read first.

@@ -14,7 +14,7 @@ use crate::document::{Block, code};
 use crate::escape::{file_stem, one_line};
 use crate::number::count;
 use crate::study::banner;
-use crate::{Run, origin};
+use crate::{Run, words::origin};
 
 pub(crate) use tables::Named;
 pub(crate) use words::{blocks, saved};

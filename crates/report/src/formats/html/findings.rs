@@ -7,10 +7,10 @@ use record::{CaseLine, Caveat};
 use terms::Status;
 
 use crate::escape::one_line;
-use crate::facts::{self, Limit};
 use crate::number::{bytes, count, list, percent, seconds};
 use crate::study::{Operation, ranks};
-use crate::{Run, expected, states};
+use crate::words::facts::{self, Limit};
+use crate::{Run, words::expected, words::states};
 
 /// Findings of a page.
 const MOST: usize = 3;

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use view::NamedChart;
 
 use crate::chart::Draw as _;
+use crate::formats::write::Out;
 use crate::study::operations;
-use crate::write::Out;
-use crate::{Artifact, Error, Format, Run, charts, explained};
+use crate::{Artifact, Error, Format, Run, charts, words::explained};
 
 /// Charts as vector graphics.
 #[derive(Debug)]

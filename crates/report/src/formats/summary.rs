@@ -5,7 +5,7 @@
 use crate::document::{Block, Words, bullets, code, markdown};
 use crate::page::{cases_without_result, section, status, summary, warnings};
 use crate::study::operations;
-use crate::{Artifact, Error, Format, Run, expected, sentences};
+use crate::{Artifact, Error, Format, Run, words::expected, words::sentences};
 
 /// The run in short.
 #[derive(Debug)]

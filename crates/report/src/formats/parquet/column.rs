@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 use super::thrift::unsigned;
-use crate::rows;
+use crate::formats::rows;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

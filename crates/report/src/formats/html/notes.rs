@@ -8,7 +8,7 @@ use crate::escape::{one_line, xml as escape};
 use crate::number::{bytes, count};
 use crate::page::{cases_without_result, caveats, command_again, method, sensors, summary};
 use crate::study::{Operation, section};
-use crate::{Run, damage, expected, imported, labels, placement};
+use crate::{Run, words::damage, words::expected, words::imported, words::labels, words::placement};
 
 /// Values of a parameter that are listed; of more, the ends.
 const LISTED: usize = 8;

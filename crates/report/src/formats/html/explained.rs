@@ -9,7 +9,7 @@ use crate::Run;
 use crate::document::html::{html, inline};
 use crate::document::{Block, Words};
 use crate::escape::{one_line, xml};
-use crate::explained::{Explanation, Named, of_run, saved};
+use crate::words::explained::{Explanation, Named, of_run, saved};
 
 fn escape(text: &str) -> String {
     xml(&one_line(text))

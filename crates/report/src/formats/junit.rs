@@ -4,7 +4,7 @@ use record::{CaseLine, Caveat};
 use terms::Status;
 
 use crate::escape::one_line;
-use crate::{Artifact, Error, Format, Run, names};
+use crate::{Artifact, Error, Format, Run, words::names};
 
 /// The cases of a run as a test suite.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Format for Junit {
         let cases: Vec<JunitCase> = run.cases.iter().map(of_case).collect();
         let suite = if run.title.trim().is_empty() { "rankmark" } else { &run.title };
         let properties: Vec<(&str, String)> =
-            crate::damage::end_banner(run).map(|banner| ("run", banner)).into_iter().collect();
+            crate::words::damage::end_banner(run).map(|banner| ("run", banner)).into_iter().collect();
         Ok(vec![Artifact::new("junit.xml", junit_with(suite, &properties, &cases).into_bytes())])
     }
 }

@@ -14,7 +14,7 @@ use crate::escape::{one_line, xml as escape};
 use crate::number::{count, list, percent};
 use crate::page::status;
 use crate::study::{Operation, banner};
-use crate::{Run, damage, facts};
+use crate::{Run, words::damage, words::facts};
 
 /// All of it.
 pub(super) fn head(run: &Run, operations: &[Operation], heading: &str) -> String {

@@ -7,10 +7,10 @@ use record::{CaseLine, Caveat};
 use terms::Status;
 
 use crate::escape::one_line;
-use crate::facts::{self, Limit, Saturation};
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
-use crate::{Run, drift, expected, links, peers, states};
+use crate::words::facts::{self, Limit, Saturation};
+use crate::{Run, words::drift, words::expected, words::links, words::peers, words::states};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;

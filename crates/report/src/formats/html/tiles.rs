@@ -3,9 +3,9 @@
 use record::{Better, CaseLine, Shape};
 
 use crate::Run;
-use crate::facts;
 use crate::number::{bandwidth, bytes, percent, seconds, thousands, three_digits};
 use crate::study::{Configuration, Estimate, Measured, Operation};
+use crate::words::facts;
 
 /// Tiles of a page.
 const MOST: usize = 8;

@@ -1,0 +1,18 @@
+//! What a report says of a run: facts that follow from its case lines, sentences about them, and tables.
+
+pub(crate) mod damage;
+pub(crate) mod drift;
+pub(crate) mod expected;
+pub(crate) mod explained;
+pub(crate) mod facts;
+pub(crate) mod imported;
+pub(crate) mod interleaved;
+pub(crate) mod labels;
+pub(crate) mod links;
+pub(crate) mod names;
+pub(crate) mod origin;
+pub(crate) mod peers;
+pub(crate) mod placement;
+pub(crate) mod results;
+pub(crate) mod sentences;
+pub(crate) mod states;
