@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -316,14 +317,17 @@ class RankWork:
         raise Departure(BROKEN, f"the control channel is broken: a probe `{kind}` is not known here")
 
     def _canary(self) -> list[float]:
-        """`[ns of a barrier, voluntary, involuntary context switches so far]`; a barrier is the median of bursts."""
+        """`[ns of a barrier, voluntary, involuntary context switches so far, 0, 0, 0, ns of processor time so far]`.
+
+        A barrier is the median of bursts. The zeros are what tells states of the machine apart: only native ranks measure it.
+        """
         bursts = []
         for _ in range(9):
             begin = now_ns()
             for _ in range(5):
                 self._group.barrier()
             bursts.append((now_ns() - begin) / 5)
-        return [statistics.median(bursts), *switches()]
+        return [statistics.median(bursts), *switches(), 0.0, 0.0, 0.0, float(time.process_time_ns())]
 
     def _arrivals(self, operations: int, stagger_ns: int) -> list[float]:
         spans: list[int] = []

@@ -93,7 +93,7 @@ mod tests {
     fn readme_says_how_much_is_compared() {
         let share = format!("as many as take {:.0}% of the time", 100.0 * SHARE);
         let flat = |text: &str| text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
-        for page in [include_str!("../../../README.md"), include_str!("../../report/src/markdown.rs")] {
+        for page in [include_str!("../../../README.md"), include_str!("../../report/src/page/method.rs")] {
             assert!(flat(page).contains(&share), "`{share}` is not said");
         }
     }

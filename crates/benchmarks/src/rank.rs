@@ -419,15 +419,16 @@ impl Timed for ActiveCase<'_> {
     }
 }
 
-/// Voluntary and involuntary context switches of this process so far.
-fn context_switches() -> (f64, f64) {
+/// Voluntary and involuntary context switches of this process so far, and its processor time in ns.
+fn own_usage() -> [f64; 3] {
     // SAFETY: `rusage` is plain data, for which all zeros are valid; the pointer is valid for the call.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);
         usage
     };
-    (usage.ru_nvcsw as f64, usage.ru_nivcsw as f64)
+    let ns = |time: libc::timeval| 1e9 * time.tv_sec as f64 + 1e3 * time.tv_usec as f64;
+    [usage.ru_nvcsw as f64, usage.ru_nivcsw as f64, ns(usage.ru_utime) + ns(usage.ru_stime)]
 }
 
 /// The most memory that this process held (VmHWM of /proc/self/status); zero where the system does not tell.

@@ -4,7 +4,7 @@ use std::fs;
 
 use record::{CanaryKind, Caveat};
 
-use crate::Sensors;
+use crate::{Sensors, machine};
 
 /// What the machine looked like at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Canary {
     pub involuntary_switches: f64,
     /// What tells states apart, host by host.
     pub hosts: Vec<HostLevels>,
+    /// Seconds of processor time that ranks of the coordinator's host used so far; None where one did not say.
+    pub used_s: Option<f64>,
     /// Counters of the whole machine.
     pub system: SystemCounters,
 }
@@ -55,6 +57,10 @@ pub struct SystemCounters {
     pub total_ticks: Option<f64>,
     /// Throttle events of all cores (Intel's thermal_throttle).
     pub throttles: Option<f64>,
+    /// Periods in which the control group's quota of processor time stopped its processes.
+    pub quota_stops: Option<f64>,
+    /// Time of the cores that this process may use.
+    pub cores: Option<CoreTime>,
     /// Temperature, clocks, power, utilization.
     pub sensors: Sensors,
 }
@@ -64,7 +70,53 @@ impl SystemCounters {
     pub fn read() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let (stolen_ticks, total_ticks) = parse_stat(&stat).unzip();
-        Self { stolen_ticks, total_ticks, throttles: throttles(), sensors: Sensors::read() }
+        Self {
+            stolen_ticks,
+            total_ticks,
+            throttles: throttles(),
+            quota_stops: machine::quota_stops(),
+            cores: CoreTime::read(&stat),
+            sensors: Sensors::read(),
+        }
+    }
+}
+
+/// Seconds so far of the cores that this process may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CoreTime {
+    /// In which programs ran: what interrupts took, which may be on behalf of ranks, is left out.
+    pub busy_s: f64,
+    /// In all.
+    pub all_s: f64,
+    /// Of this process.
+    pub own_s: f64,
+}
+
+impl CoreTime {
+    fn read(stat: &str) -> Option<Self> {
+        let own = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        Self::parse(stat, &machine::allowed_cpus(), &own)
+    }
+
+    /// From /proc/stat and /proc/self/stat (proc(5)), whose ticks are a hundredth of a second on Linux.
+    fn parse(stat: &str, allowed: &[u32], own: &str) -> Option<Self> {
+        const TICKS: f64 = 100.0;
+        let mut found = Self::default();
+        for line in stat.lines() {
+            let mut words = line.split_whitespace();
+            let number = words.next()?.strip_prefix("cpu").and_then(|number| number.parse::<u32>().ok());
+            if number.is_some_and(|number| allowed.contains(&number)) {
+                let ticks: Vec<f64> = words.take(8).map_while(|word| word.parse().ok()).collect();
+                let [user, nice, system, ..] = ticks[..] else { return None };
+                found.busy_s += (user + nice + system) / TICKS;
+                found.all_s += ticks.iter().sum::<f64>() / TICKS;
+            }
+        }
+        // Behind the name, which may hold anything: state, then 10 more, then user and system time.
+        let (_, rest) = own.rsplit_once(')')?;
+        let times: Vec<f64> = rest.split_whitespace().skip(11).take(2).map_while(|word| word.parse().ok()).collect();
+        found.own_s = times.iter().sum::<f64>() / TICKS;
+        (found.all_s > 0.0 && times.len() == 2).then_some(found)
     }
 }
 
@@ -90,12 +142,16 @@ const BARRIER_FACTOR: f64 = 2.0;
 const BARRIER_NS: f64 = 2_000.0;
 /// Share of all cores' time.
 const STOLEN: f64 = 0.01;
+/// Share of the time of all cores that other programs use.
+const OTHERS: f64 = 0.1;
+/// Seconds of all cores from which that share is known: the kernel counts in ticks of 10 ms.
+const FEWEST_CORE_S: f64 = 1.0;
 /// Involuntary switches a second and rank.
 const SWITCHES: f64 = 100.0;
 
 impl Canary {
-    /// From what the ranks answered (`[barrier ns, voluntary, involuntary, round trip ns, clock ns, filled ns]` each, of Python
-    /// the first three), the host of each by rank (empty: all are on one), and the machine's counters.
+    /// From what the ranks answered (`[barrier ns, voluntary, involuntary, round trip ns, clock ns, filled ns, used ns]` each; of
+    /// Python, what tells states apart is 0), the host of each by rank (empty: all are on one), and the machine's counters.
     pub fn new(ranks: &[Vec<f64>], host_of: &[u32], system: SystemCounters) -> Self {
         let column = |i: usize| ranks.iter().filter_map(move |rank| rank.get(i).copied());
         let host = |rank: usize| host_of.get(rank).copied().unwrap_or(0);
@@ -109,6 +165,10 @@ impl Canary {
             barrier_ns: column(0).fold(0.0, f64::max),
             involuntary_switches: column(2).sum(),
             hosts: (0..=most).map(of_host).collect(),
+            used_s: (0..ranks.len())
+                .filter(|rank| host(*rank) == 0)
+                .map(|rank| ranks[rank].get(6).map(|ns| ns / 1e9))
+                .sum(),
             system,
         }
     }
@@ -146,7 +206,22 @@ impl Canary {
         if grown(self.system.throttles, after.system.throttles).is_some_and(|events| events > 0.0) {
             caveats.push(Caveat::Throttled);
         }
+        if grown(self.system.quota_stops, after.system.quota_stops).is_some_and(|periods| periods > 0.0) {
+            caveats.push(Caveat::QuotaReached);
+        }
+        if self.others(after).is_some_and(|share| share > OTHERS) {
+            caveats.push(Caveat::OtherPrograms);
+        }
         caveats
+    }
+
+    /// Share of the time of the cores, between `self` and `after`, that neither ranks nor this process used. None where too
+    /// little is known of it.
+    fn others(&self, after: &Canary) -> Option<f64> {
+        let (from, to) = (self.system.cores?, after.system.cores?);
+        let (busy_s, all_s) = (to.busy_s - from.busy_s, to.all_s - from.all_s);
+        let own_s = (after.used_s? - self.used_s?) + (to.own_s - from.own_s);
+        (all_s >= FEWEST_CORE_S).then(|| (busy_s - own_s) / all_s)
     }
 }
 
@@ -179,6 +254,33 @@ mod tests {
         let mut throttled = before.clone();
         throttled.system.throttles = Some(3.0);
         assert_eq!(before.caveats(&throttled, 1.0, 2, false), [Caveat::Throttled]);
+        let (mut before, mut stopped) = (before.clone(), before);
+        (before.system.quota_stops, stopped.system.quota_stops) = (Some(1.0), Some(2.0));
+        assert_eq!(before.caveats(&stopped, 1.0, 2, false), [Caveat::QuotaReached]);
+    }
+
+    #[test]
+    fn time_that_no_rank_used_is_that_of_other_programs() {
+        let at = |busy_s, all_s, used_s| {
+            let cores = Some(CoreTime { busy_s, all_s, own_s: 0.5 });
+            Canary { used_s, system: SystemCounters { cores, ..SystemCounters::default() }, ..Canary::default() }
+        };
+        let caveats = |after: &Canary| at(10.0, 20.0, Some(1.0)).caveats(after, 1.0, 2, true);
+        assert_eq!(caveats(&at(12.0, 22.0, Some(2.9))), [], "ranks used it");
+        assert_eq!(caveats(&at(12.0, 22.0, Some(2.0))), [Caveat::OtherPrograms]);
+        assert_eq!(caveats(&at(10.9, 20.9, Some(1.0))), [], "too short to tell");
+        assert_eq!(caveats(&at(12.0, 22.0, None)), [], "a rank does not say what it used");
+    }
+
+    #[test]
+    fn core_time_is_that_of_the_allowed_cores() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9 9\ncpu0 100 20 30 40 5 3 2 0 0 0\ncpu1 1 1 1 1 1 1 1 1\ncpu2 50 0 0 50 0 0 0 0\n";
+        let own = "42 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0";
+        let found = CoreTime::parse(stat, &[0, 2], own).unwrap();
+        assert_eq!(found, CoreTime { busy_s: 2.0, all_s: 3.0, own_s: 2.0 });
+        assert_eq!(CoreTime::parse(stat, &[7], own), None);
+        assert_eq!(CoreTime::parse(stat, &[0], ""), None);
     }
 
     #[test]

@@ -98,6 +98,21 @@ pub fn cpu_quota() -> Option<f64> {
     second.or_else(first)
 }
 
+/// Periods so far in which a container's quota stopped its processes; None without one.
+pub(crate) fn quota_stops() -> Option<f64> {
+    let text = cgroup_text("cpu.stat")?;
+    text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
+}
+
+/// Programs other than this one that run or wait for a processor at this moment, on all cores of the machine (proc(5):
+/// `procs_running`).
+pub fn other_running() -> Option<u32> {
+    let text = read("/proc/stat");
+    let running = text.lines().find_map(|line| line.strip_prefix("procs_running "))?.trim().parse::<u32>().ok()?;
+    // The one that reads.
+    Some(running.saturating_sub(1))
+}
+
 /// Whether a container or a virtual machine changes what this machine can do: a quota below the allowed cores stops
 /// ranks in the middle of an operation, and WSL's clocks and memory are its host's.
 pub fn limits_are_virtual(machine: &Machine) -> bool {

@@ -22,6 +22,7 @@ use crate::{Failure, dry_run, environment};
 
 mod backends;
 pub(crate) mod directory;
+mod load;
 pub(crate) mod next;
 mod outputs;
 mod placement;
@@ -149,7 +150,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     }
     let mut screen =
         Screen::new(request.options.output.verbosity(), request.options.output.json, request.entry.begun, &plan);
-    let notes: Vec<String> = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned().collect();
+    let notes = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned();
+    let notes: Vec<String> = notes.chain(load::note(&plan, &record.file.machine)).collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
     let (mut own, mut external) = (starter(), request.entry.coordinator);

@@ -33,6 +33,10 @@ terms::named! {
         ContextSwitches = "context_switches",
         /// The processor's clock was held down.
         Throttled = "throttled",
+        /// The container's quota of processor time stopped ranks.
+        QuotaReached = "quota_reached",
+        /// Programs other than the ranks used the cores.
+        OtherPrograms = "other_programs",
         /// One rank is last more often than chance allows, and others wait for it.
         SlowRank = "slow_rank",
         /// Isolated mode: a rank missed the agreed instant in some samples.
@@ -88,6 +92,8 @@ impl Caveat {
             Self::StolenTime => "the hypervisor took processor time during the case",
             Self::ContextSwitches => "ranks often lost their core to other processes during the case",
             Self::Throttled => "the processor throttled its clock during the case",
+            Self::QuotaReached => "the container's quota of processor time stopped ranks during the case",
+            Self::OtherPrograms => "other programs used more than 10% of the time of all cores during the case",
             Self::SlowRank => "one rank arrives last more often than chance allows, and the others wait for it",
             Self::MissedStart => "a rank missed the agreed starting instant in some samples",
             Self::StartsApart => {

@@ -113,7 +113,14 @@ fn a_wrong_element_in_the_middle_alone_is_caught() {
 }
 
 /// What says that something else ran on this machine.
-const BUSY: [Caveat; 4] = [Caveat::Noisy, Caveat::StolenTime, Caveat::ContextSwitches, Caveat::Throttled];
+const BUSY: [Caveat; 6] = [
+    Caveat::Noisy,
+    Caveat::StolenTime,
+    Caveat::ContextSwitches,
+    Caveat::Throttled,
+    Caveat::QuotaReached,
+    Caveat::OtherPrograms,
+];
 
 /// What may never be said of a healthy case.
 const ALARMS: [Caveat; 3] = [Caveat::SlowRank, Caveat::Drift, Caveat::MissedStart];

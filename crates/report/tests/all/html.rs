@@ -143,6 +143,14 @@ fn findings_have_a_number_and_say_what_to_do() {
     assert!(speeds[0].contains("The machine had several speeds in 1 of 1 case"), "{}", speeds[0]);
     assert!(speeds[0].contains("0.125 us in 64% of its trials and 0.590 us in 36% of its trials"), "{}", speeds[0]);
     assert!(markup(&page(&run)).contains("times are disturbed"), "such a run is not called healthy");
+    let mut run = data::study();
+    run.cases.iter_mut().for_each(|case| case.caveats = vec![record::Caveat::OtherPrograms]);
+    let busy = cards(&run);
+    assert!(
+        busy[0].contains("12 of 12 cases are disturbed: other programs") && busy[0].contains("Stop the other"),
+        "{busy:?}"
+    );
+    assert!(markup(&page(&run)).contains("<p class=\"verdict bad\"><strong>Results are right, times are disturbed"));
 }
 
 #[test]

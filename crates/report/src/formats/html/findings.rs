@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use record::{CaseLine, Caveat};
-use terms::Status;
+use terms::{Named as _, Status};
 
 use crate::escape::one_line;
 use crate::number::{bytes, count, list, percent, seconds};
@@ -54,6 +54,7 @@ pub(super) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     all.extend(wrong(run));
     all.extend(failed(run));
     all.extend(gates(run));
+    all.extend(noise(run));
     all.extend(machine(run, operations));
     all.extend(slow_rank(run));
     all.extend(below_expected(run));
@@ -62,7 +63,6 @@ pub(super) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     all.extend(oversubscribed(run));
     all.extend(states(run));
     all.extend(levels(run));
-    all.extend(noise(run));
     all.extend(wide(run));
     all.extend(skipped(run));
     all.truncate(MOST);
@@ -241,15 +241,28 @@ fn oversubscribed(run: &Run) -> Option<Finding> {
 }
 
 fn noise(run: &Run) -> Option<Finding> {
-    const NOISE: [Caveat; 4] = [Caveat::StolenTime, Caveat::Throttled, Caveat::Noisy, Caveat::ContextSwitches];
+    const NOISE: [Caveat; 6] = [
+        Caveat::StolenTime,
+        Caveat::QuotaReached,
+        Caveat::OtherPrograms,
+        Caveat::Throttled,
+        Caveat::Noisy,
+        Caveat::ContextSwitches,
+    ];
     let measured = run.cases.iter().filter(|case| case.time_s.is_some() && !case.simulated);
     let measured: Vec<&CaseLine> = measured.collect();
     let number = |caveat: &Caveat| measured.iter().filter(|case| case.caveats.contains(caveat)).count();
     let often = |caveat: &&Caveat| number(caveat) as f64 > OFTEN * measured.len() as f64;
     let caveat = NOISE.iter().find(often)?;
-    let title = format!("{} of {} are disturbed: {caveat}", number(caveat), cases(measured.len()));
+    let word = caveat.name().replace('_', " ");
+    let title = format!("{} of {} are disturbed: {word}", number(caveat), cases(measured.len()));
     let action = match caveat {
         Caveat::StolenTime => "Other tenants use these cores: repeat at another time, or on a machine of your own.",
+        Caveat::QuotaReached => "Raise the container's quota of processor time, or run fewer ranks.",
+        Caveat::OtherPrograms => {
+            "Stop the other programs, use fewer ranks, or repeat at another time; `rankmark compare --interleave` compares two \
+             versions all the same."
+        }
         Caveat::Throttled => "Check cooling, the power limit and the frequency governor, then repeat.",
         _ => "Stop other programs on these cores, or pin ranks with `--bind`, then repeat.",
     };
