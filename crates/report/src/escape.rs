@@ -28,8 +28,13 @@ pub(crate) fn inert(text: &str, begins: bool) -> String {
                 escaped.push('\\');
                 escaped.push(character);
             }
-            // `1. x` would begin a numbered list.
-            '.' | ')' if begins && index > 0 && characters[..index].iter().all(char::is_ascii_digit) => {
+            // `1. x` would begin a numbered list, and `1.5` does not.
+            '.' | ')'
+                if begins
+                    && index > 0
+                    && characters.get(index + 1).is_none_or(|next| next.is_whitespace())
+                    && characters[..index].iter().all(char::is_ascii_digit) =>
+            {
                 escaped.push('\\');
                 escaped.push(character);
             }
@@ -122,6 +127,7 @@ mod tests {
         assert_eq!(markdown("# no"), "\\# no");
         assert_eq!(markdown("> no"), "&gt; no");
         assert_eq!(markdown("1. no"), "1\\. no");
+        assert_eq!(markdown("1.5 ms"), "1.5 ms");
         assert_eq!(inert("- # 1.", false), "- # 1.");
         assert_eq!(code("a`b``c"), "``` a`b``c ```");
         assert_eq!(code("x"), "`x`");

@@ -224,7 +224,14 @@ fn traces_of_other_programs_become_a_record() {
     let ratio = line["time_s"]["median"].as_f64().unwrap() / of_ours;
     assert!((0.7..1.5).contains(&ratio), "{ratio}");
     assert!(place.read("imported/report.md").contains("What limits the steps"));
-    assert!(place.read("imported/report.html").contains("imported"));
+    // Its page begins with what its traces showed, and is that of no other program.
+    let page = place.read("imported/report.html");
+    let verdict = page.split("<p class=\"verdict").nth(1).unwrap();
+    assert!(!page.contains("IMPORTED") && !verdict.starts_with("another program"), "{verdict}");
+    let explained: serde_json::Value = serde_json::from_str(&place.read("imported/profile.json")).unwrap();
+    let said = explained["cases"][0]["verdict"].as_str().unwrap().trim_end_matches('.').to_owned();
+    let begins = format!("**{}**", said.split('.').next().unwrap_or_default());
+    assert!(place.read("imported/report.md").contains(begins.trim_end_matches('*')), "{begins}");
     assert!(
         place.run("profile --import record/trace --output-dir imported").exits(2).err.contains("is a record already")
     );

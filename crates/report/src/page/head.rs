@@ -6,13 +6,16 @@ use terms::{Named as _, Status};
 use crate::Run;
 use crate::document::{Block, Item, Words, code, strong};
 use crate::number::{NONE, count};
-use crate::study::banner;
-use crate::{words::damage, words::imported, words::labels};
+use crate::study::{Operation, banner};
+use crate::words::findings::Finding;
+use crate::words::verdict::{Verdict, verdict};
+use crate::words::{damage, imported, labels};
 
-pub(super) fn head(run: &Run) -> Vec<Block> {
+pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding]) -> Vec<Block> {
     let title = Words::from(run.title.as_str());
     let mut blocks = vec![Block::Heading(1, if title.is_empty() { "Report".into() } else { title })];
     blocks.extend(warnings(run));
+    blocks.push(Block::Paragraph(verdict_line(&verdict(run, operations, found))));
     let text = |name, value: &str| (name, Words::from(value));
     let mut facts = vec![("Status", status(run))];
     facts.extend(labels::facts(&run.labels).map(|(name, value)| text(name, &value)));
@@ -29,6 +32,24 @@ pub(super) fn head(run: &Run) -> Vec<Block> {
     let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
     blocks.push(Block::List(facts.map(|(name, value)| Item::from(value.behind(&format!("{name}: ")))).collect()));
     blocks
+}
+
+/// The verdict as a line.
+fn verdict_line(verdict: &Verdict) -> Words {
+    let rest = if verdict.rest.is_empty() { String::new() } else { format!(": {}", verdict.rest) };
+    format!("{}{rest}.", strong(&verdict.word)).into()
+}
+
+/// What to do, the most important first.
+pub(super) fn to_do(found: &[Finding]) -> Vec<Block> {
+    let item = |of: &Finding| {
+        let command = (!of.command.is_empty()).then(|| Words::from(code(&of.command)));
+        let below = [Words::from(of.evidence.as_str()), Words::prose(&of.action)];
+        let below = below.into_iter().chain(command).filter(|words| !words.is_empty()).collect();
+        Item { words: strong(&of.title).into(), below }
+    };
+    let items: Vec<Item> = found.iter().map(item).collect();
+    if items.is_empty() { Vec::new() } else { vec![Block::List(items)] }
 }
 
 /// What no reader may miss.

@@ -12,6 +12,7 @@ pub(crate) use summary::summary;
 
 use crate::document::{Block, Words, bullets};
 use crate::study::operations;
+use crate::words::findings::findings;
 use crate::{
     Run, charts, words::damage, words::drift, words::expected, words::explained, words::imported, words::interleaved,
     words::peers, words::placement, words::results, words::sentences,
@@ -21,7 +22,9 @@ use crate::{
 pub(crate) fn page(run: &Run, put: &mut dyn FnMut(Block)) {
     let operations = operations(&run.cases, &run.benchmarks);
     let several = operations.len() > sentences::FEW_OPERATIONS;
-    head::head(run).into_iter().for_each(&mut *put);
+    let found = findings(run, &operations);
+    head::head(run, &operations, &found).into_iter().for_each(&mut *put);
+    section("What to do", head::to_do(&found), put);
     section("Comparison", interleaved::blocks(run), put);
     section("What the data show", bullets(sentences::about(run, &operations)), put);
     section(explained::TITLE, explained::blocks(run), put);

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use record::show::{Column, Format, Show, Table};
-use record::{About, Better, Case, CaseLine, Caveat, Labels, Machine, Metric, Plan, RunFile, Store, TimeSummary, Tool};
+use record::{About, Better, Case, CaseLine, Labels, Machine, Metric, Plan, RunFile, Store, TimeSummary, Tool};
 use serde_json::{Map, Value, json};
 use terms::{Field, Kind, Role, Status};
 
@@ -100,7 +100,7 @@ fn case(one: &Explanation) -> Case {
         parameters: map(parameters).into(),
         settings: Map::new().into(),
         world: map(json!({"ranks": one.ranks})).into(),
-        caveats: vec![Caveat::Imported],
+        caveats: Vec::new(),
         bytes_requested: None,
         skip: None,
     };

@@ -8,7 +8,6 @@
 mod cases;
 mod explained;
 mod figures;
-mod findings;
 mod head;
 mod json;
 mod notes;

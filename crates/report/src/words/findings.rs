@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
-use record::{CaseLine, Caveat};
+use record::{CaseLine, Caveat, ExplainedFinding};
 use terms::{Named as _, Status};
 
 use crate::escape::one_line;
 use crate::number::{bytes, count, list, percent, seconds};
 use crate::study::{Operation, ranks};
 use crate::words::facts::{self, Limit};
-use crate::{Run, words::expected, words::states};
+use crate::{Run, words::expected, words::states, words::verdict::explained_job};
 
 /// Findings of a page.
 const MOST: usize = 3;
@@ -25,15 +25,15 @@ const OFTEN: f64 = 0.2;
 
 /// What stands out, and what to do.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// What it is, with its number.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// What it rests on.
-    pub(super) evidence: String,
+    pub(crate) evidence: String,
     /// What to do.
-    pub(super) action: String,
+    pub(crate) action: String,
     /// The command that does it; empty: none.
-    pub(super) command: String,
+    pub(crate) command: String,
 }
 
 fn finding(title: impl Into<String>, evidence: impl Into<String>, action: impl Into<String>) -> Finding {
@@ -49,7 +49,10 @@ impl Finding {
 }
 
 /// The most important findings of a run, the first first.
-pub(super) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
+pub(crate) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
+    if let Some(job) = explained_job(run) {
+        return job.findings.first().map(of_traces).into_iter().collect();
+    }
     let mut all: Vec<Finding> = Vec::new();
     all.extend(wrong(run));
     all.extend(failed(run));
@@ -67,6 +70,12 @@ pub(super) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     all.extend(skipped(run));
     all.truncate(MOST);
     all
+}
+
+/// The first finding in the traces of a job; the section about its steps has the others.
+fn of_traces(found: &ExplainedFinding) -> Finding {
+    let what = if found.what.trim().is_empty() { "Finding" } else { &found.what };
+    finding(what, found.evidence.clone(), found.action.clone())
 }
 
 fn cases(number: usize) -> String {
