@@ -81,8 +81,9 @@ pub fn save_baseline(
     }
     // The run file last: it is what makes the folder a record.
     for (name, text) in [(CASES_FILE, cases), (RUN_FILE, file)] {
-        let beside = format!("{name}.new");
-        crate::file::replace(&run, Path::new(name), &beside, &text).map_err(|error| failed(&run.join(name), &error))?;
+        let temporary = format!("{name}.new");
+        crate::file::replace(&run, Path::new(name), &temporary, &text)
+            .map_err(|error| failed(&run.join(name), &error))?;
     }
     Ok(Some(run))
 }

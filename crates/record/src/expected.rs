@@ -39,7 +39,7 @@ impl Expected {
     /// left out. None: no such case was measured.
     pub fn best<'c>(&self, cases: &'c [CaseLine], better: Better) -> Option<(&'c CaseLine, f64)> {
         let value = |case: &'c CaseLine| {
-            let value = self.of(case)?;
+            let value = self.metric_of(case)?;
             (value.is_finite() && value > 0.0).then_some((case, value))
         };
         let found = cases.iter().filter(|case| self.matches(case)).filter_map(value);
@@ -61,7 +61,7 @@ impl Expected {
     }
 
     /// The metric's value: a number, or a number with an interval.
-    fn of(&self, case: &CaseLine) -> Option<f64> {
+    fn metric_of(&self, case: &CaseLine) -> Option<f64> {
         let value = case.metrics.get(&self.metric)?;
         value.as_f64().or_else(|| value.get("value")?.as_f64())
     }

@@ -1,6 +1,6 @@
 //! `profile.json`: what traces of a record's cases showed. Verdicts, findings, tables, and the values of charts.
 //!
-//! The file stands beside `run.json` and is optional. Readers show it; nothing here computes what it says.
+//! The file lies next to `run.json` and is optional. Readers show it; nothing here computes what it says.
 
 use std::io::{self, Read};
 use std::path::Path;

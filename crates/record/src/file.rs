@@ -39,20 +39,20 @@ pub fn open_inside_by(path: &Path, options: &mut OpenOptions) -> io::Result<File
         Err(_) => {}
         Ok(found) => plain(&found)?,
     }
-    // What was looked at may be another file by now, so the kernel is told, too.
+    // The path may name another file by now, so the kernel refuses links, too.
     let opened = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let file = opened.map_err(|error| if error.raw_os_error() == Some(libc::ELOOP) { link() } else { error })?;
     plain(&file.metadata()?)?;
     Ok(file)
 }
 
-/// Writes a file of a record, whole or not at all: under the name `beside` first. `relative` is below `directory`; folders
-/// are made.
+/// Writes a file of a record, whole or not at all: under the name `temporary` first. `relative` is below `directory`;
+/// missing folders are made.
 ///
 /// # Errors
-/// When it cannot be written; when it, the file beside it, or a folder on the way is a link.
-pub fn replace(directory: &Path, relative: &Path, beside: &str, content: &[u8]) -> io::Result<()> {
-    replace_by(directory, relative, beside, |file| file.write_all(content))
+/// When it cannot be written; when it, the temporary file, or a folder on the way is a link.
+pub fn replace(directory: &Path, relative: &Path, temporary: &str, content: &[u8]) -> io::Result<()> {
+    replace_by(directory, relative, temporary, |file| file.write_all(content))
 }
 
 /// As [`replace`], with what `write` writes, piece by piece.
@@ -62,7 +62,7 @@ pub fn replace(directory: &Path, relative: &Path, beside: &str, content: &[u8]) 
 pub fn replace_by(
     directory: &Path,
     relative: &Path,
-    beside: &str,
+    temporary: &str,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidFilename);
@@ -73,22 +73,22 @@ pub fn replace_by(
         None => None,
     };
     let place = |name: &Path| folder.as_ref().map_or_else(|| directory.join(name), |folder| folder.path(name));
-    let (path, beside) = (place(Path::new(name)), place(Path::new(beside)));
+    let (path, temporary) = (place(Path::new(name)), place(Path::new(temporary)));
     // Renaming would replace a link and not follow it; one that somebody put there is still not ours to remove.
     refuse_unless_plain(&path)?;
-    if refuse_unless_plain(&beside)? {
+    if refuse_unless_plain(&temporary)? {
         // Left by a run that was killed. Not opened: it may have become another name of a file that matters.
-        fs::remove_file(&beside)?;
+        fs::remove_file(&temporary)?;
     }
     let put = || {
-        let mut buffered = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&beside)?);
+        let mut buffered = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&temporary)?);
         write(&mut buffered)?;
         let file = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
         // Without this a crash soon after the rename could leave an empty file in the place of the old one.
         file.sync_all()?;
-        fs::rename(&beside, &path)
+        fs::rename(&temporary, &path)
     };
-    put().inspect_err(|_| drop(fs::remove_file(&beside)))
+    put().inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
 /// Adds to the end of a file that the user names, or that the system does for the user; it is made if it is not there.

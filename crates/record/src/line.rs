@@ -103,7 +103,7 @@ pub struct HostClock {
     /// The largest error of the offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual_ns: Option<f64>,
-    /// Why it could not be told.
+    /// Why it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

@@ -35,7 +35,7 @@ pub fn merge(mut parts: Vec<(String, Record)>) -> Result<Record, Error> {
     (file.hosts, file.placement, file.backends, file.profiles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut cases, mut damaged, mut notes, mut round) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (directory, record) in parts {
-        let Record { file: mut of, cases: lines, end, damaged: lost, notes: told } = record;
+        let Record { file: mut of, cases: lines, end, damaged: lost, notes: its_notes } = record;
         if end != RunEnd::Ended {
             file.plan.notes.push(format!("{directory} has no end: its run was killed, or goes on"));
         }
@@ -54,7 +54,7 @@ pub fn merge(mut parts: Vec<(String, Record)>) -> Result<Record, Error> {
         }));
         round += made.max(last);
         damaged.extend(lost);
-        notes.extend(told);
+        notes.extend(its_notes);
     }
     let mut seen = HashSet::new();
     file.plan.cases.retain(|case| seen.insert(case.id.clone()));
@@ -190,9 +190,9 @@ fn refuse_other_machines(parts: &[(String, Record)]) -> Result<(), Error> {
         for device in devices {
             let (before, other) = *machines.entry(device).or_insert((directory, machine));
             if differ(other, machine) {
-                let told = |machine: &Machine| format!("{} ({})", machine.host, machine.cpu_model);
+                let described = |machine: &Machine| format!("{} ({})", machine.host, machine.cpu_model);
                 return Err(Error::new(format!("{before} and {directory} are of different machines"))
-                    .cause(format!("device {device}: {} and {}", told(other), told(machine)))
+                    .cause(format!("device {device}: {} and {}", described(other), described(machine)))
                     .hint("one record is of one machine for each device; report them one by one"));
             }
         }
@@ -295,8 +295,8 @@ mod tests {
         }
         killed.end = RunEnd::Killed;
         let all = merged(vec![killed, done]).unwrap();
-        let told: Vec<(&str, Status)> = all.cases.iter().map(|line| (line.id.as_str(), line.status)).collect();
-        assert_eq!(told, [("1", Status::Ok), ("3", Status::NotRun), ("2", Status::Ok)]);
+        let statuses: Vec<(&str, Status)> = all.cases.iter().map(|line| (line.id.as_str(), line.status)).collect();
+        assert_eq!(statuses, [("1", Status::Ok), ("3", Status::NotRun), ("2", Status::Ok)]);
         assert_eq!(all.file.plan.cases.len(), 3, "each case once");
         assert_eq!(all.file.plan.notes, ["r0 has no end: its run was killed, or goes on"]);
     }

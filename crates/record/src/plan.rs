@@ -28,7 +28,7 @@ mod written;
 
 pub use choice::chosen;
 pub use error::{PlanError, PlanErrors};
-pub use source::Place;
+pub use source::SourceLocation;
 
 pub(crate) use document::is_safe_name;
 pub(crate) use value::canonical;

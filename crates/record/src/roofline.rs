@@ -87,12 +87,12 @@ mod tests {
     fn the_slower_of_moving_and_computing_is_the_bound() {
         let demand = |traffic, flops| Demand { working_set: 1 << 20, traffic, flops, ..Demand::of_cpu("f32") };
         let roof = |traffic, flops| profile().roof(&demand(traffic, flops));
-        let told = |traffic, flops| roof(traffic, flops).map(|roof| (roof.time_s, roof.bound));
-        assert_eq!(told(1e9, 1e9), Some((0.1, "memory")), "below 10 operations a byte");
-        assert_eq!(told(1e9, 20e9), Some((0.2, "compute")), "above");
-        assert_eq!(told(1e9, 0.0), Some((0.1, "memory")));
-        assert_eq!(told(0.0, 1e9), Some((0.01, "compute")));
-        assert_eq!(told(0.0, 0.0), None);
+        let time_and_bound = |traffic, flops| roof(traffic, flops).map(|roof| (roof.time_s, roof.bound));
+        assert_eq!(time_and_bound(1e9, 1e9), Some((0.1, "memory")), "below 10 operations a byte");
+        assert_eq!(time_and_bound(1e9, 20e9), Some((0.2, "compute")), "above");
+        assert_eq!(time_and_bound(1e9, 0.0), Some((0.1, "memory")));
+        assert_eq!(time_and_bound(0.0, 1e9), Some((0.01, "compute")));
+        assert_eq!(time_and_bound(0.0, 0.0), None);
         let placed = roof(1e9, 20e9).unwrap().point(&demand(1e9, 20e9), 0.4);
         let number = |name: &str| placed[name].as_f64().unwrap();
         assert_eq!([number("intensity"), number("gflops"), number("roof_gflops")], [20.0, 50.0, 100.0]);

@@ -73,7 +73,7 @@ impl Case {
         self.word("mode").unwrap_or(Mode::Streaming)
     }
 
-    /// Whether it is a look without intervals.
+    /// Whether it is a quick run without intervals.
     pub fn is_quick(&self) -> bool {
         self.flag("quick")
     }

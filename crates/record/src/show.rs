@@ -198,13 +198,13 @@ pub enum At {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Chart {
-    /// What its files are named after, beside the section.
+    /// What its files are named after, in addition to the section.
     pub stem: String,
     /// What is drawn: `time`.
     pub title: String,
     /// What it draws.
     pub kind: ChartKind,
-    /// Where the value across is; of a matrix, where the list of names is that stand beside the numbers of its rows.
+    /// Where the value across is; of a matrix, where the list of names for its rows is.
     pub x: String,
     /// What stands along the axis across; of a matrix, its rows.
     pub x_title: String,

@@ -7,7 +7,7 @@ mod known;
 
 pub use known::known_states;
 
-/// What a canary looks at. Each is measured beside the samples of a trial.
+/// What a canary measures. Each runs before and after the samples of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CanaryKind {
@@ -92,8 +92,8 @@ impl CanaryLevel {
 const APART: f64 = 1.5;
 
 impl MachineState {
-    /// Whether another run's state can be this one, by what both saw. A clock or shared units that are different may be what is
-    /// to be compared; how far apart cores are never is.
+    /// Whether another run's state can be this one, by the canaries that both measured. A different clock or shared unit may be
+    /// what the user compares. A different distance between cores never is.
     pub fn may_be(&self, other: &Self) -> bool {
         let of = |state: &Self, like: &CanaryLevel| state.canaries.iter().find(|level| level.is_like(like)).copied();
         let trips = self.canaries.iter().filter(|level| level.canary == CanaryKind::RoundTripNs);
@@ -103,8 +103,7 @@ impl MachineState {
     }
 }
 
-/// The state among these, of another run, that is most like this one; None where none of them can be it, or nothing that both saw
-/// can be compared.
+/// The state of another run that is most like this one. None where no state can be it, or where no canary measured both.
 pub fn likest<'s>(state: &MachineState, others: &'s [MachineState]) -> Option<&'s MachineState> {
     let distance = |other: &&MachineState| {
         let of = |own: &CanaryLevel| {

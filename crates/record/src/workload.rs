@@ -44,17 +44,17 @@ pub fn workload<'p>(parameters: &'p SharedMap, roles: &impl Roles) -> BTreeMap<&
 /// what the fault did.
 pub const INJECTED: &str = "inject";
 
-/// The parameters in which two cases of one workload differ, with both values: how each does it, beside what only its own
-/// backend understands. `apart` are told elsewhere.
+/// The parameters in which two cases of one workload differ, with both values. Parameters of the workload, options that only
+/// one backend understands, and those in `apart` are left out.
 pub fn differences<'p>(
     [a, b]: [&'p SharedMap; 2],
     roles: &impl Roles,
     apart: &[&str],
 ) -> Vec<(&'p str, [Option<&'p Value>; 2])> {
     let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(name)));
-    let told =
+    let is_how =
         |name: &&str| !apart.contains(name) && !roles.role(name).defines_workload() && roles.owner(name).is_empty();
-    let both = names.filter(told).map(|name| (name, [a.get(name), b.get(name)]));
+    let both = names.filter(is_how).map(|name| (name, [a.get(name), b.get(name)]));
     both.filter(|(_, [a, b])| a != b).collect()
 }
 

@@ -35,8 +35,8 @@ mod tests {
     #[test]
     fn steps_go_down_until_one_is_not_rejected() {
         let held = holm(&[0.2, 0.001, 0.02, 0.016], 0.05);
-        let told: Vec<(bool, f64)> = held.iter().map(|held| (held.rejected, held.level)).collect();
-        assert_eq!(told, [(false, 0.05), (true, 0.0125), (true, 0.025), (true, 0.05 / 3.0)]);
+        let outcomes: Vec<(bool, f64)> = held.iter().map(|held| (held.rejected, held.level)).collect();
+        assert_eq!(outcomes, [(false, 0.05), (true, 0.0125), (true, 0.025), (true, 0.05 / 3.0)]);
         // The second is not rejected at 0.05 / 3: the third is not looked at, though it is below 0.05 / 2.
         let held = holm(&[0.02, 0.001, 0.021, 0.9], 0.05);
         assert_eq!(held.iter().map(|held| held.rejected).collect::<Vec<_>>(), [false, true, false, false]);

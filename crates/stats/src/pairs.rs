@@ -87,12 +87,12 @@ fn least(times: &[Vec<f64>], ranks: &[usize]) -> f64 {
 
 /// How far one side lies above the other, in logarithms, and how far pairs lie from the median of their side.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct Contrast {
     difference: f64,
     deviation: f64,
 }
 
-impl Found {
+impl Contrast {
     fn statistic(self) -> f64 {
         self.difference / self.deviation
     }
@@ -111,25 +111,25 @@ fn pairs_of(ranks: &[usize]) -> Vec<[usize; 2]> {
     ranks.iter().enumerate().flat_map(with).collect()
 }
 
-fn largest(found: Vec<Found>) -> Option<(usize, Found)> {
+fn largest(found: Vec<Contrast>) -> Option<(usize, Contrast)> {
     found.into_iter().enumerate().max_by(|a, b| a.1.statistic().total_cmp(&b.1.statistic()))
 }
 
 /// One side against the other.
-fn compare(own: &[f64], others: &[f64]) -> Found {
+fn compare(own: &[f64], others: &[f64]) -> Contrast {
     let (of_own, of_others) = (median(own), median(others));
     let apart = |values: &[f64], middle: f64| values.iter().map(|value| (value - middle).abs()).sum::<f64>();
     // Each side's own median takes one value's freedom.
     let free = (own.len() + others.len() - 2).max(1) as f64;
     let deviation = (apart(own, of_own) + apart(others, of_others)) / free;
-    Found { difference: of_own - of_others, deviation }
+    Contrast { difference: of_own - of_others, deviation }
 }
 
 fn logarithms(times: &[Vec<f64>], ranks: &[usize]) -> Vec<([usize; 2], f64)> {
     pairs_of(ranks).into_iter().filter_map(|pair| Some((pair, time(times, pair)?.ln()))).collect()
 }
 
-fn by_rank(times: &[Vec<f64>], ranks: &[usize]) -> Vec<Found> {
+fn by_rank(times: &[Vec<f64>], ranks: &[usize]) -> Vec<Contrast> {
     let all = logarithms(times, ranks);
     let of = |rank: &usize| {
         let (own, others): (Vec<_>, Vec<_>) = all.iter().partition(|(pair, _)| pair.contains(rank));
@@ -139,7 +139,7 @@ fn by_rank(times: &[Vec<f64>], ranks: &[usize]) -> Vec<Found> {
     ranks.iter().map(of).collect()
 }
 
-fn by_pair(times: &[Vec<f64>], ranks: &[usize]) -> Vec<Found> {
+fn by_pair(times: &[Vec<f64>], ranks: &[usize]) -> Vec<Contrast> {
     let all: Vec<f64> = logarithms(times, ranks).into_iter().map(|(_, value)| value).collect();
     let of = |place: usize| {
         let others: Vec<f64> = all[..place].iter().chain(&all[place + 1..]).copied().collect();
@@ -200,7 +200,7 @@ mod tests {
     fn calibrate(ranks: usize, matrices: usize) -> (f64, f64) {
         let mut draw = Draw::new(7);
         let all: Vec<usize> = (0..ranks).collect();
-        let of = |found: Vec<Found>| largest(found).map_or(0.0, |(_, found)| found.statistic());
+        let of = |found: Vec<Contrast>| largest(found).map_or(0.0, |(_, found)| found.statistic());
         let drawn: Vec<(f64, f64)> = (0..matrices)
             .map(|_| {
                 let times = draw.matrix(ranks, 0.1);

@@ -195,7 +195,7 @@ mod tests {
         Heavy,
         /// Exponential: always slower, never faster.
         Skewed,
-        /// Each world lands on a fast or a slow placement, far apart; beside it hardly any noise.
+        /// Each world lands on a fast or a slow placement, far apart, with hardly any other noise.
         Placement,
         /// The machine has two speeds and keeps each for so many slices on average.
         Regimes(f64),
@@ -346,14 +346,14 @@ mod tests {
         for machine in [Machine::Normal, Machine::Heavy, Machine::Skewed, Machine::Regimes(2.0)] {
             let looks = Looks::new(94, CASES);
             let mut lab = Lab::new(5);
-            let told: Vec<f64> = (0..40)
+            let smallest_changes: Vec<f64> = (0..40)
                 .filter_map(|_| {
                     let logs: Vec<f64> = (0..94).map(|_| lab.pair(machine, 0.0)).collect();
                     Some(looks.ratio(&logs)?.smallest.max(0.03))
                 })
                 .collect();
-            let found = told.iter().filter(|smallest| lab.finds(machine, smallest.ln_1p(), &looks)).count();
-            assert!(found * 10 >= told.len() * 8, "{machine:?}: {found} of {}", told.len());
+            let found = smallest_changes.iter().filter(|smallest| lab.finds(machine, smallest.ln_1p(), &looks)).count();
+            assert!(found * 10 >= smallest_changes.len() * 8, "{machine:?}: {found} of {}", smallest_changes.len());
         }
     }
 }

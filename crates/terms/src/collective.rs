@@ -69,7 +69,7 @@ impl Collective {
         matches!(self, Self::Broadcast | Self::Reduce | Self::Gather | Self::Scatter)
     }
 
-    /// Whether no rank can leave before every rank has entered. Only such operations let waits be told from transfer.
+    /// Whether no rank can leave before every rank has entered. Only such operations separate waits from transfer.
     pub const fn synchronises(self) -> bool {
         matches!(self, Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Barrier)
     }

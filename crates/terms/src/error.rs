@@ -33,7 +33,7 @@ impl Error {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// `WHAT: CAUSE`, where the hint is told elsewhere.
+    /// `WHAT: CAUSE`, for callers that show the hint elsewhere.
     pub fn sentence(&self) -> String {
         match &self.cause {
             Some(cause) => format!("{}: {cause}", self.what),

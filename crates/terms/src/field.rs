@@ -89,7 +89,7 @@ impl Role {
 /// How a value is written in headings and labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Label {
-    /// By its kind: a word stands for itself, a switch by the field's name, a number beside it.
+    /// By its kind: a word alone, a switch as the field's name, a number with the field's name.
     #[default]
     Plain,
     /// The text with the value in place of `{}`: `{} in flight`.
@@ -135,8 +135,8 @@ pub struct Field {
     pub always: bool,
     /// The backend or runtime that alone understands it; empty: all do.
     pub owner: &'static str,
-    /// Whether it names code that is loaded or run: a library, an interpreter. Backends are told apart by it, and nothing
-    /// that it names is touched before the user trusts the plan.
+    /// Whether it names code that is loaded or run: a library, an interpreter. It distinguishes backends. Nothing that it names
+    /// is touched before the user trusts the plan.
     pub loads: bool,
     /// How its values are written in headings and labels.
     pub label: Label,
@@ -219,9 +219,9 @@ mod tests {
 
     #[test]
     fn roles_say_what_is_shared_and_what_is_compared() {
-        let told = |role: Role| (role.name(), role.starts_ranks(), role.defines_workload());
+        let traits = |role: Role| (role.name(), role.starts_ranks(), role.defines_workload());
         assert_eq!(
-            Role::ALL.iter().map(|role| told(*role)).collect::<Vec<_>>(),
+            Role::ALL.iter().map(|role| traits(*role)).collect::<Vec<_>>(),
             [
                 ("workload", false, true),
                 ("world", true, true),

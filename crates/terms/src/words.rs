@@ -72,7 +72,7 @@ named! {
         Ok = "ok",
         /// It ran and went wrong (also: wrong elements).
         Failed = "failed",
-        /// This machine lacks something that the case needs.
+        /// Something that the case needs is missing on this machine.
         Skipped = "skipped",
         /// The run ended before its turn.
         NotRun = "not_run",

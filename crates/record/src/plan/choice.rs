@@ -11,7 +11,7 @@ use super::source::{At, shown};
 use super::tree::{Node, Tree};
 use super::value::canonical;
 
-type Found<T> = Result<T, (At, Error)>;
+type ChoiceResult<T> = Result<T, (At, Error)>;
 
 /// The value of an option as it was written.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ enum Given<'a> {
 }
 
 /// The chosen variants that a text or a mapping stands for: the product of its options' lists.
-pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &Node) -> Found<Vec<Item>> {
+pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &Node) -> ChoiceResult<Vec<Item>> {
     match &node.tree {
         Tree::Scalar { text, .. } => {
             let (name, options) = parts(text).map_err(|fault| (node.at, fault))?;
@@ -67,7 +67,7 @@ fn parts(text: &str) -> Result<Parts<'_>, Error> {
     Ok((name.trim(), given.map(option).collect::<Result<_, _>>()?))
 }
 
-fn variant(field: &Field, variants: &'static [Variant], name: &str, at: At) -> Found<&'static Variant> {
+fn variant(field: &Field, variants: &'static [Variant], name: &str, at: At) -> ChoiceResult<&'static Variant> {
     let wanted = normalize(name);
     variants.iter().find(|variant| variant.name == wanted).ok_or_else(|| {
         let hint = suggestion(name, variants.iter().map(|variant| variant.name));
@@ -76,7 +76,7 @@ fn variant(field: &Field, variants: &'static [Variant], name: &str, at: At) -> F
 }
 
 /// Every combination of the options' values, the last option fastest.
-fn product(field: &Field, variant: &Variant, given: &[(&str, Given, At)], at: At) -> Found<Vec<Item>> {
+fn product(field: &Field, variant: &Variant, given: &[(&str, Given, At)], at: At) -> ChoiceResult<Vec<Item>> {
     let known = |name: &str| variant.options.iter().find(|option| option.name == normalize(name));
     if let Some((name, _, at)) = given.iter().find(|(name, ..)| known(name).is_none()) {
         let hint = suggestion(name, variant.options.iter().map(|option| option.name));
@@ -115,7 +115,7 @@ fn product(field: &Field, variant: &Variant, given: &[(&str, Given, At)], at: At
 }
 
 /// The values of an option: one, or a list.
-fn values(option: &Field, node: &Node) -> Found<Vec<String>> {
+fn values(option: &Field, node: &Node) -> ChoiceResult<Vec<String>> {
     match &node.tree {
         Tree::Scalar { text, quoted } => {
             value(option, text, *quoted).map(|value| vec![value]).map_err(|fault| (node.at, fault))

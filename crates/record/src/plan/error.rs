@@ -5,13 +5,13 @@ use std::fmt;
 
 use terms::Error;
 
-use super::source::{At, Place, Sources};
+use super::source::{At, SourceLocation, Sources};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError {
     /// Where. None when no line can be named (a plan that is too large, a file that cannot be read).
-    pub place: Option<Place>,
+    pub place: Option<SourceLocation>,
     /// What is wrong, and what would be right.
     pub error: Error,
 }
@@ -36,7 +36,7 @@ impl PlanErrors {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: ")?;
-        if let Some(Place { source, position: Some((line, column)), .. }) = &self.place {
+        if let Some(SourceLocation { source, position: Some((line, column)), .. }) = &self.place {
             write!(f, "{source}:{line}:{column}: ")?;
         }
         // The place stands below what is wrong there.

@@ -24,9 +24,9 @@ struct Source {
 #[derive(Default)]
 pub(crate) struct Sources(Vec<Source>);
 
-/// Where an error points: the line as written, and which part of it.
+/// The location that an error points at: the line as written, and which part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file's name, or the flag.
     pub source: String,
     /// Line and column, both from 1, the column in characters. None for a flag.
@@ -70,7 +70,7 @@ impl Sources {
     }
 
     /// Line and excerpt of a place.
-    pub(crate) fn place(&self, at: At) -> Place {
+    pub(crate) fn place(&self, at: At) -> SourceLocation {
         let source = &self.0[at.source as usize];
         let start = floor(&source.text, at.start as usize);
         let end = floor(&source.text, at.end as usize).max(start);
@@ -82,7 +82,7 @@ impl Sources {
         let width = line[inside(start)..inside(end)].chars().count().max(1);
         let skip = column.saturating_sub(WINDOW);
         let excerpt = line.chars().skip(skip).take(2 * WINDOW).map(printable).collect::<String>();
-        Place {
+        SourceLocation {
             source: source.name.clone(),
             position: (number > 0).then_some((number, column + 1)),
             width: width.min(excerpt.chars().count().saturating_sub(column - skip).max(1)),
@@ -120,7 +120,7 @@ pub(crate) fn shown(word: &str) -> String {
     short
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     /// The line with carets below the place.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.position.map(|(line, _)| line.to_string()).unwrap_or_default();

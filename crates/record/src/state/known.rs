@@ -119,7 +119,7 @@ mod tests {
         // A run that saw both.
         let both = [vec![state(None, 290.0, 5e3)], vec![state(near, 60.0, 5e3), state(far, 280.0, 5e3)]];
         assert_eq!(names(&both), [(far.map(str::to_owned), 290.0), (near.map(str::to_owned), 60.0)]);
-        // Clocks are told apart only by a run that saw both.
+        // Only a run that saw both clocks distinguishes them.
         let clocks = [vec![state(None, 60.0, 5.4e3)], vec![state(None, 60.0, 5e3)]];
         assert_eq!(names(&clocks), [(None, 60.0)]);
         let seen = [

@@ -62,8 +62,8 @@ impl StoreError {
             }
             _ => None,
         };
-        let told = terms::Error::new(format!("{what} {}", path.display())).cause(error.to_string());
-        Self { error: terms::Error { hint: hint.map(str::to_owned), ..told }, refused: Some(error.kind()) }
+        let described = terms::Error::new(format!("{what} {}", path.display())).cause(error.to_string());
+        Self { error: terms::Error { hint: hint.map(str::to_owned), ..described }, refused: Some(error.kind()) }
     }
 
     /// The same of a record that is to begin: nothing is there yet that `--resume` could go on with.

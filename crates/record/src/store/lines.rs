@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
 use super::checksum::Checker;
-use super::sequence::{Place, Sequence};
+use super::sequence::{LinePosition, Sequence};
 use super::{DamagedLine, StoreError, limits};
 use crate::{Case, CaseLine, Pool, SCHEMA};
 
@@ -152,7 +152,7 @@ fn keep(lines: &mut Vec<CaseLine>, places: &mut HashMap<String, (usize, Option<u
 /// A line as read.
 pub(super) struct ReadLine {
     pub(super) line: CaseLine,
-    pub(super) place: Place,
+    pub(super) place: LinePosition,
     /// Whether it has a checksum.
     pub(super) sealed: bool,
 }
@@ -181,7 +181,7 @@ pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<Re
     }
     let fault = if sealed { Fault::Other } else { Fault::Damaged };
     let mut line: CaseLine = serde_json::from_slice(bytes).map_err(|error| fault(error.to_string()))?;
-    let place = Place::take(&mut line.metrics);
+    let place = LinePosition::take(&mut line.metrics);
     Ok(ReadLine { line: shrunk(line), place, sealed })
 }
 

@@ -1,4 +1,4 @@
-//! One live run a directory: an exclusive lock on a file beside `run.json`.
+//! One live run a directory: an exclusive lock on a file next to `run.json`.
 //!
 //! A file and not the directory itself: network file systems turn such locks into record locks, which need a file that
 //! is open for writing. The kernel drops the lock when the process ends, however it ends.

@@ -46,7 +46,7 @@ pub enum RunEnd {
 }
 
 impl RunEnd {
-    fn of(file: &RunFile, directory: &Path) -> Self {
+    fn from_file(file: &RunFile, directory: &Path) -> Self {
         match () {
             () if file.has_ended() => Self::Ended,
             () if liveness(directory) == Liveness::Live => Self::Live,
@@ -111,7 +111,7 @@ fn read_run_by(
     let mut found = case_lines(directory, &file)?;
     // Of a damaged run file the mark may be lost.
     file.simulated |= !damaged.is_empty() && found.lines.iter().any(|line| line.simulated);
-    let end = RunEnd::of(&file, directory);
+    let end = RunEnd::from_file(&file, directory);
     let absent = absent(directory, &file, &found.lines)?;
     found.lines.extend(absent.iter().map(|case| CaseLine::unmeasured(case, Status::NotRun, end.why_absent())));
     damaged.append(&mut found.damaged);
@@ -123,13 +123,13 @@ fn read_run_by(
 fn absent(directory: &Path, file: &RunFile, lines: &[CaseLine]) -> Result<Vec<Case>, StoreError> {
     let known: HashSet<&str> = lines.iter().map(|line| line.id.as_str()).collect();
     let is_absent = |case: &&Case| !known.contains(case.id.as_str());
-    let of = |file: &RunFile| file.plan.cases.iter().filter(is_absent).cloned().collect::<Vec<_>>();
-    let found = of(file);
+    let absent_from = |file: &RunFile| file.plan.cases.iter().filter(is_absent).cloned().collect::<Vec<_>>();
+    let found = absent_from(file);
     if found.iter().all(|case| !case.benchmark.is_empty()) {
         return Ok(found);
     }
     drop(found);
-    Ok(of(&run_file(directory)?.file))
+    Ok(absent_from(&run_file(directory)?.file))
 }
 
 impl Store {

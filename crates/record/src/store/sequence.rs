@@ -1,5 +1,5 @@
-//! The place of a case line among the lines of its run: which run wrote it, and as which line. So lines of another run and
-//! lines that are missing show.
+//! The position of a case line among the lines of its run: which run wrote it, and as which line. It reveals missing lines and
+//! lines of another run.
 
 use std::ops::RangeInclusive;
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use super::{CASES_FILE, DamagedLine, limits};
 
-/// What a line says of its place: its members `run` and `line`.
+/// The position that a line states: its members `run` and `line`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct LinePosition {
     pub(super) run: Option<String>,
     pub(super) line: Option<u64>,
 }
 
-impl Place {
+impl LinePosition {
     /// Takes its members out of those that no field of a line has.
     pub(super) fn take(members: &mut Map<String, Value>) -> Self {
         // The last one first: removing it keeps the order of the others.
@@ -45,7 +45,7 @@ impl Sequence {
     ///
     /// # Errors
     /// Why it is not a line of this run.
-    pub(super) fn note(&mut self, place: &Place, sealed: bool) -> Result<(), String> {
+    pub(super) fn note(&mut self, place: &LinePosition, sealed: bool) -> Result<(), String> {
         if !sealed {
             self.edited = true;
         } else if !self.run.is_empty() {
@@ -126,24 +126,24 @@ mod tests {
     fn noted(run: &str, lines: &[(&str, u64)]) -> Sequence {
         let mut sequence = Sequence::of(run);
         for (run, line) in lines {
-            let _ = sequence.note(&Place { run: Some((*run).to_owned()), line: Some(*line) }, true);
+            let _ = sequence.note(&LinePosition { run: Some((*run).to_owned()), line: Some(*line) }, true);
         }
         sequence
     }
 
-    fn told(lines: &[DamagedLine]) -> Vec<String> {
+    fn texts(lines: &[DamagedLine]) -> Vec<String> {
         lines.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn missing_lines_are_told_together() {
         let sequence = noted("a", &[("a", 1), ("a", 4), ("a", 5)]);
-        assert_eq!(told(&sequence.missing(None)), ["cases.jsonl:2: lines 2 to 3 are missing"]);
+        assert_eq!(texts(&sequence.missing(None)), ["cases.jsonl:2: lines 2 to 3 are missing"]);
         let all = ["cases.jsonl:2: lines 2 to 3 are missing", "cases.jsonl:6: it is missing"];
-        assert_eq!(told(&sequence.missing(Some(6))), all);
+        assert_eq!(texts(&sequence.missing(Some(6))), all);
         assert_eq!(sequence.next(), 6);
-        assert!(told(&noted("", &[("a", 4)]).missing(Some(9))).is_empty(), "of no known run");
-        assert_eq!(told(&noted("a", &[("a", u64::MAX)]).missing(Some(u64::MAX))).len(), 1, "a number that is made up");
+        assert!(texts(&noted("", &[("a", 4)]).missing(Some(9))).is_empty(), "of no known run");
+        assert_eq!(texts(&noted("a", &[("a", u64::MAX)]).missing(Some(u64::MAX))).len(), 1, "a number that is made up");
     }
 
     #[test]
@@ -155,18 +155,20 @@ mod tests {
     fn a_line_that_cannot_be_read_is_there() {
         let mut sequence = noted("a", &[("a", 1)]);
         sequence.skip();
-        sequence.note(&Place { run: Some("a".into()), line: Some(3) }, true).unwrap();
+        sequence.note(&LinePosition { run: Some("a".into()), line: Some(3) }, true).unwrap();
         assert!(sequence.missing(Some(3)).is_empty());
     }
 
     #[test]
     fn a_line_of_another_run_is_refused() {
-        let of = |run: Option<&str>| Sequence::of("a1").note(&Place { run: run.map(str::to_owned), line: None }, true);
+        let of = |run: Option<&str>| {
+            Sequence::of("a1").note(&LinePosition { run: run.map(str::to_owned), line: None }, true)
+        };
         assert_eq!(of(Some("a1")), Ok(()));
         assert_eq!(of(Some("b2")).unwrap_err(), "it is a line of another run (b2)");
         assert_eq!(of(Some("\u{1b}[31m")).unwrap_err(), "it is a line of another run");
         assert_eq!(of(None).unwrap_err(), "it is a line of another run");
-        let edited = Sequence::of("a1").note(&Place { run: Some("b2".into()), line: None }, false);
+        let edited = Sequence::of("a1").note(&LinePosition { run: Some("b2".into()), line: None }, false);
         assert_eq!(edited, Ok(()), "an edited line says nothing");
     }
 }

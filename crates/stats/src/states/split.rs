@@ -168,7 +168,7 @@ fn as_few_changes(upper: &[bool]) -> f64 {
             Some(*sum)
         }))
         .collect();
-    // The logarithm of the ways to choose; None: there is no way.
+    // The logarithm of the number of choices; None if there is none.
     let choose = |n: usize, k: usize| (k <= n).then(|| logs[n] - logs[k] - logs[n - k]);
     let all = choose(upper.len(), high).unwrap_or(0.0);
     let ways = |a: usize, b: usize| match (choose(low - 1, a), choose(high - 1, b)) {

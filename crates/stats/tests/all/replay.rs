@@ -50,16 +50,16 @@ fn held(series: &Series) -> (f64, usize) {
 fn intervals_hold_the_median_of_their_own_span_in_real_series() {
     let all = read(include_str!("../fixtures/series.txt"));
     assert!(all.len() >= 6 && all.iter().all(|series| series.medians.len() >= 100), "{} series", all.len());
-    let told: Vec<(String, f64, usize)> = all
+    let coverage: Vec<(String, f64, usize)> = all
         .iter()
         .map(|series| {
             let (share, runs) = held(series);
             (series.name.clone(), share, runs)
         })
         .collect();
-    let share = told.iter().map(|(_, share, _)| share).sum::<f64>() / told.len() as f64;
+    let share = coverage.iter().map(|(_, share, _)| share).sum::<f64>() / coverage.len() as f64;
     // Starts of one series overlap, so single series vary by more than independent runs would.
-    assert!(share >= 0.93 && told.iter().all(|(_, share, _)| *share >= 0.85), "mean {share}: {told:?}");
+    assert!(share >= 0.93 && coverage.iter().all(|(_, share, _)| *share >= 0.85), "mean {share}: {coverage:?}");
 }
 
 #[test]

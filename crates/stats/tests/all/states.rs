@@ -136,7 +136,7 @@ fn two_and_three_states_are_found() {
             let (mut right, mut wrong_moments, mut all, mut possible) = (0, 0, 0, 0);
             for _ in 0..TRIES {
                 let truth = machine.truth(length, count, dwell);
-                // A state of fewer than a tenth of the moments cannot be told from slow trials.
+                // A state of fewer than a tenth of the moments looks like slow trials.
                 let fewest = (0..count).map(|state| truth.iter().filter(|of| **of == state).count()).min().unwrap();
                 if (fewest as f64) < 0.15 * length as f64 {
                     continue;
@@ -221,7 +221,7 @@ fn states_of_a_real_machine_follow_its_smallest_message() {
     assert_eq!(runs.len(), 16);
     let all: Vec<Vec<Option<f64>>> = runs.iter().flatten().cloned().collect();
     let found = states(&all);
-    // Near, near beside busier neighbours, and far.
+    // Near, near with busier tenants, and far.
     let near: Vec<bool> = found.levels.iter().map(|levels| levels[0].unwrap() < 0.3).collect();
     assert_eq!(near.iter().filter(|near| !**near).count(), 1, "{:?}", found.levels);
     assert!(found.count() > 1);
