@@ -104,7 +104,7 @@ pub(crate) fn measure(root: &Path, folder: &Path) -> Result<Vec<Bound>, String> 
         bounds.push(Bound {
             what: format!("{PLANNED} cases of a plan shown ({name})"),
             command: format!("rankmark run {name}.yaml --dry-run"),
-            // With 2 this machine lacks what all cases need.
+            // With exit code 2 something that all cases need is missing on this machine.
             cost: cost(&built.join("rankmark"), &words, &[0, 2])?,
             most: OVERVIEW,
         });
@@ -131,10 +131,10 @@ pub(crate) fn measure(root: &Path, folder: &Path) -> Result<Vec<Bound>, String> 
     }
     let record = folder.join(format!("page-{PLANNED}")).display().to_string();
     for words in [&["history", &record][..], &["watch", &record, "--once"], &["list", "records", &record]] {
-        let told: Vec<&str> = words.iter().map(|word| if *word == record { "DIR" } else { word }).collect();
+        let shown: Vec<&str> = words.iter().map(|word| if *word == record { "DIR" } else { word }).collect();
         bounds.push(Bound {
             what: format!("a record of {PLANNED} cases: {}", words[0]),
-            command: format!("rankmark {} (made by the example large with {PLANNED})", told.join(" ")),
+            command: format!("rankmark {} (made by the example large with {PLANNED})", shown.join(" ")),
             cost: cost(
                 &built.join("rankmark"),
                 &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(),
@@ -256,8 +256,8 @@ mod tests {
     #[test]
     fn what_a_program_holds_is_seen() {
         let words = ["-c", "sleep 0.1; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 3"].map(str::to_owned);
-        let told = cost(&PathBuf::from("/bin/sh"), &words, &[3]).unwrap();
-        let Cost { wall, processor, megabytes } = told;
+        let measured = cost(&PathBuf::from("/bin/sh"), &words, &[3]).unwrap();
+        let Cost { wall, processor, megabytes } = measured;
         assert!(wall >= 0.1 && processor >= 0.01 && megabytes > 0.1, "{wall} s, {processor} s, {megabytes} MB");
         assert!(cost(&PathBuf::from("/bin/sh"), &words, &[0]).is_err());
     }

@@ -13,7 +13,7 @@ use crate::test::{cargo, target};
 /// In the versions that the checks were written with.
 const MODULES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.1"];
 
-/// Pages that are looked at in full, by folder; the others are only those that have a reason to be large.
+/// Pages that are checked in full, by folder. Others are checked only if they have a reason to be large.
 const PAGES: [&str; 8] = ["sim", "study", "peers", "scaled", "held", "matrices", "hostile", "explained"];
 
 /// Looks at the pages. True when nothing failed.
@@ -60,7 +60,7 @@ struct Tools {
     chromium: PathBuf,
 }
 
-/// Finds or installs what looks at pages.
+/// Finds or installs the browser and the modules that check pages.
 ///
 /// # Errors
 /// What is missing, with a hint.

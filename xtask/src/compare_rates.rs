@@ -81,11 +81,11 @@ fn rates(root: &Path, options: &Options, folder: &Path) -> Result<String, String
         runs.push(record);
     }
     let name = |record: &PathBuf| record.display().to_string();
-    let mut alone = Told::default();
+    let mut alone = VerdictCounts::default();
     for pair in runs.chunks_exact(2) {
-        alone.add(&told(&program, folder, &["compare", &name(&pair[0]), &name(&pair[1]), "--json"])?);
+        alone.add(&objects_of(&program, folder, &["compare", &name(&pair[0]), &name(&pair[1]), "--json"])?);
     }
-    let mut known = Told::default();
+    let mut known = VerdictCounts::default();
     let (baseline, later) = runs.split_at(runs.len().min(BASELINE));
     if baseline.len() == BASELINE && !later.is_empty() {
         let mut save = vec!["baseline".to_owned(), "save".to_owned(), "rates".to_owned(), "--replace".to_owned()];
@@ -93,12 +93,12 @@ fn rates(root: &Path, options: &Options, folder: &Path) -> Result<String, String
         let words: Vec<&str> = save.iter().map(String::as_str).collect();
         output(&program, folder, &words)?;
         // At 1.5 times the smallest change that the first comparison prints.
-        let first = told(&program, folder, &["baseline", "check", "rates", &name(&later[0]), "--json"])?;
+        let first = objects_of(&program, folder, &["baseline", "check", "rates", &name(&later[0]), "--json"])?;
         let smallest = cases(&first).filter_map(|case| case["smallest_change"].as_f64()).fold(0.0f64, f64::max);
         let threshold = format!("{:.4}", (1.5 * smallest).clamp(0.001, 9.0));
         for run in later {
             let words = ["baseline", "check", "rates", &name(run), "--json", "--threshold", &threshold];
-            known.add(&told(&program, folder, &words)?);
+            known.add(&objects_of(&program, folder, &words)?);
         }
     }
     Ok(table(&alone, &known))
@@ -138,7 +138,7 @@ fn output(program: &Path, folder: &Path, words: &[&str]) -> Result<String, Strin
 }
 
 /// The objects of a comparison.
-fn told(program: &Path, folder: &Path, words: &[&str]) -> Result<Vec<Value>, String> {
+fn objects_of(program: &Path, folder: &Path, words: &[&str]) -> Result<Vec<Value>, String> {
     let text = output(program, folder, words)?;
     text.lines().map(|line| serde_json::from_str(line).map_err(|error| error.to_string())).collect()
 }
@@ -147,9 +147,9 @@ fn cases(lines: &[Value]) -> impl Iterator<Item = &Value> {
     lines.iter().filter(|line| line["kind"] == "case")
 }
 
-/// What comparisons of equal runs said.
+/// Verdicts of comparisons of equal runs, counted.
 #[derive(Default)]
-struct Told {
+struct VerdictCounts {
     comparisons: usize,
     any_false: usize,
     cases: usize,
@@ -157,7 +157,7 @@ struct Told {
     smallest: Vec<f64>,
 }
 
-impl Told {
+impl VerdictCounts {
     fn add(&mut self, lines: &[Value]) {
         let of = |verdict: &str| cases(lines).filter(|case| case["verdict"] == verdict).count();
         self.comparisons += 1;
@@ -168,16 +168,17 @@ impl Told {
     }
 }
 
-fn table(alone: &Told, known: &Told) -> String {
+fn table(alone: &VerdictCounts, known: &VerdictCounts) -> String {
     let mut text =
         "| compared | comparisons | with any false verdict | cases that are the same | median smallest change |\n\
                     |---|---|---|---|---|\n"
             .to_owned();
-    for (name, told) in [("two single runs", alone), ("a run with a baseline of eight", known)] {
+    for (name, counts) in [("two single runs", alone), ("a run with a baseline of eight", known)] {
         let percent = |share: f64| format!("{:.1}%", 100.0 * share);
-        let smallest = if told.smallest.is_empty() { "-".to_owned() } else { percent(stats::median(&told.smallest)) };
-        let same = if told.cases == 0 { "-".to_owned() } else { percent(told.same as f64 / told.cases as f64) };
-        text += &format!("| {name} | {} | {} | {same} | {smallest} |\n", told.comparisons, told.any_false);
+        let smallest =
+            if counts.smallest.is_empty() { "-".to_owned() } else { percent(stats::median(&counts.smallest)) };
+        let same = if counts.cases == 0 { "-".to_owned() } else { percent(counts.same as f64 / counts.cases as f64) };
+        text += &format!("| {name} | {} | {} | {same} | {smallest} |\n", counts.comparisons, counts.any_false);
     }
     text
 }
@@ -190,11 +191,11 @@ mod tests {
     #[test]
     fn a_comparison_with_any_difference_counts_once() {
         let case = |verdict: &str| json!({"kind": "case", "verdict": verdict, "smallest_change": 0.04});
-        let mut told = Told::default();
-        told.add(&[case("same"), case("worse"), case("better"), json!({"kind": "summary", "verdict": "worse"})]);
-        told.add(&[case("same"), case("cannot tell")]);
-        assert_eq!((told.comparisons, told.any_false, told.cases, told.same), (2, 1, 5, 2));
-        assert!(table(&told, &Told::default()).contains("| two single runs | 2 | 1 | 40.0% | 4.0% |"));
+        let mut counts = VerdictCounts::default();
+        counts.add(&[case("same"), case("worse"), case("better"), json!({"kind": "summary", "verdict": "worse"})]);
+        counts.add(&[case("same"), case("cannot tell")]);
+        assert_eq!((counts.comparisons, counts.any_false, counts.cases, counts.same), (2, 1, 5, 2));
+        assert!(table(&counts, &VerdictCounts::default()).contains("| two single runs | 2 | 1 | 40.0% | 4.0% |"));
         assert!(Options::read(&["--pairs", "0"]).is_err() && Options::read(&["--x"]).is_err());
         assert_eq!(Options::read(&["--pairs", "4"]).map(|options| options.pairs), Ok(4));
     }

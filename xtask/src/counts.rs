@@ -20,7 +20,7 @@ impl AddAssign for Counts {
 }
 
 /// The summary line of `cargo nextest run`: `Summary [ 1.2s] 5/6 tests run: 3 passed (1 slow), 1 failed, 1 timed out,
-/// 2 skipped`. None where there is no such line: then nothing is known, and nothing may be called passed.
+/// 2 skipped`. None without such a line: then nothing counts as passed.
 pub(crate) fn of_nextest(text: &str) -> Option<Counts> {
     let line = text.lines().rev().find(|line| line.trim_start().starts_with("Summary ["))?;
     let (_, parts) = line.split_once(" run: ")?;

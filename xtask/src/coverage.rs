@@ -53,7 +53,7 @@ impl Options {
 }
 
 /// One case of one run.
-struct Seen {
+struct RunCase {
     name: String,
     run: RunMedian,
     printed: Option<[f64; 2]>,
@@ -74,7 +74,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     }
 }
 
-fn measure(root: &Path, runs: std::ops::Range<usize>, folder: &Path) -> Result<Vec<Vec<Seen>>, String> {
+fn measure(root: &Path, runs: std::ops::Range<usize>, folder: &Path) -> Result<Vec<Vec<RunCase>>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut all = Vec::new();
     let end = runs.end;
@@ -100,11 +100,11 @@ fn measure(root: &Path, runs: std::ops::Range<usize>, folder: &Path) -> Result<V
 }
 
 /// Each case of a record that was measured.
-fn read(record: &Path) -> Result<Vec<Seen>, String> {
+fn read(record: &Path) -> Result<Vec<RunCase>, String> {
     let seen = |line: &Value| {
         let time = &line["time_s"];
         let run = RunMedian { median: time["median"].as_f64()?, again: cases::ends(time, "ci95_again") };
-        Some(Seen { name: name(line), run, printed: cases::ends(time, "ci95") })
+        Some(RunCase { name: name(line), run, printed: cases::ends(time, "ci95") })
     };
     Ok(cases::read(record)?.iter().filter_map(seen).collect())
 }
@@ -130,7 +130,7 @@ struct Fared {
     spread: f64,
 }
 
-fn fared(runs: &[&Seen]) -> Fared {
+fn fared(runs: &[&RunCase]) -> Fared {
     let medians: Vec<f64> = runs.iter().map(|seen| seen.run.median).collect();
     let others = |own: usize| {
         let rest: Vec<f64> = medians.iter().enumerate().filter(|(at, _)| *at != own).map(|(_, m)| *m).collect();
@@ -139,19 +139,19 @@ fn fared(runs: &[&Seen]) -> Fared {
     let holds = |ends: Option<[f64; 2]>, truth: f64| ends.is_some_and(|[low, high]| low <= truth && truth <= high);
     let count = |of: &dyn Fn(usize) -> bool| (0..runs.len()).filter(|at| of(*at)).count() as f64;
     let known = count(&|at| runs[at].run.again.is_some());
-    let excludes = |a: &Seen, b: &Seen| {
+    let excludes = |a: &RunCase, b: &RunCase| {
         let ends = stats::run_ratio(a.run, b.run).and_then(|ratio| ratio.ends);
         ends.map(|[low, high]| low > 1.0 || high < 1.0)
     };
-    let share = |told: Vec<Option<bool>>| {
-        let told: Vec<bool> = told.into_iter().flatten().collect();
-        told.iter().filter(|excluded| **excluded).count() as f64 / told.len().max(1) as f64
+    let share = |pairs: Vec<Option<bool>>| {
+        let excluded: Vec<bool> = pairs.into_iter().flatten().collect();
+        excluded.iter().filter(|is_excluded| **is_excluded).count() as f64 / excluded.len().max(1) as f64
     };
     let disjoint = runs.chunks_exact(2).map(|pair| excludes(pair[0], pair[1])).collect();
     let pairs = (0..runs.len()).flat_map(|a| (a + 1..runs.len()).map(move |b| (a, b)));
     let all = pairs.map(|(a, b)| excludes(runs[a], runs[b])).collect();
     let middle = stats::median(&medians);
-    let halves = |of: &dyn Fn(&Seen) -> Option<[f64; 2]>| -> Vec<f64> {
+    let halves = |of: &dyn Fn(&RunCase) -> Option<[f64; 2]>| -> Vec<f64> {
         runs.iter().filter_map(|seen| Some(stats::relative_half_width(of(seen)?, middle))).collect()
     };
     let average = |widths: &[f64]| widths.iter().sum::<f64>() / widths.len().max(1) as f64;
@@ -169,7 +169,7 @@ fn fared(runs: &[&Seen]) -> Fared {
     }
 }
 
-fn table(runs: &[Vec<Seen>]) -> String {
+fn table(runs: &[Vec<RunCase>]) -> String {
     let mut text = format!(
         "{} equal runs of examples/coverage.yaml\n\n\
          | case | `ci95` holds the other runs' median | `ci95_again` holds it | has none | ratio excludes 1: disjoint pairs | \
@@ -180,7 +180,7 @@ fn table(runs: &[Vec<Seen>]) -> String {
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
     let fine = |share: f64| format!("{:.1} %", 100.0 * share);
     for place in 0..runs.first().map_or(0, Vec::len) {
-        let of: Vec<&Seen> = runs.iter().filter_map(|run| run.get(place)).collect();
+        let of: Vec<&RunCase> = runs.iter().filter_map(|run| run.get(place)).collect();
         let fared = fared(&of);
         let cells = [
             of[0].name.clone(),
@@ -203,16 +203,16 @@ fn table(runs: &[Vec<Seen>]) -> String {
 mod tests {
     use super::*;
 
-    fn seen(median: f64, half: f64) -> Seen {
+    fn seen(median: f64, half: f64) -> RunCase {
         let ends = Some([median * (1.0 - half), median * (1.0 + half)]);
-        Seen { name: "x".to_owned(), run: RunMedian { median, again: ends }, printed: ends }
+        RunCase { name: "x".to_owned(), run: RunMedian { median, again: ends }, printed: ends }
     }
 
     #[test]
     fn intervals_that_are_too_narrow_are_seen() {
         let medians = [1.0, 1.1, 0.9, 1.05, 0.95, 1.1, 0.9, 1.0];
         let of = |half: f64| {
-            let runs: Vec<Seen> = medians.iter().map(|median| seen(*median, half)).collect();
+            let runs: Vec<RunCase> = medians.iter().map(|median| seen(*median, half)).collect();
             fared(&runs.iter().collect::<Vec<_>>())
         };
         let (narrow, wide) = (of(0.01), of(0.2));

@@ -19,7 +19,7 @@ pub(crate) fn check(root: &Path, may_install: bool, ledger: &mut Ledger) {
         Err(why) => return ledger.skip("deny", why),
     };
     let check = ["deny", "--offline", "check", "--hide-inclusion-graph"];
-    // It looks at crates that only other systems build, too; those are fetched now or never.
+    // It also checks crates that only other systems build, and offline it cannot fetch those itself.
     match deny.quietly(&["fetch"]) {
         Ok(()) => ledger.check("deny", &mut deny.cargo(&[&check[..], &["licenses", "bans", "sources"]].concat())),
         Err(why) => ledger.skip("deny", format!("not all crates could be fetched: {why}")),

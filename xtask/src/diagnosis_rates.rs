@@ -148,15 +148,15 @@ fn planned(runs: usize) -> impl Iterator<Item = Planted> {
     })
 }
 
-/// What was said of a run.
+/// The verdict on a run, and what was planted in it.
 #[derive(Clone, Debug)]
-struct Told {
+struct RunVerdict {
     planted: Planted,
     rank: Option<u64>,
     phase: String,
     share: f64,
     rotates: bool,
-    /// Why there is no verdict, where there is none.
+    /// Whether there is no verdict.
     abstains: bool,
     /// No rank loses more than this, where none is slow.
     at_most: Option<f64>,
@@ -166,8 +166,8 @@ struct Told {
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let folder = options.folder.clone().unwrap_or_else(|| std::env::temp_dir().join("rankmark-diagnosis-rates"));
     match rates(root, options, &folder) {
-        Ok(told) => {
-            print!("{}", tables(&told));
+        Ok(verdicts) => {
+            print!("{}", tables(&verdicts));
             true
         }
         Err(why) => {
@@ -177,26 +177,26 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     }
 }
 
-fn rates(root: &Path, options: &Options, folder: &Path) -> Result<Vec<Told>, String> {
+fn rates(root: &Path, options: &Options, folder: &Path) -> Result<Vec<RunVerdict>, String> {
     let program = crate::compare_rates::built(root)?;
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let (begun, limit) = (Instant::now(), Duration::from_secs(60 * options.minutes));
-    let mut told = Vec::new();
+    let mut verdicts = Vec::new();
     for (number, planted) in planned(options.runs).enumerate() {
         if begun.elapsed() > limit {
             eprintln!("{} minutes are over: {number} of {} runs", options.minutes, 2 * options.runs);
             break;
         }
-        told.push(one(&program, folder, number, planted)?);
+        verdicts.push(one(&program, folder, number, planted)?);
         if number % 10 == 9 {
             eprintln!("run {} of {}, {:.0} s", number + 1, 2 * options.runs, begun.elapsed().as_secs_f64());
         }
     }
-    Ok(told)
+    Ok(verdicts)
 }
 
 /// What was said of one run. Its profile is kept in a file, so that the experiment can be ended and carried on.
-fn one(program: &Path, folder: &Path, number: usize, planted: Planted) -> Result<Told, String> {
+fn one(program: &Path, folder: &Path, number: usize, planted: Planted) -> Result<RunVerdict, String> {
     let kept = folder.join(format!("profile-{number:03}.json"));
     let text = match std::fs::read_to_string(&kept) {
         Ok(text) => text,
@@ -208,7 +208,7 @@ fn one(program: &Path, folder: &Path, number: usize, planted: Planted) -> Result
     };
     let profile: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", kept.display()))?;
     let (slow, analysis) = (&profile["straggler"], &profile["analysis"]);
-    Ok(Told {
+    Ok(RunVerdict {
         planted,
         rank: slow["rank"].as_u64(),
         phase: slow["phase"].as_str().unwrap_or_default().to_owned(),
@@ -269,27 +269,27 @@ fn bound(k: usize, n: usize) -> f64 {
 }
 
 /// Runs with a delay, by who is delayed and by jitter.
-type Cells<'t> = BTreeMap<(Who, usize), Vec<(&'t Told, Delay)>>;
+type Cells<'t> = BTreeMap<(Who, usize), Vec<(&'t RunVerdict, Delay)>>;
 
-fn tables(told: &[Told]) -> String {
+fn tables(verdicts: &[RunVerdict]) -> String {
     let mut cells = Cells::new();
-    for one in told {
+    for one in verdicts {
         if let Some(delay) = one.planted.delay {
             cells.entry((delay.who, one.planted.jitter)).or_default().push((one, delay));
         }
     }
-    let without: Vec<&Told> = told.iter().filter(|one| one.planted.delay.is_none()).collect();
+    let without: Vec<&RunVerdict> = verdicts.iter().filter(|one| one.planted.delay.is_none()).collect();
     [accused(&without), found(&cells), shares(&cells)].join("\n")
 }
 
-/// What was said of runs without a delay.
-fn accused(without: &[&Told]) -> String {
+/// The verdicts on runs without a delay.
+fn accused(without: &[&RunVerdict]) -> String {
     let mut text =
         "| jitter | runs without a delay | a rank was named | at most (95%) | called rotating | no verdict | \
                     median bound of the others |\n|---|---|---|---|---|---|---|\n"
             .to_owned();
-    let mut row = |name: &str, runs: &[&Told]| {
-        let count = |of: fn(&Told) -> bool| runs.iter().filter(|one| of(one)).count();
+    let mut row = |name: &str, runs: &[&RunVerdict]| {
+        let count = |of: fn(&RunVerdict) -> bool| runs.iter().filter(|one| of(one)).count();
         let (named, rotates, abstains) =
             (count(|one| one.rank.is_some()), count(|one| one.rotates), count(|one| one.abstains));
         let bounds: Vec<f64> = runs.iter().filter_map(|one| one.at_most).map(|bound| 100.0 * bound).collect();
@@ -298,7 +298,7 @@ fn accused(without: &[&Told]) -> String {
         text += &format!("| {name} | {runs} | {named} | {most:.1}% | {rotates} | {abstains} | {} |\n", median(&bounds));
     };
     for (at, (name, ..)) in JITTER.iter().enumerate() {
-        let of: Vec<&Told> = without.iter().copied().filter(|one| one.planted.jitter == at).collect();
+        let of: Vec<&RunVerdict> = without.iter().copied().filter(|one| one.planted.jitter == at).collect();
         row(name, &of);
     }
     row("all", without);
@@ -356,7 +356,7 @@ fn median(percent: &[f64]) -> String {
 }
 
 /// Whether it was said what is true.
-fn is_found(one: &Told, delay: &Delay) -> bool {
+fn is_found(one: &RunVerdict, delay: &Delay) -> bool {
     match delay.who {
         Who::Rotating => one.rotates,
         _ => one.rank.is_some_and(|rank| delay.ranks().contains(&(rank as usize))),
@@ -392,7 +392,7 @@ mod tests {
     fn tables_count_what_was_said() {
         let delay = Delay { who: Who::Two, rank: 3, phase: 2, percent: 2.0 };
         let planted = Planted { jitter: 0, delay: Some(delay), seed: 1 };
-        let slow = Told {
+        let slow = RunVerdict {
             planted,
             rank: Some(0),
             phase: "backward".to_owned(),
@@ -402,12 +402,12 @@ mod tests {
             at_most: None,
         };
         let nothing = Planted { delay: None, ..planted };
-        let told = [
+        let verdicts = [
             slow.clone(),
-            Told { rank: Some(2), ..slow.clone() },
-            Told { planted: nothing, rank: None, at_most: Some(0.012), ..slow.clone() },
+            RunVerdict { rank: Some(2), ..slow.clone() },
+            RunVerdict { planted: nothing, rank: None, at_most: Some(0.012), ..slow.clone() },
         ];
-        let text = tables(&told);
+        let text = tables(&verdicts);
         assert!(text.contains("| 1% | 1 | 0 | 95.0% | 0 | 0 | 1.2% |"), "{text}");
         assert!(text.contains("| two ranks | 1% | - | - | 1 of 2 | - | - | - | - | 1 of 1 | 1 |"), "{text}");
     }

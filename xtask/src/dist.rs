@@ -16,7 +16,7 @@ const TOOLS: [&str; 3] = ["maturin==1.16.0", "ziglang==0.17.1", "cargo-zigbuild=
 /// The glibc of the oldest systems that the binaries run on.
 const GLIBC: (u32, u32) = (2, 17);
 
-/// What goes beside the binary, from the root of the repository.
+/// Files that are packed with the binary, from the root of the repository.
 const TEXTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Shells that have a completion script, and the name that each shell looks for.
@@ -282,7 +282,7 @@ fn pack(work: &Path, name: &str, epoch: &str, tarball: &Path) -> Result<(), Stri
     done(tar.arg("--file").arg(tarball).arg("--directory").args([work, Path::new(name)]))
 }
 
-/// What an unpacked tarball lacks: files that are not there, or are empty.
+/// Files that an unpacked tarball should have, and that are missing or empty.
 fn missing(folder: &Path) -> Vec<String> {
     let completions = COMPLETIONS.iter().map(|(_, file)| format!("completions/{file}"));
     let texts = TEXTS.iter().map(|text| (*text).to_owned());

@@ -46,19 +46,19 @@ impl Options {
 
 /// A median with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Known {
+struct MedianInterval {
     median: f64,
     ends: Option<[f64; 2]>,
 }
 
 /// One case of one run.
 #[derive(Clone, Debug)]
-struct Seen {
+struct RunCase {
     name: String,
     /// Over all trials, whatever the machine's state.
-    all: Known,
+    all: MedianInterval,
     /// As the row has it.
-    row: Known,
+    row: MedianInterval,
     /// The clock's canary in the row's state.
     clock: Option<f64>,
 }
@@ -78,7 +78,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     }
 }
 
-fn measured(root: &Path, runs: usize, folder: &Path) -> Result<(Vec<Vec<Seen>>, Vec<Value>), String> {
+fn measured(root: &Path, runs: usize, folder: &Path) -> Result<(Vec<Vec<RunCase>>, Vec<Value>), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built =
         Command::new(cargo).current_dir(root).args(["build", "--quiet", "--release", "-p", "rankmark"]).status();
@@ -99,9 +99,9 @@ fn measured(root: &Path, runs: usize, folder: &Path) -> Result<(Vec<Vec<Seen>>, 
     let seen = (0..runs).map(|number| read(&record(number))).collect::<Result<Vec<_>, _>>()?;
     let mut verdicts = Vec::new();
     for (a, b) in pairs(runs) {
-        let told = Command::new(&program).arg("compare").args([record(a), record(b)]).arg("--json").output();
-        let told = String::from_utf8_lossy(&told.map_err(|error| error.to_string())?.stdout).into_owned();
-        let lines = told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let output = Command::new(&program).arg("compare").args([record(a), record(b)]).arg("--json").output();
+        let output = String::from_utf8_lossy(&output.map_err(|error| error.to_string())?.stdout).into_owned();
+        let lines = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         verdicts.extend(lines.filter(|line| line["kind"] == "case"));
     }
     Ok((seen, verdicts))
@@ -112,7 +112,7 @@ fn pairs(runs: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// Each case of a record, with the medians of all its trials.
-fn read(record: &Path) -> Result<Vec<Seen>, String> {
+fn read(record: &Path) -> Result<Vec<RunCase>, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", record.display());
     let text = |name: &str| std::fs::read_to_string(record.join(name)).map_err(|error| failed(&error));
     let run: Value = serde_json::from_str(&text("run.json")?).map_err(|error| failed(&error))?;
@@ -125,10 +125,10 @@ fn read(record: &Path) -> Result<Vec<Seen>, String> {
     let seen = |line: &Value| {
         let time = &line["time_s"];
         let medians = trials.get(line["id"].as_str()?)?;
-        Some(Seen {
+        Some(RunCase {
             name: format!("all_reduce {}", cases::bytes(line["bytes"].as_u64()?)),
-            all: Known { median: stats::median(medians), ends: stats::sign_interval(medians) },
-            row: Known { median: time["median"].as_f64()?, ends: cases::ends(time, "ci95") },
+            all: MedianInterval { median: stats::median(medians), ends: stats::sign_interval(medians) },
+            row: MedianInterval { median: time["median"].as_f64()?, ends: cases::ends(time, "ci95") },
             clock: clock(&run, line),
         })
     };
@@ -153,10 +153,14 @@ fn clock(run: &Value, line: &Value) -> Option<f64> {
 
 /// How often equal runs disagree: rows with an interval that misses the median of the other runs, and pairs of disjoint intervals.
 /// `alike` says which runs count as equal.
-fn agreement(runs: &[Vec<Seen>], of: fn(&Seen) -> Known, alike: fn(&Seen, &Seen) -> bool) -> [String; 2] {
+fn agreement(
+    runs: &[Vec<RunCase>],
+    of: fn(&RunCase) -> MedianInterval,
+    alike: fn(&RunCase, &RunCase) -> bool,
+) -> [String; 2] {
     let (mut held, mut rows, mut disjoint, mut all) = (0, 0, 0, 0);
     for case in 0..runs.first().map_or(0, Vec::len) {
-        let seen: Vec<&Seen> = runs.iter().filter_map(|run| run.get(case)).collect();
+        let seen: Vec<&RunCase> = runs.iter().filter_map(|run| run.get(case)).collect();
         for (at, own) in seen.iter().enumerate() {
             let others = seen.iter().enumerate().filter(|(other, seen)| *other != at && alike(own, seen));
             let medians: Vec<f64> = others.map(|(_, seen)| of(seen).median).collect();
@@ -175,16 +179,16 @@ fn agreement(runs: &[Vec<Seen>], of: fn(&Seen) -> Known, alike: fn(&Seen, &Seen)
     [share(held, rows), share(disjoint, all)]
 }
 
-fn same_clock(a: &Seen, b: &Seen) -> bool {
+fn same_clock(a: &RunCase, b: &RunCase) -> bool {
     a.clock.zip(b.clock).is_some_and(|(a, b)| (a / b).ln().abs() < SAME_CLOCK)
 }
 
-fn table(runs: &[Vec<Seen>], verdicts: &[Value]) -> String {
+fn table(runs: &[Vec<RunCase>], verdicts: &[Value]) -> String {
     let mut text = format!(
         "{} equal runs\n\n| | interval holds the median of the others | disjoint pairs |\n|---|---|---|\n",
         runs.len()
     );
-    let any = |_: &Seen, _: &Seen| true;
+    let any = |_: &RunCase, _: &RunCase| true;
     for (name, [held, disjoint]) in [
         ("all trials", agreement(runs, |seen| seen.all, any)),
         ("trials of the row's state", agreement(runs, |seen| seen.row, any)),
@@ -213,7 +217,7 @@ fn table(runs: &[Vec<Seen>], verdicts: &[Value]) -> String {
     }
     text.push('\n');
     for run in runs {
-        let of = |seen: &Seen| format!("{} {:.4} us", seen.name, 1e6 * seen.row.median);
+        let of = |seen: &RunCase| format!("{} {:.4} us", seen.name, 1e6 * seen.row.median);
         let clock =
             run.first().and_then(|seen| seen.clock).map_or(String::new(), |clock| format!(", clock {clock:.0} ns"));
         text += &format!("* {}{clock}\n", run.iter().map(of).collect::<Vec<_>>().join(", "));
@@ -225,16 +229,16 @@ fn table(runs: &[Vec<Seen>], verdicts: &[Value]) -> String {
 mod tests {
     use super::*;
 
-    fn seen(median: f64, clock: f64) -> Seen {
-        let known = Known { median, ends: Some([0.99 * median, 1.01 * median]) };
-        Seen { name: "x".to_owned(), all: known, row: known, clock: Some(clock) }
+    fn seen(median: f64, clock: f64) -> RunCase {
+        let known = MedianInterval { median, ends: Some([0.99 * median, 1.01 * median]) };
+        RunCase { name: "x".to_owned(), all: known, row: known, clock: Some(clock) }
     }
 
     #[test]
     fn runs_with_another_clock_are_no_equal_runs() {
         let runs = [(1.0, 100.0), (1.005, 100.0), (1.1, 107.0), (1.102, 107.0)];
-        let runs: Vec<Vec<Seen>> = runs.iter().map(|(median, clock)| vec![seen(*median, *clock)]).collect();
-        let any = |_: &Seen, _: &Seen| true;
+        let runs: Vec<Vec<RunCase>> = runs.iter().map(|(median, clock)| vec![seen(*median, *clock)]).collect();
+        let any = |_: &RunCase, _: &RunCase| true;
         assert_eq!(agreement(&runs, |seen| seen.row, any), ["0 of 4 (0 %)", "4 of 6 (67 %)"]);
         assert_eq!(agreement(&runs, |seen| seen.row, same_clock), ["4 of 4 (100 %)", "0 of 2 (0 %)"]);
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::cases;
 
-/// The pages: the program's own figures, and other libraries beside it.
+/// The pages: the program's own figures, and those of other libraries.
 const PAGES: [&str; 2] = ["docs/performance.md", "docs/peers.md"];
 
 /// What `cargo xtask figures` was asked for.
@@ -166,7 +166,7 @@ fn record(cargo: &Cargo<'_>, options: &Options, name: &str) -> Result<PathBuf, S
     Ok(record)
 }
 
-/// A chart of the record, kept beside the page. Gives its place as the page names it.
+/// Copies a chart of the record next to the page. Returns its path as the page names it.
 fn copied(root: &Path, record: &Path, chart: &str) -> Result<String, String> {
     let (from, folder) = (record.join("charts").join(chart), root.join("docs/charts"));
     let copied = std::fs::create_dir_all(&folder).and_then(|()| std::fs::copy(&from, folder.join(chart)));

@@ -63,7 +63,7 @@ impl Options {
 
 /// One case of one try.
 #[derive(Clone, Debug)]
-struct Told {
+struct CaseOutcome {
     verdict: String,
     ratio: f64,
     half_width: f64,
@@ -103,9 +103,10 @@ fn is_alarm(verdict: &str) -> bool {
 }
 
 /// The delay of each call that makes the smallest change that equal sides printed: medians over the tries.
-fn delay_s(equal: &[Vec<Told>], case: usize) -> f64 {
-    let of = |tell: fn(&Told) -> f64| stats::median(&equal.iter().map(|one| tell(&one[case])).collect::<Vec<_>>());
-    of(|told| told.smallest) * of(|told| told.time_s)
+fn delay_s(equal: &[Vec<CaseOutcome>], case: usize) -> f64 {
+    let of =
+        |tell: fn(&CaseOutcome) -> f64| stats::median(&equal.iter().map(|one| tell(&one[case])).collect::<Vec<_>>());
+    of(|case| case.smallest) * of(|case| case.time_s)
 }
 
 /// Builds the program, and gives its path.
@@ -136,7 +137,7 @@ fn tries(
     count: usize,
     seconds: f64,
     delays: Option<&[f64]>,
-) -> Result<Vec<Vec<Told>>, String> {
+) -> Result<Vec<Vec<CaseOutcome>>, String> {
     let plans =
         [("a", plan(None)), ("b", plan(delays))].map(|(side, text)| (folder.join(format!("{name}-{side}.yaml")), text));
     for (path, text) in &plans {
@@ -157,16 +158,16 @@ fn tries(
         if !output.status.code().is_some_and(|code| [0, 1, 3].contains(&code)) {
             return Err(format!("try {number}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
         }
-        let told = read(&String::from_utf8_lossy(&output.stdout)).map_err(|why| format!("try {number}: {why}"))?;
-        let verdicts: Vec<&str> = told.iter().map(|case| case.verdict.as_str()).collect();
+        let cases = read(&String::from_utf8_lossy(&output.stdout)).map_err(|why| format!("try {number}: {why}"))?;
+        let verdicts: Vec<&str> = cases.iter().map(|case| case.verdict.as_str()).collect();
         eprintln!("{name} {} of {count}: {}", number + 1, verdicts.join(", "));
-        all.push(told);
+        all.push(cases);
     }
     Ok(all)
 }
 
 /// The cases of one try, in the order of [`CASES`].
-fn read(text: &str) -> Result<Vec<Told>, String> {
+fn read(text: &str) -> Result<Vec<CaseOutcome>, String> {
     let lines: Vec<Value> =
         text.lines().map(serde_json::from_str).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     let find = |(op, bytes): &(&str, &str)| {
@@ -177,7 +178,7 @@ fn read(text: &str) -> Result<Vec<Told>, String> {
         }
         let number = |value: &Value| value.as_f64().ok_or_else(|| format!("{op} {bytes} has no ratio: {line}"));
         let ends = &line["ratio_ci95"];
-        Ok(Told {
+        Ok(CaseOutcome {
             verdict: line["verdict"].as_str().unwrap_or_default().to_owned(),
             ratio: number(&line["ratio"])?,
             half_width: 0.5 * (number(&ends[1])? - number(&ends[0])?),
@@ -194,7 +195,7 @@ fn in_bytes(text: &str) -> u64 {
     number("KiB").map(|n| n << 10).or(number("MiB").map(|n| n << 20)).unwrap_or(0)
 }
 
-fn table(title: &str, all: &[Vec<Told>]) -> String {
+fn table(title: &str, all: &[Vec<CaseOutcome>]) -> String {
     let mut text = format!(
         "{} tries, {title}\n\n\
          | case | worse | better | same | cannot tell | median ratio | median half width | median smallest change | \
@@ -203,16 +204,16 @@ fn table(title: &str, all: &[Vec<Told>]) -> String {
     );
     for (at, (op, bytes)) in CASES.iter().enumerate() {
         let of = |verdict: &str| all.iter().filter(|one| one[at].verdict == verdict).count();
-        let middle = |tell: fn(&Told) -> f64| match all.is_empty() {
+        let middle = |tell: fn(&CaseOutcome) -> f64| match all.is_empty() {
             true => 0.0,
             false => stats::median(&all.iter().map(|one| tell(&one[at])).collect::<Vec<_>>()),
         };
         let counts = ["worse", "better", "same", "cannot tell"].map(|verdict| of(verdict).to_string()).join(" | ");
-        let (half, smallest) = (100.0 * middle(|told| told.half_width), 100.0 * middle(|told| told.smallest));
+        let (half, smallest) = (100.0 * middle(|case| case.half_width), 100.0 * middle(|case| case.smallest));
         text += &format!(
             "| {op} {bytes} | {counts} | {:.3} | {half:.1} % | {smallest:.1} % | {:.0} |\n",
-            middle(|told| told.ratio),
-            middle(|told| told.pairs as f64)
+            middle(|case| case.ratio),
+            middle(|case| case.pairs as f64)
         );
     }
     text
@@ -232,11 +233,11 @@ mod tests {
             .to_string()
         };
         let text = |status: &str| CASES.iter().rev().map(|case| line(case, status)).collect::<Vec<_>>().join("\n");
-        let told = read(&text("ok")).unwrap();
-        assert_eq!((told.len(), told[0].pairs), (4, 2));
-        assert!((told[0].half_width - 0.02).abs() < 1e-12);
-        assert!((delay_s(std::slice::from_ref(&told), 1) - 3e-6).abs() < 1e-12);
-        assert!(table("x", &[told]).contains("| all_reduce 64KiB | 0 | 0 | 1 | 0 |"));
+        let outcomes = read(&text("ok")).unwrap();
+        assert_eq!((outcomes.len(), outcomes[0].pairs), (4, 2));
+        assert!((outcomes[0].half_width - 0.02).abs() < 1e-12);
+        assert!((delay_s(std::slice::from_ref(&outcomes), 1) - 3e-6).abs() < 1e-12);
+        assert!(table("x", &[outcomes]).contains("| all_reduce 64KiB | 0 | 0 | 1 | 0 |"));
         assert!(read(&text("failed")).is_err() && read("").is_err());
         assert!(plan(Some(&[1e-6; 4])).contains("time=1000ns"));
     }

@@ -1,11 +1,15 @@
-//! Chores of this repository, run as `cargo xtask COMMAND`. Part of no product; knows the repository, never Rankmark.
+//! Chores of this repository, run as `cargo xtask COMMAND`. Not part of any product; knows the repository, never Rankmark.
 //!
-//! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
-//! passed, failed and was skipped; `stream`, `counts`, `install`, `packages` and `times` serve them. `coverage`
-//! is the proof of the intervals on a real machine, `equal_runs` that of its states, `compare_rates` that of comparisons, and `interleave_rates` that of
-//! interleaved ones; `figures` writes docs/performance.md. Both `coverage` and `figures` read `cases`. `browser` looks at HTML
-//! reports. `gpu_check` runs what GPUs do on a machine that has one. `bounds` holds the largest plans and records to what they may cost.
-//! `dist` makes what is handed out: wheels and tarballs.
+//! * `test`: the steps of `cargo xtask test`. `ledger` keeps what passed, failed and was skipped; `stream`, `counts`, `install`,
+//!   `packages` and `times` serve them.
+//! * `tidy`: checks that no compiler makes.
+//! * `coverage` tests the intervals on a real machine, `equal_runs` its states, `compare_rates` comparisons, `interleave_rates`
+//!   interleaved comparisons.
+//! * `figures` writes docs/performance.md. `coverage` and `figures` read `cases`.
+//! * `browser` checks HTML reports.
+//! * `gpu_check` runs the GPU checks on a machine that has one.
+//! * `bounds` compares the cost of the largest plans and records with what is promised.
+//! * `dist` makes wheels and tarballs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 #![expect(clippy::disallowed_methods, reason = "a tool for the terminal reads its arguments and variables")]

@@ -13,8 +13,8 @@ const TOOLS: [&str; 2] = ["ruff==0.17.6", "mypy==2.4.1"];
 /// Folders with a configuration of their own.
 const FOLDERS: [&str; 2] = ["python", "peers/pytorch"];
 
-/// Lints, looks at the format of, and type-checks the Python of the repository. The tools are kept in a virtual environment
-/// below the target folder, which is made once, or are those on the path.
+/// Lints and type-checks the Python of the repository, and checks its format. The tools are those on the path, or in a virtual
+/// environment below the target folder, which is made once.
 pub(crate) fn check(root: &Path, target: &Path, may_install: bool, ledger: &mut Ledger) {
     let place = match tools(&target.join("xtask/python"), may_install) {
         Ok(place) => place,
@@ -23,7 +23,7 @@ pub(crate) fn check(root: &Path, target: &Path, may_install: bool, ledger: &mut 
     for (tool, words) in [("ruff", &["check", "--quiet"][..]), ("ruff", &["format", "--check", "--quiet"])] {
         for folder in FOLDERS {
             let mut command = Command::new(program(place.as_deref(), tool));
-            // Nothing is written beside the sources.
+            // Nothing is written next to the sources.
             command.current_dir(root.join(folder)).args(words).args(["--no-cache", "."]);
             ledger.check(&format!("{tool} {}: {folder}", words[0]), &mut command);
         }

@@ -39,7 +39,7 @@ pub(crate) fn run(command: &mut Command, show: Show) -> io::Result<Output> {
     Ok(Output { success: status.success(), ending: status.to_string(), text })
 }
 
-/// Copies line by line, so that a reader of the terminal sees whole lines. A closed terminal is no reason to stop.
+/// Copies line by line, so that a reader of the terminal sees whole lines. A closed terminal does not stop it.
 fn forward(from: impl Read, mut to: impl Write, show: Show) -> Vec<u8> {
     let (mut from, mut kept) = (BufReader::new(from), Vec::new());
     loop {

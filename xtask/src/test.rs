@@ -230,8 +230,8 @@ fn loom(root: &Path, ledger: &mut Ledger, options: &Options) {
     ledger.tests("loom", &mut command, some);
 }
 
-/// Our times of MPI's collectives beside those of plain loops in C, in few and short pairs: 30% and 1 us apart is broken,
-/// whatever else the machine does. The real bounds need a quiet one (docs/performance.md).
+/// Compares our times of MPI's collectives with those of plain loops in C, in few and short pairs. Even on a busy machine a
+/// difference of 30% and 1 us is a bug. The real bounds need a quiet machine (docs/performance.md).
 fn loops(root: &Path, ledger: &mut Ledger, options: &Options) {
     if !options.includes("rankmark") {
         return;

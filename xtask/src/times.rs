@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn times_are_read_longest_first() {
         let tests = read(XML);
-        let told: Vec<(&str, f64)> = tests.iter().map(|test| (test.name.as_str(), test.seconds)).collect();
-        assert_eq!(told, [("worlds::a_name=&quot;x&quot;", 12.25), ("worlds::quick", 0.25)]);
+        let names_and_seconds: Vec<(&str, f64)> = tests.iter().map(|test| (test.name.as_str(), test.seconds)).collect();
+        assert_eq!(names_and_seconds, [("worlds::a_name=&quot;x&quot;", 12.25), ("worlds::quick", 0.25)]);
         assert_eq!(tests[1].binary, "comm::all");
         assert_eq!(file(&tests).lines().nth(2), Some("0.250\tcomm::all\tworlds::quick"));
         let summary = summary(&tests, Path::new("times.tsv"));

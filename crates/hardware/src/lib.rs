@@ -84,11 +84,11 @@ impl Benchmark for HardwareBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        metrics::of(case, measured)
+        metrics::for_case(case, measured)
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
-        let ceilings = metrics::Ceilings::of(all);
+        let ceilings = metrics::Ceilings::from_lines(all);
         Box::new(move |line| metrics::roofline(line, &ceilings))
     }
 

@@ -15,8 +15,8 @@ use super::fields::{Area, CUDA, Test};
 use super::resolve::{Task, task};
 use super::{compute, fields, memory};
 
-/// All that a case says.
-pub(super) fn of(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+/// The metrics of a case.
+pub(super) fn for_case(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
     let Ok(task) = task(case) else { return Map::new() };
     let seconds = measured.times.median;
     let mut metrics = match task.test.area() {
@@ -72,7 +72,7 @@ fn ceiling(case: &Case, task: &Task, metrics: &Map<String, Value>) -> Option<(St
 pub(super) struct Ceilings<'a>(Vec<(&'a str, Ceiling)>);
 
 impl<'a> Ceilings<'a> {
-    pub(super) fn of(all: &[&'a CaseLine]) -> Self {
+    pub(super) fn from_lines(all: &[&'a CaseLine]) -> Self {
         let ceilings = |line: &&'a CaseLine| (line.id.as_str(), Profile::ceilings([*line]));
         let one = |(id, found): (&'a str, Vec<Ceiling>)| found.into_iter().map(move |ceiling| (id, ceiling));
         let mut found: Vec<(&str, Ceiling)> = all.iter().map(ceilings).flat_map(one).collect();
@@ -89,8 +89,8 @@ impl<'a> Ceilings<'a> {
         Self(found)
     }
 
-    /// Those that other cases than this one measured.
-    fn beside(&self, line: &CaseLine) -> Vec<Ceiling> {
+    /// The ceilings that other cases measured.
+    fn of_other_cases(&self, line: &CaseLine) -> Vec<Ceiling> {
         self.0.iter().filter(|(id, _)| *id != line.id).map(|(_, ceiling)| ceiling.clone()).collect()
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn roofline(line: &CaseLine, ceilings: &Ceilings<'_>) -> Map<String, 
         device: parameter("device").and_then(Value::as_str).unwrap_or("cpu"),
         ..Demand::of_cpu(dtype)
     };
-    let profile = Profile { ceilings: ceilings.beside(line), ..Profile::default() };
+    let profile = Profile { ceilings: ceilings.of_other_cases(line), ..Profile::default() };
     let placed = profile.roof(&demand).map(|roof| roof.point(&demand, time.median));
     placed.map(|point| ("roofline".to_owned(), Value::Object(point))).into_iter().collect()
 }

@@ -102,7 +102,7 @@ fn bind(region: &Region, node: u32) -> std::io::Result<()> {
     if let Some(word) = mask.get_mut(node as usize / 64) {
         *word |= 1 << (node % 64);
     }
-    // SAFETY: the region is whole pages of this process; the mask has as many bits as the call is told.
+    // SAFETY: the region is whole pages of this process; the mask has as many bits as the call is given.
     let code = unsafe {
         libc::syscall(libc::SYS_mbind, region.base(), region.len(), BIND, mask.as_ptr(), 64 * mask.len() + 1, 0)
     };

@@ -206,14 +206,14 @@ mod tests {
     #[test]
     fn sentences_about_pairs_say_what_they_can_and_no_more() {
         let median = "latency: a message takes 2.00 us between the median pair";
-        let told = of_pairs(json!({"median": 2e-6, "slow": "none", "least_factor": 1.4}));
+        let sentences = of_pairs(json!({"median": 2e-6, "slow": "none", "least_factor": 1.4}));
         let healthy = "of 4 ranks none is slow, and no pair (a rank that took 1.40x as long would be named)";
-        assert_eq!(told, [format!("{median}; {healthy}.")]);
-        let told = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 3.5}));
+        assert_eq!(sentences, [format!("{median}; {healthy}.")]);
+        let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 3.5}));
         let wide = "pairs differ so much that only a rank that took 3.50x as long would be named: none is cleared";
-        assert_eq!(told, [format!("{median}; {wide}.")]);
-        let told = of_pairs(json!({"median": 2e-6, "slow": "cannot tell"}));
-        assert_eq!(told, [format!("{median}; fewer than 4 ranks cannot tell a slow one.")]);
+        assert_eq!(sentences, [format!("{median}; {wide}.")]);
+        let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell"}));
+        assert_eq!(sentences, [format!("{median}; fewer than 4 ranks cannot tell a slow one.")]);
     }
 
     #[test]
@@ -226,19 +226,19 @@ mod tests {
         };
         let ranks = "is slow: its messages take 4.00x as long as messages between other ranks.";
         let pairs = "is slow: its messages take 2.50x as long as those of the other pairs.";
-        let told = slow(json!(["a", "a", "b", "b"]));
-        assert_eq!(told[0], format!("latency: rank 3 on b {ranks}"));
-        assert_eq!(told[1], format!("latency: the pair of ranks 0 on a and 2 on b {pairs}"));
-        let told = slow(json!([]));
-        assert_eq!(told[0], format!("latency: rank 3 {ranks}"));
-        assert_eq!(told[1], format!("latency: the pair of ranks 0 and 2 {pairs}"));
+        let sentences = slow(json!(["a", "a", "b", "b"]));
+        assert_eq!(sentences[0], format!("latency: rank 3 on b {ranks}"));
+        assert_eq!(sentences[1], format!("latency: the pair of ranks 0 on a and 2 on b {pairs}"));
+        let sentences = slow(json!([]));
+        assert_eq!(sentences[0], format!("latency: rank 3 {ranks}"));
+        assert_eq!(sentences[1], format!("latency: the pair of ranks 0 and 2 {pairs}"));
     }
 
     #[test]
     fn gpus_have_no_threads() {
-        let told = found("ranks", "cuda", &[("1", "3GiB", 3000.0), ("2", "3GiB", 6000.0)]);
+        let sentences = found("ranks", "cuda", &[("1", "3GiB", 3000.0), ("2", "3GiB", 6000.0)]);
         assert_eq!(
-            told,
+            sentences,
             ["triad: 6,000 GB/s at 3 GiB, on 2 GPUs.", "triad: 2 GPUs reach 2.00 times the bandwidth of one."]
         );
     }

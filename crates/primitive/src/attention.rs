@@ -8,7 +8,7 @@ use std::ops::Range;
 use device::{Region, Slice};
 use measure::Failure;
 
-use super::pattern::{Found, elements, elements_mut};
+use super::pattern::{Comparison, elements, elements_mut};
 use super::product::{Block, Multiplier, Operands, Size};
 use super::task::Task;
 
@@ -83,8 +83,8 @@ impl Attention {
         [most, last]
             .into_iter()
             .flat_map(|queries| {
-                let scores = Block { b_transposed: true, ..Block::of(Size { m: queries, n: rows, k: width }) };
-                [scores, Block { accumulate: true, ..Block::of(Size { m: queries, n: width, k: rows }) }]
+                let scores = Block { b_transposed: true, ..Block::from_size(Size { m: queries, n: rows, k: width }) };
+                [scores, Block { accumulate: true, ..Block::from_size(Size { m: queries, n: width, k: rows }) }]
             })
             .collect()
     }
@@ -146,13 +146,17 @@ impl Attention {
             for begin in (0..rows).step_by(QUERIES) {
                 let queries = QUERIES.min(rows - begin);
                 let own = (head * rows + begin) * width;
-                let scores =
-                    Block { a: own, b: keys, b_transposed: true, ..Block::of(Size { m: queries, n: rows, k: width }) };
+                let scores = Block {
+                    a: own,
+                    b: keys,
+                    b_transposed: true,
+                    ..Block::from_size(Size { m: queries, n: rows, k: width })
+                };
                 let values = Block {
                     b: keys + rows * width,
                     c: own,
                     accumulate: true,
-                    ..Block::of(Size { m: queries, n: width, k: rows })
+                    ..Block::from_size(Size { m: queries, n: width, k: rows })
                 };
                 // SAFETY: the caller's; scores are this rank's own.
                 unsafe {
@@ -221,7 +225,7 @@ impl Attention {
     }
 
     /// Compares all ranks' panels.
-    pub(super) fn compare_gathered(&self, wide: &Slice, found: &mut Found<'_>) {
+    pub(super) fn compare_gathered(&self, wide: &Slice, found: &mut Comparison<'_>) {
         let expected = Region::host(wide.len()).map(|region| region.whole());
         let Ok(expected) = expected else { return found.compare(0, 0.0, f64::NAN, 0.0) };
         self.fill_gathered(&expected);
@@ -234,7 +238,7 @@ impl Attention {
     }
 
     /// Compares the result.
-    pub(super) fn compare(&self, output: &Slice, found: &mut Found<'_>) {
+    pub(super) fn compare(&self, output: &Slice, found: &mut Comparison<'_>) {
         let (rows, width) = (self.task.rows(), self.task.k);
         // SAFETY: no operation is in flight.
         let all = unsafe { elements::<f32>(output) };

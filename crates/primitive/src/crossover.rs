@@ -100,8 +100,9 @@ pub(super) fn sentence(subject: &str, fixed: &str, along: &str, lines: &[Line]) 
     if clauses.is_empty() {
         return None;
     }
-    let told = lines.iter().flat_map(|line| &line.points).filter(|point| !point.worth).filter_map(|point| point.ratio);
-    let nothing = match range(told) {
+    let ratios =
+        lines.iter().flat_map(|line| &line.points).filter(|point| !point.worth).filter_map(|point| point.ratio);
+    let nothing = match range(ratios) {
         Some(range) if worth => {
             format!(" Elsewhere there is nothing to overlap: communication takes {range} times as long as the product.")
         }
@@ -140,21 +141,21 @@ mod tests {
         Point { at, speedup, ratio: Some(ratio), worth: (0.3..=3.0).contains(&ratio) }
     }
 
-    fn of(points: &[(u64, f64, f64)]) -> Verdict {
+    fn verdict_of(points: &[(u64, f64, f64)]) -> Verdict {
         verdict(&points.iter().map(|(at, speedup, ratio)| point(*at, *speedup, *ratio)).collect::<Vec<_>>())
     }
 
     #[test]
     fn only_sizes_with_something_to_overlap_are_judged() {
         // The ratio falls with the columns: the largest has nothing to overlap, and says nothing about the others.
-        assert_eq!(of(&[(8, 2.29, 0.445), (32, 0.8, 0.266), (512, 1.0, 0.012)]), Verdict::Everywhere(8, 8));
-        assert_eq!(of(&[(8, 2.0, 0.1), (32, 2.0, 0.01)]), Verdict::Nothing);
-        assert_eq!(of(&[(8, 0.8, 1.0), (32, 1.5, 1.0), (64, 1.4, 1.0)]), Verdict::From(32));
-        assert_eq!(of(&[(8, 1.8, 1.0), (32, 1.5, 1.0), (64, 1.05, 1.0)]), Verdict::UpTo(32));
-        assert_eq!(of(&[(8, 1.8, 1.0), (32, 0.5, 1.0), (64, 1.5, 1.0)]), Verdict::At(vec![8, 64]));
-        assert_eq!(of(&[(8, 0.8, 1.0), (32, 0.7, 1.0)]), Verdict::Nowhere);
-        assert_eq!(of(&[(8, 0.8, 1.0), (32, 1.05, 1.0)]), Verdict::Unclear);
-        assert_eq!(of(&[]), Verdict::Nothing);
+        assert_eq!(verdict_of(&[(8, 2.29, 0.445), (32, 0.8, 0.266), (512, 1.0, 0.012)]), Verdict::Everywhere(8, 8));
+        assert_eq!(verdict_of(&[(8, 2.0, 0.1), (32, 2.0, 0.01)]), Verdict::Nothing);
+        assert_eq!(verdict_of(&[(8, 0.8, 1.0), (32, 1.5, 1.0), (64, 1.4, 1.0)]), Verdict::From(32));
+        assert_eq!(verdict_of(&[(8, 1.8, 1.0), (32, 1.5, 1.0), (64, 1.05, 1.0)]), Verdict::UpTo(32));
+        assert_eq!(verdict_of(&[(8, 1.8, 1.0), (32, 0.5, 1.0), (64, 1.5, 1.0)]), Verdict::At(vec![8, 64]));
+        assert_eq!(verdict_of(&[(8, 0.8, 1.0), (32, 0.7, 1.0)]), Verdict::Nowhere);
+        assert_eq!(verdict_of(&[(8, 0.8, 1.0), (32, 1.05, 1.0)]), Verdict::Unclear);
+        assert_eq!(verdict_of(&[]), Verdict::Nothing);
     }
 
     #[test]
@@ -168,11 +169,11 @@ mod tests {
             line(4096, &[(16, 1.0, 0.1), (64, 1.0, 0.02)]),
             line(8192, &[(16, 0.7, 1.0), (64, 1.4, 1.0)]),
         ];
-        let told = sentence("AG_before", "m", "n", &lines).unwrap();
+        let pays = sentence("AG_before", "m", "n", &lines).unwrap();
         let words = "AG_before: with m = 1024 and 8192 overlap pays from n = 64 up; with m = 4096 there is nothing to \
                      overlap. Elsewhere there is nothing to overlap: communication takes 0.0200 to 0.100 times as long as \
                      the product.";
-        assert_eq!(told, (words.to_owned(), true));
+        assert_eq!(pays, (words.to_owned(), true));
         let (text, worth) = sentence("AG_after", "m", "n", &lines[1..2]).unwrap();
         assert!(!worth);
         assert_eq!(

@@ -15,7 +15,7 @@ pub(super) trait Step {
     /// One call.
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure>;
 
-    /// What the buffers hold before it, beside the operands.
+    /// What the buffers hold before it, in addition to the operands.
     fn given(&self) -> Given {
         Given::Operands
     }

@@ -1,5 +1,5 @@
-//! The benchmark `primitive`: a product of matrices, or attention, with the collective that a parallel model needs beside it,
-//! by several implementations. Formulas: docs/primitives.md.
+//! The benchmark `primitive`: a product of matrices, or attention, with the collective that a parallel model needs for it, by
+//! several implementations. Formulas: docs/primitives.md.
 
 mod about;
 mod attention;
@@ -127,8 +127,8 @@ impl Benchmark for PrimitiveBenchmark {
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
-        let compared = relations::Compared::of(all);
-        Box::new(move |line| relations::of(line, &compared))
+        let compared = relations::Compared::from_lines(all);
+        Box::new(move |line| relations::for_case(line, &compared))
     }
 
     fn view(&self) -> Option<&'static dyn ::view::View> {

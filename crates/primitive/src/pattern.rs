@@ -20,8 +20,8 @@ const GAMMA: usize = 17;
 const SHIFT: usize = 97;
 /// Periods. The second is for blocks of a multiple of the first: ranks would hold equal rows.
 const PERIODS: [usize; 2] = [251, 241];
-/// Wrong elements that are told.
-const TOLD: usize = 8;
+/// Wrong elements that a rank reports, at most.
+const MOST_REPORTED: usize = 8;
 
 /// Runs code for the element type of `dtype`.
 macro_rules! with_element {
@@ -150,7 +150,7 @@ impl Pattern {
         rows: impl Iterator<Item = usize>,
         depth: usize,
         len: usize,
-        found: &mut Found<'_>,
+        found: &mut Comparison<'_>,
     ) {
         let values: Vec<f64> = self.rows.iter().map(|value| f64::from(*value)).collect();
         let starts = rows.map(|row| (0, self.row(row) + depth));
@@ -207,7 +207,7 @@ impl Pattern {
         dtype: Dtype,
         rows: impl Iterator<Item = (usize, usize)>,
         expected: Expected<'_>,
-        found: &mut Found<'_>,
+        found: &mut Comparison<'_>,
     ) {
         let Expected { columns, table, tolerance } = expected;
         let starts = rows.map(|(row, expert)| (self.row(row) * table.period, self.column(expert)));
@@ -234,17 +234,17 @@ pub(super) struct Expected<'a> {
     pub(super) tolerance: f64,
 }
 
-/// What a comparison found on a rank.
-pub(super) struct Found<'a> {
+/// The comparison of a rank's output with what is expected.
+pub(super) struct Comparison<'a> {
     pub(super) rank: u32,
     pub(super) report: &'a mut WrongReport,
 }
 
-impl Found<'_> {
+impl Comparison<'_> {
     #[cold]
     fn wrong(&mut self, index: usize, expected: f64, got: f64) {
         self.report.count += 1;
-        if self.report.first.len() < TOLD {
+        if self.report.first.len() < MOST_REPORTED {
             let element = WrongElement {
                 rank: self.rank,
                 index: index as u64,
@@ -311,7 +311,7 @@ fn compare(
     period: usize,
     starts: impl Iterator<Item = (usize, usize)>,
     tolerance: f64,
-    found: &mut Found<'_>,
+    found: &mut Comparison<'_>,
 ) {
     with_element!(matrix.dtype, E => {
         // SAFETY: no operation is in flight, so nobody writes.
@@ -358,7 +358,7 @@ mod tests {
             let len = rows * columns;
             let compare = |first: usize, expert: usize| {
                 let mut report = WrongReport::default();
-                let mut found = Found { rank: 1, report: &mut report };
+                let mut found = Comparison { rank: 1, report: &mut report };
                 let rows = (first..first + rows).map(|row| (row, expert));
                 let expected = Expected { columns, table: &table, tolerance: 0.0 };
                 pattern.compare_product(&c, Dtype::F32, rows, expected, &mut found);

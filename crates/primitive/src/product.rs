@@ -29,7 +29,7 @@ pub(super) struct Block {
 
 impl Block {
     /// A plain product at the beginning of its buffers.
-    pub(super) fn of(size: Size) -> Self {
+    pub(super) fn from_size(size: Size) -> Self {
         Self { size, a: 0, b: 0, c: 0, b_transposed: false, accumulate: false }
     }
 }

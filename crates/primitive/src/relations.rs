@@ -54,25 +54,27 @@ pub(super) struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    pub(super) fn of(all: &[&'a CaseLine]) -> Self {
-        let of = |name: &str| all.iter().copied().filter(|line| implementation(line) == name).collect::<Vec<_>>();
-        let (sharded, whole): (Vec<&CaseLine>, Vec<&CaseLine>) =
-            of("compute_only").into_iter().partition(|line| text(line, "implementation").contains("size=sharded"));
+    pub(super) fn from_lines(all: &[&'a CaseLine]) -> Self {
+        let implemented_by =
+            |name: &str| all.iter().copied().filter(|line| implementation(line) == name).collect::<Vec<_>>();
+        let (sharded, whole): (Vec<&CaseLine>, Vec<&CaseLine>) = implemented_by("compute_only")
+            .into_iter()
+            .partition(|line| text(line, "implementation").contains("size=sharded"));
         let median = |line: &CaseLine| line.time_s.as_ref().map_or(f64::INFINITY, |time| time.median);
-        let mut sequential = of("sequential");
+        let mut sequential = implemented_by("sequential");
         sequential.sort_by(|a, b| median(a).total_cmp(&median(b)));
         Self {
             whole: firsts(whole),
             sharded: firsts(sharded),
-            communication: by_order(of("communication_only")),
+            communication: by_order(implemented_by("communication_only")),
             sequential: by_order(sequential),
         }
     }
 
     fn peers(&self, line: &CaseLine) -> Peers<'a> {
         let order = order(line);
-        // The orders of compute-only cases are those of the schemes that they compute. Where there is one order only, its
-        // product is the rank's share.
+        // The orders of compute-only cases are those of the schemes that they compute. With one order only, its product is the
+        // rank's share.
         let compute = if order == "AG_before" { &self.whole } else { &self.sharded };
         Peers {
             compute: compute.like(line),
@@ -110,8 +112,8 @@ fn ends(interval: Option<[f64; 2]>) -> Value {
     interval.map_or(Value::Null, |[low, high]| json!([number(low), number(high)]))
 }
 
-/// What this case says beside the others of its run. What a missing case would tell is left out, and nothing else.
-pub(super) fn of(line: &CaseLine, compared: &Compared<'_>) -> Map<String, Value> {
+/// The metrics that compare this case with others of its run. Those that need a missing case are left out.
+pub(super) fn for_case(line: &CaseLine, compared: &Compared<'_>) -> Map<String, Value> {
     let mut found = Map::new();
     if !is_compared(line) {
         return found;
@@ -146,10 +148,12 @@ pub(super) fn of(line: &CaseLine, compared: &Compared<'_>) -> Map<String, Value>
             overlap["speed_of_light_ci95"] = ends(interval);
         }
         // Where one of the two is next to nothing, the quotient is noise over next to nothing.
-        let told = is_worth(ratio) && implementation(line) != "sequential";
+        let has_efficiency = is_worth(ratio) && implementation(line) != "sequential";
         let hidden =
             |t: f64, compute: f64, communication: f64| (compute + communication - t) / compute.min(communication);
-        if let Some((efficiency, interval)) = of_rounds([line, compute, communication], hidden).filter(|_| told) {
+        if let Some((efficiency, interval)) =
+            of_rounds([line, compute, communication], hidden).filter(|_| has_efficiency)
+        {
             overlap["efficiency"] = number(efficiency);
             overlap["efficiency_ci95"] = ends(interval);
         }
@@ -221,8 +225,8 @@ mod tests {
 
     use super::*;
 
-    fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
-        super::of(line, &Compared::of(all))
+    fn relations_of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+        super::for_case(line, &Compared::from_lines(all))
     }
 
     /// A line of six rounds with these times.
@@ -259,7 +263,7 @@ mod tests {
             sequential,
             line("pipelined:order=AG_before,algorithm=ring_p2p", "AG_before", times(1.25)),
         ];
-        let overlap = of(&lines[3], &lines.iter().collect::<Vec<_>>())["overlap"].clone();
+        let overlap = relations_of(&lines[3], &lines.iter().collect::<Vec<_>>())["overlap"].clone();
         assert_eq!(
             (overlap["speedup"].as_f64(), overlap["speedup_ci95"][1].as_f64()),
             (Some(1.6), Some(1.6)),
@@ -278,10 +282,10 @@ mod tests {
             line("sequential:order=AG_before", "AG_before", [2.0; 6]),
             line("fused:order=AG_before", "AG_before", [1.0; 6]),
         ];
-        let overlap = of(&lines[1], &lines.iter().collect::<Vec<_>>())["overlap"].clone();
+        let overlap = relations_of(&lines[1], &lines.iter().collect::<Vec<_>>())["overlap"].clone();
         assert_eq!(overlap["speedup"].as_f64(), Some(2.0), "{overlap}");
         assert!(overlap.get("ratio").is_none() && overlap.get("speed_of_light").is_none(), "{overlap}");
-        assert!(of(&lines[1], &[&lines[1]]).is_empty());
+        assert!(relations_of(&lines[1], &[&lines[1]]).is_empty());
     }
 
     #[test]
@@ -294,15 +298,15 @@ mod tests {
             line("sequential:order=AG_before", "AG_before", [2.0; 6]),
             line("fused:order=AG_before", "AG_before", [1.0; 6]),
         ];
-        let told = |lines: &[CaseLine; 2]| of(&lines[1], &[&lines[0]])["overlap"]["audit"].clone();
-        assert_eq!(told(&lines)["same"], json!([]), "nothing was recorded");
+        let audit = |lines: &[CaseLine; 2]| relations_of(&lines[1], &[&lines[0]])["overlap"]["audit"].clone();
+        assert_eq!(audit(&lines)["same"], json!([]), "nothing was recorded");
         for line in &mut lines {
             line.metrics.insert("conditions".to_owned(), conditions(json!(1)));
         }
-        assert_eq!(told(&lines)["differ"], json!([]));
-        assert_eq!(told(&lines)["buffer_bytes"], json!({"fused": 64, "sequential": 64}));
+        assert_eq!(audit(&lines)["differ"], json!([]));
+        assert_eq!(audit(&lines)["buffer_bytes"], json!({"fused": 64, "sequential": 64}));
         lines[0].metrics.insert("conditions".to_owned(), conditions(json!(2)));
-        assert_eq!(told(&lines)["differ"], json!(["threads"]));
+        assert_eq!(audit(&lines)["differ"], json!(["threads"]));
         // Ranks of one case that differ among themselves.
         let rank = |threads: u32| Map::from_iter([("threads".to_owned(), json!(threads))]);
         assert_eq!(of_ranks(&[rank(1), rank(2)]).unwrap()["threads"], json!([1, 2]));
@@ -310,6 +314,6 @@ mod tests {
         for line in &mut lines {
             line.metrics.insert("conditions".to_owned(), conditions(json!([1, 2])));
         }
-        assert_eq!(told(&lines)["differ"], json!(["threads"]));
+        assert_eq!(audit(&lines)["differ"], json!(["threads"]));
     }
 }

@@ -7,7 +7,7 @@ use super::task::{Options, Scheme};
 
 /// An implementation with its options, for a cell: `pipelined ring_p2p`.
 pub(super) fn variant(name: &str, options: &Options) -> String {
-    let told = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+    let option_text = |(name, value): (&String, &Value)| match (name.as_str(), value) {
         ("order", _) => None,
         ("chunks", chunks) => Some(format!("{chunks} chunks")),
         ("offset", Value::Bool(true)) => None,
@@ -15,7 +15,7 @@ pub(super) fn variant(name: &str, options: &Options) -> String {
         (_, Value::String(word)) => Some(word.replace("collective_chunks", "collective")),
         (_, other) => Some(other.to_string()),
     };
-    let options = options.iter().filter_map(told);
+    let options = options.iter().filter_map(option_text);
     std::iter::once(name.to_owned()).chain(options).collect::<Vec<_>>().join(" ")
 }
 

@@ -10,11 +10,11 @@ use measure::{Failure, WrongReport};
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::attention::Attention;
-use super::pattern::{Expected, Found, Pattern, Table};
+use super::pattern::{Comparison, Expected, Pattern, Table};
 use super::product::{Block, Multiplier, Operands, Size};
 use super::task::{Scheme, Task};
 
-/// What a rank's buffers hold before a call, beside its own operands.
+/// What a rank's buffers hold before a call, in addition to its own operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given {
     /// Nothing.
@@ -196,7 +196,7 @@ impl Site {
     /// Compares every element of what a call must have left.
     pub(super) fn compare(&self, left: Left, report: &mut WrongReport) {
         let Task { dtype, n, rank, .. } = self.task;
-        let mut found = Found { rank: self.reporter, report };
+        let mut found = Comparison { rank: self.reporter, report };
         if let Some(attention) = &self.attention {
             return match left {
                 Left::Result | Left::Products => attention.compare(&self.output, &mut found),
@@ -249,7 +249,7 @@ impl Site {
             return;
         }
         let (n, k) = (self.task.n, self.task.depth());
-        let block = Block { a: a_row * k, c: c_row * n, ..Block::of(Size { m: rows, n, k }) };
+        let block = Block { a: a_row * k, c: c_row * n, ..Block::from_size(Size { m: rows, n, k }) };
         // SAFETY: the caller's.
         unsafe { self.multiplier.run(operands, &block) }
     }
@@ -323,7 +323,7 @@ impl Site {
 fn blocks(task: &Task) -> Vec<Block> {
     let Size { m, n, k } = task.product();
     let halves = std::iter::successors(Some(m.max(task.m).max(task.most_tokens())), |rows| Some(rows / 2));
-    halves.take_while(|rows| *rows > 0).map(|m| Block::of(Size { m, n, k })).collect()
+    halves.take_while(|rows| *rows > 0).map(|m| Block::from_size(Size { m, n, k })).collect()
 }
 
 /// How far a sum may be off that is rounded to the type once: not at all where the type holds every sum exactly.

@@ -63,7 +63,7 @@ struct Family {
 }
 
 impl Family {
-    fn of(case: &CaseLine) -> Self {
+    fn from_case(case: &CaseLine) -> Self {
         let kept = |name: &str| !["m", "n", "implementation"].contains(&name);
         let rest = case.parameters.iter().filter(|(name, _)| kept(name));
         let rest = rest.map(|(name, value)| (name.to_owned(), ::view::plain(value))).collect();
@@ -75,11 +75,11 @@ impl Family {
         self.rest.iter().map(|(name, value)| said(name, value)).collect::<Vec<_>>().join(", ")
     }
 
-    /// Its order, and what tells it from others of the section.
+    /// Its order, and what distinguishes it from others of the section.
     fn subject(&self, others: &[&Self]) -> String {
-        let told = self.rest.iter().filter(|pair| others.iter().any(|other| !other.rest.contains(pair)));
-        let told = told.map(|(name, value)| said(name, value));
-        std::iter::once(self.order.clone()).chain(told).collect::<Vec<_>>().join(", ")
+        let distinct = self.rest.iter().filter(|pair| others.iter().any(|other| !other.rest.contains(pair)));
+        let distinct = distinct.map(|(name, value)| said(name, value));
+        std::iter::once(self.order.clone()).chain(distinct).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -94,7 +94,7 @@ fn grids<'a>(section: &'a Operation<'a>) -> BTreeMap<Family, Grid<'a>> {
         // Where the ratio was not measured, the case is judged all the same.
         let worth = overlap(case, "worth").and_then(Value::as_bool).unwrap_or(true);
         let best = Best { case, speedup, ratio, worth };
-        let grid = grids.entry(Family::of(case)).or_default();
+        let grid = grids.entry(Family::from_case(case)).or_default();
         match grid.get(&(size(case, "m"), size(case, "n"))) {
             Some(known) if known.speedup.mid >= best.speedup.mid => {}
             _ => drop(grid.insert((size(case, "m"), size(case, "n")), best)),
@@ -181,7 +181,7 @@ fn times(section: &Operation) -> Vec<NamedChart> {
         let Estimate { mid, low, high, .. } = measured.time;
         let oversubscribed = measured.has(Caveat::Oversubscribed);
         let point = Mark { x: size(case, "n") as f64, y: mid, low, high, oversubscribed };
-        groups.entry((Family::of(case), size(case, "m"))).or_default().entry(name).or_default().push(point);
+        groups.entry((Family::from_case(case), size(case, "m"))).or_default().entry(name).or_default().push(point);
     }
     let chart = |((family, m), lines): ((Family, u64), Lines)| {
         let series = |(style, (label, mut points)): (usize, (String, Vec<Mark>))| {
@@ -231,11 +231,12 @@ impl View for PrimitiveView {
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
         let grids = grids(section);
         let families: Vec<&Family> = grids.keys().collect();
-        let told = grids.iter().filter_map(|(family, grid)| crossover(&family.subject(&families), grid));
-        // Where something was there to overlap comes first.
-        let (worth, nothing): (Vec<_>, Vec<_>) = told.partition(|(_, worth)| *worth);
-        let told = worth.into_iter().chain(nothing).map(|(text, _)| Finding::new(format!("{} {text}", section.name)));
-        Some(told.chain(unequal(section)).collect())
+        let crossovers = grids.iter().filter_map(|(family, grid)| crossover(&family.subject(&families), grid));
+        // Those with something to overlap come first.
+        let (worth, nothing): (Vec<_>, Vec<_>) = crossovers.partition(|(_, worth)| *worth);
+        let crossovers =
+            worth.into_iter().chain(nothing).map(|(text, _)| Finding::new(format!("{} {text}", section.name)));
+        Some(crossovers.chain(unequal(section)).collect())
     }
 
     fn next(&self, section: &Operation, _ready: &[&str]) -> Option<Next> {

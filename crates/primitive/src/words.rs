@@ -57,9 +57,9 @@ terms::named! {
 }
 
 terms::named! {
-    /// How communication is cut, so that computation runs beside it.
+    /// How communication is cut, so that it overlaps computation.
     pub(crate) enum Algorithm("algorithm") {
-        /// Collectives of chunks, each beside the computation of another.
+        /// Collectives of chunks. Each overlaps the computation of another.
         CollectiveChunks = "collective_chunks",
         /// Blocks that go around the ring of ranks.
         RingP2p = "ring_p2p",

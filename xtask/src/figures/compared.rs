@@ -1,4 +1,4 @@
-//! Tables of ours beside others', from case lines: workloads in rows, ratios by trials of the same round.
+//! Tables of our times next to others', from case lines: workloads in rows, ratios by trials of the same round.
 
 use serde_json::Value;
 
@@ -73,7 +73,7 @@ pub(super) fn training(lines: &[Value]) -> String {
     table.text
 }
 
-/// One row a size and implementation: what overlap gains over the best sequential way, and PyTorch beside it.
+/// One row a size and implementation: what overlap gains over the best sequential implementation, and PyTorch's time.
 pub(super) fn primitives(lines: &[Value]) -> String {
     const COLUMNS: [&str; 8] =
         ["m", "n", "link", "implementation", "time", "communication / product", "speedup", "PyTorch / native"];
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn ratios_pair_trials_of_one_round() {
-        // The peer lacks round 2 of ours; by position the quotients would be 3, 1.5 and so on.
+        // The peer has no round 2. Paired by position, the quotients would be 3, 1.5 and so on.
         let own = line("shm", &[0, 1, 2, 3, 4, 5, 6], &[1.0, 2.0, 9.0, 1.0, 2.0, 1.0, 2.0]);
         let peer = line("mpi", &[0, 1, 3, 4, 5, 6], &[3.0, 6.0, 3.0, 6.0, 3.0, 6.0]);
         assert_eq!(ratio(&peer, &own), "3.00 (3.00 to 3.00)");
@@ -232,9 +232,9 @@ mod tests {
             line("pytorch", "sequential", 9, &[50.0; 6]),
         ];
         let rows = primitives(&lines);
-        let told: Vec<&str> = rows.lines().skip(2).collect();
+        let body: Vec<&str> = rows.lines().skip(2).collect();
         assert_eq!(
-            told,
+            body,
             [
                 "| 8 | 4 | memory | fused | 1.00 s | 0.900 | 1.50 (1.40 to 1.60) | - |",
                 "| 8 | 4 | memory | sequential | 2.00 s | - | - | 2.50 (2.50 to 2.50) |"

@@ -1,6 +1,6 @@
 //! Words that this repository does not write: coined ones, and ordinary ones with a private meaning.
 //!
-//! Each row says where it applies. A word with an honest ordinary meaning in one place is refused in the others only.
+//! Each row says where it applies. A word that has an ordinary meaning in one place is refused in the others only.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use super::Finding;
 use super::mask::code;
 use super::tree::{File, Tree};
 
-/// Where a word is refused.
+/// The kind of text in which a word is refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Scope {
     /// Markdown, outside of code spans and code blocks.
     Docs,
     /// Comments and string literals of Rust, and all text of Python.
@@ -19,16 +19,16 @@ enum Place {
     Identifiers,
 }
 
-use Place::{Docs, Identifiers, Text};
+use Scope::{Docs, Identifiers, Text};
 
 /// A word or phrase in lower case, what to write instead, and where it is refused.
 struct Word {
     word: &'static str,
     instead: &'static str,
-    places: &'static [Place],
+    places: &'static [Scope],
 }
 
-const fn refused(word: &'static str, instead: &'static str, places: &'static [Place]) -> Word {
+const fn refused(word: &'static str, instead: &'static str, places: &'static [Scope]) -> Word {
     Word { word, instead, places }
 }
 
@@ -92,7 +92,7 @@ fn of_file(file: &File) -> Vec<Finding> {
 }
 
 /// One finding for each word and line.
-fn findings(path: &str, text: &str, place: Place) -> Vec<Finding> {
+fn findings(path: &str, text: &str, place: Scope) -> Vec<Finding> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.to_lowercase();
@@ -114,7 +114,7 @@ fn refusal(path: &str, line: usize, word: &str, instead: &str) -> Finding {
     Finding::error(path, line, format!("`{word}`: write `{instead}` (CONTRIBUTING.md, How we write)"))
 }
 
-/// "x is no number": who speaks plainly says "x is not a number". "There is no number", "is no longer" and "is no larger than" are
+/// "x is no number": in plain English "x is not a number". "There is no number", "is no longer" and "is no larger than" are
 /// plain English.
 fn denied_noun(line: &str) -> Option<String> {
     const PLAIN: &[&str] = &[

@@ -6,7 +6,7 @@ use super::tree::Tree;
 /// Every `[text](target)` outside code with a target that is neither a URL nor a place in the same file.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // What a test expects of a report links to pictures beside that report.
+    // Golden reports link to pictures that only a real report has next to it.
     let ours = |path: &str| path.ends_with(".md") && !path.contains("/tests/golden/");
     for file in tree.files.iter().filter(|file| ours(&file.path)) {
         let mut in_code = false;

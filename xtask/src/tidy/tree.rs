@@ -24,7 +24,7 @@ pub(crate) struct Package {
     pub(crate) needs: Vec<String>,
 }
 
-/// What the checks look at.
+/// The files that are checked.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
@@ -45,7 +45,7 @@ impl Tree {
             match std::fs::read_to_string(root.join(path)) {
                 Ok(text) => files.push(File { path: path.to_owned(), text }),
                 Err(error) if error.kind() == ErrorKind::InvalidData => others.push(path.to_owned()),
-                // Deleted but not yet committed, or a folder (submodule): nothing to look at.
+                // Deleted but not yet committed, or a folder (submodule): nothing to check.
                 Err(_) => {}
             }
         }

@@ -10,17 +10,17 @@ use crate::skip;
 /// What CI's commands find in the place of cargo: it says where it is, and what it was given.
 const CARGO: &str = "#!/bin/sh\necho \"in $(pwd) for $*\"\n";
 
-/// A folder of a test with a repository in `one`. Removed when dropped.
-struct Place(PathBuf);
+/// A test's folder with a repository in `one`. Removed when dropped.
+struct Repository(PathBuf);
 
-impl Drop for Place {
+impl Drop for Repository {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-impl Place {
-    /// None where there is no git.
+impl Repository {
+    /// None without git.
     fn new(name: &str) -> Option<Self> {
         if Command::new("git").arg("--version").output().is_err() {
             skip::skip("the mirror of CI", "no git");
@@ -101,7 +101,7 @@ impl Place {
 
 #[test]
 fn only_files_that_differ_are_written() {
-    let Some(place) = Place::new("differ") else { return };
+    let Some(place) = Repository::new("differ") else { return };
     assert_eq!(place.mirror("one mirror"), (true, place.head("one")));
     let [same, kept, changed] = ["same", "kept", "changed"].map(|name| place.time(&format!("mirror/{name}")));
     // What a run left behind, and another clone of a later commit.
@@ -128,7 +128,7 @@ fn only_files_that_differ_are_written() {
 
 #[test]
 fn what_cannot_be_mirrored_is_refused() {
-    let Some(place) = Place::new("refused") else { return };
+    let Some(place) = Repository::new("refused") else { return };
     assert!(place.mirror("one mirror").0);
     // Broken by whatever: it is made again.
     fs::remove_dir_all(place.path("mirror/.git/objects")).unwrap();
@@ -145,7 +145,7 @@ fn what_cannot_be_mirrored_is_refused() {
 
 #[test]
 fn ci_builds_in_the_mirror_unless_it_cannot() {
-    let Some(place) = Place::new("run") else { return };
+    let Some(place) = Repository::new("run") else { return };
     let real = |name: &str| fs::canonicalize(&place.0).unwrap().join(name).display().to_string();
     let run = || place.output(Command::new("one/.ci/run").arg("--more"));
     let lines = |output: &Output| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Tests of what lies beside the crates: the scripts of CI.
+//! Tests of the scripts of CI, which belong to no crate.
 
 #![expect(clippy::disallowed_methods, reason = "scripts find their programs on the path")]
 

@@ -54,7 +54,7 @@ fn on_the_cpu_torch_has_what_has_a_torch_operation() {
     let ranks = |test: &str| all.iter().find(|case| case.text("test") == Some(test)).map(Case::ranks);
     let found = ["triad", "gemm", "latency"].map(ranks);
     assert_eq!(found, [1, 1, 5].map(Some), "without a name, `--ranks` counts for pairs");
-    // Beside each other: only who does it differs.
+    // Both runtimes in one plan: only the runtime differs.
     let pair = cases(&[("test", "triad"), ("bytes", "24KiB"), ("runtime", "native,pytorch")]).unwrap();
     let backends: Vec<Option<&str>> = pair.iter().map(|case| case.text("backend")).collect();
     assert_eq!(backends, [Some("shm"), Some("gloo")]);

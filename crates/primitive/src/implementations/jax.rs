@@ -1,4 +1,4 @@
-//! JAX's compiled product and collective: what overlaps is XLA's choice. The ranks are PyTorch's, which load JAX beside
+//! JAX's compiled product and collective: XLA chooses what overlaps. The ranks are PyTorch's, which load JAX in addition to
 //! torch: `rankmark_worker/xla.py`.
 
 use terms::{FieldError, Variant};

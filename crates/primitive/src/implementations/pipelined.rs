@@ -1,4 +1,4 @@
-//! Communication cut into parts, each beside the computation of another.
+//! Communication cut into parts. Each overlaps the computation of another.
 
 mod chunks;
 mod ring;

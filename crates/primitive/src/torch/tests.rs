@@ -8,7 +8,7 @@ use terms::Dtype;
 
 use super::super::about::{ABOUT, complete};
 use super::super::attention::Attention;
-use super::super::pattern::{Found, Pattern, elements, elements_mut};
+use super::super::pattern::{Comparison, Pattern, elements, elements_mut};
 use super::*;
 use crate::facts::facts;
 
@@ -147,7 +147,7 @@ fn the_packages_operands_and_results_are_ours() {
     }
     let compare = || {
         let mut report = WrongReport::default();
-        ours.compare(&output, &mut Found { rank: 1, report: &mut report });
+        ours.compare(&output, &mut Comparison { rank: 1, report: &mut report });
         (report.compared, report.count)
     };
     assert_eq!(compare(), ((n * m / ranks * k) as u64, 0));
