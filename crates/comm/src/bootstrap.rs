@@ -7,7 +7,7 @@ use crate::{Abort, Result};
 
 /// Where a rank runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RankPlacement {
     /// From 0.
     pub rank: u32,
     /// Ranks in the world.
@@ -20,7 +20,7 @@ pub struct Place {
     pub here: u32,
 }
 
-impl Place {
+impl RankPlacement {
     /// The place of a rank in a world of one host, of this name.
     pub fn alone(rank: u32, size: u32, host: String) -> Self {
         Self { rank, size, host, index: rank, here: size }
@@ -30,7 +30,7 @@ impl Place {
 /// An exchange of small byte strings among all ranks.
 pub trait Bootstrap {
     /// Where this rank runs.
-    fn place(&self) -> Place;
+    fn place(&self) -> RankPlacement;
 
     /// Every rank's bytes, in rank order. Collective.
     ///
@@ -70,8 +70,8 @@ pub fn threads(size: u32, abort: &Abort) -> Vec<ThreadBootstrap> {
 }
 
 impl Bootstrap for ThreadBootstrap {
-    fn place(&self) -> Place {
-        Place::alone(self.rank, self.shared.size, "localhost".to_owned())
+    fn place(&self) -> RankPlacement {
+        RankPlacement::alone(self.rank, self.shared.size, "localhost".to_owned())
     }
 
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {

@@ -8,7 +8,7 @@ use trace::Clock;
 
 use crate::{Abort, Asked, Bootstrap, Counts, Launch, Options, Own, Result, StartedBy, Tools};
 
-/// One operation on this rank. Layouts and lengths: the table in `layout.rs`; in place is told by where the slices lie.
+/// One operation on this rank. Layouts and lengths: the table in `layout.rs`. Where the slices lie says whether it is in place.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Which operation.
@@ -211,7 +211,7 @@ pub trait Backend: Sync {
     /// Changes its own fields' values for one round of a run. A simulated backend draws other noise in each.
     fn for_round(&self, _own: &mut Own, _round: u32) {}
 
-    /// Variables by which its library is told what its own fields say, for the ranks' environment.
+    /// Variables in the ranks' environment by which its library gets the backend's own fields.
     fn environment(&self, _own: &Own) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -246,7 +246,7 @@ pub trait Backend: Sync {
         Err(format!("`{}` takes no ranks that {} started", self.about().name, by.launcher))
     }
 
-    /// Bytes that each rank holds for a group of so many ranks, beside its buffers: what memory predictions add for every
+    /// Bytes that each rank holds for a group of so many ranks, without its buffers: memory predictions add them for every
     /// split.
     fn group_bytes(&self, _ranks: u32) -> u64 {
         0

@@ -34,7 +34,7 @@ use std::sync::OnceLock;
 use terms::Field;
 
 pub use abort::Abort;
-pub use bootstrap::{Bootstrap, Place, ThreadBootstrap, threads};
+pub use bootstrap::{Bootstrap, RankPlacement, ThreadBootstrap, threads};
 pub use contract::{About, Backend, Call, Capabilities, Communicator, Progress, Readiness, Shape, Ticket, Wait};
 pub use counts::Counts;
 pub use error::{Error, Result};

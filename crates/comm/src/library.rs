@@ -40,7 +40,7 @@ impl Library {
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its name has a zero byte".to_owned())?;
         let seen = if visibility == Visibility::Global { libc::RTLD_GLOBAL } else { libc::RTLD_LOCAL };
         // All symbols now: one that is missing shall be an error here and not the end of the process later.
-        // SAFETY: the name is a terminated string. The library's own code runs, as the caller was told.
+        // SAFETY: the name is a terminated string. The library's own code runs, as this function's contract says.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | seen) };
         let handle = NonNull::new(handle).ok_or_else(last_error)?;
         Ok(Self { handle, path: path.to_owned() })

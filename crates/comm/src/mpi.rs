@@ -39,8 +39,8 @@ pub use settings::MpiProgress;
 use settings::Settings;
 
 use crate::{
-    Abort, About, Asked, Backend, Bootstrap, Communicator, Error, Launch, Options, Own, Place, Readiness, Result,
-    StartedBy, Tools,
+    Abort, About, Asked, Backend, Bootstrap, Communicator, Error, Launch, Options, Own, RankPlacement, Readiness,
+    Result, StartedBy, Tools,
 };
 
 /// The table's entry.
@@ -67,8 +67,8 @@ pub fn inspect(library: Option<&str>) -> std::result::Result<Facts, String> {
 pub type Inspect = fn(Option<&str>) -> std::result::Result<Facts, String>;
 
 static INSPECT: OnceLock<Inspect> = OnceLock::new();
-type Known = HashMap<Option<String>, std::result::Result<Facts, String>>;
-static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+type LibraryFacts = HashMap<Option<String>, std::result::Result<Facts, String>>;
+static KNOWN: LazyLock<Mutex<LibraryFacts>> = LazyLock::new(Mutex::default);
 
 /// From now on libraries are looked at in this way: in a process of its own, say, since a library may end the process
 /// that opens it. The first call counts.
@@ -182,7 +182,7 @@ fn agree_on_library(bootstrap: &mut dyn Bootstrap, library: Option<&str>) -> Res
 }
 
 /// The classic accident: the library and the launcher are of different MPIs.
-fn other_world(session: &Session, size: u32, place: &Place) -> Error {
+fn other_world(session: &Session, size: u32, place: &RankPlacement) -> Error {
     let facts = &session.library.facts;
     Error::Mismatch(format!(
         "MPI sees a world of {size}, not of {}: {} ({}) was not started by its own mpirun",
@@ -196,8 +196,8 @@ fn other_world(session: &Session, size: u32, place: &Place) -> Error {
 mod tests {
     use super::*;
 
-    /// What each of these ranks is told. The first rank asks for the first library, and so on.
-    fn told(libraries: [&str; 3]) -> Vec<String> {
+    /// What each of these ranks reports. The first rank asks for the first library, and so on.
+    fn reports(libraries: [&str; 3]) -> Vec<String> {
         let bootstraps = crate::threads(3, &Abort::default());
         std::thread::scope(|scope| {
             let rank = |(mut bootstrap, library): (crate::ThreadBootstrap, &str)| {
@@ -211,11 +211,11 @@ mod tests {
 
     #[test]
     fn all_ranks_are_told_alike_which_of_them_has_another_library() {
-        let words = told(["libno-such-a.so", "libno-such-a.so", "libno-such-b.so"]);
+        let words = reports(["libno-such-a.so", "libno-such-a.so", "libno-such-b.so"]);
         assert!(words[0].starts_with("ranks disagree: rank 0 has none: libno-such-a.so: "), "{}", words[0]);
         assert!(words[0].contains(", rank 2 has none: libno-such-b.so: "), "{}", words[0]);
         assert!(words.iter().all(|word| *word == words[0]), "{words:?}");
-        let words = told(["libno-such-a.so"; 3]);
+        let words = reports(["libno-such-a.so"; 3]);
         assert!(words.iter().all(|word| word.starts_with("backend `mpi` cannot use the library: libno-such-a.so: ")));
     }
 }

@@ -1,9 +1,9 @@
 //! The `nccl` backend, as far as it goes without a GPU: NCCL, or RCCL, which exports the same names.
 //!
 //! `symbols` is our own table of the library's functions; `steps` writes an operation as the library's calls; `handle`
-//! is a rank's end of the library's communicator: it joins, issues, waits, splits, aborts; `choice` is what it is told
-//! about algorithms and protocols. What lacks is memory and streams of a CUDA device, which the `device` crate has none
-//! of yet: opening the backend is therefore refused; [`Backend::probe`] says so after whatever else is missing here.
+//! is a rank's end of the library's communicator: it joins, issues, waits, splits, aborts; `choice` passes settings of
+//! algorithms and protocols. Memory and streams of a CUDA device are missing, because the `device` crate has none yet.
+//! Opening the backend is therefore refused; [`Backend::probe`] says so after whatever else is missing here.
 
 mod choice;
 mod handle;
@@ -57,7 +57,7 @@ impl Backend for Nccl {
     }
 
     fn environment(&self, own: &Own) -> Vec<(String, String)> {
-        CHOICES.iter().filter_map(|choice| choice.told(own)).collect()
+        CHOICES.iter().filter_map(|choice| choice.variable_for(own)).collect()
     }
 
     fn open(&self, _bootstrap: &mut dyn Bootstrap, _options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {

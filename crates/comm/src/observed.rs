@@ -25,19 +25,19 @@ pub struct Observed {
 
 struct Flight {
     number: u64,
-    seen: Seen,
+    seen: GroupSummary,
     /// Where an injected fault would strike: the first output that is not empty.
     target: Option<(Slice, Dtype)>,
 }
 
-/// What the hook is told of a group.
+/// What the hook gets of a group.
 #[derive(Clone, Copy)]
-struct Seen {
+struct GroupSummary {
     op: Collective,
     bytes: u64,
 }
 
-impl Seen {
+impl GroupSummary {
     /// None for an empty group, which is not an operation.
     #[inline]
     fn from_group(group: &[Call], shape: &Shape) -> Option<Self> {
@@ -98,7 +98,7 @@ fn corrupt(output: &Slice, dtype: Dtype, element: u64) {
     }
     let top = if cfg!(target_endian = "little") { size - 1 } else { 0 };
     let at = (element % elements) * size + top;
-    // SAFETY: `at` < output.len(). The group is complete and its caller has not been told so yet, so that nobody else
+    // SAFETY: `at` < output.len(). The group is complete and its caller does not know so yet, so that nobody else
     // reads or writes this rank's output.
     unsafe { *output.ptr().add(at as usize) ^= 0x40 };
 }
@@ -113,7 +113,9 @@ impl Communicator for Observed {
     }
 
     fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
-        let Some(seen) = Seen::from_group(group, self.inner.shape()) else { return self.inner.start(group, after) };
+        let Some(seen) = GroupSummary::from_group(group, self.inner.shape()) else {
+            return self.inner.start(group, after);
+        };
         let alone = self.flying.is_empty();
         if alone {
             self.hook.enter(seen.op);

@@ -115,7 +115,7 @@ impl Threaded {
         })
     }
 
-    /// What went wrong in a group below `number`, if nobody was told yet.
+    /// The failure of a group below `number`, if it was not returned yet.
     fn claim(&self, number: u64) -> Result<()> {
         if !self.shared.failed.load(Ordering::Acquire) {
             return Ok(());

@@ -52,10 +52,10 @@ pub(crate) const PANICKED: i32 = 101;
 /// The exit code of a rank that lost its coordinator.
 pub(crate) const ORPHANED: i32 = 70;
 
-/// What the user of a process that leaves so is told.
+/// The error that a user sees when a process leaves in this way.
 impl From<Departure> for Error {
     fn from(departure: Departure) -> Self {
-        let told = Self::new(departure.to_string());
+        let error = Self::new(departure.to_string());
         match departure {
             Departure::NotInvited(cause) => {
                 Self::new("this is the argument of a rank process, which only a coordinator can start").cause(cause)
@@ -67,7 +67,7 @@ impl From<Departure> for Error {
             Departure::Channel(ChannelError::Unreachable { address, cause }) => {
                 Self::new(format!("the coordinator at {address} cannot be reached")).cause(cause.to_string())
             }
-            _ => told,
+            _ => error,
         }
     }
 }
@@ -80,7 +80,7 @@ impl Departure {
         Self::Panicked(text.unwrap_or("without a message").to_owned())
     }
 
-    /// Whether the coordinator is gone: nobody is left to be told.
+    /// Whether the coordinator is gone, so that nobody is left to report to.
     pub const fn is_orphaned(&self) -> bool {
         matches!(self, Self::Channel(ChannelError::Lost))
     }

@@ -60,7 +60,7 @@ impl fmt::Debug for ForkServers {
 }
 
 impl ForkServers {
-    /// What the user should know is told so.
+    /// Sends notes for the user here.
     pub(crate) fn on_note(self, on_note: fn(&str)) -> Self {
         Self { on_note: Some(on_note), ..self }
     }

@@ -1,7 +1,7 @@
 //! Starts worlds on this host, each as it needs it: ranks of PyTorch by the user's Python, ranks of a backend with a
 //! launcher through that, all others as children of the coordinator.
 //!
-//! A rank that a launcher starts inherits no descriptor of the coordinator. It is told, in its hidden argument, where the
+//! A rank that a launcher starts inherits no descriptor of the coordinator. Its hidden argument says where the
 //! coordinator's own descriptors lie below /proc: sealed memory without a name, which the kernel opens to processes of
 //! the same user only (as it would a file of mode 0600) and which is gone with the coordinator. So the secret is in no
 //! argument, no environment variable and no file; the argument, which anybody may read, holds a place and no secret.
@@ -38,7 +38,7 @@ pub struct HostStarter {
 }
 
 impl HostStarter {
-    /// Looks for launchers beside their libraries and in these folders (the path). Ranks have a minute to come up.
+    /// Looks for launchers next to their libraries and in these folders (the path). Ranks have a minute to start.
     pub fn new(search: Vec<PathBuf>) -> Self {
         Self { local: LocalStarter::new(), search, limit: Duration::from_secs(60), program: None, on_stall: None }
     }

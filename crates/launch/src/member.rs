@@ -7,7 +7,7 @@ use measure::{Failure, Reply};
 use process::{Activity, Exit, Interest, Output, PollSet, Process};
 use trace::StatusSlot;
 
-use crate::stall::Seen;
+use crate::stall::RankProgress;
 use crate::verdict::{Outcome, RankState};
 
 /// A rank without a heartbeat for this long has stopped, or is starved: twenty beats.
@@ -39,8 +39,8 @@ pub(crate) struct Member {
     connection: Option<Connection>,
     /// The rank's host, where it is another one.
     host: Option<String>,
-    /// What was said of its process on another host.
-    told: Told,
+    /// The last reports on its process, if that runs on another host.
+    remote: RemoteState,
     lost: Option<Lost>,
     answer: Option<Answer>,
     exchange: Option<Hex>,
@@ -49,9 +49,9 @@ pub(crate) struct Member {
     watched: Watched,
 }
 
-/// What the process that keeps a rank on another host says of it.
+/// What the agent of a rank on another host reports.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct RemoteState {
     pid: u32,
     exit: Option<Exit>,
     stopped: bool,
@@ -98,7 +98,7 @@ impl Member {
             ended_at: None,
             connection: None,
             host: None,
-            told: Told::default(),
+            remote: RemoteState::default(),
             lost: None,
             answer: None,
             exchange: None,
@@ -120,12 +120,12 @@ impl Member {
 
     /// Its process number; zero while it is not known.
     pub(crate) fn pid(&self) -> u32 {
-        self.process.as_ref().map_or(self.told.pid, Process::pid)
+        self.process.as_ref().map_or(self.remote.pid, Process::pid)
     }
 
     /// What it shows of its work.
-    pub(crate) fn seen(&self, slot: &StatusSlot) -> Seen {
-        Seen { operation: slot.state(), exchanging: self.exchange.is_some(), answered: self.answer.is_some() }
+    pub(crate) fn seen(&self, slot: &StatusSlot) -> RankProgress {
+        RankProgress { operation: slot.state(), exchanging: self.exchange.is_some(), answered: self.answer.is_some() }
     }
 
     /// What its process has done so far, where it is on this host.
@@ -135,29 +135,29 @@ impl Member {
 
     /// It is on another host, and its process there is stopped or is not.
     pub(crate) fn tell_stopped(&mut self, stopped: bool) {
-        self.told.stopped = stopped;
+        self.remote.stopped = stopped;
     }
 
     /// It is on another host, and its process there has ended so.
     pub(crate) fn tell_end(&mut self, pid: u32, exit: Exit) {
-        (self.told.pid, self.told.exit) = (pid, Some(exit));
+        (self.remote.pid, self.remote.exit) = (pid, Some(exit));
         self.ended_at.get_or_insert_with(Instant::now);
     }
 
     /// Whether nobody has said yet which process it is.
     pub(crate) fn is_unknown(&self) -> bool {
-        self.process.is_none() && self.told.pid == 0
+        self.process.is_none() && self.remote.pid == 0
     }
 
     /// The process that was to start it is lost, and nobody knows whether it did.
     pub(crate) fn tell_agent_lost(&mut self, pid: u32, lost: Lost) {
-        self.told.agent = Some(pid);
+        self.remote.agent = Some(pid);
         self.tell_silence(lost);
     }
 
-    /// Nothing is told any more of what is on the rank's host.
+    /// No more reports come from the rank's host.
     pub(crate) fn tell_silence(&mut self, lost: Lost) {
-        self.told.silent = true;
+        self.remote.silent = true;
         self.lost.get_or_insert(lost);
     }
 
@@ -167,7 +167,7 @@ impl Member {
             // One that is gone already is found out by its connection.
             self.process = Process::watch_foreign(pid).ok();
         }
-        self.told.pid = pid;
+        self.remote.pid = pid;
         (self.connection, self.host) = (Some(connection), host);
     }
 
@@ -275,7 +275,7 @@ impl Member {
     }
 
     fn exit(&self) -> Option<Exit> {
-        self.told.exit.or_else(|| self.process.as_ref().and_then(Process::known_exit))
+        self.remote.exit.or_else(|| self.process.as_ref().and_then(Process::known_exit))
     }
 
     /// When its process was seen to have ended.
@@ -287,7 +287,7 @@ impl Member {
     pub(crate) fn runs(&self) -> bool {
         match &self.process {
             Some(_) => self.exit().is_none(),
-            None => self.host.is_some() && self.told.exit.is_none() && !self.told.silent,
+            None => self.host.is_some() && self.remote.exit.is_none() && !self.remote.silent,
         }
     }
 
@@ -311,7 +311,7 @@ impl Member {
     }
 
     fn is_stopped(&self) -> bool {
-        self.told.stopped || self.process.as_ref().is_some_and(Process::is_stopped)
+        self.remote.stopped || self.process.as_ref().is_some_and(Process::is_stopped)
     }
 
     /// Kills its process.
@@ -344,7 +344,7 @@ impl Member {
             }
             (Some(Exit::Signal(signal)), ..) => Outcome::Signalled(signal),
             (Some(Exit::Code(code)), ..) => Outcome::Exited(code),
-            (_, Some(Lost::Closed), _) => Outcome::Lost(match self.told.agent {
+            (_, Some(Lost::Closed), _) => Outcome::Lost(match self.remote.agent {
                 Some(pid) => format!("the control connection of the process that starts it (pid {pid}) ended"),
                 None => "its control connection ended".to_owned(),
             }),

@@ -2,7 +2,7 @@
 //!
 //! A rank's process begins as this program, whatever started it and on whichever host, and becomes Python once it has its
 //! invitation. The package travels in this program and reaches Python as inherited memory, so that nothing is installed
-//! and no file is written. What its ranks and this program say to each other is `control`, told in docs/pytorch.md.
+//! and no file is written. Its ranks and this program talk by `control`, which docs/pytorch.md describes.
 
 use std::fs::File;
 use std::io;
@@ -121,7 +121,7 @@ pub(crate) fn become_python(
     failed(&format!("starting {}", path.display()), command.exec())
 }
 
-/// Turns this process into the Python that forks ranks, which it is told to by this socket. Returns only when it cannot: why.
+/// Turns this process into the Python that forks ranks on request from this socket. Returns only on failure, with the reason.
 pub(crate) fn become_server(socket: &str, named: Option<&str>, environment: Environment<'_>) -> String {
     let path = match python(named, &search(environment)) {
         Ok(path) => path,

@@ -53,7 +53,7 @@ impl Agent {
         if self.host == host_name() { "this host".to_owned() } else { format!("on {}", self.host) }
     }
 
-    /// Reads its host's clock again. What it says beside that goes to `heard`.
+    /// Reads its host's clock again. Any other message goes to `heard`.
     fn read_clock(&mut self, heard: &mut Vec<FromRank>) {
         // No further one where one does not come back.
         let trips: Vec<RoundTrip> = (0..TRIPS).map_while(|_| self.round_trip(heard)).collect();
@@ -149,7 +149,7 @@ impl Remote {
         }
     }
 
-    /// Takes in what agents have told.
+    /// Takes in what agents have reported.
     pub(crate) fn serve(&mut self, polls: &PollSet, members: &mut [Member], page: &StatusPage) {
         let mut agents = locked(&self.agents);
         for Rank { number, abroad, watched } in &self.ranks {
@@ -211,7 +211,7 @@ impl Remote {
     }
 }
 
-/// One message of an agent. What is told of an earlier world is late, and does not count.
+/// One message of an agent. A report on an earlier world comes too late and does not count.
 fn take(message: FromRank, of: &Nonce, member: &mut Member, page: &StatusPage, agent: &Agent) {
     match message {
         FromRank::Shows { world, words, stopped } if world == *of => {

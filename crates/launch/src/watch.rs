@@ -8,7 +8,7 @@ use trace::OperationState;
 use crate::member::{Answer, Member};
 use crate::status::StatusPage;
 
-/// Between two looks at heartbeats while nothing happens: the coordinator's only wake-ups beside ranks' answers.
+/// Interval of heartbeat checks while nothing happens: the only wake-ups of the coordinator other than ranks' answers.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// After a rank has ended: so long its peers have to show whether they died of the same cause, so that all are named.

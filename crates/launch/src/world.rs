@@ -41,7 +41,7 @@ pub struct ProcessWorld {
     invited_by: Vec<File>,
     /// Its ranks on other hosts.
     remote: Option<Remote>,
-    /// Who is told of commands that stall.
+    /// Who gets reports of commands that stall.
     on_stall: Option<OnStall>,
     farewell: Duration,
     page: StatusPage,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, Place};
+use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, RankPlacement};
 use contract::{Common, RankContext, World, failure};
 use measure::{Failure, WorldSpec};
 use terms::{Bandwidth, FieldError, Seconds};
@@ -34,7 +34,7 @@ pub fn open_rank(
     }
     let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot).telling(nvtx::ranges()));
     let comm: Box<dyn Communicator> = Box::new(Observed::new(comm, hook.clone()));
-    let Place { rank, size: ranks, host, index, .. } = place;
+    let RankPlacement { rank, size: ranks, host, index, .. } = place;
     let context = RankContext { rank, ranks, host, index, comm, hook, clock, abort: abort.clone(), options, cores };
     Ok((RankWork::new(context)?, abort))
 }
@@ -48,7 +48,7 @@ fn any(bootstrap: &mut dyn Bootstrap, own: bool) -> Result<bool, Failure> {
 
 /// Whether what exchanges beside the computation shares its cores: in worlds that train, every rank has threads that
 /// compute and one that waits for others, and a wait that spins would take the core of what it waits for.
-fn computes_beside(common: &Common, place: &Place, cores: usize) -> bool {
+fn computes_beside(common: &Common, place: &RankPlacement, cores: usize) -> bool {
     common.threads.is_some_and(|threads| place.size > 1 && place.here as usize * (threads as usize + 1) > cores)
 }
 

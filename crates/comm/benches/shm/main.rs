@@ -172,7 +172,7 @@ fn print(communicator: &dyn Communicator, rows: &[Row]) {
     }
 }
 
-/// Small messages, with the barrier beside them.
+/// Small messages, and the barrier for comparison.
 fn latency(communicator: &mut dyn Communicator) {
     let region = communicator.alloc(1 << 20, Space::Host).expect("alloc");
     let private = Region::host(1 << 20).expect("host");
@@ -221,7 +221,7 @@ fn peers(communicator: &mut dyn Communicator, sizes: &[usize]) {
     print(communicator, &rows);
 }
 
-/// Operations with a root, back to back: some ranks only give, and need not wait for who takes. Others beside them.
+/// Operations with a root, back to back: some ranks only give, and need not wait for the receiver. Others for comparison.
 fn rooted(communicator: &mut dyn Communicator) {
     use Collective as C;
     let ranks = communicator.shape().size as usize;

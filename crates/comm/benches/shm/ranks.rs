@@ -5,7 +5,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
-use comm::{Bootstrap, Error, Place, Result};
+use comm::{Bootstrap, Error, RankPlacement, Result};
 
 /// What this process is.
 pub(crate) enum Role {
@@ -47,8 +47,8 @@ impl Local {
 }
 
 impl Bootstrap for Local {
-    fn place(&self) -> Place {
-        Place::alone(self.rank, self.size, "localhost".to_owned())
+    fn place(&self) -> RankPlacement {
+        RankPlacement::alone(self.rank, self.size, "localhost".to_owned())
     }
 
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {

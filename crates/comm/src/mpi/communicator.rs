@@ -42,17 +42,16 @@ pub(super) struct MpiCommunicator {
     calls: u32,
     /// The blocking call that was planned last, and its steps: loops repeat a call, and to plan it each time would cost
     /// as much as some libraries' own way in.
-    last: Option<(Known, StepPlan)>,
+    last: Option<(PlannedCall, StepPlan)>,
     /// Of calls that are over: kept, so that the next ones allocate nothing.
     spare: Vec<StepPlan>,
     /// Groups in flight, oldest first.
     flying: VecDeque<Flight>,
 }
 
-/// What tells whether a call is the one that was planned before. It keeps no buffer alive: at the same addresses any
-/// buffer will do.
+/// Identifies a call that was planned before. It keeps no buffer alive: at the same addresses any buffer will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct PlannedCall {
     op: Collective,
     input: (*mut u8, usize),
     output: (*mut u8, usize),
@@ -63,9 +62,9 @@ struct Known {
 }
 
 // SAFETY: addresses that are compared and never followed.
-unsafe impl Send for Known {}
+unsafe impl Send for PlannedCall {}
 
-impl Known {
+impl PlannedCall {
     /// None for calls that say more than this.
     fn from_call(call: &Call) -> Option<Self> {
         let Call { op, input, output, dtype, reduce, peer, direction, counts } = call;
@@ -138,7 +137,7 @@ impl MpiCommunicator {
 
     /// Runs a call to its end, blocking in the library.
     fn block(&mut self, call: &Call) -> Result<()> {
-        let known = Known::from_call(call);
+        let known = PlannedCall::from_call(call);
         let plan = match self.last.take() {
             Some((last, plan)) if Some(last) == known => plan,
             last => {

@@ -139,7 +139,7 @@ impl Extras {
     }
 }
 
-/// Whether a library has UCC's collectives, before a world is started in vain: beside it, in the folders that `env` adds, or
+/// Whether a library has UCC's collectives, before a world is started in vain: next to it, in the folders that `env` adds, or
 /// built in, when it needs UCC itself. Whether they can be loaded and work the ranks see.
 fn has_ucc(facts: &Facts, wished: &[(String, String)]) -> Result<(), String> {
     if facts.vendor != Vendor::OpenMpi {
@@ -187,9 +187,9 @@ mod tests {
         let open = extras(Vendor::OpenMpi, json!({"mpi_tuned": true}), &[]).unwrap();
         assert_eq!(open.arguments, SEGMENTED_RING);
         assert_eq!(open.environment[0].0, "GLIBC_TUNABLES");
-        let told = open.as_environment();
+        let variables = open.as_environment();
         let algorithm = ("OMPI_MCA_coll_tuned_allreduce_algorithm".to_owned(), "5".to_owned());
-        assert!(told.len() == 3 && told.contains(&algorithm), "{told:?}");
+        assert!(variables.len() == 3 && variables.contains(&algorithm), "{variables:?}");
         let mpich = extras(Vendor::Mpich, json!({"mpi_tuned": true}), &[]).unwrap();
         assert_eq!((mpich.arguments.len(), mpich.environment.len()), (0, 1));
         let wished = [("GLIBC_TUNABLES".to_owned(), "x".to_owned())];

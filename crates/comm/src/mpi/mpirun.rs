@@ -37,7 +37,7 @@ fn folders(facts: &Facts, search: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 impl Mpirun {
-    /// The launcher of this library: beside it (in `bin` of every folder above it but the root), then in the folders of
+    /// The launcher of this library: next to it (in `bin` of every folder above it but the root), then in the folders of
     /// the path. The survey asks here, too, so that what it says of a library is what a run makes of it.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use super::session::Session;
 use super::step::{Kind, Part, Step, Uneven};
 use crate::{Call, Shape};
 
-/// A call's steps, with what they need beside its buffers.
+/// A call's steps, with what they need in addition to its buffers.
 #[derive(Debug, Default)]
 pub(super) struct StepPlan {
     /// Whether the step waits for all before it, and the step.

@@ -1,4 +1,4 @@
-//! What a case may say of the MPI library, and what its ranks are told of it.
+//! What a case may say of the MPI library, and how its ranks receive it.
 
 use serde::Deserialize;
 use terms::{Field, Kind, Label};

@@ -98,7 +98,7 @@ impl Tools {
             (init, tools)
         };
         let mut provided = 0;
-        // SAFETY: an out-pointer; it may be called before, after and beside MPI_Init.
+        // SAFETY: an out-pointer; it may be called before, after and concurrently with MPI_Init.
         let code = unsafe { init(SINGLE, &mut provided) };
         if code == 0 { Ok(ManuallyDrop::into_inner(tools)) } else { Err("MPI_T_init_thread failed") }
     }

@@ -1,4 +1,4 @@
-//! What the library is told about its choice of algorithms and protocols: two variables, read when ranks join.
+//! Settings of the library's choice of algorithms and protocols: two variables, read when ranks join.
 //!
 //! Grammar and words are those of NCCL's own parser (`parseList`; operations as prefixes came with 2.24). They are
 //! checked here because older versions pass over a word that they do not know, and then have nothing left to choose.
@@ -62,7 +62,7 @@ impl Choice {
     }
 
     /// The variable and its value, where the field was given.
-    pub(super) fn told(&self, own: &Own) -> Option<(String, String)> {
+    pub(super) fn variable_for(&self, own: &Own) -> Option<(String, String)> {
         Some((self.variable.to_owned(), own.get(self.field)?.as_str()?.to_owned()))
     }
 

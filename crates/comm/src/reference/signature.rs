@@ -1,4 +1,4 @@
-//! What a rank says of a call before any data moves, so that ranks that disagree are told so and not left to wait.
+//! What a rank says of a call before any data moves. Ranks that disagree get an error and do not wait forever.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use terms::Rank;
 
-use crate::{Abort, Bootstrap, Error, Place, Result};
+use crate::{Abort, Bootstrap, Error, RankPlacement, Result};
 
 /// Bounds how late a raised abort is seen.
 const POLL: Duration = Duration::from_millis(20);
@@ -25,7 +25,7 @@ const LONGEST: u64 = 1 << 30;
 
 /// One rank's end of the star.
 pub(crate) struct Sockets {
-    place: Place,
+    place: RankPlacement,
     abort: Abort,
     /// To rank 0; of rank 0: to ranks 1.., in order.
     links: Vec<UnixStream>,
@@ -57,7 +57,7 @@ impl Sockets {
             let set = link.set_read_timeout(Some(POLL)).and_then(|()| link.set_write_timeout(Some(POLL)));
             set.map_err(|source| Error::System { what: "set a socket's time-out".to_owned(), source })?;
         }
-        let place = Place::alone(rank as u32, members.len() as u32, place.host);
+        let place = RankPlacement::alone(rank as u32, members.len() as u32, place.host);
         Ok(Some(Self { place, abort: abort.clone(), links }))
     }
 
@@ -116,7 +116,7 @@ impl Sockets {
 }
 
 impl Bootstrap for Sockets {
-    fn place(&self) -> Place {
+    fn place(&self) -> RankPlacement {
         self.place.clone()
     }
 

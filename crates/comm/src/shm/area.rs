@@ -33,7 +33,7 @@ const TINY_APART: usize = TINY_SLOT + PAIR;
 const HEAD: usize = RING * (PAIR + TINY_APART) + PAIR;
 /// Bytes of a point-to-point slot, one for each direction and parity.
 pub(crate) const MAIL_SLOT: usize = 256 << 10;
-/// Bytes that travel in a header line, beside the flag.
+/// Bytes that fit in a header line after the flag.
 pub(crate) const INLINE: usize = LINE - 16;
 
 /// Where flags and slots lie, from the area's base.

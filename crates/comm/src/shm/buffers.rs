@@ -26,7 +26,7 @@ const _: () = assert!(size_of::<Buffers>() <= INLINE);
 impl Buffers {
     /// Those of a call of this rank, in a group of these members.
     pub(crate) fn for_call(call: &Call, registry: &Registry, members: &[u32]) -> Self {
-        let key = |slice: &Slice| registry.of(slice, members).map_or(0, |views| views.key);
+        let key = |slice: &Slice| registry.allocation(slice, members).map_or(0, |views| views.key);
         let input_key = key(&call.input);
         let same = call.input.region().id() == call.output.region().id();
         Self {

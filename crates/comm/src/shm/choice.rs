@@ -1,4 +1,4 @@
-//! Which path a call takes, by what all ranks told in its first round: so that all choose alike.
+//! Which path a call takes. All ranks choose alike, because all decide by the same headers of the call's first round.
 
 use device::Slice;
 use terms::Collective;
@@ -42,48 +42,48 @@ pub(super) enum Choice {
     Staged,
 }
 
-/// What was chosen for the prepared call, and what all ranks told when it was.
+/// What was chosen for the prepared call, and the headers of all ranks at that time.
 #[derive(Debug)]
 pub(super) struct Chosen {
     choice: Option<Choice>,
-    told: Vec<Buffers>,
+    headers: Vec<Buffers>,
 }
 
 impl Chosen {
     pub(super) fn new(ranks: usize) -> Self {
-        Self { choice: None, told: Vec::with_capacity(ranks) }
+        Self { choice: None, headers: Vec::with_capacity(ranks) }
     }
 
     /// Forgets the prepared call.
     pub(super) fn forget(&mut self) {
         self.choice = None;
-        self.told.clear();
+        self.headers.clear();
     }
 
-    /// The choice of last time, where all told the same in the round of this place.
+    /// The last choice, if the headers of the round of this place are the same as then.
     #[inline]
     pub(super) fn again(&self, endpoint: &Endpoint, place: usize) -> Option<Choice> {
-        let same = |(peer, known): (usize, &Buffers)| endpoint.told::<Buffers>(peer, place) == *known;
-        self.choice.filter(|_| self.told.iter().enumerate().all(same))
+        let same = |(peer, known): (usize, &Buffers)| endpoint.read_header::<Buffers>(peer, place) == *known;
+        self.choice.filter(|_| self.headers.iter().enumerate().all(same))
     }
 
     /// Keeps a choice for when the same call comes again.
     pub(super) fn keep(&mut self, choice: Choice, endpoint: &Endpoint, place: usize) {
-        self.told.extend((0..endpoint.ranks()).map(|peer| endpoint.told::<Buffers>(peer, place)));
+        self.headers.extend((0..endpoint.ranks()).map(|peer| endpoint.read_header::<Buffers>(peer, place)));
         self.choice = Some(choice);
     }
 }
 
-/// By what all ranks told in the round of this place, so that all choose alike. `early`: those with private buffers have
-/// published what they give.
+/// Decides by the headers of the round of this place, so that all ranks choose alike. `early`: those with private buffers
+/// have published what they give.
 pub(super) fn choose(endpoint: &Endpoint, cross: Option<&Cross>, plan: &CallPlan, place: usize, early: bool) -> Choice {
-    let told = |peer| endpoint.told::<Buffers>(peer, place);
+    let header = |peer| endpoint.read_header::<Buffers>(peer, place);
     // One rank in place and another not: who is read from writes too, so nobody may read another's input.
-    let in_place = |peer| told(peer).input_address == told(peer).output_address;
+    let in_place = |peer| header(peer).input_address == header(peer).output_address;
     let mixed = plan.op == Collective::AllToAll && (0..plan.ranks).any(|peer| in_place(peer) != in_place(0));
-    let published = |peer| !plan.gives(peer) || !told(peer).registered(plan, peer);
+    let published = |peer| !plan.gives(peer) || !header(peer).registered(plan, peer);
     match () {
-        () if !mixed && (0..plan.ranks).all(|peer| told(peer).registered(plan, peer)) => Choice::Direct,
+        () if !mixed && (0..plan.ranks).all(|peer| header(peer).registered(plan, peer)) => Choice::Direct,
         () if early && (0..plan.ranks).all(published) => Choice::Published,
         () if !mixed && cross.is_some_and(|cross| cross.takes(endpoint, plan)) => Choice::Cross,
         () => Choice::Staged,
@@ -114,7 +114,8 @@ pub(super) fn always_eager(endpoint: &Endpoint, plan: &CallPlan) -> bool {
 /// The path of a collective call of several ranks, by name, if all ranks' buffers are like this one's.
 pub(super) fn path(endpoint: &Endpoint, cross: Option<&Cross>, call: &Call) -> &'static str {
     let plan = CallPlan::new(call, &endpoint.shape);
-    let registered = |slice: &Slice, needed: bool| !needed || endpoint.registry.of(slice, &endpoint.members).is_some();
+    let registered =
+        |slice: &Slice, needed: bool| !needed || endpoint.registry.allocation(slice, &endpoint.members).is_some();
     let rank = endpoint.rank();
     let direct = registered(&call.input, plan.gives(rank)) && registered(&call.output, plan.gets(rank));
     match () {

@@ -71,7 +71,7 @@ impl Cross {
     }
 
     /// The same for the ranks of a smaller group.
-    pub(crate) fn of(&self, members: &[u32]) -> Self {
+    pub(crate) fn for_members(&self, members: &[u32]) -> Self {
         Self::new(members.iter().map(|member| self.processes[*member as usize]).collect(), self.huge)
     }
 
@@ -144,7 +144,7 @@ impl Cross {
         bytes >= HUGE_PAGE && self.huge
     }
 
-    /// To be called after the round that told everybody's buffers. Addresses of unregistered buffers are valid then.
+    /// To be called after the round that exchanges all buffers. Addresses of unregistered buffers are valid then.
     pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &CallPlan, turn: usize) -> Result<()> {
         let done = match plan.op {
             _ if plan.reduces() => self.reduce(endpoint, plan, turn),
@@ -194,9 +194,9 @@ impl Cross {
                 self.sources.push(plan.input.wrapping_add(input));
                 continue;
             }
-            let told: Buffers = endpoint.told(from, turn);
+            let read_header: Buffers = endpoint.read_header(from, turn);
             let place = scratch.wrapping_add(from * room);
-            self.transfer(Way::Read, from, place, told.input_address + input as u64, len)?;
+            self.transfer(Way::Read, from, place, read_header.input_address + input as u64, len)?;
             self.sources.push(place);
         }
         let to = if plan.gets(plan.rank) {
@@ -210,8 +210,8 @@ impl Cross {
         unsafe { kernel(&self.sources, &[to], len / plan.element, plan.ranks, Manner::default()) };
         let scattered = plan.op == Collective::ReduceScatter;
         for peer in (0..plan.ranks).filter(|peer| !scattered && *peer != plan.rank && plan.gets(*peer)) {
-            let told: Buffers = endpoint.told(peer, turn);
-            self.transfer(Way::Write, peer, to, told.output_address + output as u64, len)?;
+            let read_header: Buffers = endpoint.read_header(peer, turn);
+            self.transfer(Way::Write, peer, to, read_header.output_address + output as u64, len)?;
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Cross {
         for distance in 1..plan.ranks {
             // Each rank begins with another peer.
             let peer = (rank + distance) % plan.ranks;
-            let theirs = endpoint.told::<Buffers>(peer, turn).input_address;
+            let theirs = endpoint.read_header::<Buffers>(peer, turn).input_address;
             let own_piece = plan.piece(rank, peer);
             let (begin, end) = share(own_piece.len, usize::from(rank > peer), 2);
             for at in (begin..end).step_by(SWAP_BLOCK) {
@@ -258,18 +258,19 @@ impl Cross {
         }
         // Each rank begins with another peer: the kernel counts who uses a page in the page itself.
         for peer in (1..plan.ranks).map(|distance| (rank + distance) % plan.ranks) {
-            let told: Buffers = endpoint.told(peer, turn);
+            let read_header: Buffers = endpoint.read_header(peer, turn);
             if plan.gives(peer) && plan.gets(rank) {
                 let piece = plan.piece(peer, rank);
-                let (to, input) = (plan.output.wrapping_add(piece.output), told.input_address + piece.input as u64);
-                let from = if by_outputs { told.output_address + piece.output as u64 } else { input };
+                let (to, input) =
+                    (plan.output.wrapping_add(piece.output), read_header.input_address + piece.input as u64);
+                let from = if by_outputs { read_header.output_address + piece.output as u64 } else { input };
                 self.transfer(Way::Read, peer, to, from, read_part(plan, piece.len))?;
             }
             if plan.gives(rank) && plan.gets(peer) {
                 let piece = plan.piece(rank, peer);
                 let read = read_part(plan, piece.len);
                 let (from, to) = (plan.input.wrapping_add(piece.input + read), piece.output + read);
-                self.transfer(Way::Write, peer, from, told.output_address + to as u64, piece.len - read)?;
+                self.transfer(Way::Write, peer, from, read_header.output_address + to as u64, piece.len - read)?;
             }
         }
         Ok(())
@@ -279,8 +280,8 @@ impl Cross {
     /// may have huge pages where inputs are too short for them.
     fn reads_outputs(&self, endpoint: &Endpoint, plan: &CallPlan, turn: usize) -> bool {
         let out_of_place = |peer: usize| {
-            let told: Buffers = endpoint.told(peer, turn);
-            told.input_address != told.output_address + plan.piece(peer, peer).output as u64
+            let read_header: Buffers = endpoint.read_header(peer, turn);
+            read_header.input_address != read_header.output_address + plan.piece(peer, peer).output as u64
         };
         plan.op == Collective::AllGather
             && self.has_huge_pages(plan.bytes)

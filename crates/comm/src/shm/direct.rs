@@ -78,7 +78,7 @@ impl Direct {
         self.pass = None;
     }
 
-    /// Finds every rank's buffers in registered memory, by what all told in the round of this place.
+    /// Finds every rank's buffers in registered memory, by the headers of the round of this place.
     ///
     /// # Errors
     /// [`Error::Mismatch`] when a rank names memory that is not there.
@@ -87,7 +87,7 @@ impl Direct {
         self.outputs.clear();
         let mut found: Option<Arc<Views>> = None;
         for peer in 0..endpoint.ranks() {
-            let told: Buffers = endpoint.told(peer, place);
+            let read_header: Buffers = endpoint.read_header(peer, place);
             let (input, output) = plan.extent(peer);
             let mut at = |needed: bool, key: Key, offset: u64, len: usize| -> Result<*mut u8> {
                 if !needed {
@@ -103,15 +103,15 @@ impl Direct {
                     ))
                 })
             };
-            let input = at(plan.gives(peer), told.input_key, told.input, input)?;
-            let output = at(plan.gets(peer), told.output_key, told.output, output)?;
+            let input = at(plan.gives(peer), read_header.input_key, read_header.input, input)?;
+            let output = at(plan.gets(peer), read_header.output_key, read_header.output, output)?;
             self.inputs.push(input);
             self.outputs.push(output);
         }
         Ok(())
     }
 
-    /// After the round that told everybody's buffers. Ends with another, since no rank may touch its buffers before all
+    /// After the round that exchanges all buffers. Ends with another, since no rank may touch its buffers before all
     /// are done with them.
     pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &CallPlan) -> Result<()> {
         match plan.op {

@@ -37,7 +37,7 @@ pub(super) enum Slots {
 
 impl Slots {
     #[inline]
-    fn of(self, area: &Area, place: usize) -> *mut u8 {
+    fn slot(self, area: &Area, place: usize) -> *mut u8 {
         match self {
             Self::Tiny => area.tiny_slot(place),
             Self::Small => area.small_slot(place),
@@ -92,7 +92,7 @@ pub(super) fn publish(endpoint: &mut Endpoint, plan: &CallPlan) -> Result<Slots>
     } else if endpoint.rounds.unsettled() > 0 {
         endpoint.settle(0)?;
     }
-    let slot = slots.of(&endpoint.areas[rank], endpoint.rounds.next_place());
+    let slot = slots.slot(&endpoint.areas[rank], endpoint.rounds.next_place());
     let own = if plan.shared() { 0..0 } else { plan.own_part() };
     let parts = [0..own.start, own.end..plan.given];
     if slots != Slots::Large && plan.rooted() {
@@ -113,7 +113,7 @@ pub(super) fn publish(endpoint: &mut Endpoint, plan: &CallPlan) -> Result<Slots>
 fn claim_place_after_next(endpoint: &Endpoint, slots: Slots, parts: &[Range<usize>]) {
     let (area, place) = (&endpoint.areas[endpoint.rank()], (endpoint.rounds.next_place() + 1) % RING);
     claim(area.header(place));
-    let slot = slots.of(area, place);
+    let slot = slots.slot(area, place);
     parts.iter().for_each(|part| claim_lines(slot, part));
 }
 
@@ -137,7 +137,7 @@ impl Eager {
         }
         if plan.widest() > INLINE {
             let slots = publish(endpoint, plan)?;
-            // Of buffers nothing need be told; a header that says so already is not written again.
+            // Peers need no buffers here; a header that says so already is not written again.
             let place = endpoint.exchange_buffers(plan.signature, until, Buffers::default())?;
             self.take_from(slots, endpoint, plan, place);
             return Ok(());
@@ -167,7 +167,7 @@ impl Eager {
         let rank = endpoint.rank();
         take(endpoint, &mut self.sources, plan, (0, usize::MAX), |from| {
             // SAFETY: the piece lies inside the giver's input, and the giver's slot holds a copy of it.
-            unsafe { slots.of(&endpoint.areas[from], place).add(plan.piece(from, rank).input) }
+            unsafe { slots.slot(&endpoint.areas[from], place).add(plan.piece(from, rank).input) }
         });
     }
 }

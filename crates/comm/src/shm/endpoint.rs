@@ -83,7 +83,7 @@ impl Endpoint {
         self.broken.as_ref().map_or(Ok(()), |why| Err(Error::Mismatch(why.clone())))
     }
 
-    /// Opens a round with this signature and what `write` puts into the header (at most [`INLINE`] bytes), waits as told,
+    /// Opens a round with this signature and what `write` puts into the header (at most [`INLINE`] bytes), waits for `until`,
     /// and compares signatures. Returns the round's place.
     #[inline]
     pub(super) fn exchange(&mut self, signature: u64, until: Until, write: impl FnOnce(*mut u8)) -> Result<usize> {
@@ -121,7 +121,7 @@ impl Endpoint {
         // SAFETY: plain data that fits the header.
         let place =
             self.exchange(0, Until::All(Looks::Tight), |to| unsafe { to.cast::<T>().write_unaligned(value) })?;
-        Ok((0..self.ranks()).map(|rank| self.told(rank, place)).collect())
+        Ok((0..self.ranks()).map(|rank| self.read_header(rank, place)).collect())
     }
 
     /// Waits until the next round may be opened. If it must, for several rounds at once: their lines then come together, and
@@ -194,7 +194,7 @@ impl Endpoint {
     }
 
     /// What `peer` wrote into its header in the round of this place.
-    pub(super) fn told<T: Copy>(&self, peer: usize, place: usize) -> T {
+    pub(super) fn read_header<T: Copy>(&self, peer: usize, place: usize) -> T {
         assert!(size_of::<T>() <= INLINE);
         // SAFETY: published by the round that has passed; `T` is plain data that fits, and every bit pattern was
         // written by a peer of this very code (signatures agreed).

@@ -262,7 +262,7 @@ impl Group {
         }
     }
 
-    /// As last time, where all told the same for the same call.
+    /// The last choice, if all ranks sent the same for the same call.
     #[inline]
     fn choose(&mut self, plan: &CallPlan, place: usize, early: bool) -> Result<Choice> {
         match self.chosen.again(&self.endpoint, place) {
@@ -333,7 +333,7 @@ impl Communicator for Group {
     }
 
     fn peer_view(&self, region: &Arc<Region>, peer: u32) -> Option<Arc<Region>> {
-        let views = self.endpoint.registry.of(&region.whole(), &self.endpoint.members)?;
+        let views = self.endpoint.registry.allocation(&region.whole(), &self.endpoint.members)?;
         regions::view(&views, *self.endpoint.members.get(peer as usize)?)
     }
 

@@ -90,7 +90,7 @@ impl Ways<'_> {
         if len <= SHORT {
             return (Kind::Inline, 0);
         }
-        let key = || self.endpoint.registry.of(&call.input, &self.endpoint.members).map(|views| views.key);
+        let key = || self.endpoint.registry.allocation(&call.input, &self.endpoint.members).map(|views| views.key);
         match () {
             () if len <= EAGER => (Kind::Slot, 0),
             () => match key() {

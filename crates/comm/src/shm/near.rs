@@ -16,8 +16,8 @@ const ROUNDS: usize = 12;
 /// 8 us while its host keeps the two cores apart; Intel, Emerald Rapids: 7.5 us.)
 const NEAR: Duration = Duration::from_micros(4);
 
-/// Whether this group is two ranks on cores of their own that are near each other. Collective; all ranks are told the
-/// same.
+/// Whether this group is two ranks on cores of their own that are near each other. Collective; all ranks get the same
+/// answer.
 ///
 /// # Errors
 /// [`crate::Error::Aborted`].

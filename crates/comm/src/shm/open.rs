@@ -214,13 +214,13 @@ fn is_crowded<T: Ord>(cores: impl Iterator<Item = T>) -> bool {
     ranks.values().any(|ranks| *ranks > CROWD)
 }
 
-/// Makes and maps everybody's control areas. Returns them, and which of the `told` bits all ranks told.
-fn areas(star: &Star, (rank, size): (u32, u32), order: Order, told: u8, abort: &Abort) -> Result<(Vec<Area>, u8)> {
+/// Makes and maps everybody's control areas. Returns them, and which of the `flags` all ranks have set.
+fn areas(star: &Star, (rank, size): (u32, u32), order: Order, flags: u8, abort: &Abort) -> Result<(Vec<Area>, u8)> {
     let members: Vec<u32> = (0..size).collect();
     let what = "control areas";
     let layout = Layout::of_areas(&members, order).ok_or_else(|| out_of_memory(what, u64::MAX))?;
     let mapped = share(star, rank as usize, &layout, what, abort)?;
-    let all = star.agree(told | if mapped.is_ok() { MAPPED } else { 0 }, abort)?;
+    let all = star.agree(flags | if mapped.is_ok() { MAPPED } else { 0 }, abort)?;
     let mapping = mapped?;
     if all & MAPPED == 0 {
         return Err(out_of_memory(what, layout.bytes()));
@@ -310,13 +310,13 @@ impl Group {
         let key = wishes[0].key;
         let Some(layout) = layout.filter(|_| wishes[0].fits) else { return Err(out_of_memory(&what, wanted)) };
         let mapped = share(&self.star, self.endpoint.rank(), &layout, &what, &self.endpoint.abort)?;
-        let told = self.endpoint.gather((mapped.is_ok(), self.endpoint.registry.is_free(key)))?;
+        let states = self.endpoint.gather((mapped.is_ok(), self.endpoint.registry.is_free(key)))?;
         let mapping = mapped?;
-        if told.iter().any(|(mapped, _)| !mapped) {
+        if states.iter().any(|(mapped, _)| !mapped) {
             return Err(out_of_memory(&what, wanted));
         }
-        if told.iter().any(|(_, free)| !free) {
-            // One in four thousand millions: draw another key.
+        if states.iter().any(|(_, free)| !free) {
+            // One in four thousand million: draw another key.
             return self.allocate(bytes, space);
         }
         // Not the pages between parts, which are nobody's: mapping these, too, took two thirds of the time with 256 ranks.
@@ -347,7 +347,7 @@ impl Group {
         let size = members.len() as u32;
         let cores: Vec<Option<u32>> = members.iter().map(|member| self.cores[*member as usize]).collect();
         let order = Order::for_size(size as usize, self.endpoint.oversubscribed && is_crowded(cores.iter().copied()));
-        let processes = |cross: &Cross| cross.of(&members);
+        let processes = |cross: &Cross| cross.for_members(&members);
         let mut group = Group::new(Parts {
             shape: shape(rank, size),
             areas: areas(&star, (rank, size), order, 0, &self.endpoint.abort)?.0,

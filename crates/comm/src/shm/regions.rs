@@ -1,8 +1,8 @@
 //! Registered memory: what a communicator allocated, and where this rank sees every rank's part of it.
 //!
-//! A call's buffers are told to peers as (key of the allocation, offset). A key can be looked up on every rank for as
-//! long as *any* rank holds its region: entries go only when all ranks have dropped theirs, which they tell each other
-//! in the next collective `alloc`. The pages of a dropped region are given back at once.
+//! Peers receive a call's buffers as (key of the allocation, offset). A key can be looked up on every rank for as long
+//! as *any* rank holds its region: entries go only when all ranks have dropped theirs, which they tell each other in
+//! the next collective `alloc`. The pages of a dropped region are given back at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -121,13 +121,13 @@ impl Registry {
         own.or_else(|| self.parent.as_ref()?.find(key))
     }
 
-    /// The views under a key that a peer told, if they hold all members.
+    /// The views under a key that a peer sent, if they hold all members.
     pub(crate) fn resolve(&self, key: Key, members: &[u32]) -> Option<Arc<Views>> {
         self.find(key).filter(|views| members.iter().all(|member| views.base(*member).is_some()))
     }
 
     /// The allocation that a slice lies in, if these members can all look it up.
-    pub(crate) fn of(&self, slice: &Slice, members: &[u32]) -> Option<Arc<Views>> {
+    pub(crate) fn allocation(&self, slice: &Slice, members: &[u32]) -> Option<Arc<Views>> {
         let views = &slice.region().owner::<Registered>()?.views;
         self.resolve(views.key, members).filter(|found| Arc::ptr_eq(found, views))
     }

@@ -32,7 +32,7 @@ pub(super) fn join(
         let ends = threads(members.len() as u32, &abort).into_iter().map(Some).collect();
         table().insert(key, (abort, ends));
     }
-    // The process beside the key: a key means nothing in another process.
+    // The process and the key: a key means nothing in another process.
     let process = u64::from(std::process::id());
     let message: Vec<u8> = [process, key].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let gathered = bootstrap.all_gather(&message)?;

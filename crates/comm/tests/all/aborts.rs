@@ -93,7 +93,7 @@ fn every_way_to_wait_ends() {
                 let queue = Queue::simulated();
                 let mut ticket = comm.start(std::slice::from_ref(&call), &queue)?;
                 comm.finish(&mut ticket, Wait::On(&queue))?;
-                // The queue goes on, so that its owner can be told.
+                // The queue goes on, so that its owner can get the error.
                 queue.synchronise();
                 comm.run(&call)
             });

@@ -114,8 +114,8 @@ fn worlds_of_one_rank_are_recognised() {
 #[test]
 fn ranks_of_different_libraries_are_told_so() {
     let installed = installed();
-    let of = |library: &str| installed.iter().find(|one| one.library == library);
-    let (Some(open_mpi), Some(mpich)) = (of("libmpi.so.40"), of("libmpich.so.12")) else {
+    let find = |library: &str| installed.iter().find(|one| one.library == library);
+    let (Some(open_mpi), Some(mpich)) = (find("libmpi.so.40"), find("libmpich.so.12")) else {
         return skip::skip("ranks of different MPI libraries", "not both of Debian's (openmpi-bin, mpich)");
     };
     // Each started by its own launcher: what they have in common is the bootstrap.
@@ -246,7 +246,7 @@ fn options(library: &str, progress: MpiProgress, largest: Option<u32>, wrapping:
     Options { own, oversubscribed: true, ..wrapping.options(2) }
 }
 
-/// Whichever rank this is: it is told what rank 0 has and what another, before MPI can wait for anybody.
+/// Whichever rank this is, its error names rank 0's library and another's, before MPI can wait for anybody.
 fn disagrees(library: &str, relay: &mut Relay, other: &str) {
     let error = comm::open("mpi", relay, &options(library, MpiProgress::None, None, Wrapping::Plain));
     let error = error.err().expect("two libraries").to_string();

@@ -79,8 +79,8 @@ impl Communicator for Rank {
         Ok(true)
     }
     fn split(&mut self, color: Option<u32>, key: u32) -> comm::Result<Option<Box<dyn Communicator>>> {
-        let of = self.handle.split(color, key)?;
-        Ok(of.map(|handle| Box::new(Self { handle, scratch: self.scratch.clone() }) as Box<dyn Communicator>))
+        let part = self.handle.split(color, key)?;
+        Ok(part.map(|handle| Box::new(Self { handle, scratch: self.scratch.clone() }) as Box<dyn Communicator>))
     }
 }
 
@@ -140,16 +140,16 @@ fn groups_of_a_split_are_those_of_color_and_key() {
     world(&symbols, 5, |comm| {
         let rank = comm.shape().rank;
         let (color, key) = entries[rank as usize];
-        let of = comm.split(color, key).unwrap();
+        let part = comm.split(color, key).unwrap();
         let Some(expected) = members(&entries, rank) else {
-            assert!(of.is_none());
+            assert!(part.is_none());
             return;
         };
-        let mut of = of.unwrap();
+        let mut part = part.unwrap();
         let place = expected.iter().position(|member| *member == rank).unwrap() as u32;
-        assert_eq!((of.shape().rank, of.shape().size), (place, expected.len() as u32));
-        let mut memory = Memory::new(&mut *of);
-        Collective::ALL.iter().for_each(|op| one(&mut *of, &mut memory, *op, 7));
+        assert_eq!((part.shape().rank, part.shape().size), (place, expected.len() as u32));
+        let mut memory = Memory::new(&mut *part);
+        Collective::ALL.iter().for_each(|op| one(&mut *part, &mut memory, *op, 7));
     });
 }
 

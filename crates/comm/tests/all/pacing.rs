@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 fn paced(bandwidth: f64, latency: f64) -> Options {
     let pace = Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(latency) };
-    // `sim` underneath is given a link that costs nothing beside this.
+    // `sim` underneath is given a link that costs almost nothing in comparison.
     let link = Pace { bandwidth: Bandwidth(1e12), latency: Seconds(1e-6) };
     Options { pace: Some(pace), own: over(link), ..Options::default() }
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use comm::{Bootstrap, Error, Options, Place, Result};
+use comm::{Bootstrap, Error, Options, RankPlacement, Result};
 
 use crate::conformance::Runner;
 use crate::worlds::{self, Wrapping};
@@ -119,8 +119,8 @@ impl Relay {
 }
 
 impl Bootstrap for Relay {
-    fn place(&self) -> Place {
-        Place::alone(self.rank, self.ranks, "here".to_owned())
+    fn place(&self) -> RankPlacement {
+        RankPlacement::alone(self.rank, self.ranks, "here".to_owned())
     }
 
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {

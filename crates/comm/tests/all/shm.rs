@@ -224,7 +224,7 @@ fn check(communicator: &mut dyn Communicator, case: &Case) {
                 break;
             }
             let (got, want) = (read(&call.output, dtype, index), case.expected(rank, ranks, index));
-            // The path is looked up only where it is told: that takes longer than comparing an element.
+            // The path is looked up only for the message: that takes longer than comparing an element.
             assert!(
                 got == want,
                 "{case:?} {} turn {turn}: rank {rank}/{ranks} [{index}] = {got}, not {want}",
@@ -288,7 +288,7 @@ fn every_operation_at_every_size_of_group() {
 #[test]
 fn near_and_far_cores() {
     for near in [true, false] {
-        let told = run_groups(2, &Options::default(), |group| {
+        let measured = run_groups(2, &Options::default(), |group| {
             let measured = group.set_near(near);
             // Within the flag's line, in the ring's slots and in large ones, and what only far cores leave to the kernel.
             for about in [9, 200, 700, 5_000, 9_000, 40_000] {
@@ -304,16 +304,16 @@ fn near_and_far_cores() {
             let path = group.cross.is_some().then(|| group.path(&call));
             (measured, path)
         });
-        assert_eq!(told[0].0, told[1].0, "both are told the same");
+        assert_eq!(measured[0].0, measured[1].0, "both are told the same");
         let path = if near { "eager" } else { "cross" };
-        assert!(told.iter().all(|(_, own)| own.is_none_or(|own| own == path)), "{told:?}");
+        assert!(measured.iter().all(|(_, own)| own.is_none_or(|own| own == path)), "{measured:?}");
     }
 }
 
 /// Ranks that share cores leave to the kernel what has huge pages, and the rest to slots.
 #[test]
 fn private_buffers_go_by_their_pages() {
-    let told = run_groups(3, &shared_cores(), |group| {
+    let paths_of_ranks = run_groups(3, &shared_cores(), |group| {
         let processes = vec![std::process::id() as i32; 3];
         [true, false].map(|huge| {
             group.cross = Some(Cross::new(processes.clone(), huge));
@@ -330,7 +330,7 @@ fn private_buffers_go_by_their_pages() {
     });
     let short = ["eager"; 2];
     let right = [[short, ["cross"; 2], ["staged"; 2]], [short, ["staged"; 2], ["staged"; 2]]];
-    assert!(told.iter().all(|paths| *paths == right), "{told:?}");
+    assert!(paths_of_ranks.iter().all(|paths| *paths == right), "{paths_of_ranks:?}");
 }
 
 /// Ranks learn only in the first round that others are in place where they are not; before and after it all do the same.
@@ -360,7 +360,7 @@ fn some_in_place_and_some_not() {
 /// Peers may see what is half done: nothing after it may let them go on as if it were whole.
 #[test]
 fn nothing_runs_after_an_operation_that_failed_halfway() {
-    let told = run_groups(2, &Options::default(), |group| {
+    let errors = run_groups(2, &Options::default(), |group| {
         // Where the system forbids this path, no operation takes it.
         group.cross.as_ref()?;
         group.set_near(false);
@@ -388,7 +388,7 @@ fn nothing_runs_after_an_operation_that_failed_halfway() {
         let allocated = group.alloc(64, Space::Host).unwrap_err();
         Some((first, [again, meet, allocated, group.split(Some(0), 0).map(drop).unwrap_err()]))
     });
-    for (first, later) in told.into_iter().flatten() {
+    for (first, later) in errors.into_iter().flatten() {
         assert!(matches!(first, Error::PeerGone(_)), "{first}");
         for error in later {
             assert!(matches!(&error, Error::Mismatch(text) if text.contains("failed halfway")), "{error}");

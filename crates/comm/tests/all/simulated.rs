@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 const LINK: Pace = Pace { bandwidth: Bandwidth(1e9), latency: Seconds(2e-6) };
 
-/// This link, as `sim` is told of it.
+/// This link, as settings of `sim`.
 pub(crate) fn over(link: Pace) -> Own {
     let entry = |name: &str, value: f64| (name.to_owned(), value.into());
     [entry("link_bandwidth", link.bandwidth.0), entry("link_latency", link.latency.0)].into_iter().collect()

@@ -44,7 +44,7 @@ impl Communicator for Nobody {
 }
 
 impl Member {
-    /// Waits for all ranks, beside the communicator; ends when a rank fails.
+    /// Waits for all ranks without the communicator; ends when a rank fails.
     pub(crate) fn meet(&mut self) {
         self.bootstrap.all_gather(&[]).expect("no rank has failed");
     }

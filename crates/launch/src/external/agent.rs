@@ -1,5 +1,5 @@
-//! A process that a launcher of others started: it joins its coordinator, starts a rank for each world that it is told
-//! of, and ends with the run's exit code. The one of rank 0 starts the coordinator.
+//! A process that an external launcher started. It joins its coordinator, starts a rank for each world on request,
+//! and ends with the run's exit code. The one of rank 0 starts the coordinator.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -156,7 +156,7 @@ fn knock(
         invitation.wait = ATTEMPT;
         last = match join(&invitation, external.rank, host) {
             Err(refused @ ChannelError::Refused(_)) => return Err(refused.into()),
-            // Told, both know it; given by hand, one may have another.
+            // With a rendezvous file both know the secret; given by hand, they may have different ones.
             Err(ChannelError::Impostor(address)) if matches!(external.meeting_point, MeetingPoint::Address { .. }) => {
                 nobody(external, format!("the process that listens at {address} has another secret"))
             }
@@ -193,9 +193,9 @@ fn here(coordinator: &TcpStream, external: &External) -> Result<Here, Departure>
 /// Starts ranks until the run is over. `run` is the run's secret.
 fn obey(external: &External, channel: &mut RankChannel, run: &Secret) -> Result<u8, Departure> {
     let stream = channel.stream()?;
-    let (mut owned, mut told): (Option<OwnedRank>, bool) = (None, false);
+    let (mut owned, mut reported): (Option<OwnedRank>, bool) = (None, false);
     loop {
-        let message = next(channel, &stream, &mut owned, &mut told);
+        let message = next(channel, &stream, &mut owned, &mut reported);
         match message {
             Ok(ToRank::Serve { world, argument, environment }) => {
                 // That of the world before has left, or is killed now.
@@ -229,32 +229,32 @@ fn next(
     channel: &mut RankChannel,
     stream: &TcpStream,
     owned: &mut Option<OwnedRank>,
-    told: &mut bool,
+    reported: &mut bool,
 ) -> Result<ToRank, Departure> {
     loop {
-        match hear(channel, stream, owned, told)? {
+        match hear(channel, stream, owned, reported)? {
             ToRank::Clock(number) => channel.send(&FromRank::Clock { number, at_ns: Clock::default().now_ns() })?,
             order => return Ok(order),
         }
     }
 }
 
-/// The coordinator's next message; until then it is told of the rank, and `told` once of the launcher's end.
+/// The coordinator's next message. Until then, reports on the rank, and `reported` once on the launcher's end.
 fn hear(
     channel: &mut RankChannel,
     stream: &TcpStream,
     owned: &mut Option<OwnedRank>,
-    told: &mut bool,
+    reported: &mut bool,
 ) -> Result<ToRank, Departure> {
     let mut polls = PollSet::default();
     loop {
         if let Some(message) = channel.arrived()? {
             return Ok(message);
         }
-        if let Some(title) = interrupt::stopped().filter(|_| !*told) {
-            *told = true;
+        if let Some(title) = interrupt::stopped().filter(|_| !*reported) {
+            *reported = true;
             channel.send(&FromRank::LauncherEnded(title))?;
-            // Told first: the coordinator is to know why.
+            // Reported first, so that the coordinator knows why the rank ends.
             if let Some(rank) = owned {
                 rank.end();
             }

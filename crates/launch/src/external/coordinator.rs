@@ -265,7 +265,7 @@ impl Coordinator {
     }
 }
 
-/// Where the coordinator listens: on loopback, unless other hosts have ranks, too, or all were told where.
+/// Where the coordinator listens: on loopback, unless other hosts have ranks or all processes were given an address.
 fn listening(external: &External) -> Result<SocketAddr, Verdict> {
     external.meeting_point.listening(external.several, external.interface.as_deref()).map_err(|why| {
         let hint = "RANKMARK_INTERFACE=eth0, or an address, in the environment of the process of rank 0";

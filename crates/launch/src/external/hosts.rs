@@ -26,7 +26,7 @@ pub struct RankHost {
 /// The hosts of ranks, in the order of their first ranks. `ranks` holds each rank's host and place, in rank order.
 ///
 /// # Errors
-/// When two hosts have one name: nothing that is said of a rank could be told apart.
+/// When two hosts have the same name: messages could not say which one a rank is on.
 pub(super) fn group(ranks: Vec<(String, Here)>) -> Result<Vec<RankHost>, String> {
     let (mut hosts, mut boots): (Vec<RankHost>, HashMap<String, String>) = (Vec::new(), HashMap::new());
     for ((name, Here { boot, cores, interface, machine, .. }), rank) in ranks.into_iter().zip(0..) {
@@ -132,8 +132,9 @@ mod tests {
         let hosts =
             group(vec![said("a", "1", &[1]), said("b", "2", &[0, 1]), said("a", "1", &[0]), said("b", "2", &[1])])
                 .unwrap();
-        let told: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.ranks.clone(), host.numbers())).collect();
-        assert_eq!(told, [("a", vec![0, 2], vec![0, 1]), ("b", vec![1, 3], vec![0, 1])]);
+        let grouped: Vec<_> =
+            hosts.iter().map(|host| (host.name.as_str(), host.ranks.clone(), host.numbers())).collect();
+        assert_eq!(grouped, [("a", vec![0, 2], vec![0, 1]), ("b", vec![1, 3], vec![0, 1])]);
         let bound = |rank| hosts.iter().find_map(|host| host.core_of(rank)).map(|core| core.number);
         assert_eq!([0, 1, 2, 3, 4].map(bound), [Some(0), Some(0), Some(1), Some(1), None]);
         assert_eq!(layout(&hosts), [0, 1, 0, 1]);
@@ -149,8 +150,8 @@ mod tests {
             (name, Here { interface: (interface != "lo").then(|| interface.to_owned()), ..here })
         };
         let hosts = group(vec![by("a", "eth0"), by("b", "ib0"), by("a", "lo"), by("a", "eth1")]).unwrap();
-        let of = |rank: u32| hosts.iter().find_map(|host| host.interface_of(rank));
-        assert_eq!([0, 1, 2, 3, 4].map(of), [Some("eth0"), Some("ib0"), None, Some("eth1"), None]);
+        let interface_of = |rank: u32| hosts.iter().find_map(|host| host.interface_of(rank));
+        assert_eq!([0, 1, 2, 3, 4].map(interface_of), [Some("eth0"), Some("ib0"), None, Some("eth1"), None]);
     }
 
     #[test]
@@ -176,8 +177,8 @@ mod tests {
             |rank: u32| if rank < 3 { said("a", "1", &[0, 1]) } else { said("b", "2", &[0, 1, 2, 3, 4, 5, 6, 7]) };
         let hosts = group((0..4).map(uneven).collect()).unwrap();
         assert_eq!(cores_for(&hosts, 4), 2);
-        let of = |rank: u32| if rank < 2 { said("a", "1", &[0, 1]) } else { said("b", "2", &[0, 1]) };
-        let even = group((0..4).map(of).collect()).unwrap();
+        let arrival = |rank: u32| if rank < 2 { said("a", "1", &[0, 1]) } else { said("b", "2", &[0, 1]) };
+        let even = group((0..4).map(arrival).collect()).unwrap();
         assert_eq!(cores_for(&even, 4), 4);
     }
 }

@@ -1,5 +1,5 @@
 //! How the processes of a job find their coordinator and know that it is theirs: by a file in a folder that they share
-//! (`rendezvous_file`), or at an address that all of them were told, with a secret that all were given in a file. The second is
+//! (`rendezvous_file`), or at an address that all of them were given, with a secret from a file. The second is
 //! for hosts that share no folder, the pods of a Kubernetes Job above all.
 
 use std::io::Read;
@@ -183,21 +183,23 @@ fn resolve(place: &str) -> Result<Vec<SocketAddr>, String> {
 /// The secret that all processes of a job were given in a file. Links are followed: Kubernetes mounts Secrets as links, and
 /// owned by root, for processes in the pod's group.
 fn given(path: &Path) -> Result<Secret, String> {
-    let told = |why: String| format!("{SECRET_FILE} is {}: {why}", path.display());
+    let refusal = |why: String| format!("{SECRET_FILE} is {}: {why}", path.display());
     let read = || -> std::io::Result<(u32, Vec<u8>)> {
         let file = record::file::open_named(path)?;
         let (mode, mut bytes) = (file.metadata()?.permissions().mode(), Vec::new());
         file.take(LONGEST + 1).read_to_end(&mut bytes)?;
         Ok((mode, bytes))
     };
-    let (mode, bytes) = read().map_err(|error| told(error.to_string()))?;
+    let (mode, bytes) = read().map_err(|error| refusal(error.to_string()))?;
     if mode & 0o007 != 0 {
-        return Err(told(format!("it is open to all users (mode {:o})", mode & 0o777)));
+        return Err(refusal(format!("it is open to all users (mode {:o})", mode & 0o777)));
     }
     let bytes = bytes.trim_ascii_end();
     if bytes.len() < SHORTEST || bytes.len() as u64 > LONGEST {
         let enough = "`head -c 32 /dev/urandom | base64` makes one";
-        return Err(told(format!("a secret has from {SHORTEST} to {LONGEST} bytes, and this one does not ({enough})")));
+        return Err(refusal(format!(
+            "a secret has from {SHORTEST} to {LONGEST} bytes, and this one does not ({enough})"
+        )));
     }
     Ok(Secret::given(bytes))
 }

@@ -9,9 +9,9 @@
 //!
 //! Agents find their coordinator by a file that only this user can read (`rendezvous_file`), and prove themselves as ranks do. On
 //! several hosts that file lies in a folder that they share, and the coordinator listens on an address that they reach; or
-//! all of them were told that address and given the secret (`meeting_point`).
-//! Ranks of the coordinator's host open its memory; those of others open that of their agent, which makes there what was
-//! told to it, tells what its status page shows, and how its rank ended.
+//! all of them were given that address and the secret (`meeting_point`).
+//! Ranks of the coordinator's host open its memory; those of others open that of their agent. The agent makes what the
+//! coordinator asks for, and reports what its status page shows and how its rank ended.
 
 mod above;
 mod agent;
@@ -152,7 +152,7 @@ fn interface(variable: Variables<'_>, elsewhere: bool) -> Result<Option<String>,
     Ok(Some(asked))
 }
 
-/// What processes need that cannot meet as they were told.
+/// What processes need that cannot meet as they were set up.
 fn how_to_meet(variable: Variables<'_>) -> &'static str {
     match (variable(COORDINATOR), variable(SECRET_FILE)) {
         (_, Some(_)) => {

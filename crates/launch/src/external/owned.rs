@@ -1,5 +1,5 @@
-//! The rank that an agent keeps: its process, how that ended, and on another host than the coordinator's also what the rank
-//! opens there, and what is told of it.
+//! The rank that an agent owns: its process and how that ended. If the coordinator is on another host, also what the rank
+//! opens there, and the reports on it.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -24,12 +24,12 @@ const REAPING: Duration = Duration::from_secs(5);
 pub(super) struct OwnedRank {
     process: Process,
     world: Nonce,
-    /// That it has ended was told.
+    /// Its end was reported.
     ended: bool,
     remote: Option<Mirror>,
 }
 
-/// What is told of a rank with a coordinator on another host.
+/// What is reported on a rank to a coordinator on another host.
 struct Mirror {
     rank: u32,
     page: StatusPage,

@@ -106,31 +106,31 @@ pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
 /// # Errors
 /// Why it cannot be; in particular, that another coordinator lives.
 pub(super) fn publish(folder: &Path, job: &str, rendezvous_file: &RendezvousFile) -> Result<Published, String> {
-    let told = |error: io::Error| format!("{}: {error}", folder.display());
+    let in_folder = |error: io::Error| format!("{}: {error}", folder.display());
     match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(told(error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(in_folder(error)),
         _ => {}
     }
-    let found = fs::symlink_metadata(folder).map_err(told)?;
+    let found = fs::symlink_metadata(folder).map_err(in_folder)?;
     private(&found, true).map_err(|why| format!("{} {why}", folder.display()))?;
     sweep(folder);
     let path = path(folder, job);
-    let told = |error: io::Error| format!("{}: {error}", path.display());
+    let at_path = |error: io::Error| format!("{}: {error}", path.display());
     let mut file = match create(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if let Some(other) = read(folder, job).ok().filter(lives) {
                 let RendezvousFile { pid, host, .. } = other;
                 return Err(format!("another coordinator (pid {pid} on {host}) has this job's ranks already"));
             }
-            fs::remove_file(&path).map_err(told)?;
+            fs::remove_file(&path).map_err(at_path)?;
             create(&path)
         }
         created => created,
     }
-    .map_err(told)?;
+    .map_err(at_path)?;
     let published = Published(path.clone());
     let text = serde_json::to_vec(rendezvous_file).map_err(|error| error.to_string())?;
-    file.write_all(&text).map_err(told)?;
+    file.write_all(&text).map_err(at_path)?;
     Ok(published)
 }
 
@@ -182,11 +182,11 @@ pub(super) fn read(folder: &Path, job: &str) -> Result<RendezvousFile, String> {
 
 /// Reads a file of this folder.
 fn read_at(path: &Path) -> Result<RendezvousFile, String> {
-    let told = |error: io::Error| format!("{}: {error}", path.display());
-    let file = OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(path).map_err(told)?;
-    private(&file.metadata().map_err(told)?, false).map_err(|why| format!("{} {why}", path.display()))?;
+    let at_path = |error: io::Error| format!("{}: {error}", path.display());
+    let file = OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(path).map_err(at_path)?;
+    private(&file.metadata().map_err(at_path)?, false).map_err(|why| format!("{} {why}", path.display()))?;
     let mut text = Vec::new();
-    file.take(LONGEST).read_to_end(&mut text).map_err(told)?;
+    file.take(LONGEST).read_to_end(&mut text).map_err(at_path)?;
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 

@@ -37,13 +37,13 @@ const POD: &[(&str, &str)] = &[
     ("RANKMARK_COORDINATOR", "sweep-0.sweep:29400"),
 ];
 
-fn of(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<External>, Verdict> {
+fn read_environment(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<External>, Verdict> {
     let all: HashMap<&str, &str> = variables.iter().chain(changed).copied().collect();
     External::from_environment(&|name| all.get(name).filter(|value| !value.is_empty()).map(Into::into))
 }
 
 fn external_of(variables: &[(&str, &str)]) -> External {
-    of(variables, &[]).unwrap().expect("a launcher started it")
+    read_environment(variables, &[]).unwrap().expect("a launcher started it")
 }
 
 /// A place of one job of `size` ranks, with its file in `folder`.
@@ -89,13 +89,13 @@ fn all_arrive_are_told_to_go_and_nothing_is_left() {
 #[test]
 fn ranks_of_another_command_are_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let of = |rank: u32, words: &[&str]| {
+    let with_command = |rank: u32, words: &[&str]| {
         let words: Vec<OsString> = ["rankmark"].iter().chain(words).map(Into::into).collect();
         seat(folder.path(), rank, 3).with_arguments(&words)
     };
     let (own, other) = (["comm", "all_reduce"], ["comm", "all_gather", "--ranks", "2"]);
-    let coordinator = gathering(of(0, &own), Duration::from_secs(20));
-    let agents: Vec<_> = [of(0, &own), of(1, &other), of(2, &own)]
+    let coordinator = gathering(with_command(0, &own), Duration::from_secs(20));
+    let agents: Vec<_> = [with_command(0, &own), with_command(1, &other), with_command(2, &own)]
         .map(|external| spawn(move || arrive(&external, None, Duration::from_secs(20)).map(drop)))
         .into();
     let refused = coordinator.join().unwrap().err().expect("refused");
@@ -185,8 +185,8 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
     assert!(abroad.contains(&shown) && abroad.contains("must be the same on all hosts"), "{abroad}");
 }
 
-/// A place of a job with processes that were told where to meet and were given this secret.
-fn told(place: &str, secret: &Path, rank: u32, size: u32) -> External {
+/// A place in a job whose processes were given an address to meet at and this secret.
+fn with_address(place: &str, secret: &Path, rank: u32, size: u32) -> External {
     let variable = |name: &str| match name {
         "RANKMARK_COORDINATOR" => Some(place.to_owned()),
         "RANKMARK_SECRET_FILE" => Some(secret.to_string_lossy().into_owned()),
@@ -218,13 +218,13 @@ fn without_a_folder_all_meet_where_they_were_told() {
     std::os::unix::fs::symlink(&real, &mounted).unwrap();
     let place = free_place();
     let late = spawn({
-        let external = told(&place, &mounted, 1, 2);
+        let external = with_address(&place, &mounted, 1, 2);
         move || arrive(&external, None, Duration::from_secs(20)).map(|(mut channel, _)| channel.receive())
     });
     // A rank that comes before the coordinator asks again.
     std::thread::sleep(Duration::from_millis(100));
-    let coordinator = gathering(told(&place, &mounted, 0, 2), Duration::from_secs(20));
-    let first = arrive(&told(&place, &mounted, 0, 2), None, Duration::from_secs(20)).unwrap().0;
+    let coordinator = gathering(with_address(&place, &mounted, 0, 2), Duration::from_secs(20));
+    let first = arrive(&with_address(&place, &mounted, 0, 2), None, Duration::from_secs(20)).unwrap().0;
     let coordinator = coordinator.join().unwrap().unwrap();
     coordinator.dismiss(3);
     assert_eq!(late.join().unwrap().unwrap().unwrap(), ToRank::Dismissed(3));
@@ -237,22 +237,23 @@ fn who_was_given_another_secret_is_not_let_in() {
     let folder = tempfile::tempdir().unwrap();
     let [own, other] = [("own", b'a'), ("other", b'b')].map(|(name, first)| secret(folder.path(), name, first, 0o600));
     let place = free_place();
-    let coordinator = gathering(told(&place, &own, 0, 2), Duration::from_secs(60));
-    let why = arrive(&told(&place, &other, 1, 2), None, SHORT * 3).err().expect("refused").to_string();
+    let coordinator = gathering(with_address(&place, &own, 0, 2), Duration::from_secs(60));
+    let why = arrive(&with_address(&place, &other, 1, 2), None, SHORT * 3).err().expect("refused").to_string();
     assert!(why.contains("has another secret"), "{why}");
     // The same secret serves for other jobs, and their processes are not taken for those of this one.
-    let another = External { job: "another job".to_owned(), ..told(&place, &own, 1, 2) };
+    let another = External { job: "another job".to_owned(), ..with_address(&place, &own, 1, 2) };
     let why = arrive(&another, None, Duration::ZERO).err().expect("refused").to_string();
     assert!(why.contains("has another secret"), "{why}");
-    let larger = arrive(&told(&place, &own, 1, 3), None, Duration::ZERO).err().expect("refused");
+    let larger = arrive(&with_address(&place, &own, 1, 3), None, Duration::ZERO).err().expect("refused");
     assert!(
         matches!(&larger, Departure::Channel(ChannelError::Refused(why)) if why.contains("the world has 2 ranks, not 3")),
         "{larger}"
     );
     // One coordinator has the place.
-    let second = gathering(told(&place, &own, 0, 2), SHORT).join().unwrap().err().expect("refused").to_string();
+    let second = gathering(with_address(&place, &own, 0, 2), SHORT).join().unwrap().err().expect("refused").to_string();
     assert!(second.contains("another coordinator has this job's ranks already"), "{second}");
-    let genuine = [0, 1].map(|rank| arrive(&told(&place, &own, rank, 2), None, Duration::from_secs(20)).unwrap());
+    let genuine =
+        [0, 1].map(|rank| arrive(&with_address(&place, &own, rank, 2), None, Duration::from_secs(20)).unwrap());
     assert_eq!(coordinator.join().unwrap().unwrap().size(), 2);
     drop(genuine);
 }
@@ -262,9 +263,9 @@ fn a_coordinator_says_who_came_with_another_secret() {
     let folder = tempfile::tempdir().unwrap();
     let [own, other] = [("own", b'a'), ("other", b'b')].map(|(name, first)| secret(folder.path(), name, first, 0o600));
     let place = free_place();
-    let coordinator = gathering(told(&place, &own, 0, 3), SHORT * 4);
-    let first = arrive(&told(&place, &own, 0, 3), None, Duration::from_secs(20)).unwrap();
-    let why = arrive(&told(&place, &other, 1, 3), None, SHORT).err().expect("refused").to_string();
+    let coordinator = gathering(with_address(&place, &own, 0, 3), SHORT * 4);
+    let first = arrive(&with_address(&place, &own, 0, 3), None, Duration::from_secs(20)).unwrap();
+    let why = arrive(&with_address(&place, &other, 1, 3), None, SHORT).err().expect("refused").to_string();
     assert!(why.contains("has another secret"), "{why}");
     let why = coordinator.join().unwrap().err().expect("rank 1 and 2 never arrive").error.what;
     let named = format!("; rank 1 (pid {}, on {}) came with another secret", std::process::id(), host_name());
@@ -278,7 +279,7 @@ fn a_secret_that_all_can_read_or_guess_is_none() {
     // Whichever process it is: none waits for others in vain.
     let why = |path: &Path| {
         let file = ("RANKMARK_SECRET_FILE", path.to_str().unwrap());
-        of(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1"), file]).err().expect("refused").to_string()
+        read_environment(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1"), file]).err().expect("refused").to_string()
     };
     assert!(why(&secret(folder.path(), "open", b'a', 0o644)).contains("open to all users (mode 644)"));
     let short = folder.path().join("short");
@@ -380,18 +381,18 @@ fn files_of_runs_that_were_killed_are_removed_by_the_next_run() {
     let folder = tempfile::tempdir().unwrap();
     let place = seat(folder.path(), 0, 2);
     let began = process::began(std::process::id()).unwrap();
-    let of = |started: u64| rendezvous_file("127.0.0.1:1".parse().unwrap(), 2, started);
+    let file_since = |started: u64| rendezvous_file("127.0.0.1:1".parse().unwrap(), 2, started);
     let publish = |job: &str, file: &RendezvousFile| rendezvous_file::publish(lies_in(&place), job, file).unwrap();
     let path = |job: &str| rendezvous_file::path(lies_in(&place), job);
-    let live = publish("live", &of(began));
+    let live = publish("live", &file_since(began));
     // Kept as a kill keeps them: by a process of another time, on a host that cannot be asked, and in another container.
-    std::mem::forget(publish("abroad", &RendezvousFile { host: "another".to_owned(), ..of(began) }));
-    std::mem::forget(publish("contained", &RendezvousFile { pid_namespace: Some(1), ..of(began + 1) }));
-    std::mem::forget(publish("dead", &of(began + 1)));
+    std::mem::forget(publish("abroad", &RendezvousFile { host: "another".to_owned(), ..file_since(began) }));
+    std::mem::forget(publish("contained", &RendezvousFile { pid_namespace: Some(1), ..file_since(began + 1) }));
+    std::mem::forget(publish("dead", &file_since(began + 1)));
     let other = lies_in(&place).join("notes");
     std::fs::write(&other, "mine").unwrap();
     assert!(path("dead").exists());
-    drop(publish(&place.job, &of(began)));
+    drop(publish(&place.job, &file_since(began)));
     assert!(!path("dead").exists(), "its coordinator is gone");
     assert!(path("live").exists() && path("abroad").exists() && path("contained").exists() && other.exists());
     drop(live);

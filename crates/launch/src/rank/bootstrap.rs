@@ -2,25 +2,25 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use comm::{Bootstrap, Error, Place};
+use comm::{Bootstrap, Error, RankPlacement};
 use control::{ChannelError, FromRank, Hex, RankChannel, ToRank};
 
 /// The bootstrap of a rank process. Uses the control channel, so it works only where the coordinator listens: while the
 /// rank starts, and while it obeys a command.
 pub(super) struct ControlBootstrap {
     channel: Arc<Mutex<RankChannel>>,
-    place: Place,
+    place: RankPlacement,
 }
 
 impl ControlBootstrap {
     /// Of the rank at this place.
-    pub(super) fn new(channel: Arc<Mutex<RankChannel>>, place: Place) -> Self {
+    pub(super) fn new(channel: Arc<Mutex<RankChannel>>, place: RankPlacement) -> Self {
         Self { channel, place }
     }
 }
 
 impl Bootstrap for ControlBootstrap {
-    fn place(&self) -> Place {
+    fn place(&self) -> RankPlacement {
         self.place.clone()
     }
 

@@ -61,7 +61,7 @@ pub struct RankContext {
 ///
 /// `environment`: what this process's environment says, by which a launcher tells its rank, and where its programs are.
 ///
-/// A failure of `make` is told to the coordinator, which ends the world.
+/// A failure of `make` is reported to the coordinator, which ends the world.
 ///
 /// # Errors
 /// Why the rank left otherwise than asked; the program may write it to standard error, which the coordinator keeps, and
@@ -161,7 +161,7 @@ fn send(channel: &Mutex<RankChannel>, message: &FromRank) -> Result<(), ChannelE
     channel.lock().unwrap_or_else(PoisonError::into_inner).send(message)
 }
 
-/// Obeys until told to leave. Without a side (it could not be made) there is nothing to obey but that.
+/// Obeys until the coordinator says leave. Without a side (it could not be made), that is the only command to obey.
 fn serve(
     channel: &Mutex<RankChannel>,
     guardian: &Guardian,

@@ -1,15 +1,15 @@
 //! Where a rank stands among the others.
 
-use comm::Place;
+use comm::RankPlacement;
 use control::Invitation;
 
 /// The place of a rank of the world that this is an invitation to; its host has this name.
-pub(crate) fn place(invitation: &Invitation, rank: u32, host: String) -> Place {
+pub(crate) fn place(invitation: &Invitation, rank: u32, host: String) -> RankPlacement {
     let size = invitation.spec.ranks;
-    let Some(own) = invitation.hosts.get(rank as usize) else { return Place::alone(rank, size, host) };
+    let Some(own) = invitation.hosts.get(rank as usize) else { return RankPlacement::alone(rank, size, host) };
     let here = invitation.hosts.iter().filter(|other| *other == own).count() as u32;
     let index = invitation.hosts.iter().take(rank as usize).filter(|other| *other == own).count() as u32;
-    Place { rank, size, host, index, here }
+    RankPlacement { rank, size, host, index, here }
 }
 
 #[cfg(test)]

@@ -163,17 +163,20 @@ mod tests {
 
     #[test]
     fn ranks_are_read_and_cross_checked() {
-        let of = |rank: &'static str, size: &'static str| {
+        let variables = |rank: &'static str, size: &'static str| {
             move |name: &str| match name {
                 "PMI_RANK" => Some(rank.to_owned()),
                 "PMI_SIZE" => Some(size.to_owned()),
                 _ => None,
             }
         };
-        assert_eq!(Seat::Pmi.rank(4, &of("3", "4")), Ok(3));
-        assert_eq!(Seat::Pmi.rank(4, &of("0", "1")), Err("its launcher started 1 ranks, not 4".to_owned()));
-        assert_eq!(Seat::Pmi.rank(4, &of("x", "4")), Err("its launcher sets PMI_RANK to `x`".to_owned()));
-        assert_eq!(Seat::OpenMpi.rank(4, &of("3", "4")), Err("its launcher sets no OMPI_COMM_WORLD_RANK".to_owned()));
+        assert_eq!(Seat::Pmi.rank(4, &variables("3", "4")), Ok(3));
+        assert_eq!(Seat::Pmi.rank(4, &variables("0", "1")), Err("its launcher started 1 ranks, not 4".to_owned()));
+        assert_eq!(Seat::Pmi.rank(4, &variables("x", "4")), Err("its launcher sets PMI_RANK to `x`".to_owned()));
+        assert_eq!(
+            Seat::OpenMpi.rank(4, &variables("3", "4")),
+            Err("its launcher sets no OMPI_COMM_WORLD_RANK".to_owned())
+        );
         for seat in [Seat::OpenMpi, Seat::Pmi, Seat::Slurm, Seat::Torchrun, Seat::Kubernetes] {
             assert_eq!(Seat::of_name(seat.name()), Some(seat));
         }

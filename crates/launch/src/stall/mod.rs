@@ -1,5 +1,5 @@
-//! When a command stalls: no rank moves, while ranks wait for others or none of them works. Decides *when* to tell; `notice`
-//! says what is told. A stall ends nothing: the command's deadline does.
+//! When a command stalls: no rank moves, while ranks wait for others or none of them works. Decides *when* to report;
+//! `notice` words the report. A stall ends nothing: the command's deadline does.
 
 mod notice;
 
@@ -41,7 +41,7 @@ impl fmt::Display for Stall {
     }
 }
 
-/// Who is told of commands that stall: at most once a command.
+/// Where stalls are reported: at most one for each command.
 #[derive(Clone)]
 pub struct OnStall {
     tell: Arc<dyn Fn(&Stall) + Send + Sync>,
@@ -50,7 +50,7 @@ pub struct OnStall {
 }
 
 impl OnStall {
-    /// Tells so. Programs that show Python's stack are looked for in these folders (the path).
+    /// Reports by `tell`. Programs that show Python's stack are looked for in these folders (the path).
     pub fn new(search: Vec<PathBuf>, tell: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         Self { tell: Arc::new(tell), after: STILL, search: search.into() }
     }
@@ -68,16 +68,16 @@ impl fmt::Debug for OnStall {
     }
 }
 
-/// What one rank shows: a change of it is movement.
+/// What one rank shows: any change counts as movement.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct RankProgress {
     pub(crate) operation: Option<OperationState>,
     /// It waits in an exchange through the coordinator.
     pub(crate) exchanging: bool,
     pub(crate) answered: bool,
 }
 
-impl Seen {
+impl RankProgress {
     /// Whether it waits for others, as far as can be seen.
     fn waits(&self) -> bool {
         !self.answered && (self.exchanging || self.operation.is_some_and(|operation| operation.inside))
@@ -89,7 +89,7 @@ impl Seen {
     }
 }
 
-/// What a rank does beside what it shows.
+/// What a rank does, as its host's kernel sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// It uses the processor.
@@ -128,10 +128,10 @@ pub(crate) struct StallWatch {
     /// For how long nothing has moved. Of the time between two looks no more counts than there should be: where this process
     /// was stopped, the ranks may have been, too.
     still: Duration,
-    before: Vec<Seen>,
+    before: Vec<RankProgress>,
     /// What ranks had done at this time.
     activity: Option<(Instant, Vec<Option<Activity>>)>,
-    told: bool,
+    reported: bool,
 }
 
 impl StallWatch {
@@ -139,12 +139,12 @@ impl StallWatch {
     pub(crate) fn new(now: Instant, on: &OnStall) -> Self {
         let (after, next_look) = (on.after, now + LOOK.min(on.after / 8));
         let (still, before) = (Duration::ZERO, Vec::new());
-        Self { after, next_look, looked: now, still, before, activity: None, told: false }
+        Self { after, next_look, looked: now, still, before, activity: None, reported: false }
     }
 
     /// When to look again; None: never.
     pub(crate) fn next_look(&self) -> Option<Instant> {
-        (!self.told).then_some(self.next_look)
+        (!self.reported).then_some(self.next_look)
     }
 
     /// Looks at what the ranks show; `activity` reads what a rank has done. What each does, when the command has just been
@@ -152,10 +152,10 @@ impl StallWatch {
     pub(crate) fn look(
         &mut self,
         now: Instant,
-        seen: impl FnOnce() -> Vec<Seen>,
+        seen: impl FnOnce() -> Vec<RankProgress>,
         activity: impl Fn(usize) -> Option<Activity>,
     ) -> Option<Vec<Doing>> {
-        if self.told || now < self.next_look {
+        if self.reported || now < self.next_look {
             return None;
         }
         let period = LOOK.min(self.after / 8);
@@ -179,17 +179,17 @@ impl StallWatch {
         let activity: Vec<Option<Activity>> = read();
         let doing = |(before, after): (&Option<Activity>, &Option<Activity>)| Doing::between(*before, *after, time);
         let doing: Vec<Doing> = before.iter().zip(&activity).map(doing).collect();
-        self.told = is_stall(&seen, &doing);
+        self.reported = is_stall(&seen, &doing);
         self.activity = Some((now, activity));
-        self.told.then_some(doing)
+        self.reported.then_some(doing)
     }
 }
 
 /// Whether ranks that do not move have stalled: where some wait for others, they have; where none waits, those that have not
 /// answered may have much to compute.
-fn is_stall(seen: &[Seen], doing: &[Doing]) -> bool {
+fn is_stall(seen: &[RankProgress], doing: &[Doing]) -> bool {
     let mut free = seen.iter().zip(doing).filter(|(seen, _)| seen.is_free()).map(|(_, doing)| *doing);
-    seen.iter().any(Seen::waits) || free.all(|doing| doing == Doing::Nothing)
+    seen.iter().any(RankProgress::waits) || free.all(|doing| doing == Doing::Nothing)
 }
 
 #[cfg(test)]

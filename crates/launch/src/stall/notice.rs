@@ -1,4 +1,4 @@
-//! What is told of ranks that do not move: who waits, who is not there, and where those stand in their code.
+//! The report on ranks that do not move: who waits, who has not arrived, and where those stand in their code.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -127,7 +127,7 @@ fn stack(state: &RankState, search: &[PathBuf]) -> Vec<String> {
     lines
 }
 
-/// Threads that are at work beside the main one.
+/// Threads that are at work besides the main one.
 fn others(stack: &Stack) -> Vec<String> {
     let at_work = stack.threads.iter().skip(1).filter(|thread| matches!(thread.state, 'R' | 'D'));
     let line = |thread: &Thread| {

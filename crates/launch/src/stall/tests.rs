@@ -7,30 +7,30 @@ use super::*;
 use crate::verdict::{Outcome, Phase, RankState};
 
 /// Outside of every operation, having left this one.
-fn after(number: u64) -> Seen {
+fn after(number: u64) -> RankProgress {
     let operation = OperationState { number, operation: Collective::AllReduce, inside: false };
-    Seen { operation: Some(operation), exchanging: false, answered: false }
+    RankProgress { operation: Some(operation), exchanging: false, answered: false }
 }
 
 /// Inside of this operation.
-fn inside(number: u64) -> Seen {
+fn inside(number: u64) -> RankProgress {
     let operation = OperationState { number, operation: Collective::AllReduce, inside: true };
-    Seen { operation: Some(operation), ..after(number) }
+    RankProgress { operation: Some(operation), ..after(number) }
 }
 
-const ANSWERED: Seen = Seen { operation: None, exchanging: false, answered: true };
-const EXCHANGING: Seen = Seen { operation: None, exchanging: true, answered: false };
-const BEGUN: Seen = Seen { operation: None, exchanging: false, answered: false };
+const ANSWERED: RankProgress = RankProgress { operation: None, exchanging: false, answered: true };
+const EXCHANGING: RankProgress = RankProgress { operation: None, exchanging: true, answered: false };
+const BEGUN: RankProgress = RankProgress { operation: None, exchanging: false, answered: false };
 
 /// What ranks use of a processor.
 const IDLE: u64 = 0;
 const BUSY: u64 = 100;
 
-/// Looks twice a second for so long; when the stall is told, in seconds, and what each rank does then. `seen` and the
-/// percentage of a processor that each rank uses, by the time in seconds.
+/// Looks twice a second for so long. Returns when the stall is reported, in seconds, and what each rank does then.
+/// `seen` and the percentage of a processor that each rank uses are functions of the time in seconds.
 fn watched(
     seconds: u64,
-    seen: impl Fn(f64) -> Vec<Seen>,
+    seen: impl Fn(f64) -> Vec<RankProgress>,
     percent: impl Fn(usize, f64) -> u64,
 ) -> Option<(f64, Vec<Doing>)> {
     watched_beside(seconds, seen, percent, false)
@@ -39,14 +39,14 @@ fn watched(
 /// The same; `crowded`: ranks wait for a core whenever they do not compute.
 fn watched_beside(
     seconds: u64,
-    seen: impl Fn(f64) -> Vec<Seen>,
+    seen: impl Fn(f64) -> Vec<RankProgress>,
     percent: impl Fn(usize, f64) -> u64,
     crowded: bool,
 ) -> Option<(f64, Vec<Doing>)> {
     let begin = Instant::now();
     let mut watch = StallWatch::new(begin, &OnStall::new(Vec::new(), |_| {}));
     let mut used = vec![Duration::ZERO; seen(0.0).len()];
-    let mut told = None;
+    let mut reported = None;
     for look in 1..=2 * seconds {
         let at = look as f64 / 2.0;
         for (rank, used) in used.iter_mut().enumerate() {
@@ -56,19 +56,19 @@ fn watched_beside(
         let activity =
             |rank: usize| Some(Activity { computed: used[rank], queued: waited.saturating_sub(used[rank]), moved: 0 });
         if let Some(doing) = watch.look(begin + Duration::from_secs_f64(at), || seen(at), activity) {
-            assert!(told.is_none(), "told twice");
-            told = Some((at, doing));
+            assert!(reported.is_none(), "told twice");
+            reported = Some((at, doing));
         }
     }
-    told
+    reported
 }
 
 #[test]
 fn a_rank_that_others_wait_for_is_told_of_once_within_15_s() {
     for percent in [IDLE, BUSY] {
-        let told =
+        let reported =
             watched(60, |_| vec![inside(17), inside(17), after(16)], |rank, _| if rank < 2 { BUSY } else { percent });
-        let (at, doing) = told.unwrap();
+        let (at, doing) = reported.unwrap();
         assert!((10.0..=11.0).contains(&at), "{at}");
         let does = if percent == IDLE { Doing::Nothing } else { Doing::Computes };
         assert_eq!(doing, [Doing::Computes, Doing::Computes, does]);
@@ -101,12 +101,12 @@ fn a_rank_that_moves_or_computes_has_not_stalled() {
 #[test]
 fn a_rank_that_waits_for_a_core_has_not_stalled() {
     assert_eq!(watched_beside(60, |_| vec![BEGUN, ANSWERED], |_, _| IDLE, true), None);
-    // Others wait for it: that is told, with the reason.
-    let told = watched_beside(60, |_| vec![inside(17), after(16)], |_, _| IDLE, true).unwrap();
-    assert_eq!(told.1, [Doing::Queues; 2]);
+    // Others wait for it: that is reported, with the reason.
+    let reported = watched_beside(60, |_| vec![inside(17), after(16)], |_, _| IDLE, true).unwrap();
+    assert_eq!(reported.1, [Doing::Queues; 2]);
     says(
         &[inside(17), after(16)],
-        &told.1,
+        &reported.1,
         "rank 0 waits in all_reduce #17, 1KiB; rank 1 (pid 4701, this host) is after all_reduce #16, 1KiB, before #17, \
          waiting for a core that other processes use",
     );
@@ -122,7 +122,7 @@ fn time_that_this_process_slept_through_does_not_count() {
     }
 }
 
-fn state(rank: u32, seen: Seen) -> RankState {
+fn state(rank: u32, seen: RankProgress) -> RankState {
     let outcome = Outcome::Pending { silent: None, exchanging: seen.exchanging };
     let outcome = if seen.answered { Outcome::Answered } else { outcome };
     let (pid, operation) = (4700 + rank, seen.operation);
@@ -130,7 +130,7 @@ fn state(rank: u32, seen: Seen) -> RankState {
 }
 
 #[track_caller]
-fn says(seen: &[Seen], doing: &[Doing], expected: &str) {
+fn says(seen: &[RankProgress], doing: &[Doing], expected: &str) {
     let states: Vec<RankState> = (0..).zip(seen).map(|(rank, seen)| state(rank, *seen)).collect();
     let said = sentence(Duration::from_secs(10), (Phase::Command("sample"), Some(Bytes(1024))), &states, doing);
     assert_eq!(said, format!("no progress for 10 s in `sample`: {expected}"));

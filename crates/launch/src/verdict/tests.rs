@@ -58,12 +58,12 @@ fn a_rank_without_a_known_process_has_no_number() {
     let unknown = |outcome| RankState { pid: 0, ..state(1, outcome, None) };
     let lost = "the control connection of the process that starts it (pid 4711) ended";
     let states = [state(0, Outcome::Answered, None), unknown(Outcome::Lost(lost.to_owned()))];
-    let told = verdict(Phase::Start, Occasion::Evidence, None, &states);
-    assert_eq!((told.kind, ranks(&told)), (VerdictKind::NotStarted, vec![1]));
-    assert_eq!(told.error.what, format!("rank 1 (this host) is lost while starting: {lost}"));
+    let report = verdict(Phase::Start, Occasion::Evidence, None, &states);
+    assert_eq!((report.kind, ranks(&report)), (VerdictKind::NotStarted, vec![1]));
+    assert_eq!(report.error.what, format!("rank 1 (this host) is lost while starting: {lost}"));
     let states = [state(0, Outcome::Answered, None), unknown(pending())];
-    let told = verdict(Phase::Start, Occasion::Deadline(Seconds(60.0)), None, &states);
-    assert_eq!(told.error.what, "no world within 60.0 s: rank 1 was while starting");
+    let report = verdict(Phase::Start, Occasion::Deadline(Seconds(60.0)), None, &states);
+    assert_eq!(report.error.what, "no world within 60.0 s: rank 1 was while starting");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Strangers on the control port while a world starts and runs. What a stranger may send in detail is tested beside the
+//! Strangers on the control port while a world starts and runs. What a stranger may send in detail is tested next to the
 //! rendezvous; here genuine ranks must get in, and the run must not notice.
 
 use std::collections::HashSet;

@@ -82,8 +82,8 @@ fn ranks_are_bound_and_talk() {
 fn no_secret_is_in_sight() {
     everywhere(2, |world| {
         for pid in world.pids() {
-            let told = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
-            let argument = told.split(|byte| *byte == 0).find(|part| part.starts_with(b"__rank=")).unwrap();
+            let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+            let argument = command_line.split(|byte| *byte == 0).find(|part| part.starts_with(b"__rank=")).unwrap();
             let argument = String::from_utf8_lossy(argument).into_owned();
             // Two places of this process, which hold nothing any more once all ranks have joined.
             let places: Vec<&str> = argument.split(',').skip(1).collect();
@@ -105,7 +105,7 @@ fn a_killed_rank_is_named() {
         let verdict = verdict_on(&mut world, "spin");
         killer.join().unwrap();
         assert_eq!(verdict.kind, VerdictKind::Died, "{verdict}");
-        // Never only others: Hydra kills those within microseconds, and they may be named beside it.
+        // Never only others: Hydra kills those within microseconds, and they may be named in addition.
         assert!(verdict.ranks.contains(&Rank(1)), "{:?} {verdict}", verdict.ranks);
         assert!(verdict.error.what.contains(&format!("rank 1 (pid {victim}, this host) ended ")), "{verdict}");
     });

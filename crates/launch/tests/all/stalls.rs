@@ -14,7 +14,7 @@ use crate::skip;
 pub(crate) const TESTS: &[Test] = &[
     ("stalls::a_rank_asleep_is_told_of_with_its_stack", a_rank_asleep_is_told_of_with_its_stack),
     ("stalls::a_rank_that_computes_is_not_said_to_sleep", a_rank_that_computes_is_not_said_to_sleep),
-    ("stalls::who_computes_alone_is_not_told_of", who_computes_alone_is_not_told_of),
+    ("stalls::who_computes_alone_is_not_told_of", a_rank_that_computes_alone_is_not_reported),
     ("stalls::one_that_never_comes_to_an_exchange", one_that_never_comes_to_an_exchange),
     ("stalls::a_stopped_rank_has_a_stack_in_its_report", a_stopped_rank_has_a_stack_in_its_report),
     ("stalls::found_each_time", found_each_time),
@@ -23,15 +23,15 @@ pub(crate) const TESTS: &[Test] = &[
 /// Instead of ten seconds.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Stalls that were told, each with when.
+/// Reported stalls, each with its time.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(Instant, Stall)>>>);
+struct Stalls(Arc<Mutex<Vec<(Instant, Stall)>>>);
 
-impl Told {
+impl Stalls {
     /// Starts a world that tells of stalls here.
     fn start(&self, ranks: u32) -> ProcessWorld {
-        let told = self.0.clone();
-        let tell = move |stall: &Stall| told.lock().unwrap().push((Instant::now(), stall.clone()));
+        let stalls = self.0.clone();
+        let tell = move |stall: &Stall| stalls.lock().unwrap().push((Instant::now(), stall.clone()));
         let on_stall = OnStall::new(Vec::new(), tell).after(SOON);
         LocalStarter::new().on_stall(on_stall).start_processes(&spec(ranks, json!({}))).unwrap()
     }
@@ -49,15 +49,15 @@ impl Told {
     }
 }
 
-/// Lets ranks do this past their deadline; the only stall that was told, how soon, and the failure report.
+/// Lets ranks do this past their deadline. Returns the only reported stall, its delay, and the failure report.
 #[track_caller]
 fn hung(what: &str, parameters: Value, ranks: u32) -> (Stall, Duration, Verdict, Vec<u32>) {
-    let told = Told::default();
-    let mut world = told.start(ranks);
+    let stalls = Stalls::default();
+    let mut world = stalls.start(ranks);
     let (pids, begin) = (world.pids(), Instant::now());
     let verdict = act_within(&mut world, what, parameters, 3 * SOON).unwrap_err();
     assert_eq!(verdict.kind, VerdictKind::Hung, "{verdict}");
-    let (at, stall) = told.one();
+    let (at, stall) = stalls.one();
     (stall, at - begin, verdict, pids)
 }
 
@@ -89,12 +89,12 @@ fn a_rank_that_computes_is_not_said_to_sleep() {
     assert!(stall.details.iter().any(|line| line.contains("side::")), "{stall}");
 }
 
-fn who_computes_alone_is_not_told_of() {
-    let told = Told::default();
-    let mut world = told.start(2);
+fn a_rank_that_computes_alone_is_not_reported() {
+    let stalls = Stalls::default();
+    let mut world = stalls.start(2);
     act(&mut world, "compute", json!({"rank": 1, "milliseconds": 3500})).unwrap();
     act(&mut world, "echo", json!({})).unwrap();
-    assert_eq!(told.all(), []);
+    assert_eq!(stalls.all(), []);
 }
 
 fn one_that_never_comes_to_an_exchange() {
@@ -109,7 +109,7 @@ fn one_that_never_comes_to_an_exchange() {
 }
 
 fn a_stopped_rank_has_a_stack_in_its_report() {
-    let mut world = Told::default().start(3);
+    let mut world = Stalls::default().start(3);
     let pid = world.pids()[1];
     let stopper = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));

@@ -179,7 +179,7 @@ fn who_gives_goes_on_until_its_slots_are_full() {
     }
 }
 
-/// A root that went on is told at its next call that waits that a peer calls something else.
+/// A peer waits in another operation: the root that went on gets the error at its next call that waits.
 #[test]
 fn who_went_on_is_told_of_a_mismatch() {
     let errors = run(2, &Options { oversubscribed: true, ..Options::default() }, |communicator| {

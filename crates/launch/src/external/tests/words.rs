@@ -22,26 +22,26 @@ const TORCHRUN: &[(&str, &str)] = &[
 
 #[test]
 fn each_launcher_is_recognised_by_what_it_says() {
-    let told = |variables| {
+    let recognised = |variables| {
         let external = external_of(variables);
         (external.launcher(), external.rank, external.size)
     };
-    assert_eq!(told(OPEN), ("Open MPI's mpirun", 1, 4));
-    assert_eq!(told(HYDRA), ("a launcher that speaks PMI", 3, 4));
-    assert_eq!(told(SRUN), ("srun", 0, 2));
-    assert_eq!(told(TORCHRUN), ("torchrun", 1, 2));
-    assert_eq!(told(POD), ("a Kubernetes Job", 2, 3));
+    assert_eq!(recognised(OPEN), ("Open MPI's mpirun", 1, 4));
+    assert_eq!(recognised(HYDRA), ("a launcher that speaks PMI", 3, 4));
+    assert_eq!(recognised(SRUN), ("srun", 0, 2));
+    assert_eq!(recognised(TORCHRUN), ("torchrun", 1, 2));
+    assert_eq!(recognised(POD), ("a Kubernetes Job", 2, 3));
     // What a pod starts ranks with says more than the pod.
     let inside: Vec<_> = POD.iter().chain(TORCHRUN).copied().collect();
-    assert_eq!(told(&inside), ("torchrun", 1, 2));
+    assert_eq!(recognised(&inside), ("torchrun", 1, 2));
     // An mpirun inside SLURM: its own variables count.
     let both: Vec<_> = SRUN.iter().chain(HYDRA).copied().collect();
-    assert_eq!(told(&both), ("a launcher that speaks PMI", 3, 4));
+    assert_eq!(recognised(&both), ("a launcher that speaks PMI", 3, 4));
 }
 
 #[test]
 fn jobs_are_told_apart_and_ranks_of_one_are_not() {
-    let job = |variables, changed: &[(&str, &str)]| of(variables, changed).unwrap().unwrap().job;
+    let job = |variables, changed: &[(&str, &str)]| read_environment(variables, changed).unwrap().unwrap().job;
     for (variables, rank, other) in [
         (OPEN, "OMPI_COMM_WORLD_RANK", ("PMIX_NAMESPACE", "2")),
         (SRUN, "SLURM_PROCID", ("SLURM_STEP_ID", "4")),
@@ -61,57 +61,61 @@ fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
     let home = [("HOME", "/h/u")];
     let with = |more: &[(&'static str, &'static str)]| [&home[..], more].concat();
     let apart = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.a")]);
-    let external = of(OPEN, &apart).unwrap().unwrap();
+    let external = read_environment(OPEN, &apart).unwrap().unwrap();
     assert!(external.several && lies_in(&external) == Path::new("/h/u/.rankmark"), "{:?}", external.meeting_point);
     // That folder has the name of its host.
     let elsewhere = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.b")]);
-    assert_eq!(of(OPEN, &elsewhere).unwrap().unwrap().job, external.job);
+    assert_eq!(read_environment(OPEN, &elsewhere).unwrap().unwrap().job, external.job);
     assert!(!external_of(OPEN).several);
     // One host has as many as it says, and two of them twice.
     assert!(!external_of(SRUN).several);
-    assert!(of(SRUN, &with(&[("SLURM_STEP_TASKS_PER_NODE", "1(x2)")])).unwrap().unwrap().several);
+    assert!(read_environment(SRUN, &with(&[("SLURM_STEP_TASKS_PER_NODE", "1(x2)")])).unwrap().unwrap().several);
     // `srun --mpi=pmi2` says so nowhere else.
     let pmi = with(&[("MPI_LOCALNRANKS", ""), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_NODES", "2")]);
-    assert!(of(HYDRA, &pmi).unwrap().unwrap().several);
+    assert!(read_environment(HYDRA, &pmi).unwrap().unwrap().several);
 
-    let why = |changed: &[(&str, &str)]| of(HYDRA, changed).err().expect("refused").error.on_one_line();
+    let why = |changed: &[(&str, &str)]| read_environment(HYDRA, changed).err().expect("refused").error.on_one_line();
     let nameless = why(&with(&[("MPI_LOCALNRANKS", "2")]));
     assert!(nameless.contains("4 ranks on several hosts, and does not name the job to them"), "{nameless}");
     assert!(nameless.contains("RANKMARK_JOB"), "{nameless}");
-    assert!(of(HYDRA, &with(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")])).unwrap().unwrap().several);
+    assert!(
+        read_environment(HYDRA, &with(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")])).unwrap().unwrap().several
+    );
     let homeless = why(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")]);
     assert!(homeless.contains("HOME is not set") && homeless.contains("RANKMARK_RENDEZVOUS_DIR"), "{homeless}");
-    let given = of(OPEN, &with(&[("RANKMARK_RENDEZVOUS_DIR", "/shared")])).unwrap().unwrap();
+    let given = read_environment(OPEN, &with(&[("RANKMARK_RENDEZVOUS_DIR", "/shared")])).unwrap().unwrap();
     assert_eq!(lies_in(&given), Path::new("/shared/rankmark"), "the user's word counts on one host, too");
 }
 
 #[test]
 fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
-    let why = |variables, changed: &[(&str, &str)]| of(variables, changed).err().expect("refused").error.on_one_line();
+    let why = |variables, changed: &[(&str, &str)]| {
+        read_environment(variables, changed).err().expect("refused").error.on_one_line()
+    };
     // Another folder for each process that was started elsewhere.
     let relative = [("HOME", "/h/u"), ("RANKMARK_RENDEZVOUS_DIR", "shared/me"), ("SLURM_STEP_TASKS_PER_NODE", "1(x2)")];
     for changed in [&relative[..2], &relative[..]] {
-        let told = why(SRUN, changed);
-        assert!(told.contains("RANKMARK_RENDEZVOUS_DIR is `shared/me`, which is not an absolute path"), "{told}");
-        assert!(told.contains("(hint: RANKMARK_RENDEZVOUS_DIR=/PATH names a folder"), "{told}");
+        let text = why(SRUN, changed);
+        assert!(text.contains("RANKMARK_RENDEZVOUS_DIR is `shared/me`, which is not an absolute path"), "{text}");
+        assert!(text.contains("(hint: RANKMARK_RENDEZVOUS_DIR=/PATH names a folder"), "{text}");
     }
     // An address at which nobody would listen.
     let place = [("RANKMARK_COORDINATOR", "node-a:29400"), ("RANKMARK_RENDEZVOUS_DIR", "/shared")];
     for (variables, changed) in [(SRUN, &place[..1]), (SRUN, &place[..]), (HYDRA, &place[..1])] {
-        let told = why(variables, changed);
-        assert!(told.contains("RANKMARK_COORDINATOR is set, and no RANKMARK_SECRET_FILE"), "{told}");
-        assert!(told.contains("(hint: RANKMARK_SECRET_FILE names a file of 32 bytes or more"), "{told}");
+        let text = why(variables, changed);
+        assert!(text.contains("RANKMARK_COORDINATOR is set, and no RANKMARK_SECRET_FILE"), "{text}");
+        assert!(text.contains("(hint: RANKMARK_SECRET_FILE names a file of 32 bytes or more"), "{text}");
     }
     // To a pod it also names the Job.
     assert!(matches!(external_of(POD).meeting_point, MeetingPoint::Folder(_)));
     let apart = [("RANKMARK_LOCAL_WORLD_SIZE", "1"), place[1]];
     assert!(why(POD, &apart[..1]).contains("no RANKMARK_SECRET_FILE"));
-    assert_eq!(lies_in(&of(POD, &apart).unwrap().unwrap()), Path::new("/shared/rankmark"));
+    assert_eq!(lies_in(&read_environment(POD, &apart).unwrap().unwrap()), Path::new("/shared/rankmark"));
 }
 
 #[test]
 fn an_interface_is_one_of_each_host_and_an_address_of_one() {
-    let with = |changed: &[(&str, &str)]| of(SRUN, &[&[("HOME", "/h/u")], changed].concat());
+    let with = |changed: &[(&str, &str)]| read_environment(SRUN, &[&[("HOME", "/h/u")], changed].concat());
     let apart = ("SLURM_STEP_TASKS_PER_NODE", "1(x2)");
     // TEST-NET-3 of RFC 5737: nobody's.
     for asked in
@@ -119,8 +123,8 @@ fn an_interface_is_one_of_each_host_and_an_address_of_one() {
     {
         for changed in [&[asked][..], &[asked, apart]] {
             let refused = with(changed).err().expect("refused");
-            let told = format!("RANKMARK_INTERFACE is `{}`, and {} has no such", asked.1, host_name());
-            assert!(refused.error.what.starts_with(&told), "{refused}");
+            let expected = format!("RANKMARK_INTERFACE is `{}`, and {} has no such", asked.1, host_name());
+            assert!(refused.error.what.starts_with(&expected), "{refused}");
             assert!(refused.error.hint.is_some_and(|hint| hint.contains(&host_name())));
         }
         // Of rank 0's host the others cannot tell; whether they have an interface of a name they can.
@@ -169,20 +173,21 @@ fn a_variable_that_is_no_text_is_not_one_that_is_not_set() {
 
 #[test]
 fn what_is_no_launch_of_several_is_left_alone() {
-    assert!(of(&[], &[]).unwrap().is_none());
-    assert!(of(OPEN, &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]).unwrap().is_none());
+    assert!(read_environment(&[], &[]).unwrap().is_none());
+    assert!(read_environment(OPEN, &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]).unwrap().is_none());
     // A batch script has a SLURM_PROCID and a SLURM_NTASKS of its own.
-    assert!(of(SRUN, &[("SLURM_STEP_ID", ""), ("SLURM_STEP_NUM_TASKS", "")]).unwrap().is_none());
+    assert!(read_environment(SRUN, &[("SLURM_STEP_ID", ""), ("SLURM_STEP_NUM_TASKS", "")]).unwrap().is_none());
     // Pods that are runs of their own.
-    assert!(of(POD, &[("RANKMARK_WORLD_SIZE", "1"), ("JOB_COMPLETION_INDEX", "0")]).unwrap().is_none());
-    assert!(of(&[("JOB_COMPLETION_INDEX", "1"), ("RANKMARK_WORLD_SIZE", "1")], &[]).unwrap().is_none());
+    assert!(read_environment(POD, &[("RANKMARK_WORLD_SIZE", "1"), ("JOB_COMPLETION_INDEX", "0")]).unwrap().is_none());
+    assert!(read_environment(&[("JOB_COMPLETION_INDEX", "1"), ("RANKMARK_WORLD_SIZE", "1")], &[]).unwrap().is_none());
     // Two common words are not torchrun.
-    assert!(of(TORCHRUN, &[("MASTER_PORT", "")]).unwrap().is_none());
+    assert!(read_environment(TORCHRUN, &[("MASTER_PORT", "")]).unwrap().is_none());
 }
 
 #[test]
 fn what_could_not_be_right_is_refused() {
-    let why = |variables, changed: &[(&str, &str)]| of(variables, changed).err().expect("refused").to_string();
+    let why =
+        |variables, changed: &[(&str, &str)]| read_environment(variables, changed).err().expect("refused").to_string();
     assert!(why(HYDRA, &[("PMI_RANK", "4")]).contains("PMI_RANK is 4, which is not one of 4 ranks"));
     assert!(why(HYDRA, &[("PMI_SIZE", "many")]).contains("sets PMI_SIZE to `many`"));
     let apart = why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1")]);
@@ -219,10 +224,10 @@ fn what_could_not_be_right_is_refused() {
 #[test]
 fn a_pod_of_a_training_job_is_not_a_run_of_its_own() {
     let pod = [("RANK", "1"), ("WORLD_SIZE", "4"), ("MASTER_ADDR", "job-master-0"), ("MASTER_PORT", "23456")];
-    let why = of(&pod, &[]).err().expect("refused").error.on_one_line();
+    let why = read_environment(&pod, &[]).err().expect("refused").error.on_one_line();
     assert!(why.contains("RANK is 1 of WORLD_SIZE 4, as in a pod of a PyTorchJob"), "{why}");
     assert!(why.contains("torchrun --no-python rankmark"), "{why}");
     for changed in [("WORLD_SIZE", "1"), ("MASTER_ADDR", ""), ("RANKMARK_WORLD_SIZE", "1")] {
-        assert!(of(&pod, &[changed]).unwrap().is_none(), "{changed:?}");
+        assert!(read_environment(&pod, &[changed]).unwrap().is_none(), "{changed:?}");
     }
 }
