@@ -209,8 +209,8 @@ mod tests {
             (&packed_twice, "x.log unpacks to more than 0 MiB"),
             (&cut, "x.log is damaged: it cannot be unpacked to its end"),
         ] {
-            let told = read(bytes).unwrap_err();
-            assert!(told.contains(why), "{told}");
+            let refusal = read(bytes).unwrap_err();
+            assert!(refusal.contains(why), "{refusal}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Fields<'n> {
 
 impl<'n> Fields<'n> {
     /// The fields of a mapping.
-    pub(crate) fn of(source: &'n Source, of: &str, node: &'n Node) -> Result<Self, Error> {
+    pub(crate) fn of_mapping(source: &'n Source, of: &str, node: &'n Node) -> Result<Self, Error> {
         let Tree::Map(entries) = &node.tree else {
             return Err(source.error(node.at, format!("`{of}` is a mapping, and this is {}", kind(node))));
         };

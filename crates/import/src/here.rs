@@ -1,4 +1,4 @@
-//! What a reader of configurations is told of the machine: readers look at nothing themselves.
+//! What a reader of configurations is given about the machine: readers inspect nothing themselves.
 
 /// Counts the parameters of a model with these dimensions; None where there is no such model, or they do not fit.
 pub type CountParameters = fn(&str, &[(String, f64)]) -> Option<usize>;

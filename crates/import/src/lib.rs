@@ -32,8 +32,8 @@ pub use source::{Line, Source};
 
 use terms::Error;
 
-/// What is known of a file: its format, and what it holds.
-pub struct Found {
+/// A file that was read: its format, and what it holds.
+pub struct ImportedFile {
     /// The format that it was read as.
     pub format: &'static dyn Format,
     /// What it holds.
@@ -62,7 +62,7 @@ pub fn recognise(source: &Source) -> Option<&'static dyn Format> {
 ///
 /// # Errors
 /// When no format recognises it, or the one that does cannot read it.
-pub fn read(source: &Source, named: Option<&'static dyn Format>) -> Result<Found, Error> {
+pub fn read(source: &Source, named: Option<&'static dyn Format>) -> Result<ImportedFile, Error> {
     let format = named.or_else(|| recognise(source)).ok_or_else(|| {
         if let Some(fault) = json::fault(source) {
             return fault;
@@ -72,5 +72,5 @@ pub fn read(source: &Source, named: Option<&'static dyn Format>) -> Result<Found
             .cause(format!("formats that can be read: {}", known.join("; ")))
             .hint("`--format NAME` reads it as that format and says what does not fit")
     })?;
-    Ok(Found { format, content: format.read(source)? })
+    Ok(ImportedFile { format, content: format.read(source)? })
 }

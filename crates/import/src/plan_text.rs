@@ -77,8 +77,8 @@ pub(crate) fn list<T: Display>(values: &[T]) -> String {
     if words.len() == 1 { words.concat() } else { format!("[{}]", words.join(", ")) }
 }
 
-/// The text of the file's value in a comment.
-pub(crate) fn told<T: Display>(values: &[T]) -> String {
+/// The file's values as words of a comment.
+pub(crate) fn joined<T: Display>(values: &[T]) -> String {
     values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 

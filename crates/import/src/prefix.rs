@@ -62,12 +62,12 @@ const MONTHS: &[&str] = &["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug"
 
 impl Prefixes {
     /// The prefixes of the lines of a text.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn find(text: &str) -> Self {
         let mut shapes: Vec<Shape> = Vec::new();
         for (line, prefix) in text.lines().filter_map(|line| Some((line, before_head(line)?))) {
             // Most lines have a prefix that is known.
             if !shapes.iter().any(|shape| shape.length_in(line) == Some(prefix.len())) && shapes.len() < MOST {
-                shapes.push(Shape::of(prefix, line[prefix.len()..].starts_with([' ', '\t'])));
+                shapes.push(Shape::parse(prefix, line[prefix.len()..].starts_with([' ', '\t'])));
                 shapes.sort_by_key(|shape| std::cmp::Reverse(shape.parts.len()));
             }
         }
@@ -116,7 +116,7 @@ fn before_head(line: &str) -> Option<&str> {
 }
 
 impl Shape {
-    fn of(prefix: &str, is_spaced: bool) -> Self {
+    fn parse(prefix: &str, is_spaced: bool) -> Self {
         let mut parts = Vec::new();
         let mut rest = prefix;
         while let Some((part, length)) = part(rest) {
@@ -200,7 +200,7 @@ mod tests {
             for head in ["# nThread 1", "#       size         count", "       #bytes #repetitions", "| payload | x |"] {
                 let other = prefix.replace("10:39:20", "23:59:59").replace("Thu", "Fri").replace("pid=1234", "pid=7");
                 let text = format!("{prefix}{head}\n{other}     1024 256\nother: 1 2\n");
-                let prefixes = Prefixes::of(&text);
+                let prefixes = Prefixes::find(&text);
                 let bare: Vec<&str> = text.lines().map(|line| prefixes.strip(line).trim()).collect();
                 assert_eq!(bare, [head.trim(), "1024 256", "other: 1 2"], "{prefix}");
             }
@@ -209,9 +209,9 @@ mod tests {
 
     #[test]
     fn text_without_heads_behind_it_is_no_prefix() {
-        let prefixes = Prefixes::of("# nThread 1\n  #  Rank  0\niterations: 20\nnode-a: x # 1\n# size: 3\n[0] 1 2\n");
+        let prefixes = Prefixes::find("# nThread 1\n  #  Rank  0\niterations: 20\nnode-a: x # 1\n# size: 3\n[0] 1 2\n");
         assert!(prefixes.shapes.is_empty(), "{prefixes:?}");
-        let prefixes = Prefixes::of("node-a: # nThread 1\n");
+        let prefixes = Prefixes::find("node-a: # nThread 1\n");
         for other in ["Rank: 1024 2", "node-b: 1024 2", "node-a:195:195 [0] NCCL INFO x", "{\"a\": 1}"] {
             assert_eq!(prefixes.strip(other), other);
         }
@@ -219,12 +219,12 @@ mod tests {
 
     #[test]
     fn glued_lines_are_split() {
-        let prefixes = Prefixes::of("Thu May 31 05:19:58 2018[1,0]<stdout>:# Benchmarking Bcast\n");
+        let prefixes = Prefixes::find("Thu May 31 05:19:58 2018[1,0]<stdout>:# Benchmarking Bcast\n");
         assert!(prefixes.may_be_glued());
         let line = "Thu May 31 05:20:00 2018[1,0]<stdout>:  1  2.80Thu May 31 05:20:00 2018[1,0]<stdout>:  2  3.17";
         let (first, rest) = prefixes.split(line);
         assert_eq!(prefixes.strip(first), "  1  2.80");
         assert_eq!(prefixes.split(rest.unwrap()), ("Thu May 31 05:20:00 2018[1,0]<stdout>:  2  3.17", None));
-        assert!(!Prefixes::of("3: # nThread 1\n").may_be_glued());
+        assert!(!Prefixes::find("3: # nThread 1\n").may_be_glued());
     }
 }

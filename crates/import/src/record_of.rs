@@ -135,9 +135,9 @@ impl<'b> Cases<'b> {
         case.caveats.clear();
         case.caveats.push(Caveat::Imported);
         case.identify();
-        let told = format!("{shape:?}");
-        match self.known.insert(case.id.clone(), told.clone()) {
-            Some(other) if other != told => Err("another line of the file has the same case".to_owned()),
+        let shape = format!("{shape:?}");
+        match self.known.insert(case.id.clone(), shape.clone()) {
+            Some(other) if other != shape => Err("another line of the file has the same case".to_owned()),
             _ => Ok(case),
         }
     }
@@ -145,10 +145,10 @@ impl<'b> Cases<'b> {
 
 /// The fields with a size that can be divided among the ranks: plans refuse or round down other sizes.
 fn divisible(pairs: &[(String, String)]) -> Vec<(String, String)> {
-    let of = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let value = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let part = || {
-        let ranks: u64 = of("ranks")?.parse().ok()?;
-        ranks.checked_mul(of("dtype").and_then(terms::Dtype::from_name).map_or(1, terms::Dtype::bytes))
+        let ranks: u64 = value("ranks")?.parse().ok()?;
+        ranks.checked_mul(value("dtype").and_then(terms::Dtype::from_name).map_or(1, terms::Dtype::bytes))
     };
     let rounded = |bytes: &str| bytes.parse::<u64>().ok()?.checked_next_multiple_of(part()?.max(1));
     let field = |(name, value): &(String, String)| {
@@ -200,28 +200,28 @@ fn total(figures: &[Figures], of: impl Fn(&Figures) -> Option<u64>) -> Option<u6
 
 fn summary(times: &[f64], figures: &[Figures]) -> TimeSummary {
     let [only] = figures else {
-        // Percentiles of several runs are not those of all their samples: only ends can be told.
+        // Percentiles of several runs are not those of all their samples: only the extremes are known.
         let all = |of: fn(&Figures) -> Option<f64>| figures.iter().map(of).collect::<Option<Vec<f64>>>();
         let least = all(|figures| figures.details().min).and_then(|ends| ends.into_iter().min_by(f64::total_cmp));
         let most = all(|figures| figures.details().max).and_then(|ends| ends.into_iter().max_by(f64::total_cmp));
         let ci95 = stats::sign_interval(times);
         return TimeSummary { median: stats::median(times), ci95, min: least, max: most, ..TimeSummary::default() };
     };
-    let told = only.details();
+    let details = only.details();
     TimeSummary {
         median: only.time_s,
-        mean: told.mean,
-        p05: told.p05,
-        p50: told.p50,
-        p95: told.p95,
-        p99: told.p99,
-        min: told.min,
-        max: told.max,
+        mean: details.mean,
+        p05: details.p05,
+        p50: details.p50,
+        p95: details.p95,
+        p99: details.p99,
+        min: details.min,
+        max: details.max,
         ..TimeSummary::default()
     }
 }
 
-/// What follows from the time, by our definitions, and what the tool tells beside it.
+/// What follows from the time, by our definitions, and what the tool reports in addition.
 fn metrics(case: &Case, line: &CaseLine, figures: &[Figures]) -> Vec<(&'static str, f64)> {
     let mut found = Vec::new();
     let time = line.time_s.as_ref().map_or(f64::NAN, |time| time.median);
@@ -234,12 +234,12 @@ fn metrics(case: &Case, line: &CaseLine, figures: &[Figures]) -> Vec<(&'static s
         found.extend(op.algbw_gbs(Bytes(bytes), Seconds(time)).map(|rate| ("algbw_gbs", rate)));
         found.extend(op.busbw_gbs(Bytes(bytes), ranks, Seconds(time)).map(|rate| ("busbw_gbs", rate)));
     }
-    let told: Vec<&'static str> = figures.first().map_or(Vec::new(), names);
-    for name in told {
-        let of = |figures: &Figures| {
+    let reported: Vec<&'static str> = figures.first().map_or(Vec::new(), names);
+    for name in reported {
+        let metric = |figures: &Figures| {
             figures.details().metrics.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
         };
-        let values = figures.iter().map(of).collect::<Option<Vec<f64>>>();
+        let values = figures.iter().map(metric).collect::<Option<Vec<f64>>>();
         if let Some(values) = values.filter(|_| !found.iter().any(|(known, _)| *known == name)) {
             found.push((name, stats::median(&values)));
         }

@@ -29,10 +29,10 @@ pub struct Figures {
     pub details: Option<Box<Details>>,
 }
 
-/// What few tools tell beside a time, in seconds.
+/// What few tools report in addition to a time, in seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {
-    /// Mean, where it is told beside the above.
+    /// Mean, if it is reported in addition to the above.
     pub mean: Option<f64>,
     /// 5th percentile.
     pub p05: Option<f64>,
@@ -55,7 +55,7 @@ pub struct Details {
 }
 
 impl Figures {
-    /// Details; empty where none are told.
+    /// Details; empty where there are none.
     pub(crate) fn details(&self) -> &Details {
         static NONE: Details = Details {
             mean: None,

@@ -47,7 +47,7 @@ impl Source {
         let name = name.into();
         let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let Decoded { text, notes } = decode::decode(&name, bytes, LARGEST)?;
-        let prefixes = Prefixes::of(&text);
+        let prefixes = Prefixes::find(&text);
         let unended = if text.ends_with('\n') { 0 } else { 1 + text.bytes().filter(|byte| *byte == b'\n').count() };
         Ok(Self { name, text, sha256, notes, unended, prefixes, given: BTreeMap::new(), here: Here::default() })
     }

@@ -1,5 +1,5 @@
-//! What a plan of training cases needs beside what was written: the case without communication, without which nobody
-//! knows what overlap could hide; and an order in which each case finds those that it is compared with.
+//! Cases that a training plan needs in addition to those written: the case without communication, without which nobody
+//! knows what overlap could hide. Also the order in which each case finds those that it is compared with.
 
 use std::collections::{HashMap, HashSet};
 
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn the_third_time_is_added_where_the_other_two_are_asked_for() {
         let plan = completed(vec![case(2, true), case(2, false)]);
-        let told: Vec<(bool, bool)> =
+        let planned: Vec<(bool, bool)> =
             plan.cases.iter().map(|case| (flag(case, "overlap") == Some(true), communicates(case))).collect();
-        assert_eq!(told, [(false, false), (false, true), (true, true)]);
+        assert_eq!(planned, [(false, false), (false, true), (true, true)]);
         assert_eq!(plan.notes.len(), 1);
         let mut ids: Vec<&str> = plan.cases.iter().map(|case| case.id.as_str()).collect();
         ids.dedup();
@@ -138,8 +138,8 @@ mod tests {
 
     /// Processor time of this thread, which other processes do not change, in nanoseconds.
     fn processor_ns() -> u64 {
-        let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        told.split_whitespace().next().unwrap().parse().unwrap()
+        let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        schedstat.split_whitespace().next().unwrap().parse().unwrap()
     }
 
     #[test]

@@ -273,7 +273,7 @@ pub(super) const DIMENSIONS: &[Field] = &[
     ),
 ];
 
-/// What PyTorch's ranks alone understand, beside the runtime: switches that are off where they are not given.
+/// What only PyTorch's ranks understand, without the runtime: switches that are off where they are not given.
 pub(super) const TORCH: &[Field] = &[
     switch("gradient_as_bucket_view", "gradients are views of DistributedDataParallel's buckets"),
     switch("static_graph", "tells DistributedDataParallel that all steps are alike"),

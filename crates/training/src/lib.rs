@@ -101,7 +101,7 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
-        let compared = scaling::Compared::of(all);
+        let compared = scaling::Compared::from_lines(all);
         Box::new(move |line| scaling::relations(line, &compared))
     }
 

@@ -13,10 +13,10 @@ use super::predict;
 use super::process::{Bound, Held};
 use super::resolve::Task;
 
-/// Addresses that the bound leaves beside the limit, which no page stands behind: stacks, and the arenas of malloc (64
+/// Addresses that the bound leaves above the limit, which no page stands behind: stacks, and the arenas of malloc (64
 /// MiB each, one a thread).
 const ADDRESSES_A_THREAD: u64 = 72 << 20;
-/// Threads beside those that compute: data, communication.
+/// Threads in addition to those that compute: data, communication.
 const OTHER_THREADS: u64 = 6;
 
 /// Refuses, on all ranks at once, what does not fit on one of them; else bounds this rank's addresses. Collective.

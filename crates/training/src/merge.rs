@@ -62,7 +62,7 @@ mod tests {
         plan
     }
 
-    fn told(plan: &Plan) -> Vec<(u64, String)> {
+    fn described(plan: &Plan) -> Vec<(u64, String)> {
         let strategy = |case: &Case| case.text("strategy").unwrap_or_default().to_owned();
         plan.cases.iter().map(|case| (u64::from(case.ranks()), strategy(case))).collect()
     }
@@ -71,7 +71,7 @@ mod tests {
     fn one_rank_is_one_case_whatever_the_strategy() {
         let plan = plan(&[("model", "mlp"), ("strategy", "data,tensor,pipeline"), ("ranks", "1,2")]);
         let wanted = [(1, "data"), (2, "data"), (2, "tensor"), (2, "pipeline")];
-        assert_eq!(told(&plan), wanted.map(|(ranks, strategy)| (ranks, strategy.to_owned())));
+        assert_eq!(described(&plan), wanted.map(|(ranks, strategy)| (ranks, strategy.to_owned())));
         assert_eq!(
             plan.notes,
             ["1 rank is measured once, as `data`: tensor and pipeline would compute the same".to_owned()]
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_differs_in_more_than_the_strategy_stays() {
         let two = plan(&[("model", "mlp"), ("strategy", "data,tensor"), ("ranks", "1"), ("batch", "2,4")]);
-        assert_eq!(two.cases.len(), 2, "{:?}", told(&two));
+        assert_eq!(two.cases.len(), 2, "{:?}", described(&two));
         assert_eq!(two.notes.len(), 1, "{:?}", two.notes);
         let one = plan(&[("model", "mlp"), ("strategy", "tensor"), ("ranks", "1,2")]);
         assert_eq!((one.cases.len(), one.notes.len()), (2, 0));

@@ -74,9 +74,9 @@ fn phase_work(outlines: &[parallel::Outline], notes: &[Notes]) -> Value {
         return Value::Null;
     };
     let part = |phase: Phase, seconds: f64| {
-        let of = |outline: &parallel::Outline| outline.phases.get(&phase).copied().unwrap_or_default();
+        let work = |outline: &parallel::Outline| outline.phases.get(&phase).copied().unwrap_or_default();
         let sum =
-            |pick: fn(&parallel::PhaseWork) -> f64| outlines.iter().map(|outline| pick(&of(outline))).sum::<f64>();
+            |pick: fn(&parallel::PhaseWork) -> f64| outlines.iter().map(|outline| pick(&work(outline))).sum::<f64>();
         json!({"seconds": seconds, "flops": sum(|work| work.flops), "bytes": sum(|work| work.bytes)})
     };
     json!({
@@ -142,7 +142,7 @@ fn phases(notes: &[Notes]) -> Value {
         let all = transfers.as_ref()?.iter().zip(&rank.communication_s).map(|(transfer, own)| own - transfer);
         Some(stats::median(&all.collect::<Vec<_>>()))
     };
-    let of = |rank: &Notes| {
+    let phases_of = |rank: &Notes| {
         let own = &rank.phases;
         [
             ("input", Some(own.input)),
@@ -157,22 +157,22 @@ fn phases(notes: &[Notes]) -> Value {
     // Who waits least is who the others wait for; of two that wait alike, the one that takes longer.
     let slowest = notes.iter().max_by(|a, b| a.phases.computing().total_cmp(&b.phases.computing()));
     let Some(slowest) = slowest else { return Value::Null };
-    let told = || of(slowest).into_iter().enumerate().filter(|(_, (_, value))| value.is_some());
-    let mut all: Map<String, Value> = told().map(|(_, (name, value))| (name.to_owned(), number(value))).collect();
+    let measured = || phases_of(slowest).into_iter().enumerate().filter(|(_, (_, value))| value.is_some());
+    let mut all: Map<String, Value> = measured().map(|(_, (name, value))| (name.to_owned(), number(value))).collect();
     let mut ranks = Map::new();
-    for (index, (name, _)) in told() {
-        ranks.insert(name.to_owned(), notes.iter().map(|rank| number(of(rank)[index].1)).collect());
+    for (index, (name, _)) in measured() {
+        ranks.insert(name.to_owned(), notes.iter().map(|rank| number(phases_of(rank)[index].1)).collect());
     }
     all.insert("per_rank".to_owned(), Value::Object(ranks));
     Value::Object(all)
 }
 
-/// Seconds of transfer in each step: what the rank spent that waited least in it. None where a rank cannot tell.
+/// Seconds of transfer in each step: those of the rank that waited least in it. None if a rank did not measure them.
 fn transfers(notes: &[Notes]) -> Option<Vec<f64>> {
     let steps = notes.iter().map(|rank| rank.communication_s.len()).min()?;
-    let told = steps > 0 && notes.iter().all(|rank| rank.phases.communication.is_some());
+    let all_measured = steps > 0 && notes.iter().all(|rank| rank.phases.communication.is_some());
     let least = |step: usize| notes.iter().map(|rank| rank.communication_s[step]).fold(f64::INFINITY, f64::min);
-    told.then(|| (0..steps).map(least).collect())
+    all_measured.then(|| (0..steps).map(least).collect())
 }
 
 /// Shares of the peak that all ranks' cores, or GPUs, reached together.
@@ -312,18 +312,18 @@ mod tests {
         let (transfer, wait) = (1.7e-3, 7.7e-3);
         let of =
             |own: usize| -> Vec<f64> { (0..9).map(|step| if step % 3 == own { transfer } else { wait }).collect() };
-        let told = phases(&[rank(&of(0)), rank(&of(1)), rank(&of(2))]);
-        assert_eq!(told["communication"], 1.7e-3);
+        let phases = phases(&[rank(&communication_of(0)), rank(&communication_of(1)), rank(&communication_of(2))]);
+        assert_eq!(phases["communication"], 1.7e-3);
         // Each rank's median is a step in which it waited.
-        assert!((told["wait"].as_f64().unwrap() - 6e-3).abs() < 1e-12, "{told}");
-        assert_eq!(told["per_rank"]["communication"], json!([transfer, transfer, transfer]));
+        assert!((phases["wait"].as_f64().unwrap() - 6e-3).abs() < 1e-12, "{phases}");
+        assert_eq!(phases["per_rank"]["communication"], json!([transfer, transfer, transfer]));
     }
 
     #[test]
     fn communication_that_a_rank_cannot_tell_is_left_out() {
         let silent = Notes { phases: Phases { communication: None, ..Phases::default() }, ..Notes::default() };
-        let told = phases(&[rank(&[1.0]), silent]);
-        assert_eq!((told.get("communication"), told.get("wait")), (None, None));
+        let phases = phases(&[rank(&[1.0]), silent]);
+        assert_eq!((phases.get("communication"), phases.get("wait")), (None, None));
     }
 
     #[test]
@@ -331,12 +331,12 @@ mod tests {
         let predicted: Map<String, Value> =
             [("parameters".to_owned(), json!(600)), ("activations".to_owned(), json!(300))].into_iter().collect();
         let held = |base_bytes, held_bytes| Notes { base_bytes, held_bytes, ..Notes::default() };
-        let told = memory(Some(predicted), &[held(5_000, 5_500), held(5_000, 5_500)]);
-        assert_eq!(told["predicted"]["total"], 900);
-        assert_eq!(told["predicted"].get("process"), None);
-        assert_eq!(told["measured"]["process"], 10_000);
-        assert_eq!((&told["measured"]["total"], &told["measured"]["case"]), (&json!(11_000), &json!(1_000)));
+        let memory = memory(Some(predicted), &[held(5_000, 5_500), held(5_000, 5_500)]);
+        assert_eq!(memory["predicted"]["total"], 900);
+        assert_eq!(memory["predicted"].get("process"), None);
+        assert_eq!(memory["measured"]["process"], 10_000);
+        assert_eq!((&memory["measured"]["total"], &memory["measured"]["case"]), (&json!(11_000), &json!(1_000)));
         // 900 bytes of 1,000, and not 10,900 of 11,000.
-        assert_eq!(told["difference"], -0.1);
+        assert_eq!(memory["difference"], -0.1);
     }
 }

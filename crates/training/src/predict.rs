@@ -41,8 +41,8 @@ const KEPT: usize = 1 << 15;
 pub(super) fn held(case: &Case) -> u64 {
     static KNOWN: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = case.parameters.iter().filter(|(name, _)| !WEIGHTLESS.contains(name));
-    let key: String = told.map(|(name, value)| format!("{name}={value}\n")).collect();
+    let parts = case.parameters.iter().filter(|(name, _)| !WEIGHTLESS.contains(name));
+    let key: String = parts.map(|(name, value)| format!("{name}={value}\n")).collect();
     if let Some(bytes) = known().get(&key) {
         return *bytes;
     }
@@ -93,7 +93,7 @@ fn read_ahead(task: &Task, rank: usize) -> u64 {
     data::held(&task.recipe, task.recipe.mesh.coordinate(rank).data)
 }
 
-/// What the backend holds for the groups that a rank opens beside the world, which was there before.
+/// What the backend holds for the groups that a rank opens. The world is not among them: it was there before.
 fn groups(task: &Task, outline: &Outline) -> u64 {
     let backend = comm::backend(&task.backend);
     let each = |ranks: &u32| backend.map_or(0, |backend| backend.group_bytes(*ranks));
@@ -116,7 +116,7 @@ const CATEGORIES: [(Category, &str); 7] = [
     (Category::Scalar, "scalars"),
 ];
 
-/// Bytes by category over all ranks. `scratch` is what kernels keep beside the plan.
+/// Bytes by category over all ranks. `scratch` is what kernels keep outside the plan.
 pub(super) fn categories(task: &Task, outlines: &[Outline]) -> Map<String, Value> {
     let mut found = Map::new();
     let mut planned = 0;

@@ -41,7 +41,7 @@ struct PreparedTraining {
     _bound: Option<Bound>,
 }
 
-/// The cores' peak, measured again beside each trial: clocks and other tenants change between trials.
+/// The cores' peak, measured again with each trial: clocks and other tenants change between trials.
 struct Peaks {
     kind: (Dtype, Multiplier),
     first: usize,
@@ -225,7 +225,7 @@ impl Prepared for PreparedTraining {
         })
     }
 
-    /// No step is made beside those that are sampled.
+    /// Only sampled steps are made, and no others.
     fn work(&self) -> Work {
         let outline = parallel::outline(&self.task.recipe, self.rank as usize, self.task.threads);
         let flops = outline.map_or(0.0, |outline| outline.flops);

@@ -97,7 +97,7 @@ impl Task {
     }
 }
 
-/// Puts what was not given among the case's parameters, drops what means nothing in it, and checks what can be told
+/// Puts what was not given among the case's parameters, drops what means nothing in it, and checks what can be checked
 /// without building a program.
 pub(super) fn fill(case: &mut Case) -> Result<Task, FieldError> {
     let fields = Fields::of(case)?;

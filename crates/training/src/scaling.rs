@@ -76,7 +76,7 @@ pub(super) struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    pub(super) fn of(all: &[&'a CaseLine]) -> Self {
+    pub(super) fn from_lines(all: &[&'a CaseLine]) -> Self {
         let (communicating, without): (Vec<&CaseLine>, Vec<&CaseLine>) =
             all.iter().copied().partition(|line| communicates(line));
         let (single, mut several): (Vec<&CaseLine>, Vec<&CaseLine>) =
@@ -97,7 +97,7 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// What this case says beside the others of its run.
+/// What this case says in relation to the others of its run.
 pub(super) fn relations(line: &CaseLine, compared: &Compared<'_>) -> Map<String, Value> {
     let mut found = Map::new();
     // What does not communicate trains nothing together: it has a time, and no efficiency.
@@ -131,7 +131,7 @@ fn bound_by_communication(line: &CaseLine) -> Option<Value> {
 /// The cases of native ranks with an efficiency that is not good, and what they are compared with: one rank waits for nobody,
 /// and the difference between the two shows where time is lost.
 pub(super) fn unexplained(all: &[&CaseLine]) -> Vec<String> {
-    let (compared, mut found) = (Compared::of(all), HashSet::new());
+    let (compared, mut found) = (Compared::from_lines(all), HashSet::new());
     let own = |line: &&&CaseLine| line.benchmark == TRAINING && line.runtime == "native" && !line.simulated;
     // Where ranks share cores, that is the reason.
     let apart = |line: &&&CaseLine| !line.caveats.contains(&Caveat::Oversubscribed);

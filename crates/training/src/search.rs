@@ -161,7 +161,7 @@ pub(super) fn largest(line: &CaseLine) -> Option<u64> {
     (!fits(&more, limit)).then(|| Fields::of(&case).ok()?.batch).flatten()
 }
 
-/// What a rank's process holds beside the plan: program, libraries, measuring code, stacks.
+/// What a rank's process holds in addition to the plan: program, libraries, measuring code, stacks.
 const PROCESS: u64 = 32 << 20;
 
 impl Study for MaxBatch {

@@ -216,7 +216,7 @@ fn empty() -> Results {
 
 /// `torch=2.7.0, cuda=12.8, nccl=(2, 26, 2)`.
 fn versions(text: &str) -> BTreeMap<String, String> {
-    let of = |name: &str| {
+    let version = |name: &str| {
         let (_, value) = text.split_once(&format!("{name}="))?;
         let value = match value.strip_prefix('(') {
             Some(tuple) => tuple.split(')').next().unwrap_or_default().replace(", ", "."),
@@ -224,7 +224,7 @@ fn versions(text: &str) -> BTreeMap<String, String> {
         };
         Some((name.to_owned(), plain(&value)))
     };
-    ["torch", "cuda", "nccl"].into_iter().filter_map(of).collect()
+    ["torch", "cuda", "nccl"].into_iter().filter_map(version).collect()
 }
 
 /// `4.0GB`: M * N * 4 / 1e9, as Python prints it.

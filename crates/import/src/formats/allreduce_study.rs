@@ -93,7 +93,7 @@ impl Format for AllreduceStudy {
             let warmup = table.column(WARMUP).map_or("", |at| row[at].trim());
             let iterations = table.column(ITERATIONS).map_or("", |at| row[at].trim());
             // Rows of other warm-ups or iterations are not trials of one case.
-            let results = results.of(&format!("{warmup} {iterations}"), || results_of(&table, warmup));
+            let results = results.for_method(&format!("{warmup} {iterations}"), || results_of(&table, warmup));
             add(source, &table, *line, row, results)?;
         }
         Ok(Content::Results(results.finish()))
@@ -164,25 +164,25 @@ const PYTORCH_ONLY: &[&str] = &["gloo", "ucc", "ucc/tl/nccl", "ucc/tl/cuda", "uc
 
 /// A backend of the study, or, in a CSV of ours, of Rankmark.
 fn backend(name: &str, is_ours: bool) -> Result<Backend, &'static str> {
-    let of = |name, by_pytorch, device| Ok(Backend { name, by_pytorch, device });
+    let backend = |name, by_pytorch, device| Ok(Backend { name, by_pytorch, device });
     let of_pytorch = PYTORCH_ONLY.iter().find(|known| **known == name);
     match name {
-        "gloo" => of("gloo", true, "cpu"),
-        // The study is one of PyTorch. In a file of ours, native ranks are what is meant where no runtime is told.
-        "nccl" => of("nccl", !is_ours, "cuda"),
-        "shm" if is_ours => of("shm", false, "cpu"),
-        "mpi" if is_ours => of("mpi", false, "cpu"),
-        "reference" if is_ours => of("reference", false, "cpu"),
+        "gloo" => backend("gloo", true, "cpu"),
+        // The study is one of PyTorch. In a file of ours, a missing runtime means native ranks.
+        "nccl" => backend("nccl", !is_ours, "cuda"),
+        "shm" if is_ours => backend("shm", false, "cpu"),
+        "mpi" if is_ours => backend("mpi", false, "cpu"),
+        "reference" if is_ours => backend("reference", false, "cpu"),
         "sim" if is_ours => Err("times of `sim` are computed and not measured"),
         _ if is_ours => match of_pytorch {
-            Some(name) => of(name, true, "cpu"),
+            Some(name) => backend(name, true, "cpu"),
             None => Err("expected gloo, ucc, nccl, shm, mpi or reference"),
         },
         _ => Err("expected gloo or nccl"),
     }
 }
 
-/// What a row of ours tells beside the columns of the study; None where it does not.
+/// What a row of ours says in addition to the columns of the study; None where it does not.
 struct Particulars {
     runtime: Option<Runtime>,
     reduce: Option<Reduce>,
@@ -191,7 +191,7 @@ struct Particulars {
 }
 
 impl Particulars {
-    fn of(source: &Source, table: &Table, line: usize, row: &[String]) -> Result<Self, Error> {
+    fn from_row(source: &Source, table: &Table, line: usize, row: &[String]) -> Result<Self, Error> {
         let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim()).filter(|text| !text.is_empty());
         Ok(Self {
             runtime: cell(RUNTIME).map(|text| word(source, line, RUNTIME[0], text)).transpose()?,
@@ -228,8 +228,8 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
         Err(why) => return Err(source.error(line, format!("`backend`: {why}, found `{}`", plain(&name)))),
     };
     let device = device(source, line, cell(DEVICE), &backend)?;
-    let told = Particulars::of(source, table, line, row)?;
-    if is_ours && told.runtime.is_none() && backend.name == "nccl" {
+    let particulars = Particulars::from_row(source, table, line, row)?;
+    if is_ours && particulars.runtime.is_none() && backend.name == "nccl" {
         results.note("the file does not tell the runtime: `nccl` is read as that of native ranks");
     }
     if cell(OP).is_some_and(|op| collective::op(op) != Some(Collective::AllReduce)) {
@@ -244,20 +244,20 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
         return Ok(());
     };
     // A call of this backend would be read as one of PyTorch, whatever the row says.
-    if told.runtime == Some(Runtime::Native) && PYTORCH_ONLY.contains(&backend.name) {
+    if particulars.runtime == Some(Runtime::Native) && PYTORCH_ONLY.contains(&backend.name) {
         results.omit(line, format!("runtime `native` has no backend `{}`", backend.name));
         return Ok(());
     }
     let bytes = bytes(source, line, [BYTES, ELEMENTS, MEGABYTES].map(cell), dtype)?;
-    let by_pytorch = told.runtime.map_or(backend.by_pytorch, |runtime| runtime == Runtime::Pytorch);
+    let by_pytorch = particulars.runtime.map_or(backend.by_pytorch, |runtime| runtime == Runtime::Pytorch);
     let call = Call {
         by_pytorch,
         dtype,
         bytes,
-        reduce: told.reduce,
+        reduce: particulars.reduce,
         // The study's script works in place and waits for each call. Native ranks do what their defaults are.
-        in_place: told.in_place.or(by_pytorch.then_some(true)),
-        isolated: told.mode.map_or(!is_ours, |mode| mode == Mode::Isolated),
+        in_place: particulars.in_place.or(by_pytorch.then_some(true)),
+        isolated: particulars.mode.map_or(!is_ours, |mode| mode == Mode::Isolated),
         ..Call::new(Collective::AllReduce, ranks, backend.name, device)
     };
     let place = results.place(call.shape());
@@ -283,8 +283,8 @@ fn device(source: &Source, line: usize, cell: Option<&str>, backend: &Backend) -
 }
 
 /// The size of a row: in bytes, else by its elements, else in megabytes.
-fn bytes(source: &Source, line: usize, told: [Option<&str>; 3], dtype: Dtype) -> Result<u64, Error> {
-    let [bytes, elements, megabytes] = told;
+fn bytes(source: &Source, line: usize, cells: [Option<&str>; 3], dtype: Dtype) -> Result<u64, Error> {
+    let [bytes, elements, megabytes] = cells;
     if let Some(text) = bytes {
         return csv::whole(source, line, BYTES[0], text);
     }

@@ -54,7 +54,7 @@ fn configurations(source: &Source, root: &Node) -> Result<(String, Vec<Configura
     if let Tree::List(items) = &root.tree {
         return Ok((stem, all(source, items, &[])?));
     }
-    let mut file = Fields::of(source, "the file", root)?;
+    let mut file = Fields::of_mapping(source, "the file", root)?;
     let name = file.take("name").map(|node| text(source, "name", node)).transpose()?.map_or(stem, str::to_owned);
     // Words about the file; they change nothing.
     if let Some(node) = file.take("description") {
@@ -81,7 +81,7 @@ fn all(source: &Source, items: &[Node], shared: &[(&str, &Node)]) -> Result<Vec<
         return Err(Error::new(format!("{} holds no configuration", source.name())));
     }
     let one = |(number, item): (usize, &Node)| {
-        let mut fields = Fields::of(source, "a configuration", item)?;
+        let mut fields = Fields::of_mapping(source, "a configuration", item)?;
         let name = fields.take("name").map(|node| text(source, "name", node)).transpose()?;
         let name = name.map_or_else(|| format!("configuration {}", number + 1), str::to_owned);
         if let Some(node) = fields.take("description") {

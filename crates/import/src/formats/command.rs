@@ -69,7 +69,7 @@ const WITH_NUMBER: &[&str] = &[
     "--nproc_per_node",
 ];
 
-/// The number of processes that a launcher is told: `-n 8`, srun's nodes and tasks on each, or torchrun's.
+/// The number of processes that a launcher is given: `-n 8`, srun's nodes and tasks on each, or torchrun's.
 pub(super) fn processes(before: &str) -> Option<u32> {
     let mut words = before.split_ascii_whitespace();
     let (mut all, mut nodes, mut on_each) = (None, None, None);
@@ -101,12 +101,12 @@ mod tests {
 
     #[test]
     fn options_that_change_how_calls_run_are_the_method() {
-        let of = |before: &str, options: &str| method(before, options, &["-b", "-e", "--minbytes"]);
-        assert_eq!(of("", "-b 8 -e 128M -R 1"), "-R 1");
-        assert_eq!(of("", "-R 1 --minbytes=8 -b 4"), of("", "--minbytes 4 -R 1 | tee x -Q"));
-        assert_eq!(of("NCCL_ALGO=Ring CUDA_VISIBLE_DEVICES=1 mpirun -np 4", "-b 8"), "NCCL_ALGO=Ring");
-        assert_eq!(of("mpirun --mca coll ^ucc -x UCX_TLS=rc", ""), "--mca coll ^ucc UCX_TLS=rc");
-        assert_ne!(of("", "-R 1"), of("", "-R 2"));
+        let method_of = |before: &str, options: &str| method(before, options, &["-b", "-e", "--minbytes"]);
+        assert_eq!(method_of("", "-b 8 -e 128M -R 1"), "-R 1");
+        assert_eq!(method_of("", "-R 1 --minbytes=8 -b 4"), method_of("", "--minbytes 4 -R 1 | tee x -Q"));
+        assert_eq!(method_of("NCCL_ALGO=Ring CUDA_VISIBLE_DEVICES=1 mpirun -np 4", "-b 8"), "NCCL_ALGO=Ring");
+        assert_eq!(method_of("mpirun --mca coll ^ucc -x UCX_TLS=rc", ""), "--mca coll ^ucc UCX_TLS=rc");
+        assert_ne!(method_of("", "-R 1"), method_of("", "-R 2"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod implementations;
 use terms::Error;
 
 use crate::fields::{Fields, flag, items, text, whole, wholes, word};
-use crate::plan_text::{PlanText, list, told};
+use crate::plan_text::{PlanText, joined, list};
 use crate::tree::{self, Node, one_line, shown};
 use crate::{Content, ForeignPlan, Format, Source};
 use implementations::Chosen;
@@ -57,32 +57,32 @@ impl Format for Ddlb {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let root = tree::parse(source)?;
-        let mut file = Fields::of(source, "the file", &root)?;
+        let mut file = Fields::of_mapping(source, "the file", &root)?;
         let benchmark = file.needed("benchmark")?;
         file.finish(&["benchmark"])?;
-        Ok(Content::Plan(plan(source, Fields::of(source, "benchmark", benchmark)?)?))
+        Ok(Content::Plan(plan(source, Fields::of_mapping(source, "benchmark", benchmark)?)?))
     }
 }
 
 fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
     let primitives: Vec<&str> = words(source, "primitive", fields.needed("primitive")?, PRIMITIVES)?;
     let mut plan = PlanText::new(source.file_name(), "DDLB", &format!("ddlb-{}", primitives.join("-")));
-    plan.became("primitive", told(&primitives));
+    plan.became("primitive", joined(&primitives));
     plan.line(0, "defaults:");
     ranks(source, &mut plan);
     for name in ["m", "n", "k"] {
         let sizes = wholes(source, name, fields.needed(name)?, 1, LARGEST)?;
-        plan.became(format!("{name}: {}", told(&sizes)), format!("{name}: {}", list(&sizes)));
+        plan.became(format!("{name}: {}", joined(&sizes)), format!("{name}: {}", list(&sizes)));
         plan.line(1, &format!("{name}: {} # {name}", list(&sizes)));
     }
     let dtypes = match fields.take("dtype") {
         Some(node) => words(source, "dtype", node, DTYPES)?,
         None => vec!["float32"],
     };
-    plan.became(format!("dtype: {}", told(&dtypes)), format!("dtype: {}", list(&dtypes)));
+    plan.became(format!("dtype: {}", joined(&dtypes)), format!("dtype: {}", list(&dtypes)));
     plan.line(1, &format!("dtype: {} # dtype", list(&dtypes)));
     sampling(source, &mut fields, &mut plan)?;
-    let mut block = Fields::of(source, "implementations", fields.needed("implementations")?)?;
+    let mut block = Fields::of_mapping(source, "implementations", fields.needed("implementations")?)?;
     fields.finish(FIELDS)?;
     let chosen = implementations::read(&mut block, &primitives, &mut plan)?;
     cases(source, &primitives, &chosen, &mut plan);
@@ -141,9 +141,9 @@ fn sampling(source: &Source, fields: &mut Fields<'_>, plan: &mut PlanText) -> Re
     let barrier = fields.take("barrier_at_each_iteration");
     let barrier = barrier.map(|node| flag(source, "barrier_at_each_iteration", node)).transpose()?;
     let mode = if barrier.unwrap_or(true) { "isolated" } else { "streaming" };
-    let told = barrier.map_or("true, its default".to_owned(), |barrier| barrier.to_string());
-    plan.became(format!("barrier_at_each_iteration: {told}"), format!("mode: {mode}"));
-    plan.line(1, &format!("mode: {mode} # barrier_at_each_iteration: {told}"));
+    let barrier = barrier.map_or("true, its default".to_owned(), |barrier| barrier.to_string());
+    plan.became(format!("barrier_at_each_iteration: {barrier}"), format!("mode: {mode}"));
+    plan.line(1, &format!("mode: {mode} # barrier_at_each_iteration: {barrier}"));
     if let Some(node) = fields.take("time_measurement_backend") {
         match word(source, "time_measurement_backend", node, &["cpu_clock", "cuda_event"])? {
             "cpu_clock" => plan.became("time_measurement_backend: cpu_clock", "the clock of the host, as everywhere"),
@@ -170,12 +170,13 @@ fn cases(source: &Source, primitives: &[&str], chosen: &Chosen, plan: &mut PlanT
         plan.line(2, &format!("primitive: {}", list(primitives)));
         implementation(&chosen.native, plan);
     }
-    let told = chosen.pytorch.iter().flat_map(|group| &group.names).fold(Vec::new(), |mut names: Vec<&str>, name| {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-        names
-    });
+    let names_left =
+        chosen.pytorch.iter().flat_map(|group| &group.names).fold(Vec::new(), |mut names: Vec<&str>, name| {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+            names
+        });
     match source.here().torch() {
         _ if chosen.pytorch.is_empty() => {}
         Ok(version) => {
@@ -191,8 +192,8 @@ fn cases(source: &Source, primitives: &[&str], chosen: &Chosen, plan: &mut PlanT
         }
         Err(why) => plan.warning(format!(
             "{} of PyTorch {} left out, because {}",
-            told.join(", "),
-            if told.len() == 1 { "is" } else { "are" },
+            names_left.join(", "),
+            if names_left.len() == 1 { "is" } else { "are" },
             one_line(why)
         )),
     }

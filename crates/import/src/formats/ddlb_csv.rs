@@ -62,7 +62,13 @@ impl Format for DdlbCsv {
         let mut results = Groups::default();
         for (line, row) in &table.rows {
             let method = method(&table, row);
-            add(source, &table, *line, row, results.of(&format!("{method:?}"), || results_of(&table, &method)))?;
+            add(
+                source,
+                &table,
+                *line,
+                row,
+                results.for_method(&format!("{method:?}"), || results_of(&table, &method)),
+            )?;
         }
         Ok(Content::Results(results.finish()))
     }
@@ -70,7 +76,7 @@ impl Format for DdlbCsv {
 
 /// What decides how a row was timed, by column: rows of several clocks are not trials of one case.
 fn method(table: &Table, row: &[String]) -> Vec<(&'static str, String)> {
-    let of = |name: &'static str| {
+    let cell = |name: &'static str| {
         let value = plain(&row[table.column(&[name])?]);
         (!value.is_empty()).then_some((name, value))
     };
@@ -80,7 +86,7 @@ fn method(table: &Table, row: &[String]) -> Vec<(&'static str, String)> {
     let options = options.split(", ").filter(|option| !option.is_empty() && !is_field(option));
     let options = options.collect::<Vec<_>>().join(", ");
     let options = (!options.is_empty()).then(|| ("options", plain(&options)));
-    of("time_measurement_backend").into_iter().chain(options).collect()
+    cell("time_measurement_backend").into_iter().chain(options).collect()
 }
 
 /// Whether an option of an implementation is a field of the case.
@@ -111,10 +117,10 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
     let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim());
     let (base, options) = label(table, row);
     let label = cell(&["implementation"]).unwrap_or_default();
-    if let Some(told) = cell(&["option"]).filter(|told| !told.split(", ").all(|option| options.contains(option))) {
+    if let Some(given) = cell(&["option"]).filter(|given| !given.split(", ").all(|option| options.contains(option))) {
         results.leave_unread(format!(
             "`option` of line {line}: `{}` is not among those of the implementation",
-            plain(told)
+            plain(given)
         ));
     }
     let option = |name: &str| options.split(", ").find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
@@ -198,15 +204,15 @@ struct Way {
 /// None for what has no counterpart: nvFuser, XLA, and what a row does not tell enough of.
 fn way(base: &str, order: Option<&str>, primitive: &str) -> Option<Way> {
     let columnwise = primitive == "tp_columnwise";
-    let of = |implementation, variant, order| Some(Way { implementation, variant, order });
+    let way = |implementation, variant, order| Some(Way { implementation, variant, order });
     match (base, order) {
-        ("pytorch", Some("AG_before")) if columnwise => of("sequential:order=AG_before", "sequential", "AG_before"),
-        ("pytorch", Some("AG_after")) if columnwise => of("sequential:order=AG_after", "sequential", "AG_after"),
-        ("pytorch", None) if !columnwise => of("sequential", "sequential", "RS_after"),
+        ("pytorch", Some("AG_before")) if columnwise => way("sequential:order=AG_before", "sequential", "AG_before"),
+        ("pytorch", Some("AG_after")) if columnwise => way("sequential:order=AG_after", "sequential", "AG_after"),
+        ("pytorch", None) if !columnwise => way("sequential", "sequential", "RS_after"),
         ("transformer_engine", _) if columnwise => {
-            of("transformer_engine:order=AG_before", "transformer_engine", "AG_before")
+            way("transformer_engine:order=AG_before", "transformer_engine", "AG_before")
         }
-        ("transformer_engine", _) => of("transformer_engine", "transformer_engine", "RS_after"),
+        ("transformer_engine", _) => way("transformer_engine", "transformer_engine", "RS_after"),
         _ => None,
     }
 }

@@ -123,7 +123,7 @@ impl Reader<'_> {
         if text.starts_with("#bytes") || text.starts_with("#repetitions") {
             self.header(line.number, text)?;
         } else if row_like::begins_with_number(text)
-            || (!text.starts_with('#') && !text.contains("IMB-") && Words::of(text).may_be(self.table.columns.len()))
+            || (!text.starts_with('#') && !text.contains("IMB-") && Words::count(text).may_be(self.table.columns.len()))
         {
             self.row(line.number, text)?;
         } else if let Some(name) = bare.strip_prefix("Benchmarking ") {
@@ -251,7 +251,7 @@ impl Reader<'_> {
         }
         self.table.decimals = decimals;
         if self.table.columns.is_empty() {
-            if Words::of(text).are_a_row() {
+            if Words::count(text).are_a_row() {
                 self.results().omit(number, "no header of a table stands above this line");
             }
             return Ok(());

@@ -17,7 +17,7 @@ pub(super) const REDUCTION: &str = "re\u{64}op";
 pub(super) struct Run<'s> {
     /// Where it begins.
     pub(super) line: usize,
-    /// `nccl-tests` or `rccl-tests`, with the version where it is told.
+    /// `nccl-tests` or `rccl-tests`, with the version if the file has it.
     pub(super) tool: String,
     /// `all_reduce_perf`.
     pub(super) program: Option<&'s str>,
@@ -80,7 +80,7 @@ pub(super) struct Raw<'s> {
     pub(super) root: Option<i64>,
     /// Out of place, in place.
     pub(super) halves: [Option<Half>; 2],
-    /// `[process][iteration]` of each half, in microseconds; empty where they are not told.
+    /// `[process][iteration]` of each half, in microseconds; empty where the file has none.
     pub(super) processes: [Vec<Vec<f64>>; 2],
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Half {
     pub(super) algbw: Printed,
     pub(super) busbw: Printed,
     pub(super) wrong: Option<u64>,
-    /// Smallest, largest, 99th, 50th and 95th percentile and mean over iterations, in microseconds; NaN where it is not told.
+    /// Smallest, largest, 99th, 50th and 95th percentile and mean over iterations, in microseconds; NaN where one is missing.
     pub(super) spread_us: Option<[f64; 6]>,
 }
 
@@ -143,7 +143,7 @@ fn cut(text: &str, most: usize) -> String {
 type Environment = (String, Vec<String>, BTreeMap<String, String>, String, String);
 
 /// A call of some results, where its figures are, and where the run stands that measured it first.
-struct Known {
+struct KnownCall {
     key: (usize, Call),
     place: usize,
     origin: usize,
@@ -160,7 +160,7 @@ pub(super) struct Collector<'a> {
     /// Where the runs of each results stand.
     origins: Vec<Vec<Origin>>,
     /// Calls in the order in which they came.
-    calls: Vec<Known>,
+    calls: Vec<KnownCall>,
     /// Where a call is among these, and where the latest is.
     known: HashMap<(usize, Call), usize>,
     latest: usize,
@@ -394,7 +394,7 @@ impl<'a> Collector<'a> {
             Some(known) if known.key == key => next,
             _ => *self.known.entry(key).or_insert_with(|| {
                 let origin = self.origins[at].iter().position(|known| known == origin).unwrap_or(0);
-                self.calls.push(Known { key, place: self.results[at].place(call.shape()), origin });
+                self.calls.push(KnownCall { key, place: self.results[at].place(call.shape()), origin });
                 self.calls.len() - 1
             }),
         };
@@ -402,7 +402,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// What is told beside the time of a call.
+/// What the file has in addition to the time of a call.
 fn details(half: &Half, processes: &[Vec<f64>]) -> Option<Box<Details>> {
     let spread = half.spread_us.or((!processes.is_empty()).then_some([f64::NAN; 6]))?;
     let seconds = |us: f64| us.is_finite().then_some(us * 1e-6);
@@ -476,10 +476,10 @@ mod tests {
 
     #[test]
     fn printed_numbers_know_their_last_digit() {
-        let of = |text| Printed::parse(text).unwrap();
-        assert_eq!(of("12.90"), Printed { value: 12.9, within: 0.005 });
-        assert_eq!(of("619657"), Printed { value: 619657.0, within: 0.5 });
-        assert_eq!(of("1.2e+06"), Printed { value: 1.2e6, within: 50_000.0 });
+        let printed = |text| Printed::parse(text).unwrap();
+        assert_eq!(printed("12.90"), Printed { value: 12.9, within: 0.005 });
+        assert_eq!(printed("619657"), Printed { value: 619657.0, within: 0.5 });
+        assert_eq!(printed("1.2e+06"), Printed { value: 1.2e6, within: 50_000.0 });
         assert_eq!(Printed::parse("N/A"), None);
     }
 

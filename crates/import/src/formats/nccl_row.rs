@@ -35,7 +35,7 @@ pub(super) const UNREAD: &[(Column, &str)] = &[
 
 /// Whether a line that is not a row looks like a part of one.
 pub(super) fn is_damaged(text: &str) -> bool {
-    let words = Words::of(text);
+    let words = Words::count(text);
     // NCCL's own lines list numbers, too.
     (words.are_a_row() && !text.contains(" NCCL ")) || (words.numbers > 0 && has_type(text))
 }

@@ -403,7 +403,7 @@ impl<'s> Reader<'s> {
 
     fn row(&mut self, number: usize, text: &'s str) {
         let Some(columns) = &self.columns else {
-            if has_type(text) && Words::of(text).are_a_row() {
+            if has_type(text) && Words::count(text).are_a_row() {
                 self.run.omitted.push((number, "no header of a table stands above this line".to_owned()));
             }
             return;

@@ -382,8 +382,9 @@ fn measured(source: &Source, place: &str, half: &Map<String, Value>, spread: Opt
         );
         return Err(Error::new(what).hint("measure without `-C 1`"));
     }
-    let of = |key: &str| spread?.get(key)?.as_f64();
-    let spread_us = ["min_us", "max_us", "p99_us", "p50_us", "p95_us", "avg_us"].map(|key| of(key).unwrap_or(f64::NAN));
+    let value = |key: &str| spread?.get(key)?.as_f64();
+    let spread_us =
+        ["min_us", "max_us", "p99_us", "p50_us", "p95_us", "avg_us"].map(|key| value(key).unwrap_or(f64::NAN));
     let spread_us = spread.is_some().then_some(spread_us);
     let wrong = half.get("nwrong").and_then(Value::as_f64).filter(|count| *count >= 0.0);
     Ok(Half {

@@ -140,7 +140,7 @@ impl Reader<'_> {
             self.row(line.number, text);
         } else if let Some(launched) = launched(text) {
             self.launched = Some(launched);
-        } else if Words::of(text).may_be(table.columns.len()) {
+        } else if Words::count(text).may_be(table.columns.len()) {
             self.row(line.number, text);
         } else if let Some(results) = self.results.current().filter(|_| row_like::is_ending(text)) {
             results.quote(format!("line {}: {}", line.number, plain(text)));
@@ -223,7 +223,7 @@ impl Reader<'_> {
         }
         table.decimals = decimals;
         if table.columns.is_empty() {
-            if Words::of(text).are_a_row() {
+            if Words::count(text).are_a_row() {
                 self.omit(number, "no header of a table stands above this line");
             }
             return;

@@ -1,4 +1,4 @@
-//! Lines that look like a row of a table, though they are none: damaged ones are told, and other programs' lines are not.
+//! Lines that look like rows of a table but are not. Damaged rows are reported; lines of other programs are not.
 
 /// How many words a line has, and how many of them are numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) struct Words {
 
 impl Words {
     /// Counts the words of a line.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn count(text: &str) -> Self {
         let mut words = Self::default();
         for word in text.split_ascii_whitespace() {
             words.all += 1;
@@ -84,11 +84,11 @@ mod tests {
             ("node-a:195:195 [0] NCCL INFO Launch mode Parallel", false),
             ("", false),
         ] {
-            assert_eq!(Words::of(text).are_a_row(), is_row, "{text}");
+            assert_eq!(Words::count(text).are_a_row(), is_row, "{text}");
         }
         assert_eq!(decimals("4 1.98"), Some(2));
         assert_eq!((decimals("1048576 63"), decimals("0 N/A"), decimals("")), (Some(0), None, None));
         assert!(is_ending("srun: error: node-a: task 1: Exited with exit code 3") && !is_ending("# size count"));
-        assert!(Words::of("1O24 2.81").may_be(2) && !Words::of("job 1 is queued").may_be(2));
+        assert!(Words::count("1O24 2.81").may_be(2) && !Words::count("job 1 is queued").may_be(2));
     }
 }

@@ -183,8 +183,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The results of this method. The first time they are made.
-    pub(super) fn of(&mut self, method: &str, make: impl FnOnce() -> Results) -> &mut Results {
+    /// The results of this method; new ones at its first run.
+    pub(super) fn for_method(&mut self, method: &str, make: impl FnOnce() -> Results) -> &mut Results {
         self.current = self.all.iter().position(|(known, _)| known == method).unwrap_or_else(|| {
             self.all.push((method.to_owned(), make()));
             self.all.len() - 1

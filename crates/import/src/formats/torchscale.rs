@@ -3,7 +3,7 @@
 use terms::Error;
 
 use crate::fields::{Fields, flag, items, one_of, text, wholes};
-use crate::plan_text::{PlanText, list, quoted, told};
+use crate::plan_text::{PlanText, joined, list, quoted};
 use crate::tree::{self, one_line, shown};
 use crate::{Content, ForeignPlan, Format, Source};
 
@@ -42,7 +42,7 @@ impl Format for Torchscale {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let root = tree::parse(source)?;
-        plan(source, Fields::of(source, "the file", &root)?).map(Content::Plan)
+        plan(source, Fields::of_mapping(source, "the file", &root)?).map(Content::Plan)
     }
 }
 
@@ -59,7 +59,7 @@ fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
     for item in items(source, "models", models)? {
         let given = text(source, "models", item)?;
         let known = &source.here().models;
-        // Where nobody told the models, the reader of plans refuses what is none.
+        // Where the caller gives no models, the reader of plans refuses unknown ones.
         let model = if known.is_empty() { given } else { one_of(source, "models", given, item.at, known)? };
         names.push(quoted(model));
     }
@@ -69,14 +69,14 @@ fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
     plan.line(0, "cases:");
     plan.line(1, "- benchmark: training");
     plan.line(2, &format!("model: {} # models", list(&names)));
-    plan.became(format!("models: {}", told(&names)), "model, of the benchmark `training`");
+    plan.became(format!("models: {}", joined(&names)), "model, of the benchmark `training`");
     plan.line(2, "strategy: data # DistributedDataParallel");
     let ranks = ranks.unwrap_or_else(|| vec![1]);
     plan.line(2, &format!("ranks: {} # gpu_counts", list(&ranks)));
-    plan.became(format!("gpu_counts: {}", told(&ranks)), format!("ranks: {}", list(&ranks)));
+    plan.became(format!("gpu_counts: {}", joined(&ranks)), format!("ranks: {}", list(&ranks)));
     if let Some(batches) = batches {
         plan.line(2, &format!("batch: {} # batch_sizes, of each rank", list(&batches)));
-        plan.became(format!("batch_sizes: {}", told(&batches)), format!("batch: {} on each rank", list(&batches)));
+        plan.became(format!("batch_sizes: {}", joined(&batches)), format!("batch: {} on each rank", list(&batches)));
     }
     device(source, &mut plan);
     Ok(plan.finish())
@@ -119,10 +119,10 @@ fn count(gpus: usize) -> String {
     if gpus == 1 { "1 GPU was".to_owned() } else { format!("{gpus} GPUs were") }
 }
 
-/// A plan says whether steps are recorded. Which tool records them, and what of them is shown, `rankmark profile` is told.
+/// A plan says whether steps are recorded. `rankmark profile` takes the tool that records them and what of them is shown.
 fn profiling(source: &Source, fields: &mut Fields<'_>, plan: &mut PlanText) -> Result<(), Error> {
     let Some(node) = fields.take("profiling") else { return Ok(()) };
-    let mut block = Fields::of(source, "profiling", node)?;
+    let mut block = Fields::of_mapping(source, "profiling", node)?;
     let enabled = block.take("enabled").map(|node| flag(source, "enabled", node)).transpose()?.unwrap_or(false);
     let tool = block.take("tool").map(|node| text(source, "tool", node)).transpose()?;
     let trigger = block.take("trigger").map(|node| text(source, "trigger", node)).transpose()?;

@@ -185,7 +185,7 @@ impl Reader<'_> {
     }
 }
 
-/// Seconds of a step between two lines. None where their clock goes back or is not told.
+/// Seconds of a step between two lines. None where their clock is missing or goes back.
 fn between(before: &Logged, after: &Logged) -> Option<f64> {
     let seconds = after.time?.duration_since(before.time?).as_secs_f64();
     let steps = after.step.number.checked_sub(before.step.number).filter(|steps| *steps > 0)?;

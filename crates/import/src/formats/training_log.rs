@@ -126,21 +126,21 @@ fn figures(job: &Job, batch: Option<u64>, steps: &[Step]) -> Figures {
     let sorted = stats::sorted(&steps.iter().map(|step| step.time_s).collect::<Vec<_>>());
     let at = |place: f64| Some(stats::quantile(&sorted, place));
     let median = stats::quantile(&sorted, 0.5);
-    let told = |of: fn(&Step) -> Option<f64>| -> Option<f64> {
+    let median_of = |of: fn(&Step) -> Option<f64>| -> Option<f64> {
         let values: Option<Vec<f64>> = steps.iter().map(of).collect();
         values.map(|values| stats::median(&values))
     };
     let samples = batch.map(|batch| batch as f64 / median);
     let ranks = job.ranks as f64;
-    let tokens = told(|step| step.tokens_per_s_per_rank).map(|tokens| tokens * ranks);
+    let tokens = median_of(|step| step.tokens_per_s_per_rank).map(|tokens| tokens * ranks);
     let tokens = tokens.or(samples.filter(|_| job.sequence > 0).map(|samples| samples * job.sequence as f64));
     let most = steps.iter().filter_map(|step| step.reserved_bytes).reduce(f64::max);
     let metrics = [
         ("tokens_per_s", tokens),
         ("tokens_per_s_per_rank", tokens.map(|tokens| tokens / ranks)),
         ("samples_per_s", samples),
-        ("tflops_per_rank", told(|step| step.tflops_per_rank)),
-        ("mfu", told(|step| step.mfu)),
+        ("tflops_per_rank", median_of(|step| step.tflops_per_rank)),
+        ("mfu", median_of(|step| step.mfu)),
         ("reserved_bytes", most),
         ("loss", steps.last().and_then(|step| step.loss)),
     ];
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn numbers_stand_behind_their_keys() {
         let line = "step: 100  loss:  2.3367  memory: 69.83GiB(88.19%)  tps: 42,332  mfu: 27.37%  lm loss: 1.2E-01 | x: 1.5/2.5";
-        let of = |key: &str| number(line, key);
-        assert_eq!([of("tps:"), of("memory:"), of("mfu:")], [42332.0, 69.83, 27.37].map(Some));
-        assert_eq!([of("lm loss:"), of("x:"), of("none:")], [Some(0.12), Some(1.5), None]);
+        let value = |key: &str| number(line, key);
+        assert_eq!([value("tps:"), value("memory:"), value("mfu:")], [42332.0, 69.83, 27.37].map(Some));
+        assert_eq!([value("lm loss:"), value("x:"), value("none:")], [Some(0.12), Some(1.5), None]);
         assert_eq!((whole(line, "step:"), whole(line, "mfu:"), number("a: nan", "a:")), (Some(100), None, None));
     }
 

@@ -9,21 +9,21 @@ use crate::Source;
 type Version = (u32, u32);
 
 /// A tool, and its versions with tables that were seen: ranges, both ends included.
-pub(super) struct Known {
+pub(super) struct KnownVersions {
     pub(super) tool: &'static str,
     pub(super) ranges: &'static [(Version, Version)],
 }
 
 /// nccl-tests, and rccl-tests, which follows it.
-pub(super) const NCCL_TESTS: Known = Known { tool: "nccl-tests", ranges: &[((2, 0), (2, 19))] };
-pub(super) const RCCL_TESTS: Known = Known { tool: "rccl-tests", ..NCCL_TESTS };
-pub(super) const OSU: Known = Known { tool: "the OSU Micro-Benchmarks", ranges: &[((3, 0), (7, 5))] };
-pub(super) const IMB: Known = Known {
+pub(super) const NCCL_TESTS: KnownVersions = KnownVersions { tool: "nccl-tests", ranges: &[((2, 0), (2, 19))] };
+pub(super) const RCCL_TESTS: KnownVersions = KnownVersions { tool: "rccl-tests", ..NCCL_TESTS };
+pub(super) const OSU: KnownVersions = KnownVersions { tool: "the OSU Micro-Benchmarks", ranges: &[((3, 0), (7, 5))] };
+pub(super) const IMB: KnownVersions = KnownVersions {
     tool: "the Intel MPI Benchmarks",
     ranges: &[((3, 0), (4, 1)), ((2017, 0), (2019, 6)), ((2021, 0), (2021, 7))],
 };
 
-impl Known {
+impl KnownVersions {
     /// What to note of a version that is none of these.
     pub(super) fn unseen(&self, line: usize, version: &str) -> Option<String> {
         let found = parsed(version);

@@ -153,8 +153,8 @@ mod tests {
         let again = refused([cycle(0, 3..5, 0.0), cycle(0, 3..5, 5e5)]);
         assert!(again.starts_with("two files are of rank 0"), "{again}");
         assert!(again.contains("the first ends with step 4, and the second begins with step 3"), "{again}");
-        let beside = refused([cycle(0, 3..5, 0.0), cycle(0, 5..7, 100.0)]);
-        assert!(beside.contains("they overlap in time"), "{beside}");
+        let parallel = refused([cycle(0, 3..5, 0.0), cycle(0, 5..7, 100.0)]);
+        assert!(parallel.contains("they overlap in time"), "{parallel}");
         let without = refused([
             cycle(0, 3..3, 0.0)
                 .replace("[]", r#"[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1}]"#),

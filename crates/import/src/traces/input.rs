@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use terms::Error;
 
-/// Bytes at the beginning that formats are told apart by.
+/// Bytes at the beginning that are enough to recognise a format.
 const HEAD: u64 = 64 << 10;
 
 /// Unpacked bytes that are read at most.

@@ -40,7 +40,7 @@ pub struct Traces {
     pub timeline: Option<Timeline>,
     /// What PyTorch's Flight Recorder says, if a file is one of its dumps.
     pub flight: Option<FlightReport>,
-    /// The same of a job's dumps that were made while a rank hung. Traces beside them are of an earlier time.
+    /// The same for a job's dumps that were made while a rank hung. Traces next to them are of an earlier time.
     pub hang: Option<FlightReport>,
     /// What ranks wrote down when they ended no step for long.
     pub hang_notes: Vec<HangNote>,
@@ -66,7 +66,7 @@ fn format_of(input: &Input) -> Option<&'static TraceFormat> {
     TRACES.iter().find(|format| (format.recognises)(input))
 }
 
-/// Reads traces. Several files are joined: one a rank, or dumps of a flight recorder beside them. A directory means the files
+/// Reads traces. Several files are joined: one a rank, or dumps of a flight recorder with them. A directory means the files
 /// in it.
 ///
 /// # Errors
@@ -109,7 +109,7 @@ pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
     Ok(traces)
 }
 
-/// Whether a rank of a profiled job wrote a dump while it hung: `hang-flight-rank0.pickle`. The dumps beside traces, of the end
+/// Whether a rank of a profiled job wrote a dump while it hung: `hang-flight-rank0.pickle`. The dumps next to traces, of the end
 /// of the recording, look alike.
 fn is_of_hang(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"hang-"))

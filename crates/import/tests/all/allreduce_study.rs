@@ -36,13 +36,13 @@ fn rows_become_cases_of_pytorch() {
 
 #[test]
 fn a_file_that_tells_bytes_needs_no_megabytes() {
-    let told = one("backend,world_size,total_bytes,average_time\nnccl,4,10000000,0.002\n");
+    let results = one("backend,world_size,total_bytes,average_time\nnccl,4,10000000,0.002\n");
     assert!(
-        lines(&told)[0].contains("ranks=4 backend=nccl runtime=pytorch dtype=f32 bytes=10000000"),
+        lines(&results)[0].contains("ranks=4 backend=nccl runtime=pytorch dtype=f32 bytes=10000000"),
         "{:?}",
-        lines(&told)
+        lines(&results)
     );
-    assert!(!told.notes.iter().any(|note| note.contains("1e6")), "{:?}", told.notes);
+    assert!(!results.notes.iter().any(|note| note.contains("1e6")), "{:?}", results.notes);
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn what_rankmark_writes_comes_back_as_it_was() {
             wanted.push(format!("{} reduce=sum in_place=true on cpu: {time}", shape(2, backend, "f32", bytes)));
         }
     }
-    let told = |dtype: &str, rest: &str, time: &str| {
+    let expected = |dtype: &str, rest: &str, time: &str| {
         format!("{} {rest} on cpu: {time} us mean {time}", shape(2, "shm", dtype, 1_000_000))
     };
-    wanted.push(told("f32", "reduce=sum in_place=false", "300.000"));
-    wanted.push(told("i32", "reduce=sum in_place=true", "400.000"));
-    wanted.push(told("f32", "reduce=max in_place=true", "500.000"));
-    wanted.push(told("f32", "reduce=sum in_place=true mode=isolated", "600.000"));
+    wanted.push(expected("f32", "reduce=sum in_place=false", "300.000"));
+    wanted.push(expected("i32", "reduce=sum in_place=true", "400.000"));
+    wanted.push(expected("f32", "reduce=max in_place=true", "500.000"));
+    wanted.push(expected("f32", "reduce=sum in_place=true mode=isolated", "600.000"));
     for (backend, time) in [("nccl", "1000.000"), ("nccl runtime=pytorch", "1100.000")] {
         let shape = shape(2, backend, "f32", 100_000_000);
         wanted.push(format!("{shape} reduce=sum in_place=true on cuda: {time} us mean {time}"));

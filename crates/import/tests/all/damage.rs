@@ -9,11 +9,11 @@ use crate::samples;
 
 /// Every sample of every format.
 fn all() -> Vec<(&'static str, PathBuf)> {
-    let of = |format: &'static str| {
+    let samples_of = |format: &'static str| {
         let files = std::fs::read_dir(samples(format)).into_iter().flatten();
         files.map(move |file| (format, file.unwrap().path()))
     };
-    let mut all: Vec<_> = import::FORMATS.iter().flat_map(|format| of(format.name())).collect();
+    let mut all: Vec<_> = import::FORMATS.iter().flat_map(|format| samples_of(format.name())).collect();
     all.sort();
     all
 }

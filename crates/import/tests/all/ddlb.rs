@@ -88,10 +88,10 @@ fn a_column_tells_the_primitive_of_a_row_that_does_not() {
     let omitted = one(&format!("{header}\n{row}\n")).all_omitted();
     let hint = "the file does not tell the primitive; add a column `primitive` with tp_columnwise or tp_rowwise";
     assert_eq!(omitted, [format!("line 2: `transformer_engine`: {hint}")]);
-    let told = one(&format!("{header},primitive\n{row},tp_rowwise\n"));
+    let named = one(&format!("{header},primitive\n{row},tp_rowwise\n"));
     assert!(
-        lines(&told)[0].contains("primitive=tp_rowwise")
-            && lines(&told)[0].contains("implementation=transformer_engine")
-            && lines(&told)[0].ends_with("variant transformer_engine order RS_after")
+        lines(&named)[0].contains("primitive=tp_rowwise")
+            && lines(&named)[0].contains("implementation=transformer_engine")
+            && lines(&named)[0].ends_with("variant transformer_engine order RS_after")
     );
 }

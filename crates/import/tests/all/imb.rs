@@ -61,7 +61,7 @@ fn versions_that_nobody_has_seen_are_read_with_a_note() {
         let results = one(&text().replace("2021.3", version));
         assert_eq!(lines(&results), lines(&one(&text())), "{version}");
         let note = format!("line 2: version `{version}` of the Intel MPI Benchmarks is new to this reader");
-        assert!(results.notes.iter().any(|told| told.starts_with(&note)), "{:?}", results.notes);
+        assert!(results.notes.iter().any(|noted| noted.starts_with(&note)), "{:?}", results.notes);
     }
     for version in ["2019 Update 4", "4.0", "2021.7", "2018"] {
         assert_eq!(lines(&one(&text().replace("2021.3", version))), lines(&one(&text())), "{version}");

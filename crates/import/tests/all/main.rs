@@ -63,8 +63,8 @@ fn lines(results: &Results) -> Vec<String> {
 
 fn line(shape: &Shape, figures: &[Figures]) -> String {
     let fields: Vec<String> = shape.fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let told: Vec<String> = figures.iter().map(figure).collect();
-    format!("{} {} on {}: {}", shape.benchmark, fields.join(" "), shape.device, told.join(", "))
+    let times: Vec<String> = figures.iter().map(figure).collect();
+    format!("{} {} on {}: {}", shape.benchmark, fields.join(" "), shape.device, times.join(", "))
 }
 
 fn figure(figures: &Figures) -> String {

@@ -285,7 +285,7 @@ fn versions_that_nobody_has_seen_are_read_with_a_note() {
         let results = one(&whole.replace("2.19.4", version));
         assert_eq!(lines(&results), lines(&one(&whole)));
         let note = format!("line 2: version `{version}` of nccl-tests is new to this reader, which knows 2.0 to 2.19");
-        assert!(results.notes.iter().any(|told| told.starts_with(&note)), "{:?}", results.notes);
+        assert!(results.notes.iter().any(|noted| noted.starts_with(&note)), "{:?}", results.notes);
     }
     let notes = one(&text("rccl_2.17.txt").replace("rccl-tests version 2.17.9", "rccl-tests version 3.0.1")).notes;
     assert!(

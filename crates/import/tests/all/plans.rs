@@ -41,7 +41,7 @@ fn refusal(text: &str) -> String {
 }
 
 /// A value of each case, in order.
-fn of(plan: &Plan, name: &str) -> Vec<String> {
+fn values(plan: &Plan, name: &str) -> Vec<String> {
     plan.cases
         .iter()
         .map(|case| case.parameters.get(name).map_or("-".to_owned(), |value| value.to_string().replace('"', "")))
@@ -79,7 +79,7 @@ fn plans_and_results_of_ours_are_no_configurations() {
 fn ddlb_without_torch_runs_natively_and_says_what_is_left_out() {
     let (foreign, plan) = made(&sample("ddlb", "readme.json"));
     assert_eq!(
-        of(&plan, "implementation"),
+        values(&plan, "implementation"),
         ["compute_only:size=unsharded", "sequential:order=AG_before", "sequential:order=AG_after"]
     );
     for case in &plan.cases {
@@ -90,18 +90,18 @@ fn ddlb_without_torch_runs_natively_and_says_what_is_left_out() {
         );
         assert_eq!([whole("iters"), whole("trials"), whole("warmup")], [Some(5), Some(10), Some(5)]);
     }
-    let told = foreign.read_as.join("\n");
+    let read_as = foreign.read_as.join("\n");
     for word in [
         "num_iterations: 50 -> 5 calls in each of 10 trials",
         "validate: true -> every result is checked",
         "dtype: float32",
     ] {
-        assert!(told.contains(word), "{word}: {told}");
+        assert!(read_as.contains(word), "{word}: {read_as}");
     }
     let warnings = foreign.warnings.join("\n");
     assert!(warnings.contains("compute_only, pytorch of PyTorch are left out, because no torch"), "{warnings}");
     assert!(warnings.contains("ranks: the file does not tell them"), "{warnings}");
-    // Under a launcher, and with `--ranks`, they are told.
+    // A launcher or `--ranks` gives them.
     let four = foreign_of(&source(&sample("ddlb", "readme.json")).with_given("ranks", "4")).unwrap();
     assert!(plan_of(&four).cases.iter().all(|case| case.ranks() == 4) && !four.warnings.join("").contains("ranks:"));
 }
@@ -110,7 +110,7 @@ fn ddlb_without_torch_runs_natively_and_says_what_is_left_out() {
 fn ddlb_with_torch_has_its_backends_beside_native_ranks() {
     let foreign = foreign_of(&source(&sample("ddlb", "readme.json")).on(here(Ok("2.13")))).unwrap();
     let plan = plan_of(&foreign);
-    let pairs: Vec<(String, String)> = of(&plan, "runtime").into_iter().zip(of(&plan, "backend")).collect();
+    let pairs: Vec<(String, String)> = values(&plan, "runtime").into_iter().zip(values(&plan, "backend")).collect();
     let count = |runtime: &str, backend: &str| pairs.iter().filter(|(r, b)| r == runtime && b == backend).count();
     // Three of nccl: compute_only, and both orders.
     assert_eq!(
@@ -123,7 +123,7 @@ fn ddlb_with_torch_has_its_backends_beside_native_ranks() {
 fn ddlb_names_what_it_has_beyond() {
     let text = sample("ddlb", "commented.json");
     let (foreign, plan) = made(&text);
-    let implementations = of(&plan, "implementation");
+    let implementations = values(&plan, "implementation");
     for word in ["algorithm=ring_p2p", "algorithm=collective_chunks", "compute_only:size=sharded"] {
         assert!(
             implementations.iter().any(|one| one.starts_with(word) || one.contains(word)),
@@ -140,7 +140,7 @@ fn ddlb_names_what_it_has_beyond() {
         assert!(warnings.contains(word), "{word}: {warnings}");
     }
     let foreign = foreign_of(&source(&text).on(here(Ok("2.13")))).unwrap();
-    let implementations = of(&plan_of(&foreign), "implementation").join(" ");
+    let implementations = values(&plan_of(&foreign), "implementation").join(" ");
     assert!(implementations.contains("transformer_engine") && implementations.contains("jax"), "{implementations}");
 }
 
@@ -164,14 +164,14 @@ fn torchscale_trains_on_ranks_and_keeps_profiling() {
         assert!(warnings.contains(word), "{word}: {warnings}");
     }
     let foreign = foreign_of(&source(&text).on(here(Ok("2.13")))).unwrap();
-    let runtimes = of(&plan_of(&foreign), "runtime");
+    let runtimes = values(&plan_of(&foreign), "runtime");
     assert_eq!(runtimes.iter().filter(|runtime| *runtime == "pytorch").count(), 24);
     let gpus = |torch| Here { gpus: 4, ..here(torch) };
     let on_gpus = plan_of(&foreign_of(&source(&text).on(gpus(Ok("2.13")))).unwrap());
     assert_eq!(on_gpus.cases.len(), 24, "native ranks have no GPUs");
     for case in &on_gpus.cases {
-        let told = ["device", "runtime", "backend"].map(|name| case.text(name).unwrap_or("-"));
-        assert_eq!((told, &case.skip), (["cuda", "pytorch", "nccl"], &None));
+        let words = ["device", "runtime", "backend"].map(|name| case.text(name).unwrap_or("-"));
+        assert_eq!((words, &case.skip), (["cuda", "pytorch", "nccl"], &None));
     }
     let foreign = foreign_of(&source(&text).on(gpus(Err("no torch")))).unwrap();
     let warnings = foreign.warnings.join("\n");
@@ -236,11 +236,11 @@ fn candle_becomes_hardware_collectives_training_and_memory() {
 #[test]
 fn candle_reads_alternatives_and_suites() {
     let (foreign, plan) = made(&sample("candle", "structure.json"));
-    let mut models = of(&plan, "model");
+    let mut models = values(&plan, "model");
     models.sort();
     models.dedup();
     assert_eq!(models, ["-", "transformer-large", "transformer-medium", "transformer-small"]);
-    let mut strategies = of(&plan, "strategy");
+    let mut strategies = values(&plan, "strategy");
     strategies.sort();
     strategies.dedup();
     assert_eq!(strategies, ["-", "data", "hybrid", "model", "pipeline"]);

@@ -43,15 +43,15 @@ fn what_stands_before_each_line_changes_nothing() {
 #[test]
 fn encodings_change_nothing() {
     let whole = sample("nccl_tests", "2.19.txt");
-    let of = |bytes: Vec<u8>| read(&Source::new("x.log", bytes).unwrap()).unwrap().remove(0);
-    let plain = of(whole.clone().into_bytes());
-    assert_eq!(of(whole.replace('\n', "\r\n").into_bytes()), plain);
-    assert_eq!(of(whole.replace('\n', "\r").into_bytes()), plain);
+    let read_bytes = |bytes: Vec<u8>| read(&Source::new("x.log", bytes).unwrap()).unwrap().remove(0);
+    let plain = read_bytes(whole.clone().into_bytes());
+    assert_eq!(read_bytes(whole.replace('\n', "\r\n").into_bytes()), plain);
+    assert_eq!(read_bytes(whole.replace('\n', "\r").into_bytes()), plain);
     let wide = |unit: u16| unit.to_le_bytes();
-    assert_eq!(of(b"\xff\xfe".iter().copied().chain(whole.encode_utf16().flat_map(wide)).collect()), plain);
+    assert_eq!(read_bytes(b"\xff\xfe".iter().copied().chain(whole.encode_utf16().flat_map(wide)).collect()), plain);
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, whole.as_bytes()).unwrap();
-    assert_eq!(of(packed.finish().unwrap()), plain);
+    assert_eq!(read_bytes(packed.finish().unwrap()), plain);
     let odd = [b"user Jos\xe9 started this\n".as_slice(), whole.as_bytes()].concat();
     let source = Source::new("x.log", odd).unwrap();
     assert!(source.notes()[0].contains("the first in line 1"), "{:?}", source.notes());

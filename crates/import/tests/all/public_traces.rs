@@ -81,9 +81,10 @@ fn compared(file: &Path) -> Option<Sums> {
     }
     let timeline = read_timeline(&[file.to_owned()]).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let timeline = timeline.timeline.unwrap_or_else(|| panic!("{}: no spans", file.display()));
-    let told = read(&timeline.ranks[0]);
-    for (name, (told, wanted)) in ["kernels", "copies", "NCCL", "steps"].iter().zip(told.into_iter().zip(wanted)) {
-        assert!(told.is(wanted), "{}: {name}: {told:?}, counted {wanted:?}", file.display());
+    let counted = read(&timeline.ranks[0]);
+    for (name, (counted, wanted)) in ["kernels", "copies", "NCCL", "steps"].iter().zip(counted.into_iter().zip(wanted))
+    {
+        assert!(counted.is(wanted), "{}: {name}: {counted:?}, counted {wanted:?}", file.display());
     }
     Some(wanted)
 }

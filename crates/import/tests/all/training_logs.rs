@@ -6,8 +6,8 @@ use crate::{one, refusal, sample, source};
 fn case(results: &import::Results) -> (String, Vec<(&'static str, f64)>, usize) {
     let [(shape, figures)] = results.shapes() else { panic!("one case: {:?}", results.shapes()) };
     let fields: Vec<String> = shape.fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let told = figures[0].details.as_ref().unwrap();
-    (fields.join(" "), [vec![("time_s", figures[0].time_s)], told.metrics.clone()].concat(), figures.len())
+    let details = figures[0].details.as_ref().unwrap();
+    (fields.join(" "), [vec![("time_s", figures[0].time_s)], details.metrics.clone()].concat(), figures.len())
 }
 
 fn near(figures: &[(&'static str, f64)], wanted: &[(&str, f64)]) {

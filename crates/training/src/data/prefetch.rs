@@ -147,7 +147,7 @@ impl Prefetched {
         buffer.index = self.places.index(self.turn);
         self.asked.push_back(buffer.index);
         self.turn += 1;
-        // The thread takes until it is told to end; should it be gone, `take` says so.
+        // The thread takes until `empty` is closed; should it be gone, `take` says so.
         let _ = self.empty.as_ref().map(|empty| empty.send(buffer));
     }
 

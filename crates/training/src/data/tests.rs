@@ -192,7 +192,7 @@ fn only_plain_files_are_mapped() {
         ("/dev/zero".into(), "a device"),
         (folder.path().to_owned(), "a folder"),
     ] {
-        let told = Origin::File { path: path.clone(), kind: DataKind::U16 }.check(&TEXTS).unwrap_err().error.what;
-        assert_eq!(told, format!("{}: it is {what}, not a plain file", path.display()));
+        let refusal = Origin::File { path: path.clone(), kind: DataKind::U16 }.check(&TEXTS).unwrap_err().error.what;
+        assert_eq!(refusal, format!("{}: it is {what}, not a plain file", path.display()));
     }
 }

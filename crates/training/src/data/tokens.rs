@@ -109,9 +109,9 @@ impl TokenFile {
 impl Samples for TokenFile {
     fn tokens(&self, index: u64, tokens: &mut [i32], targets: &mut [i32]) -> Result<(), String> {
         let begin = (index % self.windows) as usize * self.sequence;
-        let told = |error: String| format!("sample {index}: {error}");
-        self.copy(begin, tokens).map_err(told)?;
-        self.copy(begin + usize::from(self.next), targets).map_err(told)
+        let in_sample = |error: String| format!("sample {index}: {error}");
+        self.copy(begin, tokens).map_err(in_sample)?;
+        self.copy(begin + usize::from(self.next), targets).map_err(in_sample)
     }
 
     fn numbers(&self, _: u64, _: &mut [f32], _: &mut i32) -> Result<(), String> {

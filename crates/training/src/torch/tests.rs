@@ -1,4 +1,4 @@
-//! Cases of PyTorch ranks: what is skipped and refused, what they are sent, and their models beside the catalog.
+//! Cases of PyTorch ranks: what is skipped and refused, what they are sent, and how their models compare with the catalog.
 
 use contract::Benchmark;
 use model::{CATALOG, initial_f64};

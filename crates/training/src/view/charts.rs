@@ -276,8 +276,8 @@ fn places(cases: &[&CaseLine]) -> (&'static str, Vec<f64>, String) {
         seen.windows(2).all(|pair| pair[0] != pair[1])
     };
     let rest = |case: &CaseLine, without: &[&str]| -> Vec<(String, Value)> {
-        let told = case.parameters.iter().filter(|(name, _)| !without.contains(name));
-        told.map(|(name, value)| (name.to_owned(), value.clone())).collect()
+        let shown = case.parameters.iter().filter(|(name, _)| !without.contains(name));
+        shown.map(|(name, value)| (name.to_owned(), value.clone())).collect()
     };
     let alike = |without: &[&str]| cases.windows(2).all(|pair| rest(pair[0], without) == rest(pair[1], without));
     let places = |of: &dyn Fn(&CaseLine) -> f64| cases.iter().map(|case| of(case)).collect();

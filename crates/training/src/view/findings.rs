@@ -40,13 +40,13 @@ fn efficiency(case: &CaseLine) -> Option<String> {
 
 /// Measured, right cases, in the order of the run.
 pub(super) fn measured<'o>(operation: &'o Operation) -> Vec<(&'o Configuration<'o>, &'o CaseLine)> {
-    let of = |c: &'o Configuration<'o>| c.points.iter().map(move |point| (c, point.case));
-    operation.configurations.iter().flat_map(of).collect()
+    let points = |c: &'o Configuration<'o>| c.points.iter().map(move |point| (c, point.case));
+    operation.configurations.iter().flat_map(points).collect()
 }
 
 const PHASES: [&str; 6] = ["input", "forward", "backward", "communication", "wait", "optimizer"];
 
-/// What a case predicts beside what has a column of its own.
+/// Predicted parts of a case that have no column of their own.
 pub(super) const REST: [&str; 4] = ["input", "read_ahead", "scalars", "scratch"];
 
 /// What the processes held before the case. Older records have it among what was predicted.

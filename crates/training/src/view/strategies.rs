@@ -1,4 +1,4 @@
-//! Which strategy trains fastest, and whether that can be told.
+//! Which strategy trains fastest, and whether the measurements can tell.
 
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ mod tests {
         line
     }
 
-    fn told(lines: &[CaseLine]) -> Option<String> {
+    fn answer(lines: &[CaseLine]) -> Option<String> {
         let declared = [Declared::of(&crate::about::TRAINING)];
         fastest(&view::study::operations(lines, &declared)[0])
     }
@@ -128,13 +128,13 @@ mod tests {
         ];
         let wanted = "Fastest strategy of mlp with 2 ranks: data, 1.60x (1.60x to 1.60x) the throughput of tensor, the \
                       next; global batches are 8 and 4.";
-        assert_eq!(told(&lines).as_deref(), Some(wanted));
+        assert_eq!(answer(&lines).as_deref(), Some(wanted));
     }
 
     #[test]
     fn what_cannot_be_told_is_not_claimed() {
         let own = |round: u32| 1.0 + 0.05 * f64::from(round * 3 % 11);
-        let text = told(&[line("data", 2, 8.0, 0.1, shared), line("tensor", 2, 8.0, 0.099, own)]).unwrap();
+        let text = answer(&[line("data", 2, 8.0, 0.1, shared), line("tensor", 2, 8.0, 0.099, own)]).unwrap();
         assert!(text.starts_with("Whether tensor or data is the fastest strategy of mlp with 2 ranks: cannot tell ("));
         assert!(!text.contains("global batches"), "{text}");
         // Without an interval nothing is known, however far apart they are.
@@ -142,14 +142,14 @@ mod tests {
         for line in &mut lines {
             (line.trial_round, line.trial_median_s) = (Vec::new(), Vec::new());
         }
-        assert!(told(&lines).unwrap().contains("cannot tell (2.00x)"), "{:?}", told(&lines));
+        assert!(answer(&lines).unwrap().contains("cannot tell (2.00x)"), "{:?}", answer(&lines));
     }
 
     #[test]
     fn one_strategy_is_compared_with_none() {
-        assert_eq!(told(&[line("data", 1, 4.0, 0.1, shared), line("data", 2, 8.0, 0.1, shared)]), None);
+        assert_eq!(answer(&[line("data", 1, 4.0, 0.1, shared), line("data", 2, 8.0, 0.1, shared)]), None);
         let mut other = line("tensor", 2, 8.0, 0.1, shared);
         other.parameters.insert("model", "vgg16".into());
-        assert_eq!(told(&[line("data", 2, 8.0, 0.1, shared), other]), None, "another model");
+        assert_eq!(answer(&[line("data", 2, 8.0, 0.1, shared), other]), None, "another model");
     }
 }

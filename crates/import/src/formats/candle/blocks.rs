@@ -64,7 +64,7 @@ pub(super) fn configuration(
     for block in ["hardware", "model", "parallelization"] {
         let found = blocks.iter().find(|(name, _)| *name == block).map(|(_, node)| *node);
         let node = found.ok_or_else(|| source.error(line, format!("the configuration has no block `{block}`")))?;
-        let fields = Fields::of(source, block, node)?;
+        let fields = Fields::of_mapping(source, block, node)?;
         match block {
             "hardware" => read.hardware = hardware(fields)?,
             "model" => read.model = model(fields)?,

@@ -7,7 +7,7 @@ use terms::Error;
 use super::blocks::{Configuration, Division, Hardware, STRATEGIES};
 use crate::Source;
 use crate::fields::one_of;
-use crate::plan_text::{PlanText, list, quoted, told};
+use crate::plan_text::{PlanText, joined, list, quoted};
 use crate::tree::shown;
 
 /// Sizes of messages: latency, a bucket of gradients, bandwidth.
@@ -95,7 +95,7 @@ fn sizes(source: &Source, configuration: &Configuration, plan: &mut PlanText) ->
             "model",
             format!(
                 "model {}, which `--model` names, with its own dimensions",
-                told(&sizes.iter().map(|size| size.name.as_str()).collect::<Vec<_>>())
+                joined(&sizes.iter().map(|size| size.name.as_str()).collect::<Vec<_>>())
             ),
         );
         return Ok(sizes);
@@ -107,7 +107,7 @@ fn sizes(source: &Source, configuration: &Configuration, plan: &mut PlanText) ->
         plan.warning(format!(
             "model: {} are of one size, and the file names {}: each size has its own",
             of_one.join(", "),
-            told(&model.sizes)
+            joined(&model.sizes)
         ));
     }
     let mut sizes = Vec::new();
@@ -194,7 +194,7 @@ fn ways(source: &Source, configuration: &Configuration, plan: &mut PlanText) -> 
         ("micro_batches", division.micro_batches, used(&["pipeline", "hybrid"])),
     ] {
         if let Some(value) = value.filter(|_| !used) {
-            plan.warning(format!("{name}: {value} has no effect in strategy {}", told(&strategies)));
+            plan.warning(format!("{name}: {value} has no effect in strategy {}", joined(&strategies)));
         }
     }
     Ok(ways)

@@ -3,7 +3,7 @@
 use terms::Error;
 
 use crate::fields::{Fields, items, one_of, text, whole};
-use crate::plan_text::{PlanText, list, told};
+use crate::plan_text::{PlanText, joined, list};
 use crate::tree::{Node, Tree, kind, shown};
 
 /// Implementations of a file, as items of a plan's `implementation`.
@@ -63,7 +63,7 @@ pub(super) fn read(block: &mut Fields<'_>, primitives: &[&str], plan: &mut PlanT
     for (name, node) in named {
         let name = one_of(source, "implementations", name, node.at, NAMES)?;
         for options in items(source, name, node)? {
-            let fields = Fields::of(source, name, options)?;
+            let fields = Fields::of_mapping(source, name, options)?;
             match name {
                 "compute_only" => compute_only(fields, &mut chosen, plan)?,
                 "pytorch" => pytorch(fields, primitives, &mut chosen, plan)?,
@@ -71,7 +71,7 @@ pub(super) fn read(block: &mut Fields<'_>, primitives: &[&str], plan: &mut PlanT
                 "ddlp" => {
                     let mut fields = fields;
                     let options: Vec<String> = fields.rest().iter().map(|(name, node)| given((name, *node))).collect();
-                    let options = if options.is_empty() { String::new() } else { format!(" ({})", told(&options)) };
+                    let options = if options.is_empty() { String::new() } else { format!(" ({})", joined(&options)) };
                     plan.warning(format!("ddlp{options} is left out: it has no counterpart here"));
                 }
                 _ => of_library(name, fields, &mut chosen, plan)?,
@@ -100,13 +100,13 @@ fn compute_only(mut fields: Fields<'_>, chosen: &mut Chosen, plan: &mut PlanText
     let sizes = values(&mut fields, "size", &["sharded", "unsharded"])?.unwrap_or_else(|| vec!["sharded"]);
     fields.finish(&["size"])?;
     let line = item("compute_only", &[("size", list(&sizes))]);
-    plan.became(format!("compute_only: size {}", told(&sizes)), format!("{line}, here natively and of torch"));
+    plan.became(format!("compute_only: size {}", joined(&sizes)), format!("{line}, here natively and of torch"));
     chosen.native(line.clone());
     chosen.pytorch("compute_only", vec!["nccl"], line);
     Ok(())
 }
 
-/// Its product and collective, one after the other: of torch, and natively beside it.
+/// Its product and collective, one after the other: those of torch, and native ones to compare with.
 fn pytorch(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan: &mut PlanText) -> Result<(), Error> {
     let backends = values(&mut fields, "backend", BACKENDS)?.unwrap_or_else(|| vec!["nccl"]);
     let (source, line) = (fields.source, fields.line);
@@ -117,10 +117,10 @@ fn pytorch(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, pla
     fields.finish(&["backend", "order"])?;
     let options: Vec<(&str, String)> = orders.iter().map(|orders| ("order", list(orders))).collect();
     let line = item("sequential", &options);
-    let told_orders = orders.map_or(String::new(), |orders| format!(", order {}", told(&orders)));
+    let with_orders = orders.map_or(String::new(), |orders| format!(", order {}", joined(&orders)));
     plan.became(
-        format!("pytorch: backend {}{told_orders}", told(&backends)),
-        format!("{line}, of torch over {} and natively over shm", told(&backends)),
+        format!("pytorch: backend {}{with_orders}", joined(&backends)),
+        format!("{line}, of torch over {} and natively over shm", joined(&backends)),
     );
     chosen.native(line.clone());
     chosen.pytorch("pytorch", backends, line);
@@ -153,7 +153,7 @@ fn fuser(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan:
     let (kept, too_many): (Vec<u64>, Vec<u64>) = chunks.iter().partition(|chunks| **chunks <= MOST_CHUNKS);
     if !too_many.is_empty() {
         let why = format!("a pipeline has at most {MOST_CHUNKS} chunks here");
-        plan.warning(format!("fuser: s {} left out: {why}", told(&too_many)));
+        plan.warning(format!("fuser: s {} left out: {why}", joined(&too_many)));
     }
     let is_empty = chunks.is_empty();
     let chunks: Vec<u64> = kept;
@@ -171,9 +171,9 @@ fn fuser(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan:
     };
     plan.warning(format!(
         "fuser: nvFuser is none of the implementations here; its algorithms {} of {} run natively as {}{options}",
-        told(&algorithms),
-        told(primitives),
-        told(&lines)
+        joined(&algorithms),
+        joined(primitives),
+        joined(&lines)
     ));
     Ok(())
 }
@@ -221,7 +221,7 @@ fn of_library(
         named.push(given((&option, node)));
     }
     if !named.is_empty() {
-        plan.warning(format!("{name}: {} not passed on: the library's defaults are used", told(&named)));
+        plan.warning(format!("{name}: {} not passed on: the library's defaults are used", joined(&named)));
     }
     let ours = if name == "pytorch_sym_mem" { "async_tp" } else { name };
     let options: Vec<(&str, String)> = orders.iter().map(|orders| ("order", list(orders))).collect();

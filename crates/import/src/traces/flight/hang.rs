@@ -61,7 +61,7 @@ fn frame(value: &Value) -> Frame {
     Frame { name: text("name"), file: text("filename"), line }
 }
 
-/// The rank's Flight Recorder, which has no stacks here. None where it cannot be read: the file beside it has more.
+/// The rank's Flight Recorder, which has no stacks here. None where it cannot be read: the file next to it has more.
 fn dump(recorder: Value, rank: u32) -> Option<Dump> {
     let tree = tree::Tree::of_json(recorder).ok()?;
     let dump = read::dump(&tree).ok()?;

@@ -88,12 +88,12 @@ pub(super) fn report(mut dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Er
         })?;
         let rank = dump.rank.rank;
         if let Some((_, other)) = files.iter().find(|(known, _)| *known == rank) {
-            // The JSON of a dump lacks frames, so a pickle beside it says the same and more.
+            // The JSON of a dump has no frames, so the pickle next to it says the same and more.
             let kept = report.ranks.iter_mut().find(|known| known.rank == rank);
             let more = |ring: &FlightRank| ring.entries.iter().map(|entry| entry.frames.len()).sum::<usize>();
             let is_better = kept.as_ref().is_some_and(|kept| more(&dump.rank) > more(kept));
             let (used, left) = if is_better { (&path, other) } else { (other, &path) };
-            // A file that names its rank has the recorder beside other things, and its own file lies beside it.
+            // A file that names its rank has the recorder and other things; the recorder's own file lies next to it.
             if dump.known_rank.is_none() {
                 report.notes.push(format!("{} is left out: {} is of rank {rank}, too", left.display(), used.display()));
             }

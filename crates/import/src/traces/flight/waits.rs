@@ -136,7 +136,7 @@ impl<'r> Dumps<'r> {
                 let (other, side) = if *from == rank { (*to, 1) } else { (*from, 0) };
                 let sides = self.transfers.get(&(*group, *from, *to));
                 let has_begun = sides.is_some_and(|sides| sides[side].len() > *place);
-                // Transfers of one rank run beside each other, and behind a collective.
+                // Transfers of one rank run at the same time as each other, and after a collective.
                 let is_behind = matches!(self.at.get(&other), Some((Call::Collective(..), _)));
                 let is_late = self.last.contains_key(&other) && (!has_begun || is_behind);
                 is_late.then_some(other).into_iter().collect()

@@ -20,7 +20,7 @@ const MOST_NAMES: u32 = 1 << 18;
 /// Exchanges that may end after the trace does.
 const FEW_ENDLESS: u64 = 4;
 
-/// Threads and streams that are told apart. A real trace has some hundred.
+/// Limit of threads and streams with queues of their own. A real trace has some hundred.
 const MOST_THREADS: u32 = 1 << 16;
 
 /// A stretch of time of one thread.

@@ -67,7 +67,7 @@ struct Job {
 }
 
 impl Job {
-    fn of(header: &Header, notes: &mut Vec<String>) -> Self {
+    fn from_header(header: &Header, notes: &mut Vec<String>) -> Self {
         let Some(info) = header.value("distributedInfo") else {
             if header.has("distributedInfo") {
                 notes.push("`distributedInfo` is damaged or larger than 8 MiB".to_owned());
@@ -96,7 +96,7 @@ fn whole(value: &Value) -> Option<u32> {
 }
 
 fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes: Vec<String>) -> Result<Spans, Error> {
-    let job = Job::of(header, &mut notes);
+    let job = Job::from_header(header, &mut notes);
     if let Some(error) = header.text("ERROR") {
         notes.push(format!("the profiler says: {error}"));
     }

@@ -28,7 +28,7 @@ pub(super) fn build(collected: &mut Collected, rank: &mut RankTimeline, notes: &
     // Of two stretches of one time, a phase encloses an operation.
     busy.sort_by_key(|busy| (busy.begin, std::cmp::Reverse(busy.end), busy.frame != Frame::Phase));
     let steps = steps(collected, &busy, notes);
-    let phases = Phases::of(collected, &steps);
+    let phases = Phases::from_collected(collected, &steps);
     let waits = waits(&collected.transfers, &busy, &after_backward(collected, &phases.backward, &steps));
     put(collected, rank, &steps, &phases, main);
     let name = collected.names.intern("wait");
@@ -123,7 +123,7 @@ struct Phases {
 }
 
 impl Phases {
-    fn of(collected: &Collected, steps: &[Mark]) -> Self {
+    fn from_collected(collected: &Collected, steps: &[Mark]) -> Self {
         let inside = merged(&collected.autograd);
         let outside = |mark: &&Mark| !is_inside(&inside, mark.begin);
         let begins = |marks: &[Mark]| -> Vec<i64> { marks.iter().filter(outside).map(|mark| mark.begin).collect() };

@@ -66,7 +66,7 @@ fn one(text: &str) -> Timeline {
 }
 
 /// Spans of a kind in microseconds from the base.
-fn of(rank: &RankTimeline, kind: Kind) -> Vec<(f64, f64)> {
+fn spans_of(rank: &RankTimeline, kind: Kind) -> Vec<(f64, f64)> {
     let us = |ns: i64| (ns - BASE) as f64 / 1e3;
     let spans = rank.spans.iter().filter(|span| span.kind == kind);
     spans.map(|span| (us(span.begin_ns), us(span.end_ns))).collect()
@@ -80,13 +80,13 @@ fn a_step_of_ddp_has_its_phases_and_its_wait() {
     assert_eq!((timeline.world, timeline.ranks.len(), timeline.clock_error_ns), (Some(8), 1, None));
     let rank = &timeline.ranks[0];
     assert_eq!(rank.rank, 1);
-    assert_eq!(of(rank, Kind::Step), [(1000.0, 2000.0), (2000.0, 3000.0)]);
-    assert_eq!(of(rank, Kind::Input)[0], (1010.0, 1030.0));
-    assert_eq!(of(rank, Kind::Forward)[0], (1100.0, 1200.0));
-    assert_eq!(of(rank, Kind::Backward), [(1300.0, 1400.0), (2300.0, 2400.0)]);
-    assert_eq!(of(rank, Kind::Optimizer)[1], (2600.0, 2650.0));
-    assert_eq!(of(rank, Kind::Collective), [(1395.0, 1500.0), (2395.0, 2500.0)]);
-    assert_eq!(of(rank, Kind::Wait), [(1402.0, 1500.0), (2402.0, 2500.0)]);
+    assert_eq!(spans_of(rank, Kind::Step), [(1000.0, 2000.0), (2000.0, 3000.0)]);
+    assert_eq!(spans_of(rank, Kind::Input)[0], (1010.0, 1030.0));
+    assert_eq!(spans_of(rank, Kind::Forward)[0], (1100.0, 1200.0));
+    assert_eq!(spans_of(rank, Kind::Backward), [(1300.0, 1400.0), (2300.0, 2400.0)]);
+    assert_eq!(spans_of(rank, Kind::Optimizer)[1], (2600.0, 2650.0));
+    assert_eq!(spans_of(rank, Kind::Collective), [(1395.0, 1500.0), (2395.0, 2500.0)]);
+    assert_eq!(spans_of(rank, Kind::Wait), [(1402.0, 1500.0), (2402.0, 2500.0)]);
     let call = rank.spans.iter().find(|span| span.kind == Kind::Collective).unwrap();
     let known = rank.call(call).unwrap();
     assert_eq!((timeline.names.get(known.operation), known.bytes), ("all_reduce", Some(4096)));
@@ -109,17 +109,17 @@ fn a_mark_around_the_whole_job_is_no_step() {
         std::iter::once(whole).chain((1..=steps).map(optimizer)).collect()
     };
     let timeline = one(&file(&base(), &events(6), ""));
-    assert_eq!(of(&timeline.ranks[0], Kind::Step).len(), 6);
+    assert_eq!(spans_of(&timeline.ranks[0], Kind::Step).len(), 6);
     assert!(timeline.notes[0].contains("does not call `profiler.step()`"), "{:?}", timeline.notes);
     // A step may run its optimizer several times.
-    assert_eq!(of(&one(&file(&base(), &events(3), "")).ranks[0], Kind::Step), [(0.0, 9000.0)]);
+    assert_eq!(spans_of(&one(&file(&base(), &events(3), "")).ranks[0], Kind::Step), [(0.0, 9000.0)]);
 }
 
 #[test]
 fn a_hole_without_a_transfer_is_no_wait() {
     let events: Vec<String> = step(0, 0.0).into_iter().filter(|event| !event.contains("gloo:")).collect();
     let timeline = one(&file(&base(), &events, ""));
-    assert_eq!(of(&timeline.ranks[0], Kind::Wait), []);
+    assert_eq!(spans_of(&timeline.ranks[0], Kind::Wait), []);
     assert!(timeline.ranks[0].collectives.is_empty());
 }
 
@@ -140,17 +140,17 @@ fn a_step_waits_in_any_exchange() {
     for operation in ["all_gather", "all_reduce", "barrier", "broadcast"] {
         // Before the forward pass.
         let timeline = one(&file(&base(), &exchange(operation, 100.0, 4000.0), ""));
-        assert_eq!(of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
+        assert_eq!(spans_of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
         // In the forward pass: DDP sends its buffers.
         let forward = event("user_annotation", "DistributedDataParallel.forward", 10, 50.0, 6000.0, "");
         let events = [exchange(operation, 100.0, 4000.0), vec![forward]].concat();
         let timeline = one(&file(&base(), &events, ""));
-        assert_eq!(of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
+        assert_eq!(spans_of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
         // A sleep behind the exchange is not a wait for it.
         let events: Vec<String> =
             exchange(operation, 100.0, 4000.0).into_iter().filter(|event| !event.contains("relu")).collect();
         let timeline = one(&file(&base(), &events, ""));
-        assert_eq!(of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
+        assert_eq!(spans_of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
     }
 }
 
@@ -164,7 +164,7 @@ fn a_wait_is_cut_where_a_step_ends() {
         event("cpu_op", "aten::randn", 10, 1510.0, 20.0, ""),
     ];
     let timeline = one(&file(&base(), &events, ""));
-    assert_eq!(of(&timeline.ranks[0], Kind::Wait), [(520.0, 1000.0), (1010.0, 1500.0)]);
+    assert_eq!(spans_of(&timeline.ranks[0], Kind::Wait), [(520.0, 1000.0), (1010.0, 1500.0)]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_thread_works_while_it_has_an_exchange_under_way() {
     ];
     let timeline = one(&file(&base(), &events, ""));
     let rank = &timeline.ranks[0];
-    assert_eq!(of(rank, Kind::Wait), [(2000.0, 3000.0)]);
+    assert_eq!(spans_of(rank, Kind::Wait), [(2000.0, 3000.0)]);
     let recv = rank.spans.iter().find(|span| span.kind == Kind::Collective).unwrap();
     assert!(recv.queue != 0, "what is on the step's own queue is a wait in whole");
 }
@@ -205,25 +205,25 @@ fn send_recv(call: &str, at: f64, correlation: u32) -> Vec<String> {
 
 #[test]
 fn kernels_that_send_and_receive_are_what_launched_them() {
-    let told = |events: Vec<String>| -> Vec<(String, Option<u64>, bool)> {
+    let collectives = |events: Vec<String>| -> Vec<(String, Option<u64>, bool)> {
         let timeline = one(&file(&base(), &events, ""));
         let rank = &timeline.ranks[0];
         let spans = rank.spans.iter().filter(|span| span.kind == Kind::Collective);
-        let told = |span| {
+        let described = |span| {
             let call = rank.call(span).unwrap();
             assert_eq!(span.name, call.operation);
             (timeline.names.get(call.operation).to_owned(), call.bytes, call.synchronises)
         };
-        spans.map(told).collect()
+        spans.map(described).collect()
     };
     let events = [send_recv("all_to_all", 0.0, 1), send_recv("_reduce_scatter_base", 200.0, 2)].concat();
     let named = |word: &str| (word.to_owned(), Some(4000), true);
-    assert_eq!(told(events), [named("all_to_all"), named("reduce_scatter")]);
+    assert_eq!(collectives(events), [named("all_to_all"), named("reduce_scatter")]);
     let without_launch = |call: &str| -> Vec<String> {
         send_recv(call, 0.0, 1).into_iter().filter(|event| !event.contains("cudaLaunchKernel")).collect()
     };
-    assert_eq!(told(without_launch("all_to_all")), [("SendRecv".to_owned(), None, false)]);
-    assert_eq!(told(without_launch("send 0->1")), [("send_recv".to_owned(), None, false)]);
+    assert_eq!(collectives(without_launch("all_to_all")), [("SendRecv".to_owned(), None, false)]);
+    assert_eq!(collectives(without_launch("send 0->1")), [("send_recv".to_owned(), None, false)]);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn without_marks_steps_end_with_the_optimizer() {
     let events: Vec<String> = [step(0, 0.0), step(0, 1000.0)].concat();
     let events: Vec<String> = events.into_iter().filter(|event| !event.contains("ProfilerStep")).collect();
     let timeline = one(&file(&base(), &events, ""));
-    assert_eq!(of(&timeline.ranks[0], Kind::Step), [(10.0, 650.0), (650.0, 1650.0)]);
+    assert_eq!(spans_of(&timeline.ranks[0], Kind::Step), [(10.0, 650.0), (650.0, 1650.0)]);
     assert!(timeline.notes[0].starts_with("steps are counted from 0"), "{:?}", timeline.notes);
     let events: Vec<String> = events.into_iter().filter(|event| !event.contains("Optimizer")).collect();
     let timeline = one(&file(&base(), &events, ""));
@@ -251,7 +251,7 @@ fn micro_batches_are_phases_with_numbers() {
         [&[event("user_annotation", "ProfilerStep#5", 10, 0.0, 300.0, "")][..], &run(10.0), &run(110.0)].concat();
     let timeline = one(&file(&base(), &events, ""));
     let rank = &timeline.ranks[0];
-    assert_eq!(of(rank, Kind::Backward), [(30.0, 60.0), (130.0, 160.0)]);
+    assert_eq!(spans_of(rank, Kind::Backward), [(30.0, 60.0), (130.0, 160.0)]);
     let numbers: Vec<(Kind, u32, u32)> = rank.spans.iter().map(|span| (span.kind, span.number, span.queue)).collect();
     assert_eq!(
         numbers,
@@ -275,8 +275,8 @@ fn fsdp_runs_from_its_first_mark_to_its_last() {
     // Backward runs a forward pass again: activation checkpointing.
     events.push(event("cpu_op", "FSDP::pre_forward (0)", 20, 110.0, 5.0, ""));
     let timeline = one(&file(&base(), &events, ""));
-    assert_eq!(of(&timeline.ranks[0], Kind::Forward), [(0.0, 35.0)]);
-    assert_eq!(of(&timeline.ranks[0], Kind::Backward), [(100.0, 150.0)]);
+    assert_eq!(spans_of(&timeline.ranks[0], Kind::Forward), [(0.0, 35.0)]);
+    assert_eq!(spans_of(&timeline.ranks[0], Kind::Backward), [(100.0, 150.0)]);
 }
 
 #[test]
@@ -296,14 +296,14 @@ fn kernels_of_nccl_are_collectives_with_what_they_say() {
     ];
     let timeline = one(&file(&base(), &events, ""));
     let rank = &timeline.ranks[0];
-    assert_eq!(of(rank, Kind::Collective), [(5.0, 12.5), (15.0, 16.0)]);
+    assert_eq!(spans_of(rank, Kind::Collective), [(5.0, 12.5), (15.0, 16.0)]);
     let call = rank.collectives[0];
     assert_eq!((call.sequence, call.ranks, call.bytes, call.synchronises), (Some(17), Some(2), Some(4096), true));
     assert_eq!((timeline.names.get(call.operation), timeline.names.get(call.group)), ("all_gather", "1 (tp)"));
     let old = rank.collectives[1];
     assert_eq!((timeline.names.get(old.operation), timeline.names.get(old.group)), ("all_reduce", UNKNOWN_GROUP));
     assert_eq!((old.sequence, old.bytes), (None, None));
-    assert_eq!((of(rank, Kind::Copy), of(rank, Kind::Wait)), (vec![(1.0, 1.0)], vec![]));
+    assert_eq!((spans_of(rank, Kind::Copy), spans_of(rank, Kind::Wait)), (vec![(1.0, 1.0)], vec![]));
     let kernel = rank.spans.iter().find(|span| span.kind == Kind::Kernel).unwrap();
     assert_eq!((timeline.names.get(kernel.name), kernel.collective), ("gemm<float>", NO_CALL));
     assert!(kernel.queue != 0 && rank.spans.iter().any(|span| span.queue != 0 && span.queue != kernel.queue));
@@ -353,13 +353,13 @@ fn a_cut_file_gives_what_it_has() {
     let text = file(&base(), &[step(0, 0.0), step(1, 1000.0)].concat(), "");
     let cut = &text.as_bytes()[..text.len() - 300];
     let timeline = read(&[("rank0.json", cut.to_vec())]).unwrap().timeline.unwrap();
-    assert_eq!(of(&timeline.ranks[0], Kind::Step).len(), 2);
+    assert_eq!(spans_of(&timeline.ranks[0], Kind::Step).len(), 2);
     assert!(timeline.notes[0].starts_with("the file ends too early"), "{:?}", timeline.notes);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(text.as_bytes()).unwrap();
     let whole = gzip.finish().unwrap();
     let timeline = read(&[("rank0.json", whole.clone())]).unwrap().timeline.unwrap();
-    assert_eq!((of(&timeline.ranks[0], Kind::Step).len(), timeline.notes.len()), (2, 0));
+    assert_eq!((spans_of(&timeline.ranks[0], Kind::Step).len(), timeline.notes.len()), (2, 0));
     let cut = whole[..whole.len() - 40].to_vec();
     let timeline = read(&[("rank0.json", cut)]).unwrap().timeline.unwrap();
     assert!(timeline.notes[0].contains("what stands before is used"), "{:?}", timeline.notes);
@@ -395,7 +395,8 @@ fn files_without_a_rank_are_numbered_as_people_count() {
     // As a shell orders them.
     let files = [("job-1.json", text(1.0)), ("job-10.json", text(10.0)), ("job-2.json", text(2.0))];
     let timeline = read(&files).unwrap().timeline.unwrap();
-    let begins: Vec<(u32, f64)> = timeline.ranks.iter().map(|rank| (rank.rank, of(rank, Kind::Step)[0].0)).collect();
+    let begins: Vec<(u32, f64)> =
+        timeline.ranks.iter().map(|rank| (rank.rank, spans_of(rank, Kind::Step)[0].0)).collect();
     assert_eq!(begins, [(0, 1.0), (1, 2.0), (2, 10.0)]);
     assert_eq!(timeline.notes.iter().filter(|note| note.contains("names no rank")).count(), 3);
     // The user names the worker, and the number of a model is not a rank.
@@ -411,7 +412,8 @@ fn files_without_a_rank_are_numbered_as_people_count() {
         ("n1_13.1700000001000000000.pt.trace.json", cycle(9, 9000.0)),
     ];
     let timeline = read(&files).unwrap().timeline.unwrap();
-    let steps: Vec<(u32, usize)> = timeline.ranks.iter().map(|rank| (rank.rank, of(rank, Kind::Step).len())).collect();
+    let steps: Vec<(u32, usize)> =
+        timeline.ranks.iter().map(|rank| (rank.rank, spans_of(rank, Kind::Step).len())).collect();
     assert_eq!(steps, [(0, 2), (1, 2)]);
 }
 
@@ -426,7 +428,7 @@ fn base_times_of_ranks_may_differ() {
         ("rank1.json", file(&other, &later, "").into_bytes()),
     ];
     let timeline = read(&files).unwrap().timeline.unwrap();
-    assert_eq!(of(&timeline.ranks[0], Kind::Step), of(&timeline.ranks[1], Kind::Step));
+    assert_eq!(spans_of(&timeline.ranks[0], Kind::Step), spans_of(&timeline.ranks[1], Kind::Step));
     let files = [
         ("rank0.json", file(&base(), &events, "").into_bytes()),
         ("rank1.json", file(&other, &events, "").into_bytes()),

@@ -35,7 +35,7 @@ pub(super) fn waits(transfers: &[Transfer], busy: &[Busy], after_backward: &[(i6
     if transfers.is_empty() {
         return Vec::new();
     }
-    let transfers = Transfers::of(transfers);
+    let transfers = Transfers::sorted(transfers);
     let mut waits = Vec::new();
     for mut idle in idle(busy).into_iter().filter(|idle| idle.to - idle.from >= SHORTEST_NS) {
         let after = after_backward.partition_point(|(from, _)| *from <= idle.from);
@@ -116,7 +116,7 @@ fn close(inner: &Open, open: &mut [Open], at: &mut i64, found: &mut Vec<Idle>) {
 struct Transfers(Vec<(Transfer, i64)>);
 
 impl Transfers {
-    fn of(all: &[Transfer]) -> Self {
+    fn sorted(all: &[Transfer]) -> Self {
         let mut all = all.to_vec();
         all.sort_unstable();
         let mut latest = i64::MIN;

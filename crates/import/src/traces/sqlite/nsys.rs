@@ -23,7 +23,7 @@ pub(super) fn read(path: &Path) -> Result<Spans, Error> {
     let connection = Connection::open_with_flags(path, flags).map_err(damaged)?;
     // A foreign file: its schema must not call functions, and cells are checked.
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;").map_err(damaged)?;
-    let mut reader = Reader { tables: Tables::of(connection)?, ..Reader::default() };
+    let mut reader = Reader { tables: Tables::from_connection(connection)?, ..Reader::default() };
     reader.version()?;
     let origin = reader.origin()?;
     reader.kernels()?;
@@ -44,7 +44,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn of(connection: Connection) -> Result<Self, Error> {
+    fn from_connection(connection: Connection) -> Result<Self, Error> {
         let mut columns: HashMap<String, Vec<String>> = HashMap::new();
         let sql = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'";
         {
@@ -93,8 +93,8 @@ struct Reader {
     queues: HashMap<(i64, i64, i64), u32>,
     /// The thread of the last step, by process.
     main: HashMap<i64, i64>,
-    /// The rank that each process says it is, and of how many.
-    told: HashMap<i64, (u32, u32)>,
+    /// The rank that each process states, and the size of its world.
+    stated_ranks: HashMap<i64, (u32, u32)>,
     spans: u64,
     lost: u64,
     odd: u64,
@@ -154,7 +154,7 @@ impl Reader {
         let columns = ["start", "end", "globalPid", "deviceId", "streamId", "shortName", "demangledName"];
         let mut kernels = Vec::new();
         let found = self.tables.rows(table, &columns, &mut |row| {
-            kernels.push((Place::of(row)?, row.get(5)?, row.get(6)?));
+            kernels.push((RowPlace::from_row(row)?, row.get(5)?, row.get(6)?));
             Ok(())
         })?;
         if !found {
@@ -184,7 +184,7 @@ impl Reader {
         for (table, name) in [("CUPTI_ACTIVITY_KIND_MEMCPY", "copy"), ("CUPTI_ACTIVITY_KIND_MEMSET", "fill")] {
             let mut copies = Vec::new();
             self.tables.rows(table, &["start", "end", "globalPid", "deviceId", "streamId"], &mut |row| {
-                copies.push(Place::of(row)?);
+                copies.push(RowPlace::from_row(row)?);
                 Ok(())
             })?;
             let name = self.names.intern(name);
@@ -201,7 +201,7 @@ impl Reader {
         let found = self.tables.rows("NVTX_EVENTS", &columns, &mut |row| {
             let kind: Option<i64> = row.get(3)?;
             let (text, id): (Option<String>, Option<i64>) = (row.get(4)?, row.get(5)?);
-            let place = Place { begin: row.get(0)?, end: row.get(1)?, global: row.get(2)?, device: -1, stream: 0 };
+            let place = RowPlace { begin: row.get(0)?, end: row.get(1)?, global: row.get(2)?, device: -1, stream: 0 };
             if kind.is_some_and(|kind| RANGES.contains(&kind)) {
                 ranges.push((place, text, id, row.get::<_, Option<i64>>(6)?));
             } else if kind == Some(MARK) {
@@ -214,7 +214,7 @@ impl Reader {
         }
         for (place, text, id) in marks {
             let text = self.text(text, id);
-            self.told.extend(rank_told(&text).map(|told| (place.process(), told)));
+            self.stated_ranks.extend(stated_rank(&text).map(|stated| (place.process(), stated)));
         }
         for (mut place, text, id, payload) in ranges {
             let text = self.text(text, id);
@@ -254,7 +254,7 @@ impl Reader {
     }
 
     /// An operation, as ranks of Rankmark name it; `number` counts operations.
-    fn operation(&mut self, place: Place, name: &str, number: Option<i64>) {
+    fn operation(&mut self, place: RowPlace, name: &str, number: Option<i64>) {
         let mut call = words::call(&mut self.names, name, UNKNOWN_GROUP);
         call.sequence = number.and_then(|number| u64::try_from(number).ok());
         if let Some((rank, mut span)) = self.span(place, Kind::Collective, call.operation) {
@@ -264,14 +264,14 @@ impl Reader {
         }
     }
 
-    fn put(&mut self, place: Place, kind: Kind, name: NameId) {
+    fn put(&mut self, place: RowPlace, kind: Kind, name: NameId) {
         if let Some((rank, span)) = self.span(place, kind, name) {
             rank.spans.push(span);
         }
     }
 
     /// A span, and the rank that it is of.
-    fn span(&mut self, place: Place, kind: Kind, name: NameId) -> Option<(&mut RankTimeline, Span)> {
+    fn span(&mut self, place: RowPlace, kind: Kind, name: NameId) -> Option<(&mut RankTimeline, Span)> {
         let times = place.begin.zip(place.end).filter(|(begin, end)| begin <= end);
         let Some((begin_ns, end_ns)) = times else {
             self.odd += 1;
@@ -290,14 +290,14 @@ impl Reader {
     }
 
     /// The rank of each process and the size of their world, if all say it and it can be so.
-    fn ranks_told(&self) -> Option<(HashMap<i64, u32>, u32)> {
-        let told: Option<Vec<(i64, (u32, u32))>> =
-            self.ranks.keys().map(|process| Some((*process, *self.told.get(process)?))).collect();
-        let told = told?;
-        let world = told.first()?.1.1;
-        let distinct: BTreeSet<u32> = told.iter().map(|(_, (rank, _))| *rank).collect();
-        let fits = distinct.len() == told.len() && told.iter().all(|(_, (_, size))| *size == world);
-        fits.then(|| (told.into_iter().map(|(process, (rank, _))| (process, rank)).collect(), world))
+    fn all_stated_ranks(&self) -> Option<(HashMap<i64, u32>, u32)> {
+        let stated: Option<Vec<(i64, (u32, u32))>> =
+            self.ranks.keys().map(|process| Some((*process, *self.stated_ranks.get(process)?))).collect();
+        let stated = stated?;
+        let world = stated.first()?.1.1;
+        let distinct: BTreeSet<u32> = stated.iter().map(|(_, (rank, _))| *rank).collect();
+        let fits = distinct.len() == stated.len() && stated.iter().all(|(_, (_, size))| *size == world);
+        fits.then(|| (stated.into_iter().map(|(process, (rank, _))| (process, rank)).collect(), world))
     }
 
     fn finish(mut self, origin: Option<i64>) -> Result<Spans, Error> {
@@ -319,8 +319,8 @@ impl Reader {
                 .hint("record them: nsys profile -t cuda,nvtx"));
         }
         let several = self.ranks.len() > 1;
-        let told = self.ranks_told();
-        if several && told.is_none() {
+        let stated = self.all_stated_ranks();
+        if several && stated.is_none() {
             self.notes.push(format!(
                 "the file has {} processes and names no ranks: they are read as ranks by their numbers",
                 self.ranks.len()
@@ -328,7 +328,7 @@ impl Reader {
         }
         let mut ranks = Vec::new();
         for (number, (process, mut rank)) in (0..).zip(self.ranks) {
-            rank.rank = told.as_ref().map_or(number, |(ranks, _)| ranks[&process]);
+            rank.rank = stated.as_ref().map_or(number, |(ranks, _)| ranks[&process]);
             let main = self.main.get(&process).and_then(|thread| self.queues.get(&(process, -1, *thread)));
             for span in &mut rank.spans {
                 span.begin_ns = span.begin_ns.checked_add(origin.unwrap_or(0)).ok_or("a time is out of range")?;
@@ -344,27 +344,27 @@ impl Reader {
         let timeline = Timeline {
             source: "Nsight Systems".to_owned(),
             ranks,
-            world: told.as_ref().map(|(_, world)| *world),
+            world: stated.as_ref().map(|(_, world)| *world),
             // One recording has one clock.
             clock_error_ns: several.then_some(0),
             names: self.names,
             notes: self.notes,
             ..Timeline::default()
         };
-        Ok(Spans { timeline, rank: None, is_numbered: several || told.is_some(), is_calendar: origin.is_some() })
+        Ok(Spans { timeline, rank: None, is_numbered: several || stated.is_some(), is_calendar: origin.is_some() })
     }
 }
 
 /// The rank and the world that a process says it is of: `rankmark rank 3 of 8`.
-fn rank_told(text: &str) -> Option<(u32, u32)> {
+fn stated_rank(text: &str) -> Option<(u32, u32)> {
     let (rank, world) = text.strip_prefix("rankmark rank ")?.split_once(" of ")?;
     let (rank, world) = (rank.parse().ok()?, world.parse().ok()?);
     (rank < world).then_some((rank, world))
 }
 
-/// When and where a row is of.
+/// When a row happened, and where.
 #[derive(Clone, Copy)]
-struct Place {
+struct RowPlace {
     begin: Option<i64>,
     end: Option<i64>,
     /// Process and, of a range, thread.
@@ -374,8 +374,8 @@ struct Place {
     stream: i64,
 }
 
-impl Place {
-    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+impl RowPlace {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         let or_zero = |at: usize| row.get::<_, Option<i64>>(at).map(Option::unwrap_or_default);
         Ok(Self { begin: row.get(0)?, end: row.get(1)?, global: row.get(2)?, device: or_zero(3)?, stream: or_zero(4)? })
     }
@@ -392,7 +392,7 @@ fn of_nccl(text: &str) -> Option<String> {
     (operation != word).then(|| operation.into_owned())
 }
 
-/// The step or phase that a range is, by its name: `step 12`, `iteration_3`, `forward`. The number may be told beside it.
+/// The step or phase that a range is, by its name: `step 12`, `iteration_3`, `forward`. The number may be in the payload.
 fn phase(text: &str, payload: Option<u32>) -> Option<(Kind, u32)> {
     let text = text.trim().to_ascii_lowercase();
     let word = text.trim_end_matches(|letter: char| !letter.is_ascii_alphabetic());

@@ -107,15 +107,15 @@ fn sizes_and_types_of_every_operation_are_compared() {
     let operations =
         ["all_reduce", "_all_gather_base", "reduce_scatter", "broadcast", "gather", "scatter", "all_to_all"];
     for operation in operations {
-        let of = |elements, dtype| Some(vec![Made { elements, dtype, ..call("world", 4, operation, false) }]);
-        let usual = || of(1024, "Float");
-        let found = report(WORLD, &[usual(), of(1025, "Float"), usual(), usual()]);
+        let of_size = |elements, dtype| Some(vec![Made { elements, dtype, ..call("world", 4, operation, false) }]);
+        let usual = || of_size(1024, "Float");
+        let found = report(WORLD, &[usual(), of_size(1025, "Float"), usual(), usual()]);
         let size = Problem::Mismatch(Difference::Size);
         assert_eq!(causes(&found), [(size, vec![1], vec![0, 2, 3])], "{operation}");
         // The lowest rank can be the odd one.
-        let found = report(WORLD, &[of(1025, "Float"), usual(), usual(), usual()]);
+        let found = report(WORLD, &[of_size(1025, "Float"), usual(), usual(), usual()]);
         assert_eq!(causes(&found), [(size, vec![0], vec![1, 2, 3])], "{operation}");
-        let found = report(WORLD, &[usual(), usual(), of(1024, "Half"), usual()]);
+        let found = report(WORLD, &[usual(), usual(), of_size(1024, "Half"), usual()]);
         assert_eq!(causes(&found), [(Problem::Mismatch(Difference::Dtype), vec![2], vec![0, 1, 3])], "{operation}");
     }
 }
@@ -129,8 +129,11 @@ fn another_operation_under_the_same_number_is_the_cause() {
 
 #[test]
 fn ranks_of_an_all_to_all_may_split_as_they_like() {
-    let of = |elements, ended| Some(vec![Made { elements, ..call("world", 4, "all_to_allv", ended) }]);
-    assert_eq!(report(WORLD, &[of(10, true), of(20, true), of(30, true), of(40, true)]).findings, []);
+    let of_size = |elements, ended| Some(vec![Made { elements, ..call("world", 4, "all_to_allv", ended) }]);
+    assert_eq!(
+        report(WORLD, &[of_size(10, true), of_size(20, true), of_size(30, true), of_size(40, true)]).findings,
+        []
+    );
 }
 
 #[test]
@@ -155,15 +158,18 @@ fn a_pipeline_waits_for_the_stage_that_sends_and_receives_nothing() {
 #[test]
 fn places_in_a_communicator_become_ranks_of_the_job() {
     let groups = [("pp", "1, 3")];
-    let of = |name: &str| Some(vec![Made { group: "pp", ..transfer(1, name, false) }]);
-    let found = report(&groups, &[Some(Vec::new()), of("send 0->1"), Some(Vec::new()), Some(Vec::new())]);
+    let transfer_named = |name: &str| Some(vec![Made { group: "pp", ..transfer(1, name, false) }]);
+    let found = report(&groups, &[Some(Vec::new()), transfer_named("send 0->1"), Some(Vec::new()), Some(Vec::new())]);
     assert_eq!((causes(&found), waits(&found)), (vec![(Problem::NotReached, vec![3], vec![1])], vec![(1, vec![3])]));
 }
 
 #[test]
 fn both_sides_of_a_transfer_give_and_take_as_much() {
-    let of = |name: &str, elements| Some(vec![Made { elements, ..transfer(1, name, false) }]);
-    let found = report(WORLD, &[of("send 0->1", 4096), of("recv 1<-0", 1024), Some(Vec::new()), Some(Vec::new())]);
+    let transfer_of = |name: &str, elements| Some(vec![Made { elements, ..transfer(1, name, false) }]);
+    let found = report(
+        WORLD,
+        &[transfer_of("send 0->1", 4096), transfer_of("recv 1<-0", 1024), Some(Vec::new()), Some(Vec::new())],
+    );
     assert_eq!(causes(&found), [(Problem::Mismatch(Difference::Size), vec![1], vec![0])]);
 }
 
@@ -226,7 +232,7 @@ fn a_root_that_is_ahead_is_no_hang() {
     assert_eq!((found.findings, found.waiting), (vec![], vec![]));
 }
 
-/// As the agent of a profiled job writes them: the recorder beside the stack.
+/// As the agent of a profiled job writes them: the recorder and the stack.
 fn hang_file(rank: u32, recorder: &str) -> String {
     format!(
         r#"{{"rank":{rank},"world":2,"since_last_step_s":15.5,"median_step_s":0.03,"steps_ended":40,
@@ -251,7 +257,7 @@ fn what_our_own_ranks_wrote_names_the_missing_rank_and_its_stack() {
     assert_eq!((&traces.timeline, &traces.flight, &traces.notes), (&None, &None, &Vec::new()));
     let hang = traces.hang.unwrap();
     assert_eq!(causes(&hang), [(Problem::NotReached, vec![1], vec![0])]);
-    // The file beside the note has stacks of calls, and is used.
+    // The file next to the note has stacks of calls, and is used.
     assert_eq!((hang.findings[0].frames().len(), &hang.notes), (1, &Vec::new()));
     let notes: Vec<(u32, u32)> = traces.hang_notes.iter().map(|note| (note.rank, note.stack[0].line)).collect();
     assert_eq!((notes, traces.hang_notes[1].since_last_step_s), (vec![(0, 0), (1, 1)], 15.5));
