@@ -1,5 +1,5 @@
 //! Writes the HTML reports of invented runs, to open in a browser: `cargo run -p report --example pages -- DIR [RECORD]...`.
-//! `cargo xtask browser` looks at them. Each RECORD is a record on disk: all of them make one more page.
+//! `cargo xtask browser` checks them. Each RECORD is a record on disk: all of them make one more page.
 
 #![expect(clippy::disallowed_methods, reason = "an example reads its arguments")]
 

@@ -14,7 +14,7 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<NamedChart> 
         let stem = format!("{}-drift-{}", operation.stem, file_stem(&point.case.id));
         charts.push(NamedChart { stem, spec });
     }
-    charts.extend(run.views.of(operation).map(|view| view.charts(operation)).unwrap_or_default());
+    charts.extend(run.views.for_section(operation).map(|view| view.charts(operation)).unwrap_or_default());
     charts.extend(view::roofline::chart(operation));
     let origin = origin::lines(run, operation);
     for chart in &mut charts {

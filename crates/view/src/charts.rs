@@ -111,7 +111,7 @@ fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
     let mut up = upwards(chart);
     let ends = series.iter().flat_map(|one| &one.points).map(|point| point.y);
     let (low, high) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), y| (low.min(y), high.max(y)));
-    // Lengths from zero compare best, until the small ones can no longer be told apart.
+    // Lengths from zero compare best, until the small ones all look alike.
     if chart.at != At::Every && high > 20.0 * low && low > 0.0 {
         up.scale = Scale::Log;
     }

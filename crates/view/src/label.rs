@@ -11,8 +11,8 @@ pub fn plain(value: &Value) -> String {
     }
 }
 
-/// How a field's value is written in labels, as the field declares it. Undeclared: a word stands for itself, a switch by the
-/// field's name, a number beside it. One line, whatever the record says.
+/// A field's value as labels write it. The field declares the form; the default is a word alone, a switch as the field's
+/// name, a number with the field's name. Always one line.
 pub fn label_of(declared: Option<&Declared>, name: &str, value: &str) -> String {
     crate::one_line(&declared_label(declared, name, value))
 }

@@ -29,7 +29,7 @@ impl Finding {
 
 /// A benchmark's own view of a section: pure functions over case lines. For what a declaration cannot say.
 pub trait View: Sync {
-    /// Charts beside the declared ones.
+    /// Charts in addition to the declared ones.
     fn charts(&self, _section: &Operation) -> Vec<NamedChart> {
         Vec::new()
     }
@@ -54,7 +54,7 @@ impl Views {
     pub const NONE: Self = Self(|_| None);
 
     /// The view of a section's benchmark, where it has one.
-    pub fn of(&self, section: &Operation) -> Option<&'static dyn View> {
+    pub fn for_section(&self, section: &Operation) -> Option<&'static dyn View> {
         let case: &CaseLine = section.configurations.iter().flat_map(|configuration| &configuration.cases).next()?;
         (self.0)(&case.benchmark)
     }

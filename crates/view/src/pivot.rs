@@ -89,7 +89,7 @@ mod tests {
         // Of two that are alike, each has a row.
         let twice = [b.clone(), b.clone(), c.clone(), c.clone()];
         assert_eq!(rows(&twice), Some(vec![vec![Some(0), Some(2)], vec![Some(1), Some(3)]]));
-        // What differs in something else does not stand beside it.
+        // A case that also differs in something else does not share the row.
         let mut other = c.clone();
         other.parameters.insert("op", json!("x"));
         assert_eq!(rows(&[b.clone(), other]), None);

@@ -126,8 +126,8 @@ fn sizes(case: &CaseLine, all: &[&CaseLine]) -> String {
 /// What bounds the parts of the cases, phases of a step for instance: those that are bound alike in all cases.
 fn parts(cases: &[&CaseLine]) -> String {
     let mut bounds: Vec<(String, Vec<String>)> = Vec::new();
-    let of = |case: &CaseLine| case.metrics.get("roofline").and_then(|all| all.get("parts")).cloned();
-    let all: Vec<Value> = cases.iter().filter_map(|case| of(case)).collect();
+    let parts_of = |case: &CaseLine| case.metrics.get("roofline").and_then(|all| all.get("parts")).cloned();
+    let all: Vec<Value> = cases.iter().filter_map(|case| parts_of(case)).collect();
     let bound = |parts: &Value, name: &str| parts.get(name)?.get("bound")?.as_str().map(str::to_owned);
     for name in all.first().and_then(Value::as_object).into_iter().flat_map(|parts| parts.keys()) {
         let Some(word) = bound(&all[0], name) else { continue };
@@ -143,8 +143,8 @@ fn parts(cases: &[&CaseLine]) -> String {
         let word = KINDS.iter().find(|(_, known)| *known == word).map_or(word.as_str(), |(name, _)| name);
         format!("{} by {word}", names.join(" and "))
     };
-    let told: Vec<String> = bounds.into_iter().map(text).collect();
-    if told.is_empty() { String::new() } else { format!(" Its parts are bound: {}.", told.join(", ")) }
+    let clauses: Vec<String> = bounds.into_iter().map(text).collect();
+    if clauses.is_empty() { String::new() } else { format!(" Its parts are bound: {}.", clauses.join(", ")) }
 }
 
 /// The different roofs, from the left end to the right.
@@ -180,12 +180,12 @@ fn roofs(points: &[Placed], left: f64, right: f64) -> Vec<Reference> {
 pub fn sentence(section: &Operation) -> Option<String> {
     let cases: Vec<&CaseLine> = section.points().map(|point| point.case).filter(|case| bound(case).is_some()).collect();
     let number = |word: &str| cases.iter().filter(|case| bound(case) == Some(word)).count();
-    let told: Vec<(&str, usize)> =
+    let bound_counts: Vec<(&str, usize)> =
         KINDS.into_iter().map(|(name, word)| (name, number(word))).filter(|(_, number)| *number > 0).collect();
     let share = |case: &CaseLine| member(case, "share");
     let shares = cases.iter().filter_map(|case| Some((*case, share(case)?)));
     let (best, reached) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let bounds = match told.as_slice() {
+    let bounds = match bound_counts.as_slice() {
         [(name, _)] => format!("{name} bounds each case"),
         several => {
             let part = |(name, number): &(&str, usize)| format!("{name} bounds {}", count(*number, "case", "cases"));
@@ -249,15 +249,15 @@ mod tests {
         let mut whole = point(4.0, 30.0, 10.0);
         whole["parts"] = json!({"forward": part("compute"), "backward": part("compute"), "optimizer": part("memory")});
         let step = line("data", "compute", whole);
-        let told = |lines: &[CaseLine]| sentence(&operations(lines, &[])[0]).unwrap();
-        let text = told(std::slice::from_ref(&step));
+        let sentence_of = |lines: &[CaseLine]| sentence(&operations(lines, &[])[0]).unwrap();
+        let text = sentence_of(std::slice::from_ref(&step));
         assert!(
             text.ends_with("Its parts are bound: forward and backward by computation, optimizer by memory."),
             "{text}"
         );
         let mut other = step.clone();
         other.metrics["roofline"]["parts"]["forward"] = part("memory");
-        let text = told(&[step, other]);
+        let text = sentence_of(&[step, other]);
         assert!(text.ends_with("Its parts are bound: backward by computation, optimizer by memory."), "{text}");
     }
 
@@ -270,16 +270,16 @@ mod tests {
             line("b", "compute", best),
             line("c", "communication", point(20.0, 50.0, 10.0)),
         ];
-        let told = |lines: &[CaseLine]| sentence(&operations(lines, &[])[0]);
-        let all = told(&lines).unwrap();
+        let sentence_of = |lines: &[CaseLine]| sentence(&operations(lines, &[])[0]);
+        let all = sentence_of(&lines).unwrap();
         assert!(all.contains("memory bounds 1 case, computation bounds 1 case, communication bounds 1 case"), "{all}");
         assert!(all.contains("b reaches 90% of its ceiling, the most"), "{all}");
-        assert!(told(&lines[..1]).unwrap().contains("memory bounds each case; a reaches 50% of its ceiling."));
+        assert!(sentence_of(&lines[..1]).unwrap().contains("memory bounds each case; a reaches 50% of its ceiling."));
         let mut larger = lines.clone();
         larger[1].parameters.insert("m", 1024.into());
-        assert!(told(&larger).unwrap().contains("b, m 1024 reaches 90%"), "a size that differs is told");
+        assert!(sentence_of(&larger).unwrap().contains("b, m 1024 reaches 90%"), "a size that differs is told");
         let mut without = lines[0].clone();
         without.metrics.clear();
-        assert_eq!(told(&[without]), None);
+        assert_eq!(sentence_of(&[without]), None);
     }
 }

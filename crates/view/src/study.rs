@@ -83,7 +83,7 @@ pub struct Measured<'a> {
     pub algbw: Option<Estimate>,
     /// The bus bandwidth, GB/s.
     pub busbw: Option<Estimate>,
-    /// Share of the limit measured beside it.
+    /// Share of the limit that the same run measured.
     pub limit_share: Option<f64>,
     /// Its line.
     pub case: &'a CaseLine,
@@ -152,7 +152,7 @@ pub struct Configuration<'a> {
     /// The label without backend and ranks; empty where nothing else varies.
     pub variant: String,
     /// The fields that the variant is made of, each as it is written there.
-    pub told: Vec<(String, String)>,
+    pub variant_fields: Vec<(String, String)>,
     /// Its number among the run's labels: colour and marker.
     pub style: usize,
     /// Ranks of its worlds.
@@ -186,9 +186,12 @@ impl<'a> Configuration<'a> {
 
     /// The variant without what it says of these fields.
     pub fn variant_without(&self, fields: &[&str]) -> String {
-        let told =
-            self.told.iter().filter(|(name, _)| !fields.contains(&name.as_str())).map(|(_, label)| label.as_str());
-        told.collect::<Vec<_>>().join(", ")
+        let labels = self
+            .variant_fields
+            .iter()
+            .filter(|(name, _)| !fields.contains(&name.as_str()))
+            .map(|(_, label)| label.as_str());
+        labels.collect::<Vec<_>>().join(", ")
     }
 
     /// Whether its ranks outnumber the cores.
@@ -247,7 +250,7 @@ pub fn declaration<'d>(declared: &'d [Declared], benchmark: &str) -> Option<&'d 
 
 /// Parameters that a case line repeats on top, and the state of the caches: they have their own places in labels.
 const APART: [&str; 8] = ["bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "cache"];
-/// The label of a field that is told only where two cases differ in it.
+/// The label of a field that is shown only where two cases differ in it.
 const QUIET: &str = "quiet";
 
 /// Everything but section, size, ranks and backend, in the order of the record; quiet fields last.
@@ -265,8 +268,8 @@ fn others(case: &CaseLine, declared: Option<&Declared>) -> Vec<(String, String)>
         let unless = field.and_then(|field| field.follows_unless.split_once('='));
         unless.is_some_and(|(other, word)| case.parameters.get(other).and_then(Value::as_str) != Some(word))
     };
-    let told = |name: &str| !APART.contains(&name) && name != section && !quiet(name) && !follows(name);
-    let parameters = case.parameters.iter().filter(|(name, _)| told(name));
+    let is_shown = |name: &str| !APART.contains(&name) && name != section && !quiet(name) && !follows(name);
+    let parameters = case.parameters.iter().filter(|(name, _)| is_shown(name));
     fields.extend(parameters.map(|(name, value)| (name.to_owned(), plain(value))));
     fields.push(("mode".to_owned(), case.mode.to_string()));
     fields.extend(cache(case).map(|cache| ("cache".to_owned(), cache.to_owned())));
@@ -346,7 +349,7 @@ fn put<'a>(
             configurations.push(Configuration {
                 label: String::new(),
                 variant: String::new(),
-                told: Vec::new(),
+                variant_fields: Vec::new(),
                 style: 0,
                 ranks,
                 backend,
@@ -365,7 +368,7 @@ fn varying_in(operation: &Operation) -> BTreeSet<String> {
     let names: BTreeSet<&String> = configurations.iter().flat_map(|c| c.others.iter().map(|(name, _)| name)).collect();
     let varies = |name: &str| {
         let values: BTreeSet<Option<&str>> = configurations.iter().map(|c| value_of(&c.others, name)).collect();
-        // What is told only where it differs: from another value, not from none.
+        // Quiet fields differ from another value, not from a missing one.
         values.iter().filter(|value| value.is_some() || !quiet(name)).count() > 1
     };
     let mut varying: BTreeSet<String> = names.into_iter().filter(|name| varies(name)).cloned().collect();
@@ -400,13 +403,13 @@ fn label(operations: &mut [Operation]) {
         operation.constants = constants;
         let declared = operation.declared;
         for configuration in &mut operation.configurations {
-            configuration.told = told_of(configuration, declared, &varying);
+            configuration.variant_fields = variant_fields_of(configuration, declared, &varying);
             configuration.variant = configuration.variant_without(&[]);
             let backend = varying.contains("backend").then(|| configuration.backend.clone());
             let parts = [backend.unwrap_or_default(), ranks(configuration.ranks), configuration.variant.clone()];
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             configuration.label = parts.join(", ");
-            configuration.style = styles.of(&configuration.label, &configuration.backend);
+            configuration.style = styles.style_of(&configuration.label, &configuration.backend);
         }
     }
 }
@@ -415,20 +418,20 @@ fn is_quiet(declared: Option<&Declared>, name: &str) -> bool {
     declared.and_then(|declared| declared.field(name)).is_some_and(|field| field.label == QUIET)
 }
 
-fn told_of(
+fn variant_fields_of(
     configuration: &Configuration,
     declared: Option<&Declared>,
     varying: &BTreeSet<String>,
 ) -> Vec<(String, String)> {
     let shown = configuration.others.iter().filter(|(name, _)| varying.contains(name));
-    let mut told: Vec<(String, String)> =
+    let mut fields: Vec<(String, String)> =
         shown.map(|(name, value)| (name.clone(), written(declared, name, value))).collect();
     // A model's ranks are on no host.
     let real = configuration.cases.iter().all(|case| !case.simulated);
     if real && varying.contains("hosts") && value_of(&configuration.others, "hosts").is_none() {
-        told.push(("hosts".to_owned(), WITHIN.to_owned()));
+        fields.push(("hosts".to_owned(), WITHIN.to_owned()));
     }
-    told
+    fields
 }
 
 /// `1 rank`, `2 ranks`.

@@ -28,7 +28,7 @@ impl Styles {
     }
 
     /// The style of a label of this backend.
-    pub(crate) fn of(&mut self, label: &str, backend: &str) -> usize {
+    pub(crate) fn style_of(&mut self, label: &str, backend: &str) -> usize {
         if let Some(known) = self.labels.get(label) {
             return *known;
         }
@@ -53,9 +53,9 @@ mod tests {
     #[test]
     fn several_backends_have_a_colour_each() {
         let mut alone = Styles::new(["shm", "shm"].into_iter());
-        assert_eq!(["a", "b", "a"].map(|label| alone.of(label, "shm")), [0, 1, 0]);
+        assert_eq!(["a", "b", "a"].map(|label| alone.style_of(label, "shm")), [0, 1, 0]);
         let mut several = Styles::new(["shm", "mpi", "shm"].into_iter());
         let pairs = [("shm, 2", "shm"), ("mpi, 2", "mpi"), ("shm, 4", "shm"), ("mpi, 4", "mpi"), ("shm, 2", "shm")];
-        assert_eq!(pairs.map(|(label, backend)| several.of(label, backend)), [0, 1, 7, 8, 0]);
+        assert_eq!(pairs.map(|(label, backend)| several.style_of(label, backend)), [0, 1, 7, 8, 0]);
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn after(options: &RunOptions, plan: &Plan, file: &RunFile, run: &rep
         let ready: Vec<&str> = ready.map(|backend| backend.name.as_str()).collect();
         let sections = operations(&run.cases, &run.benchmarks);
         sections.iter().find_map(|section| {
-            let next = run.views.of(section)?.next(section, &ready)?;
+            let next = run.views.for_section(section)?.next(section, &ready)?;
             of_section(options, section, &next, launched)
         })
     })?;

@@ -60,7 +60,7 @@ pub(crate) fn draw(items: &mut Vec<Item>, plot: &Box2, x: &Mapped, y: &Mapped) {
     let (rows, _) = rows(y);
     for tick in rows {
         let Some(at) = y.place(tick.value) else { continue };
-        // Beside the axis line a grid line would look like a second axis.
+        // A grid line next to the axis line would look like a second axis.
         if plot.bottom - at > 4.0 {
             items.push(Item::Line { points: vec![[plot.left, at], [plot.right, at]], pen: pen(GRID) });
         }

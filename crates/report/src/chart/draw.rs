@@ -30,9 +30,9 @@ pub(crate) struct Page {
     width: f64,
     /// Of the plot.
     height: f64,
-    /// The widest label that stands beside the plot. A longer one would end in an ellipsis just where many differ, so all
-    /// then stand below, where only a label longer than the whole picture is cut.
-    beside: f64,
+    /// The widest label that fits next to the plot. If one is wider, all labels go below the plot, because an ellipsis would
+    /// hide the ends in which many differ.
+    widest_label: f64,
     /// Series, and limits, that are drawn.
     lines: usize,
     /// Whether it has its title, banner, note and origin in itself. Else the page around it says them.
@@ -41,9 +41,9 @@ pub(crate) struct Page {
 
 impl Page {
     /// A picture that is passed on alone.
-    pub(crate) const WHOLE: Self = Self { width: 900.0, height: 372.0, beside: 190.0, lines: 40, whole: true };
+    pub(crate) const WHOLE: Self = Self { width: 900.0, height: 372.0, widest_label: 190.0, lines: 40, whole: true };
     /// One of two that stand side by side on a page.
-    pub(crate) const HALF: Self = Self { width: 600.0, height: 270.0, beside: 120.0, lines: 14, whole: false };
+    pub(crate) const HALF: Self = Self { width: 600.0, height: 270.0, widest_label: 120.0, lines: 14, whole: false };
 
     /// One that is as wide as a page.
     pub(crate) const WIDE: Self = Self { width: 1190.0, ..Self::HALF };
@@ -92,8 +92,8 @@ pub(crate) fn draw(spec: &ChartSpec, page: &Page) -> Scene {
     }
     let names = names(spec, page);
     let widest = names.iter().map(|name| font::width(name, TEXT_SIZE, Weight::Regular)).fold(0.0, f64::max);
-    let beside = names.len().saturating_sub(1) as f64 * LABEL_GAP <= page.height && widest <= page.beside;
-    let right = if beside { page.width - MARGIN - widest - SAMPLE - 24.0 } else { page.width - MARGIN - 24.0 };
+    let labels_at_side = names.len().saturating_sub(1) as f64 * LABEL_GAP <= page.height && widest <= page.widest_label;
+    let right = if labels_at_side { page.width - MARGIN - widest - SAMPLE - 24.0 } else { page.width - MARGIN - 24.0 };
     let (plot, x, y) = frame(spec, [top, top + page.height], right);
     axis::draw(&mut items, &plot, &x, &y);
     stack::draw(&mut items, spec, &x, &y);
@@ -111,8 +111,8 @@ pub(crate) fn draw(spec: &ChartSpec, page: &Page) -> Scene {
         bottom += LABEL_GAP;
         items.push(Item::Text(text(left_out, [MARGIN, bottom - 4.0], Anchor::Start, NOTE_SIZE, INK)));
     }
-    if beside {
-        beside_the_plot(&mut items, &labels, &plot);
+    if labels_at_side {
+        next_to_the_plot(&mut items, &labels, &plot);
     } else {
         bottom = below_the_plot(&mut items, &labels, bottom, widest, page.width);
     }
@@ -151,24 +151,24 @@ fn timeline(mut items: Vec<Item>, spec: &ChartSpec, all: &super::Lanes, top: f64
     let plot = lanes::draw(&mut items, &drawn, &spec.x, [MARGIN, top, right]);
     let note = [Some(spec.note.clone()), left_out].into_iter().flatten().filter(|text| !text.is_empty());
     let kinds: Vec<&str> = spec.lanes.iter().flat_map(|all| &all.kinds).map(|kind| kind.label.as_str()).collect();
-    let told = format!("{}; {}", crate::number::count(drawn.rows.len(), "rank", "ranks"), kinds.join("; "));
-    ended(items, spec, note.collect::<Vec<_>>().join(" "), &plot, &told, page)
+    let content = format!("{}; {}", crate::number::count(drawn.rows.len(), "rank", "ranks"), kinds.join("; "));
+    ended(items, spec, note.collect::<Vec<_>>().join(" "), &plot, &content, page)
 }
 
 /// The rest of a picture of a waterfall.
 fn terms(mut items: Vec<Item>, spec: &ChartSpec, top: f64, page: &Page) -> Scene {
     let bars = super::waterfall_bars(spec);
     let plot = waterfall::draw(&mut items, &bars, &spec.x, [MARGIN, top, page.width - MARGIN]);
-    let told: Vec<String> = bars.iter().map(|bar| format!("{} {}", bar.label, bar.value)).collect();
-    ended(items, spec, spec.note.clone(), &plot, &told.join("; "), page)
+    let content: Vec<String> = bars.iter().map(|bar| format!("{} {}", bar.label, bar.value)).collect();
+    ended(items, spec, spec.note.clone(), &plot, &content.join("; "), page)
 }
 
 /// The scene of a picture that has its own plot, with what stands below it.
-fn ended(mut items: Vec<Item>, spec: &ChartSpec, note: String, plot: &Box2, told: &str, page: &Page) -> Scene {
+fn ended(mut items: Vec<Item>, spec: &ChartSpec, note: String, plot: &Box2, content: &str, page: &Page) -> Scene {
     let below = ChartSpec { note, origin: spec.origin.clone(), x: spec.x.clone(), ..ChartSpec::default() };
     let bottom = footer(&mut items, &below, plot, page);
     let warning = spec.banner.as_deref().map(|banner| format!(" ({banner})")).unwrap_or_default();
-    let description = format!("{}{warning}: {}; {told}", spec.title, spec.subtitle);
+    let description = format!("{}{warning}: {}; {content}", spec.title, spec.subtitle);
     Scene { width: page.width, height: bottom + 12.0, description, items }
 }
 
@@ -399,7 +399,7 @@ fn label(items: &mut Vec<Item>, label: &EndLabel, left: f64, middle: f64) {
 
 /// Labels at the line ends, moved apart where they would collide. A label that had to move has a grey thread to the height
 /// of its line, outside the plot: inside, it would look like data.
-fn beside_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], plot: &Box2) {
+fn next_to_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], plot: &Box2) {
     let wanted: Vec<f64> = labels.iter().map(|label| label.end.map_or(plot.bottom, |end| end[1])).collect();
     let places = spread(&wanted, LABEL_GAP, [plot.top, plot.bottom]);
     let left = plot.right + 18.0;

@@ -55,7 +55,7 @@ pub(crate) fn draw(items: &mut Vec<Item>, matrix: &Matrix, [left, top, right]: [
     Box2 { left, top, right: left + width * columns as f64, bottom: top + height * rows as f64 }
 }
 
-/// What the colours mean: `light 1.2 us, dark 8 us`; empty where there is no value.
+/// What the colours mean: `light 1.2 us, dark 8 us`; empty without a value.
 pub(crate) fn key(matrix: &Matrix) -> String {
     let [low, high] = range(matrix);
     let left_out = matrix.values.len().max(matrix.columns.len()) > MOST;

@@ -1,4 +1,4 @@
-//! Bars of parts that add up to a whole, and marks beside them: what was measured, what it may be at most.
+//! Bars of parts that add up to a whole, with marks for the measured value and its limit.
 
 use view::{ChartSpec, Mark};
 

@@ -4,7 +4,7 @@
 //! (`time_s.median`), lists are joined by spaces. Parameters are columns of their own; one that the case line
 //! repeats on top (`ranks`) is not repeated here.
 //!
-//! Where traces were explained, each table of theirs is a file beside it: `profile-CASE-NAME.csv`.
+//! If traces were explained, each of their tables is a file next to it: `profile-CASE-NAME.csv`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -49,7 +49,7 @@ impl Format for Csv {
 /// Goes over the cases twice, first for the columns: rows that are kept until all columns are known take more memory than
 /// the text.
 fn write(run: &Run, to: &mut dyn Write) -> io::Result<()> {
-    let (columns, mut cells) = (Columns::<()>::of(&run.cases, |_, _| {}), Cells::default());
+    let (columns, mut cells) = (Columns::<()>::from_cases(&run.cases, |_, _| {}), Cells::default());
     let mut text = String::new();
     line(&mut text, columns.names().iter().map(|name| escape::csv(name)));
     let mut row = vec![String::new(); columns.names().len()];

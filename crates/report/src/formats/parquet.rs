@@ -1,6 +1,6 @@
 //! `cases.parquet`: the rows and columns of `cases.csv` with types, for tools that read tables by column.
 //!
-//! Numbers are INT64 or DOUBLE, switches BOOLEAN, everything else UTF-8 text; what a case lacks is null. Text stays as it
+//! Numbers are INT64 or DOUBLE, switches BOOLEAN, everything else UTF-8 text; what is missing in a case is null. Text stays as it
 //! is: nothing takes a cell of Parquet for a formula. Rows go out in groups, so memory does not grow with them.
 //!
 //! Rejected: the crate `parquet`, which takes 44 s of processor time to build. Here it only reads, in tests.
@@ -12,7 +12,7 @@ mod thrift;
 use std::io::{self, Write};
 use std::path::Path;
 
-use column::{Cell, Kind, Seen};
+use column::{Cell, Kind, ValueKinds};
 use file::File;
 
 use crate::formats::rows::{Cells, Columns};
@@ -54,8 +54,8 @@ impl Format for Parquet {
 
 /// Goes over the cases twice, first for the columns and their types.
 fn write(run: &Run, to: &mut dyn Write) -> io::Result<()> {
-    let columns = Columns::<Seen>::of(&run.cases, Seen::note);
-    let kinds: Vec<Kind> = columns.noted().iter().map(Seen::kind).collect();
+    let columns = Columns::<ValueKinds>::from_cases(&run.cases, ValueKinds::note);
+    let kinds: Vec<Kind> = columns.noted().iter().map(ValueKinds::kind).collect();
     let mut cells = Cells::default();
     let mut file = File::begin(to, columns.names(), &kinds)?;
     for cases in run.cases.chunks(GROUP) {

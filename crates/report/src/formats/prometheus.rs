@@ -48,7 +48,7 @@ impl Family {
         Self { name: name.into(), help: help.into(), samples: Vec::new() }
     }
 
-    fn of(name: &str, help: &str, samples: Vec<(String, f64)>) -> Self {
+    fn with_samples(name: &str, help: &str, samples: Vec<(String, f64)>) -> Self {
         Self { samples, ..Self::new(name, help) }
     }
 }
@@ -86,23 +86,23 @@ fn of_run(run: &Run) -> Vec<Family> {
     let of_status = |status: &Status| (labels(&[("run", &run.title), ("status", status.name())]), number(*status));
     let missed = run.cases.iter().map(|case| case.gates_missed.len()).sum::<usize>() as f64;
     vec![
-        Family::of("rankmark_run_info", "What ran: always 1.", vec![(info, 1.0)]),
-        Family::of(
+        Family::with_samples("rankmark_run_info", "What ran: always 1.", vec![(info, 1.0)]),
+        Family::with_samples(
             "rankmark_run_start_time_seconds",
             "When the run started, in seconds since 1970.",
             started.map(|time| (own.clone(), time)).into_iter().collect(),
         ),
-        Family::of(
+        Family::with_samples(
             "rankmark_run_cases",
             "Cases of the run by how they ended.",
             statuses.iter().map(of_status).collect(),
         ),
-        Family::of(
+        Family::with_samples(
             "rankmark_run_ended",
             "1 where the run came to its end; 0 where it was killed or still goes on.",
             vec![(own.clone(), f64::from(u8::from(run.end == RunEnd::Ended)))],
         ),
-        Family::of("rankmark_run_gates_missed", "Gates that the run missed.", vec![(own, missed)]),
+        Family::with_samples("rankmark_run_gates_missed", "Gates that the run missed.", vec![(own, missed)]),
     ]
 }
 

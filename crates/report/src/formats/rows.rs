@@ -45,8 +45,8 @@ pub(crate) struct Columns<T> {
 }
 
 impl<T: Default> Columns<T> {
-    /// Goes over all cases; `note` sees each value.
-    pub(crate) fn of(cases: &[CaseLine], mut note: impl FnMut(&mut T, &Value)) -> Self {
+    /// Collects the columns of all cases, and passes each value to `note`.
+    pub(crate) fn from_cases(cases: &[CaseLine], mut note: impl FnMut(&mut T, &Value)) -> Self {
         let (mut found, mut places): (Vec<(String, T)>, HashMap<String, usize>) = Default::default();
         let mut cells = Cells::default();
         for case in cases {
@@ -104,7 +104,7 @@ pub(crate) fn text(value: &Value) -> String {
 
 /// The case line as a row of flat names and values. What the parameters repeat of the line is not repeated here.
 fn each_cell(leaves: &mut Leaves, case: &CaseLine, put: &mut impl FnMut(&str, &Value)) {
-    let leaves = leaves.of(case);
+    let leaves = leaves.flatten(case);
     let line = || leaves.iter().filter(|(name, _)| own(name).is_none());
     for (name, value) in line() {
         put_leaf(name, value, put);

@@ -63,16 +63,17 @@ impl<'d> Out<'d> {
         Ok(())
     }
 
-    /// Makes a file of what `write` writes, at this path below the report's directory. Writes beside the target and
-    /// renames, so that a reader, or a full disk, never meets half a file.
+    /// Creates the file at this path below the report's directory with what `write` writes. Writes a temporary file and
+    /// renames it, so that no reader sees half a file, and a full disk leaves none.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn file(&mut self, path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let beside = format!(".{name}.{}.part", std::process::id());
+        let temporary = format!(".{name}.{}.part", std::process::id());
         let whole = self.dir.join(path);
-        record::file::replace_by(self.dir, path, &beside, write).map_err(|error| error::unwritten(&whole, &error))?;
+        record::file::replace_by(self.dir, path, &temporary, write)
+            .map_err(|error| error::unwritten(&whole, &error))?;
         self.written.files.push(whole);
         Ok(())
     }
@@ -85,8 +86,8 @@ impl<'d> Out<'d> {
 pub(crate) fn put_at(path: &Path, content: &[u8]) -> Result<(), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = Path::new(path.file_name().unwrap_or_default());
-    let beside = format!(".{}.{}.part", name.display(), std::process::id());
-    record::file::replace(folder, name, &beside, content).map_err(|error| error::unwritten(path, &error))
+    let temporary = format!(".{}.{}.part", name.display(), std::process::id());
+    record::file::replace(folder, name, &temporary, content).map_err(|error| error::unwritten(path, &error))
 }
 
 /// Adds to the end of a file that the user names.

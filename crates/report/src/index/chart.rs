@@ -30,7 +30,7 @@ struct Frame {
 }
 
 impl Frame {
-    fn of(case: &IndexCase, runs: usize, [left, right, top, bottom]: [f64; 4]) -> Self {
+    fn around(case: &IndexCase, runs: usize, [left, right, top, bottom]: [f64; 4]) -> Self {
         let ends = case.points.iter().flat_map(|point| {
             let [low, high] = point.ci95.unwrap_or([point.median_s; 2]);
             [low, high, point.median_s]
@@ -64,7 +64,7 @@ fn place(value: f64) -> String {
 
 /// The line of a case, small enough for a table's cell.
 pub(super) fn spark(case: &IndexCase, runs: usize) -> String {
-    let frame = Frame::of(case, runs, [2.0, 118.0, 3.0, 21.0]);
+    let frame = Frame::around(case, runs, [2.0, 118.0, 3.0, 21.0]);
     let mut out = String::from(r#"<svg class="spark" viewBox="0 0 120 24" aria-hidden="true">"#);
     line(&mut out, case, &frame);
     for change in &case.changes {
@@ -95,7 +95,7 @@ pub(super) fn size(change: &IndexMark) -> String {
 
 /// The chart of a case: its runs with intervals, levels, and the changes between them.
 pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> String {
-    let frame = Frame::of(case, machine.runs.len(), [LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM]);
+    let frame = Frame::around(case, machine.runs.len(), [LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM]);
     let date = |run: usize| machine.runs.get(run).map_or("", |run| run.date.as_str());
     let described = format!("{}: median time over {} runs", case.label, case.points.len());
     let mut out =
@@ -127,16 +127,16 @@ pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> String {
     line(&mut out, case, &frame);
     for point in &case.points {
         let (x, y) = (place(frame.x(point.run)), place(frame.y(point.median_s)));
-        let mut told = format!("{}: {}", date(point.run), seconds(point.median_s));
+        let mut title = format!("{}: {}", date(point.run), seconds(point.median_s));
         if let Some([low, high]) = point.ci95 {
-            let _ = write!(told, " (95%: {} to {})", seconds(low), seconds(high));
+            let _ = write!(title, " (95%: {} to {})", seconds(low), seconds(high));
             let (low, high) = (place(frame.y(low)), place(frame.y(high)));
             let _ = write!(out, r#"<line class="bar" x1="{x}" x2="{x}" y1="{low}" y2="{high}"/>"#);
         }
         let _ = write!(
             out,
             r#"<circle class="dot" cx="{x}" cy="{y}" r="2.6"><title>{}</title></circle>"#,
-            xml(&one_line(&told))
+            xml(&one_line(&title))
         );
     }
     out.push_str("</svg>");

@@ -1,4 +1,4 @@
-//! Cases that ended without a result, or with one that somebody should look at.
+//! Cases that ended without a result, or with one that needs attention.
 
 use std::collections::HashMap;
 

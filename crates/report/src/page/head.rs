@@ -84,12 +84,12 @@ fn device_sensors(run: &Run) -> Option<String> {
     let devices: std::collections::BTreeSet<u64> = values("device").into_iter().map(|device| device as u64).collect();
     let hottest = values("temperature_c").into_iter().max_by(f64::total_cmp);
     let slowest = values("clock_mhz").into_iter().min_by(f64::total_cmp);
-    let told = [
+    let parts = [
         hottest.map(|degrees| format!("up to {degrees:.0} °C")),
         slowest.map(|mhz| format!("slowest clock {mhz:.0} MHz")),
     ];
-    let told: Vec<String> = told.into_iter().flatten().collect();
-    (!told.is_empty()).then(|| format!("{}: {}", count(devices.len(), "device", "devices"), told.join(", ")))
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("{}: {}", count(devices.len(), "device", "devices"), parts.join(", ")))
 }
 
 /// `12 cases: 11 ok (wrong 0 in each), 1 failed`.

@@ -12,7 +12,7 @@ use crate::study::{Estimate, Measured, ranks};
 /// Figures that have a sentence; more are in the table.
 const SAID: usize = 4;
 
-/// A figure beside the best case that it is about.
+/// A figure, compared with the best of its cases.
 struct Compared<'r> {
     figure: &'r Expected,
     better: Better,

@@ -1,5 +1,5 @@
 //! At most three findings: what is wrong or what limits, the evidence with its number, and what to do about it. Each has a
-//! premise; where none holds there is no finding.
+//! premise; if none holds, the page has no finding.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ use crate::{Run, words::expected, words::states, words::verdict::explained_job};
 
 /// Findings of a page.
 const MOST: usize = 3;
-/// A rank that takes this much longer than the median rank is worth a look.
+/// A rank that takes this much longer than the median rank is a finding.
 const SLOWER: f64 = 1.03;
-/// Below this efficiency scaling is worth a look (definitions: above 80% is good).
+/// Scaling below this efficiency is a finding (definitions: above 80% is good).
 const GOOD: f64 = 0.8;
 /// Below this share an expected figure is missed.
 const EXPECTED: f64 = 0.9;
@@ -134,8 +134,9 @@ fn gates(run: &Run) -> Option<Finding> {
 
 /// What benchmarks say first: something is wrong with the machine.
 fn machine(run: &Run, operations: &[Operation]) -> Vec<Finding> {
-    let own =
-        operations.iter().filter_map(|operation| Some((operation, run.views.of(operation)?.findings(operation)?)));
+    let own = operations
+        .iter()
+        .filter_map(|operation| Some((operation, run.views.for_section(operation)?.findings(operation)?)));
     let first = own.flat_map(|(operation, all)| {
         let first = all.into_iter().filter(|finding| finding.first);
         first.map(|finding| (operation.name.clone(), finding.text)).collect::<Vec<_>>()
@@ -283,7 +284,7 @@ fn noise(run: &Run) -> Option<Finding> {
 
 /// What the machine was like, where it changed.
 fn states(run: &Run) -> Option<Finding> {
-    let [title, evidence] = states::told(run)?;
+    let [title, evidence] = states::title_and_evidence(run)?;
     Some(finding(title, evidence, states::action(run)))
 }
 

@@ -54,7 +54,7 @@ fn may_share_a_core(peer: usize, point: &Measured, placement: Option<&Placement>
     point.has(Caveat::Oversubscribed) && !apart
 }
 
-/// Ranks beside the partner on its core, which may keep it from answering: only ways that have as many are compared.
+/// Ranks that share the partner's core, and may delay its answers. Only links with equally many are compared.
 fn crowd(peer: usize, point: &Measured, placement: Option<&Placement>) -> usize {
     let Some(placement) = placement.filter(|_| point.has(Caveat::Oversubscribed)) else { return 0 };
     let Some(own) = placement.cpus.get(peer) else { return 0 };
@@ -72,8 +72,8 @@ fn peer(case: &CaseLine) -> Option<usize> {
 
 /// What must be equal for times of partners to be comparable.
 fn kind(case: &CaseLine) -> String {
-    let told = case.parameters.iter().filter(|(name, _)| !["peer", "bytes", "seed"].contains(name));
-    told.map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
+    let parameters = case.parameters.iter().filter(|(name, _)| !["peer", "bytes", "seed"].contains(name));
+    parameters.map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
 }
 
 fn slow(size: u64, ways: &[Way]) -> Option<String> {

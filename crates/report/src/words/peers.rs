@@ -1,5 +1,4 @@
-//! Shared memory beside other engines in the same run: how much longer the best of them takes, where both measure the same
-//! workload.
+//! Compares shared memory with other engines of the same run: how much longer the best of them takes for the same workload.
 
 use std::collections::HashMap;
 
@@ -13,19 +12,19 @@ use crate::study::{Configuration, Estimate, Measured, Operation, ratio};
 const OURS: &str = "shm";
 /// The kind of a field that chooses among variants.
 const CHOICE: &str = "choice";
-/// What computes its times, or is there to be right: nobody's peer.
+/// Backends that compute their times, or exist only to be right. They are not peers.
 const NO_PEERS: [&str; 2] = ["reference", "sim"];
 /// Parameters that a pair's row tells by itself.
-const TOLD: [&str; 4] = ["backend", "runtime", "bytes", "ranks"];
+const SHOWN_ELSEWHERE: [&str; 4] = ["backend", "runtime", "bytes", "ranks"];
 
-/// One of our measurements, and that of others of the same size and ranks that takes the least of our time.
+/// One of our measurements, and the fastest of another engine with the same size and ranks.
 struct Pair<'o> {
     configuration: &'o Configuration<'o>,
     ours: &'o Measured<'o>,
     peer: &'o Configuration<'o>,
     theirs: &'o Measured<'o>,
     ratio: Estimate,
-    /// What differs beside the backend.
+    /// What differs in addition to the backend.
     differs: Vec<String>,
 }
 
@@ -47,12 +46,12 @@ fn key(configuration: &Configuration, declared: &Declared) -> Option<String> {
     Some(format!("{:?}\n{}", case.pair_hosts.or(case.hosts), shared.join("\n")))
 }
 
-/// How each of a pair does it, ours first, where both could do it either way: `buffers registered / private`.
+/// The parameters in which a pair differs and both had a choice, ours first: `buffers registered / private`.
 fn differs(ours: &Configuration, peer: &Configuration, declared: &Declared) -> Vec<String> {
     let Some(both) = parameters(ours).zip(parameters(peer)) else { return Vec::new() };
     let said = |value: Option<&serde_json::Value>| value.map_or_else(|| "default".to_owned(), view::plain);
-    let told = differences([both.0, both.1], declared, &TOLD);
-    told.into_iter().map(|(name, [own, theirs])| format!("{name} {} / {}", said(own), said(theirs))).collect()
+    let differing = differences([both.0, both.1], declared, &SHOWN_ELSEWHERE);
+    differing.into_iter().map(|(name, [own, theirs])| format!("{name} {} / {}", said(own), said(theirs))).collect()
 }
 
 fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
@@ -97,7 +96,7 @@ fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
     pairs
 }
 
-/// The table; empty where nothing was measured beside our own.
+/// The table; empty if the run measured no other engine.
 pub(crate) fn results(operation: &Operation) -> Vec<Block> {
     use Align::{Left, Right};
     let mut table = Table::new([

@@ -47,30 +47,30 @@ fn interface(one: &NetworkInterface) -> String {
     }
 }
 
-/// What is known of one host's clock over all cases.
+/// A host's clock over all cases.
 #[derive(Default)]
-struct Known<'a> {
+struct ClockSummary<'a> {
     last: Option<(i64, f64)>,
     worst_ns: f64,
     caveats: Vec<&'a str>,
 }
 
-/// How clocks of the other hosts ran against that of the first, over all cases; nothing where nobody compared them.
+/// The clocks of the other hosts compared with the first host's, over all cases. Empty if no case compared them.
 fn clocks(cases: &[CaseLine]) -> Vec<Block> {
     use Align::{Left, Right};
-    let mut hosts: BTreeMap<&str, Known<'_>> = BTreeMap::new();
+    let mut hosts: BTreeMap<&str, ClockSummary<'_>> = BTreeMap::new();
     for clock in cases.iter().flat_map(|case| &case.clocks) {
-        let known = hosts.entry(&clock.host).or_default();
-        known.last = clock.offset_ns.zip(clock.drift_ppm).or(known.last);
-        known.worst_ns = clock.residual_ns.unwrap_or(0.0).max(known.worst_ns);
-        known.caveats.extend(clock.why.as_deref().filter(|why| !known.caveats.contains(why)));
+        let summary = hosts.entry(&clock.host).or_default();
+        summary.last = clock.offset_ns.zip(clock.drift_ppm).or(summary.last);
+        summary.worst_ns = clock.residual_ns.unwrap_or(0.0).max(summary.worst_ns);
+        summary.caveats.extend(clock.why.as_deref().filter(|why| !summary.caveats.contains(why)));
     }
     if hosts.is_empty() {
         return Vec::new();
     }
     let columns = [("clock of", Left), ("offset", Right), ("drift", Right), ("residual", Right), ("caveat", Left)];
     let mut table = Table::new(columns);
-    for (host, Known { last, worst_ns, caveats }) in hosts {
+    for (host, ClockSummary { last, worst_ns, caveats }) in hosts {
         let (offset, drift, residual) = match last {
             Some((ns, ppm)) => (seconds(ns as f64 / 1e9), format!("{ppm:.2} ppm"), seconds(worst_ns / 1e9)),
             None => (NONE.to_owned(), NONE.to_owned(), NONE.to_owned()),

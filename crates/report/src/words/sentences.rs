@@ -49,14 +49,14 @@ fn of_run(run: &Run, operations: &[Operation]) -> Vec<String> {
     let one = [wrong(run), unmeasured(run), gates(run), oversubscription(run), states::sentence(run)];
     let mut all: Vec<String> = one.into_iter().flatten().collect();
     all.extend(operations.iter().flat_map(|operation| links::sentences(operation, run)));
-    let own = operations.iter().filter_map(|operation| run.views.of(operation)?.findings(operation));
+    let own = operations.iter().filter_map(|operation| run.views.for_section(operation)?.findings(operation));
     all.extend(own.flatten().filter(|finding| finding.first).map(|finding| finding.text));
     all
 }
 
 /// What one operation shows, most important first.
 pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<String> {
-    if let Some(own) = run.views.of(operation).and_then(|view| view.findings(operation)) {
+    if let Some(own) = run.views.for_section(operation).and_then(|view| view.findings(operation)) {
         let own = own.into_iter().map(|finding| finding.text);
         return own.chain(peers::sentence(operation)).chain(view::roofline::sentence(operation)).collect();
     }
@@ -176,7 +176,7 @@ fn limits(operation: &Operation) -> Option<String> {
                 let shares = if low == high { low } else { format!("{low} to {high}") };
                 let largest = configuration.sized().next_back().is_some_and(|(size, _)| size == from);
                 let sizes = if largest { format!("at {}", bytes(from)) } else { format!("from {} up", bytes(from)) };
-                // What is far exceeded was not a limit: the probe beside the case then missed the working set.
+                // A limit that is far exceeded is not one: the probe next to the case missed the working set.
                 let meaning = if shares_exceed {
                     "more than it, so it is not a limit there"
                 } else {
@@ -283,25 +283,25 @@ fn ranks_apart(few: &Configuration, many: &Configuration) -> Vec<String> {
     if few.ranks == many.ranks {
         return Vec::new();
     }
-    let (mut told, mut untold) = (Vec::new(), Vec::new());
+    let (mut longer, mut unclear) = (Vec::new(), Vec::new());
     let few_ranks = ranks(few.ranks);
     for (size, fewer, more) in common_sizes(few, many) {
         let ratio = crate::study::ratio(more, fewer);
         if ratio.exceeds(1.0) || ratio.is_below(1.0) {
-            let than = if told.is_empty() { format!(" as long as {few_ranks}") } else { String::new() };
-            told.push(format!("{}{}{than} at {}", factor(ratio.mid), ratio.range(factor), bytes(size)));
+            let than = if longer.is_empty() { format!(" as long as {few_ranks}") } else { String::new() };
+            longer.push(format!("{}{}{than} at {}", factor(ratio.mid), ratio.range(factor), bytes(size)));
         } else {
-            untold.push(bytes(size));
+            unclear.push(bytes(size));
         }
     }
     let doubted = many.oversubscribed() || few.oversubscribed();
     let mut sentences = Vec::new();
-    if !told.is_empty() {
+    if !longer.is_empty() {
         let caveat = if doubted { "; waiting for cores is included" } else { "" };
-        sentences.push(format!("{} take {}{caveat}.", many.label, list(&told)));
+        sentences.push(format!("{} take {}{caveat}.", many.label, list(&longer)));
     }
-    if !untold.is_empty() {
-        let at = list(&untold);
+    if !unclear.is_empty() {
+        let at = list(&unclear);
         sentences.push(format!("Whether {} take longer than {few_ranks} at {at}: cannot tell.", many.label));
     }
     sentences

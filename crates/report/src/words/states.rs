@@ -32,8 +32,8 @@ pub(crate) fn action(run: &Run) -> String {
     state_remedy(&states.filter_map(|state| state.name.as_deref()).collect::<Vec<_>>())
 }
 
-/// States, and what they mean for times: a title and a sentence; None where the machine is not known to have several.
-pub(crate) fn told(run: &Run) -> Option<[String; 2]> {
+/// The states, and what they mean for times: a title and a sentence. None unless the machine is known to have several.
+pub(crate) fn title_and_evidence(run: &Run) -> Option<[String; 2]> {
     let named: Vec<(&MachineState, &str)> =
         run.states.iter().filter_map(|state| Some((state, state.name.as_deref()?))).collect();
     let (_, main) = named.iter().max_by_key(|(state, _)| state.trials)?;
@@ -61,7 +61,7 @@ fn shown(run: &Run) -> Option<&str> {
 
 /// The same as one sentence after another.
 pub(crate) fn sentence(run: &Run) -> Option<String> {
-    told(run).map(|[title, evidence]| format!("{title}. {evidence}"))
+    title_and_evidence(run).map(|[title, evidence]| format!("{title}. {evidence}"))
 }
 
 /// By how much the times of a case differ between its states.
@@ -104,19 +104,19 @@ mod tests {
         let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
         let line = CaseLine { states: vec![near.1, far.1], ..CaseLine::unmeasured(&case, terms::Status::Ok, "") };
         let mut run = Run { states: vec![near.0, far.0], cases: vec![line], ..Run::default() };
-        let told = sentence(&run).unwrap();
+        let text = sentence(&run).unwrap();
         let begin = "The machine had 2 states: near cores (36% of trials) and far cores (64% of trials). Times are those of far cores. ";
-        assert!(told.starts_with(begin), "{told}");
-        assert!(told.ends_with("took 0.590 us ±2.0% with far cores and 0.130 us ±2.0% with near cores."), "{told}");
+        assert!(text.starts_with(begin), "{text}");
+        assert!(text.ends_with("took 0.590 us ±2.0% with far cores and 0.130 us ±2.0% with near cores."), "{text}");
         // Rows of a state that was asked for.
         run.cases[0].state = Some("near cores".to_owned());
         assert!(sentence(&run).unwrap().contains("Times are those of near cores."));
         let near = run.states.remove(0);
         assert_eq!(sentence(&run), None);
         run.unseen_states = vec![near];
-        let told = sentence(&run).unwrap();
+        let text = sentence(&run).unwrap();
         assert_eq!(
-            told,
+            text,
             "The machine was in one of its states: far cores. Earlier runs on it also saw near cores. This run has no times in another state."
         );
         assert!(action(&run).starts_with("Pin ranks with `--bind core`"));

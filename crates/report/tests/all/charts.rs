@@ -219,8 +219,8 @@ fn a_mesh_is_in_labels_only_where_it_was_chosen() {
         let mut line = data::Invented::new(ranks, 0, 0.1).line();
         line.benchmark = "training".into();
         line.id = format!("{ranks:06x}{}", mesh.replace('x', ""));
-        let told = serde_json::json!({"ranks": ranks, "model": "mlp", "strategy": strategy, "mesh": mesh});
-        line.parameters = told.as_object().cloned().unwrap().into();
+        let parameters = serde_json::json!({"ranks": ranks, "model": "mlp", "strategy": strategy, "mesh": mesh});
+        line.parameters = parameters.as_object().cloned().unwrap().into();
         line
     };
     let labels = |lines: Vec<record::CaseLine>| {
@@ -267,7 +267,7 @@ fn libraries_are_named_with_version_and_launcher() {
     let peers = svg(&data::peers(), "all_reduce-time.svg");
     assert!(peers.contains("mpi (Open MPI v4.1.6, libmpi.so.40)"), "{peers}");
     assert!(peers.contains("launcher: /usr/bin/mpirun; rankmark"), "{peers}");
-    // The other MPI library was not looked at: nothing is said of it that is true of the first.
+    // The other MPI library was not examined, so nothing that holds for the first is said of it.
     assert!(peers.contains("mpi (version not recorded)") && peers.contains("pytorch/gloo (torch 2.9.1)"), "{peers}");
     // The launcher of the whole run started all ranks.
     let mut run = data::one_series();

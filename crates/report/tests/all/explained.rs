@@ -84,7 +84,7 @@ fn each_table_is_a_file() {
     report::write_file(&run, format("csv").unwrap(), &folder.path().join("one.csv")).unwrap();
 }
 
-/// Names that are equal once they are fit for a file are told apart.
+/// Names that become equal as file names stay distinct.
 #[test]
 fn no_two_tables_share_a_file() {
     let table =

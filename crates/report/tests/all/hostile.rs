@@ -167,8 +167,8 @@ fn titles_units_and_notes_of_a_record_are_no_markup() {
     let text = "a|b <b>c</b> [d](e)";
     let markdown = self::text("markdown", &foreign(text));
     assert!(markdown.contains("a\\|b &lt;b>c&lt;/b> \\[d\\](e)"), "{markdown}");
-    let told = |line: &&str| line.starts_with(['|', '*', '#']) && !line.contains('`');
-    assert!(!markdown.lines().filter(told).any(|line| line.contains(" [d](e)")), "{markdown}");
+    let is_text = |line: &&str| line.starts_with(['|', '*', '#']) && !line.contains('`');
+    assert!(!markdown.lines().filter(is_text).any(|line| line.contains(" [d](e)")), "{markdown}");
 }
 
 #[test]

@@ -42,8 +42,8 @@ fn hosts_stand_in_rows_of_their_own() {
         let rows = rows(&all, &[words]);
         assert!(rows.len() == 2 && rows.iter().all(|row| row.contains(time)), "{words}: {all}");
     }
-    let told = sentences(&data::run(both)).join("\n");
-    assert!(told.contains("4 ranks, within a host takes 100 us") && !told.contains("across"), "{told}");
+    let text = sentences(&data::run(both)).join("\n");
+    assert!(text.contains("4 ranks, within a host takes 100 us") && !text.contains("across"), "{text}");
 }
 
 #[test]

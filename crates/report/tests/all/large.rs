@@ -28,8 +28,8 @@ fn trained(configurations: usize) -> Run {
 
 /// Processor time of this thread, which other processes do not change, in nanoseconds.
 fn processor_ns() -> u64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    told.split_whitespace().next().unwrap().parse().unwrap()
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 fn cost(run: &Run) -> u64 {

@@ -1,6 +1,5 @@
 //! The report from outside: invented runs in, files out.
 
-mod beside;
 mod charts;
 mod data;
 mod expected;
@@ -16,6 +15,7 @@ mod many;
 mod parquet;
 mod peers;
 mod record_on_disk;
+mod side_by_side;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod tables;

@@ -1,8 +1,8 @@
-//! Our own beside other engines of the same run: which is the peer, how much longer it takes, and what is not equal.
+//! Ours and other engines of the same run: which is the peer, how much longer it takes, and what differs.
 
 use crate::data;
 
-/// The fastest other engine stands beside each of ours; what only is right, or is computed, is nobody's peer.
+/// The fastest other engine is the peer of each of ours. A reference or a simulation is not a peer.
 #[test]
 fn ours_stands_beside_the_best_peer() {
     let case = |backend: &'static str, bytes: u64, time: f64| {
@@ -33,7 +33,7 @@ fn ours_stands_beside_the_best_peer() {
     assert!(page.contains("faster in 1 of 2 pairs, slower in 1"), "{page}");
 }
 
-/// What is not equal between both stands beside the ratio, and a peer that is more like ours goes before a faster one.
+/// The ratio's row shows what differs, and a peer that is more like ours goes before a faster one.
 #[test]
 fn what_differs_from_the_peer_is_said() {
     let case = |backend: &'static str, buffers: &str, time: f64| {
@@ -48,17 +48,20 @@ fn what_differs_from_the_peer_is_said() {
     };
     let (ours, private, alike) =
         (case("shm", "registered", 1e-6), case("mpi", "private", 2e-6), case("mpi", "registered", 3e-6));
-    let told = page(vec![ours.clone(), private.clone()]);
+    let report = page(vec![ours.clone(), private.clone()]);
     let row = |page: &str| {
         let table = page.split("Against the best peer of this run").nth(1).expect("a table");
         table.lines().find(|line| line.contains("1 KiB")).expect("a row").to_owned()
     };
-    assert!(row(&told).contains("bind core / none") && row(&told).contains("buffers registered / private"), "{told}");
+    assert!(
+        row(&report).contains("bind core / none") && row(&report).contains("buffers registered / private"),
+        "{report}"
+    );
     let sentence = "shm and the peer differ in bind core / none, buffers registered / private.";
-    assert!(told.contains(sentence), "{told}");
-    let told = page(vec![ours, private, alike]);
-    assert!(row(&told).contains("3.00x") && !row(&told).contains("private"), "{}", row(&told));
-    assert!(told.contains("shm and the peer differ in bind core / none."), "{told}");
+    assert!(report.contains(sentence), "{report}");
+    let report = page(vec![ours, private, alike]);
+    assert!(row(&report).contains("3.00x") && !row(&report).contains("private"), "{}", row(&report));
+    assert!(report.contains("shm and the peer differ in bind core / none."), "{report}");
 }
 
 /// The machine was three times as slow in every other round, for both: the ratio is that of the rounds, and its interval
@@ -81,13 +84,16 @@ fn ratios_to_peers_are_those_of_the_rounds() {
         String::from_utf8_lossy(&page[0].content).into_owned()
     };
     let lines = vec![case("shm", 1.0, MOODS), case("mpi", 2.0, MOODS), lucky];
-    let told = page(lines.clone());
+    let report = page(lines.clone());
     let row = |page: &str| {
         let table = page.split("Against the best peer of this run").nth(1).expect("a table");
         table.lines().find(|line| line.contains("1 KiB")).expect("a row").to_owned()
     };
-    assert!(row(&told).contains("2.00x | 2.00x to 2.00x") && !row(&told).contains("tuned"), "{}", row(&told));
-    assert!(told.contains("A ratio of two cases is the median of the ratios of their trials round by round"), "{told}");
+    assert!(row(&report).contains("2.00x | 2.00x to 2.00x") && !row(&report).contains("tuned"), "{}", row(&report));
+    assert!(
+        report.contains("A ratio of two cases is the median of the ratios of their trials round by round"),
+        "{report}"
+    );
     // Of rounds that they do not share: of the times, with their intervals.
     let mut fewer = lines;
     fewer[1].trial_round.iter_mut().for_each(|round| *round += 6);
@@ -114,6 +120,6 @@ fn only_what_makes_the_same_choice_is_a_peer() {
     };
     let ours = case("shm", "sequential", 1e-6);
     assert_eq!(table(vec![ours.clone(), case("mpi", "compute_only", 1e-7)]), None);
-    let told = table(vec![ours, case("mpi", "compute_only", 1e-7), case("mpi", "sequential", 3e-6)]).unwrap();
-    assert!(told.lines().any(|line| line.contains("1 KiB") && line.contains("3.00x")), "{told}");
+    let report = table(vec![ours, case("mpi", "compute_only", 1e-7), case("mpi", "sequential", 3e-6)]).unwrap();
+    assert!(report.lines().any(|line| line.contains("1 KiB") && line.contains("3.00x")), "{report}");
 }

@@ -110,7 +110,7 @@ fn memory_limit() {
     says(limited([10.0, 20.0, 11.5]), "reaches 91% with 2 ranks at 64 MiB (memory-bandwidth bound there)");
     says(limited([10.0, 20.0, 20.0]), "reaches at most 52% with 2 ranks (at 64 MiB)");
     says_not(limited([10.0, 20.0, 20.0]), "bound");
-    // Bound in cache, not beyond: there is no size from which on it is bound.
+    // Bound in cache, not beyond: no size bounds it from there up.
     says(limited([10.0, 11.0, 20.0]), "at most 95% with 2 ranks (at 1 MiB, less at larger sizes)");
     says_not(limited([10.0, 11.0, 20.0]), "bound");
     // A limit that is exceeded by half limits nothing.
@@ -300,7 +300,7 @@ fn banners() {
     }
 }
 
-/// Which Python a peer runs in is said where there are two, and not of the only one beside engines that have none.
+/// The Python of a peer is shown only if the run has two of them.
 #[test]
 fn pythons_are_told_from_each_other_only() {
     let line = |python: Option<&str>, time: f64| {
@@ -327,7 +327,7 @@ fn pythons_are_told_from_each_other_only() {
     }
 }
 
-/// Several operations in flight are told apart from one that is waited for, and are not a peer of it.
+/// Several operations in flight are distinct from one that is waited for, and are not a peer of it.
 #[test]
 fn operations_in_flight_are_no_peer_of_one_that_is_waited_for() {
     let line = |runtime: &str, call: Option<&str>, time: f64| {
@@ -360,16 +360,15 @@ fn operations_in_flight_are_no_peer_of_one_that_is_waited_for() {
     assert!(asynchronous.contains("async, 4 in flight"), "what holds for all rows stands above them: {asynchronous}");
 }
 
-/// Training by another engine is a peer of ours where what is trained is the same, however it is done; and is told apart
-/// in every table.
+/// Training by another engine is a peer of ours if both train the same, however they do it. Every table distinguishes them.
 #[test]
 fn training_stands_beside_the_peer_that_trains_the_same() {
-    let line = |runtime: &str, told: serde_json::Value, time: f64| {
+    let line = |runtime: &str, fields: serde_json::Value, time: f64| {
         let mut line = data::Invented::new(2, 0, time).line();
         let common = serde_json::json!({"strategy": "data", "mesh": "2x1x1", "ranks": 2, "runtime": runtime});
         line.benchmark = "training".into();
         line.parameters = common.as_object().cloned().unwrap().into();
-        line.parameters.extend(told.as_object().cloned().unwrap());
+        line.parameters.extend(fields.as_object().cloned().unwrap());
         line.runtime = runtime.into();
         line.backend = if runtime == "native" { "shm" } else { "gloo" }.into();
         line.id = format!("{:012x}", (time * 1e6) as u64);
@@ -381,9 +380,9 @@ fn training_stands_beside_the_peer_that_trains_the_same() {
     };
     let gpt2 = serde_json::json!({"model": "gpt2", "precision": "f32"});
     let with = |name: &str, value: serde_json::Value| {
-        let mut told = gpt2.clone();
-        told[name] = value;
-        told
+        let mut fields = gpt2.clone();
+        fields[name] = value;
+        fields
     };
     let lines = vec![
         line("native", gpt2.clone(), 1.0),
@@ -450,7 +449,7 @@ fn a_slow_way_names_the_rank_and_its_host() {
     };
     assert!(!bound([0, 1, 0, 1]).contains("as long with"));
     assert!(bound([0, 0, 1, 1]).contains("as long with rank 3 on c as with rank 2 on b."), "{}", bound([0, 0, 1, 1]));
-    // Rank 3 has another beside it, which rank 2 has not.
+    // Rank 3 shares its core with another rank, and rank 2 does not.
     assert!(!bound([0, 1, 2, 1]).contains("as long with"), "{}", bound([0, 1, 2, 1]));
     // Rank 1 is near: nobody on another host is compared with it. And what is less than twice as slow is not named.
     for even in [&[(1, 1e-4), (2, 1e-3), (3, 1.9e-3)][..], &[(1, 1e-4), (3, 9e-3)], &[(3, 9e-3)]] {

@@ -9,7 +9,7 @@ pub(super) struct Columns {
     pub(super) size: f64,
     /// Room on either side of a cell's text.
     pub(super) inset: f64,
-    /// Of text, without the room beside it.
+    /// Widths of text, without the insets.
     pub(super) widths: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The faces of a PDF: Arimo, which charts use too, and DejaVu Sans Mono for code and for characters that Arimo lacks.
+//! The faces of a PDF: Arimo, which charts use too, and DejaVu Sans Mono for code and for characters that are missing in Arimo.
 //!
 //! The files are subsets by fontTools 4.68 of Debian's fonts-croscore 20201225 (Arimo 1.33) and fonts-dejavu-core 2.37:
 //!
@@ -25,7 +25,7 @@ use crate::chart::font::{BOLD_FILE, REGULAR_FILE};
 
 static MONO_FILE: &[u8] = include_bytes!("../../../fonts/DejaVuSansMono.ttf");
 
-/// Size of the monospaced face beside Arimo, which looks smaller at the same size.
+/// Size of the monospaced face relative to Arimo, which looks smaller at the same size.
 const MONO_SCALE: f64 = 0.88;
 
 /// A face.
@@ -71,7 +71,7 @@ impl Face {
         Font::new(FILES[self as usize].into(), 0)
     }
 
-    /// Where to look for what it lacks.
+    /// The faces that replace missing characters.
     fn other(self) -> Self {
         if self == Self::Mono { Self::Regular } else { Self::Mono }
     }

@@ -108,7 +108,7 @@ impl Tags {
         let mut nodes = Vec::with_capacity(children.len());
         for child in children {
             match child {
-                Child::Slot(slot) => nodes.extend(drawn.of(*slot).map(Node::from)),
+                Child::Slot(slot) => nodes.extend(drawn.pieces_of(*slot).map(Node::from)),
                 Child::Element(element) => {
                     let kind = self.kind(*element, drawn);
                     nodes.push(TagGroup::with_children(kind, self.children(*element, drawn)).into());
@@ -160,7 +160,7 @@ impl Drawn {
     }
 
     /// The pieces for a slot, once they are sorted.
-    fn of(&self, slot: u32) -> impl Iterator<Item = Identifier> {
+    fn pieces_of(&self, slot: u32) -> impl Iterator<Item = Identifier> {
         let first = self.pieces.partition_point(|(of, _)| *of < slot);
         self.pieces[first..].iter().take_while(move |(of, _)| *of == slot).map(|(_, piece)| *piece)
     }

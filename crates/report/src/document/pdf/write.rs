@@ -26,9 +26,9 @@ use super::tags::Drawn;
 /// The language of every report.
 const LANGUAGE: &str = "en";
 
-/// Where a heading stands: the page, from 0 on, and its upper edge.
+/// The position of a heading: the page, from 0 on, and its upper edge.
 #[derive(Clone, Copy)]
-struct Place {
+struct HeadingPosition {
     page: usize,
     y: f64,
 }
@@ -80,12 +80,12 @@ fn date(text: &str) -> Option<DateTime> {
 }
 
 /// Where each heading stands.
-fn places(laid: &Laid) -> Vec<Place> {
-    let mut places = vec![Place { page: 0, y: 0.0 }; laid.headings.len()];
+fn places(laid: &Laid) -> Vec<HeadingPosition> {
+    let mut places = vec![HeadingPosition { page: 0, y: 0.0 }; laid.headings.len()];
     for (page, drawings) in laid.pages.iter().enumerate() {
         for drawing in drawings {
             if let Shape::Heading(heading, y) = drawing.shape {
-                places[heading] = Place { page, y };
+                places[heading] = HeadingPosition { page, y };
             }
         }
     }
@@ -173,7 +173,7 @@ fn dots(surface: &mut Surface, [from, y]: [f64; 2], to: f64, [r, g, b]: Rgb) {
 }
 
 /// Adds the links of a page, each to the part that is drawn below it.
-fn link(sheet: &mut Sheet, laid: &Laid, places: &[Place], page: &Page, drawn: &mut Drawn) {
+fn link(sheet: &mut Sheet, laid: &Laid, places: &[HeadingPosition], page: &Page, drawn: &mut Drawn) {
     for drawing in page {
         let (Mark::Slot(slot), Shape::Link(area, heading)) = (drawing.mark, &drawing.shape) else { continue };
         let (Some(rect), Some(place)) = (rect(*area), places.get(*heading)) else { continue };
@@ -184,13 +184,13 @@ fn link(sheet: &mut Sheet, laid: &Laid, places: &[Place], page: &Page, drawn: &m
     }
 }
 
-fn destination(place: Place) -> XyzDestination {
+fn destination(place: HeadingPosition) -> XyzDestination {
     // A little above the heading, so that it is not at the very edge.
     XyzDestination::new(place.page, Point::from_xy(LEFT as f32, (place.y - 12.0).max(0.0) as f32))
 }
 
 /// The sections with their parts; the title where there are none.
-fn outline(about: &About, laid: &Laid, places: &[Place]) -> Outline {
+fn outline(about: &About, laid: &Laid, places: &[HeadingPosition]) -> Outline {
     let mut nodes: Vec<OutlineNode> = Vec::new();
     for (Heading { level, title }, place) in laid.headings.iter().zip(places) {
         let node = OutlineNode::new(title.clone(), destination(*place));
@@ -200,7 +200,7 @@ fn outline(about: &About, laid: &Laid, places: &[Place]) -> Outline {
         }
     }
     if nodes.is_empty() {
-        nodes.push(OutlineNode::new(about.title.to_owned(), destination(Place { page: 0, y: 0.0 })));
+        nodes.push(OutlineNode::new(about.title.to_owned(), destination(HeadingPosition { page: 0, y: 0.0 })));
     }
     let mut outline = Outline::new();
     nodes.into_iter().for_each(|node| outline.push_child(node));

@@ -23,8 +23,8 @@ pub(super) fn section(operation: &Operation, quantiles: &Quantiles, most: usize)
     let show = operation.declared.map_or(&plain, |declared| &declared.show);
     let columns: Vec<&Column> = show.tables.first().map(|table| table.columns.iter().collect()).unwrap_or_default();
     let groups = operation.configurations.iter().map(|configuration| {
-        let told: Vec<&str> = columns.iter().map(|column| column.source.as_str()).collect();
-        json::array([json::line(&configuration.backend), json::line(&configuration.variant_without(&told))])
+        let sources: Vec<&str> = columns.iter().map(|column| column.source.as_str()).collect();
+        json::array([json::line(&configuration.backend), json::line(&configuration.variant_without(&sources))])
     });
     let all = operation.configurations.iter().enumerate();
     let mut cases: Vec<(usize, &CaseLine)> =

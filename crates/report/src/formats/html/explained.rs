@@ -44,9 +44,10 @@ fn card(of: &ExplainedFinding) -> String {
     let what = if of.what.trim().is_empty() { "Finding" } else { &of.what };
     let mut out = format!("<div class=\"card\"><h4>{}</h4>", escape(what));
     let confidence = (!of.confidence.trim().is_empty()).then(|| format!("confidence: {}", of.confidence));
-    let told: Vec<String> =
+    let parts: Vec<String> =
         saved(of).map(|saved| format!("saves up to {saved}")).into_iter().chain(confidence).collect();
-    for (class, text) in [("evidence", of.evidence.clone()), ("evidence", told.join(" · ")), ("", of.action.clone())] {
+    for (class, text) in [("evidence", of.evidence.clone()), ("evidence", parts.join(" · ")), ("", of.action.clone())]
+    {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
         if !text.trim().is_empty() {
             let _ = write!(out, "<p{class}>{}</p>", inline(&Words::prose(&text)));

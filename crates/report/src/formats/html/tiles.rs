@@ -21,9 +21,9 @@ pub(super) struct Tile {
     pub(super) of: String,
 }
 
-type Found<'o> = (&'o Operation<'o>, &'o Configuration<'o>, &'o Measured<'o>);
+type MeasuredPoint<'o> = (&'o Operation<'o>, &'o Configuration<'o>, &'o Measured<'o>);
 
-fn found<'o>(operations: &'o [Operation<'o>]) -> Vec<Found<'o>> {
+fn measured_points<'o>(operations: &'o [Operation<'o>]) -> Vec<MeasuredPoint<'o>> {
     let of = |operation: &'o Operation<'o>| {
         let all = operation.configurations.iter();
         all.flat_map(move |configuration| {
@@ -35,7 +35,7 @@ fn found<'o>(operations: &'o [Operation<'o>]) -> Vec<Found<'o>> {
 
 /// The tiles of a run.
 pub(super) fn tiles(run: &Run, operations: &[Operation]) -> Vec<Tile> {
-    let all = found(operations);
+    let all = measured_points(operations);
     let mut tiles: Vec<Tile> = peaks(operations);
     tiles.extend(step(&all));
     tiles.extend(scaling(&all));
@@ -79,13 +79,13 @@ fn peaks(operations: &[Operation]) -> Vec<Tile> {
 }
 
 /// Of the case with the most throughput of those that time steps: throughput, time of a step, use of the peak.
-fn step(all: &[Found]) -> Vec<Tile> {
+fn step(all: &[MeasuredPoint]) -> Vec<Tile> {
     let steps = || all.iter().filter(|(operation, ..)| operation.declared.is_some_and(|d| d.show.timed == "step"));
     let (source, word) = [("tokens_per_s", "tokens/s"), ("samples_per_s", "samples/s")]
         .into_iter()
         .find(|(source, _)| steps().any(|(_, _, point)| point.case.metric(source).is_some()))
         .unwrap_or(("", ""));
-    let rate = |found: &&Found| found.2.case.metric(source);
+    let rate = |found: &&MeasuredPoint| found.2.case.metric(source);
     let rated = steps().filter(|found| rate(found).is_some());
     let Some((operation, configuration, point)) =
         rated.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))
@@ -110,7 +110,7 @@ fn step(all: &[Found]) -> Vec<Tile> {
 }
 
 /// The efficiency at the most ranks: of several cases there, the lowest, so that no good one hides a bad one.
-fn scaling(all: &[Found]) -> Option<Tile> {
+fn scaling(all: &[MeasuredPoint]) -> Option<Tile> {
     let efficiency = |case: &CaseLine| view::number_at(case, "scaling.efficiency");
     let most = all.iter().filter(|found| efficiency(found.2.case).is_some()).map(|found| found.1.ranks).max()?;
     let there = all.iter().filter(|found| found.1.ranks == most);
@@ -128,7 +128,7 @@ fn scaling(all: &[Found]) -> Option<Tile> {
     })
 }
 
-fn largest_batch(all: &[Found]) -> Option<Tile> {
+fn largest_batch(all: &[MeasuredPoint]) -> Option<Tile> {
     let batch = |case: &CaseLine| view::value_at(case, "max_batch").and_then(|value| value.as_u64());
     let (batch, (_, configuration, point)) =
         all.iter().filter_map(|found| Some((batch(found.2.case)?, found))).max_by_key(|(batch, _)| *batch)?;
@@ -137,7 +137,7 @@ fn largest_batch(all: &[Found]) -> Option<Tile> {
 }
 
 /// The best value of the first headline metric of each benchmark that has none above: rates alone.
-fn declared(run: &Run, all: &[Found]) -> Vec<Tile> {
+fn declared(run: &Run, all: &[MeasuredPoint]) -> Vec<Tile> {
     const ABOVE: [&str; 5] = ["busbw_gbs", "algbw_gbs", "tokens_per_s", "samples_per_s", "max_batch"];
     let mut tiles = Vec::new();
     for benchmark in &run.benchmarks {
@@ -150,7 +150,7 @@ fn declared(run: &Run, all: &[Found]) -> Vec<Tile> {
     tiles
 }
 
-fn best(benchmark: &str, metric: &record::DeclaredMetric, all: &[Found]) -> Option<Tile> {
+fn best(benchmark: &str, metric: &record::DeclaredMetric, all: &[MeasuredPoint]) -> Option<Tile> {
     let own = all.iter().filter(|found| found.2.case.benchmark == benchmark);
     let rated = own.filter_map(|found| Some((found, found.2.estimate(&metric.name, "", found.0.declared)?)));
     let ((operation, configuration, point), value) = rated.max_by(|a, b| match metric.better {

@@ -66,7 +66,7 @@ pub(super) fn all_rows(run: &Run) -> Result<String, Error> {
 }
 
 fn rows(run: &Run) -> Result<Vec<Row<'_>>, Error> {
-    let rows: Vec<Row> = run.cases.iter().filter_map(Row::of).collect();
+    let rows: Vec<Row> = run.cases.iter().filter_map(Row::from_case).collect();
     if rows.is_empty() {
         let what = "the layout `allreduce-study` needs measured all_reduce cases, and the record has none";
         return Err(Error::new(what).hint("rankmark comm all_reduce --num-processes 2 4 --data-sizes 10 100"));
@@ -84,7 +84,7 @@ struct Row<'r> {
 }
 
 impl<'r> Row<'r> {
-    fn of(case: &'r CaseLine) -> Option<Self> {
+    fn from_case(case: &'r CaseLine) -> Option<Self> {
         let is_study = case.benchmark == "collective" && case.parameters.get("op")?.as_str() == Some("all_reduce");
         let measured = Measured::from_case(case).filter(|_| is_study)?;
         let time = case.time_s.as_ref()?;

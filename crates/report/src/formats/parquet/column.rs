@@ -17,9 +17,9 @@ pub(super) enum Kind {
 /// Up to here every whole number is a DOUBLE, too.
 const EXACT: u64 = 1 << 53;
 
-/// What the values of a column are.
+/// The kinds of values in a column.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ValueKinds {
     switch: bool,
     whole: bool,
     /// A whole number that no DOUBLE holds exactly.
@@ -28,7 +28,7 @@ pub(super) struct Seen {
     other: bool,
 }
 
-impl Seen {
+impl ValueKinds {
     pub(super) fn note(&mut self, value: &Value) {
         match value {
             Value::Null => {}
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     fn kind(values: &[Value]) -> Kind {
-        let mut seen = Seen::default();
+        let mut seen = ValueKinds::default();
         values.iter().for_each(|value| seen.note(value));
         seen.kind()
     }

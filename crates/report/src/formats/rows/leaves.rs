@@ -20,10 +20,10 @@ pub(super) struct Leaves {
 
 impl Leaves {
     /// The leaves of `value` in its order. Lists are leaves.
-    pub(super) fn of(&mut self, value: &impl Serialize) -> &[(String, Value)] {
+    pub(super) fn flatten(&mut self, value: &impl Serialize) -> &[(String, Value)] {
         self.used = 0;
         self.path.clear();
-        // A case line is plain data with text keys, so this conversion has no way to fail.
+        // A case line is plain data with text keys, so this conversion cannot fail.
         if value.serialize(&mut *self).is_err() {
             self.used = 0;
         }
@@ -264,13 +264,13 @@ mod tests {
         let mut leaves = Leaves::default();
         let value = json!({"a": 1, "b": {"c": "x", "d": {"e": null}, "f": [1, {"g": 2}]}, "h": {}, "i": true});
         let names = |leaves: &[(String, Value)]| leaves.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        let told = leaves.of(&value);
-        assert_eq!(names(told), ["a", "b.c", "b.d.e", "b.f", "i"]);
-        let values: Vec<&Value> = told.iter().map(|(_, value)| value).collect();
+        let found = leaves.flatten(&value);
+        assert_eq!(names(found), ["a", "b.c", "b.d.e", "b.f", "i"]);
+        let values: Vec<&Value> = found.iter().map(|(_, value)| value).collect();
         assert_eq!(values, [&json!(1), &json!("x"), &json!(null), &json!([1, {"g": 2}]), &json!(true)]);
         // The next one is not mixed up with it.
-        assert_eq!(leaves.of(&json!({"i": f64::NAN})), [("i".to_owned(), Value::Null)]);
-        assert_eq!(leaves.of(&json!({})), []);
+        assert_eq!(leaves.flatten(&json!({"i": f64::NAN})), [("i".to_owned(), Value::Null)]);
+        assert_eq!(leaves.flatten(&json!({})), []);
     }
 
     #[test]
@@ -287,12 +287,12 @@ mod tests {
         line.limit = Some(record::Limit::default());
         line.wrong_elements.push(record::WrongElement { rank: 1, index: 2, expected: "3".into(), got: "4".into() });
         let mut leaves = Leaves::default();
-        let told = leaves.of(&line);
+        let found = leaves.flatten(&line);
         // The same, by way of JSON.
         let json = serde_json::to_value(&line).unwrap();
         let mut by_json = Leaves::default();
-        assert_eq!(told, by_json.of(&json));
-        let of = |name: &str| told.iter().find(|(leaf, _)| leaf == name).map(|(_, value)| value.clone());
+        assert_eq!(found, by_json.flatten(&json));
+        let of = |name: &str| found.iter().find(|(leaf, _)| leaf == name).map(|(_, value)| value.clone());
         assert_eq!(of("time_s.median"), Some(json!(1.0)));
         assert_eq!(of("time_s.ci95"), Some(json!([0.5, 2.0])));
         assert_eq!(of("parameters.op"), Some(json!("barrier")));

@@ -6,7 +6,7 @@ use view::{Axis, ChartSpec, Lane, Lanes, Matrix, NamedChart, Quantity, Scale, Sp
 use crate::escape::one_line;
 use crate::number::{count, percent, seconds};
 
-/// Kinds of spans and phases that are told apart; the others are one.
+/// Kinds of spans and phases that have their own colour; the others share one.
 const KINDS: usize = 24;
 /// Ranks that have a bar, or a row and a column.
 const RANKS: usize = 64;
@@ -21,7 +21,7 @@ const MISSES: f64 = 0.005;
 
 /// The charts, with file names that begin with `stem`, and notes on what they leave out.
 pub(super) fn of_case(case: &ExplainedCase, stem: &str) -> (Vec<NamedChart>, Vec<String>) {
-    let (colours, mut notes) = (Colours::of(case), Vec::new());
+    let (colours, mut notes) = (Colours::from_case(case), Vec::new());
     let all = [
         ("phases", case.phases.as_ref().and_then(|of| phases(of, &colours, &mut notes))),
         ("timeline", case.lanes.as_ref().and_then(|of| timeline(of, &colours, &mut notes))),
@@ -37,7 +37,7 @@ pub(super) fn of_case(case: &ExplainedCase, stem: &str) -> (Vec<NamedChart>, Vec
 struct Colours<'c>(Vec<&'c str>);
 
 impl<'c> Colours<'c> {
-    fn of(case: &'c ExplainedCase) -> Self {
+    fn from_case(case: &'c ExplainedCase) -> Self {
         let (lanes, phases) = (case.lanes.iter().flat_map(|of| &of.kinds), case.phases.iter().flat_map(|of| &of.kinds));
         let mut names: Vec<&str> = Vec::new();
         for name in phases.take(KINDS).chain(lanes.take(KINDS)).filter(|name| *name != STALL) {
