@@ -36,7 +36,7 @@ fn features() -> Vec<String> {
     features
 }
 
-/// The commit that is checked out. Cargo is told to run this again only when another one is.
+/// The commit that is checked out. Cargo runs this again only when another one is.
 fn head(root: &Path) -> Option<String> {
     let top = PathBuf::from(said("git", &["rev-parse", "--show-toplevel"], root)?);
     if top.canonicalize().ok()? != root.canonicalize().ok()? {

@@ -7,8 +7,8 @@ use measure::WrongReport;
 const SHARE: f64 = 0.03;
 /// Calls between two comparisons where time is computed and comparing takes none of it.
 const SIMULATED: u64 = 64;
-/// How many wrong elements are told; all are counted.
-const TOLD: usize = 8;
+/// How many wrong elements are reported; all are counted.
+const MOST_REPORTED: usize = 8;
 
 /// What is known of a case's middle, on one rank.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Midway {
 pub(crate) fn add(sum: &mut WrongReport, more: WrongReport) {
     sum.count += more.count;
     sum.compared += more.compared;
-    let room = TOLD.saturating_sub(sum.first.len());
+    let room = MOST_REPORTED.saturating_sub(sum.first.len());
     sum.first.extend(more.first.into_iter().take(room));
 }
 
@@ -106,7 +106,7 @@ mod tests {
         midway.found(report.clone());
         midway.found(report);
         let sum = midway.take();
-        assert_eq!((sum.count, sum.compared, sum.first.len()), (12, 20, TOLD));
+        assert_eq!((sum.count, sum.compared, sum.first.len()), (12, 20, MOST_REPORTED));
         assert_eq!(midway.take(), WrongReport::default());
     }
 }

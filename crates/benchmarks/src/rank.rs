@@ -414,8 +414,8 @@ impl Timed for ActiveCase<'_> {
             }
         };
         let at_ns = self.context.clock.now_ns() + ahead_ns;
-        let told = tell(self.context, self.start, at_ns).map_err(failure)?;
-        Ok(AgreedStart { at_ns: self.own_clock.map_or(told, |clock| clock.there(told)) })
+        let agreed = tell(self.context, self.start, at_ns).map_err(failure)?;
+        Ok(AgreedStart { at_ns: self.own_clock.map_or(agreed, |clock| clock.there(agreed)) })
     }
 }
 

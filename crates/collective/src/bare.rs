@@ -8,7 +8,7 @@ use terms::{BufferKind, Collective};
 
 use super::loops::{Manner, exchange, has_stores_past_caches, sum};
 use super::parameters::Parameters;
-use super::streams::{Act, Pass, Passes, Place, Side, passes, share_of};
+use super::streams::{Act, Pass, Passes, Side, StreamStart, passes, share_of};
 
 /// How a variant goes through the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) fn variants(parameters: &Parameters, peers: bool) -> Vec<Variant> {
 /// Whether a pass's destinations begin alike on lines, and at a word where words are summed. Regions and their copies begin
 /// lines.
 fn lies_alike(parameters: &Parameters, pass: &Pass) -> bool {
-    let offset = |place: &Place| parameters.place(*place).offset % 64;
+    let offset = |place: &StreamStart| parameters.place(*place).offset % 64;
     let word = if pass.from.len() == 1 { 1 } else { size_of::<u32>() };
     let first = pass.to.first().map_or(0, offset);
     first.is_multiple_of(word) && pass.to.iter().all(|place| offset(place) == first)
@@ -107,7 +107,7 @@ impl Bare {
         let views = peer_views(parameters, comm, regions);
         let peers = views.is_some();
         let views = views.unwrap_or_else(|| (0..parameters.ranks).map(|_| regions.map(Clone::clone)).collect());
-        let stream = |place: &Place| {
+        let stream = |place: &StreamStart| {
             let spot = parameters.place(*place);
             let region = usize::from(spot.region == Side::Output);
             (views[spot.rank as usize][region].base().wrapping_add(spot.offset), steps[region])

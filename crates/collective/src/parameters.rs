@@ -6,7 +6,7 @@ use record::Case;
 use terms::{BufferKind, Collective, Direction, Dtype, Reduce};
 
 use super::fields::Fields;
-use super::streams::{Place, Side};
+use super::streams::{Side, StreamStart};
 use super::{torch, uneven};
 
 /// A case's parameters, read once.
@@ -106,7 +106,7 @@ impl Parameters {
         }
     }
 
-    pub(super) fn place(&self, place: Place) -> Spot {
+    pub(super) fn place(&self, place: StreamStart) -> Spot {
         let (input, output) = self.begins(place.rank);
         let (region, begin) = match place.side {
             Side::Input => (Side::Input, input),

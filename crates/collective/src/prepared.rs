@@ -207,10 +207,10 @@ impl PreparedCollective {
 
     /// Compares a buffer of this copy; indices go on from one copy to the next.
     fn compare(&self, buffer: &Slice, expected: Vec<Segment>, copy: u64, report: &mut WrongReport) {
-        let (dtype, told) = (self.parameters.dtype, report.first.len());
+        let (dtype, before_this) = (self.parameters.dtype, report.first.len());
         compare(buffer, &self.shifted(expected, copy), dtype, self.rank, report);
         let before = copy * (buffer.len() as u64 / dtype.bytes());
-        report.first[told..].iter_mut().for_each(|wrong| wrong.index += before);
+        report.first[before_this..].iter_mut().for_each(|wrong| wrong.index += before);
     }
 
     /// Whether the inputs must still be what they were: they do unless the operation works in them.

@@ -16,7 +16,7 @@ pub(crate) enum Side {
 
 /// Where a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StreamStart {
     pub(crate) rank: u32,
     pub(crate) side: Side,
     /// Bytes from the buffer's beginning.
@@ -36,17 +36,17 @@ pub(crate) enum Act {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pass {
     pub(crate) act: Act,
-    pub(crate) from: Vec<Place>,
-    pub(crate) to: Vec<Place>,
+    pub(crate) from: Vec<StreamStart>,
+    pub(crate) to: Vec<StreamStart>,
     pub(crate) len: usize,
 }
 
 impl Pass {
-    fn sum(from: Vec<Place>, to: Vec<Place>, len: usize) -> Self {
+    fn sum(from: Vec<StreamStart>, to: Vec<StreamStart>, len: usize) -> Self {
         Self { act: Act::Sum, from, to, len }
     }
 
-    fn copy(from: Place, to: Place, len: usize) -> Self {
+    fn copy(from: StreamStart, to: StreamStart, len: usize) -> Self {
         Self::sum(vec![from], vec![to], len)
     }
 
@@ -125,7 +125,7 @@ impl<'a> Streams<'a> {
 
     fn passes(&self) -> Vec<Pass> {
         let Self { rank, ranks, root, bytes, block, .. } = *self;
-        let at = |rank: u32, side: Side, offset: usize| Place { rank, side, offset };
+        let at = |rank: u32, side: Side, offset: usize| StreamStart { rank, side, offset };
         let all = |side: Side, offset: usize| (0..ranks).map(|rank| at(rank, side, offset)).collect::<Vec<_>>();
         let (begin, end) = part(bytes, rank, ranks);
         let own = at(rank, Side::Output, 0);
@@ -164,12 +164,13 @@ impl<'a> Streams<'a> {
         let piece = |(index, peer): (usize, u32)| {
             let (first, last) = (begin.max(index * block), end.min((index + 1) * block));
             let within = first.saturating_sub(index * block);
-            let far = Place {
+            let far = StreamStart {
                 rank: root,
                 side: if scatter { Side::Input } else { Side::Output },
                 offset: peer as usize * block + within,
             };
-            let near = Place { rank: peer, side: if scatter { Side::Output } else { Side::Input }, offset: within };
+            let near =
+                StreamStart { rank: peer, side: if scatter { Side::Output } else { Side::Input }, offset: within };
             let (from, to) = if scatter { (far, near) } else { (near, far) };
             Pass::copy(from, to, last.saturating_sub(first))
         };
@@ -182,8 +183,8 @@ impl<'a> Streams<'a> {
         let exchange = |peer: u32| {
             let (low, high) = (rank.min(peer), rank.max(peer));
             let (begin, end) = part(block, u32::from(rank == high), 2);
-            let from = Place { rank: low, side: Side::Input, offset: high as usize * block + begin };
-            let to = Place { rank: high, side: Side::Output, offset: low as usize * block + begin };
+            let from = StreamStart { rank: low, side: Side::Input, offset: high as usize * block + begin };
+            let to = StreamStart { rank: high, side: Side::Output, offset: low as usize * block + begin };
             Pass { act: Act::Exchange, from: vec![from], to: vec![to], len: end - begin }
         };
         (0..ranks).filter(|peer| *peer != rank).map(exchange).collect()
@@ -202,18 +203,20 @@ impl<'a> Streams<'a> {
                 ),
                 None => (rank as usize * block, peer as usize * block, block),
             };
-            let from = Place { rank: peer, side: Side::Input, offset: input };
-            Pass::copy(from, Place { rank, side: Side::Output, offset: output }, len)
+            let from = StreamStart { rank: peer, side: Side::Input, offset: input };
+            Pass::copy(from, StreamStart { rank, side: Side::Output, offset: output }, len)
         };
         (0..ranks).map(pull).collect()
     }
 
-    /// What the ranks beside this one send it.
+    /// What the neighbours of this rank send it.
     fn ring(&self) -> Vec<Pass> {
         let Self { rank, ranks, block, .. } = *self;
         let from = |peer: u32, offset: usize| {
-            let (from, to) =
-                (Place { rank: peer, side: Side::Input, offset }, Place { rank, side: Side::Output, offset });
+            let (from, to) = (
+                StreamStart { rank: peer, side: Side::Input, offset },
+                StreamStart { rank, side: Side::Output, offset },
+            );
             Pass::copy(from, to, block)
         };
         let (previous, next) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
@@ -239,9 +242,9 @@ fn own(parameters: &Parameters, rank: u32, share: &Share) -> Vec<Pass> {
     if len == 0 {
         return Vec::new();
     }
-    let streams = |side: Side, first: u32, count: u32| -> Vec<Place> {
+    let streams = |side: Side, first: u32, count: u32| -> Vec<StreamStart> {
         let room = if side == Side::Input { input } else { output } / len;
-        (first..first + count).map(|i| Place { rank, side, offset: i as usize % room * len }).collect()
+        (first..first + count).map(|i| StreamStart { rank, side, offset: i as usize % room * len }).collect()
     };
     if share.in_place && parameters.op == Collective::AllToAll {
         let (from, to) = (streams(larger, 0, 1), streams(larger, 1, 1));

@@ -22,7 +22,7 @@ impl<T> Pieces<T> {
     }
 
     /// The piece that holds element `at`, made of the elements that it spans.
-    fn of(&self, at: usize, make: impl FnOnce(Range<u64>) -> Vec<T>) -> &[T] {
+    fn piece(&self, at: usize, make: impl FnOnce(Range<u64>) -> Vec<T>) -> &[T] {
         let number = at / PIECE;
         let begin = number * PIECE;
         self.0[number].get_or_init(|| make(begin as u64..(begin + PIECE).min(PERIOD) as u64))
@@ -43,7 +43,7 @@ impl Numbers {
     /// The number at this element of the period.
     pub(crate) fn at(&self, index: u64) -> Number {
         let index = index as usize;
-        self.pieces.of(index, |range| range.map(&self.value).collect())[index % PIECE]
+        self.pieces.piece(index, |range| range.map(&self.value).collect())[index % PIECE]
     }
 }
 
@@ -72,7 +72,7 @@ impl Table {
             range.for_each(|index| (self.value)(index).encode(self.dtype, &mut bytes));
             bytes
         };
-        &self.pieces.of(at, encode)[at % PIECE * self.element()..]
+        &self.pieces.piece(at, encode)[at % PIECE * self.element()..]
     }
 
     /// The whole period.

@@ -24,7 +24,7 @@ const fn field(kind: Kind, doc: &'static str) -> Field {
 }
 
 record::fields! {
-    /// What PyTorch's ranks alone understand, beside the runtime.
+    /// What only PyTorch's ranks understand, without the runtime.
     pub(super) struct Fields {
         call: Option<Form> = field(
             Kind::Word(Form::names),
@@ -151,16 +151,16 @@ mod tests {
 
     #[test]
     fn gpus_are_those_of_pytorch_and_its_nccl() {
-        let of = |fields: &[(&str, &str)]| {
+        let resolved = |fields: &[(&str, &str)]| {
             let case = plan(fields).unwrap().cases.remove(0);
             let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
             (text("runtime"), text("backend"), CollectiveBenchmark.memory(&case), case.world.get("device").cloned())
         };
         let on_gpus = |backend: &str| ("pytorch".to_owned(), backend.to_owned(), 0, Some(Value::from("cuda")));
         let gpu = ("device", "cuda");
-        assert_eq!(of(&[gpu]), on_gpus("nccl"));
-        assert_eq!(of(&[gpu, ("backend", "nccl")]), on_gpus("nccl"));
-        assert_eq!(of(&[gpu, ("backend", "gloo")]), on_gpus("gloo"));
+        assert_eq!(resolved(&[gpu]), on_gpus("nccl"));
+        assert_eq!(resolved(&[gpu, ("backend", "nccl")]), on_gpus("nccl"));
+        assert_eq!(resolved(&[gpu, ("backend", "gloo")]), on_gpus("gloo"));
         assert_eq!(plan(&[gpu]).unwrap().cases[0].skip, None);
         let mean = |ranks, dtype| {
             let fields = [gpu, ("op", "all_reduce"), ("reduce", "avg"), ("ranks", ranks), ("dtype", dtype)];
@@ -227,7 +227,7 @@ mod tests {
     fn forms_of_calls_are_cases_of_their_own() {
         let lists = [("runtime", "native,pytorch"), ("call", "blocking,async,coalesced"), ("in_flight", "2,3")];
         let cases = plan(&lists).unwrap().cases;
-        let told = |case: &Case| {
+        let described = |case: &Case| {
             let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
             (text("runtime"), text("call"), case.whole("in_flight"))
         };
@@ -240,7 +240,7 @@ mod tests {
             row("pytorch", "coalesced", Some(2)),
             row("pytorch", "coalesced", Some(3)),
         ];
-        assert_eq!(cases.iter().map(told).collect::<Vec<_>>(), expected);
+        assert_eq!(cases.iter().map(described).collect::<Vec<_>>(), expected);
         let id = |fields: &[(&str, &str)]| plan(fields).unwrap().cases[0].id.clone();
         let torch = ("runtime", "pytorch");
         assert_eq!(cases[1].id, id(&[torch]));

@@ -65,13 +65,13 @@ mod tests {
 
     #[test]
     fn in_place_shares_leave_out_what_is_there_already() {
-        let of = |op, in_place| share(op, 1 << 20, 0, 4, 0, 0, in_place).traffic();
+        let traffic = |op, in_place| share(op, 1 << 20, 0, 4, 0, 0, in_place).traffic();
         // Over all ranks: 3 of 4 blocks, read and written.
-        assert_eq!(4 * of(Collective::Gather, true), 2 * 3 * (1 << 18));
-        assert_eq!(4 * of(Collective::Gather, false), 2 << 20);
+        assert_eq!(4 * traffic(Collective::Gather, true), 2 * 3 * (1 << 18));
+        assert_eq!(4 * traffic(Collective::Gather, false), 2 << 20);
         // Each rank gives three blocks of a quarter of its buffer and gets as many.
-        assert_eq!(of(Collective::AllToAll, true), 2 * 3 * (1 << 18));
-        assert_eq!(of(Collective::AllGather, true), 4 * (1 << 18));
+        assert_eq!(traffic(Collective::AllToAll, true), 2 * 3 * (1 << 18));
+        assert_eq!(traffic(Collective::AllGather, true), 4 * (1 << 18));
         for op in [Collective::AllReduce, Collective::AllGather, Collective::Broadcast, Collective::AllToAll] {
             assert_eq!(share(op, 1 << 20, 0, 1, 0, 0, true).traffic(), 0, "{op}");
         }

@@ -1,4 +1,4 @@
-//! What to measure after a collective: another backend beside it, the other form, more ranks.
+//! What to measure after a collective: another backend as well, the other form, more ranks.
 
 use std::collections::BTreeSet;
 
@@ -57,8 +57,8 @@ impl View for CollectiveView {
         let ranks = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let asked = values(&cases, "backend");
         if let Some(other) = another(&asked, ready) {
-            let beside = format!("{},{other}", asked.join(","));
-            return Some(Next::changing("backend", beside, format!("{other} is ready, too")).keeping("ranks", ranks));
+            let backends = format!("{},{other}", asked.join(","));
+            return Some(Next::changing("backend", backends, format!("{other} is ready, too")).keeping("ranks", ranks));
         }
         if values(&cases, "in_place").len() == 1 && super::about::works_both_ways(&section.name) {
             let next = Next::changing("in_place", "true,false", "in place and out of place");

@@ -72,7 +72,7 @@ pub trait Benchmark: Sync {
         Map::new()
     }
 
-    /// Why a measured case has failed, beside wrong elements: what only all ranks together show.
+    /// Why a measured case has failed for another reason than wrong elements: what only all ranks together show.
     fn fault(&self, _case: &Case, _trials: &[Trial]) -> Option<String> {
         None
     }
@@ -89,7 +89,7 @@ pub trait Benchmark: Sync {
         Vec::new()
     }
 
-    /// Charts and findings of its own, beside what it declares.
+    /// Charts and findings of its own, in addition to what it declares.
     fn view(&self) -> Option<&'static dyn View> {
         None
     }
@@ -100,7 +100,7 @@ pub trait Benchmark: Sync {
     }
 }
 
-/// What a line says beside the others of its run.
+/// What a line says in relation to the others of its run.
 pub type Relations<'a> = Box<dyn Fn(&CaseLine) -> Map<String, Value> + 'a>;
 
 /// Measures on after the plan's cases: each time it is asked, it sees all lines so far and gives the next cases.
@@ -229,7 +229,7 @@ impl RankContext {
     }
 }
 
-/// A communicator's error, as the coordinator is told.
+/// A communicator's error, as it is reported to the coordinator.
 #[cold]
 pub fn failure(error: comm::Error) -> Failure {
     match error {

@@ -3,7 +3,7 @@
 use record::{About, CaseLine};
 use terms::FieldError;
 
-/// Values beside the declared metrics that a gate may name.
+/// Values that a gate may name in addition to the declared metrics.
 const TIMES: [&str; 5] = ["time_s", "p95_s", "p99_s", "min_s", "max_s"];
 
 /// One gate.

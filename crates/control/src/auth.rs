@@ -48,8 +48,8 @@ impl Secret {
         random().map(Self)
     }
 
-    /// The secret of one world of a run with this secret. A process that knows that of the run needs to be told the nonce only,
-    /// which is not a secret.
+    /// The secret of one world of a run with this secret. A process that knows the run's secret needs only the nonce, which is
+    /// not a secret.
     #[must_use]
     pub fn of_world(&self, world: &Nonce) -> Self {
         Self(self.derive("world", Role::Coordinator, &[], world).finalize().into_bytes().into())

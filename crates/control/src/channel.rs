@@ -41,7 +41,7 @@ impl RankChannel {
         self.stream.write_all(&frame).map_err(|_| ChannelError::Lost)
     }
 
-    /// Waits for the next message. Once told to leave, that is all there is.
+    /// Waits for the next message. Once the coordinator said leave, that is the only answer.
     ///
     /// # Errors
     /// When the coordinator is gone, or sent what it should not.

@@ -91,8 +91,8 @@ pub enum ToRank {
     Dismissed(u8),
 }
 
-/// What a rank on another host needs beside the secret, which does not travel: that of the world follows from that of the
-/// run and `world`.
+/// What a rank on another host needs in addition to the secret, which does not travel: the world's secret follows from the
+/// run's and `world`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remote {
     /// Names the world, once.

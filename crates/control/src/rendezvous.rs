@@ -184,7 +184,7 @@ impl Rendezvous {
     }
 
     /// Reads what a peer has sent and answers it. Whatever is wrong, the peer is dropped without a word: only those
-    /// that know the secret are told anything.
+    /// that know the secret get an answer.
     fn advance(&mut self, mut pending: Pending) -> Turn {
         loop {
             match pending.decoder.next_frame() {
@@ -239,7 +239,7 @@ impl Rendezvous {
         Some(pending)
     }
 
-    /// A peer that knows the secret: told that it belongs here, or why it does not.
+    /// A peer that knows the secret: it learns that it belongs here, or why it does not.
     fn admit(&mut self, hello: Hello, mut connection: Connection) -> Turn {
         let size = self.joined.len();
         let refusal = match self.joined.get(hello.rank as usize) {

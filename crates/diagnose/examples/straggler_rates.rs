@@ -54,13 +54,13 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
 }
 
-fn of(hits: usize, runs: usize) -> String {
+fn share(hits: usize, runs: usize) -> String {
     if runs == 0 { "-".to_owned() } else { percent(hits as f64 / runs as f64) }
 }
 
 /// `0.2% (0.8%)`: a rate and its bound.
 fn bounded(hits: usize, runs: usize) -> String {
-    format!("{} ({})", of(hits, runs), percent(bound(hits, runs)))
+    format!("{} ({})", share(hits, runs), percent(bound(hits, runs)))
 }
 
 fn healthy(runs: usize) {
@@ -139,13 +139,13 @@ fn delayed(runs: usize) {
 /// Rates by delay, the smallest delay from which on all are found in 95%, and what goes wrong over all delays.
 fn row(name: &str, rates: &[Rates; 7]) -> String {
     let hits = |rates: &Rates| if name == "rotating" { rates.rotating } else { rates.found };
-    let found = rates.map(|rates| of(hits(&rates), rates.runs)).join(" | ");
+    let found = rates.map(|rates| share(hits(&rates), rates.runs)).join(" | ");
     let enough = |rates: &Rates| hits(rates) as f64 >= 0.95 * rates.runs as f64;
     let missed = rates.iter().rposition(|rates| !enough(rates)).map_or(0, |place| place + 1);
     let least = DELAYS.get(missed).map_or("more than 50%".to_owned(), |delay| percent(*delay));
     let sum = |part: fn(&Rates) -> usize| rates.iter().map(part).sum::<usize>();
-    let phase = of(sum(|rates| rates.phase), sum(|rates| rates.found));
-    let accused = of(sum(|rates| rates.accused), sum(|rates| rates.runs));
+    let phase = share(sum(|rates| rates.phase), sum(|rates| rates.found));
+    let accused = share(sum(|rates| rates.accused), sum(|rates| rates.runs));
     format!("{found} | {least} | {phase} | {accused}")
 }
 
@@ -160,7 +160,8 @@ fn steps(runs: usize) {
             let scenario = Scenario { faults, law, ..Scenario::equal(4, steps, jitter) };
             let rates = simulate(&scenario, &Settings::default(), runs, 4);
             let name = LAWS.iter().find(|one| one.1 == law).map_or("", |one| one.0);
-            let cells = [rates.found, rates.accused, rates.unclear, rates.wrongly_cleared].map(|hits| of(hits, runs));
+            let cells =
+                [rates.found, rates.accused, rates.unclear, rates.wrongly_cleared].map(|hits| share(hits, runs));
             println!("| {name} | {} | {steps} | {} |", percent(jitter), cells.join(" | "));
         }
     }

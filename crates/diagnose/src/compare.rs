@@ -1,4 +1,4 @@
-//! Two records case by case: what became better, worse, stayed the same, or cannot be told.
+//! Two records case by case: what became better, worse, stayed the same, or has no verdict.
 //!
 //! The unit is the trial within a run, and the run where equal runs are known. Trials of two runs are never paired: their
 //! rounds were not at the same time. docs/compare.md says what the figures mean; `tests/all/simulation.rs` is what they
@@ -156,7 +156,7 @@ pub struct Comparison<'r> {
 }
 
 impl Comparison<'_> {
-    /// The verdict on all cases: the worst of them, and what cannot be told before what is fine. None where nothing was judged.
+    /// The verdict on all cases: the worst of them. `CannotTell` comes before what is fine. None where nothing was judged.
     pub fn verdict(&self) -> Option<Verdict> {
         let has = |verdict| self.count(verdict) > 0;
         [Verdict::Worse, Verdict::CannotTell, Verdict::Better, Verdict::Same].into_iter().find(|verdict| has(*verdict))

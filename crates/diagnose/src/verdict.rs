@@ -16,7 +16,7 @@ terms::named! {
 
 impl Verdict {
     /// The verdict on the interval of a ratio `new / base` of times, where smaller is better. `threshold` is relative: 0.03
-    /// is 3%. Without an interval nothing can be told.
+    /// is 3%. Without an interval there is no verdict.
     pub fn from_interval(interval: Option<[f64; 2]>, threshold: f64) -> Self {
         let Some([low, high]) = interval else { return Self::CannotTell };
         // The inverse on the other side, so that exchanging both runs exchanges better and worse, and keeps the same.

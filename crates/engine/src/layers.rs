@@ -99,7 +99,7 @@ pub struct Saved {
     pub input: Option<Tensor>,
     /// The output of each node.
     pub values: Vec<Tensor>,
-    /// Statistics, log-sums, indices: what a node keeps beside its output.
+    /// Statistics, log-sums, indices: what a node keeps in addition to its output.
     aside: Vec<Option<View>>,
 }
 

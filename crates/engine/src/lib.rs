@@ -25,7 +25,7 @@ pub use execute::{execute, flops, multiplier_of, scratch_bytes};
 pub use kernels::dense::{Multiplier, multiplier};
 pub use memory::Memory;
 pub use op::Op;
-pub use plan::{MemoryPlan, Place, plan};
+pub use plan::{BufferPlace, MemoryPlan, plan};
 pub use program::{Axis, Exchange, ExchangeKind, Instruction, Phase, Program};
 
 /// What tests reach besides all this. They stand in tests/all: as unit tests they would compile all kernels a second time.

@@ -16,7 +16,7 @@ const ALIGNMENT: usize = 64;
 
 /// Where a buffer lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BufferPlace {
     /// Whether in the memory that peers reach, because some exchange names it.
     pub shared: bool,
     /// Byte offset there.
@@ -28,7 +28,7 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct MemoryPlan {
     /// Of each buffer.
-    pub places: Vec<Place>,
+    pub places: Vec<BufferPlace>,
     /// Bytes of the memory that peers reach.
     pub shared: usize,
     /// Bytes of the rest.
@@ -45,7 +45,8 @@ fn aligned(bytes: usize) -> usize {
 /// Plans a program's memory.
 pub fn plan(program: &Program) -> MemoryPlan {
     let lives = program.lifetimes();
-    let mut places: Vec<Place> = shared(program).into_iter().map(|shared| Place { shared, offset: 0 }).collect();
+    let mut places: Vec<BufferPlace> =
+        shared(program).into_iter().map(|shared| BufferPlace { shared, offset: 0 }).collect();
     let mut categories = BTreeMap::new();
     let mut persistent = 0;
     for buffer in program.buffers.iter().filter(|buffer| buffer.lifetime == Lifetime::Persistent) {
@@ -71,7 +72,7 @@ fn shared(program: &Program) -> Vec<bool> {
 }
 
 /// Places the buffers of one stretch; gives its bytes.
-fn stretch(program: &Program, lives: &[Option<(usize, usize)>], places: &mut [Place], shared: bool) -> usize {
+fn stretch(program: &Program, lives: &[Option<(usize, usize)>], places: &mut [BufferPlace], shared: bool) -> usize {
     let mut persistent = 0;
     for (buffer, place) in program.buffers.iter().zip(&mut *places) {
         if place.shared == shared && buffer.lifetime == Lifetime::Persistent {

@@ -130,7 +130,7 @@ impl Member {
 
     /// What its process has done so far, where it is on this host.
     pub(crate) fn activity(&self) -> Option<Activity> {
-        Activity::of(self.process.as_ref()?.pid())
+        Activity::of_process(self.process.as_ref()?.pid())
     }
 
     /// It is on another host, and its process there is stopped or is not.

@@ -7,8 +7,8 @@ use record::WrongElement;
 
 /// How late one rank comes, each in its turn: far above what an entry and an exit may be apart by chance.
 pub(crate) const STAGGER_NS: u64 = 20_000;
-/// Early exits that are told.
-const TOLD: usize = 16;
+/// Early exits that are reported.
+const MOST_REPORTED: usize = 16;
 
 /// What was seen of barriers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,7 +55,7 @@ pub(crate) fn judge(arrivals: &[Vec<f64>], apart_ns: f64) -> Exits {
             exits.compared += 1;
             if by_ns > 0.0 {
                 exits.early += 1;
-                if exits.first.len() < TOLD {
+                if exits.first.len() < MOST_REPORTED {
                     let (rank, barrier, last) = (rank as u32, barrier as u64, last as u32);
                     exits.first.push(Early { rank, barrier, last, by_ns });
                 }
@@ -71,7 +71,7 @@ pub(crate) fn together<'e>(all: impl Iterator<Item = &'e Exits>) -> Exits {
     for exits in all {
         sum.compared += exits.compared;
         sum.early += exits.early;
-        sum.first.extend(exits.first.iter().take(TOLD - sum.first.len()).cloned());
+        sum.first.extend(exits.first.iter().take(MOST_REPORTED - sum.first.len()).cloned());
     }
     sum
 }

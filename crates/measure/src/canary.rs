@@ -37,12 +37,12 @@ impl HostLevels {
     /// From what these ranks answered.
     fn new(ranks: &[&Vec<f64>]) -> Self {
         let median = |values: Vec<f64>| (!values.is_empty()).then(|| stats::median(&values));
-        let told =
+        let readings =
             |i: usize| ranks.iter().filter_map(|rank| rank.get(i).copied()).filter(|value| *value > 0.0).collect();
         let shared = ranks.iter().filter_map(|rank| Some(rank.get(5)? / rank.get(4)?));
         Self {
-            round_trip_ns: median(told(3)),
-            clock_ns: median(told(4)),
+            round_trip_ns: median(readings(3)),
+            clock_ns: median(readings(4)),
             units_shared: median(shared.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()),
         }
     }
@@ -144,7 +144,7 @@ const BARRIER_NS: f64 = 2_000.0;
 const STOLEN: f64 = 0.01;
 /// Share of the time of all cores that other programs use.
 const OTHERS: f64 = 0.1;
-/// Seconds of all cores from which that share is known: the kernel counts in ticks of 10 ms.
+/// Seconds of all cores from which that share can be computed: the kernel counts in ticks of 10 ms.
 const FEWEST_CORE_S: f64 = 1.0;
 /// Involuntary switches a second and rank.
 const SWITCHES: f64 = 100.0;

@@ -70,9 +70,9 @@ pub struct CaseRun {
     pub labels: Option<Labels>,
     /// None before the first trial.
     pub sampling: Option<Sampling>,
-    /// Seconds spent on samples, and on limits, noise, arrivals and checks beside them.
+    /// Seconds spent on samples; then those on limits, noise, arrivals and checks.
     pub(crate) sampling_s: f64,
-    pub(crate) beside_s: f64,
+    pub(crate) extra_s: f64,
     /// What ranks said when they were last ready.
     pub(crate) ready: Vec<Ready>,
     /// The variant of the limit that is due next, where a trial has no time for all.
@@ -94,7 +94,7 @@ impl CaseRun {
             labels: None,
             sampling: None,
             sampling_s: 0.0,
-            beside_s: 0.0,
+            extra_s: 0.0,
             ready: Vec::new(),
             next_limit: 0,
             begun: None,

@@ -34,7 +34,7 @@ impl RoundTrip {
     }
 }
 
-/// Why a clock cannot be told from this one's.
+/// Why a clock cannot be converted to this one's.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ClockCaveat {
     /// No round trip came back.
@@ -91,7 +91,7 @@ impl ClockReadings {
         }
     }
 
-    /// How the clock runs. One that jumped is told once: from then on only what was read after it counts.
+    /// How the clock runs. One that jumped is reported once: from then on only later readings count.
     ///
     /// # Errors
     /// When nobody answered the last time, or the readings contradict each other.
@@ -223,16 +223,16 @@ impl Clocks {
     /// # Errors
     /// Which host's clock is not known, and why.
     pub fn fits(&self) -> Result<Vec<Option<ClockFit>>, String> {
-        let of = |index: &Option<usize>| -> Result<Option<ClockFit>, String> {
+        let fit_of = |index: &Option<usize>| -> Result<Option<ClockFit>, String> {
             let Some(clock) = index.and_then(|index| self.hosts.get(index)) else { return Ok(None) };
             clock.fit.map(Some).map_err(|why| format!("the clock of {}: {why}", clock.host))
         };
-        self.of.iter().map(of).collect()
+        self.of.iter().map(fit_of).collect()
     }
 
     /// What the record keeps.
     pub fn recorded(&self) -> Vec<record::HostClock> {
-        let of = |clock: &HostClock| {
+        let recorded = |clock: &HostClock| {
             let fit = clock.fit.ok();
             record::HostClock {
                 host: clock.host.clone(),
@@ -242,7 +242,7 @@ impl Clocks {
                 why: clock.fit.err().map(|why| why.to_string()),
             }
         };
-        self.hosts.iter().map(of).collect()
+        self.hosts.iter().map(recorded).collect()
     }
 }
 

@@ -33,10 +33,10 @@ pub struct DeviceLook {
 pub(crate) fn summary<'l>(looks: impl Iterator<Item = &'l DeviceLook>) -> Vec<Value> {
     let mut by_device: BTreeMap<u32, Vec<&DeviceLook>> = BTreeMap::new();
     looks.for_each(|look| by_device.entry(look.device).or_default().push(look));
-    by_device.into_iter().map(|(device, looks)| told(device, &looks)).collect()
+    by_device.into_iter().map(|(device, looks)| device_summary(device, &looks)).collect()
 }
 
-fn told(device: u32, looks: &[&DeviceLook]) -> Value {
+fn device_summary(device: u32, looks: &[&DeviceLook]) -> Value {
     let values = |of: fn(&DeviceLook) -> Option<f64>| looks.iter().filter_map(|look| of(look)).collect::<Vec<f64>>();
     let most = |of| values(of).into_iter().max_by(f64::total_cmp);
     let median = |of| Some(values(of)).filter(|all| !all.is_empty()).map(|all| stats::median(&all));

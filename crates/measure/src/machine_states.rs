@@ -38,13 +38,13 @@ pub struct MachineStates {
     places: HashMap<String, Vec<Option<usize>>>,
     /// Cases that have a canary and saw nothing by it.
     blind: HashSet<String>,
-    /// What each case was told last.
-    told: HashMap<String, Labels>,
-    found: Found,
+    /// The labels that each case got last.
+    last_labels: HashMap<String, Labels>,
+    found: DetectedStates,
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct DetectedStates {
     /// Trials that it rests on.
     looks: usize,
     states: Vec<MachineState>,
@@ -75,19 +75,19 @@ impl MachineStates {
         self.tell(run);
     }
 
-    /// Tells a case the states of its trials. Whether it was told something else before.
+    /// Gives a case the states of its trials. Returns whether they differ from those that it had.
     pub fn tell(&mut self, run: &mut CaseRun) -> bool {
         let labels = self.labels(&run.case.id);
         let is_new = labels != run.labels;
         match &labels {
-            Some(labels) => drop(self.told.insert(run.case.id.clone(), labels.clone())),
-            None => drop(self.told.remove(&run.case.id)),
+            Some(labels) => drop(self.last_labels.insert(run.case.id.clone(), labels.clone())),
+            None => drop(self.last_labels.remove(&run.case.id)),
         }
         run.labels = labels;
         is_new
     }
 
-    /// Adds what a trial saw; None where no canary told anything both times.
+    /// Adds what a trial saw; None where no canary had a value both before and after it.
     fn looked(&mut self, trial: &Trial, case: &str, ranks: u32) -> Option<usize> {
         let (before, after) = trial.canaries.as_ref()?;
         let place = self.see(before, after, ranks);
@@ -153,7 +153,7 @@ impl MachineStates {
         };
         let mut states: Vec<MachineState> = combinations.iter().enumerate().map(state).collect();
         self.name_as_known(&mut states);
-        self.found = Found { looks: self.looks.len(), states, of };
+        self.found = DetectedStates { looks: self.looks.len(), states, of };
     }
 
     fn on_host(&self, word: &str, host: u32, several: bool) -> String {
@@ -230,7 +230,7 @@ impl MachineStates {
             // What looked like several turned out to be one.
             return;
         };
-        match self.told.get(&line.id).filter(|_| !line.states.is_empty()) {
+        match self.last_labels.get(&line.id).filter(|_| !line.states.is_empty()) {
             Some(known) => {
                 let name = |state: &str| {
                     let old = known.names.iter().position(|name| name == state)?;
@@ -266,8 +266,8 @@ impl MachineStates {
         if states.len() < 2 && (!only || main.is_some()) {
             return None;
         }
-        let of = |place: &Option<usize>| self.found.of.get((*place)?).copied().flatten();
-        let of = self.places.get(case)?.iter().map(of).collect();
+        let state_of = |place: &Option<usize>| self.found.of.get((*place)?).copied().flatten();
+        let of = self.places.get(case)?.iter().map(state_of).collect();
         let names =
             states.iter().map(|state| state.name.clone().unwrap_or_else(|| "a state without a name".to_owned()));
         Some(Labels { names: names.collect(), of, main, only, blind: only && self.blind.contains(case) })

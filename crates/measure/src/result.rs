@@ -9,10 +9,10 @@ use crate::straggler::{Straggler, straggler};
 use crate::{CaseRun, Trial, barrier, device_sensors, sensors};
 
 /// Wrong elements that a case line names.
-const TOLD: usize = 16;
+const MOST_REPORTED: usize = 16;
 /// Starts of ranks that are known less precisely than this share of the time are a caveat.
 const STARTS_APART: f64 = 0.1;
-/// A wait is told only where what arrivals may be off is less than this share of it.
+/// A wait is reported only if the error of arrivals is less than this share of it.
 const CLEARLY: f64 = 0.1;
 /// A drift of less than this over the case is nobody's concern.
 const DRIFT: f64 = 0.05;
@@ -20,12 +20,12 @@ const DRIFT: f64 = 0.05;
 const DRIFT_SAMPLES: usize = 100;
 /// Six trials are to span so many seconds.
 const SPAN_S: f64 = 8.0;
-/// A mean that differs from the median by more than this share is told.
+/// A mean that differs from the median by more than this share is reported.
 const MEAN_DIFFERS: f64 = 0.2;
 /// A share of the limit that may lie beyond this is none.
 pub const BEYOND_LIMIT: f64 = 1.05;
 
-/// What is known of the run beside its trials.
+/// What is known of the run outside its trials.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     /// More ranks than cores.
@@ -130,11 +130,11 @@ fn time_summary(trials: &[Vec<f64>], interval: bool) -> Option<TimeSummary> {
 /// The limit by the loop that was fastest over its trials, and its share of the case's time in the same trials.
 fn limit(run: &CaseRun) -> Option<Limit> {
     let timed = |variant: &str| -> (Vec<f64>, Vec<f64>) {
-        let of = |trial: &Trial| {
+        let times = |trial: &Trial| {
             let time = trial.limits.iter().find(|limit| limit.variant == variant)?;
             Some((time.seconds, trial.median()?))
         };
-        run.trials.iter().filter_map(of).unzip()
+        run.trials.iter().filter_map(times).unzip()
     };
     let variants: Vec<&str> = run.trials.iter().flat_map(|trial| &trial.limits).map(|l| l.variant.as_str()).collect();
     let best = variants.into_iter().min_by(|a, b| median(&timed(a).0).total_cmp(&median(&timed(b).0)))?;
@@ -149,7 +149,7 @@ fn limit(run: &CaseRun) -> Option<Limit> {
     })
 }
 
-/// Whether a share of the limit can be told: not where it may lie well beyond the limit.
+/// Whether the time is a share of the limit: not where it may lie well beyond the limit.
 fn is_share(limit: &Limit) -> bool {
     limit.share_ci95.map_or(limit.share, |[_, high]| high) <= BEYOND_LIMIT
 }
@@ -252,7 +252,7 @@ fn about_wrong(count: u64, first: &[WrongElement], earliest: Option<&WrongElemen
     format!("{count} wrong {elements} on {word} {}{example}", ranks.join(", "))
 }
 
-/// At most [`TOLD`] of them, of as many ranks as possible: the first of each rank, then the second, ...; by rank.
+/// At most [`MOST_REPORTED`] of them, of as many ranks as possible: the first of each rank, then the second, ...; by rank.
 fn spread(first: Vec<WrongElement>) -> Vec<WrongElement> {
     let mut turns: Vec<(usize, WrongElement)> = Vec::with_capacity(first.len());
     for wrong in first {
@@ -260,7 +260,7 @@ fn spread(first: Vec<WrongElement>) -> Vec<WrongElement> {
         turns.push((turn, wrong));
     }
     turns.sort_by_key(|(turn, wrong)| (*turn, wrong.rank));
-    turns.truncate(TOLD);
+    turns.truncate(MOST_REPORTED);
     turns.sort_by_key(|(turn, wrong)| (wrong.rank, *turn));
     turns.into_iter().map(|(_, wrong)| wrong).collect()
 }

@@ -106,8 +106,8 @@ pub(crate) fn summary(trials: &[Vec<Sensors>]) -> Map<String, Value> {
         ("power_w", median(ends().filter_map(power).collect())),
         ("utilization", median(ends().filter_map(busy).collect())),
     ];
-    let told = found.into_iter().filter_map(|(name, value)| Some((name, serde_json::Number::from_f64(value?)?)));
-    told.map(|(name, value)| (name.to_owned(), Value::Number(value))).collect()
+    let finite = found.into_iter().filter_map(|(name, value)| Some((name, serde_json::Number::from_f64(value?)?)));
+    finite.map(|(name, value)| (name.to_owned(), Value::Number(value))).collect()
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub struct Settings {
     pub warmup: Option<u32>,
     /// A fixed number of samples in each trial.
     pub iters: Option<u32>,
-    /// Time of one trial for everything beside sampling.
+    /// Time of one trial for everything but sampling.
     pub timeout: Duration,
     /// Whether to measure the machine's limit.
     pub limits: bool,

@@ -1,4 +1,4 @@
-//! Steps that are made beside the samples, to record their spans: how many, and how they become a timeline.
+//! Steps that are made in addition to the samples, to record their spans: how many, and how they become a timeline.
 //!
 //! Batches with and without recording follow each other, so that what recording takes is measured, not assumed.
 

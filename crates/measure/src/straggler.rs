@@ -2,7 +2,7 @@
 //!
 //! Every operation's wait is charged to its last arriver. A rank is slow only if it is last more often than chance
 //! allows and if the waits that it causes cost a notable part of the time. Arrival times are entries into consecutive
-//! operations on one clock; where hosts have each their own, on that of rank 0's, as far as it can be told (`clock`).
+//! operations on one clock. Hosts with clocks of their own are converted to rank 0's, as precisely as possible (`clock`).
 
 use terms::Rank;
 

@@ -141,7 +141,7 @@ mod tests {
             [place(0, Some(0), Some(1)), place(9, Some(1), None), place(5, None, None)]
         );
         let found = interfaces(&root.path().join("class"));
-        let told: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.megabits)).collect();
-        assert_eq!(told, [("eth0", Some(10_000)), ("mlx5_0:1", Some(100_000))]);
+        let rates: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.megabits)).collect();
+        assert_eq!(rates, [("eth0", Some(10_000)), ("mlx5_0:1", Some(100_000))]);
     }
 }

@@ -50,7 +50,7 @@ pub struct Trial {
     pub arrivals: Vec<Vec<f64>>,
     /// The largest error of the time between two of these on different ranks, in ns; 0 where they have one clock.
     pub arrivals_apart_ns: f64,
-    /// Spans of steps that were recorded beside the samples; None where that was not wanted.
+    /// Spans of steps that were recorded in addition to the samples; None where that was not wanted.
     pub timeline: Option<Timeline>,
     /// Of a barrier: whether ranks left before the last had entered.
     pub exits: Exits,

@@ -37,7 +37,7 @@ const FEWEST_EXITS: u32 = 6;
 /// Limits are measured for cases that move at least this much, over all ranks: below, there is no bandwidth to speak of.
 const LIMIT_FROM_BYTES: u64 = 64 << 10;
 /// Limits, noise, arrivals and checks take at most this share of what samples take.
-const BESIDE: f64 = 0.5;
+const EXTRA_SHARE: f64 = 0.5;
 /// Share of the case's time that the first look at arrivals may take; of a trial's time, and in the first one of the case's,
 /// that warming up may take.
 const FIRST_LOOK: f64 = 0.1;
@@ -72,17 +72,17 @@ impl<'a> Visit<'a> {
         self.settings.deadline().saturating_sub(self.begun.elapsed())
     }
 
-    /// Whether something beside the samples may be looked at in this trial: the first trial looks at everything but what
-    /// takes longer than its samples, later ones while looks have taken less than their share.
+    /// Whether this trial may make extra measurements. The first trial makes all but those that take longer than its samples;
+    /// later ones make them while they have taken less than their share.
     fn may_look(&self) -> bool {
-        self.settings.traced || self.run.simulated || self.run.beside_s <= BESIDE * self.run.sampling_s
+        self.settings.traced || self.run.simulated || self.run.extra_s <= EXTRA_SHARE * self.run.sampling_s
     }
 
     /// Makes an extra measurement, and books its time apart from the samples.
-    fn beside<T>(&mut self, look: impl FnOnce(&mut Self) -> Result<T, Verdict>) -> Result<T, Verdict> {
+    fn extra<T>(&mut self, look: impl FnOnce(&mut Self) -> Result<T, Verdict>) -> Result<T, Verdict> {
         let begun = Instant::now();
         let found = look(self);
-        self.run.beside_s += begun.elapsed().as_secs_f64();
+        self.run.extra_s += begun.elapsed().as_secs_f64();
         found
     }
 
@@ -100,7 +100,7 @@ pub(crate) fn visit(mut visit: Visit<'_>, progress: Progress<'_>) -> Result<Tria
     visit.begin()?;
     visit.sample_all(progress)?;
     visit.compare_clocks()?;
-    visit.look_beside()?;
+    visit.make_extra_measurements()?;
     visit.end()?;
     Ok(visit.trial)
 }
@@ -127,7 +127,7 @@ impl Visit<'_> {
         let Some(fixed) = self.run.sampling else {
             self.trial.calls = self.calibrate(1, sample_ns())?;
             let warm = self.warm_up(FIRST_WARM_UP * self.settings.max_seconds.max(0.1))?;
-            let before = self.beside(Self::look_at_machine)?;
+            let before = self.extra(Self::look_at_machine)?;
             let least = self.lengthen(&warm, before.as_ref())?;
             self.trial.canaries = before.map(|before| (before, Canary::default()));
             self.trial.calls = self.filling(least, &warm)?;
@@ -143,7 +143,7 @@ impl Visit<'_> {
             self.take(1, fixed.calls)?;
         }
         if self.may_look() {
-            let before = self.beside(Self::look_at_machine)?;
+            let before = self.extra(Self::look_at_machine)?;
             self.trial.canaries = before.map(|before| (before, Canary::default()));
         }
         Ok(())
@@ -160,7 +160,7 @@ impl Visit<'_> {
         }
         let taken = self.world.sample(request, self.left())?;
         if let Some(fits) = fits {
-            // What was told before the samples is the less certain the longer they took.
+            // Clocks compared before the samples are the less certain the longer the samples took.
             let apart = apart_ns(&fits, Clock::default().now_ns());
             self.trial.starts_apart_ns = Some(self.trial.starts_apart_ns.map_or(apart, |known| known.max(apart)));
         }
@@ -334,18 +334,18 @@ impl Visit<'_> {
 
     /// Checks, limits, noise and arrivals, as far as their share of the time allows. What was sampled is checked in the
     /// first trial whatever it takes.
-    fn look_beside(&mut self) -> Result<(), Verdict> {
+    fn make_extra_measurements(&mut self) -> Result<(), Verdict> {
         if self.is_first() || self.may_look() {
-            let checked = self.beside(|visit| visit.world.check(visit.left()))?;
+            let checked = self.extra(|visit| visit.world.check(visit.left()))?;
             self.trial.wrong.extend(checked);
         }
-        self.beside(Self::look_at_limits)?;
+        self.extra(Self::look_at_limits)?;
         let after = match self.trial.canaries {
-            Some(_) => self.beside(Self::look_at_machine)?,
+            Some(_) => self.extra(Self::look_at_machine)?,
             None => None,
         };
         self.trial.canaries = self.trial.canaries.take().zip(after).map(|((before, _), after)| (before, after));
-        self.beside(Self::look_at_arrivals)?;
+        self.extra(Self::look_at_arrivals)?;
         self.look_at_steps()
     }
 
@@ -373,10 +373,10 @@ impl Visit<'_> {
         {
             return Ok(());
         }
-        let spent = self.run.beside_s;
+        let spent = self.run.extra_s;
         let begun = Instant::now();
         for _ in 0..variants.len() {
-            let share = BESIDE * self.run.sampling_s - spent - begun.elapsed().as_secs_f64();
+            let share = EXTRA_SHARE * self.run.sampling_s - spent - begun.elapsed().as_secs_f64();
             // One variant in the first trial whatever it takes, so that every case has one.
             if share <= 0.0 && !(self.is_first() && self.trial.limits.is_empty()) {
                 break;
@@ -415,7 +415,7 @@ impl Visit<'_> {
         let alone = self.trial.samples.len() < 2;
         let synchronises = !alone && self.run.case.op().is_some_and(Collective::synchronises);
         let seconds = self.trial.median().unwrap_or(f64::INFINITY) * f64::from(ARRIVALS);
-        let share = BESIDE * self.run.sampling_s - self.run.beside_s;
+        let share = EXTRA_SHARE * self.run.sampling_s - self.run.extra_s;
         // In the first trial a part of what the whole case samples, whatever the looks before took.
         let first = if self.is_first() { FIRST_LOOK * self.settings.max_seconds.max(0.1) } else { 0.0 };
         let quick = seconds <= share.max(first);

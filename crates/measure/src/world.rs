@@ -26,7 +26,7 @@ pub enum Command {
     Sample(SampleRequest),
     /// Check what was sampled last.
     Check,
-    /// Measure something beside the case.
+    /// Measure something other than the case.
     Probe(Probe),
     /// How the clock of each rank runs against that of rank 0, by rank; None where it is the same. From now on the instants
     /// that rank 0 tells are translated so. Sent only where ranks are on several hosts. Answered by no numbers.
@@ -48,7 +48,7 @@ pub struct SampleRequest {
     pub calls: u32,
 }
 
-/// Measurements beside the case.
+/// Measurements of something other than the case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Probe {
     /// Barrier latency: `samples` medians of short barrier bursts, in ns, and this rank's /proc counters
@@ -103,7 +103,7 @@ pub enum Reply {
     Failed(Failure),
 }
 
-/// Steps that were made beside the samples.
+/// Steps that were made in addition to the samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepTimes {
     /// Nanoseconds of each step.
@@ -127,7 +127,7 @@ pub struct Ready {
     /// one-way messages; the operations that PyTorch's ranks have in flight together. Zero counts as one.
     pub messages: u32,
     /// Whether calls are steps of one series, each from where the last one ended (training): a sample is then one call,
-    /// and no call is made beside warm-up and samples.
+    /// and no call is made other than warm-up and samples.
     #[serde(default)]
     pub steps: bool,
     /// Whether it can record the spans of its steps.
@@ -304,7 +304,7 @@ pub trait World {
         collect(replies, |reply| if let Reply::Checked(wrong) = reply { Some(wrong) } else { None })
     }
 
-    /// Measures beside the case.
+    /// Measures something other than the case.
     ///
     /// # Errors
     /// As [`World::command`].
@@ -313,7 +313,7 @@ pub trait World {
         collect(replies, |reply| if let Reply::Numbers(numbers) = reply { Some(numbers) } else { None })
     }
 
-    /// Makes steps beside the samples, and records them if asked.
+    /// Makes steps in addition to the samples, and records them if asked.
     ///
     /// # Errors
     /// As [`World::command`].

@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(stages(&[0.0, 0.0, 0.0], 3), [1, 1, 1]);
         // Against every way of cutting seven blocks in three.
         let times = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0];
-        let of = |sizes: &[usize]| {
+        let longest = |sizes: &[usize]| {
             let mut at = 0;
             sizes
                 .iter()
@@ -81,10 +81,10 @@ mod tests {
         let mut best = f64::INFINITY;
         for a in 1..6 {
             for b in 1..7 - a {
-                best = best.min(of(&[a, b, 7 - a - b]));
+                best = best.min(longest(&[a, b, 7 - a - b]));
             }
         }
-        assert_eq!(of(&stages(&times, 3)), best);
+        assert_eq!(longest(&stages(&times, 3)), best);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(crate) fn named(axis: Axis, mesh: Mesh, at: Coordinate) -> (String, u32) {
 }
 
 impl Groups {
-    /// Splits the world along every axis. Collective. What may run beside the computation gets a thread of its own where
+    /// Splits the world along every axis. Collective. A group that may overlap the computation gets a thread of its own if
     /// nothing else makes it proceed.
     pub(crate) fn new(
         recipe: &Recipe,
@@ -97,10 +97,10 @@ impl Groups {
         for axis in axes(recipe) {
             let (color, key) = membership(axis, recipe.mesh, at);
             let Some(group) = world.split(color, key)? else { continue };
-            let beside = recipe.overlap && matches!(axis, Axis::Data | Axis::Link(_));
+            let overlaps = recipe.overlap && matches!(axis, Axis::Data | Axis::Link(_));
             let waits = matches!(group.shape().capabilities.progress, Progress::Caller | Progress::Poll);
             let group: Box<dyn Communicator> =
-                if beside && waits { Box::new(Threaded::new(group, abort.clone(), options)?) } else { group };
+                if overlaps && waits { Box::new(Threaded::new(group, abort.clone(), options)?) } else { group };
             groups.insert(axis, group);
         }
         Ok(Self { groups, queue: Queue::host() })

@@ -21,7 +21,7 @@ pub struct Outline {
     pub bytes: usize,
     /// Of these, bytes of memory that peers reach.
     pub shared_bytes: usize,
-    /// Ranks of each group that this rank opens beside the world.
+    /// Ranks of each group that this rank opens in addition to the world.
     pub groups: Vec<u32>,
     /// Floating-point operations of products in a step on this rank, recomputed ones included.
     pub flops: f64,
@@ -121,8 +121,8 @@ pub(crate) fn scratch(program: &Program, threads: usize) -> usize {
         });
         engine::scratch_bytes(op, bytes.max(2), threads)
     };
-    let of = |instruction: &Instruction| if let Instruction::Run(op) = instruction { widest(op) } else { 0 };
-    program.instructions.iter().map(of).max().unwrap_or(0)
+    let width = |instruction: &Instruction| if let Instruction::Run(op) = instruction { widest(op) } else { 0 };
+    program.instructions.iter().map(width).max().unwrap_or(0)
 }
 
 /// Which operation an exchange is.

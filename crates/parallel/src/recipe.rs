@@ -80,7 +80,7 @@ pub struct Recipe {
     pub sharded: u8,
     /// Bytes of a gradient bucket.
     pub bucket_bytes: usize,
-    /// Whether exchanges of gradients (and of parameters, `sharded: 3`) run beside the computation.
+    /// Whether exchanges of gradients (and of parameters, `sharded: 3`) overlap the computation.
     pub overlap: bool,
     /// Whether what tensor parallelism keeps whole (norms, dropout) is cut by rows (Korthikanti et al., arXiv 2205.05198).
     pub sequence_parallel: bool,

@@ -271,11 +271,11 @@ mod tests {
 
     #[test]
     fn one_forward_one_backward_holds_few_micro_batches() {
-        let of = Dimensions { stages: 4, chunks: 1, micros: 12 };
+        let dimensions = Dimensions { stages: 4, chunks: 1, micros: 12 };
         for stage in 0..4 {
             let mut held: usize = 0;
             let mut most = 0;
-            for pass in order(Schedule::OneForwardOneBackward, of, stage) {
+            for pass in order(Schedule::OneForwardOneBackward, dimensions, stage) {
                 held = if pass.backward { held - 1 } else { held + 1 };
                 most = most.max(held);
             }

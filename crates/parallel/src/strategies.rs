@@ -72,9 +72,10 @@ pub(crate) fn stages(recipe: &Recipe) -> Vec<Vec<std::ops::Range<usize>>> {
 
 /// Writes the program of the rank at this coordinate. The recipe has been checked.
 pub(crate) fn build(recipe: &Recipe, at: Coordinate) -> Result<Built, FieldError> {
-    let of = Dimensions { stages: recipe.mesh.pipeline, chunks: recipe.chunks, micros: recipe.micro_batches[at.data] };
-    let events = schedule::events(recipe.schedule, of, at.pipeline).ok_or_else(|| {
-        FieldError::new("schedule", format!("{} does not fit {of:?}", recipe.schedule))
+    let dimensions =
+        Dimensions { stages: recipe.mesh.pipeline, chunks: recipe.chunks, micros: recipe.micro_batches[at.data] };
+    let events = schedule::events(recipe.schedule, dimensions, at.pipeline).ok_or_else(|| {
+        FieldError::new("schedule", format!("{} does not fit {dimensions:?}", recipe.schedule))
             .hint("another schedule, or a number of micro-batches that the number of stages divides")
     })?;
     let mut builder = Builder::new(recipe, at);

@@ -280,7 +280,7 @@ fn allocate(built: &Built, plan: &MemoryPlan, world: &mut dyn Communicator) -> R
         0 => private.clone(),
         bytes => world.alloc(bytes, Space::Host)?,
     };
-    let place = |(buffer, place): (&engine::Buffer, &engine::Place)| {
+    let place = |(buffer, place): (&engine::Buffer, &engine::BufferPlace)| {
         let region = if place.shared { &shared } else { &private };
         region.slice(place.offset, buffer.bytes()).expect("the plan lies inside its memory")
     };

@@ -17,7 +17,7 @@ pub struct Activity {
 
 impl Activity {
     /// Of the process with this number; None where there is none.
-    pub fn of(pid: u32) -> Option<Self> {
+    pub fn of_process(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
         let computed = processor_time(&stat, clock_ticks_per_second())?;
@@ -36,11 +36,11 @@ fn processor_time(stat: &str, ticks_a_second: u64) -> Option<Duration> {
 /// Of all threads: the second number of /proc/PID/task/TID/schedstat, in nanoseconds (Documentation/scheduler/sched-stats.rst).
 fn queued(pid: u32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of = |task: std::fs::DirEntry| {
+    let queued_ns = |task: std::fs::DirEntry| {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split_whitespace().nth(1)?.parse::<u64>().ok()
     };
-    Duration::from_nanos(tasks.filter_map(of).fold(0, u64::saturating_add))
+    Duration::from_nanos(tasks.filter_map(queued_ns).fold(0, u64::saturating_add))
 }
 
 /// Bytes of calls, and bytes of files that were read and written otherwise (by mappings).
@@ -73,12 +73,12 @@ mod tests {
     #[test]
     fn work_shows() {
         let pid = std::process::id();
-        let before = Activity::of(pid).unwrap();
+        let before = Activity::of_process(pid).unwrap();
         let end = std::time::Instant::now() + Duration::from_millis(200);
         while std::time::Instant::now() < end {
             std::hint::spin_loop();
         }
-        assert!(Activity::of(pid).unwrap().computed > before.computed);
-        assert_eq!(Activity::of(u32::MAX), None);
+        assert!(Activity::of_process(pid).unwrap().computed > before.computed);
+        assert_eq!(Activity::of_process(u32::MAX), None);
     }
 }

@@ -44,7 +44,7 @@ fn check_seals(memory: impl AsFd) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "the memory is not sealed"))
 }
 
-/// Takes over a descriptor that this process inherited under a number that it was told, if it is memory sealed as
+/// Takes over a descriptor that this process inherited under a known number, if it is memory sealed as
 /// [`sealed_memory`] seals it. A number that somebody made up names something else (or nothing), and is left alone.
 ///
 /// # Errors

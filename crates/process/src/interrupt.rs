@@ -1,5 +1,5 @@
 //! Why a run is to end before its plan does: Ctrl-C and the other signals that ask for it (SIGINT, SIGTERM, SIGHUP), or
-//! what [`stop`] was told. The first ends what is in flight and lets the run end in order; a second signal ends the
+//! a reason that [`stop`] got. The first ends what is in flight and lets the run end in order; a second signal ends the
 //! process at once, and the kernel ends its children.
 //!
 //! Signal dispositions belong to the whole process, so this is process-wide state; only a program that has something to end installs it.
@@ -80,12 +80,12 @@ pub fn stop(why: String) {
     }
 }
 
-/// What [`stop`] was told first.
+/// The first reason that [`stop`] got.
 pub fn stopped() -> Option<String> {
     STOPPED.get().cloned()
 }
 
-/// Why the run is to end, if it is: "interrupted by SIGINT", or what [`stop`] was told.
+/// Why the run is to end, if it is: "interrupted by SIGINT", or the reason that [`stop`] got.
 pub fn why() -> Option<String> {
     requested().map(|signal| format!("interrupted by {}", signal_name(signal))).or_else(stopped)
 }

@@ -29,9 +29,9 @@ struct Peer {
     flags: Vec<String>,
     /// Given RANKS for `{}`, then seconds and sizes.
     plain: Vec<String>,
-    /// Whether the loop is told, behind each size, how many calls our samples had just before: a single call of gloo's after a
-    /// barrier takes less than half of what each of several in a row does.
-    told_calls: bool,
+    /// Whether the loop gets, after each size, the number of calls in our samples just before. A single call of gloo's after a
+    /// barrier takes less than half as long as each of several in a row.
+    gets_calls: bool,
     /// Ratios so far from one are taken as equal.
     within: f64,
     /// Below [`SMALL_BYTES`] differences of so many nanoseconds are, in place of that.
@@ -166,7 +166,7 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
             name: library.to_owned(),
             flags,
             plain,
-            told_calls: false,
+            gets_calls: false,
             within: 0.03,
             small_ns: Some(100.0),
         });
@@ -180,7 +180,7 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
             let (own, theirs) = if wanted.bound { ("--bind core", "--bind-core") } else { ("", "") };
             let plain = words(&format!("{python} {run} {} {theirs}", script.display()));
             let flags = words(&format!("--runtime pytorch --python {python} {own}"));
-            peers.push(Peer { name: "gloo".to_owned(), flags, plain, told_calls: true, within: 0.05, small_ns: None });
+            peers.push(Peer { name: "gloo".to_owned(), flags, plain, gets_calls: true, within: 0.05, small_ns: None });
         }
     }
     peers.retain(|peer| peer.name.starts_with(&wanted.only));
@@ -192,14 +192,14 @@ fn compare(peer: &Peer, wanted: &Wanted, place: &Path) -> Result<bool, String> {
     let (mut ours, mut loops) = (vec![Vec::new(); wanted.bytes.len()], vec![Vec::new(); wanted.bytes.len()]);
     let record = |pair: usize| place.join(format!("{}-{pair}", peer.name));
     for pair in 0..wanted.pairs {
-        // A B B A: whatever drifts meets both alike. Who is told what ours did comes behind it.
-        if pair % 2 == 0 && !peer.told_calls {
+        // A B B A, so that drift affects both equally. A loop that needs our number of calls always runs second.
+        if pair % 2 == 0 && !peer.gets_calls {
             add(&mut loops, plain(peer, wanted, &[])?);
             add(&mut ours, measured(peer, wanted, &record(pair))?.0);
         } else {
             let (times, calls) = measured(peer, wanted, &record(pair))?;
             add(&mut ours, times);
-            add(&mut loops, plain(peer, wanted, if peer.told_calls { &calls } else { &[] })?);
+            add(&mut loops, plain(peer, wanted, if peer.gets_calls { &calls } else { &[] })?);
         }
     }
     println!("{}, {} ranks, {} pairs: a call of all_reduce in ns", peer.name, wanted.ranks, wanted.pairs);
@@ -245,7 +245,7 @@ fn add(all: &mut [Vec<f64>], times: Vec<f64>) {
     all.iter_mut().zip(times).for_each(|(all, time)| all.push(time));
 }
 
-/// None where there is no such compiler, or only its name: Debian has that beside the library, without headers.
+/// None if the compiler is missing or does not work: Debian installs its name with the library, without headers.
 fn compile(compiler: &str, place: &Path) -> Result<Option<PathBuf>, String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/mpi/loop.c");
     let program = place.join(format!("loop-{compiler}"));
@@ -265,12 +265,12 @@ fn text(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Nanoseconds of a call, by the loop, which is told so many calls a sample of each size, if any.
+/// Nanoseconds of a call, by the loop, with this many calls a sample of each size, if given.
 fn plain(peer: &Peer, wanted: &Wanted, calls: &[u64]) -> Result<Vec<f64>, String> {
     let mut words = peer.plain.iter().map(|word| word.replace("{}", &wanted.ranks));
     let mut command = Command::new(words.next().unwrap_or_default());
-    let told = |at: usize| calls.get(at).map_or(String::new(), |calls| format!(":{calls}"));
-    let sizes = wanted.bytes.iter().enumerate().map(|(at, bytes)| format!("{bytes}{}", told(at)));
+    let calls_suffix = |at: usize| calls.get(at).map_or(String::new(), |calls| format!(":{calls}"));
+    let sizes = wanted.bytes.iter().enumerate().map(|(at, bytes)| format!("{bytes}{}", calls_suffix(at)));
     command.args(words).arg(wanted.seconds.to_string()).args(sizes);
     command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     let text = text(&mut command)?;

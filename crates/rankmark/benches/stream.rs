@@ -1,4 +1,4 @@
-//! Memory bandwidth beside a C compiler's: `cargo bench -p rankmark --bench stream -- [PAIRS]`.
+//! Memory bandwidth compared with a C compiler's: `cargo bench -p rankmark --bench stream -- [PAIRS]`.
 //!
 //! Each pair is a fresh process of `rankmark hardware` and one of peers/stream/triad.c, in alternating order, on one core and
 //! 192 MiB. The C loops run with pages of 4 KiB, as STREAM comes, and with huge pages, as our arrays have where the kernel has

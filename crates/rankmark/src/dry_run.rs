@@ -43,7 +43,7 @@ pub(crate) struct Bounds<'a> {
 
 /// Shows the cases of a plan. Code 2 where none of them would run, as of a run that skips all.
 pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8, Failure> {
-    // Libraries and memory are looked at once: nothing changes between the cases.
+    // Libraries and memory are checked once: nothing changes between the cases.
     let mut admission = Admission::new(bounds.host);
     let cases: Vec<Planned<'_>> = plan.cases.iter().map(|case| planned(case, bounds, &mut admission)).collect();
     let runs = cases.iter().any(|case| matches!(case.outlook, Outlook::Runs | Outlook::NotLookedAt(_)));

@@ -61,7 +61,7 @@ pub(crate) fn agent(external: &External, arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Gathers all ranks before anything else is looked at, so that all of them end together whatever is wrong.
+/// Gathers all ranks before anything else is checked, so that all of them end together whatever is wrong.
 pub(crate) fn gather(external: External) -> Result<Coordinator, Failure> {
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     launch::external::end_with_launcher()

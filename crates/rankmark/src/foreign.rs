@@ -1,4 +1,4 @@
-//! Configurations of other tools on this machine: what their readers are told of it, and what flags do to the plan.
+//! Configurations of other tools on this machine: what their readers learn about it, and what flags do to the plan.
 
 use import::{ForeignPlan, Format, Here, Source};
 use launch::external::Coordinator;

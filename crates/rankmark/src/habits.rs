@@ -13,7 +13,7 @@ use crate::{Failure, plans};
 const FLAGS: [&str; 10] =
     ["--quiet", "-q", "--verbose", "-v", "--json", "--dry-run", "--quick", "--help", "-h", "--find-max-batch"];
 
-/// The answer to arguments that clap refuses; None where there is no better one than clap's.
+/// The answer to arguments that clap refuses; None if clap's own answer is as good.
 pub(crate) fn answer(arguments: &[OsString], known: &clap::Command) -> Option<Failure> {
     let words: Vec<&str> = arguments.iter().skip(1).map(|argument| argument.to_str()).collect::<Option<_>>()?;
     let (command, rest) = words.split_first()?;
@@ -21,7 +21,7 @@ pub(crate) fn answer(arguments: &[OsString], known: &clap::Command) -> Option<Fa
     match *command {
         _ if !known => {
             let (line, what) = instead(command)?;
-            Some(told(format!("`{command}` is {what}, not a command"), &[joined(&line, rest)]))
+            Some(failure_with_lines(format!("`{command}` is {what}, not a command"), &[joined(&line, rest)]))
         }
         _ => of_measured(command, rest),
     }
@@ -37,21 +37,21 @@ fn of_measured(command: &str, rest: &[&str]) -> Option<Failure> {
         let words = if let Kind::Word(words) = field.kind { words() } else { Vec::new() };
         let what = format!("`rankmark {command}` needs {}\nvalid values: {}", field.doc, words.join(", "));
         let line = joined(&format!("rankmark {command} {}", field.default?), rest);
-        return positionals(rest).is_empty().then(|| told(what, &[line]));
+        return positionals(rest).is_empty().then(|| failure_with_lines(what, &[line]));
     }
     let model = positionals(rest).first().and_then(|word| model(word))?;
     let others: Vec<&str> = rest.iter().copied().filter(|word| normalize(word) != normalize(model)).collect();
     let line = joined(&format!("rankmark {command} --model {model}"), &others);
-    Some(told(format!("`rankmark {command}` takes its model as an option"), &[line]))
+    Some(failure_with_lines(format!("`rankmark {command}` takes its model as an option"), &[line]))
 }
 
-/// The answer where a plan is named that is not a file, and the word means something else.
+/// The answer to a plan's name that is not a file, and that means something else.
 pub(crate) fn no_plan(file: &str) -> Option<Failure> {
     if Path::new(file).exists() {
         return None;
     }
     let (line, what) = instead(file)?;
-    Some(told(format!("there is no plan `{file}`: it is {what}"), &[line]))
+    Some(failure_with_lines(format!("there is no plan `{file}`: it is {what}"), &[line]))
 }
 
 /// The line for a word that is not a command, and what the word is.
@@ -99,7 +99,7 @@ fn model(word: &str) -> Option<&'static str> {
     benchmarks::models().iter().map(|model| model.name).find(|name| normalize(name) == normalize(word))
 }
 
-/// Words that belong to no option, as far as that can be told without the options themselves.
+/// Words that belong to no option. A guess, because the options themselves are not known here.
 fn positionals<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut words = words.iter();
@@ -113,7 +113,7 @@ fn positionals<'a>(words: &[&'a str]) -> Vec<&'a str> {
     found
 }
 
-fn told(what: String, lines: &[String]) -> Failure {
+fn failure_with_lines(what: String, lines: &[String]) -> Failure {
     Failure::new(what).hint(lines.join("\n"))
 }
 

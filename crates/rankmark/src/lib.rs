@@ -79,17 +79,17 @@ pub fn main() -> ExitCode {
     }
     let arguments = match arguments::of_others(arguments::ordered(arguments)) {
         Ok(arguments) => arguments,
-        Err(failure) => return ExitCode::from(told(Err(failure), false)),
+        Err(failure) => return ExitCode::from(report_end(Err(failure), false)),
     };
     let as_json = asks_for_json(&arguments);
     match external::part(&arguments) {
         Ok(Part::Alone) => {
-            ExitCode::from(told(dispatch(&arguments, Entry { begun, coordinator: None, command_line }), as_json))
+            ExitCode::from(report_end(dispatch(&arguments, Entry { begun, coordinator: None, command_line }), as_json))
         }
         Ok(Part::Idle) => ExitCode::SUCCESS,
         Ok(Part::Agent(external)) => external::agent(&external, &arguments),
         Ok(Part::Coordinator(external)) => ExitCode::from(lead(external, &arguments, begun)),
-        Err(failure) => ExitCode::from(told(Err(failure), as_json)),
+        Err(failure) => ExitCode::from(report_end(Err(failure), as_json)),
     }
 }
 
@@ -97,10 +97,10 @@ pub fn main() -> ExitCode {
 fn lead(external: launch::external::External, arguments: &[OsString], begun: Instant) -> u8 {
     let coordinator = match external::gather(external) {
         Ok(coordinator) => coordinator,
-        Err(failure) => return told(Err(failure), asks_for_json(arguments)),
+        Err(failure) => return report_end(Err(failure), asks_for_json(arguments)),
     };
     let arguments = launch::external::coordinator_arguments(arguments);
-    let code = told(
+    let code = report_end(
         dispatch(&arguments, Entry { begun, coordinator: Some(&coordinator), command_line }),
         asks_for_json(&arguments),
     );
@@ -113,7 +113,7 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
     arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
 }
 
-fn told(ended: Result<u8, Failure>, as_json: bool) -> u8 {
+fn report_end(ended: Result<u8, Failure>, as_json: bool) -> u8 {
     ended.unwrap_or_else(|failure| {
         screen::complain(&failure, as_json);
         failure.code

@@ -75,7 +75,7 @@ pub(crate) fn probe(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Explains the steps that a run recorded beside its results, before its report is written.
+/// Explains the steps that a run recorded with its results, before its report is written.
 pub(crate) type Explain = fn(&Path, &[CaseLine]) -> Result<Vec<String>, Failure>;
 
 /// How a measuring command was given.
@@ -354,7 +354,8 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     let started = jiff::Timestamp::now();
     let labels = request.options.whole.labels.labels()?;
     let name = labels.name.as_ref().unwrap_or(&plan.experiment);
-    let directory = directory::of(request.options.output.output_dir.as_deref(), (started, name), request.into_folder)?;
+    let directory =
+        directory::choose(request.options.output.output_dir.as_deref(), (started, name), request.into_folder)?;
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
     file.labels = labels;
@@ -442,7 +443,7 @@ pub(crate) fn starter() -> launch::HostStarter {
     launch::HostStarter::new(environment::search_path()).on_stall(on_stall()).on_note(crate::screen::noted)
 }
 
-/// Commands of ranks that stall are told on standard error.
+/// Reports ranks that stall, and the commands to inspect them, on standard error.
 pub(crate) fn on_stall() -> launch::OnStall {
     launch::OnStall::new(environment::search_path(), crate::screen::stalled)
 }

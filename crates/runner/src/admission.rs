@@ -190,11 +190,14 @@ mod tests {
     fn a_backend_is_looked_at_once_for_each_library() {
         let host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false };
         let mut admission = Admission::new(&host);
-        let of = |library: &str| case(&[("backend", "mpi"), ("mpi_library", library)]);
-        let [one, other] = ["/no/such/libmpi.so", "/no/other/libmpi.so"].map(of);
-        let told = [&one, &other, &one].map(|case| admission.admit(case).unwrap_err());
-        assert!(told[0].contains("/no/such/libmpi.so") && told[1].contains("/no/other/libmpi.so"), "{told:?}");
-        assert_eq!((told[0] == told[2], admission.backends.len()), (true, 2));
+        let by_library = |library: &str| case(&[("backend", "mpi"), ("mpi_library", library)]);
+        let [one, other] = ["/no/such/libmpi.so", "/no/other/libmpi.so"].map(by_library);
+        let refusals = [&one, &other, &one].map(|case| admission.admit(case).unwrap_err());
+        assert!(
+            refusals[0].contains("/no/such/libmpi.so") && refusals[1].contains("/no/other/libmpi.so"),
+            "{refusals:?}"
+        );
+        assert_eq!((refusals[0] == refusals[2], admission.backends.len()), (true, 2));
         assert_eq!(admission.admit(&case(&[("backend", "sim")])), Ok(()));
     }
 
@@ -203,10 +206,10 @@ mod tests {
         let host = Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false };
         let fits = |fields: &[(&str, &str)]| admit(&case(fields), &host);
         assert_eq!(fits(&[("bytes", "1KiB")]), Ok(()));
-        let told = fits(&[("bytes", "1GiB")]).unwrap_err();
+        let refusal = fits(&[("bytes", "1GiB")]).unwrap_err();
         assert!(
-            told.contains("+ 24.0 MiB for the ranks themselves") && told.contains("1.00 GiB are available"),
-            "{told}"
+            refusal.contains("+ 24.0 MiB for the ranks themselves") && refusal.contains("1.00 GiB are available"),
+            "{refusal}"
         );
         assert!(fits(&[("bytes", "1KiB"), ("ranks", "128")]).is_err(), "processes have their overhead");
         assert_eq!(fits(&[("bytes", "1KiB"), ("ranks", "128"), ("backend", "sim")]), Ok(()), "threads have not");

@@ -56,7 +56,7 @@ fn without_state(run: &CaseRun) -> Option<String> {
     Some(format!("no trial was in the state that --state asks for, of {} ({seen})", run.trials.len()))
 }
 
-/// What each line says beside the others: `before` are those of a run that this one goes on with.
+/// What each line says in relation to the others. `before` are those of a run that this one resumes.
 pub(crate) fn relations(lines: &[CaseLine], before: &[&CaseLine]) -> Vec<serde_json::Map<String, Value>> {
     let mut of_benchmark: HashMap<&str, Vec<&CaseLine>> = HashMap::new();
     for line in before.iter().copied().chain(lines).filter(|line| line.status == Status::Ok) {

@@ -205,21 +205,21 @@ mod tests {
 
     #[test]
     fn what_is_measured_tells_workloads_apart() {
-        let of = |text: &str| {
+        let workload_of = |text: &str| {
             let plan = plan(&format!("experiment: order\ncases: [{{benchmark: collective, {text}}}]"));
             workload(&plan.cases[0])
         };
-        let ours = of("backend: shm");
+        let ours = workload_of("backend: shm");
         for implementation in [
             "backend: shm, buffers: private",
             "backend: mpi",
             "backend: mpi, mpi_tuned: true",
             "backend: shm, bind: none",
         ] {
-            assert_eq!(of(implementation), ours, "{implementation}");
+            assert_eq!(workload_of(implementation), ours, "{implementation}");
         }
         for other in ["ranks: 3", "op: broadcast", "dtype: bf16", "bytes: 2KiB", "mode: isolated", "in_place: false"] {
-            assert_ne!(of(&format!("backend: shm, {other}")), ours, "{other}");
+            assert_ne!(workload_of(&format!("backend: shm, {other}")), ours, "{other}");
         }
     }
 }

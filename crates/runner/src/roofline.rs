@@ -116,7 +116,7 @@ cases: [{benchmark: training, model: mlp, ranks: 1, threads: 1, precision: f32}]
     }
 
     fn profile(dtype: &str) -> Profile {
-        let of = |kind, dtype: Option<&str>| Ceiling {
+        let ceiling = |kind, dtype: Option<&str>| Ceiling {
             kind,
             rate: 10e9,
             threads: 1,
@@ -124,7 +124,7 @@ cases: [{benchmark: training, model: mlp, ranks: 1, threads: 1, precision: f32}]
             dtype: dtype.map(str::to_owned),
             ..Ceiling::default()
         };
-        let ceilings = vec![of(CeilingKind::Memory, None), of(CeilingKind::Compute, Some(dtype))];
+        let ceilings = vec![ceiling(CeilingKind::Memory, None), ceiling(CeilingKind::Compute, Some(dtype))];
         Profile { ceilings, ..Profile::default() }
     }
 

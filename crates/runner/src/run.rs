@@ -18,7 +18,7 @@ use terms::Status;
 use crate::lines::{missed, relations, samples_of, skipped, unmeasured};
 use crate::order::Meeting;
 use crate::threads::ThreadWorld;
-use crate::worlds::{Place, Starts, Worlds};
+use crate::worlds::{CaseWorld, Starts, Worlds};
 use crate::{admission, lines, order};
 
 mod closed;
@@ -111,7 +111,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
         interrupted: None,
     };
     if let Err(error) = run.all(&cases) {
-        // What is on disk was measured: it is told, although nobody judges it any more.
+        // What is on disk was measured: it is reported, although nobody judges it any more.
         run.lines.iter().for_each(|line| run.setup.observer.ends(line));
         return Err(error);
     }
@@ -165,8 +165,8 @@ impl RunState<'_> {
     /// What the plan asks to search for, each search on its own.
     fn studies(&mut self) -> Result<(), StoreError> {
         for benchmark in benchmarks::all() {
-            let of = |case: &&Case| case.benchmark == benchmark.about().name;
-            let cases: Vec<&Case> = self.setup.plan.cases.iter().filter(of).collect();
+            let is_its = |case: &&Case| case.benchmark == benchmark.about().name;
+            let cases: Vec<&Case> = self.setup.plan.cases.iter().filter(is_its).collect();
             let Some(mut study) = benchmark.study(&cases, &self.setup.host) else { continue };
             while self.interrupted.is_none() && self.ended.is_none() {
                 let known: Vec<CaseLine> = self.setup.before.iter().chain(&self.lines).cloned().collect();
@@ -321,7 +321,7 @@ impl RunState<'_> {
         result
     }
 
-    fn in_place(&mut self, case: &Case, run: &mut CaseRun, place: Place<'_>) -> Result<(), Verdict> {
+    fn in_place(&mut self, case: &Case, run: &mut CaseRun, place: CaseWorld<'_>) -> Result<(), Verdict> {
         let fresh = place.world.is_none() || place.fresh;
         let world = match place.world {
             Some(world) => world,

@@ -146,7 +146,7 @@ fn serve(
             work
         }
         Err(failure) => {
-            // The world may be gone already; then nobody is left to be told.
+            // The world may be gone already; then nobody is left to report to.
             let _ = outbox.send(Reply::Failed(failure));
             return;
         }

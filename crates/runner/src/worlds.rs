@@ -47,8 +47,8 @@ pub(crate) struct Worlds {
     last: Option<(SharedMap, Option<String>)>,
 }
 
-/// Where a case runs this time.
-pub(crate) struct Place<'w> {
+/// The world that a case runs in this time.
+pub(crate) struct CaseWorld<'w> {
     pub(crate) world: &'w mut Option<Box<dyn World>>,
     /// Whether the world was started for this round.
     pub(crate) fresh: bool,
@@ -94,7 +94,7 @@ impl Worlds {
     }
 
     /// The place of this case.
-    pub(crate) fn place(&mut self, case: &Case, starts: Starts, limit: Duration) -> Place<'_> {
+    pub(crate) fn place(&mut self, case: &Case, starts: Starts, limit: Duration) -> CaseWorld<'_> {
         let owner = owner(case, starts.several);
         let own = |alive: &Alive| alive.is_of(case, owner.as_ref());
         let place = self.alive.iter().position(own).unwrap_or_else(|| {
@@ -120,7 +120,7 @@ impl Worlds {
             (alive.world, alive.holds) = (None, None);
         }
         let prepared = prepared && alive.world.is_some();
-        Place {
+        CaseWorld {
             fresh: !alive.kept,
             prepared,
             keep: stays_prepared(case),

@@ -22,7 +22,7 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
     rows
 }
 
-/// Where MPI libraries lie: where the loader looks, beside every mpirun of the path, and where distributions and vendors
+/// Where MPI libraries lie: where the loader looks, next to every mpirun of the path, and where distributions and vendors
 /// put them out of the loader's sight.
 fn folders(path: &[PathBuf]) -> Vec<PathBuf> {
     let mut folders = library::search_path();
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(make("something else"), ("MPI", String::new()));
     }
 
-    /// What is said of a library where a launcher, which says this, lies in a folder of the path and nowhere beside it.
+    /// The finding on a library whose launcher, with this output, lies in a folder of the path and not next to the library.
     fn described_with(library: &str, launcher: (&str, &str)) -> Finding {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join(launcher.0);

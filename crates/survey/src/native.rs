@@ -1,6 +1,6 @@
 //! Native libraries that are asked for their version: one table, and what is asked of each. Runs in a child only.
 //!
-//! Their functions' forms are those of the libraries' own headers, named beside each.
+//! Their functions' forms are those of the libraries' own headers, named next to each.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;

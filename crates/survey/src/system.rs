@@ -55,10 +55,10 @@ fn memory(machine: &Machine) -> Option<Finding> {
     let installed = machine.memory_bytes?;
     let available = machine::available_memory()?;
     let limit = machine.memory_limit_bytes;
-    let of = limit.map_or(format!("of {}", Bytes(installed).about()), |limit| {
+    let total = limit.map_or(format!("of {}", Bytes(installed).about()), |limit| {
         format!("of {} that the control group allows ({} installed)", Bytes(limit).about(), Bytes(installed).about())
     });
-    Some(Finding::ready("memory", format!("{} available {of}", Bytes(available).about())))
+    Some(Finding::ready("memory", format!("{} available {total}", Bytes(available).about())))
 }
 
 /// Container, quota, virtual machine, WSL: a row where there is one.

@@ -1,4 +1,4 @@
-//! The clock: CLOCK_MONOTONIC_RAW of this host, or a fake one that only moves when told.
+//! The clock: CLOCK_MONOTONIC_RAW of this host, or a fake one that a test moves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
 //! Ranges for tools that record NVTX, such as nsys: what this process does, while it does it. A tool names a library in the
-//! variable NVTX_INJECTION64_PATH; the library fills in the functions that ranges are told by. Nothing is linked. Source of
+//! variable NVTX_INJECTION64_PATH; the library fills in the functions that take ranges. Nothing is linked. Source of
 //! the tables: NVTX 3 (github.com/NVIDIA/NVTX), `nvtxTypes.h` and `nvtxInit.h`.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
@@ -33,13 +33,14 @@ const RANGE_END: usize = 7;
 const RANGE_PUSH: usize = 8;
 const RANGE_POP: usize = 11;
 
-type Place = AtomicPtr<c_void>;
+type FunctionSlot = AtomicPtr<c_void>;
 
 /// Where the library puts its functions: null where it has none.
-static FUNCTIONS: [[Place; MOST]; MODULES] = [const { [const { AtomicPtr::new(ptr::null_mut()) }; MOST] }; MODULES];
+static FUNCTIONS: [[FunctionSlot; MOST]; MODULES] =
+    [const { [const { AtomicPtr::new(ptr::null_mut()) }; MOST] }; MODULES];
 
 /// Pointers to these places, as the library wants them.
-struct Table([*const Place; MOST]);
+struct Table([*const FunctionSlot; MOST]);
 
 // SAFETY: pointers to statics, which are made of atomics.
 unsafe impl Sync for Table {}
@@ -59,7 +60,7 @@ static TABLES: [Table; MODULES] = [table(0), table(1), table(2), table(3), table
 #[repr(C)]
 struct Callbacks {
     bytes: usize,
-    function_table: extern "C" fn(c_int, *mut *const *const Place, *mut c_uint) -> c_int,
+    function_table: extern "C" fn(c_int, *mut *const *const FunctionSlot, *mut c_uint) -> c_int,
 }
 
 #[repr(C)]
@@ -67,10 +68,10 @@ struct VersionInfo {
     bytes: usize,
     version: u32,
     reserved: u32,
-    told: extern "C" fn(u32),
+    on_version: extern "C" fn(u32),
 }
 
-extern "C" fn function_table(module: c_int, table: *mut *const *const Place, size: *mut c_uint) -> c_int {
+extern "C" fn function_table(module: c_int, table: *mut *const *const FunctionSlot, size: *mut c_uint) -> c_int {
     let Some(module) = usize::try_from(module).ok().filter(|module| (1..MODULES).contains(module)) else { return 0 };
     // SAFETY: the library gives places for the answers, or null for one that it does not want.
     unsafe {
@@ -85,12 +86,12 @@ extern "C" fn function_table(module: c_int, table: *mut *const *const Place, siz
 }
 
 /// The library tells its version, which changes nothing.
-extern "C" fn told(_: u32) {}
+extern "C" fn on_version(_: u32) {}
 
 extern "C" fn export_table(number: u32) -> *const c_void {
     static CALLBACK_TABLE: Callbacks = Callbacks { bytes: size_of::<Callbacks>(), function_table };
     static VERSION_TABLE: VersionInfo =
-        VersionInfo { bytes: size_of::<VersionInfo>(), version: VERSION, reserved: 0, told };
+        VersionInfo { bytes: size_of::<VersionInfo>(), version: VERSION, reserved: 0, on_version };
     match number {
         CALLBACKS => (&raw const CALLBACK_TABLE).cast(),
         VERSION_INFO => (&raw const VERSION_TABLE).cast(),
@@ -98,7 +99,7 @@ extern "C" fn export_table(number: u32) -> *const c_void {
     }
 }
 
-/// What is told of a range (`nvtxEventAttributes_v2`).
+/// What a tool receives of a range (`nvtxEventAttributes_v2`).
 #[repr(C)]
 struct Attributes {
     version: u16,

@@ -214,7 +214,7 @@ impl Hook {
         result
     }
 
-    /// The tool that ranges are told to, if any.
+    /// The tool that receives ranges, if any.
     pub fn ranges(&self) -> Option<&'static Ranges> {
         self.ranges
     }

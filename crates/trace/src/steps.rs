@@ -1,7 +1,7 @@
 //! Spans of training steps, as a rank records them, and the places where `--inject delay:phase=` waits.
 //!
 //! Recording takes one clock reading that the step needs anyway, and one store into memory that was allocated before: no lock
-//! and no allocation. Names and sizes of exchanges are told once, beside the spans.
+//! and no allocation. Names and sizes of exchanges are recorded once, next to the spans.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ pub struct StepRecorder {
     /// Durations of the last steps without what was injected.
     recent: [u64; USUAL],
     known: usize,
-    /// Where a tool records NVTX, and whether it was told of a phase that has not ended.
+    /// Where a tool records NVTX, and whether it has a phase that has not ended.
     ranges: Option<&'static Ranges>,
     in_phase: bool,
     /// Stretches inside of the phase that have not ended.
@@ -241,7 +241,7 @@ impl StepRecorder {
         }
     }
 
-    /// The innermost stretch that a tool was told of ends.
+    /// Ends the innermost stretch that a tool has.
     #[inline]
     pub fn close(&mut self) {
         if let Some(ranges) = self.ranges {

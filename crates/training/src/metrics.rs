@@ -310,7 +310,7 @@ mod tests {
     fn communication_is_the_least_of_each_step() {
         // Transfer takes 1.7 ms; in each step another of three ranks is last, and the others wait 6 ms for it.
         let (transfer, wait) = (1.7e-3, 7.7e-3);
-        let of =
+        let communication_of =
             |own: usize| -> Vec<f64> { (0..9).map(|step| if step % 3 == own { transfer } else { wait }).collect() };
         let phases = phases(&[rank(&communication_of(0)), rank(&communication_of(1)), rank(&communication_of(2))]);
         assert_eq!(phases["communication"], 1.7e-3);

@@ -1,4 +1,4 @@
-//! What a rank can tell of the machine in a moment, beside a case: how long a barrier takes, how far apart neighbouring cores
+//! What a rank can quickly measure of the machine between samples: how long a barrier takes, how far apart neighbouring cores
 //! are, how fast a core is, and whether it has its execution units for itself.
 //!
 //! All of it is measured. Topology files say what a core is called; in a guest they are the hypervisor's fiction, and the
@@ -221,7 +221,7 @@ mod tests {
         let here = [0, 2, 3];
         here.iter().for_each(|rank| announce(&slots[*rank]));
         let meet = Barrier::new(here.len());
-        let told: Vec<Option<f64>> = std::thread::scope(|scope| {
+        let trips: Vec<Option<f64>> = std::thread::scope(|scope| {
             let rank = |rank: usize| {
                 let (slots, meet) = (&slots, &meet);
                 scope.spawn(move || {
@@ -234,7 +234,7 @@ mod tests {
             ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
         });
         // The first of the pair measures.
-        assert!(told[0].is_some_and(|trip| trip > 0.0) && told[1..] == [None, None], "{told:?}");
+        assert!(trips[0].is_some_and(|trip| trip > 0.0) && trips[1..] == [None, None], "{trips:?}");
         // A neighbour that does not answer.
         let lost: Vec<StatusSlot> = (0..2).map(|_| StatusSlot::default()).collect();
         lost.iter().for_each(announce);

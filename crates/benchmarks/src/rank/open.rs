@@ -46,8 +46,8 @@ fn any(bootstrap: &mut dyn Bootstrap, own: bool) -> Result<bool, Failure> {
     Ok(all.iter().any(|of_rank| of_rank.first() == Some(&1)))
 }
 
-/// Whether what exchanges beside the computation shares its cores: in worlds that train, every rank has threads that
-/// compute and one that waits for others, and a wait that spins would take the core of what it waits for.
+/// Whether the threads that exchange share cores with the computation. In worlds that train, every rank has threads that
+/// compute and one that waits for others; a wait that spins would take the core of what it waits for.
 fn computes_beside(common: &Common, place: &RankPlacement, cores: usize) -> bool {
     common.threads.is_some_and(|threads| place.size > 1 && place.here as usize * (threads as usize + 1) > cores)
 }
@@ -75,12 +75,12 @@ mod tests {
         for (own, all) in [([false, true, false], true), ([false; 3], false)] {
             let world = threads(3, &Abort::default());
             let ranks: Vec<_> = world.into_iter().zip(own).collect();
-            let told: Vec<bool> = std::thread::scope(|scope| {
+            let answers: Vec<bool> = std::thread::scope(|scope| {
                 let asked = |(mut bootstrap, own)| scope.spawn(move || any(&mut bootstrap, own).unwrap());
                 let all: Vec<_> = ranks.into_iter().map(asked).collect();
                 all.into_iter().map(|rank| rank.join().unwrap()).collect()
             });
-            assert_eq!(told, [all; 3]);
+            assert_eq!(answers, [all; 3]);
         }
     }
 }

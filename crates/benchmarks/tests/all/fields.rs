@@ -22,12 +22,12 @@ fn choices(cases: &[Case]) -> Vec<[&str; 2]> {
 /// Crates that know no benchmark read them of any case.
 #[test]
 fn a_field_that_benchmarks_share_is_of_one_kind() {
-    let of = |name: &'static str| {
+    let kinds_of = |name: &'static str| {
         let declared = benchmarks::abouts().into_iter().flat_map(record::About::all_fields);
         declared.filter(move |field| field.name == name).map(|field| field.kind.name())
     };
     for name in record::SHARED_FIELDS {
-        let kinds: HashSet<&str> = of(name).collect();
+        let kinds: HashSet<&str> = kinds_of(name).collect();
         // Many words are a text, and read alike.
         let kinds: HashSet<&str> = kinds.into_iter().map(|kind| if kind == "word" { "text" } else { kind }).collect();
         assert_eq!(kinds.len(), 1, "{name}: {kinds:?}");

@@ -59,10 +59,10 @@ fn every_pair_is_in_the_matrix_and_each_way_is_the_same() {
         }
         let pairs = &line.metrics["pairs"];
         // Fewer than four ranks cannot tell; more say how slow a rank would have to be, and cannot tell only above that.
-        let (told, least) = (pairs["slow"].as_str().unwrap(), pairs["least_factor"].as_f64());
-        assert!(ranks >= 4 || (told == "cannot tell" && least.is_none()), "{pairs}");
-        assert!(ranks < 4 || told != "cannot tell" || least > Some(2.0), "{pairs}");
-        assert!(told != "none" || least.is_some_and(|least| (1.2..=2.0).contains(&least)), "{pairs}");
+        let (slow, least) = (pairs["slow"].as_str().unwrap(), pairs["least_factor"].as_f64());
+        assert!(ranks >= 4 || (slow == "cannot tell" && least.is_none()), "{pairs}");
+        assert!(ranks < 4 || slow != "cannot tell" || least > Some(2.0), "{pairs}");
+        assert!(slow != "none" || least.is_some_and(|least| (1.2..=2.0).contains(&least)), "{pairs}");
     }
 }
 

@@ -130,7 +130,7 @@ fn a_hundred_healthy_simulated_runs_raise_no_caveat() {
     let seeds: Vec<String> = (1..=25).map(|seed| seed.to_string()).collect();
     let seeds = seeds.join(", ");
     let common = format!("backend: sim, ranks: 2, noise_seed: [{seeds}], target_precision: 5%, iters: 20");
-    let mut told = 0;
+    let mut checked = 0;
     for entry in [
         "op: all_reduce, noise: 5%",
         "op: all_to_all, noise: 10%, noise_correlation: 50%",
@@ -141,10 +141,10 @@ fn a_hundred_healthy_simulated_runs_raise_no_caveat() {
         for line in lines(&format!("{entry}{bytes}, {common}")) {
             assert_eq!((line.status, line.wrong), (Status::Ok, Some(0)), "{line:?}");
             assert_eq!(line.caveats, [Caveat::Simulated], "{line:?}");
-            told += 1;
+            checked += 1;
         }
     }
-    assert_eq!(told, 100);
+    assert_eq!(checked, 100);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_hundred_healthy_runs_on_shared_memory_raise_no_alarm() {
         assert_eq!((line.status, line.wrong), (Status::Ok, Some(0)), "{line:?}");
         line
     };
-    // Where the machine was busy with something else, that is told, and a rank may rightly be late.
+    // Where the machine was busy with something else, a caveat says so, and a rank may rightly be late.
     let busy = |line: &CaseLine| line.caveats.iter().any(|caveat| BUSY.contains(caveat));
     let alarmed = |line: &CaseLine| !busy(line) && line.caveats.iter().any(|caveat| ALARMS.contains(caveat));
     let (mut healthy, mut persistent) = (0, Vec::new());

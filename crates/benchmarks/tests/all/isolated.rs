@@ -85,7 +85,7 @@ fn each_rank_starts_by_its_own_clock() {
         growth: 0.0,
     };
     let mut world = Wrapped::shared("shm", 2);
-    // Both have one clock: who is told that rank 1's is ahead has it start as much later, and rank 0 wait for it.
+    // Both have one clock. A coordinator that believes rank 1's to be ahead has it start as much later, and rank 0 wait for it.
     world.clocks =
         Some(Clocks { hosts: vec![HostClock { host: "b".to_owned(), fit: Ok(fit) }], of: vec![None, Some(0)] });
     let (trial, line) = world.trial(&case("shm"));

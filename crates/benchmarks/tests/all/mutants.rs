@@ -221,7 +221,7 @@ fn a_fault_in_each_copy_of_cold_buffers_is_caught() {
         Instead::boxed(inner, move |inner, call| mutant.run(inner, call))
     });
     let mut world = Wrapped::start("reference", 2, wrap);
-    // Whole lines of both ranks: 8,064 bytes in place, 12,160 where the input lies beside.
+    // Whole lines of both ranks: 8,064 bytes in place, 12,160 where the input is separate.
     for (op, in_place, copies) in [("all_reduce", "true", 13), ("all_gather", "false", 9)] {
         let flags = [("op", op), ("in-place", in_place), ("dtype", "i32"), ("backend", "reference"), ("bytes", "4000")];
         let more = [("cache", "cold"), ("cold_bytes", "100KB"), ("warmup", "0"), ("iters", "6")];
@@ -314,7 +314,7 @@ fn omitting(ranks: u32, omitted: &Arc<AtomicU64>) -> Wrapped {
 
 #[test]
 fn a_rank_that_is_left_out_of_a_reduction_is_caught() {
-    // How patterns show it for every number of ranks is tested beside them; this is the way of a fault to the report.
+    // How patterns show it for every number of ranks is tested next to them; this is the way of a fault to the report.
     for (ranks, all) in [(2, true), (5, true), (17, false), (64, false)] {
         let omitted = Arc::new(AtomicU64::new(u64::MAX));
         let mut world = omitting(ranks, &omitted);

@@ -88,20 +88,20 @@ fn without_a_view_of_peers_memory_fused_is_skipped_with_the_reason() {
 #[test]
 fn the_four_times_stand_beside_each_overlapped_case() {
     let lines = all_right("primitive: tp_columnwise, m: 256, n: 16, k: 64, ranks: 2, trials: 3", 0);
-    let of = |text: &str| lines.iter().find(|line| line.parameters["implementation"] == text).unwrap();
+    let line_of = |text: &str| lines.iter().find(|line| line.parameters["implementation"] == text).unwrap();
     let median = |line: &CaseLine| line.time_s.as_ref().unwrap().median;
     for (order, size) in [("AG_before", "unsharded"), ("AG_after", "sharded")] {
-        let sequential = of(&format!("sequential:order={order}"));
+        let sequential = line_of(&format!("sequential:order={order}"));
         let overlap = sequential.metrics["overlap"].clone();
-        assert_eq!(overlap["compute_s"], median(of(&format!("compute_only:size={size}"))), "{order}");
-        assert_eq!(overlap["communication_s"], median(of(&format!("communication_only:order={order}"))));
+        assert_eq!(overlap["compute_s"], median(line_of(&format!("compute_only:size={size}"))), "{order}");
+        assert_eq!(overlap["communication_s"], median(line_of(&format!("communication_only:order={order}"))));
         assert_eq!(overlap["audit"]["differ"], serde_json::json!([]), "{overlap}");
         assert!(overlap.get("speedup").is_none(), "over itself");
     }
-    let own = of("pipelined:order=AG_before,algorithm=ring_p2p");
+    let own = line_of("pipelined:order=AG_before,algorithm=ring_p2p");
     let ring = &own.metrics["overlap"];
     assert!(ring["sequential_s"].is_number() && ring["speedup"].as_f64().is_some(), "{ring}");
-    let [product, exchange] = ["compute_only:size=unsharded", "communication_only:order=AG_before"].map(of);
+    let [product, exchange] = ["compute_only:size=unsharded", "communication_only:order=AG_before"].map(line_of);
     let light =
         |round: usize| product.trial_median_s[round].max(exchange.trial_median_s[round]) / own.trial_median_s[round];
     let mut light = [0, 1, 2].map(light);

@@ -1,4 +1,4 @@
-//! What lines of a run say beside one another takes work in proportion to the lines. Work is counted as memory that is
+//! The relations between lines of a run take work in proportion to the lines. Work is counted as memory that is
 //! asked for, which is the same on a busy machine.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -91,8 +91,8 @@ fn cost(lines: &[CaseLine], back: usize) -> (usize, Value) {
     let all: Vec<&CaseLine> = lines.iter().collect();
     let before = ASKED.get();
     let relations = benchmark.relations(&all);
-    let mut told: Vec<Value> = lines.iter().map(|line| relations(line).into()).collect();
-    (ASKED.get() - before, told.swap_remove(lines.len() - 1 - back))
+    let mut values: Vec<Value> = lines.iter().map(|line| relations(line).into()).collect();
+    (ASKED.get() - before, values.swap_remove(lines.len() - 1 - back))
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn the_work_of_relations_grows_with_the_lines_and_not_with_their_square() {
         [(trained as Make, 2, "overlapped"), (primitives as Make, 0, "overlap"), (machine as Make, 1, "roofline")]
     {
         let lines = |number: usize| (0..number).flat_map(make).collect::<Vec<_>>();
-        let ((few, _), (many, told)) = (cost(&lines(10), back), cost(&lines(80), back));
-        assert!(told.get(name).is_some(), "{told}");
+        let ((few, _), (many, last)) = (cost(&lines(10), back), cost(&lines(80), back));
+        assert!(last.get(name).is_some(), "{last}");
         assert!(many < 12 * few, "{name}: 8 times as many lines take {many} bytes instead of {few}");
     }
 }

@@ -192,10 +192,11 @@ fn train_f64(more: &str) -> Vec<CaseLine> {
 #[test]
 fn overlap_and_ranks_are_held_against_each_other() {
     let lines = train("ranks: [1, 2], overlap: [true, false]");
-    let told: Vec<(u32, bool)> = lines.iter().map(|line| (line.ranks, line.metrics.contains_key("scaling"))).collect();
+    let described: Vec<(u32, bool)> =
+        lines.iter().map(|line| (line.ranks, line.metrics.contains_key("scaling"))).collect();
     // Without communication there is no training to be efficient at, but a step that can be timed.
-    assert_eq!(told.iter().map(|(ranks, _)| *ranks).collect::<Vec<_>>(), [1, 2, 2, 2]);
-    let [_, without, off, on] = lines.as_slice() else { panic!("{told:?}") };
+    assert_eq!(described.iter().map(|(ranks, _)| *ranks).collect::<Vec<_>>(), [1, 2, 2, 2]);
+    let [_, without, off, on] = lines.as_slice() else { panic!("{described:?}") };
     assert_eq!(without.parameters["communicate"], false);
     assert_eq!((without.status, without.wrong), (Status::Ok, Some(0)), "{:?}", without.reason);
     assert!(on.metrics.contains_key("overlapped") && !off.metrics.contains_key("overlapped"));

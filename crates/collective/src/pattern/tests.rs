@@ -166,7 +166,7 @@ fn shown(pattern: &Pattern, elements: u64) -> [usize; 2] {
     };
     let held: Vec<Vec<Number>> = (0..elements).map(|i| (0..n).map(|rank| pattern.input(rank, i)).collect()).collect();
     let right: Vec<Vec<u8>> = held.iter().map(|all| encoded(fold(pattern, all.iter().copied()))).collect();
-    let of = |weight: usize| {
+    let fewest_differences = |weight: usize| {
         let differs = |rank: u32| {
             let weight = |other: u32| if other == rank { weight } else { 1 };
             let wrong = |all: &Vec<Number>| {
@@ -177,7 +177,7 @@ fn shown(pattern: &Pattern, elements: u64) -> [usize; 2] {
         };
         (0..n).map(differs).min().unwrap_or(0)
     };
-    [of(0), of(2)]
+    [fewest_differences(0), fewest_differences(2)]
 }
 
 #[test]

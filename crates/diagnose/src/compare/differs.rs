@@ -1,4 +1,4 @@
-//! What differs between two records beside their results: machine, plan, versions, environment.
+//! What differs between two records apart from their results: machine, plan, versions, environment.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -66,7 +66,7 @@ fn machine(base: &RunFile, new: &RunFile) -> Vec<Difference> {
     let text = |facts: Map<String, Value>| -> BTreeMap<String, String> {
         facts.into_iter().map(|(name, value)| (name, plain(&value))).collect()
     };
-    let of = |file: &RunFile| {
+    let facts_of = |file: &RunFile| {
         let mut facts = text(facts(&file.machine));
         let hosts: Vec<&str> = file.hosts.iter().map(|machine| machine.host.as_str()).collect();
         if hosts.len() > 1 {
@@ -75,7 +75,7 @@ fn machine(base: &RunFile, new: &RunFile) -> Vec<Difference> {
         facts
     };
     let redacted = [base, new].iter().any(|file| file.machine.host.starts_with(REDACTED));
-    let mut found = between(Topic::Machine, &of(base), &of(new));
+    let mut found = between(Topic::Machine, &facts_of(base), &facts_of(new));
     // A number in the place of a name tells nothing.
     found.retain(|difference| !(redacted && difference.name == "host"));
     found
@@ -97,15 +97,15 @@ fn plan(base: &Record, new: &Record, pairs: &[Pair]) -> Vec<Difference> {
         found.push(one("launcher", base.file.started_by.clone(), new.file.started_by.clone()));
     }
     let (of_base, of_new) = (settings(base), settings(new));
-    let mut told: Vec<String> = Vec::new();
+    let mut named: Vec<String> = Vec::new();
     for pair in pairs {
         let (Some(a), Some(b)) = (of_base.get(pair.base.id.as_str()), of_new.get(pair.new.id.as_str())) else {
             continue;
         };
         let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(name)));
         for name in names.filter(|name| a.get(name) != b.get(name)) {
-            if !told.iter().any(|known| known == name) {
-                told.push(name.to_owned());
+            if !named.iter().any(|known| known == name) {
+                named.push(name.to_owned());
                 found.push(one(name, a.get(name).map(plain), b.get(name).map(plain)));
             }
         }

@@ -22,8 +22,8 @@ pub(super) struct Judged<'r> {
     pub(super) correction: Correction,
 }
 
-/// What is known of a pair before levels are corrected.
-struct Known {
+/// The measured ratio of a pair, before levels are corrected.
+struct RatioLaw {
     law: Law,
     log_ratio: f64,
 }
@@ -43,17 +43,17 @@ pub(super) fn judge<'r>(
     let of_history = noise(&series(&cases, latest, history), false);
     let correlations = [correlation(latest), correlation(new)];
     let slow = slow_change(pairs, correlations);
-    let mut known: Vec<Option<Known>> = Vec::new();
+    let mut known: Vec<Option<RatioLaw>> = Vec::new();
     let mut compared: Vec<Compared> = Vec::new();
     for (at, pair) in pairs.iter().enumerate() {
         let mut case = unjudged(pair, latest);
-        let told = (of_base[at], of_history[at]);
+        let noises = (of_base[at], of_history[at]);
         known.push(match states::seen(latest, pair.base, new, pair.new) {
             Some(seen) if is_ok(pair.base) && is_ok(pair.new) && case.quantity.is_time() => {
                 (case.verdict, case.reason) = (Some(Verdict::CannotTell), Reason::OtherState(seen));
                 None
             }
-            _ => look(&mut case, &bases[at], told, slow, correlations),
+            _ => look(&mut case, &bases[at], noises, slow, correlations),
         });
         compared.push(case);
     }
@@ -80,7 +80,7 @@ fn correlation(record: &Record) -> f64 {
 /// How much more than trials explain a run changes from its first half to its second, as a share of the variance, with the
 /// degrees of freedom to which it is known. An effect below one standard error is treated as zero.
 fn slow_change(pairs: &[Pair], correlations: [f64; 2]) -> (f64, f64) {
-    let of = |pair: &Pair| {
+    let share = |pair: &Pair| {
         let laws = [pair.base, pair.new].into_iter().zip(correlations);
         let laws: Option<Vec<MedianLaw>> =
             laws.map(|(line, correlation)| MedianLaw::new(&line.trial_median_s, correlation)).collect();
@@ -90,7 +90,7 @@ fn slow_change(pairs: &[Pair], correlations: [f64; 2]) -> (f64, f64) {
         let change: Option<f64> = laws.iter().map(|law| Some(law.slow_change()? * law.error().powi(2))).sum();
         change.filter(|_| error > 0.0).map(|change| change / error)
     };
-    let shares: Vec<f64> = pairs.iter().filter_map(of).collect();
+    let shares: Vec<f64> = pairs.iter().filter_map(share).collect();
     if shares.is_empty() {
         return (0.0, 1.0);
     }
@@ -111,7 +111,7 @@ fn unjudged<'r>(pair: &Pair<'r>, record: &Record) -> Compared<'r> {
         base: pair.base,
         new: pair.new,
         changes: pair.changes.clone(),
-        quantity: Quantity::of(declared),
+        quantity: Quantity::from_declared(declared),
         values: None,
         ratio: None,
         interval: None,
@@ -130,10 +130,10 @@ fn unjudged<'r>(pair: &Pair<'r>, record: &Record) -> Compared<'r> {
 fn look(
     case: &mut Compared,
     bases: &Series,
-    told: (Option<Noise>, Option<Noise>),
+    noises: (Option<Noise>, Option<Noise>),
     slow: (f64, f64),
     correlations: [f64; 2],
-) -> Option<Known> {
+) -> Option<RatioLaw> {
     let (base, new) = (case.base, case.new);
     let ended = |verdict, reason| (verdict, reason);
     let (verdict, reason) = match (is_ok(base), is_ok(new)) {
@@ -152,14 +152,14 @@ fn look(
         return None;
     }
     let new_value = case.quantity.value(new)?;
-    let several = told.0.is_some() && bases.values.len() >= FEWEST_RUNS;
+    let several = noises.0.is_some() && bases.values.len() >= FEWEST_RUNS;
     let base_value = match several {
         true => (bases.values.iter().map(|value| value.ln()).sum::<f64>() / bases.values.len() as f64).exp(),
         false => case.quantity.value(base)?,
     };
     let log_ratio = (new_value / base_value).ln();
     (case.values, case.ratio) = (Some([base_value, new_value]), Some(new_value / base_value));
-    let law = match law(case, (several, bases.values.len()), told, slow, correlations) {
+    let law = match law(case, (several, bases.values.len()), noises, slow, correlations) {
         Ok((law, source)) => {
             case.source = source;
             law
@@ -172,7 +172,7 @@ fn look(
     case.reason = Reason::Interval;
     // Of what is better in large numbers, the inverse is what grows when it becomes worse.
     let log_ratio = if case.quantity.better == Better::Higher { -log_ratio } else { log_ratio };
-    Some(Known { law, log_ratio })
+    Some(RatioLaw { law, log_ratio })
 }
 
 fn law(
@@ -225,7 +225,7 @@ fn of_runs(noise: Noise, several: bool, runs: usize, trials: usize) -> Law {
 }
 
 /// Corrects levels for the number of cases (Holm), and sets intervals and verdicts.
-fn correct(cases: &mut [Compared], known: &[Option<Known>], correlations: [f64; 2], threshold: f64) -> Correction {
+fn correct(cases: &mut [Compared], known: &[Option<RatioLaw>], correlations: [f64; 2], threshold: f64) -> Correction {
     let noisy: Vec<usize> =
         (0..cases.len()).filter(|at| cases[*at].source != Source::Exact && known[*at].is_some()).collect();
     let p_values: Vec<f64> =
@@ -236,7 +236,7 @@ fn correct(cases: &mut [Compared], known: &[Option<Known>], correlations: [f64; 
         cases[*at].level = held.level;
     }
     for (case, known) in cases.iter_mut().zip(known) {
-        let Some(Known { law, log_ratio }) = known else { continue };
+        let Some(RatioLaw { law, log_ratio }) = known else { continue };
         let reach = law.reach(case.level);
         let interval = [log_ratio - reach.low, log_ratio + reach.high].map(f64::exp);
         case.interval = Some(if case.quantity.better == Better::Higher {
@@ -265,7 +265,7 @@ fn correct(cases: &mut [Compared], known: &[Option<Known>], correlations: [f64; 
 
 /// Two runs without history: only a change of the smallest size that could have been shown is one.
 fn without_history(case: &Compared, verdict: Verdict, change: f64) -> (Option<Verdict>, Reason) {
-    let told = match (case.source, verdict) {
+    let judged = match (case.source, verdict) {
         (Source::Trials, Verdict::Same) => (Verdict::CannotTell, Reason::NoHistory),
         (Source::Trials, Verdict::Better | Verdict::Worse)
             if case.smallest_change.is_none_or(|smallest| change < smallest.ln_1p()) =>
@@ -274,7 +274,7 @@ fn without_history(case: &Compared, verdict: Verdict, change: f64) -> (Option<Ve
         }
         (_, verdict) => (verdict, Reason::Interval),
     };
-    (Some(told.0), told.1)
+    (Some(judged.0), judged.1)
 }
 
 /// A number's bits in the order of `f64::total_cmp`.

@@ -1,8 +1,8 @@
 //! Which cases of two records are compared with each other, by the roles of their fields.
 //!
-//! In steps, each with what the one before left: equal identities; equal parameters beside those of sampling; equal ones
-//! beside injected faults; the same workload in the same world, where one case alone is left on each side. The last are two
-//! implementations. What cases differ in is said.
+//! Cases are matched in steps, each with what the one before left. First equal identities, then equal parameters except those
+//! of sampling, then equal ones except injected faults. Last the same workload in the same world, if one case alone is left on
+//! each side: two implementations. The differences of a pair are reported.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,7 +37,7 @@ pub(super) struct Pair<'r> {
 pub enum Lone {
     /// The other record has nothing with its workload and world.
     NothingAlike,
-    /// The other record has cases of its workload, and which of them is meant cannot be told: the fields in which they differ.
+    /// The other record has several cases of its workload: the fields in which they differ.
     Several(Vec<String>),
 }
 
@@ -142,17 +142,17 @@ enum Step {
 /// Cases left over on both sides with equal keys: in their order, or where the step is the workload, single ones.
 fn by_key(partner: &mut [Option<usize>], taken: &mut [bool], base: &Record, new: &Record, step: Step) {
     let alone = step == Step::Workload;
-    let of = |line: &CaseLine, own: &Record, other: &Record| match step {
+    let key_of = |line: &CaseLine, own: &Record, other: &Record| match step {
         Step::Workload => workload_key(line, own),
         Step::Parameters => identity(line, declared(own, line), declared(other, line)),
         Step::WithoutFaults => identity_without(line, declared(own, line), declared(other, line), INJECTED),
     };
     let mut open: HashMap<Key, (Vec<usize>, Vec<usize>)> = HashMap::new();
     for (at, line) in base.cases.iter().enumerate().filter(|(at, _)| partner[*at].is_none()) {
-        open.entry(of(line, base, new)).or_default().0.push(at);
+        open.entry(key_of(line, base, new)).or_default().0.push(at);
     }
     for (at, line) in new.cases.iter().enumerate().filter(|(at, _)| !taken[*at]) {
-        open.entry(of(line, new, base)).or_default().1.push(at);
+        open.entry(key_of(line, new, base)).or_default().1.push(at);
     }
     for (bases, news) in open.into_values().filter(|(bases, news)| !alone || (bases.len(), news.len()) == (1, 1)) {
         for (base, new) in bases.into_iter().zip(news) {
@@ -170,8 +170,8 @@ fn workload_key(line: &CaseLine, record: &Record) -> Key {
 
 fn pair<'r>(base: &'r CaseLine, new: &'r CaseLine, record: &Record) -> Pair<'r> {
     let declared = declared(record, base);
-    let told = |change: &Change| role(declared, &change.field) != Role::Sampling;
-    Pair { base, new, changes: changes(base, new).into_iter().filter(told).collect() }
+    let is_named = |change: &Change| role(declared, &change.field) != Role::Sampling;
+    Pair { base, new, changes: changes(base, new).into_iter().filter(is_named).collect() }
 }
 
 fn changes(base: &CaseLine, new: &CaseLine) -> Vec<Change> {

@@ -45,7 +45,7 @@ impl Quantity {
     }
 
     /// What a benchmark is compared by.
-    pub(super) fn of(declared: Option<&Declared>) -> Self {
+    pub(super) fn from_declared(declared: Option<&Declared>) -> Self {
         let Some(declared) = declared else { return Self::time() };
         let first = declared.show.headline.first();
         let metric = first.and_then(|name| declared.metrics.iter().find(|metric| metric.name == *name));

@@ -57,7 +57,7 @@ pub(super) fn series(cases: &[&CaseLine], own: &Record, records: &[&Record]) -> 
                 });
                 keys.get(&identity(case, declared(own, case), declared(record, case))).copied()
             });
-            let quantity = Quantity::of(declared(own, case));
+            let quantity = Quantity::from_declared(declared(own, case));
             let usable = |line: &&CaseLine| line.status == Status::Ok && line.wrong.unwrap_or(0) == 0;
             let Some(line) = line.filter(usable) else { continue };
             // Of a machine with several states, the times in that of the case.
@@ -87,7 +87,7 @@ pub(super) fn noise(series: &[Series], plain: bool) -> Vec<Option<Noise>> {
             Variance { value: between.sd_log.max(around).powi(2), degrees: between.degrees }
         })
         .collect();
-    let told = moderated(&own);
+    let variances = moderated(&own);
     let with = |(series, variance): (&Series, &Variance)| {
         (variance.value > 0.0).then(|| Noise {
             variance: variance.value,
@@ -96,5 +96,5 @@ pub(super) fn noise(series: &[Series], plain: bool) -> Vec<Option<Noise>> {
             trials: series.trials(),
         })
     };
-    series.iter().zip(&told).map(with).collect()
+    series.iter().zip(&variances).map(with).collect()
 }

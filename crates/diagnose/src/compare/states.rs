@@ -64,7 +64,7 @@ pub fn in_common_states(base: &mut Record, new: &mut Record, base_too: bool) {
         new.cases.iter().enumerate().map(|(at, line)| (line.id.clone(), at)).collect();
     for at in 0..base.cases.len() {
         let Some(partner) = places.get(&base.cases[at].id).copied() else { continue };
-        let is_time = Quantity::of(declared(base, &base.cases[at])).is_time();
+        let is_time = Quantity::from_declared(declared(base, &base.cases[at])).is_time();
         if !is_time || !unlike(base, &base.cases[at], new, &new.cases[partner]) {
             continue;
         }
@@ -84,7 +84,7 @@ fn common(
     new_line: &CaseLine,
     base_too: bool,
 ) -> Option<[Option<CaseState>; 2]> {
-    let of = |record: &Record, line: &CaseLine, any: bool| -> Vec<(MachineState, Option<CaseState>, u32)> {
+    let states_of = |record: &Record, line: &CaseLine, any: bool| -> Vec<(MachineState, Option<CaseState>, u32)> {
         let own = state(record, line).map(|state| (state.clone(), None, line.trial_median_s.len() as u32));
         let named = |times: &CaseState| {
             let state = record.file.states.iter().find(|state| state.name.as_ref() == Some(&times.name))?;
@@ -94,7 +94,7 @@ fn common(
             line.states.iter().filter(|times| any && line.state.as_ref() != Some(&times.name)).filter_map(named);
         own.into_iter().chain(others).collect()
     };
-    let (of_base, of_new) = (of(base, base_line, base_too), of(new, new_line, true));
+    let (of_base, of_new) = (states_of(base, base_line, base_too), states_of(new, new_line, true));
     let pairs = of_base.iter().flat_map(|a| of_new.iter().map(move |b| (a, b)));
     let alike = pairs.filter(|(a, b)| same(&a.0, &base.file.states, &b.0, &new.file.states));
     // The first of equals: what the base shows.
@@ -144,12 +144,12 @@ pub(super) fn by_clock(
 
 /// What both runs saw, where the lines were taken in different states.
 pub(super) fn seen(base: &Record, base_line: &CaseLine, new: &Record, new_line: &CaseLine) -> Option<[StateSeen; 2]> {
-    let of = |record: &Record, line: &CaseLine| {
+    let state_seen = |record: &Record, line: &CaseLine| {
         let state = state(record, line)?;
         let trip =
             state.canaries.iter().find(|level| level.canary == CanaryKind::RoundTripNs && level.ranks == line.ranks);
         Some(StateSeen { name: state.name.clone(), round_trip_ns: trip.map(|level| level.median) })
     };
-    let told = [of(base, base_line)?, of(new, new_line)?];
-    unlike(base, base_line, new, new_line).then_some(told)
+    let both = [state_seen(base, base_line)?, state_seen(new, new_line)?];
+    unlike(base, base_line, new, new_line).then_some(both)
 }

@@ -1,4 +1,4 @@
-//! What differs between two runs beside their times: versions, environment, machine, plan.
+//! What differs between two runs apart from their times: versions, environment, machine, plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -13,7 +13,7 @@ use super::{Run, RunCase, Series, SeriesPoint, StateOfSeries};
 
 /// The series of these runs, without changes and noise. Of a machine with several states, one for each state of a case.
 pub(super) fn series(runs: &[Run]) -> Vec<Series> {
-    let fields = Fields::of(runs);
+    let fields = Fields::from_runs(runs);
     let names = state_names(runs);
     let mut places: HashMap<(String, Option<StateOfSeries>), usize> = HashMap::new();
     let mut all: Vec<Series> = Vec::new();
@@ -69,7 +69,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn of(runs: &[Run]) -> Self {
+    fn from_runs(runs: &[Run]) -> Self {
         let mut declarations: BTreeMap<&str, usize> = BTreeMap::new();
         let mut known: BTreeMap<(&str, &str), (usize, Option<&String>)> = BTreeMap::new();
         let mut fields = Self::default();

@@ -177,8 +177,8 @@ fn case(line: &CaseLine, states: &[MachineState], settings: Option<&SharedMap>) 
 
 /// Cases that are ok, failed, skipped, and without a result.
 fn counts(record: &Record) -> [usize; 4] {
-    let of = |status: Status| record.cases.iter().filter(|line| line.status == status).count();
-    [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun)]
+    let number_of = |status: Status| record.cases.iter().filter(|line| line.status == status).count();
+    [number_of(Status::Ok), number_of(Status::Failed), number_of(Status::Skipped), number_of(Status::NotRun)]
 }
 
 /// What makes machines one: host, processor, cores that ranks may use, memory limit; of all hosts that held ranks.

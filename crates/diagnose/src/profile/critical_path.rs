@@ -83,7 +83,7 @@ pub(super) fn critical_path(
         found: BTreeMap::new(),
     };
     let length: i64 = (0..prepared.numbers.len()).map(|step| paths.follow(step)).sum();
-    Ok(paths.told(length, prepared.numbers.len()))
+    Ok(paths.summed(length, prepared.numbers.len()))
 }
 
 fn parts_of(prepared: &Prepared, instances: &[Instance]) -> Vec<Vec<Part>> {
@@ -174,7 +174,7 @@ impl Paths<'_> {
         }
     }
 
-    fn told(self, length: i64, steps: usize) -> CriticalPath {
+    fn summed(self, length: i64, steps: usize) -> CriticalPath {
         let part = |((rank, kind), time): (&(usize, Kind), &i64)| PathPart {
             rank: self.ranks[*rank].timeline.rank,
             kind: *kind,

@@ -37,7 +37,7 @@ const MOST: usize = 512;
 
 /// What steps show of one place.
 #[derive(Default)]
-struct Place<'i> {
+struct PlaceSamples<'i> {
     first: Option<&'i Instance>,
     waits: bool,
     /// Begin, time, transfer and wait of each step that has it, in nanoseconds.
@@ -51,11 +51,13 @@ pub(super) fn exchanges(instances: &Instances, prepared: &Prepared, names: &Name
         let group = names.get(instance.group);
         steps.entry((group, instance.step)).or_default().push((begin(instance, prepared), instance));
     }
-    let mut places: BTreeMap<(&str, usize), Place> = BTreeMap::new();
+    let mut places: BTreeMap<(&str, usize), PlaceSamples> = BTreeMap::new();
     for ((group, _), mut of_step) in steps {
         of_step.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (number, (begin, instance)) in of_step.into_iter().enumerate().take(MOST) {
-            let place = places.entry((group, number)).or_insert_with(|| Place { waits: true, ..Place::default() });
+            let place = places
+                .entry((group, number))
+                .or_insert_with(|| PlaceSamples { waits: true, ..PlaceSamples::default() });
             place.first.get_or_insert(instance);
             place.waits &= instance.tells_waits();
             let members = instance.members.len() as f64;
@@ -65,7 +67,7 @@ pub(super) fn exchanges(instances: &Instances, prepared: &Prepared, names: &Name
         }
     }
     let count = prepared.numbers.len();
-    let shown = |((group, number), place): ((&str, usize), Place)| {
+    let shown = |((group, number), place): ((&str, usize), PlaceSamples)| {
         let first = place.first.filter(|_| 2 * place.steps[0].len() >= count)?;
         let [begins_s, time_s, transfer_s, wait_s] = place.steps.map(|values| stats::median(&values) * 1e-9);
         Some(Exchange {

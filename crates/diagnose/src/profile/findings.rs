@@ -286,7 +286,7 @@ impl Sources<'_> {
         })
     }
 
-    /// Why moving bytes cannot be told from waiting for other ranks, if that is so for a tenth of the communication and more.
+    /// Why transfers cannot be separated from waits for other ranks, if that is so for a tenth of the communication or more.
     fn unknown_waits(&self) -> Option<String> {
         let analysis = self.analysis;
         let ranks = analysis.steps.ranks.len();

@@ -58,7 +58,7 @@ impl Instance {
         (ties == 1).then_some(last)
     }
 
-    /// Whether waits can be told from it.
+    /// Whether it shows waits.
     pub(super) fn tells_waits(&self) -> bool {
         self.synchronises && self.members.len() > 1
     }

@@ -102,20 +102,20 @@ impl Intervals {
 mod tests {
     use super::*;
 
-    fn of(parts: &[[i64; 2]]) -> Intervals {
+    fn union(parts: &[[i64; 2]]) -> Intervals {
         Intervals::union_of(parts.to_vec())
     }
 
     #[test]
     fn unions_join_what_overlaps_or_touches() {
-        assert_eq!(of(&[[5, 9], [0, 2], [2, 3], [8, 12], [4, 4]]).parts, [[0, 3], [5, 12]]);
-        assert_eq!(of(&[[0, 10], [2, 3]]).parts, [[0, 10]]);
-        assert_eq!(of(&[[0, 2], [6, 8]]).or(&of(&[[1, 3], [7, 9], [20, 21]])).parts, [[0, 3], [6, 9], [20, 21]]);
+        assert_eq!(union(&[[5, 9], [0, 2], [2, 3], [8, 12], [4, 4]]).parts, [[0, 3], [5, 12]]);
+        assert_eq!(union(&[[0, 10], [2, 3]]).parts, [[0, 10]]);
+        assert_eq!(union(&[[0, 2], [6, 8]]).or(&union(&[[1, 3], [7, 9], [20, 21]])).parts, [[0, 3], [6, 9], [20, 21]]);
     }
 
     #[test]
     fn common_and_remaining_parts_add_up() {
-        let (a, b) = (of(&[[0, 10], [20, 30], [40, 50]]), of(&[[5, 7], [9, 22], [29, 41], [60, 70]]));
+        let (a, b) = (union(&[[0, 10], [20, 30], [40, 50]]), union(&[[5, 7], [9, 22], [29, 41], [60, 70]]));
         assert_eq!(a.and(&b).parts, [[5, 7], [9, 10], [20, 22], [29, 30], [40, 41]]);
         assert_eq!(a.minus(&b).parts, [[0, 5], [7, 9], [22, 29], [41, 50]]);
         for [begin, end] in [[0, 100], [6, 45], [22, 22], [-5, 3]] {
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_last_stretch_before_a_time_is_cut() {
-        let a = of(&[[0, 10], [20, 30]]);
+        let a = union(&[[0, 10], [20, 30]]);
         assert_eq!(
             [0, 5, 15, 25, 99].map(|time| a.last_before(time)),
             [None, Some([0, 5]), Some([0, 10]), Some([20, 25]), Some([20, 30])]

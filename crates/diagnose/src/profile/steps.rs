@@ -77,10 +77,10 @@ pub(super) fn steps(prepared: &Prepared) -> Steps {
 /// Waiting for a processor in each of these steps; None where one of them lacks it.
 fn descheduled(timeline: &RankTimeline, numbers: &[u32]) -> Option<Series> {
     let known = &timeline.descheduled;
-    let of = |number: &u32| {
+    let seconds = |number: &u32| {
         known.binary_search_by_key(number, |(number, _)| *number).ok().map(|at| known[at].1 as f64 * 1e-9)
     };
-    (!known.is_empty()).then(|| numbers.iter().map(of).collect::<Option<Vec<f64>>>()).flatten().map(Series::new)
+    (!known.is_empty()).then(|| numbers.iter().map(seconds).collect::<Option<Vec<f64>>>()).flatten().map(Series::new)
 }
 
 fn of_rank(lanes: &Lanes, numbers: &[u32]) -> RankSteps {

@@ -141,7 +141,7 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
     if let Some(why) = hidden(&judged, steps, step_s) {
         return abstain(why);
     }
-    let verdict = told(&judged, &works, steps, context.blame, step_s);
+    let verdict = judge_ranks(&judged, &works, steps, context.blame, step_s);
     // What a rank loses in pauses is more than what it loses in the other steps.
     let pauses_alone = context.pauses.is_some_and(|pauses| matches!(pauses.who, Who::Rank(_)));
     Verdict { unseen_share: verdict.unseen_share.filter(|_| !pauses_alone), ..verdict }
@@ -181,7 +181,7 @@ fn hidden(judged: &Judged, steps: &Steps, step_s: f64) -> Option<String> {
     })
 }
 
-fn told(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option<&[Vec<f64>]>, step_s: f64) -> Verdict {
+fn judge_ranks(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option<&[Vec<f64>]>, step_s: f64) -> Verdict {
     let blames = blame.map(shares);
     let costs = costs(works);
     let straggler = |late: &Late| {
@@ -235,8 +235,8 @@ fn excess(late: &Late, steps: &Steps, costs: &[f64], of: &dyn Fn(&RankSteps) -> 
 /// How much longer than the others it waited for a processor, in seconds a step.
 fn descheduled(late: &Late, steps: &Steps, costs: &[f64]) -> Option<f64> {
     let known = steps.ranks.iter().all(|rank| rank.descheduled.is_some());
-    let of = |rank: &RankSteps| rank.descheduled.as_ref().map_or(Vec::new(), |series| series.values.clone());
-    known.then(|| excess(late, steps, costs, &of))
+    let values = |rank: &RankSteps| rank.descheduled.as_ref().map_or(Vec::new(), |series| series.values.clone());
+    known.then(|| excess(late, steps, costs, &values))
 }
 
 /// Whether half of the loss and more comes before the forward pass, where the trace marks no input.

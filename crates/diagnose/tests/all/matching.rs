@@ -51,7 +51,7 @@ fn sampling_and_new_fields_at_their_default_do_not_part_cases() {
             comparison.cases.iter().filter(|case| op(case.base) == "b").map(|case| case.changes.len()).sum();
         assert_eq!(changes, 0, "how it was sampled is not a change of the case");
     });
-    // Of two implementations, the parameters beside those of sampling say which is which.
+    // Of two implementations, the parameters other than those of sampling say which is which.
     let shm = json!({"op": "a", "ranks": 2, "backend": "shm"});
     let several = |sampling: u32| {
         ["mpi", "shm"].map(|backend| json!({"op": "a", "ranks": 2, "backend": backend, "cold_bytes": sampling}))

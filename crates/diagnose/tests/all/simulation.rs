@@ -152,8 +152,8 @@ pub(crate) fn simulate(situation: &Situation, pairs: usize, seed: u64) -> Rates 
         };
         let mut change = None;
         judged(THRESHOLD, 1.0, &mut |comparison| {
-            let told = comparison.count(Verdict::Better) + comparison.count(Verdict::Worse);
-            rates.any_false += f64::from(u8::from(told > 0));
+            let changed = comparison.count(Verdict::Better) + comparison.count(Verdict::Worse);
+            rates.any_false += f64::from(u8::from(changed > 0));
             change = first(comparison).1;
         });
         let Some(change) = change else { continue };

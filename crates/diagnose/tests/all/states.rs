@@ -113,7 +113,7 @@ fn a_history_has_a_series_for_each_state() {
     assert_eq!(history(&one).series[0].state, None);
 }
 
-fn told(mut base: Record, mut new: Record, look: impl FnOnce(&Comparison)) {
+fn with_comparison(mut base: Record, mut new: Record, look: impl FnOnce(&Comparison)) {
     in_common_states(&mut base, &mut new, true);
     look(&compare(&[&base], &new, &Settings { threshold: 0.03, history: Vec::new() }));
 }
@@ -124,33 +124,33 @@ fn ratio(comparison: &Comparison) -> f64 {
 
 #[test]
 fn runs_in_different_states_cannot_be_told_and_say_what_they_saw() {
-    told(one(1.0, NEAR_NS), one(4.0, FAR_NS), |comparison| {
+    with_comparison(one(1.0, NEAR_NS), one(4.0, FAR_NS), |comparison| {
         let case = &comparison.cases[0];
         assert_eq!(case.verdict, Some(Verdict::CannotTell));
         let Reason::OtherState([base, new]) = &case.reason else { panic!("{:?}", case.reason) };
         assert_eq!((base.round_trip_ns, new.round_trip_ns), (Some(NEAR_NS), Some(FAR_NS)));
     });
     // The same states: what is slow is slow.
-    told(one(1.0, NEAR_NS), one(4.0, 1.1 * NEAR_NS), |comparison| {
+    with_comparison(one(1.0, NEAR_NS), one(4.0, 1.1 * NEAR_NS), |comparison| {
         assert_eq!((ratio(comparison).round(), comparison.cases[0].verdict), (4.0, Some(Verdict::Worse)));
     });
     // An old record says nothing of states.
     let mut old = one(4.0, FAR_NS);
     old.file.states.clear();
-    told(one(1.0, NEAR_NS), old, |comparison| assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse)));
+    with_comparison(one(1.0, NEAR_NS), old, |comparison| assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse)));
 }
 
 #[test]
 fn a_state_that_both_saw_is_compared() {
     let near = |comparison: &Comparison| assert!((ratio(comparison) - 2.0).abs() < 1e-9, "{}", ratio(comparison));
     // The base shows near cores; the new run, twice as slow there, shows far ones.
-    told(both("near cores", 1.0, 10.0), both("far cores", 2.0, 10.0), |comparison| {
+    with_comparison(both("near cores", 1.0, 10.0), both("far cores", 2.0, 10.0), |comparison| {
         assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse));
         near(comparison);
     });
     // One of them saw one state only.
-    told(one(1.0, NEAR_NS), both("far cores", 2.0, 10.0), near);
-    told(both("far cores", 1.0, 10.0), one(2.0, NEAR_NS), near);
+    with_comparison(one(1.0, NEAR_NS), both("far cores", 2.0, 10.0), near);
+    with_comparison(both("far cores", 1.0, 10.0), one(2.0, NEAR_NS), near);
     // Without a change of the base, its far cores find their like in nothing that the new run saw.
     let (mut base, mut new) = (both("far cores", 1.0, 10.0), one(2.0, NEAR_NS));
     in_common_states(&mut base, &mut new, false);
@@ -162,7 +162,7 @@ fn a_state_that_both_saw_is_compared() {
 fn another_machine_is_compared_as_it_is() {
     let (base, mut new) = (one(1.0, NEAR_NS), one(4.0, FAR_NS));
     new.file.machine.cores = Some(96);
-    told(base, new, |comparison| assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse)));
+    with_comparison(base, new, |comparison| assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse)));
 }
 
 /// A clock that was slower explains what is slower by about as much, and no more.
@@ -174,7 +174,7 @@ fn what_the_clock_explains_cannot_be_told() {
         levels.for_each(|level| level.median *= clock);
         record
     };
-    told(one(1.0, NEAR_NS), slow(1.3, 1.15), |comparison| {
+    with_comparison(one(1.0, NEAR_NS), slow(1.3, 1.15), |comparison| {
         let case = &comparison.cases[0];
         assert_eq!(case.verdict, Some(Verdict::CannotTell));
         assert!(matches!(case.reason, Reason::OtherClock(slower) if (slower - 1.15).abs() < 1e-9), "{:?}", case.reason);
@@ -191,12 +191,12 @@ fn what_the_clock_explains_cannot_be_told() {
         record.file.states[0].canaries = (0..).zip(clocks).map(clock).collect();
         record
     };
-    told(on_hosts(1.0, [1.0, 1.0]), on_hosts(1.3, [1.0, 1.15]), |comparison| {
+    with_comparison(on_hosts(1.0, [1.0, 1.0]), on_hosts(1.3, [1.0, 1.15]), |comparison| {
         let reason = &comparison.cases[0].reason;
         assert!(matches!(reason, Reason::OtherClock(slower) if (slower - 1.15).abs() < 1e-9), "{reason:?}");
     });
     for (time, clock) in [(2.0, 1.15), (1.3, 1.0), (1.3, 0.87)] {
-        told(one(1.0, NEAR_NS), slow(time, clock), |comparison| {
+        with_comparison(one(1.0, NEAR_NS), slow(time, clock), |comparison| {
             assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse), "{time} {clock}");
         });
     }

@@ -14,7 +14,7 @@ fn record(times: &[f64]) -> Record {
     )
 }
 
-fn told(base: &Record, new: &Record, look: impl FnOnce(&Comparison)) {
+fn with_comparison(base: &Record, new: &Record, look: impl FnOnce(&Comparison)) {
     look(&compare(&[base], new, &Settings { threshold: 0.03, history: Vec::new() }));
 }
 
@@ -26,17 +26,18 @@ fn what_fails_is_worse_and_what_did_not_run_cannot_be_told() {
     new.cases[2].wrong = Some(1);
     base.cases[3].status = Status::Failed;
     (base.cases[4].status, new.cases[4].status) = (Status::Failed, Status::Failed);
-    told(&base, &new, |comparison| {
-        let of = |case: usize| comparison.cases.iter().find(|found| found.base.id == base.cases[case].id).unwrap();
-        assert_eq!((of(0).verdict, of(1).verdict), (Some(Verdict::Worse), Some(Verdict::CannotTell)));
-        assert_eq!(of(2).verdict, Some(Verdict::Worse), "a wrong result is not a result");
-        assert_eq!((of(3).verdict, of(4).verdict), (None, None));
-        assert!(matches!(of(3).reason, Reason::NowOk(Status::Failed)));
+    with_comparison(&base, &new, |comparison| {
+        let compared =
+            |case: usize| comparison.cases.iter().find(|found| found.base.id == base.cases[case].id).unwrap();
+        assert_eq!((compared(0).verdict, compared(1).verdict), (Some(Verdict::Worse), Some(Verdict::CannotTell)));
+        assert_eq!(compared(2).verdict, Some(Verdict::Worse), "a wrong result is not a result");
+        assert_eq!((compared(3).verdict, compared(4).verdict), (None, None));
+        assert!(matches!(compared(3).reason, Reason::NowOk(Status::Failed)));
         assert_eq!(comparison.verdict(), Some(Verdict::Worse));
         assert_eq!(comparison.cases[0].verdict, Some(Verdict::Worse), "the worst first");
     });
     base.cases.iter_mut().for_each(|line| line.status = Status::Failed);
-    told(&base, &new, |comparison| assert!(!comparison.has_something()));
+    with_comparison(&base, &new, |comparison| assert!(!comparison.has_something()));
 }
 
 #[test]
@@ -45,12 +46,12 @@ fn computed_times_are_exact() {
     for line in base.cases.iter_mut().chain(&mut new.cases) {
         line.simulated = true;
     }
-    told(&base, &new, |comparison| {
+    with_comparison(&base, &new, |comparison| {
         let verdicts: Vec<_> = comparison.cases.iter().map(|case| (case.verdict, case.source)).collect();
         assert_eq!(verdicts, [(Some(Verdict::Worse), Source::Exact), (Some(Verdict::Same), Source::Exact)]);
     });
     base.cases[0].simulated = false;
-    told(&base, &new, |comparison| {
+    with_comparison(&base, &new, |comparison| {
         assert!(comparison.cases.iter().any(|case| case.reason == Reason::OneComputed));
     });
 }
@@ -59,12 +60,12 @@ fn computed_times_are_exact() {
 fn figures_without_trials_cannot_be_told() {
     let (base, mut new) = (record(&[1.0]), record(&[1.0]));
     new.cases[0].trial_median_s.truncate(3);
-    told(&base, &new, |comparison| assert_eq!(comparison.cases[0].reason, Reason::FewTrials([13, 3])));
+    with_comparison(&base, &new, |comparison| assert_eq!(comparison.cases[0].reason, Reason::FewTrials([13, 3])));
     new.cases[0].trial_median_s.clear();
     new.cases[0].caveats.push(Caveat::Imported);
-    told(&base, &new, |comparison| assert_eq!(comparison.cases[0].reason, Reason::Imported));
+    with_comparison(&base, &new, |comparison| assert_eq!(comparison.cases[0].reason, Reason::Imported));
     new.cases[0].time_s = None;
-    told(&base, &new, |comparison| {
+    with_comparison(&base, &new, |comparison| {
         assert_eq!(
             (comparison.cases[0].verdict, &comparison.cases[0].reason),
             (Some(Verdict::CannotTell), &Reason::NoValue)
@@ -75,7 +76,7 @@ fn figures_without_trials_cannot_be_told() {
 #[test]
 fn two_single_runs_tell_only_large_changes() {
     let (base, new) = (record(&[1.0, 1.0]), record(&[1.0, 2.0]));
-    told(&base, &new, |comparison| {
+    with_comparison(&base, &new, |comparison| {
         assert_eq!(
             (comparison.cases[0].verdict, comparison.cases[1].verdict),
             (Some(Verdict::Worse), Some(Verdict::CannotTell))
@@ -87,7 +88,7 @@ fn two_single_runs_tell_only_large_changes() {
 
 #[test]
 fn memory_is_compared_by_its_bytes() {
-    let of = |bytes: u64, day: usize| {
+    let record_with = |bytes: u64, day: usize| {
         let mut record = record_of(&[vec![1.0]], day);
         record.file.benchmarks = vec![
             serde_json::from_value(json!({"name": "simulated", "doc": "", "fields": [], "metrics": [
@@ -101,11 +102,11 @@ fn memory_is_compared_by_its_bytes() {
         record
     };
     let noisy = [1000, 1004, 998, 1002, 1001, 999, 1003, 1000];
-    let runs: Vec<Record> = noisy.iter().enumerate().map(|(day, bytes)| of(bytes * 1000, day)).collect();
+    let runs: Vec<Record> = noisy.iter().enumerate().map(|(day, bytes)| record_with(bytes * 1000, day)).collect();
     let known: Vec<&Record> = runs.iter().collect();
     let settings = Settings { threshold: 0.03, history: Vec::new() };
     for (bytes, verdict) in [(1_001_000, Verdict::Same), (1_200_000, Verdict::Worse), (800_000, Verdict::Better)] {
-        let new = of(bytes, 9);
+        let new = record_with(bytes, 9);
         let comparison = compare(&known, &new, &settings);
         assert_eq!(comparison.cases[0].verdict, Some(verdict), "{comparison:?}");
         assert!(!comparison.cases[0].quantity.is_time());
@@ -120,7 +121,7 @@ fn what_differs_is_listed_and_other_machines_tell_no_noise() {
     new.file.machine.cpu_model = "another".into();
     new.file.environment.insert("NCCL_ALGO".into(), "Ring".into());
     new.file.tool.version = "1".into();
-    told(&base, &new, |comparison| {
+    with_comparison(&base, &new, |comparison| {
         assert!(comparison.other_machine);
         let found: Vec<(Topic, &str)> =
             comparison.differences.iter().map(|difference| (difference.topic, difference.name.as_str())).collect();

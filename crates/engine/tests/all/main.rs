@@ -1,6 +1,6 @@
 //! The engine's tests: the memory plan, and every kernel against plain loops, formulas and other kernels.
 //!
-//! They stand here and not beside their code because unit tests would compile all kernels a second time.
+//! They stand here and not next to their code because unit tests would compile all kernels a second time.
 
 mod dense;
 mod occupancy;

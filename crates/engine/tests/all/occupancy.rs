@@ -55,7 +55,7 @@ fn places_are_those_of_a_search_through_all_buffers() {
     }
 }
 
-/// Looks for `number` buffers that are alive together, as all-forward schedules leave them, beside short ones.
+/// Looks for `number` buffers that are alive together, as all-forward schedules leave them, and short ones between.
 fn looks(number: usize) -> usize {
     let lives = |index: usize| match index % 2 {
         0 => (index, 2 * number - index),

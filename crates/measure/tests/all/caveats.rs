@@ -89,13 +89,13 @@ fn canaries_that_moved_become_caveats() {
 
 /// 64 operations of 10 us with 5 us between them; rank 1 enters `late` ns later.
 fn arrivals(late: f64) -> Vec<Vec<f64>> {
-    let of = |rank: usize| {
+    let arrivals_of = |rank: usize| {
         (0..64).flat_map(move |i| {
             let begin = 15_000.0 * f64::from(i);
             [begin + if rank == 1 { late } else { 0.0 }, begin + 10_000.0 + late]
         })
     };
-    (0..3).map(|rank| of(rank).collect()).collect()
+    (0..3).map(|rank| arrivals_of(rank).collect()).collect()
 }
 
 #[test]
@@ -223,20 +223,20 @@ fn isolated_starts_are_translated_and_doubted() {
     let run = |seen: Vec<Clocks>| {
         let mut world = Scripted::new(3, |_, _, _| 30_000);
         world.clocks = seen;
-        let trial = world.trial_told(&case, true).0;
+        let trial = world.trial_with_progress(&case, true).0;
         (trial.map(|trial| line(&trial)), world.commands)
     };
     let (known, commands) = run(vec![clocks(2_900.0)]);
     let known = known.unwrap();
     assert_eq!((known.caveats.as_slice(), known.starts_apart_s), (&[][..], Some(2.9e-6)));
-    let told: Vec<_> = commands.iter().map(|(command, _)| command).collect();
-    let samples = told.iter().filter(|command| matches!(command, Command::Sample(_))).count();
-    let before_each = told.windows(2).filter(|pair| {
+    let sent: Vec<_> = commands.iter().map(|(command, _)| command).collect();
+    let samples = sent.iter().filter(|command| matches!(command, Command::Sample(_))).count();
+    let before_each = sent.windows(2).filter(|pair| {
         let own =
             matches!(pair[0], Command::Clocks(fits) if fits[0].is_none() && fits[1].is_some() && fits[2].is_none());
         own && matches!(pair[1], Command::Sample(_))
     });
-    assert!(samples >= 2 && before_each.count() == samples, "{told:?}");
+    assert!(samples >= 2 && before_each.count() == samples, "{sent:?}");
     let (vague, _) = run(vec![clocks(3_100.0)]);
     assert_eq!(vague.unwrap().caveats, [Caveat::StartsApart]);
     let (alone, commands) = run(Vec::new());

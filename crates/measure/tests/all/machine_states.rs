@@ -1,4 +1,4 @@
-//! States of the machine: found from what canaries showed over all trials of a run, told to each case.
+//! States of the machine: found from what canaries showed over all trials of a run, and given to each case.
 
 use measure::{Canary, CaseRun, HostLevels, MachineStates, Settings, StatesAsked, StopReason, Trial, WrongReport};
 use record::{CanaryKind, Caveat};
@@ -64,8 +64,8 @@ fn times_are_those_of_the_state_that_most_trials_had() {
     assert_eq!((line.state.as_deref(), line.trials, line.trial_median_s.len()), (Some("far cores"), Some(19), 10));
     let time = line.time_s.clone().unwrap();
     assert!((time.median - 583e-6).abs() < 1e-6 && time.ci95.unwrap()[0] >= 580e-6, "{time:?}");
-    let told: Vec<(&str, u32)> = line.states.iter().map(|state| (state.name.as_str(), state.trials)).collect();
-    assert_eq!(told, [("near cores", 9), ("far cores", 10)]);
+    let states: Vec<(&str, u32)> = line.states.iter().map(|state| (state.name.as_str(), state.trials)).collect();
+    assert_eq!(states, [("near cores", 9), ("far cores", 10)]);
     assert!((line.states[0].median_s - 133e-6).abs() < 1e-6);
     assert!((line.states[0].share - 9.0 / 19.0).abs() < 1e-12);
     // Explained, so it is not a caveat.
@@ -110,7 +110,7 @@ fn one_state_changes_nothing_but_what_the_record_says_of_the_machine() {
     assert!(trip.ranks == 2 && (trip.median - 60.0).abs() < 1.0);
 }
 
-/// A case that ended while the machine had one state is told which one it was, once another is seen.
+/// A case that ended while the machine had one state gets that state's name, once another is seen.
 #[test]
 fn a_case_that_ended_early_learns_the_name_of_its_state() {
     let (mut states, mut runs) = rounds(2, 8, |_| false);
@@ -268,7 +268,7 @@ fn known() -> Vec<record::MachineState> {
     states.states().to_vec()
 }
 
-/// A run that saw one state is told which, and what it did not see, by earlier runs.
+/// A run that saw one state names it, and what it did not see, from earlier runs.
 #[test]
 fn earlier_runs_name_what_a_run_saw_and_what_it_did_not() {
     let asked = || StatesAsked { known: known(), ..StatesAsked::default() };

@@ -104,7 +104,7 @@ fn fixed_counts_are_kept_exactly() {
         let expected = 3 + warmup + iters;
         assert_eq!(samples.iter().sum::<u64>(), expected, "{samples:?}");
         assert_eq!((trial.series().len() as u64, trial.steady), (iters, None));
-        // The budget of a millisecond passed long ago: who fixed the count is not told that it was too few.
+        // The budget of a millisecond passed long ago: a fixed count gets no caveat that it was too few.
         assert_eq!(line(&trial).caveats, []);
     }
 }

@@ -78,22 +78,27 @@ impl Scripted {
         self.commands.iter().filter_map(request).collect()
     }
 
-    /// One trial of the case, with every progress that was told.
-    pub(crate) fn trial_told(&mut self, case: &Case, simulated: bool) -> (Result<One, Verdict>, Vec<(f64, f64)>) {
-        let mut told = Vec::new();
+    /// One trial of the case, with every progress that was reported.
+    pub(crate) fn trial_with_progress(
+        &mut self,
+        case: &Case,
+        simulated: bool,
+    ) -> (Result<One, Verdict>, Vec<(f64, f64)>) {
+        let mut progress = Vec::new();
         let mut run = CaseRun::new(case, Settings { trials: Some(1), ..Settings::from_case(case) }, simulated);
-        let made = run.visit(self, Round { fresh: true, ..Round::default() }, &mut |at, most| told.push((at, most)));
-        (made.map(|()| One(run)), told)
+        let made =
+            run.visit(self, Round { fresh: true, ..Round::default() }, &mut |at, most| progress.push((at, most)));
+        (made.map(|()| One(run)), progress)
     }
 
     /// One trial of the case in simulated time.
     pub(crate) fn trial(&mut self, case: &Case) -> One {
-        self.trial_told(case, true).0.expect("no verdict")
+        self.trial_with_progress(case, true).0.expect("no verdict")
     }
 
     /// One trial of the case as if times were real: canaries and limits are asked for.
     pub(crate) fn trial_real(&mut self, case: &Case) -> One {
-        self.trial_told(case, false).0.expect("no verdict")
+        self.trial_with_progress(case, false).0.expect("no verdict")
     }
 
     /// All trials that the case wants, in simulated time.

@@ -148,22 +148,22 @@ fn two_levels_are_told_apart() {
 /// What one trial in the middle saw is said of the case.
 #[test]
 fn every_trial_is_looked_at() {
-    let told = |change: &dyn Fn(&mut Trial)| {
+    let result_after = |change: &dyn Fn(&mut Trial)| {
         let mut run = run(&[100_000; 7]);
         change(&mut run.trials[3]);
         measure::case_line(&run, REAL)
     };
-    assert_eq!(told(&|_| ()).caveats, []);
-    assert_eq!(told(&|trial| trial.missed_starts = 1).caveats, [Caveat::MissedStart]);
+    assert_eq!(result_after(&|_| ()).caveats, []);
+    assert_eq!(result_after(&|trial| trial.missed_starts = 1).caveats, [Caveat::MissedStart]);
     let canary = |barrier_ns| Canary { barrier_ns, ..Canary::default() };
     let moved = |trial: &mut Trial| trial.canaries = Some((canary(200.0), canary(9_000.0)));
-    assert_eq!(told(&moved).caveats, [Caveat::Noisy]);
+    assert_eq!(result_after(&moved).caveats, [Caveat::Noisy]);
     // Rank 1 enters each of 64 operations 40 us late.
     let late =
         |rank: usize| (0..128).map(move |at| 1e5 * f64::from(at / 2) + f64::from(at % 2) * 5e4 + 4e4 * rank as f64);
-    let slow = told(&|trial| trial.arrivals = (0..2).map(|rank| late(rank).collect()).collect());
+    let slow = result_after(&|trial| trial.arrivals = (0..2).map(|rank| late(rank).collect()).collect());
     assert_eq!((slow.caveats.as_slice(), &slow.metrics["slow_rank"]), (&[Caveat::SlowRank][..], &json!(1)));
-    let wrong = told(&|trial| trial.wrong[0].count = 2);
+    let wrong = result_after(&|trial| trial.wrong[0].count = 2);
     assert_eq!((wrong.status, wrong.wrong), (Status::Failed, Some(2)));
 }
 
@@ -283,8 +283,13 @@ fn looks_beside_the_samples_take_at_most_half_of_their_time() {
     let sampling: f64 = run.trials.iter().map(|trial| trial.sampling_s).sum();
     let probes: usize = run.trials.iter().map(|trial| trial.limits.len()).sum();
     assert!(probes >= 2 && (probes as f64) * 5e-3 <= 0.6 * sampling + 5e-3, "{probes} probes in {sampling} s");
-    let of = |name: &str| run.trials.iter().filter(|t| t.limits.iter().any(|l| l.variant == name)).count();
-    assert!(of("plain") >= 1 && of("copy") >= 1, "variants take turns: {} {}", of("plain"), of("copy"));
+    let trials_with = |name: &str| run.trials.iter().filter(|t| t.limits.iter().any(|l| l.variant == name)).count();
+    assert!(
+        trials_with("plain") >= 1 && trials_with("copy") >= 1,
+        "variants take turns: {} {}",
+        trials_with("plain"),
+        trials_with("copy")
+    );
     assert!(
         run.trials[1..].iter().any(|trial| !trial.limits.is_empty()),
         "limits are measured beside later trials, too"

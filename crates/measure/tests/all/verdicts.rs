@@ -25,7 +25,7 @@ fn the_first_failure_ends_the_case_wherever_it_comes() {
             count += 1;
             (count == at + 1).then(|| verdict.clone())
         });
-        let result = world.trial_told(&case(2, settings.clone()), false).0;
+        let result = world.trial_with_progress(&case(2, settings.clone()), false).0;
         assert_eq!(result.unwrap_err(), died, "command {at}");
         assert_eq!(world.commands.len(), at + 1, "nothing is asked of a world that is gone");
     }

@@ -157,7 +157,7 @@ impl Elf {
 
     /// The names of the functions at these addresses, which ascend; as linked, and not demangled.
     pub(super) fn functions(&self, addresses: &[u64], deadline: Instant) -> Vec<Option<String>> {
-        let mut found: Vec<Option<Found>> = vec![None; addresses.len()];
+        let mut found: Vec<Option<FoundSymbol>> = vec![None; addresses.len()];
         for kind in [SHT_SYMTAB, SHT_DYNSYM] {
             if found.iter().all(Option::is_some) {
                 break;
@@ -169,7 +169,7 @@ impl Elf {
         found.iter().map(|found| found.as_ref().and_then(|found| self.name(found.name))).collect()
     }
 
-    fn search(&self, table: &Section, addresses: &[u64], found: &mut [Option<Found>], deadline: Instant) {
+    fn search(&self, table: &Section, addresses: &[u64], found: &mut [Option<FoundSymbol>], deadline: Instant) {
         let Some(names) = self.sections.get(table.link as usize).map(|section| section.offset) else { return };
         let (mut at, end) = (table.offset, table.offset.saturating_add(table.size));
         while at < end && Instant::now() < deadline {
@@ -194,7 +194,7 @@ impl Elf {
 
 /// The best symbol for an address so far.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct FoundSymbol {
     address: u64,
     is_sized: bool,
     /// Where its name is.
@@ -210,7 +210,7 @@ struct Symbol {
 impl Symbol {
     /// Takes it for those of the addresses that lie in it, where it is better than what they have: a size is better than
     /// none, and a later begin than an earlier one.
-    fn note(&self, names: u64, addresses: &[u64], found: &mut [Option<Found>]) {
+    fn note(&self, names: u64, addresses: &[u64], found: &mut [Option<FoundSymbol>]) {
         let is_sized = self.size > 0;
         let end = self.address.saturating_add(if is_sized { self.size } else { UNSIZED });
         let first = addresses.partition_point(|address| *address < self.address);
@@ -220,7 +220,8 @@ impl Symbol {
             }
             let quality = (is_sized, self.address);
             if found.is_none_or(|known| quality > (known.is_sized, known.address)) {
-                *found = Some(Found { address: self.address, is_sized, name: names.saturating_add(self.name.into()) });
+                *found =
+                    Some(FoundSymbol { address: self.address, is_sized, name: names.saturating_add(self.name.into()) });
             }
         }
     }

@@ -26,7 +26,7 @@ struct Mapping {
     offset: u64,
     inode: u64,
     path: String,
-    /// Whether the unwinder has its tables, or has been told that there are none.
+    /// Whether the unwinder has its tables, or knows that there are none.
     is_given: bool,
 }
 

@@ -133,7 +133,7 @@ mod tests {
             ("-m 4:1M --quiet", "--quiet --bytes 4..1MiB*2"),
             ("-m 65536", "--bytes 4..64KiB*2"),
             ("-b 100MB", "--bytes 100MB"),
-            // mpirun's, as far as can be told.
+            // mpirun's, as far as is known.
             ("-n 4", "-n 4"),
         ] {
             let line = format!("rankmark comm all_reduce {given}");

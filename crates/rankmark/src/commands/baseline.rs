@@ -166,7 +166,7 @@ fn check(given: Check) -> Ended {
     };
     let base = Source { records: read_baseline(&folder, &name)?, name: format!("baseline {name}") };
     let directory = given.record.map_or_else(newest, Ok)?;
-    sides((&given.outputs, &Gate::of(&given.gate), false), base, vec![Source::record(&directory)?])
+    sides((&given.outputs, &Gate::from_options(&given.gate), false), base, vec![Source::record(&directory)?])
 }
 
 fn only_one(folder: &Path) -> Result<String, Failure> {
@@ -210,7 +210,7 @@ pub(crate) struct AtEnd {
 pub(crate) fn at_end(options: &BaselineOptions) -> Result<Option<AtEnd>, Failure> {
     let Some(name) = &options.baseline else { return Ok(None) };
     let base = Source { records: read_baseline(&folder(), name)?, name: format!("baseline {name}") };
-    Ok(Some(AtEnd { base, gate: Gate::of(&options.gate) }))
+    Ok(Some(AtEnd { base, gate: Gate::from_options(&options.gate) }))
 }
 
 impl AtEnd {

@@ -1,4 +1,4 @@
-//! `rankmark compare A B [C...]`: what became better, worse, stayed the same, or cannot be told. One module each for what is
+//! `rankmark compare A B [C...]`: what became better, worse, stayed the same, or is undecided. One module each for what is
 //! read, how it is said, and what becomes of the exit code.
 
 mod interleave;
@@ -70,7 +70,7 @@ fn command() -> clap::Command {
 
 impl Compare {
     fn run(self, entry: Entry<'_>) -> Ended {
-        let gate = Gate::of(&self.gate);
+        let gate = Gate::from_options(&self.gate);
         if self.interleave.interleave {
             return interleave::run((&self.sides, &self.interleave, &self.outputs), gate, entry);
         }
@@ -128,8 +128,8 @@ pub(super) fn sides(
         return Ok(code);
     }
     let said = match sides.as_slice() {
-        [side] => text::of(base, side, limit),
-        sides => several::of(base, sides, limit),
+        [side] => text::comparison_text(base, side, limit),
+        sides => several::comparison_text(base, sides, limit),
     };
     screen::print(&said)?;
     Ok(code)
@@ -157,7 +157,7 @@ fn refuse_nothing(base: &Source, sides: &[Side]) -> Result<(), Failure> {
 fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure> {
     let mut cases = Vec::new();
     for side in sides {
-        let labels = Labels::of(base.latest(), &side.comparison);
+        let labels = Labels::new(base.latest(), &side.comparison);
         let several = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
         for case in &side.comparison.cases {
             let why = text::why(case, side.comparison.threshold);
@@ -183,5 +183,5 @@ pub(super) fn at_end(base: &mut Source, mut new: Source, gate: &Gate) -> Result<
     let sides = [Side { name: new.name.clone(), comparison }];
     refuse_nothing(base, &sides)?;
     let [side] = &sides;
-    Ok((text::of(base, side, text::MOST_ROWS), gate.code(&[&side.comparison])))
+    Ok((text::comparison_text(base, side, text::MOST_ROWS), gate.code(&[&side.comparison])))
 }

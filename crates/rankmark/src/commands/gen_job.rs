@@ -69,7 +69,7 @@ struct LauncherOptions(Vec<(&'static str, String)>);
 
 impl LauncherOptions {
     /// The options, which must be the target's.
-    fn of(&self, target: &Target) -> Result<Vec<(&'static str, String)>, Failure> {
+    fn for_target(&self, target: &Target) -> Result<Vec<(&'static str, String)>, Failure> {
         let Some((name, _)) = self.0.iter().find(|(name, _)| !target.takes(name)) else { return Ok(self.0.clone()) };
         let own: Vec<String> = target.options.iter().map(|choice| format!("--{}", choice.name)).collect();
         let hint = format!("{} takes {}", target.name, own.join(", "));
@@ -119,7 +119,7 @@ impl FromArgMatches for LauncherOptions {
 fn generate(given: &GenJob) -> Ended {
     let target = TARGETS.iter().find(|target| target.name == given.launcher);
     let target = target.ok_or_else(|| Failure::new("there is no such launcher"))?;
-    let options = given.options.of(target)?;
+    let options = given.options.for_target(target)?;
     let path = given.plan.as_path();
     let (file, plan) = plan::load(path)?;
     let numbers = numbers(&plan);

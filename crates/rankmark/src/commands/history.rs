@@ -18,7 +18,7 @@ use crate::session::Entry;
 use crate::session::directory::RESULTS;
 use crate::{Failure, screen};
 
-use found::{Found, Named};
+use found::{Histories, NamedHistory};
 pub(crate) use page::INDEX_FILE;
 
 /// How results changed over the runs of a machine: a series for each case, noise between runs, change points
@@ -72,14 +72,14 @@ pub(super) fn write_index(folder: &Path) -> Result<PathBuf, Failure> {
     page::write(&found, &titled(&[folder.to_owned()]), &folder.join(INDEX_FILE))
 }
 
-fn found(folders: &[PathBuf], any_host: bool) -> Result<Found, Failure> {
+fn found(folders: &[PathBuf], any_host: bool) -> Result<Histories, Failure> {
     let (runs, left_out) = records::read(folders, any_host)?;
     if runs.is_empty() && left_out.is_empty() {
         let hint = "runs make `results`; `rankmark history DIR` names another folder";
         return Err(Failure::new(format!("there is no record in {}", titled(folders))).hint(hint));
     }
-    let named = |history: diagnose::history::History| Named { names: names::of(&history), history };
-    Ok(Found { machines: histories(runs).into_iter().map(named).collect(), left_out })
+    let named = |history: diagnose::history::History| NamedHistory { names: names::case_names(&history), history };
+    Ok(Histories { machines: histories(runs).into_iter().map(named).collect(), left_out })
 }
 
 fn titled(folders: &[PathBuf]) -> String {

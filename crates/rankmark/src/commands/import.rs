@@ -137,16 +137,16 @@ fn show_plan(source: &Source, format: &dyn Format, plan: &ForeignPlan, as_json: 
     // What is printed must be a plan: a fault of the reader is an error here, not at the next command.
     record::plan::read(&plan.text, &crate::plans::made_of(source), &benchmarks::abouts(), &[])?;
     if as_json {
-        let told = json!({
+        let summary = json!({
             "file": source.name(), "format": format.name(), "read_as": plan.read_as, "warnings": plan.warnings,
             "plan": plan.text,
         });
-        return Ok(format!("{told}\n"));
+        return Ok(format!("{summary}\n"));
     }
-    let mut told = format!("{} is {}\n", source.name(), format.doc());
-    plan.read_as.iter().for_each(|field| told += &format!("  {field}\n"));
-    plan.warnings.iter().for_each(|warning| told += &format!("warning: {warning}\n"));
-    screen::remark(&told);
+    let mut summary = format!("{} is {}\n", source.name(), format.doc());
+    plan.read_as.iter().for_each(|field| summary += &format!("  {field}\n"));
+    plan.warnings.iter().for_each(|warning| summary += &format!("warning: {warning}\n"));
+    screen::remark(&summary);
     Ok(plan.text.clone())
 }
 
@@ -174,12 +174,12 @@ fn write(
         drop(store);
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;
-        text += &told(source, format, &record, &directory, written.first().map(PathBuf::as_path), as_json);
+        text += &summary(source, format, &record, &directory, written.first().map(PathBuf::as_path), as_json);
     }
     Ok(text)
 }
 
-fn told(
+fn summary(
     source: &Source,
     format: &dyn Format,
     record: &ImportedRecord,
@@ -189,11 +189,11 @@ fn told(
 ) -> String {
     let imported = record.file.imported.clone().unwrap_or_default();
     if as_json {
-        let told = json!({
+        let summary = json!({
             "file": source.name(), "format": format.name(), "record": directory, "report": report,
             "cases": record.lines.len(), "tool": imported.tool, "notes": imported.notes, "omitted": imported.omitted,
         });
-        return format!("{told}\n");
+        return format!("{summary}\n");
     }
     let trials = record.lines.iter().filter_map(|line| line.trials).max().filter(|trials| *trials > 1);
     let runs = match (imported.runs, trials) {

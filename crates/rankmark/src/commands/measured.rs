@@ -22,7 +22,7 @@ struct Translated {
     study_csv: Option<PathBuf>,
 }
 
-/// Explains what a run recorded beside its results.
+/// Explains the traces that a run recorded with its results.
 pub(super) const EXPLAIN: Explain = explain::after_run;
 
 /// Each command that a benchmark declares.

@@ -153,11 +153,11 @@ pub(crate) fn imported(files: &[PathBuf], output: Option<&Path>, json: bool) -> 
     explain::files(files, output, &Wanted { json, ..Wanted::default() })
 }
 
-/// What every look at traces takes; all else is for a run of a model that Rankmark trains.
+/// Options for all traces. All other options are for a run of a model that Rankmark trains.
 const OF_TRACES: [&str; 9] = ["record", "command", "import", "compare", "steps", "target", "json", "quiet", "verbose"];
-/// What takes it that makes a record.
+/// Further options for a profile that makes a record.
 const OF_RECORDS: [&str; 4] = ["output_dir", "name", "tag", "note"];
-/// What a job takes beside that.
+/// Further options for a job.
 const OF_JOBS: [&str; 2] = ["duration", "tool"];
 
 /// Options that mean nothing here are refused, and not dropped in silence.

@@ -121,7 +121,7 @@ impl Typed for Report {
             Some(Generate::Generate { source, how }) => (source, how),
             None => (self.source.into_iter().chain(self.from).collect(), self.how),
         };
-        let asked = Asked::of(how)?;
+        let asked = Asked::from_how(how)?;
         let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
         match sources.as_slice() {
             [] => each(RESULTS, &asked),
@@ -132,7 +132,7 @@ impl Typed for Report {
 }
 
 impl Asked {
-    fn of(how: How) -> Result<Self, Failure> {
+    fn from_how(how: How) -> Result<Self, Failure> {
         let layout = how.layout.as_deref().map(report::layout).transpose()?;
         let formats = match layout {
             Some(layout) => vec![layout],

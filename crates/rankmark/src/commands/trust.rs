@@ -5,7 +5,7 @@ use std::path::Path;
 
 use record::Case;
 
-/// The Python that a plan may name without being asked: it is looked at anyway.
+/// The Python that a plan may name without the user's trust: it is examined anyway.
 const USUAL_PYTHON: &str = "python3";
 
 /// Why the case is not looked at; None where it names nothing that must not be. `known` holds of an MPI library that the
@@ -39,8 +39,8 @@ mod tests {
         let page = include_str!("../../../../docs/security.md");
         let call = "PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY";
         assert!(include_str!("../../../comm/src/shm/open.rs").contains(call), "the page may leave it out");
-        for told in ["prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)", "backend `shm`", "Yama"] {
-            assert!(page.contains(told), "docs/security.md does not say `{told}`");
+        for phrase in ["prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)", "backend `shm`", "Yama"] {
+            assert!(page.contains(phrase), "docs/security.md does not say `{phrase}`");
         }
     }
 
@@ -58,10 +58,10 @@ mod tests {
         }
         // `data_mmap` is written `data: {mmap: FILE}`.
         let group = |name: &str| name.split_once('_').map(|(group, member)| format!("`{group}: {{{member}: "));
-        let told = |name: &str| {
+        let is_mentioned = |name: &str| {
             page.contains(&format!("`{name}`")) || group(name).is_some_and(|written| page.contains(&written))
         };
-        let missing: Vec<&str> = texts.into_iter().filter(|name| !told(name)).collect();
+        let missing: Vec<&str> = texts.into_iter().filter(|name| !is_mentioned(name)).collect();
         assert!(missing.is_empty(), "docs/security.md does not say what {missing:?} may do");
     }
 }

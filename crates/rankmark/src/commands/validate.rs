@@ -76,7 +76,7 @@ fn validate(given: Validate) -> Ended {
         available_memory: machine::available_memory,
         virtualised: machine::limits_are_virtual(&machine::detect()),
     };
-    // A plan that cannot be read is refused before anything is looked at.
+    // A plan that cannot be read is refused before anything is checked.
     let plan = given.plan.as_deref().map(plan::load).transpose()?;
     let quick = given.quick;
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -73,7 +73,7 @@ fn pause(length: Duration) -> bool {
 /// The record to follow; waits for one that is not there yet. None after a signal.
 fn record(given: Option<&PathBuf>) -> Result<Option<PathBuf>, Failure> {
     let begun = Instant::now();
-    let mut told = false;
+    let mut was_reported = false;
     loop {
         let found = match given {
             Some(directory) => Some(directory.clone()).filter(|directory| is_record(directory)),
@@ -89,9 +89,9 @@ fn record(given: Option<&PathBuf>) -> Result<Option<PathBuf>, Failure> {
                 .cause(format!("no {RUN_FILE}"))
                 .hint(hint));
         }
-        if !told {
+        if !was_reported {
             remark(&format!("note: {place} holds no record yet; waiting for {} s\n", WAIT.as_secs()));
-            told = true;
+            was_reported = true;
         }
         if pause(LOOK * 4) {
             return Ok(None);

@@ -20,7 +20,7 @@ pub(crate) enum Network {
     AsPlanned,
     /// GB/s each way, and where that was read.
     Known(f64, String),
-    /// Nothing: nobody tells its rate.
+    /// Its rate is unknown.
     Unknown,
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn look(root: &Path, machine: &Machine) -> Facts {
 }
 
 impl Facts {
-    /// A line for each thing that was looked at.
+    /// A line for each thing that was examined.
     pub(crate) fn lines(&self) -> Vec<String> {
         let memory = self.memory.map_or(String::new(), |bytes| format!(", {}", Bytes(bytes).about()));
         let or_none = |list: Vec<String>| if list.is_empty() { "none".to_owned() } else { list.join(", ") };

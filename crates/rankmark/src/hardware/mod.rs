@@ -108,7 +108,7 @@ pub(crate) fn text(name: &str) -> String {
     }
 }
 
-/// The plan that fits, below what was looked at and why it fits.
+/// The plan that fits, below what was examined and why it fits.
 fn auto(facts: &look::Facts) -> String {
     let Choice { name, why, devices, network } = choose(facts);
     let hardware = HARDWARE.iter().find(|hardware| hardware.name == name).unwrap_or(&HARDWARE[0]);

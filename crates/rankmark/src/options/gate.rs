@@ -50,7 +50,7 @@ fn share(text: &str) -> Result<Ratio, String> {
 
 impl Gate {
     /// What the options say.
-    pub(crate) fn of(options: &GateOptions) -> Self {
+    pub(crate) fn from_options(options: &GateOptions) -> Self {
         let threshold = options.threshold.unwrap_or(THRESHOLD).0;
         let default = || vec!["worse".to_owned(), "cannot-tell".to_owned()];
         let fail_on = if options.fail_on.is_empty() { default() } else { options.fail_on.clone() };
@@ -63,7 +63,7 @@ impl Gate {
         given(word) && !given("none")
     }
 
-    /// 1: worse, or what else is to fail. 3: it cannot be told. 0: fine.
+    /// The exit code. 1: worse, or what else is to fail. 3: undecided. 0: fine.
     pub(crate) fn code(&self, comparisons: &[&Comparison]) -> u8 {
         let fails = |word: &str| self.fails(word);
         let any = |verdict| comparisons.iter().any(|comparison| comparison.count(verdict) > 0);

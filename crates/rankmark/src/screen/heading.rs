@@ -20,15 +20,15 @@ pub(crate) fn heading(line: &CaseLine, declared: Option<&Declared>) -> String {
 /// The heading, with the value of the table's pivot or without.
 fn text(line: &CaseLine, declared: Option<&Declared>, pivots: bool) -> String {
     let table = main_table(declared);
-    // What stands in a column of its own is not a heading.
-    let told = |name: &str| {
+    // A field with its own column is not part of a heading.
+    let has_own_place = |name: &str| {
         table.columns.iter().any(|column| column.source == name)
             || table.covers.iter().any(|covered| covered == name)
             || line_repeats(name)
             || pivots && table.pivot == name
             || declared.and_then(|declared| declared.field(name)).is_some_and(|field| field.label == "quiet")
     };
-    let parameters = line.parameters.iter().filter(|(name, _)| !told(name));
+    let parameters = line.parameters.iter().filter(|(name, _)| !has_own_place(name));
     let mut labels = parameters.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
     let mut parts = vec![view::one_line(&line.benchmark)];
     let section = declared.map_or("", |declared| declared.show.section.as_str());

@@ -5,10 +5,10 @@ mod heading;
 mod live;
 mod output;
 mod pairs;
+mod progress_pause;
 mod remarks;
 mod run;
 mod table;
-mod told;
 mod watch;
 
 use std::io::{self, IsTerminal, Write};
@@ -35,7 +35,7 @@ pub(crate) fn complain(failure: &Failure, as_json: bool) {
     let _ = writeln!(err, "{}", view::harmless(text.trim_end()));
 }
 
-/// Says something beside what a command prints.
+/// Prints a remark on standard error, apart from a command's output.
 pub(crate) fn remark(text: &str) {
     // Nobody reads standard error: nobody is left to be told.
     let _ = anstream::stderr().lock().write_all(view::harmless(text).as_bytes());

@@ -1,4 +1,4 @@
-//! Where a screen prints: text, what improves in place, and JSON beside them.
+//! Where a screen prints: text, lines that are redrawn in place, and JSON.
 
 use std::io::{self, Write};
 

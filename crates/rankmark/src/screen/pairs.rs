@@ -13,8 +13,8 @@ use view::number;
 
 use super::live::bar;
 use super::output::Output;
+use super::progress_pause::ProgressPause;
 use super::run::minutes;
-use super::told::Told;
 use super::{Verbosity, is_watched, width};
 use terminal::{Cell, Column, Row, Style, Table, hanging, parts};
 
@@ -42,7 +42,7 @@ pub(crate) struct PairScreen {
     begun: Instant,
     /// What is visited, and how much of the pair is done.
     now: Option<(String, f64)>,
-    told: Told,
+    progress_pause: ProgressPause,
 }
 
 impl PairScreen {
@@ -54,7 +54,7 @@ impl PairScreen {
             rows: vec![None; matched.len()],
             begun: Instant::now(),
             now: None,
-            told: Told::new(Instant::now()),
+            progress_pause: ProgressPause::new(Instant::now()),
         }
     }
 
@@ -153,7 +153,7 @@ impl PairScreen {
     }
 
     /// The table, what it says in words, what went wrong, where the report is.
-    pub(crate) fn end(&mut self, told: &[ComparedCase], compared: &[Compared], written: &[PathBuf]) {
+    pub(crate) fn end(&mut self, cases: &[ComparedCase], compared: &[Compared], written: &[PathBuf]) {
         self.output.settle();
         for (row, one) in self.rows.iter_mut().zip(compared) {
             *row = Some(one.clone());
@@ -164,7 +164,7 @@ impl PairScreen {
             self.line(&row);
         }
         self.line("");
-        for sentence in sentences(told, &self.labels, self.threshold) {
+        for sentence in sentences(cases, &self.labels, self.threshold) {
             self.line(&hanging("* ", &sentence, width()));
         }
         let caveats = caveats(compared);
@@ -181,7 +181,7 @@ impl PairScreen {
         if let Some(first) = written.first() {
             self.line(&format!("report   {}", first.display()));
         }
-        for case in told {
+        for case in cases {
             self.output.json(|| record::to_json(case).unwrap_or_default());
         }
     }
@@ -222,7 +222,7 @@ impl PairObserver for PairScreen {
     fn pairs(&mut self, made: u32, open: usize) {
         if self.output.is_live() {
             self.draw(true);
-        } else if open > 0 && self.told.is_due(Instant::now()) {
+        } else if open > 0 && self.progress_pause.is_due(Instant::now()) {
             let (since, total) = (minutes(self.begun.elapsed().as_secs_f64()), self.rows.len());
             self.line(&format!("pair {made} made after {since}, {open} of {total} cases open"));
         }
@@ -275,12 +275,12 @@ fn caveats(compared: &[Compared]) -> Vec<Caveat> {
     found
 }
 
-/// The summary: how many of each verdict, the largest changes, and what could have been seen.
-fn sentences(told: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<String> {
+/// The summary: how many of each verdict, the largest changes, and the smallest change that would have shown.
+fn sentences(cases: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<String> {
     let of = |verdict: Verdict| -> Vec<usize> {
         let word = verdict.to_string();
-        let is = |at: &usize| told[*at].status == Status::Ok && told[*at].verdict == word;
-        (0..told.len()).filter(is).collect()
+        let is = |at: &usize| cases[*at].status == Status::Ok && cases[*at].verdict == word;
+        (0..cases.len()).filter(is).collect()
     };
     let (worse, better, same, unknown) =
         (of(Verdict::Worse), of(Verdict::Better), of(Verdict::Same), of(Verdict::CannotTell));
@@ -290,21 +290,21 @@ fn sentences(told: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<St
         (better.len(), "better".to_owned()),
         (same.len(), format!("the same within {within}")),
         (unknown.len(), "not decided".to_owned()),
-        (told.iter().filter(|case| case.status != Status::Ok).count(), "without a result".to_owned()),
+        (cases.iter().filter(|case| case.status != Status::Ok).count(), "without a result".to_owned()),
     ];
     let counted: Vec<String> = counted
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| match told.len() {
+        .map(|(count, word)| match cases.len() {
             1 => word,
             all if all == count => format!("{word} in all {count} cases"),
             _ => format!("{word} in {count}"),
         })
         .collect();
-    let of_all = if counted.len() > 1 { format!(" of {} cases", told.len()) } else { String::new() };
+    let of_all = if counted.len() > 1 { format!(" of {} cases", cases.len()) } else { String::new() };
     let mut sentences = vec![format!("B compared with A: {}{of_all}.", counted.join(", "))];
-    sentences.extend(worse.iter().chain(&better).map(|at| change(&told[*at], &labels[*at])));
-    let smallest: Vec<f64> = unknown.iter().chain(&same).filter_map(|at| told[*at].smallest_change).collect();
+    sentences.extend(worse.iter().chain(&better).map(|at| change(&cases[*at], &labels[*at])));
+    let smallest: Vec<f64> = unknown.iter().chain(&same).filter_map(|at| cases[*at].smallest_change).collect();
     if let (Some(low), Some(high)) =
         (smallest.iter().copied().reduce(f64::min), smallest.iter().copied().reduce(f64::max))
     {
@@ -353,8 +353,8 @@ mod tests {
     #[test]
     fn the_summary_says_which_side_takes_longer() {
         let labels = ["one", "two", "three"].map(str::to_owned);
-        let told = [case("worse", 1.1), case("better", 0.8), case("same", 1.0)];
-        let sentences = sentences(&told, &labels, 0.03);
+        let cases = [case("worse", 1.1), case("better", 0.8), case("same", 1.0)];
+        let sentences = sentences(&cases, &labels, 0.03);
         assert_eq!(sentences[0], "B compared with A: worse in 1, better in 1, the same within 3% in 1 of 3 cases.");
         assert_eq!(sentences[1], "one: B takes 10% longer (7.8% to 12%, 6 pairs).");
         assert!(sentences[2].starts_with("two: B takes 20% less (18% to 22%"), "{}", sentences[2]);

@@ -10,7 +10,7 @@ use terms::{Bytes, Seconds, Status};
 
 use super::live::{Rows, bar};
 use super::output::Output;
-use super::told::Told;
+use super::progress_pause::ProgressPause;
 use super::{Verbosity, is_watched, width};
 use crate::session::next::Proposal;
 use terminal::{command, hanging, parts, wrap};
@@ -27,7 +27,7 @@ pub(crate) struct Screen {
     /// Cases that need further trials.
     open: usize,
     total: usize,
-    told: Told,
+    progress_pause: ProgressPause,
 }
 
 /// The case that is visited.
@@ -52,7 +52,7 @@ impl Screen {
             rows: Rows::new(plan),
             open: plan.cases.len(),
             total: plan.cases.len(),
-            told: Told::new(Instant::now()),
+            progress_pause: ProgressPause::new(Instant::now()),
         }
     }
 
@@ -148,8 +148,8 @@ impl Screen {
             return;
         };
         let (round, number, total) = (now.round + 1, now.number, now.total);
-        // The end of a round is told of as such.
-        if number == total || !self.told.is_due(Instant::now()) {
+        // The end of a round has its own line.
+        if number == total || !self.progress_pause.is_due(Instant::now()) {
             return;
         }
         let since = minutes(self.begun.elapsed().as_secs_f64());
@@ -332,7 +332,7 @@ impl runner::Observer for Screen {
         self.open = open;
         if self.output.is_live() {
             self.draw(1.0, true);
-        } else if open > 0 && self.told.is_due(Instant::now()) {
+        } else if open > 0 && self.progress_pause.is_due(Instant::now()) {
             let since = minutes(self.begun.elapsed().as_secs_f64());
             self.line(&format!("round {made} made after {since}, {open} of {} cases open", self.total));
         }
@@ -404,8 +404,9 @@ mod tests {
             line(Status::Skipped, "no memory"),
         ];
         let groups = by_reason(&lines.iter().collect::<Vec<_>>());
-        let told: Vec<(usize, &str)> = groups.iter().map(|(lines, reason)| (lines.len(), *reason)).collect();
-        assert_eq!(told, [(2, "no library"), (1, "no library"), (1, "no memory")]);
+        let counts_and_reasons: Vec<(usize, &str)> =
+            groups.iter().map(|(lines, reason)| (lines.len(), *reason)).collect();
+        assert_eq!(counts_and_reasons, [(2, "no library"), (1, "no library"), (1, "no memory")]);
     }
 
     #[test]

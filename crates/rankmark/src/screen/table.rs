@@ -34,20 +34,20 @@ impl<'c> Rows<'c> {
         Self { labels: Vec::new(), rows: lines.iter().map(|line| vec![Some(*line)]).collect() }
     }
 
-    /// Cases that differ in the table's pivot side by side, where it has one that several ran with.
-    fn beside(table: &Table, declared: Option<&Declared>, lines: &[&'c CaseLine]) -> Option<Self> {
+    /// Cases that differ in the table's pivot side by side, if it has a pivot with several values.
+    fn side_by_side(table: &Table, declared: Option<&Declared>, lines: &[&'c CaseLine]) -> Option<Self> {
         let Pivot { values, rows } = Pivot::new(&table.pivot, lines).filter(|_| !table.pivot.is_empty())?;
         let label = |value| view::label_of(declared, &table.pivot, &view::plain(value));
         Some(Self { labels: values.into_iter().map(label).collect(), rows })
     }
 }
 
-/// The lines of one group of rows: heading, titles, units, and its rows, in at most `width` columns. Cases that would stand
-/// side by side, and have no room to, have a table for each value.
+/// The lines of one group of rows: heading, titles, units, and its rows, in at most `width` columns. Without room
+/// for cases side by side, each value has its own table.
 pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], width: usize) -> Vec<String> {
     let table = main_table(declared);
-    if let Some(beside) = Rows::beside(table, declared, lines) {
-        let drawn = of_rows(table, lines, &beside);
+    if let Some(side_by_side) = Rows::side_by_side(table, declared, lines) {
+        let drawn = of_rows(table, lines, &side_by_side);
         if drawn.fits(width) {
             return under(&whole_heading(declared, lines), &drawn, width);
         }

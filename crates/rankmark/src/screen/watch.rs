@@ -77,7 +77,7 @@ impl Watch {
             if is_new {
                 // How long ago that was says nothing to a later reader.
                 let progress = self.progress(&State { quiet_s: None, directory: state.directory.clone() });
-                let latest = self.latest.as_ref().map_or(String::new(), |line| format!("   {}", told(line)));
+                let latest = self.latest.as_ref().map_or(String::new(), |line| format!("   {}", result_line(line)));
                 self.line(&format!("{progress}{latest}"));
             }
             return;
@@ -179,7 +179,7 @@ impl Watch {
 }
 
 /// A result in a line.
-fn told(line: &CaseLine) -> String {
+fn result_line(line: &CaseLine) -> String {
     let result = match (&line.time_s, &line.reason) {
         (Some(time), _) => Seconds(time.median).to_string(),
         (None, Some(reason)) => format!("{}: {reason}", line.status),

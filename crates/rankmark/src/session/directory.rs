@@ -8,7 +8,7 @@ use crate::Failure;
 pub(crate) const RESULTS: &str = "results";
 
 /// Where a new record goes: the folder that is given, or a fresh one in it where it holds records, or in `results`.
-pub(crate) fn of(
+pub(crate) fn choose(
     given: Option<&Path>,
     (started, name): (jiff::Timestamp, &str),
     always_below: bool,

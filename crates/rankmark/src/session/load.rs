@@ -16,7 +16,7 @@ pub(super) fn note(plan: &Plan, about: &Machine) -> Option<String> {
     let measured = plan.cases.iter().filter(|case| !benchmarks::is_simulated(case));
     let ranks = measured.map(record::Case::ranks).max()?;
     let cores = machine::allowed_cpus().len();
-    // The kernel counts programs of the whole machine: on some of its cores they are no concern of ours.
+    // The kernel counts programs of the whole machine. Those on cores that are not ours do not matter.
     about.threads.filter(|threads| *threads as usize == cores)?;
     let first = machine::other_running().filter(|running| *running > 0)?;
     let later = (0..READINGS).filter_map(|_| {

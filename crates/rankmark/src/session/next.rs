@@ -88,10 +88,10 @@ fn of_section(options: &RunOptions, section: &Operation, next: &Next, launched: 
 /// flags cannot say it: they give every combination of their values.
 fn of_cases(about: &About, section: &Operation) -> Option<Vec<(String, String)>> {
     let cases = || section.configurations.iter().flat_map(|configuration| &configuration.cases);
-    let told = about.all_fields().filter(|field| field.role != Role::Sampling);
+    let fields = about.all_fields().filter(|field| field.role != Role::Sampling);
     let mut combinations = 1;
     let mut flags = Vec::new();
-    for field in told {
+    for field in fields {
         let given: Vec<String> = cases().filter_map(|case| case.parameters.get(field.name)).map(view::plain).collect();
         if !given.is_empty() && given.len() < cases().count() {
             return None;
@@ -130,9 +130,9 @@ mod tests {
             record::plan::from_flags(benchmarks::abouts()[0], &[("quick".into(), quick.into())], &[]).unwrap()
         };
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let told = |quick, text| slower(&plan(quick), &words(text)).map(|proposal| proposal.words.join(" "));
+        let command = |quick, text| slower(&plan(quick), &words(text)).map(|proposal| proposal.words.join(" "));
         let wanted = Some("rankmark comm all_reduce --ranks 2".to_owned());
-        assert_eq!(told("true", "/a/rankmark comm all_reduce --quick --ranks 2 --output-dir x"), wanted);
-        assert_eq!(told("false", "rankmark comm all_reduce --quick"), None);
+        assert_eq!(command("true", "/a/rankmark comm all_reduce --quick --ranks 2 --output-dir x"), wanted);
+        assert_eq!(command("false", "rankmark comm all_reduce --quick"), None);
     }
 }

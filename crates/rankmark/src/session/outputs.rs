@@ -1,4 +1,4 @@
-//! What a run writes and prints beside its record and report, because another tool's user expects it there.
+//! What a run writes and prints in addition to its record and report, because users of another tool expect it.
 
 use std::path::Path;
 

@@ -23,8 +23,8 @@ pub(crate) fn for_plan(plan: &Plan, machine: &Machine, coordinator: Option<&Coor
         let places: Vec<(String, Option<Processor>)> = (0..ranks).map(place).collect();
         let bound = bind == "core" && places.iter().all(|(_, core)| core.is_some());
         let of_rank = |tell: fn(&Processor) -> Option<u32>| -> Vec<Vec<u32>> {
-            let told = |(_, core): &(String, Option<Processor>)| core.as_ref().and_then(tell).into_iter().collect();
-            if bound { places.iter().map(told).collect() } else { Vec::new() }
+            let property = |(_, core): &(String, Option<Processor>)| core.as_ref().and_then(tell).into_iter().collect();
+            if bound { places.iter().map(property).collect() } else { Vec::new() }
         };
         placements.push(Placement {
             ranks,

@@ -10,7 +10,7 @@ use super::directory::RESULTS;
 
 /// torchrun's count of restarts, in the environment of its workers.
 const RESTARTS: &str = "TORCHELASTIC_RESTART_COUNT";
-/// The newest records that are looked at.
+/// The newest records that are read, at most.
 const MOST: usize = 20;
 
 /// How often the launcher has started these ranks again.
@@ -24,7 +24,7 @@ pub(crate) fn earlier(given: Option<&Path>, plan: &Plan, command_line: &[String]
     newest(given.unwrap_or(Path::new(RESULTS)), plan, command_line)
 }
 
-/// The newest record of the same command and plan in a folder, or the folder itself, if it lacks results.
+/// The newest record of the same command and plan in a folder, or the folder itself, if it misses results.
 fn newest(folder: &Path, plan: &Plan, command_line: &[String]) -> Option<PathBuf> {
     if folder.join(RUN_FILE).is_file() {
         return is_earlier(folder, plan, command_line).then(|| folder.to_owned());

@@ -1,4 +1,4 @@
-//! What earlier runs beside this one know of the machine's states, and the one that `--state` asks for.
+//! The machine's states that earlier runs in the same folder saw, and the one that `--state` asks for.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use record::{CanaryKind, Machine, MachineState, Plan, RunFile, known_states};
 
 use crate::Failure;
 
-/// The newest records that are looked at.
+/// The newest records that are read, at most.
 const MOST: usize = 20;
 
-/// What the records beside this one saw of the same machine, with the state that is wanted.
+/// The states of the same machine in the records next to this one, with the state that is wanted.
 pub(super) fn asked(wanted: Option<String>, file: &RunFile, record: &Path) -> StatesAsked {
     let known = earlier(record.parent(), (&file.machine, &file.hosts), &file.states);
     StatesAsked { known, wanted, hosts: file.hosts.iter().map(|machine| machine.host.clone()).collect() }

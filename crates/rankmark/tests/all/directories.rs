@@ -120,7 +120,7 @@ fn a_limit_on_file_sizes_is_an_error_and_no_death() {
         };
         starting.run().exits(2)
     };
-    // Not even `run.json` fits: there is no record to go on with.
+    // Not even `run.json` fits: there is no record to resume.
     let ended = limited(1024, "start", SHORT);
     for part in ["error: cannot write start/run.json", "cause: File too large", "hint:  raise the limit on file sizes"]
     {

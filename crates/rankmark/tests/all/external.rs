@@ -494,7 +494,7 @@ fn torchrun_starts_ranks() {
         reason(skipped).contains("torchrun starts no MPI ranks") || reason(skipped).contains("not ready"),
         "{skipped}"
     );
-    // What torchrun is for: the Python beside it has torch.
+    // The reason for torchrun: the Python next to it has torch.
     let place = Place::new();
     let python = torchrun.with_file_name("python");
     let both = format!("comm all_reduce --runtime native,pytorch --python {} {FIXED}", python.display());

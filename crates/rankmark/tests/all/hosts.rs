@@ -319,7 +319,7 @@ fn a_slow_link_shows_at_its_host() {
     let slowest = (1..4).max_by(|a, b| medians[*a].total_cmp(&medians[*b])).unwrap();
     assert_eq!(placed(&place)[slowest], "h1", "{medians:?}");
     assert!((1..4).all(|rank| rank == slowest || medians[rank] < 0.5 * medians[slowest]), "{medians:?}");
-    // And each way by itself is told in words.
+    // And each link has its own sentence.
     let place = Place::new();
     let ways = "comm ping_pong --backend mpi --peer 1,2,3 --bytes 256KiB --iters 6 --warmup 1 --trials 6 --spacing 0s \
          --limits false --output-dir r";

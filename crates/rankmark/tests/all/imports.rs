@@ -59,7 +59,7 @@ fn every_format_of_results_is_drawn_by_html_and_markdown() {
         let read_as = place.command("import --json --output-dir out").argument(sample(drawn)).run().exits(0).out;
         let read_as: Value = serde_json::from_str(&read_as).unwrap();
         assert_eq!(read_as["format"], drawn.format, "{}", drawn.file);
-        // What is looked at is what `report` writes, and not what `import` left.
+        // This checks what `report` writes, and not what `import` left.
         fs::remove_dir_all(place.path("out/charts")).unwrap();
         for name in ["report.html", "report.md"] {
             let _ = fs::remove_file(place.path(&format!("out/{name}")));

@@ -159,7 +159,7 @@ fn shells_read_the_scripts_whatever_the_names() {
     }
 }
 
-/// Starts a script of `gen-job` with a launcher of this machine, and looks at the record.
+/// Starts a script of `gen-job` with a launcher of this machine, and checks the record.
 fn runs(target: &str, launcher: &Path) {
     let place = Place::new();
     place.write("a plan's.yaml", PLAN);

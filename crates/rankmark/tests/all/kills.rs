@@ -55,7 +55,7 @@ fn strike(live: &mut Live<'_>, moment: Duration, random: &mut StdRng) -> Option<
     std::thread::sleep(moment.saturating_sub(live.begun.elapsed()));
     while !live.has_ended() {
         if let Some(target) = live.ranks().choose(random) {
-            // Aimed first and looked at again, so that no other process of that number is hit.
+            // The process is identified again after the handle is taken, so that no other process of that number is hit.
             let aim = Aim::at(target.pid);
             if live.ranks().contains(target) && aim.is_some_and(|aim| aim.send(libc::SIGKILL).is_ok()) {
                 return Some(*target);

@@ -25,7 +25,7 @@ fn each_command_has_a_page() {
     assert!(place.read("pages/rankmark-comm.1").contains("\\-\\-ranks"));
     let own = place.run("man").exits(0).out;
     assert_eq!(own, place.read("pages/rankmark.1"));
-    // Again: the same pages, and nothing beside them.
+    // Again: the same pages, and nothing else.
     let before = place.read("pages/rankmark-run.1");
     place.run("man pages").exits(0);
     assert_eq!(

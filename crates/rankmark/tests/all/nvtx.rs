@@ -1,4 +1,4 @@
-//! Ranges for tools that record NVTX, told to a library as nsys has one (`tests/tools/nvtx.rs`).
+//! Ranges for tools that record NVTX, passed to a library like that of nsys (`tests/tools/nvtx.rs`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

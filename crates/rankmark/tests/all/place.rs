@@ -37,7 +37,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// What the program is told to be the place for temporary files.
+    /// The folder for temporary files that the program gets.
     pub(crate) fn temporary(&self) -> PathBuf {
         self.path("temporary")
     }

@@ -30,7 +30,7 @@ fn a_slow_rank_its_phase_and_its_share_are_named() {
     let share = slow["share"].as_f64().unwrap();
     // Beside other work sleeps end late. How exact shares are, docs/diagnosis.md says of a quiet machine.
     assert!((0.5..2.0).contains(&(share / truth)), "{share} of {truth}");
-    // As many as the time allows, which beside other work are few.
+    // As many as the time allows, which are few on a busy machine.
     assert!(told[0]["recording"]["recorded_steps"].as_u64().unwrap() >= 8, "{}", told[0]["recording"]);
     // The record keeps it, its report shows it, and it is explained again without a run.
     let again = place.run("profile record --json").exits(0);
@@ -136,7 +136,7 @@ fn a_job_of_pytorch_is_explained_and_its_slow_rank_named() {
     // A busy machine makes steps vary for seconds: 40 steps of 0.1 s could not always tell who is slow.
     let slow = format!("profile --json --steps 10:130 --output-dir slow -- {job} --slow-rank 1 --slow-ms 60");
     let ran = place.run(&slow).exits(0);
-    // Standard output holds JSON alone: what the job prints goes beside it.
+    // Standard output holds only JSON: what the job prints goes to standard error.
     assert!(ran.out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{}", ran.out);
     assert!(ran.err.contains("loss "), "{}", ran.err);
     let told = profiles(&ran.out);

@@ -63,7 +63,7 @@ fn what_does_not_fit_into_memory_is_skipped_with_the_arithmetic() {
     for part in ["1.82 TiB of buffers", "for each of 2 ranks", "+ 24.0 MiB", "= 1.82 TiB", "are available"] {
         assert!(reason(line).contains(part) && ended.out.contains(part), "{part}: {line}");
     }
-    // No rank was started for it: a world would have told the overhead.
+    // No rank was started for it: a world would have reported the overhead.
     assert!(place.run_file("out")["overhead"].is_null());
     let some = lines("all_reduce --ranks 2 --bytes 1KiB,100TB", 0);
     assert_eq!(statuses(&some), [1, 0, 1, 0]);

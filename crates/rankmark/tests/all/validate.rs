@@ -114,7 +114,7 @@ fn an_mpi_needs_an_mpirun_of_its_own() {
     row(&both, file, "ready", &["9.8.7", "its ", "bin/mpirun"]);
     row(&both, "mpirun", "ready", &["9.8.7"]);
 
-    // What the path has is as good as what lies beside the library: a run takes it.
+    // A program on the path is as good as one next to the library: a run takes it.
     std::fs::rename(bench.place.path("bin"), bench.place.path("elsewhere")).unwrap();
     let mut starting = bench.place.command("validate --json --quick");
     starting.command.env("LD_LIBRARY_PATH", bench.place.path("lib")).env("PATH", bench.place.path("elsewhere"));
@@ -276,7 +276,7 @@ fn a_python_that_is_none_is_told_from_one_without_torch() {
     assert_eq!(garbage["exit"], 1);
     bench.program("python3", "echo 'rankmark-probe not json'; exit 0");
     row(&bench.validate(""), "Python", "misconfigured", &["does not answer"]);
-    // One that was named and is not there is an error; and it is looked at also when things are to be quick.
+    // One that was named and is missing is an error, and a quick check finds it, too.
     let named = bench.validate("--quick --python /nowhere/python3");
     row(&named, "Python", "misconfigured", &["/nowhere/python3", "No such file"]);
     assert_eq!(named["exit"], 1);

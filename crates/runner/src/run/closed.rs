@@ -1,11 +1,11 @@
-//! Cases that need no further trial, while others go on: what the run learns of the machine meanwhile is told to them, too.
+//! Cases that need no further trial, while others go on: they also get what the run learns of the machine meanwhile.
 
 use measure::CaseRun;
 use record::{MachineState, StoreError};
 
 use super::RunState;
 
-/// Samples that are kept of such cases, of all ranks together: 256 MB. Of more, what is learned later is told by their lines.
+/// Samples that are kept of such cases, of all ranks together: 256 MB. Lines of further cases get what is learned later.
 const MOST_KEPT: usize = 32 << 20;
 
 impl RunState<'_> {

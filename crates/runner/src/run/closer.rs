@@ -17,7 +17,7 @@ const LOOK_S: f64 = 2.0;
 const STEPS: f64 = 32.0;
 
 impl RunState<'_> {
-    /// Records steps of the cases that their benchmarks name. A look that fails takes nothing from the results, and is told.
+    /// Records steps of the cases that their benchmarks name. A failure here is reported and takes nothing from the results.
     pub(super) fn look_closer(&mut self) -> Result<(), StoreError> {
         if self.setup.plan.profiling {
             return Ok(());

@@ -91,14 +91,14 @@ fn a_world_that_cannot_be_started_again_costs_its_case_and_the_death_is_named() 
     let mut starter = Mortals { first_lives_for: Some(3), once: true, ..Mortals::default() };
     let text = "op: all_reduce, backend: shm, ranks: 2, bytes: [1KB, 2KB], trials: 3, spacing: 0s, iters: 6";
     let outcome = run_with(&plan(text), &mut starter, HOST);
-    let told: Vec<_> = outcome.lines.iter().map(|line| line.reason.as_deref().unwrap_or("")).collect();
+    let reasons: Vec<_> = outcome.lines.iter().map(|line| line.reason.as_deref().unwrap_or("")).collect();
     let named = |reason: &&&str| reason.contains("rank 1 was killed by signal 9; its world cannot be started again");
-    assert_eq!(told.iter().filter(named).count(), 1, "{told:?}");
+    assert_eq!(reasons.iter().filter(named).count(), 1, "{reasons:?}");
     let failed = outcome.lines.iter().find(|line| line.status == Status::Failed).unwrap();
-    assert!(failed.reason.as_deref().unwrap().starts_with("trial 2: rank 1 was killed"), "{told:?}");
+    assert!(failed.reason.as_deref().unwrap().starts_with("trial 2: rank 1 was killed"), "{reasons:?}");
     // The other one keeps what was measured before.
     let other = outcome.lines.iter().find(|line| line.status == Status::Ok).unwrap();
-    assert!(other.trials.unwrap() >= 1, "{told:?}");
+    assert!(other.trials.unwrap() >= 1, "{reasons:?}");
 }
 
 #[test]
@@ -128,8 +128,9 @@ fn trainers_stay_prepared_from_round_to_round() {
     let once = record::plan::read(&text.replace("trials: 3", "trials: 1"), "test.yaml", &benchmarks::abouts(), &[]);
     let first = run_with(&once.unwrap(), &mut Mortals::default(), HOST);
     let losses = |lines: &[record::CaseLine]| {
-        let of = |line: &record::CaseLine| (line.parameters["batch"].to_string(), line.metrics["loss"].to_string());
-        let mut losses: Vec<_> = lines.iter().map(of).collect();
+        let batch_and_loss =
+            |line: &record::CaseLine| (line.parameters["batch"].to_string(), line.metrics["loss"].to_string());
+        let mut losses: Vec<_> = lines.iter().map(batch_and_loss).collect();
         losses.sort();
         losses
     };

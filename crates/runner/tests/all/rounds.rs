@@ -43,8 +43,9 @@ fn every_trial_is_kept_and_lines_improve() {
 fn rounds_come_in_an_order_of_their_own_world_by_world() {
     let plan = plan("op: all_reduce, backend: sim, ranks: [2, 3], bytes: [1KB, 2KB, 3KB, 4KB], launches: 6, iters: 6");
     let order = run(&plan).order;
-    let of = |round: u32| -> Vec<&String> { order.iter().filter(|(_, r)| *r == round).map(|(id, _)| id).collect() };
-    let orders: Vec<Vec<&String>> = (0..6).map(of).collect();
+    let cases_in =
+        |round: u32| -> Vec<&String> { order.iter().filter(|(_, r)| *r == round).map(|(id, _)| id).collect() };
+    let orders: Vec<Vec<&String>> = (0..6).map(cases_in).collect();
     assert!(order.is_sorted_by_key(|(_, round)| *round), "one round after the other");
     let distinct: std::collections::HashSet<_> = orders.iter().collect();
     assert!(distinct.len() >= 5, "{} orders in six rounds", distinct.len());
@@ -59,8 +60,8 @@ fn rounds_come_in_an_order_of_their_own_world_by_world() {
 #[test]
 fn the_recorded_seed_is_that_of_the_order() {
     let plan = plan("op: all_reduce, backend: sim, ranks: 2, bytes: [1KB, 2KB, 3KB, 4KB], trials: 3, iters: 6");
-    let of = |seed| run_seeded(&plan, &mut Threads, HOST, seed);
-    let (first, again, other) = (of(5), of(5), of(6));
+    let run_with_seed = |seed| run_seeded(&plan, &mut Threads, HOST, seed);
+    let (first, again, other) = (run_with_seed(5), run_with_seed(5), run_with_seed(6));
     assert_eq!((first.seed, other.seed), (Some(5), Some(6)));
     assert_eq!(first.order, again.order, "a seed gives one order");
     assert_ne!(first.order, other.order, "another seed gives another one");

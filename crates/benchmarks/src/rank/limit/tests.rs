@@ -154,16 +154,16 @@ fn what_moves_nothing_has_no_limit() {
 #[test]
 fn only_ranks_that_move_data_tell_times() {
     let case = case(&[("op", "ping_pong"), ("ranks", "3"), ("peer", "2"), ("bytes", "64KiB")]).unwrap();
-    let told = ranks(3, true, |work| {
+    let times_of_ranks = ranks(3, true, |work| {
         work.prepare(&case, true).unwrap();
         // As many rounds as there are before these, calibration and warm-up, differ from machine to machine.
         (numbers(work, 0, 4), numbers(work, 0, 4)).0
     });
-    for (first, last) in told[0].iter().zip(&told[2]) {
-        assert!((*first > 0.0) != (*last > 0.0), "{told:?}");
+    for (first, last) in times_of_ranks[0].iter().zip(&times_of_ranks[2]) {
+        assert!((*first > 0.0) != (*last > 0.0), "{times_of_ranks:?}");
     }
-    assert_eq!(told[1], [0.0; 4]);
-    assert!(told[0].windows(2).all(|pair| (pair[0] > 0.0) != (pair[1] > 0.0)), "{told:?}");
+    assert_eq!(times_of_ranks[1], [0.0; 4]);
+    assert!(times_of_ranks[0].windows(2).all(|pair| (pair[0] > 0.0) != (pair[1] > 0.0)), "{times_of_ranks:?}");
 }
 
 #[test]
@@ -172,16 +172,20 @@ fn private_buffers_are_held_against_loops_over_the_rank_s_own() {
         for in_place in ["false", "true"] {
             let fields = [("op", op), ("in-place", in_place), ("buffers", "private"), ("bytes", "96KiB")];
             let Some(case) = case(&fields) else { continue };
-            let told = ranks(2, true, |work| {
+            let limits_of_ranks = ranks(2, true, |work| {
                 let limits = work.prepare(&case, true).unwrap().limits;
                 let times = (0..limits.len()).map(|variant| numbers(work, variant as u32, 2)).collect::<Vec<_>>();
                 (limits, times)
             });
-            assert_eq!(told[0].0, told[1].0);
-            assert!(told[0].0.iter().all(|name| name.ends_with("(own buffers)")), "{:?}", told[0].0);
-            for (variant, name) in told[0].0.iter().enumerate() {
+            assert_eq!(limits_of_ranks[0].0, limits_of_ranks[1].0);
+            assert!(
+                limits_of_ranks[0].0.iter().all(|name| name.ends_with("(own buffers)")),
+                "{:?}",
+                limits_of_ranks[0].0
+            );
+            for (variant, name) in limits_of_ranks[0].0.iter().enumerate() {
                 // In each round some rank moves data.
-                let moves = |round: usize| told.iter().any(|(_, times)| times[variant][round] > 0.0);
+                let moves = |round: usize| limits_of_ranks.iter().any(|(_, times)| times[variant][round] > 0.0);
                 assert!(moves(0) && moves(1), "{op} in place {in_place}: {name}");
             }
         }
@@ -298,12 +302,12 @@ fn reaches_its_limit(bytes: u64, calls: u32, times: u32, most: f64) {
         let bytes = bytes.to_string();
         let fields = [("op", "all_reduce"), ("bytes", &*bytes), ("in-place", in_place), ("dtype", "f32")];
         let size = Bytes(fields[1].1.parse().unwrap());
-        let told = |of: &[(String, Vec<f64>)]| -> Vec<(String, f64)> {
+        let medians = |of: &[(String, Vec<f64>)]| -> Vec<(String, f64)> {
             of.iter().map(|(name, shares)| (name.clone(), stats::quantile(shares, 0.5))).collect()
         };
         let found = shares(&fields, calls, times, false);
-        let itself = told(&shares(&fields, calls, times, true));
-        println!("{size} in place {in_place}: loops {:.3?}, all_reduce itself {itself:.3?}", told(&found));
+        let itself = medians(&shares(&fields, calls, times, true));
+        println!("{size} in place {in_place}: loops {:.3?}, all_reduce itself {itself:.3?}", medians(&found));
         for (name, shares) in &found {
             let [low, high] = interval(shares);
             let range = format!("{size} in place {in_place}, {name}: {low:.3} to {high:.3}");

@@ -6,7 +6,7 @@ use trace::timeline::{Kind, NameId, Timeline};
 
 use super::{analysed, close, delay, planted};
 
-fn of(timeline: &Timeline) -> Analysis {
+fn analyse_default(timeline: &Timeline) -> Analysis {
     let analysis = analyse(timeline, &Settings::default());
     assert!(serde_json::to_value(&analysis).unwrap().is_object());
     analysis
@@ -19,12 +19,12 @@ fn notes(analysis: &Analysis, part: &str) {
 
 #[test]
 fn nothing_says_nothing() {
-    let analysis = of(&Timeline::default());
+    let analysis = analyse_default(&Timeline::default());
     assert_eq!((analysis.findings.len(), analysis.steps.numbers.len(), analysis.straggler.is_some()), (0, 0, false));
     assert!(analysis.straggler_abstains.unwrap().contains("two ranks"));
     let mut steps_missing = planted(Vec::new()).timeline(1);
     steps_missing.ranks.iter_mut().for_each(|rank| rank.spans.retain(|span| span.kind != Kind::Step));
-    notes(&of(&steps_missing), "no step is on all ranks");
+    notes(&analyse_default(&steps_missing), "no step is on all ranks");
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn ranks_with_other_steps_share_what_they_have() {
     let mut timeline = planted(vec![delay(1, Phase::Forward, 0.05)]).timeline(1);
     timeline.ranks[0].spans.retain(|span| span.kind != Kind::Step || span.number < 35);
     timeline.ranks[2].spans.retain(|span| span.kind != Kind::Step || span.number > 5);
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     assert_eq!((analysis.steps.numbers[0], analysis.steps.warm_up), (7, Some(6)));
     assert_eq!(analysis.steps.numbers.len(), 28);
     notes(&analysis, "different steps (35 to 41)");
@@ -50,7 +50,7 @@ fn a_range_of_steps_is_looked_at() {
 fn clocks_that_jump_order_nothing() {
     let mut timeline = Scenario { aligned: false, ..planted(vec![delay(1, Phase::Forward, 0.05)]) }.timeline(1);
     timeline.clock_error_ns = Some(1_000);
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     notes(&analysis, "clocks of the ranks jump");
     assert!(analysis.critical_path.is_none() && analysis.critical_path_abstains.is_some());
     assert_eq!(analysis.collectives.operations[0].arrival_wait_s, None);
@@ -61,7 +61,7 @@ fn clocks_that_jump_order_nothing() {
 fn clocks_too_far_apart_order_nothing() {
     let mut timeline = planted(vec![delay(1, Phase::Forward, 0.05)]).timeline(1);
     timeline.clock_error_ns = Some(5_000_000);
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     assert!(analysis.critical_path_abstains.unwrap().contains("us apart"));
     assert_eq!(analysis.collectives.operations[0].arrival_wait_s, None);
 }
@@ -78,7 +78,7 @@ fn spans_backwards_and_without_length_do_no_harm() {
         rank.push(Kind::Backward, NameId(0), 0, 5_000_000, 4_000_000);
         rank.sort();
     }
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     notes(&analysis, "4 spans end before they begin");
     assert_eq!(analysis.straggler, analysed(&clean).straggler);
 }
@@ -90,7 +90,7 @@ fn without_collectives_work_is_the_whole_step() {
         rank.spans.retain(|span| span.kind != Kind::Collective);
         rank.collectives.clear();
     }
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     assert_eq!((analysis.collectives.matched, analysis.overlap.overlapped_share), (0, None));
     // The waits of the others count as their own work, so nobody is late, and nobody can be cleared.
     assert_eq!(analysis.straggler, None);
@@ -101,11 +101,11 @@ fn without_collectives_work_is_the_whole_step() {
 fn one_rank_of_eight_is_described_and_not_judged() {
     let mut timeline = Scenario::equal(8, 40, 0.0).timeline(1);
     timeline.ranks.truncate(1);
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     notes(&analysis, "1 of 8 ranks are present");
     assert!(analysis.straggler_abstains.unwrap().contains("two ranks"));
     close(analysis.steps.ranks[0].forward.median.unwrap(), 0.027);
-    // Transfer and wait cannot be told apart on one rank.
+    // One rank does not show which part is transfer and which is wait.
     assert_eq!(analysis.collectives.operations[0].wait_s, None);
 }
 
@@ -136,7 +136,7 @@ fn hidden_waits_judge_nobody() {
     for span in timeline.ranks.iter_mut().flat_map(|rank| &mut rank.spans) {
         span.queue = u32::from(span.kind == Kind::Collective);
     }
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     assert!(analysis.straggler_abstains.as_ref().unwrap().contains("own work is not known"));
     notes(&analysis, "does not show when their steps wait");
 }
@@ -147,11 +147,11 @@ fn calls_without_partners_count_nowhere() {
     for call in timeline.ranks.iter_mut().flat_map(|rank| &mut rank.collectives) {
         call.sequence = None;
     }
-    assert_eq!(of(&timeline).collectives.matched, 40);
+    assert_eq!(analyse_default(&timeline).collectives.matched, 40);
     let spans = &mut timeline.ranks[3].spans;
     let fifth = spans.iter().enumerate().filter(|(_, span)| span.kind == Kind::Collective).nth(5).unwrap().0;
     spans.remove(fifth);
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     assert_eq!((analysis.collectives.matched, analysis.collectives.unmatched), (39, 3));
     notes(&analysis, "3 collective calls have no partner");
 }

@@ -108,14 +108,14 @@ fn the_critical_path_goes_through_the_straggler() {
     let path = analysis.critical_path.unwrap();
     close(path.length_s, 1.1 * STEP_S);
     close(path.parts.iter().map(|part| part.s_per_step).sum(), path.length_s);
-    let of = |rank, kind| {
+    let time_of = |rank, kind| {
         let found = path.parts.iter().find(|part| part.rank == rank && part.kind == kind);
         found.map_or(0.0, |part| part.s_per_step)
     };
-    close(of(2, Kind::Forward), 0.37 * STEP_S);
-    close(of(2, Kind::Backward), 0.45 * STEP_S);
-    close(of(0, Kind::Forward) + of(1, Kind::Forward) + of(3, Kind::Forward), 0.0);
-    let transfer: f64 = (0..4).map(|rank| of(rank, Kind::Collective)).sum();
+    close(time_of(2, Kind::Forward), 0.37 * STEP_S);
+    close(time_of(2, Kind::Backward), 0.45 * STEP_S);
+    close(time_of(0, Kind::Forward) + time_of(1, Kind::Forward) + time_of(3, Kind::Forward), 0.0);
+    let transfer: f64 = (0..4).map(|rank| time_of(rank, Kind::Collective)).sum();
     close(transfer, TRANSFER * STEP_S);
 }
 

@@ -6,7 +6,7 @@ use trace::timeline::{Kind, Timeline};
 
 use super::{analysed, delay, planted};
 
-fn of(timeline: &Timeline) -> Analysis {
+fn analyse_default(timeline: &Timeline) -> Analysis {
     analyse(timeline, &Settings::default())
 }
 
@@ -16,24 +16,24 @@ fn an_analysis_is_whole_with_all_ranks_and_a_verdict() {
     assert!(analysed(&healthy).is_whole);
     let mut some = healthy.timeline(1);
     some.ranks.truncate(3);
-    assert!(!of(&some).is_whole, "a rank is missing");
+    assert!(!analyse_default(&some).is_whole, "a rank is missing");
     let mut one = healthy.timeline(1);
     one.ranks.truncate(1);
-    assert!(!of(&one).is_whole);
+    assert!(!analyse_default(&one).is_whole);
     one.world = None;
-    assert!(!of(&one).is_whole, "nothing says that there is no other rank");
+    assert!(!analyse_default(&one).is_whole, "nothing says that there is no other rank");
     one.world = Some(1);
-    assert!(of(&one).is_whole);
+    assert!(analyse_default(&one).is_whole);
     assert!(!analysed(&Scenario { steps: 5, ..healthy.clone() }).is_whole, "too few steps");
-    assert!(!of(&Timeline::default()).is_whole);
+    assert!(!analyse_default(&Timeline::default()).is_whole);
 }
 
 #[test]
 fn exchanges_without_an_end_judge_nobody() {
     let mut timeline = Scenario { jitter: 0.01, ..planted(vec![delay(1, Phase::Forward, 0.2)]) }.timeline(1);
-    assert_eq!(of(&timeline).straggler.unwrap().rank, 1);
+    assert_eq!(analyse_default(&timeline).straggler.unwrap().rank, 1);
     timeline.ranks[2].endless = 40;
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     assert!(analysis.straggler.is_none() && analysis.straggler_at_most.is_none() && !analysis.is_whole);
     assert!(analysis.straggler_abstains.unwrap().contains("own work is not known"));
 }
@@ -47,7 +47,7 @@ fn a_device_that_waits_for_the_host_is_idle_in_one_step_too() {
     rank.push(Kind::Kernel, name, 0, 90_000, 97_000);
     rank.sort();
     timeline.ranks.push(rank);
-    let analysis = of(&timeline);
+    let analysis = analyse_default(&timeline);
     let finding = &analysis.findings[0];
     assert_eq!(finding.kind, FindingKind::HostBoundDevice);
     assert!(finding.what.contains("idle for 93.0% of a step"), "{}", finding.what);
@@ -59,7 +59,7 @@ fn one_rank_does_not_tell_moving_from_waiting() {
     let exposed = |ranks: usize| {
         let mut timeline = Scenario { jitter: 0.01, ..planted(Vec::new()) }.timeline(1);
         timeline.ranks.truncate(ranks);
-        let findings = of(&timeline).findings;
+        let findings = analyse_default(&timeline).findings;
         findings.into_iter().find(|finding| finding.kind == FindingKind::ExposedCommunication).unwrap().what
     };
     assert!(exposed(4).starts_with("Moving bytes that nothing overlaps takes "), "{}", exposed(4));

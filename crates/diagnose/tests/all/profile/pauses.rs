@@ -1,4 +1,4 @@
-//! Steps that take much longer than the others: told apart from slow ranks, and no bound below what they cost.
+//! Steps that take much longer than the others: kept apart from slow ranks, and no bound below what they cost.
 
 use super::simulation::{Fault, Scenario, Target};
 use diagnose::profile::{FindingKind, Phase, Who};

@@ -62,9 +62,9 @@ fn a_delay_of_two_percent_is_found_with_its_phase() {
     let situations = if skip::heavy(NAME) { &situations[..] } else { &situations[2..4] };
     for &(law, phase_of) in situations {
         let faults = vec![Fault { target: Target::Rank(1), phase: phase_of, delay: 0.02, every: 1 }];
-        let told = rates(&Scenario { law, faults, ..Scenario::equal(4, STEPS, 0.01) }, 60);
-        assert!(told.found >= 54 && told.accused <= 2, "{law:?}: {told:?}");
-        (runs, found, phase) = (runs + told.runs, found + told.found, phase + told.phase);
+        let counts = rates(&Scenario { law, faults, ..Scenario::equal(4, STEPS, 0.01) }, 60);
+        assert!(counts.found >= 54 && counts.accused <= 2, "{law:?}: {counts:?}");
+        (runs, found, phase) = (runs + counts.runs, found + counts.found, phase + counts.phase);
     }
     assert!(runs >= 120 && found as f64 >= 0.95 * f64::from(runs as u32), "{found} of {runs}");
     assert!(phase as f64 >= 0.9 * found as f64, "{phase} of {found}");
@@ -88,8 +88,8 @@ fn few_steps_accuse_nobody_and_show_what_stands_far_out() {
     let found = [(24, Law::Normal), (100, Law::Correlated(0.6))];
     for &(steps, law) in if is_full { &found[..] } else { &found[..1] } {
         let faults = vec![Fault { target: Target::Rank(1), phase: Phase::Backward, delay: 0.2, every: 1 }];
-        let told = rates(&Scenario { law, faults, ..Scenario::equal(2, steps, 0.01) }, 200);
-        assert!(told.found >= 190 && told.phase >= 190, "{steps} {law:?}: {told:?}");
+        let counts = rates(&Scenario { law, faults, ..Scenario::equal(2, steps, 0.01) }, 200);
+        assert!(counts.found >= 190 && counts.phase >= 190, "{steps} {law:?}: {counts:?}");
     }
 }
 
@@ -99,8 +99,8 @@ fn nobody_is_cleared_of_a_delay_that_is_there() {
     let (mut runs, mut wrong) = (0, 0);
     let situations = [(Law::Normal, 50, 0.05), (Law::Normal, 200, 0.4), (Law::Correlated(0.9), 200, 0.05)];
     for &(law, steps, jitter) in if skip::heavy(NAME) { &situations[..] } else { &situations[..1] } {
-        let told = rates(&Scenario { law, faults: faults.clone(), ..Scenario::equal(4, steps, jitter) }, 60);
-        (runs, wrong) = (runs + told.runs, wrong + told.wrongly_cleared);
+        let counts = rates(&Scenario { law, faults: faults.clone(), ..Scenario::equal(4, steps, jitter) }, 60);
+        (runs, wrong) = (runs + counts.runs, wrong + counts.wrongly_cleared);
     }
     // Of 180, a rate of 5% exceeds 17 in fewer than one of a hundred, and so it exceeds 8 of 60.
     assert!(runs >= 60 && wrong <= if runs == 180 { 17 } else { 8 }, "{wrong} of {runs}");

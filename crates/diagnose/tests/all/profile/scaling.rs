@@ -10,9 +10,9 @@ fn bar(faults: Vec<Fault>) -> Bar {
     let run = |ranks: usize, faults: Vec<Fault>| -> (u32, Analysis) {
         (ranks as u32, analysed(&Scenario { faults, ..Scenario::equal(ranks, 100, 0.01) }))
     };
-    let told = waterfall(&[run(4, faults), run(2, Vec::new())], Scaling::Weak);
-    assert_eq!((told.base_ranks, told.bars.len()), (Some(2), 1));
-    told.bars.into_iter().next().unwrap()
+    let loss = waterfall(&[run(4, faults), run(2, Vec::new())], Scaling::Weak);
+    assert_eq!((loss.base_ranks, loss.bars.len()), (Some(2), 1));
+    loss.bars.into_iter().next().unwrap()
 }
 
 fn share(bar: &Bar, cause: Cause) -> f64 {
@@ -54,9 +54,9 @@ fn double_causes_are_found() {
 #[test]
 fn strong_scaling_expects_shorter_steps() {
     let run = |ranks: usize| (ranks as u32, analysed(&Scenario::equal(ranks, 40, 0.0)));
-    let told = waterfall(&[run(1), run(2), run(4)], Scaling::Strong);
+    let loss = waterfall(&[run(1), run(2), run(4)], Scaling::Strong);
     // Equal steps at four times the ranks: a quarter of the efficiency.
-    let four = &told.bars[1];
+    let four = &loss.bars[1];
     assert!((four.efficiency - 0.25).abs() < 1e-9 && (four.loss - 0.75).abs() < 1e-9);
     assert!((share(four, Cause::ComputeSlowdown) - 0.75 * 0.82).abs() < 1e-6);
     assert!((share(four, Cause::ExposedTransfer) - 0.75 * 0.05).abs() < 1e-6);

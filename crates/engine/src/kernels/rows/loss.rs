@@ -167,8 +167,8 @@ unsafe fn sum<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
 versions! {
     fn sum_rows<I, E: Number>(logits: &[E], classes: usize, largest: &[E::Wide], sums: &mut [E::Wide]) {
         for ((row, sum), largest) in logits.chunks_exact(classes).zip(sums).zip(largest) {
-            let of = |block: &[E]| lanes::sum(block, |sum: E::Wide, x| sum + (x - *largest).exponential::<I>()).f64();
-            *sum = E::Wide::of(row.chunks(CLASSES).map(of).sum());
+            let exponentials = |block: &[E]| lanes::sum(block, |sum: E::Wide, x| sum + (x - *largest).exponential::<I>()).f64();
+            *sum = E::Wide::of(row.chunks(CLASSES).map(exponentials).sum());
         }
     }
 }

@@ -50,7 +50,7 @@ pub(super) unsafe fn run(op: &Update, memory: &Memory, context: &Context<'_>) {
 fn judge(control: &mut [f64], dynamic: bool) {
     let bad = dynamic && !control[SQUARES].is_finite();
     control[SKIPPED] = f64::from(u8::from(bad));
-    // Without dynamic scaling it stays 0, so that `end_step`, which is not told, changes nothing.
+    // Without dynamic scaling it stays 0, so that `end_step`, which does not know, changes nothing.
     control[GOOD_STEPS] = if bad || !dynamic { 0.0 } else { control[GOOD_STEPS] + 1.0 };
 }
 

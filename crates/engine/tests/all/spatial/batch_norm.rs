@@ -140,10 +140,10 @@ fn every_type_agrees_with_naive_loops_however_rows_are_cut() {
     let mut random = Random::new(8);
     for round in 0..64 {
         let dtype = TYPES[round % 4];
-        let (rows, channels) = (random.of(&[4, 33, 100]), random.of(&[1, 7, 16, 50]));
-        let (relu, in_place, residual) = (random.of(&[true, false]), random.of(&[true, false]), round % 8 < 5);
+        let (rows, channels) = (random.one_of(&[4, 33, 100]), random.one_of(&[1, 7, 16, 50]));
+        let (relu, in_place, residual) = (random.one_of(&[true, false]), random.one_of(&[true, false]), round % 8 < 5);
         let inputs = Inputs::random(rows, channels, residual, dtype, &mut random);
-        let (cut, threads) = (random.of(&[0, 1, rows / 3, rows]), random.of(&[1, 2, 3]));
+        let (cut, threads) = (random.one_of(&[0, 1, rows / 3, rows]), random.one_of(&[1, 2, 3]));
         let outputs = run(&inputs, dtype, cut, relu, in_place, threads);
         let [y, mean, deviation] = naive(&inputs.x, &inputs.gain, &inputs.bias, inputs.residual.as_deref(), relu);
         let what =
@@ -175,7 +175,7 @@ fn every_type_agrees_with_naive_loops_however_rows_are_cut() {
 fn gradients_are_those_of_finite_differences() {
     let mut random = Random::new(9);
     for round in 0..24 {
-        let (rows, channels) = (random.of(&[3, 17, 40]), random.of(&[1, 5, 18]));
+        let (rows, channels) = (random.one_of(&[3, 17, 40]), random.one_of(&[1, 5, 18]));
         let (relu, in_place, residual) = (round % 2 == 0, round % 4 < 2, round % 3 == 0);
         let inputs = Inputs::random(rows, channels, residual, Dtype::F64, &mut random);
         let outputs = run(&inputs, Dtype::F64, rows / 2, relu, in_place, 2);

@@ -128,13 +128,13 @@ fn check_by(
 fn shape(random: &mut Random, kernels: &[usize], channels: &[usize]) -> Conv2d {
     loop {
         let shape = Conv2d {
-            inputs: random.of(channels),
-            outputs: random.of(channels),
-            kernel: random.of(kernels),
-            stride: random.of(&[1, 1, 2, 3]),
-            padding: random.of(&[0, 1, 2, 3]),
-            height: random.of(&[1, 2, 5, 7, 8, 9, 14, 15]),
-            width: random.of(&[1, 3, 6, 7, 8, 11, 14, 16, 23]),
+            inputs: random.one_of(channels),
+            outputs: random.one_of(channels),
+            kernel: random.one_of(kernels),
+            stride: random.one_of(&[1, 1, 2, 3]),
+            padding: random.one_of(&[0, 1, 2, 3]),
+            height: random.one_of(&[1, 2, 5, 7, 8, 9, 14, 15]),
+            width: random.one_of(&[1, 3, 6, 7, 8, 11, 14, 16, 23]),
         };
         if shape.height.min(shape.width) + 2 * shape.padding >= shape.kernel {
             return shape;
@@ -147,7 +147,7 @@ fn every_type_agrees_with_naive_loops() {
     let mut random = Random::new(1);
     for round in 0..96 {
         let shape = shape(&mut random, &[1, 2, 3, 5, 7], &[1, 3, 5, 16, 17, 33, 40]);
-        let (batch, threads) = (random.of(&[1, 2, 3]), random.of(&[1, 2, 3]));
+        let (batch, threads) = (random.one_of(&[1, 2, 3]), random.one_of(&[1, 2, 3]));
         check(&shape, batch, TYPES[round % 4], threads, round % 8 >= 4, &mut random);
     }
 }
@@ -269,7 +269,7 @@ fn portable_kernels_agree_with_direct_ones() {
     let mut random = Random::new(4);
     for round in 0..24 {
         let shape = shape(&mut random, &[1, 3, 5, 7], &[1, 3, 17, 32, 50]);
-        let (batch, accumulate) = (random.of(&[1, 2]), round % 2 == 1);
+        let (batch, accumulate) = (random.one_of(&[1, 2]), round % 2 == 1);
         both::<f32>(&shape, batch, accumulate, &mut random, |x| x as f32, f64::from);
         both::<half::bf16>(&shape, batch, accumulate, &mut random, half::bf16::from_f64, f64::from);
         both::<half::f16>(&shape, batch, accumulate, &mut random, half::f16::from_f64, f64::from);

@@ -165,8 +165,8 @@ impl Random {
         self.0 >> 11
     }
 
-    /// One of these.
-    pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    /// One of these choices.
+    pub(super) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.next() as usize % choices.len()]
     }
 

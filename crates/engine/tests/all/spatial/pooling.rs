@@ -8,14 +8,14 @@ use super::lab::{Lab, Random, TYPES, assert_within, dot, unit, wide};
 
 fn shape(random: &mut Random) -> Pool {
     loop {
-        let kernel = random.of(&[1, 2, 3, 5, 7]);
+        let kernel = random.one_of(&[1, 2, 3, 5, 7]);
         let shape = Pool {
-            channels: random.of(&[1, 5, 16, 35]),
+            channels: random.one_of(&[1, 5, 16, 35]),
             kernel,
-            stride: random.of(&[1, 2, 3]),
-            padding: random.of(&[0, 1, 2]).min(kernel / 2),
-            height: random.of(&[1, 3, 7, 10]),
-            width: random.of(&[2, 5, 7, 12]),
+            stride: random.one_of(&[1, 2, 3]),
+            padding: random.one_of(&[0, 1, 2]).min(kernel / 2),
+            height: random.one_of(&[1, 3, 7, 10]),
+            width: random.one_of(&[2, 5, 7, 12]),
         };
         if shape.height.min(shape.width) + 2 * shape.padding >= shape.kernel {
             return shape;
@@ -50,12 +50,12 @@ fn windows(shape: &Pool, batch: usize) -> Vec<Vec<(usize, usize)>> {
 fn the_first_of_the_largest_wins_and_gets_the_gradient() {
     let mut random = Random::new(6);
     for round in 0..48 {
-        let (shape, batch, dtype) = (shape(&mut random), random.of(&[1, 3]), TYPES[round % 4]);
+        let (shape, batch, dtype) = (shape(&mut random), random.one_of(&[1, 3]), TYPES[round % 4]);
         let windows = windows(&shape, batch);
         let inputs = batch * shape.height * shape.width * shape.channels;
         // Few values, so that there are ties; all below zero, so that a border of zeros would win.
-        let x: Vec<f64> = (0..inputs).map(|_| random.of(&[-4.0, -3.0, -2.0, -1.0])).collect();
-        let dy: Vec<f64> = (0..windows.len()).map(|_| random.of(&[-2.0, 1.0, 3.0])).collect();
+        let x: Vec<f64> = (0..inputs).map(|_| random.one_of(&[-4.0, -3.0, -2.0, -1.0])).collect();
+        let dy: Vec<f64> = (0..windows.len()).map(|_| random.one_of(&[-2.0, 1.0, 3.0])).collect();
         let (mut y, mut index, mut dx) = (Vec::new(), Vec::new(), vec![0.0; inputs]);
         for (window, dy) in windows.iter().zip(&dy) {
             let best = window.iter().rev().max_by(|a, b| x[a.0].total_cmp(&x[b.0])).unwrap();
@@ -70,7 +70,7 @@ fn the_first_of_the_largest_wins_and_gets_the_gradient() {
             Spatial::MaxPoolForward { shape: shape.clone(), batch, x, y: views[0], index: views[1] },
             Spatial::MaxPoolBackward { shape: shape.clone(), batch, dy, index: views[1], dx: views[2] },
         ];
-        let done = lab.run(&operations, random.of(&[1, 2]));
+        let done = lab.run(&operations, random.one_of(&[1, 2]));
         // Small integers: exact in every type.
         for (view, expected) in views.into_iter().zip([y, index, dx]) {
             assert_eq!(done.get(view), expected, "{shape:?} {dtype}");
@@ -92,7 +92,7 @@ fn what_is_not_a_number_is_the_largest() {
 fn averages_count_no_border() {
     let mut random = Random::new(7);
     for round in 0..48 {
-        let (shape, batch, dtype) = (shape(&mut random), random.of(&[1, 3]), TYPES[round % 4]);
+        let (shape, batch, dtype) = (shape(&mut random), random.one_of(&[1, 3]), TYPES[round % 4]);
         let windows = windows(&shape, batch);
         let inputs = batch * shape.height * shape.width * shape.channels;
         let (x, dy) = (random.numbers(dtype, inputs), random.numbers(dtype, windows.len()));
@@ -109,7 +109,7 @@ fn averages_count_no_border() {
             Spatial::AveragePoolForward { shape: shape.clone(), batch, x: x_view, y: y_view },
             Spatial::AveragePoolBackward { shape: shape.clone(), batch, dy: dy_view, dx: dx_view },
         ];
-        let done = lab.run(&operations, random.of(&[1, 2]));
+        let done = lab.run(&operations, random.one_of(&[1, 2]));
         // At most k^2 terms below one are added in the wider type, divided, and rounded once more when stored.
         let terms = (shape.kernel * shape.kernel) as f64;
         let bound = (terms + 2.0) * terms * unit(wide(dtype)) + 1.01 * unit(dtype) * terms;

@@ -64,26 +64,26 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
         decides: &|ends| Verdict::from_interval(Some(ends), threshold) != Verdict::CannotTell,
         interrupted: session::interrupted,
     })?;
-    let told: Vec<_> =
-        sides.matched.iter().zip(&compared).map(|(sides, one)| outcome::told(sides, one, threshold)).collect();
+    let cases: Vec<_> =
+        sides.matched.iter().zip(&compared).map(|(sides, one)| outcome::compared_case(sides, one, threshold)).collect();
     if let Some(interleaved) = &mut record.file.interleaved {
-        interleaved.cases.clone_from(&told);
+        interleaved.cases.clone_from(&cases);
     }
     record.store.finish(&mut record.file)?;
     let directory = record.store.directory().to_owned();
     drop(record);
     let run = report::Run::read(&directory, benchmarks::VIEWS)?;
     let written = report::write(&run, &directory);
-    screen.end(&told, &compared, written.as_deref().unwrap_or_default());
+    screen.end(&cases, &compared, written.as_deref().unwrap_or_default());
     written?;
     if let Some(error) = screen.lost() {
         let hint = format!("the record in {} is whole: run.json has the same objects", directory.display());
         return Err(crate::screen::unwritten(error).hint(hint));
     }
     if let Some(file) = &outputs.junit {
-        write_cases(file, &outcome::junit(&told, screen.labels(), threshold))?;
+        write_cases(file, &outcome::junit(&cases, screen.labels(), threshold))?;
     }
-    Ok(outcome::exit_code(&told, &compared, &gate))
+    Ok(outcome::exit_code(&cases, &compared, &gate))
 }
 
 /// What sets the exit code.

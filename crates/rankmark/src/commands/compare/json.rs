@@ -13,7 +13,7 @@ use super::text;
 pub(super) fn lines(base: &Source, sides: &[Side]) -> String {
     let mut all = String::new();
     for side in sides {
-        let labels = Labels::of(base.latest(), &side.comparison);
+        let labels = Labels::new(base.latest(), &side.comparison);
         for case in &side.comparison.cases {
             all += &format!("{}\n", of_case(side, &labels, case));
         }
@@ -120,7 +120,7 @@ fn summary(base: &Source, side: &Side) -> Value {
         "base": base.name,
         "record": side.name,
         "verdict": word(comparison.verdict()),
-        "sentence": text::sentence(side, &Labels::of(base.latest(), comparison)),
+        "sentence": text::sentence(side, &Labels::new(base.latest(), comparison)),
         "threshold": comparison.threshold,
         "cases": counts,
         "only_base": lone(&comparison.only_base),

@@ -17,7 +17,7 @@ pub(super) struct Labels<'r> {
 }
 
 impl<'r> Labels<'r> {
-    pub(super) fn of(record: &'r Record, comparison: &Comparison) -> Self {
+    pub(super) fn new(record: &'r Record, comparison: &Comparison) -> Self {
         let lines = comparison.cases.iter().map(|case| case.base);
         let lines = lines.chain(comparison.only_base.iter().map(|case| case.line));
         let lines: Vec<&CaseLine> = lines.chain(comparison.only_new.iter().map(|case| case.line)).collect();

@@ -12,11 +12,11 @@ use super::text::{case_column, notes, sentence, value, warnings, word};
 use crate::screen;
 use terminal::{Column, Row, Table, wrap};
 
-pub(super) fn of(base: &Source, sides: &[Side], limit: usize) -> String {
+pub(super) fn comparison_text(base: &Source, sides: &[Side], limit: usize) -> String {
     let width = screen::width();
     let mut text = format!("{}\n", wrap(&format!("base {}", base.shown()), width));
     for (number, side) in sides.iter().enumerate() {
-        let labels = Labels::of(base.latest(), &side.comparison);
+        let labels = Labels::new(base.latest(), &side.comparison);
         let line = format!("{}  {}: {}", letter(number), view::one_line(&side.name), sentence(side, &labels));
         text += &format!("{}\n", wrap(&line, width).replace('\n', "\n   "));
         text += &warnings(&side.comparison, width);
@@ -24,7 +24,7 @@ pub(super) fn of(base: &Source, sides: &[Side], limit: usize) -> String {
     text.push('\n');
     text += &table(base, sides, width, limit);
     for (number, side) in sides.iter().enumerate() {
-        let labels = Labels::of(base.latest(), &side.comparison);
+        let labels = Labels::new(base.latest(), &side.comparison);
         text += &format!("\n\u{1b}[1m{}  {}\u{1b}[0m{}", letter(number), view::one_line(&side.name), "\n");
         text += notes(&side.comparison, &labels, width).trim_start_matches('\n');
     }
@@ -46,7 +46,7 @@ fn table(base: &Source, sides: &[Side], width: usize, limit: usize) -> String {
         .collect();
     let sides_of = (0..sides.len()).map(|number| Column::right(letter(number)));
     let mut table = Table::new([case_column(), Column::right("base")].into_iter().chain(sides_of));
-    let labels = Labels::of(base.latest(), &sides[0].comparison);
+    let labels = Labels::new(base.latest(), &sides[0].comparison);
     let rows: Vec<&record::CaseLine> = base.latest().cases.iter().collect();
     let with_any = rows.iter().filter(|line| of_side.iter().any(|cases| cases.contains_key(line.id.as_str())));
     let total = with_any.clone().count();

@@ -1,4 +1,4 @@
-//! The records that are compared: read, named, and told from those that only tell the noise.
+//! The records that are compared: reads and names them, and separates those that only show the noise.
 
 use diagnose::compare::in_common_states;
 use std::path::{Path, PathBuf};

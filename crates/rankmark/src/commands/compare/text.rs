@@ -21,14 +21,14 @@ use terminal::{Cell, Column, Row, Style, Table, wrap};
 pub(super) const MOST_ROWS: usize = 40;
 /// Differences, and cases without a partner, that are listed.
 const MOST_LISTED: usize = 12;
-/// Columns that names of cases need beside a metric.
+/// Columns that names of cases need next to a metric.
 const ROOM: usize = 18;
 /// Columns that a case has at least.
 const FEWEST: usize = 14;
 
 /// The whole text.
-pub(super) fn of(base: &Source, side: &Side, limit: usize) -> String {
-    let labels = Labels::of(base.latest(), &side.comparison);
+pub(super) fn comparison_text(base: &Source, side: &Side, limit: usize) -> String {
+    let labels = Labels::new(base.latest(), &side.comparison);
     let width = screen::width();
     let mut text = format!("{}\n", wrap(&format!("{} -> {}", base.shown(), view::one_line(&side.name)), width));
     text += &format!("\u{1b}[1m{}\u{1b}[0m\n", wrap(&sentence(side, &labels), width));
@@ -194,7 +194,7 @@ pub(super) fn word(verdict: Option<Verdict>) -> (&'static str, Style) {
     }
 }
 
-/// The column of cases: it has no room to spare beside the figures.
+/// The column of cases, which gets only the room that the figures leave.
 pub(super) fn case_column() -> Column {
     Column::left("case").wraps(ROOM, FEWEST)
 }
@@ -263,13 +263,13 @@ pub(super) fn warnings(comparison: &Comparison, width: usize) -> String {
 fn injected(comparison: &Comparison) -> Option<String> {
     let [base, new] = comparison.injected;
     let cases = |number: usize| count(number, "case", "cases");
-    let told = match (base, new) {
+    let sides = match (base, new) {
         (0, 0) => return None,
         (base, 0) => format!("{} of the base", cases(base)),
         (0, new) => format!("{} of the new record", cases(new)),
         (base, new) => format!("{} of the base, {} of the new record", cases(base), cases(new)),
     };
-    Some(format!("FAULT INJECTED on request into {told}: their changes are those of the fault."))
+    Some(format!("FAULT INJECTED on request into {sides}: their changes are those of the fault."))
 }
 
 /// That times are those of a state of the machine, where a run saw several, and which.
@@ -311,7 +311,7 @@ pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> S
     text
 }
 
-/// Why cases cannot be told, or failed: each reason once, with the number of cases.
+/// Why cases are undecided, or failed: each reason once, with the number of cases.
 fn reasons(comparison: &Comparison) -> Vec<String> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut found: Vec<(String, usize)> = Vec::new();
@@ -435,7 +435,7 @@ fn unmatched(what: &str, cases: &[Unmatched], labels: &Labels, width: usize) -> 
     text
 }
 
-/// What differs beside results, by topic.
+/// What differs apart from results, by topic.
 fn differences(comparison: &Comparison, width: usize) -> String {
     if comparison.differences.is_empty() {
         return "\nMachine, plan, versions and environment are equal.\n".to_owned();

@@ -34,12 +34,12 @@ pub(super) fn write(path: &Path, text: &str, executable: bool, replace: bool) ->
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(Failure::new(format!("{} is not a plain file", path.display())));
     }
-    let beside = beside(path);
-    create(&beside, text, mode).map_err(failed)?;
-    fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside))).map_err(failed)
+    let temporary = temporary(path);
+    create(&temporary, text, mode).map_err(failed)?;
+    fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary))).map_err(failed)
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.part", std::process::id()))
 }

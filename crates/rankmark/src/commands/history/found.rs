@@ -1,22 +1,22 @@
-//! What the records hold together.
+//! The histories that the records make together.
 
 use diagnose::history::{History, LeftOut};
 
 use crate::Failure;
 
 /// The histories of some records, and the records that are part of none.
-pub(super) struct Found {
-    pub(super) machines: Vec<Named>,
+pub(super) struct Histories {
+    pub(super) machines: Vec<NamedHistory>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
 /// A history, with the name of each of its cases.
-pub(super) struct Named {
+pub(super) struct NamedHistory {
     pub(super) history: History,
     pub(super) names: Vec<String>,
 }
 
-impl Found {
+impl Histories {
     /// Leaves the machines with this text in their name.
     pub(super) fn keep(&mut self, wanted: &str) -> Result<(), Failure> {
         let names: Vec<String> = self.machines.iter().map(|machine| machine.history.machine.clone()).collect();

@@ -3,17 +3,17 @@
 use diagnose::history::{ChangedRun, Series};
 use serde_json::{Value, json};
 
-use super::found::{Found, Named};
+use super::found::{Histories, NamedHistory};
 
 /// `{"machines": [...], "left_out": [...]}`.
-pub(super) fn json(found: &Found) -> Value {
+pub(super) fn json(found: &Histories) -> Value {
     let left_out: Vec<Value> =
         found.left_out.iter().map(|left| json!({ "directory": left.directory, "why": left.why })).collect();
     json!({ "machines": found.machines.iter().map(machine).collect::<Vec<_>>(), "left_out": left_out })
 }
 
-fn machine(named: &Named) -> Value {
-    let Named { history, names } = named;
+fn machine(named: &NamedHistory) -> Value {
+    let NamedHistory { history, names } = named;
     let runs: Vec<Value> = history
         .runs
         .iter()
@@ -80,7 +80,7 @@ fn case(series: &Series, name: &str) -> Value {
     object
 }
 
-fn changed(change: &ChangedRun, named: &Named) -> Value {
+fn changed(change: &ChangedRun, named: &NamedHistory) -> Value {
     let differences: Vec<Value> = change
         .differences
         .iter()

@@ -8,7 +8,7 @@ use serde_json::Value;
 use terms::Bytes;
 
 /// A name for each series of a history.
-pub(super) fn of(history: &History) -> Vec<String> {
+pub(super) fn case_names(history: &History) -> Vec<String> {
     let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
     let shorts: Vec<String> = history.series.iter().map(|series| short(&series.latest)).collect();
     let mut alike: HashMap<(&str, &str), Alike> = HashMap::new();
@@ -117,7 +117,7 @@ mod tests {
             "broadcast 1KiB x 2 shm (far cores)",
             "broadcast 1KiB x 2 shm x",
         ];
-        let names = of(&history);
+        let names = case_names(&history);
         assert_eq!(names, expected);
     }
 }

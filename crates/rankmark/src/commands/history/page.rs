@@ -6,7 +6,7 @@ use diagnose::history::{ChangedRun, Run, Series};
 use report::index::{Index, IndexCase, IndexChange, IndexMachine, IndexMark, IndexPoint, IndexRun, write_index};
 use view::number::count;
 
-use super::found::{Found, Named};
+use super::found::{Histories, NamedHistory};
 use super::text;
 use super::words::{band, date, plain, run_name};
 use crate::Failure;
@@ -18,7 +18,7 @@ pub(crate) const INDEX_FILE: &str = "index.html";
 const REPORTS: [&str; 2] = ["report.html", "report.md"];
 
 /// Writes the page to this file. Links are relative to the file's folder.
-pub(super) fn write(found: &Found, title: &str, file: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn write(found: &Histories, title: &str, file: &Path) -> Result<PathBuf, Failure> {
     let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
         return Err(Failure::new(format!("`{}` cannot name a page", file.display())).hint("--html history.html"));
     };
@@ -28,7 +28,7 @@ pub(super) fn write(found: &Found, title: &str, file: &Path) -> Result<PathBuf, 
     Ok(write_index(&index(found, title, base.as_deref()), folder, name)?)
 }
 
-fn index(found: &Found, title: &str, base: Option<&Path>) -> Index {
+fn index(found: &Histories, title: &str, base: Option<&Path>) -> Index {
     let machines: Vec<IndexMachine> = found.machines.iter().map(|named| machine(named, base)).collect();
     let runs: usize = machines.iter().map(|machine| machine.runs.len()).sum();
     let changes: usize = machines.iter().map(|machine| machine.changes.len()).sum();
@@ -41,7 +41,7 @@ fn index(found: &Found, title: &str, base: Option<&Path>) -> Index {
     Index { title: title.to_owned(), summary: format!("{of}; {changed}."), machines, left_out }
 }
 
-fn machine(named: &Named, base: Option<&Path>) -> IndexMachine {
+fn machine(named: &NamedHistory, base: Option<&Path>) -> IndexMachine {
     let history = &named.history;
     let latest = history.runs.last().map(|run| report::machine_line(&run.machine)).unwrap_or_default();
     let several = history.runs.last().is_some_and(|run| run.several_hosts);
@@ -108,10 +108,10 @@ fn case(series: &Series, name: &str) -> IndexCase {
     }
 }
 
-fn change(change: &ChangedRun, named: &Named) -> IndexChange {
+fn change(change: &ChangedRun, named: &NamedHistory) -> IndexChange {
     let line = |(case, number): &(usize, usize)| {
-        let told = text::told(&named.history.series[*case], *number).replace("  ", ", ");
-        format!("{}: {told}", named.names[*case])
+        let series_line = text::series_line(&named.history.series[*case], *number).replace("  ", ", ");
+        format!("{}: {series_line}", named.names[*case])
     };
     IndexChange {
         run: change.run,

@@ -6,7 +6,7 @@ use diagnose::history::{ChangedRun, History, Series};
 use stats::{FEWEST_FOR_A_CHANGE, FEWEST_RUNS, MOST_FOR_A_CHANGE};
 use view::number::{count, percent, seconds};
 
-use super::found::{Found, Named};
+use super::found::{Histories, NamedHistory};
 use super::words::{band, date, plain, run_name, signed};
 use terminal::{Column, Row, Table, sparkline, wrap};
 
@@ -16,7 +16,7 @@ const LISTED: usize = 12;
 const SPARK: usize = 20;
 
 /// All of it in so many columns.
-pub(super) fn text(found: &Found, width: usize) -> String {
+pub(super) fn text(found: &Histories, width: usize) -> String {
     let mut out = String::new();
     for (index, machine) in found.machines.iter().enumerate() {
         if index > 0 {
@@ -30,7 +30,7 @@ pub(super) fn text(found: &Found, width: usize) -> String {
     out
 }
 
-fn section(named: &Named, width: usize) -> String {
+fn section(named: &NamedHistory, width: usize) -> String {
     let history = &named.history;
     let runs = &history.runs;
     let mut out = format!("\u{1b}[1m{}\u{1b}[0m\n", plain(&history.machine));
@@ -103,7 +103,7 @@ fn explained(history: &History) -> Vec<String> {
 }
 
 /// A line a case. Where the lines are too wide, the line of values is shorter, then the first time is left out.
-fn table(named: &Named, width: usize) -> String {
+fn table(named: &NamedHistory, width: usize) -> String {
     let with = |spark: usize| {
         let mut table = Table::new([
             Column::left("case"),
@@ -146,7 +146,7 @@ fn row(series: &Series, name: &str, history: &History, spark: usize) -> Row {
 }
 
 /// A run at which cases changed: when, which, by how much, and what else differs.
-fn changed(named: &Named, change: &ChangedRun, width: usize) -> String {
+fn changed(named: &NamedHistory, change: &ChangedRun, width: usize) -> String {
     let history = &named.history;
     let run = &history.runs[change.run];
     let mut out =
@@ -154,7 +154,7 @@ fn changed(named: &Named, change: &ChangedRun, width: usize) -> String {
     let names = change.cases.iter().map(|(case, _)| named.names[*case].chars().count());
     let length = names.take(LISTED).max().unwrap_or(0);
     for (case, number) in change.cases.iter().take(LISTED) {
-        out += &format!("  {:length$}  {}\n", named.names[*case], told(&history.series[*case], *number));
+        out += &format!("  {:length$}  {}\n", named.names[*case], series_line(&history.series[*case], *number));
     }
     if let Some(more) = change.cases.len().checked_sub(LISTED).filter(|more| *more > 0) {
         out += &format!("  and {} (all with --json)\n", count(more, "more case", "more cases"));
@@ -168,7 +168,7 @@ fn changed(named: &Named, change: &ChangedRun, width: usize) -> String {
 }
 
 /// `+12%  0.910 us -> 1.02 us  9 runs before, 4 after`.
-pub(super) fn told(series: &Series, number: usize) -> String {
+pub(super) fn series_line(series: &Series, number: usize) -> String {
     let change = &series.changes[number];
     let [before, after] = change.results;
     let [from, to] = change.level_s.map(seconds);

@@ -11,7 +11,7 @@ use terms::Status;
 use crate::{Failure, screen};
 
 /// A record, or a directory that should be one and cannot be read.
-struct Found {
+struct ListedRecord {
     directory: PathBuf,
     run: Result<Record, StoreError>,
 }
@@ -30,9 +30,9 @@ pub(super) fn run(folder: &Path, as_json: bool) -> Result<u8, Failure> {
 }
 
 /// The folder itself where it is a record, else every record in it.
-fn found(folder: &Path) -> Result<Vec<Found>, Failure> {
+fn found(folder: &Path) -> Result<Vec<ListedRecord>, Failure> {
     let is_record = |path: &Path| path.join(RUN_FILE).symlink_metadata().is_ok();
-    let read = |directory: PathBuf| Found { run: read_results(&directory), directory };
+    let read = |directory: PathBuf| ListedRecord { run: read_results(&directory), directory };
     if is_record(folder) {
         return Ok(vec![read(folder.to_owned())]);
     }
@@ -43,7 +43,7 @@ fn found(folder: &Path) -> Result<Vec<Found>, Failure> {
     Ok(entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path)).map(read).collect())
 }
 
-impl Found {
+impl ListedRecord {
     /// When it began; None where that is not known, which comes last.
     fn started(&self) -> Option<jiff::Timestamp> {
         self.run.as_ref().ok()?.file.started.parse().ok()
@@ -122,10 +122,10 @@ fn plain(text: &str) -> String {
 }
 
 /// A line each, columns that are empty in every row left out; then what cannot be read.
-fn table(found: &[Found]) -> String {
+fn table(found: &[ListedRecord]) -> String {
     let titles = ["directory", "started (UTC)", "name", "tags", "cases", "", "host", "CPU"];
     let mut table = Table::new(titles.map(|title| Column::left(title).optional()));
-    found.iter().filter_map(Found::row).for_each(|row| table.push(Row::new(row)));
+    found.iter().filter_map(ListedRecord::row).for_each(|row| table.push(Row::new(row)));
     // A program may read it, so no column gives way.
     let mut text = table.text(usize::MAX);
     for found in found {

@@ -38,7 +38,7 @@ pub(super) struct JobEnd {
 }
 
 impl JobEnd {
-    pub(super) fn of(ended: &Ended, was_asked: bool) -> Self {
+    pub(super) fn from_ended(ended: &Ended, was_asked: bool) -> Self {
         let (code, signal) = match ended {
             Ended::Code(code) => (Some(*code), None),
             Ended::Signal(signal) => (None, Some(*signal)),
@@ -113,7 +113,7 @@ pub(super) struct Ends {
 
 impl Ends {
     /// Puts together what ranks, launcher and command said.
-    pub(super) fn of(files: &[RankFile], spills: &[Spill], launchers: &[String], job: Option<JobEnd>) -> Self {
+    pub(super) fn from_files(files: &[RankFile], spills: &[Spill], launchers: &[String], job: Option<JobEnd>) -> Self {
         let mut seen: BTreeMap<u32, (usize, LauncherRank)> = BTreeMap::new();
         for text in launchers {
             let launcher: Launcher = serde_json::from_str(text).unwrap_or_default();
@@ -230,24 +230,24 @@ fn failure(
         }
         (own, Some(code)) if code > 0 && !job.was_asked => {
             let order = own.map_or(i64::MIN, |own| own.at_unix_ns);
-            let told = seen.and_then(|(_, seen)| seen.message.clone());
-            let how = match (&told, own) {
-                (Some(told), _) => format!(": {told}"),
+            let message = seen.and_then(|(_, seen)| seen.message.clone());
+            let how = match (&message, own) {
+                (Some(message), _) => format!(": {message}"),
                 (None, None) if spill.is_some() => {
                     ", and ran none of Python's exit functions, as after `os._exit`".to_owned()
                 }
                 _ => String::new(),
             };
             let what = format!("rank {rank} exited with code {code}{after}{how}");
-            made(order, what, format!("exit code {code}"), json!({"how": "exit", "message": told}))
+            made(order, what, format!("exit code {code}"), json!({"how": "exit", "message": message}))
         }
         (_, None) if seen.is_some() => {
-            let told = seen.and_then(|(_, seen)| seen.message.clone()).unwrap_or_default();
+            let message = seen.and_then(|(_, seen)| seen.message.clone()).unwrap_or_default();
             made(
                 i64::MIN,
-                format!("rank {rank} failed{after}: {told}"),
-                shortened(&told),
-                json!({"how": "unknown", "message": told}),
+                format!("rank {rank} failed{after}: {message}"),
+                shortened(&message),
+                json!({"how": "unknown", "message": message}),
             )
         }
         // Ended without a word, and nobody saw how.
@@ -354,7 +354,7 @@ fn shortened(message: &str) -> String {
     }
 }
 
-/// How the command ended, as it was noted beside the traces.
+/// How the command ended, from the note next to the traces.
 pub(super) fn job_end(folder: &Path) -> Option<JobEnd> {
     use std::io::Read;
     let mut text = String::new();
@@ -386,10 +386,10 @@ mod tests {
     const NAN: &str = r#"{"how":"exception","at_unix_ns":7,"type":"ValueError","message":"nan","place":"f (a.py:3)"}"#;
     const EXIT: &str = r#"{"how":"exit","at_unix_ns":8}"#;
 
-    fn of(files: &[RankFile], launcher: &str, job: Option<JobEnd>) -> Vec<String> {
+    fn sentences_for(files: &[RankFile], launcher: &str, job: Option<JobEnd>) -> Vec<String> {
         let launchers: Vec<String> =
             (!launcher.is_empty()).then(|| format!("{{\"ranks\":[{launcher}]}}")).into_iter().collect();
-        Ends::of(files, &[spill(0, 49), spill(1, 49)], &launchers, job).sentences
+        Ends::from_files(files, &[spill(0, 49), spill(1, 49)], &launchers, job).sentences
     }
 
     #[test]
@@ -399,23 +399,26 @@ mod tests {
         // torchrun saw the killed rank; the other one lost its peer.
         let launcher = r#"{"rank":1,"exit_code":-9},{"rank":0,"exit_code":-15}"#;
         let killed = "rank 1 was killed by SIGKILL after step 49".to_owned();
-        assert_eq!(of(&[file(0, LOST)], launcher, code(1)), [killed, lost.clone(), kept("1 was killed by SIGKILL")]);
+        assert_eq!(
+            sentences_for(&[file(0, LOST)], launcher, code(1)),
+            [killed, lost.clone(), kept("1 was killed by SIGKILL")]
+        );
         // Exceptions have times. A launcher that kills who does not end by itself is not a cause.
         let failed = "rank 1 failed after step 49 with ValueError: nan, in f (a.py:3)".to_owned();
         assert_eq!(
-            of(&[file(0, LOST), file(1, NAN)], "", code(1)),
+            sentences_for(&[file(0, LOST), file(1, NAN)], "", code(1)),
             [failed.clone(), lost.clone(), kept("1 failed with ValueError")]
         );
         let launcher = r#"{"rank":1,"exit_code":1},{"rank":0,"exit_code":-9}"#;
         let others = "after that, rank 0 was killed by SIGKILL".to_owned();
-        assert_eq!(of(&[file(1, NAN)], launcher, code(1))[..2], [failed, others]);
+        assert_eq!(sentences_for(&[file(1, NAN)], launcher, code(1))[..2], [failed, others]);
         // Exit codes, with Python's end and without.
         let launcher = r#"{"rank":1,"exit_code":3}"#;
         assert_eq!(
-            of(&[file(0, LOST), file(1, EXIT)], launcher, code(1))[..2],
+            sentences_for(&[file(0, LOST), file(1, EXIT)], launcher, code(1))[..2],
             ["rank 1 exited with code 3 after step 49".to_owned(), lost]
         );
-        assert!(of(&[file(0, EXIT)], launcher, code(1))[0].ends_with("as after `os._exit`"));
+        assert!(sentences_for(&[file(0, EXIT)], launcher, code(1))[0].ends_with("as after `os._exit`"));
     }
 
     #[test]
@@ -433,19 +436,19 @@ mod tests {
 
     #[test]
     fn what_nobody_saw_is_not_made_up() {
-        let unseen = of(&[file(0, EXIT)], "", code(1));
+        let unseen = sentences_for(&[file(0, EXIT)], "", code(1));
         assert_eq!(unseen[0], "rank 1 ended after step 49 without a word: it was killed, or called `os._exit`");
         // A job that ended well, by `os._exit` or not, has failed nowhere.
         assert_eq!(
-            of(&[file(0, EXIT)], "", code(0)),
+            sentences_for(&[file(0, EXIT)], "", code(0)),
             ["40 of 50 steps of the window are kept, because the job had no more steps"]
         );
         // A file of another process says nothing about the rank.
         let other = RankFile { pid: Some(99), ..file(1, EXIT) };
-        assert!(of(&[file(0, EXIT), other], "", code(1))[0].contains("without a word"));
+        assert!(sentences_for(&[file(0, EXIT), other], "", code(1))[0].contains("without a word"));
         let asked = JobEnd { code: Some(1), signal: None, was_asked: true };
         let interrupt = r#"{"how":"exception","at_unix_ns":7,"type":"KeyboardInterrupt"}"#;
-        let said = of(&[file(0, interrupt), file(1, interrupt)], "", Some(asked));
+        let said = sentences_for(&[file(0, interrupt), file(1, interrupt)], "", Some(asked));
         assert!(said.len() == 2 && said[0].starts_with("the job was ended by a signal"), "{said:?}");
     }
 

@@ -82,7 +82,7 @@ fn refuse_link(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Explains what a run recorded beside its results, before its report is written. Gives a sentence for each case of
+/// Explains the traces that a run recorded with its results, before its report is written. Gives a sentence for each case of
 /// several ranks.
 pub(crate) fn after_run(directory: &Path, cases: &[CaseLine]) -> Result<Vec<String>, Failure> {
     if !traces_in(directory)?.is_dir() {
@@ -166,7 +166,7 @@ pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -
         }
         given => {
             let name = wanted.labels.name.as_deref().unwrap_or("profile");
-            directory::of(given, (jiff::Timestamp::now(), name), false)?
+            directory::choose(given, (jiff::Timestamp::now(), name), false)?
         }
     };
     // Where the traces were made is not known but for what they say themselves.

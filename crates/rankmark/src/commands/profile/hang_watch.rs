@@ -17,12 +17,12 @@ pub(super) struct HangWatch {
     traces: PathBuf,
     seen: usize,
     due: Option<Instant>,
-    told: HashSet<String>,
+    printed: HashSet<String>,
 }
 
 impl HangWatch {
     pub(super) fn new(traces: &Path) -> Self {
-        Self { traces: traces.to_owned(), seen: 0, due: None, told: HashSet::new() }
+        Self { traces: traces.to_owned(), seen: 0, due: None, printed: HashSet::new() }
     }
 
     /// Prints what is new. To be called several times a second.
@@ -47,7 +47,7 @@ impl HangWatch {
         // The job goes on, and its end is explained from the same files: one that cannot be read is said then.
         let Ok(traces) = read_timeline(files) else { return };
         for sentence in hangs::sentences(&traces) {
-            if self.told.insert(sentence.clone()) {
+            if self.printed.insert(sentence.clone()) {
                 screen::noted(&format!("the job hangs: {sentence}"));
             }
         }

@@ -38,8 +38,8 @@ pub(super) fn json(traces: &Traces) -> Value {
     })
 }
 
-/// The dumps that are of a hang: those that were made in one, or dumps without traces beside them. Beside traces, a dump is of
-/// a job that went on, and its ranks are at times one call ahead of each other.
+/// The dumps of a hang: those made during one, or dumps without traces. A dump with traces is of a job that went on, whose
+/// ranks may be one call apart.
 fn report(traces: &Traces) -> Option<&FlightReport> {
     let alone = || traces.flight.as_ref().filter(|_| traces.timeline.is_none());
     traces.hang.as_ref().or_else(alone)

@@ -54,7 +54,7 @@ pub(super) fn run(words: &[OsString], asked: &Asked<'_>, wanted: &Wanted) -> Res
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("there is no command after `--`"))?;
     let given = asked.output.output_dir.as_deref();
     let name = wanted.labels.name.as_deref().unwrap_or("profile");
-    let folder = directory::of(given, (jiff::Timestamp::now(), name), false)?;
+    let folder = directory::choose(given, (jiff::Timestamp::now(), name), false)?;
     let traces = folder.join(TRACES);
     if folder.join("run.json").exists() {
         let hint = "name a folder of its own, or leave --output-dir out";
@@ -67,7 +67,7 @@ pub(super) fn run(words: &[OsString], asked: &Asked<'_>, wanted: &Wanted) -> Res
         true => with_nsys(program, arguments, &folder, (asked, wanted))?,
         false => end_of(program, arguments, &agent(program, arguments, &folder, asked)?, (&traces, wanted))?,
     };
-    let job_end = JobEnd::of(&ended, crate::session::signal_code().is_some());
+    let job_end = JobEnd::from_ended(&ended, crate::session::signal_code().is_some());
     note_end(&folder, job_end)?;
     // What the user asked for says more than how the job then ended.
     let ended = crate::session::signal_code().unwrap_or_else(|| job_end.shell_code());
@@ -86,7 +86,7 @@ pub(super) fn run(words: &[OsString], asked: &Asked<'_>, wanted: &Wanted) -> Res
     Ok(if ended != 0 { ended } else { explained })
 }
 
-/// Keeps how the command ended beside the traces, for a later look at them.
+/// Notes next to the traces how the command ended, for later analyses.
 fn note_end(folder: &Path, end: JobEnd) -> Result<(), Failure> {
     let text = serde_json::to_string(&end).unwrap_or_default();
     record::file::replace(folder, &Path::new(TRACES).join(JOB_END), ".new", text.as_bytes())
@@ -166,7 +166,7 @@ fn with_nsys(
     match (exported, ended) {
         (Ended::Code(0), ended) => Ok(ended),
         (exported, Ended::Code(0)) => {
-            let code = JobEnd::of(&exported, false).shell_code();
+            let code = JobEnd::from_ended(&exported, false).shell_code();
             Err(Failure::new(format!("`nsys export` ended with code {code}")))
         }
         (_, ended) => Ok(ended),
@@ -276,7 +276,7 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
     let spills: Vec<Spill> = texts(traces, "spill-", ".jsonl").filter_map(|(_, text)| Spill::read(&text)).collect();
     let launchers: Vec<String> = texts(traces, "launcher-", ".json").map(|(_, text)| text).collect();
     let of_ranks: Vec<RankFile> = files.iter().map(StepFile::end).collect();
-    let mut ends = Ends::of(&of_ranks, &spills, &launchers, ends::job_end(traces));
+    let mut ends = Ends::from_files(&of_ranks, &spills, &launchers, ends::job_end(traces));
     let others = texts(traces, "other-", ".json").count();
     if others > 0 {
         let process = if others == 1 { "another process trains" } else { "other processes train" };

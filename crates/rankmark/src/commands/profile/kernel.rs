@@ -49,9 +49,12 @@ mod tests {
             assert_eq!(short(name), wanted, "{name}");
         }
         let long = format!("void at::native::elementwise<{}, CUDAFunctor_add<float> >(int)", "x".repeat(300));
-        let told = short(&long);
-        assert_eq!(told.chars().count(), LONGEST);
-        assert!(told.starts_with("at::native::elementwise<xx") && told.ends_with("CUDAFunctor_add<float> >"), "{told}");
+        let shortened = short(&long);
+        assert_eq!(shortened.chars().count(), LONGEST);
+        assert!(
+            shortened.starts_with("at::native::elementwise<xx") && shortened.ends_with("CUDAFunctor_add<float> >"),
+            "{shortened}"
+        );
         assert_eq!(short(&"ü".repeat(200)).chars().count(), LONGEST);
     }
 }

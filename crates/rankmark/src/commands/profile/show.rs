@@ -122,7 +122,7 @@ fn bars(analysis: &Analysis) -> Vec<String> {
         return Vec::new();
     }
     let width = screen::width().saturating_sub(20).clamp(20, 80);
-    let parts = StepParts::of(analysis);
+    let parts = StepParts::from_analysis(analysis);
     let longest = ranks.iter().map(|rank| parts.seconds(rank).iter().sum::<f64>()).fold(0.0, f64::max).max(1e-12);
     let columns = [Column::right("rank"), Column::right("step").at_least(8), Column::left("where its time goes")];
     let mut table = Table::new(columns);
@@ -289,12 +289,12 @@ fn table(name: &str, title: &str, columns: &[&str], rows: Vec<Vec<Value>>) -> Ex
 }
 
 fn steps_table(analysis: &Analysis) -> ExplainedTable {
-    parts_table("steps", "Median seconds of a step by rank and phase", analysis, StepParts::of(analysis))
+    parts_table("steps", "Median seconds of a step by rank and phase", analysis, StepParts::from_analysis(analysis))
 }
 
 /// What the host does in the steps of devices.
 fn host_table(analysis: &Analysis) -> ExplainedTable {
-    match StepParts::of(analysis) {
+    match StepParts::from_analysis(analysis) {
         StepParts::Host => table("host", "", &[], Vec::new()),
         StepParts::Device => {
             let title = "Median seconds of the host's thread in a step by rank and phase";
@@ -372,7 +372,7 @@ fn kernels_table(analysis: &Analysis) -> ExplainedTable {
 }
 
 fn phases(analysis: &Analysis) -> Option<Phases> {
-    let parts = StepParts::of(analysis);
+    let parts = StepParts::from_analysis(analysis);
     let ranks: Vec<(String, Vec<f64>)> =
         analysis.steps.ranks.iter().map(|rank| (format!("rank {}", rank.rank), parts.seconds(rank))).collect();
     let kinds = parts.kinds().iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -404,7 +404,7 @@ fn lanes(one: &Explanation) -> Option<Lanes> {
         let within = rank.spans.iter().filter(|span| span.end_ns > begin && span.begin_ns < end);
         let drawn = within.filter_map(|span| {
             let kind = KINDS.iter().position(|kind| *kind == span.kind)?;
-            // Our collectives lie beside the waits that they cause, and would hide them.
+            // Our collectives overlap the waits that they cause, and would hide them.
             if span.kind == Kind::Collective && one.analysis.idle.is_none() {
                 return None;
             }

@@ -40,7 +40,7 @@ impl Spill {
         let whole = |value: &Value| value.as_u64().and_then(|whole| u32::try_from(whole).ok());
         let window = head["window"].as_array().and_then(|ends| Some((whole(ends.first()?)?, whole(ends.get(1)?)?)));
         let mut steps: Vec<SpilledStep> =
-            lines.filter_map(|line| SpilledStep::of(&serde_json::from_str(line).ok()?)).collect();
+            lines.filter_map(|line| SpilledStep::from_json(&serde_json::from_str(line).ok()?)).collect();
         steps.sort_by_key(|step| step.number);
         steps.dedup_by_key(|step| step.number);
         Some(Self {
@@ -80,7 +80,7 @@ impl Spill {
 
 impl SpilledStep {
     /// `[number, end, duration, 1 if it was traced, [[letter, offset, duration], ...]]`, times in nanoseconds.
-    fn of(value: &Value) -> Option<Self> {
+    fn from_json(value: &Value) -> Option<Self> {
         let fields = value.as_array()?;
         let whole = |at: usize| fields.get(at)?.as_i64();
         let (end_ns, duration_ns) = (whole(1)?, whole(2).filter(|ns| *ns >= 0)?);

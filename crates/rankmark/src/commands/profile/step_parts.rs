@@ -16,7 +16,7 @@ const HOST: [(&str, char); 6] =
 const DEVICE: [(&str, char); 4] = [("kernels", 'k'), ("communication", 'c'), ("input", 'i'), ("idle", '.')];
 
 impl StepParts {
-    pub(super) fn of(analysis: &Analysis) -> Self {
+    pub(super) fn from_analysis(analysis: &Analysis) -> Self {
         let ranks = &analysis.steps.ranks;
         let on_device = !ranks.is_empty() && ranks.iter().all(|rank| rank.device.is_some());
         if on_device { Self::Device } else { Self::Host }

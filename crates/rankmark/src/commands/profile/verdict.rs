@@ -17,8 +17,8 @@ pub(super) fn verdict(one: &Explanation) -> String {
     if let Some(rotating) = &analysis.rotating {
         return format!("ranks are late in turn: that costs {} of a step", percent(rotating.share));
     }
-    if let Some(told) = calls::verdict(analysis) {
-        return told;
+    if let Some(verdict_of_calls) = calls::verdict(analysis) {
+        return verdict_of_calls;
     }
     if analysis.steps.numbers.is_empty() {
         return "there is no step that all ranks have, so where the time of steps goes is not known".to_owned();
@@ -56,7 +56,7 @@ fn slow_rank(slow: &Straggler, stragglers: usize) -> String {
     )
 }
 
-/// What is said of ranks where none is named. Pauses are told apart from the other steps.
+/// The verdict on ranks if none is named. Pauses are separate from the other steps.
 fn ranks(analysis: &Analysis, pauses: bool) -> String {
     let others = if pauses { " in the other steps" } else { "" };
     match (&analysis.straggler_abstains, analysis.straggler_at_most) {

@@ -1,4 +1,4 @@
-//! What a look at traces is to show.
+//! What to show of traces.
 
 use record::Labels;
 
@@ -12,7 +12,7 @@ pub(crate) enum Target {
     All,
     /// Ranks that wait for others, and for whom.
     SyncStalls,
-    /// Communication that runs beside computation.
+    /// Communication that overlaps computation.
     Overlap,
     /// Waiting for data.
     Input,
@@ -33,7 +33,7 @@ impl Target {
     }
 }
 
-/// How to look at what was recorded.
+/// How to show what was recorded.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) target: Target,

@@ -166,7 +166,7 @@ fn known_answer(case: &Case, host: &Host) -> Answer {
     }
 }
 
-/// Starts worlds as a run does, and notes whether this machine lacks what they need: a run skips such cases.
+/// Starts worlds as a run does, and notes whether something that they need is missing: a run skips such cases.
 struct Noting {
     starter: HostStarter,
     lacking: bool,

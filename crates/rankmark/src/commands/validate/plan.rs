@@ -98,7 +98,7 @@ fn said(row: &Finding) -> String {
     format!("{} `{}`", if row.group == backends::GROUP { "backend" } else { "library" }, row.name)
 }
 
-/// What the case's Python lacks.
+/// What is missing in the case's Python.
 fn lacks(case: &Case, torches: &[BackendState]) -> Option<String> {
     let name = format!("pytorch/{}", case.backend()?);
     let own = |state: &&BackendState| state.name == name && state.library.as_deref() == benchmarks::library_of(case);

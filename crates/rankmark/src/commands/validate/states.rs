@@ -1,4 +1,4 @@
-//! States in which this machine was while it was looked at, and those that earlier runs saw.
+//! The machine's states during the check, and those that earlier runs saw.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::backends;
 use crate::session::directory::RESULTS;
 use crate::session::{starter, states};
 
-/// How long the machine is looked at.
+/// How long the machine is observed.
 const LASTING: Duration = Duration::from_millis(1_500);
 /// The most ranks that look.
 const MOST_RANKS: usize = 64;

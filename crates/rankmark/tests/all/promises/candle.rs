@@ -3,7 +3,7 @@
 use super::{TINY, ok_share, sample, with};
 use crate::place::Place;
 
-/// Options that reduce everything beside training, too. What the hardware cases measure has tests of its own.
+/// Options that also reduce everything apart from training. What the hardware cases measure has tests of its own.
 const REDUCED: &str = "--iters 3 --set limit=64MiB --only collective,training,memory";
 
 #[test]
@@ -180,7 +180,7 @@ fn a_run_is_compared_with_the_limits_of_its_machine() {
         place.run(&format!("hardware {limit} --output-dir {folder}")).exits(0);
         assert!(place.cases(folder).iter().all(|case| case["status"] == "ok"), "{limit}");
     }
-    // Theory beside practice: a share of memory bandwidth for a collective, of the peak of the cores for a model.
+    // Theory next to practice: a share of memory bandwidth for a collective, of the peak of the cores for a model.
     place.run("comm all_reduce --ranks 2 --bytes 1MiB --iters 6 --limits triad --output-dir moved").exits(0);
     let share = place.cases("moved")[0]["limit"]["share"].as_f64().unwrap();
     assert!(share > 0.0 && share.is_finite(), "{share}");

@@ -124,7 +124,7 @@ const PROFILE: &str =
 fn waiting_for_data_is_told_apart() {
     let place = Place::new();
     let out = place.run(&format!("{PROFILE} --target input --inject delay:rank=1,phase=input,time=20ms")).exits(0).out;
-    // Where the machine is too busy to call the rank slow, waiting for data is still told from other waiting.
+    // If the machine is too busy to call the rank slow, waiting for data is still separate from other waiting.
     let told = ["Rank 1 is slow in input", "aiting for input", "Steps wait for data"];
     assert!(told.iter().any(|words| out.contains(words)), "{out}");
     assert!(place.cases("profiled")[0]["phases_s"]["input"].as_f64().unwrap() > 0.004);

@@ -61,7 +61,7 @@ fn its_phases_share_one_output_dir() {
         place.run(&format!("benchmark -c scaling_test.yaml {MLP} -o ./scaling_results")).exits(0);
     }
     assert_eq!(records(&place, "scaling_results").len(), 2);
-    // A run of our own goes beside them.
+    // A run of our own goes next to them.
     place.run("comm all_reduce --backend sim --bytes 1KiB --output-dir scaling_results").exits(0);
     let all = records(&place, "scaling_results");
     assert_eq!(all.len(), 3);
@@ -74,7 +74,7 @@ fn its_phases_share_one_output_dir() {
 #[test]
 fn its_profile_looks_for_sync_stalls() {
     let place = Place::new();
-    // The folder of an earlier phase: the record goes beside those that it holds.
+    // The folder of an earlier phase: the record goes next to those in it.
     place.run("comm all_reduce --backend sim --bytes 1KiB --output-dir scaling_results/first").exits(0);
     let asked = "profile --gpus 2 --duration 3s --target sync_stalls --output-dir ./scaling_results";
     let out = place.run(&format!("{asked} --compute sleep")).exits(0).out;

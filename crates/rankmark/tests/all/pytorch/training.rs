@@ -1,4 +1,4 @@
-//! Training by PyTorch ranks: losses beside those of native ranks, phases, and what a plan may ask for.
+//! Training by PyTorch ranks: losses compared with those of native ranks, phases, and what a plan may ask for.
 
 use std::process::Command;
 
@@ -111,7 +111,7 @@ fn buckets_and_graphs_change_no_loss() {
     assert_eq!(statuses(&cases), [8, 0, 0, 0]);
     let losses = losses(&cases);
     assert!(losses.iter().all(|other| apart(other, &losses[0]) < F32), "{losses:?}");
-    // Waiting for others is told apart from computing.
+    // Waiting for others is separate from computing.
     let told = |case: &serde_json::Value| case["phases_s"]["communication"].as_f64().is_some_and(|time| time > 0.0);
     assert!(cases.iter().all(told), "{cases:#?}");
 }

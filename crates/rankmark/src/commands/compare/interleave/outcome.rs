@@ -11,7 +11,7 @@ use crate::options::Gate;
 use crate::session;
 
 /// A compared case as the record keeps it.
-pub(super) fn told(sides: &Matched, compared: &Compared, threshold: f64) -> ComparedCase {
+pub(super) fn compared_case(sides: &Matched, compared: &Compared, threshold: f64) -> ComparedCase {
     let [a, b] = [&sides[0].parameters, &sides[1].parameters];
     let parameters = a.iter().filter(|(name, value)| b.get(name) == Some(*value));
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.clone())).collect();
@@ -45,8 +45,8 @@ pub(super) fn told(sides: &Matched, compared: &Compared, threshold: f64) -> Comp
     }
 }
 
-/// Verdicts for a CI system: worse is a failure, and what cannot be told or did not run is skipped with the reason.
-pub(super) fn junit(told: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<JunitCase> {
+/// Verdicts for a CI system: worse is a failure. A case that is undecided or did not run is skipped with the reason.
+pub(super) fn junit(cases: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<JunitCase> {
     let case = |(case, label): (&ComparedCase, &String)| {
         let is = |verdict: Verdict| case.verdict == verdict.to_string();
         let ends = case.ratio_ci95.map_or_else(
@@ -63,20 +63,20 @@ pub(super) fn junit(told: &[ComparedCase], labels: &[String], threshold: f64) ->
         let seconds = case.time_s.map(|[_, b]| b);
         JunitCase { class: case.benchmark.clone(), name: label.clone(), seconds, outcome }
     };
-    told.iter().zip(labels).map(case).collect()
+    cases.iter().zip(labels).map(case).collect()
 }
 
-/// After a signal that cut it short its own code. 2: every case skipped. 1: any failed, or a gate missed, or what `--fail-on`
-/// names (worse). 3: any that cannot be told. 0 otherwise.
-pub(super) fn exit_code(told: &[ComparedCase], compared: &[Compared], gate: &Gate) -> u8 {
+/// The exit code. After a signal, the signal's code. 2: every case skipped. 1: any failed, or a gate missed, or what
+/// `--fail-on` names (worse). 3: any undecided. 0 otherwise.
+pub(super) fn exit_code(cases: &[ComparedCase], compared: &[Compared], gate: &Gate) -> u8 {
     let any =
-        |verdict: Verdict| told.iter().any(|case| case.status == Status::Ok && case.verdict == verdict.to_string());
-    let undecided = any(Verdict::CannotTell) || told.iter().any(|case| case.status == Status::NotRun);
+        |verdict: Verdict| cases.iter().any(|case| case.status == Status::Ok && case.verdict == verdict.to_string());
+    let undecided = any(Verdict::CannotTell) || cases.iter().any(|case| case.status == Status::NotRun);
     let lines = || compared.iter().flat_map(|one| &one.lines);
     let failed = lines().any(|line| line.status == Status::Failed || !line.gates_missed.is_empty());
     match session::signal_code().filter(|_| undecided) {
         Some(code) => code,
-        None if told.iter().all(|case| case.status == Status::Skipped) => 2,
+        None if cases.iter().all(|case| case.status == Status::Skipped) => 2,
         None if failed => 1,
         None if gate.fails("worse") && any(Verdict::Worse) || gate.fails("better") && any(Verdict::Better) => 1,
         None if gate.fails("cannot-tell") && undecided => 3,
@@ -104,12 +104,12 @@ mod tests {
     fn exit_codes_are_those_that_are_promised() {
         let gate = |words: &str| {
             let command = <GateOptions as clap::Args>::augment_args(parts::named("x"));
-            Gate::of(&parts::read(&command.get_matches_from(["x", "--fail-on", words])).unwrap())
+            Gate::from_options(&parts::read(&command.get_matches_from(["x", "--fail-on", words])).unwrap())
         };
         let code_of = |words: &str, cases: &[(Option<[f64; 2]>, Status)]| {
             let all: Vec<_> = cases.iter().map(|(ratio, status)| compared(*ratio, *status)).collect();
-            let told: Vec<_> = all.iter().map(|(sides, one)| told(sides, one, 0.03)).collect();
-            exit_code(&told, &all.into_iter().map(|(_, one)| one).collect::<Vec<_>>(), &gate(words))
+            let compared_cases: Vec<_> = all.iter().map(|(sides, one)| compared_case(sides, one, 0.03)).collect();
+            exit_code(&compared_cases, &all.into_iter().map(|(_, one)| one).collect::<Vec<_>>(), &gate(words))
         };
         let code = |cases: &[(Option<[f64; 2]>, Status)]| code_of("worse,cannot-tell", cases);
         let (same, better, worse) = (Some([0.99, 1.01]), Some([0.8, 0.9]), Some([1.1, 1.2]));
@@ -130,8 +130,8 @@ mod tests {
     fn verdicts_are_test_cases() {
         let ratios = [Some([0.99, 1.01]), Some([1.1, 1.2]), Some([0.9, 1.1])];
         let all: Vec<_> = ratios.map(|ratio| compared(ratio, Status::Ok)).into();
-        let told: Vec<_> = all.iter().map(|(sides, one)| told(sides, one, 0.03)).collect();
-        let cases = junit(&told, &["a".into(), "b".into(), "c".into()], 0.03);
+        let compared_cases: Vec<_> = all.iter().map(|(sides, one)| compared_case(sides, one, 0.03)).collect();
+        let cases = junit(&compared_cases, &["a".into(), "b".into(), "c".into()], 0.03);
         let why = "B / A is 1.1000 to 1.2000, with a threshold of 3.0%";
         assert_eq!(cases[0].outcome, JunitOutcome::Passed);
         assert_eq!((cases[1].name.as_str(), &cases[1].outcome), ("b", &JunitOutcome::Failed(format!("worse: {why}"))));
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn a_side_that_failed_has_no_ratio_and_the_smallest_change_is_no_less_than_the_threshold() {
         let (sides, failed) = compared(Some([1.1, 1.2]), Status::Failed);
-        let case = told(&sides, &failed, 0.03);
+        let case = compared_case(&sides, &failed, 0.03);
         assert_eq!((case.ratio, case.verdict.as_str()), (None, "cannot tell"));
         let (sides, ok) = compared(Some([1.1, 1.2]), Status::Ok);
-        let case = told(&sides, &ok, 0.03);
+        let case = compared_case(&sides, &ok, 0.03);
         assert_eq!((case.smallest_change, case.verdict.as_str()), (Some(0.03), "worse"));
         assert!(case.differs.is_empty() && case.ids[0] != case.ids[1], "{case:?}");
     }

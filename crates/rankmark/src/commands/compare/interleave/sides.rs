@@ -137,7 +137,7 @@ fn matched(sides: [&[Case]; 2], named: &HashSet<&str>) -> Result<(Vec<Matched>, 
             .cause(format!("the sides differ in {}", fields.join(", ")))
             .hint("give each of these fields one value on each side"));
         }
-        // A fault that is injected on one side is no other workload, even where other cases have none.
+        // A fault that is injected on one side is not a different workload, even if other cases have none.
         let faulty = |other: &Case| {
             let apart = apart.iter().copied().chain(["inject"]).collect();
             other.benchmark == case.benchmark && common(&other.parameters, &apart).eq(common(&case.parameters, &apart))
@@ -218,9 +218,10 @@ mod tests {
 
     fn pairs_of(a: &str, b: &str, named: &[&str]) -> Result<Vec<(String, String)>, String> {
         let (a, b) = (cases(a), cases(b));
-        let told = |case: &Case| format!("{} {}", case.whole("bytes").unwrap(), case.text("backend").unwrap());
+        let bytes_and_backend =
+            |case: &Case| format!("{} {}", case.whole("bytes").unwrap(), case.text("backend").unwrap());
         let found = matched([&a, &b], &named.iter().copied().collect()).map_err(|failure| failure.to_string())?;
-        Ok(found.0.iter().map(|[a, b]| (told(a), told(b))).collect())
+        Ok(found.0.iter().map(|[a, b]| (bytes_and_backend(a), bytes_and_backend(b))).collect())
     }
 
     #[test]
@@ -241,17 +242,17 @@ mod tests {
         let b = "- {benchmark: collective, ranks: 3, op: broadcast, bytes: 2KB}";
         assert_eq!(pairs_of(a, b, &[]).unwrap().len(), 1);
         let b = "- {benchmark: training, model: mlp, ranks: 2, batch: 2}";
-        let told = matched([&cases(a), &cases(b)], &HashSet::new()).unwrap_err().to_string();
-        assert!(told.contains("nothing in common"), "{told}");
+        let error = matched([&cases(a), &cases(b)], &HashSet::new()).unwrap_err().to_string();
+        assert!(error.contains("nothing in common"), "{error}");
     }
 
     #[test]
     fn plans_of_other_workloads_are_refused_and_so_are_several_partners() {
         let a = "- {benchmark: collective, ranks: 2, bytes: [1KB, 2KB]}";
-        let told = pairs_of(a, "- {benchmark: collective, ranks: 2, bytes: [4KB, 8KB]}", &[]).unwrap_err();
-        assert!(told.contains("nothing in common") && told.contains("hint:"), "{told}");
-        let told = pairs_of(a, a, &["bytes"]).unwrap_err();
-        assert!(told.contains("the sides differ in bytes"), "{told}");
+        let error = pairs_of(a, "- {benchmark: collective, ranks: 2, bytes: [4KB, 8KB]}", &[]).unwrap_err();
+        assert!(error.contains("nothing in common") && error.contains("hint:"), "{error}");
+        let error = pairs_of(a, a, &["bytes"]).unwrap_err();
+        assert!(error.contains("the sides differ in bytes"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! When a reader who cannot be shown a table that improves (a pipe, a file) is told how far the run is.
+//! When to print progress into a pipe or a file, which cannot show a table that is redrawn.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ const FIRST: Duration = Duration::from_secs(2);
 const NEXT: Duration = Duration::from_secs(5);
 
 /// See the module's documentation.
-pub(super) struct Told {
+pub(super) struct ProgressPause {
     last: Instant,
     pause: Duration,
 }
 
-impl Told {
+impl ProgressPause {
     pub(super) fn new(begun: Instant) -> Self {
         Self { last: begun, pause: FIRST }
     }
@@ -35,9 +35,9 @@ mod tests {
     #[test]
     fn the_first_line_comes_soon_and_others_now_and_then() {
         let begun = Instant::now();
-        let mut told = Told::new(begun);
+        let mut pause = ProgressPause::new(begun);
         let asked = [0.5, 1.9, 2.1, 2.2, 7.0, 7.2, 9.0, 12.3];
-        let due: Vec<f64> = asked.into_iter().filter(|at| told.is_due(begun + Duration::from_secs_f64(*at))).collect();
+        let due: Vec<f64> = asked.into_iter().filter(|at| pause.is_due(begun + Duration::from_secs_f64(*at))).collect();
         assert_eq!(due, [2.1, 7.2, 12.3]);
     }
 }
