@@ -319,7 +319,7 @@ class RankWork:
     def _canary(self) -> list[float]:
         """`[ns of a barrier, voluntary, involuntary context switches so far, 0, 0, 0, ns of processor time so far]`.
 
-        A barrier is the median of bursts. The zeros are what tells states of the machine apart: only native ranks measure it.
+        A barrier is the median of bursts. The zeros tell states of the machine apart: only native ranks measure them.
         """
         bursts = []
         for _ in range(9):
