@@ -151,7 +151,10 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     let mut screen =
         Screen::new(request.options.output.verbosity(), request.options.output.json, request.entry.begun, &plan);
     let notes = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned();
-    let notes: Vec<String> = notes.chain(load::note(&plan, &record.file.machine)).collect();
+    // The processes of a launcher start side by side with this one, so they would count as other programs.
+    let is_alone = request.entry.coordinator.is_none();
+    let load = is_alone.then(|| load::note(&plan, &record.file.machine)).flatten();
+    let notes: Vec<String> = notes.chain(load).collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
     let (mut own, mut external) = (starter(), request.entry.coordinator);

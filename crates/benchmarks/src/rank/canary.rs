@@ -38,7 +38,8 @@ pub(super) fn announce(slot: &StatusSlot) {
 
 impl RankWork {
     /// `[ns of a barrier, voluntary, involuntary context switches so far, ns of a round trip of a cache line to a neighbour's
-    /// core, ns of a loop that depends on itself, ns of one that fills the core's units, ns of processor time so far]`. The barrier's is the median of bursts.
+    /// core, ns of a loop that depends on itself, ns of one that fills the core's units, ns of processor time so far]`.
+    /// The barrier's is the median of bursts.
     /// The round trip is 0 on ranks that have no neighbour of their own, and where one did not answer.
     pub(super) fn canary(&mut self) -> Result<Vec<f64>, Failure> {
         let quickest =
