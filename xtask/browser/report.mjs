@@ -37,6 +37,7 @@ async function opened(file, options = {}) {
 const silent = (heard) => [...heard.requests, ...heard.words].slice(0, 3).join(" | ");
 
 async function whole(page) {
+  await page.evaluate(() => document.querySelectorAll("details.one").forEach((fold) => (fold.open = true)));
   const steps = await page.evaluate(() => Math.ceil(document.body.scrollHeight / 600));
   for (let step = 0; step <= steps; step++) {
     await page.evaluate((at) => scrollTo(0, at * 600), step);
@@ -58,6 +59,7 @@ async function used(file) {
   check(`${name}: as wide as the window`, wide <= 0, wide > 0 ? `${wide} px too wide` : "");
   await page.screenshot({ path: join(pictures, `${name}-light.png`), fullPage: true });
 
+  await numbered(page, name);
   if (charts > 0) await charted(page, name);
   await tabled(page, name);
   await accessible(page, name, "light");
@@ -75,6 +77,7 @@ async function used(file) {
   await whole(page);
   const narrow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   check(`${name}: fits a telephone`, narrow <= 0, narrow > 0 ? `${narrow} px too wide` : "");
+  await numbered(page, `${name} on a telephone`);
   await page.screenshot({ path: join(pictures, `${name}-narrow.png`), fullPage: true });
 
   await page.setViewportSize({ width: 1000, height: 800 });
@@ -95,6 +98,18 @@ async function used(file) {
   await without(file, name);
 }
 
+// Time, interval and wrong elements of every table of cases are seen without scrolling sideways; no tile is too narrow.
+async function numbered(page, name) {
+  const cut = await page.evaluate(() => {
+    const seen = (head) => head.getBoundingClientRect().right <= head.closest(".wide").getBoundingClientRect().right + 1;
+    const heads = [...document.querySelectorAll("table.cases th")].filter((head) => /^(time|step|±95%|wrong)/.test(head.textContent.trim()));
+    return heads.filter((head) => !seen(head)).map((head) => head.textContent);
+  });
+  check(`${name}: time, interval and wrong are seen`, cut.length === 0, cut.join(" "));
+  const tiles = await page.evaluate(() => [...document.querySelectorAll(".tile, .tile dd")].filter((tile) => tile.scrollWidth > tile.clientWidth + 1).map((tile) => tile.textContent));
+  check(`${name}: tiles hold their numbers`, tiles.length === 0, tiles.join(" | "));
+}
+
 // Hover, arrow keys, zoom, series and scale of the first chart with a line.
 async function charted(page, name) {
   const all = page.locator("figure[data-chart]");
@@ -111,6 +126,8 @@ async function charted(page, name) {
     await page.keyboard.press("ArrowRight");
     const said = await figure.locator("[aria-live]").textContent();
     const shown = await tip.isVisible();
+    const over = await tip.evaluate((box) => [...box.querySelectorAll("*"), box].some((part) => part.getBoundingClientRect().right > box.getBoundingClientRect().right + 1));
+    check(`${name}: chart ${at + 1} keeps its values in their box`, !over);
     check(`${name}: chart ${at + 1} tells its values`, shown && /\d/.test(said), said.slice(0, 80));
     const paths = () => svg.evaluate((element) => element.querySelector("g[clip-path], g:not(.cursor)").outerHTML.length);
     const before = await paths();

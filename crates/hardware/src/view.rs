@@ -10,6 +10,9 @@ use contract::fields::CUDA;
 /// See the module's documentation.
 pub(super) struct HardwareView;
 
+/// A test that names only ranks that take this many times as long finds nothing.
+const FINDABLE: f64 = 3.0;
+
 fn threads(point: &Measured) -> u64 {
     let number = |name: &str| point.case.parameters.get(name).and_then(serde_json::Value::as_u64);
     number("threads").unwrap_or(1) * u64::from(point.case.ranks)
@@ -114,6 +117,10 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
     let least = pairs.get("least_factor").and_then(serde_json::Value::as_f64);
     let about = match pairs.get("slow").and_then(serde_json::Value::as_str) {
         Some("cannot tell") => match least {
+            // A factor that no fault has says nothing to a reader.
+            Some(least) if least > FINDABLE => {
+                "; the times of pairs vary so much that a slow rank would not show: none is cleared".to_owned()
+            }
             Some(least) => format!(
                 "; pairs differ so much that only a rank that took {} as long would be named: none is cleared",
                 factor(least)
@@ -209,9 +216,11 @@ mod tests {
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "none", "least_factor": 1.4}));
         let healthy = "of 4 ranks none is slow, and no pair (a rank that took 1.40x as long would be named)";
         assert_eq!(sentences, [format!("{median}; {healthy}.")]);
-        let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 3.5}));
-        let wide = "pairs differ so much that only a rank that took 3.50x as long would be named: none is cleared";
+        let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 2.5}));
+        let wide = "pairs differ so much that only a rank that took 2.50x as long would be named: none is cleared";
         assert_eq!(sentences, [format!("{median}; {wide}.")]);
+        let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 85.6}));
+        assert!(!sentences[0].contains("85.6") && sentences[0].contains("a slow rank would not show"), "{sentences:?}");
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell"}));
         assert_eq!(sentences, [format!("{median}; fewer than 4 ranks cannot tell a slow one.")]);
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::view::study::{Estimate, Measured, Operation};
 use ::view::{
-    Axis, ChartSpec, Finding, Matrix, NamedChart, Next, Point as Mark, Quantity, Scale, Series, View, file_stem,
+    Axis, ChartSpec, Finding, Matrix, NamedChart, Next, Point as Mark, Quantity, Scale, Series, Shades, View, file_stem,
 };
 use record::{CaseLine, Caveat};
 use serde_json::Value;
@@ -151,11 +151,21 @@ fn heatmap(section: &Operation, family: &Family, grid: &Grid) -> Option<NamedCha
         return None;
     }
     let value = |m: &u64, n: &u64| grid.get(&(*m, *n)).map_or(f64::NAN, |best| best.speedup.mid);
+    // Where an interval holds 1, or nothing was there to overlap, a speedup shows nothing.
+    let shows = |best: &Best| best.worth && (best.speedup.exceeds(1.0) || best.speedup.is_below(1.0));
+    let places = |of: (usize, &u64)| {
+        let (row, m) = (of.0, *of.1);
+        let unshown = |n: &u64| grid.get(&(m, *n)).is_some_and(|best| !shows(best));
+        let places = columns.iter().enumerate().filter(|(_, n)| unshown(n)).map(|(column, _)| [row, column]);
+        places.collect::<Vec<_>>()
+    };
+    let grey = rows.iter().enumerate().flat_map(places).collect();
     let axis = |title: &str| Axis { title: title.to_owned(), quantity: Quantity::Count, scale: Scale::Steps };
     let spec = ChartSpec {
         title: format!("{} {}: speedup of the best overlap over sequential", section.name, family.order),
         subtitle: family.words(),
-        note: "Above 1: overlap is faster".to_owned(),
+        note: "Above 1: overlap is faster. Grey, too: the interval holds 1, or communication is too short to matter."
+            .to_owned(),
         x: axis("columns (n)"),
         y: axis("rows (m)"),
         matrix: Some(Matrix {
@@ -163,6 +173,7 @@ fn heatmap(section: &Operation, family: &Family, grid: &Grid) -> Option<NamedCha
             columns: columns.iter().map(u64::to_string).collect(),
             values: rows.iter().map(|m| columns.iter().map(|n| value(m, n)).collect()).collect(),
             quantity: Quantity::Number,
+            shades: Shades::Around { centre: 1.0, higher_is_better: true, grey },
         }),
         ..ChartSpec::default()
     };

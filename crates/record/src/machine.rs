@@ -79,6 +79,20 @@ pub struct Processor {
     pub numa_node: Option<u32>,
 }
 
+impl Machine {
+    /// Bytes of the last-level caches together that the threads of this machine share; None where a cache or the number of
+    /// threads is not known.
+    pub fn last_level_bytes(&self) -> Option<u64> {
+        let threads = match self.allowed_cpus.len() {
+            0 => self.threads?,
+            allowed => u32::try_from(allowed).ok()?,
+        };
+        let holds_data = |cache: &&Cache| cache.kind != "instruction" && cache.shared_by > 0;
+        let last = self.caches.iter().filter(holds_data).max_by_key(|cache| cache.level)?;
+        Some(last.bytes.saturating_mul(u64::from(threads.div_ceil(last.shared_by))))
+    }
+}
+
 /// One cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {

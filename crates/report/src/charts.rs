@@ -1,10 +1,10 @@
 //! Which charts a section of the report has: those that its benchmark declares, its own, and drift over time.
 
-use view::{NamedChart, declared_charts};
+use view::{AS_IMPORTED, NamedChart, declared_charts};
 
 use crate::escape::file_stem;
 use crate::study::Operation;
-use crate::{Run, words::drift, words::origin};
+use crate::{Run, words::drift, words::imported, words::origin};
 
 /// The charts of one section.
 pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<NamedChart> {
@@ -17,8 +17,12 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<NamedChart> 
     charts.extend(run.views.for_section(operation).map(|view| view.charts(operation)).unwrap_or_default());
     charts.extend(view::roofline::chart(operation));
     let origin = origin::lines(run, operation);
+    let statistic = imported::statistic(run);
     for chart in &mut charts {
         chart.spec.origin.clone_from(&origin);
+        if let Some(statistic) = statistic.as_ref().filter(|_| chart.spec.note == AS_IMPORTED) {
+            chart.spec.note = format!("Points: {statistic}, as the imported file gives it, without intervals.");
+        }
     }
     charts
 }

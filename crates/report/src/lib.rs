@@ -15,6 +15,7 @@ pub mod index;
 mod page;
 mod policy;
 mod run;
+mod together;
 mod words;
 
 use view::{number, study};
@@ -28,7 +29,10 @@ pub use formats::write::{Artifact, Out, Written};
 pub use formats::{FORMATS, append_file, default_formats, format, write, write_file, write_formats};
 pub use run::{Run, machine_line, profile_lines};
 pub use terms::Error;
+pub use together::{AgainstBase, CaseAgainstBase, Differing};
 pub use words::damage::end_banner;
 pub use words::expected::sentences as expected;
+pub use words::interleaved::compared_sentences;
+pub use words::peers::runtimes;
 pub use words::sentences::sentences;
 pub use words::states::state_remedy;

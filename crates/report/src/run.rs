@@ -31,6 +31,8 @@ pub struct Run {
     pub machine: String,
     /// Cores that ranks could use, when known.
     pub cores: Option<u32>,
+    /// Bytes of its last-level caches together, when known.
+    pub cache_bytes: Option<u64>,
     /// The exact command line, with its launcher's, as a shell reads it.
     pub command: String,
     /// The launcher's part of it; empty without one.
@@ -128,6 +130,7 @@ impl Run {
             0 => file.machine.cores,
             allowed => u32::try_from(allowed).ok(),
         };
+        let cache_bytes = file.machine.last_level_bytes();
         let line = |words: &[String]| words.iter().map(|word| escape::shell(word)).collect::<Vec<_>>().join(" ");
         let profiles = profile_lines(&file);
         let (machine, merged) = (machines(&file), file.merged.iter().map(merged_line).collect());
@@ -142,6 +145,7 @@ impl Run {
             started: to_the_second(&file.started),
             machine,
             cores,
+            cache_bytes,
             command: if launcher.is_empty() || own.is_empty() { own } else { format!("{launcher} {own}") },
             launcher,
             environment: file.environment,

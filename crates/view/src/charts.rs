@@ -35,6 +35,21 @@ const BACKEND: &str = "backend";
 
 const BAND: &str = "Points: medians; bands: 95% intervals of the median.";
 const WHISKERS: &str = "Points: medians; bars: 95% intervals of the median.";
+/// What points are that this program did not measure.
+pub const AS_IMPORTED: &str = "Points: times as the imported file gives them, without intervals.";
+/// What they are where trials are too few for an interval.
+const BARE: &str = "Points: medians, of too few trials for an interval.";
+
+/// What points and bands are.
+fn note(points: &[(&Configuration, &Measured, f64)], banded: bool) -> &'static str {
+    let all = |holds: &dyn Fn(&Measured) -> bool| points.iter().all(|(_, point, _)| holds(point));
+    match () {
+        () if all(&|point| point.has(Caveat::Imported)) => AS_IMPORTED,
+        () if all(&|point| !point.time.known) => BARE,
+        () if banded => BAND,
+        () => WHISKERS,
+    }
+}
 
 /// The charts that a section's benchmark declares, where its cases have data for them.
 pub fn declared(section: &Operation) -> Vec<NamedChart> {
@@ -120,7 +135,7 @@ fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
         title: format!("{}{at}: {} vs {}", section.name, chart.title, chart.x_title),
         subtitle: section.constants.clone(),
         banner: banner(points.iter().map(|(_, point, _)| point.case)),
-        note: if banded { BAND } else { WHISKERS }.to_owned(),
+        note: note(&points, banded).to_owned(),
         x: Axis { title: chart.x_title.clone(), quantity: quantity(chart.x_format), scale: across },
         y: up,
         series,
@@ -180,12 +195,16 @@ fn grouped(
         last = Some((configuration, at));
         series[at].points.push(drawn(*x, estimate, scaled(chart.y_format), point));
         let ceiling = number_at(point.case, &chart.ceiling).filter(|_| !chart.ceiling.is_empty());
-        ceilings[at].points.extend(ceiling.map(|y| [*x, y * scaled(chart.y_format)]));
+        // Where no limit was found the line has a gap: drawn through, it would claim one.
+        let ceiling = ceiling.map_or(f64::NAN, |y| y * scaled(chart.y_format));
+        if !chart.ceiling.is_empty() {
+            ceilings[at].points.push([*x, ceiling]);
+        }
     }
     for one in &mut series {
         one.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
-    ceilings.retain(|ceiling| !ceiling.points.is_empty());
+    ceilings.retain(|ceiling| ceiling.points.iter().any(|[_, y]| y.is_finite()));
     ceilings.iter_mut().for_each(|one| one.points.sort_by(|a, b| a[0].total_cmp(&b[0])));
     (series, ceilings)
 }
@@ -238,6 +257,7 @@ fn with_ceilings(spec: &mut ChartSpec, mut ceilings: Vec<Reference>) {
 fn span(ceilings: &[Reference]) -> Vec<Reference> {
     let mut ends: Vec<[f64; 3]> =
         ceilings.iter().flat_map(|reference| &reference.points).map(|[x, y]| [*x, *y, *y]).collect();
+    ends.retain(|end| end[1].is_finite());
     ends.sort_by(|a, b| a[0].total_cmp(&b[0]));
     ends.dedup_by(|next, kept| {
         let same = next[0] == kept[0];
@@ -327,7 +347,10 @@ fn matrices(section: &Operation, chart: &Chart) -> Vec<ChartSpec> {
             columns: numbered(columns),
             values,
             quantity: quantity(chart.y_format),
+            ..Matrix::default()
         };
+        // Times are better when they are less, rates when they are more.
+        let matrix = matrix.around_median(chart.y_format != Format::Seconds);
         Some(ChartSpec {
             title: format!("{}: {}", section.name, chart.title),
             subtitle: key(configuration, case),

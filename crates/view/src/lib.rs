@@ -18,14 +18,14 @@ mod table;
 mod text;
 
 pub use cell::{ends, number_at, shown, value_at};
-pub use charts::{NamedChart, declared as declared_charts};
+pub use charts::{AS_IMPORTED, NamedChart, declared as declared_charts};
 pub use label::{label_of, plain};
 pub use next::Next;
 pub use own::{Finding, View, Views};
 pub use pivot::Pivot;
 pub use spec::{
-    Axis, ChartSpec, Lane, Lanes, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Span, SpanKind, Stack, Term,
-    Waterfall,
+    Axis, ChartSpec, Lane, Lanes, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Shades, Span, SpanKind,
+    Stack, Term, Waterfall,
 };
 pub use styles::COLOURS;
 pub use table::matrix_lines;

@@ -108,6 +108,67 @@ pub struct Matrix {
     pub values: Vec<Vec<f64>>,
     /// What the values are.
     pub quantity: Quantity,
+    /// What the colours of the cells mean.
+    pub shades: Shades,
+}
+
+/// What the colours of a matrix mean.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Shades {
+    /// How much there is, from zero to the largest.
+    #[default]
+    Amount,
+    /// How far a value is from what is neither good nor bad, as a ratio.
+    Around {
+        /// A cell of this value is grey.
+        centre: f64,
+        /// Whether more is better.
+        higher_is_better: bool,
+        /// Cells, by row and column, that are grey whatever their value: nothing is shown by it.
+        grey: Vec<[usize; 2]>,
+    },
+}
+
+/// Ratios to the centre that are not coloured: noise looks like this.
+const ALIKE: f64 = 1.05;
+/// The least ratio that has the full colour: where nothing is far from the centre, nothing is dark.
+const FAR: f64 = 1.5;
+
+impl Matrix {
+    /// Colours around the median of the cells.
+    pub fn around_median(self, higher_is_better: bool) -> Self {
+        let all: Vec<f64> = self.positive().collect();
+        if all.is_empty() {
+            return self;
+        }
+        let shades = Shades::Around { centre: stats::median(&all), higher_is_better, grey: Vec::new() };
+        Self { shades, ..self }
+    }
+
+    fn positive(&self) -> impl Iterator<Item = f64> {
+        self.values.iter().flatten().copied().filter(|value| value.is_finite() && *value > 0.0)
+    }
+
+    /// How strongly each cell is coloured: from -1 (as good as it gets) over 0 (grey) to 1 (as bad as it gets, or the most).
+    pub fn shares(&self) -> Vec<Vec<f64>> {
+        let most = self.positive().fold(0.0, f64::max);
+        let apart = |value: f64, centre: f64| if value > 0.0 { (value / centre).ln() } else { 0.0 };
+        let span = |centre: f64| self.positive().map(|value| apart(value, centre).abs()).fold(FAR.ln(), f64::max);
+        let share = |row: usize, column: usize, value: f64| match &self.shades {
+            Shades::Amount if most > 0.0 => (value / most).clamp(0.0, 1.0),
+            Shades::Amount => 0.0,
+            Shades::Around { grey, .. } if grey.contains(&[row, column]) => 0.0,
+            Shades::Around { centre, higher_is_better, .. } => {
+                let apart = apart(value, *centre);
+                let sign = if *higher_is_better { -1.0 } else { 1.0 };
+                if apart.abs() < ALIKE.ln() { 0.0 } else { sign * apart / span(*centre) }
+            }
+        };
+        let row = |(row, values): (usize, &Vec<f64>)| {
+            values.iter().enumerate().map(|(column, value)| share(row, column, *value)).collect()
+        };
+        self.values.iter().enumerate().map(row).collect()
+    }
 }
 
 /// What a whole bar is compared with.
@@ -208,6 +269,46 @@ pub struct Reference {
     pub label: String,
     /// The style of the series that it belongs to; None: of all.
     pub style: Option<usize>,
-    /// `[x, y]`, ascending in x.
+    /// `[x, y]`, ascending in x. A `y` that is not a number is a gap: there it is not known.
     pub points: Vec<[f64; 2]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speedups(values: Vec<f64>, grey: Vec<[usize; 2]>) -> Vec<f64> {
+        let shades = Shades::Around { centre: 1.0, higher_is_better: true, grey };
+        Matrix { values: vec![values], shades, ..Matrix::default() }.shares().remove(0)
+    }
+
+    #[test]
+    fn a_ratio_of_one_is_grey_and_the_sides_have_their_own_colours() {
+        let shares = speedups(vec![0.99, 1.76, 0.5, f64::NAN], Vec::new());
+        assert_eq!(shares[0], 0.0, "as fast as the other");
+        assert!(shares[1] < -0.7 && shares[2] == 1.0, "{shares:?}");
+        assert_eq!(
+            speedups(vec![0.99, 1.02], Vec::new()),
+            [0.0, 0.0],
+            "nothing is far from one, so nothing has a colour"
+        );
+        assert_eq!(speedups(vec![1.76], vec![[0, 0]]), [0.0], "its interval holds one");
+    }
+
+    #[test]
+    fn where_no_link_is_slow_all_are_grey() {
+        let latencies = |slow: f64| {
+            let values = vec![vec![f64::NAN, 1.02, slow], vec![1.02, f64::NAN, 1.0]];
+            Matrix { values, ..Matrix::default() }.around_median(false).shares().concat()
+        };
+        assert!(latencies(1.04).iter().all(|share| *share == 0.0 || share.is_nan()));
+        let slow = latencies(3.0);
+        assert_eq!((slow[1], slow[2]), (0.0, 1.0));
+    }
+
+    #[test]
+    fn amounts_begin_at_grey() {
+        let shares = Matrix { values: vec![vec![0.0, 12.0, 24.0]], ..Matrix::default() }.shares();
+        assert_eq!(shares, [[0.0, 0.5, 1.0]]);
+    }
 }

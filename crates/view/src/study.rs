@@ -268,11 +268,14 @@ fn others(case: &CaseLine, declared: Option<&Declared>) -> Vec<(String, String)>
         let unless = field.and_then(|field| field.follows_unless.split_once('='));
         unless.is_some_and(|(other, word)| case.parameters.get(other).and_then(Value::as_str) != Some(word))
     };
+    let imported = case.caveats.contains(&Caveat::Imported);
     let is_shown = |name: &str| !APART.contains(&name) && name != section && !quiet(name) && !follows(name);
     let parameters = case.parameters.iter().filter(|(name, _)| is_shown(name));
     fields.extend(parameters.map(|(name, value)| (name.to_owned(), plain(value))));
-    fields.push(("mode".to_owned(), case.mode.to_string()));
-    fields.extend(cache(case).map(|cache| ("cache".to_owned(), cache.to_owned())));
+    if !imported {
+        fields.push(("mode".to_owned(), case.mode.to_string()));
+        fields.extend(cache(case).map(|cache| ("cache".to_owned(), cache.to_owned())));
+    }
     let quiet = case.parameters.iter().filter(|(name, _)| quiet(name));
     fields.extend(quiet.map(|(name, value)| (name.to_owned(), plain(value))));
     fields

@@ -40,6 +40,7 @@ mod tests {
             columns: vec!["0".into(), "1".into()],
             values: vec![vec![f64::NAN, 1.25], vec![12.5, f64::NAN]],
             quantity: Quantity::Number,
+            ..Matrix::default()
         };
         let spec = ChartSpec { title: "latency".into(), matrix: Some(matrix), ..ChartSpec::default() };
         assert_eq!(matrix_lines(&spec, 80), ["latency", "        0     1", "  0     -  1.25", "  1  12.5     -"]);

@@ -216,7 +216,8 @@ fn extents(spec: &ChartSpec) -> (Extent, Extent) {
         y.values.push(point.y);
         y.intervals.extend([point.low, point.high]);
     }
-    for [at, limit] in spec.references.iter().flat_map(|reference| &reference.points) {
+    let known = |[_, limit]: &&[f64; 2]| limit.is_finite();
+    for [at, limit] in spec.references.iter().flat_map(|reference| &reference.points).filter(known) {
         x.values.push(*at);
         y.values.push(*limit);
     }
@@ -304,14 +305,16 @@ fn line(items: &mut Vec<Item>, series: &Series, x: &Mapped, y: &Mapped, dodge: f
 fn references(items: &mut Vec<Item>, spec: &ChartSpec, x: &Mapped, y: &Mapped) {
     for reference in &spec.references {
         let place = |[across, up]: &[f64; 2]| Some([x.place(*across)?, y.place(*up)?]);
-        let mut points: Vec<[f64; 2]> = reference.points.iter().filter_map(place).collect();
-        if let [[across, up]] = points[..] {
-            // A limit that is known at one place only is a short stroke there.
-            points = vec![[across - 16.0, up], [across + 16.0, up]];
-        }
         let paint = Paint::faint(reference_colour(reference.style), 0.9);
-        if !points.is_empty() {
-            items.push(Item::Line { points, pen: Pen { paint, width: 1.3, dash: Some([5.0, 4.0]) } });
+        for known in reference.points.split(|[_, up]| !up.is_finite()) {
+            let mut points: Vec<[f64; 2]> = known.iter().filter_map(place).collect();
+            if let [[across, up]] = points[..] {
+                // A limit that is known at one place only is a short stroke there.
+                points = vec![[across - 16.0, up], [across + 16.0, up]];
+            }
+            if !points.is_empty() {
+                items.push(Item::Line { points, pen: Pen { paint, width: 1.3, dash: Some([5.0, 4.0]) } });
+            }
         }
     }
 }
@@ -348,7 +351,7 @@ fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec
     for reference in &spec.references {
         let Some(name) = names.next() else { continue };
         let place = |[across, up]: &[f64; 2]| Some([x.place(*across)?, y.place(*up)?]);
-        let end = reference.points.iter().rev().find_map(place);
+        let end = reference.points.iter().rev().filter(|[_, up]| up.is_finite()).find_map(place);
         let rgb = reference_colour(reference.style);
         let ink = reference.style.map_or(QUIET, style::text_colour);
         labels.push((name, ink, Sample::Dashes(rgb), end));

@@ -1,6 +1,6 @@
 //! A matrix as coloured cells, each with its value where there is room.
 
-use view::{Matrix, Quantity};
+use view::{Matrix, Quantity, Shades};
 
 use super::axis::text;
 use super::font::{self, Weight};
@@ -13,9 +13,10 @@ pub(crate) const MOST: usize = 64;
 /// The widest cell: a small matrix is a small picture.
 const WIDEST: f64 = 88.0;
 const SIZE: f64 = 12.0;
-/// The colours of the smallest and the largest value.
-const ENDS: [[u8; 3]; 2] = [[222, 235, 247], [8, 48, 107]];
-/// From this share of the range on, text is white.
+/// The colours of what is as good as it gets, of what is neither, and of what is as bad, or the most: blue, grey, orange, which
+/// people who see red and green as one tell apart.
+const ENDS: [[u8; 3]; 3] = [[8, 81, 156], [232, 232, 234], [166, 54, 3]];
+/// From this strength of a colour on, text is white.
 const DARK: f64 = 0.55;
 
 /// Draws the matrix below `top`, with its columns' title above it, and returns its box.
@@ -26,7 +27,7 @@ pub(crate) fn draw(items: &mut Vec<Item>, matrix: &Matrix, [left, top, right]: [
     let left = left + heads.fold(0.0, f64::max) + 10.0;
     let width = ((right - left) / columns.max(1) as f64).min(WIDEST);
     let height = (width * 0.55).clamp(14.0, 34.0);
-    let range = range(matrix);
+    let shares = matrix.shares();
     let top = top + 34.0;
     let middle = left + width * columns as f64 / 2.0;
     let title = font::fit(across, SIZE + 1.0, Weight::Bold, right - left);
@@ -49,21 +50,36 @@ pub(crate) fn draw(items: &mut Vec<Item>, matrix: &Matrix, [left, top, right]: [
         }
         for (column, value) in values.iter().enumerate().take(columns).filter(|(_, value)| value.is_finite()) {
             let x = left + column as f64 * width;
-            cell(items, [x, y, width, height], share(*value, range), &shown(matrix.quantity, *value));
+            cell(items, [x, y, width, height], shares[row][column], &shown(matrix.quantity, *value));
         }
     }
     Box2 { left, top, right: left + width * columns as f64, bottom: top + height * rows as f64 }
 }
 
-/// What the colours mean: `light 1.2 us, dark 8 us`; empty without a value.
+/// What the colours mean: `Grey: 1; blue: better, to 1.76; orange: worse, to 0.80`; empty without a value.
 pub(crate) fn key(matrix: &Matrix) -> String {
     let [low, high] = range(matrix);
+    if !low.is_finite() {
+        return String::new();
+    }
+    let shown = |value: f64| shown(matrix.quantity, value);
+    let words = match &matrix.shades {
+        Shades::Amount => format!("Grey: {}; orange: up to {}", shown(0.0), shown(high)),
+        Shades::Around { centre, higher_is_better, .. } => {
+            let [best, worst] = if *higher_is_better { [high, low] } else { [low, high] };
+            let shares = matrix.shares();
+            let coloured = |sign: f64| shares.iter().flatten().any(|share| share * sign > 0.0);
+            let side = |name: &str, sign: f64, end: f64| {
+                if coloured(sign) { format!("; {name}, to {}", shown(end)) } else { String::new() }
+            };
+            let sides = [side("blue: better", -1.0, best), side("orange: worse", 1.0, worst)].concat();
+            let what = if *centre == 1.0 { "" } else { "the median, " };
+            format!("Grey: {what}{}{sides}", shown(*centre))
+        }
+    };
     let left_out = matrix.values.len().max(matrix.columns.len()) > MOST;
     let left_out = if left_out { format!(" The first {MOST} rows and columns are drawn.") } else { String::new() };
-    match low.is_finite() {
-        true => format!("Light: {}; dark: {}.{left_out}", shown(matrix.quantity, low), shown(matrix.quantity, high)),
-        false => String::new(),
-    }
+    format!("{words}.{left_out}")
 }
 
 fn shown(quantity: Quantity, value: f64) -> String {
@@ -79,21 +95,17 @@ fn range(matrix: &Matrix) -> [f64; 2] {
     values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| [low.min(*value), high.max(*value)])
 }
 
-/// Where a value lies in the range.
-fn share(value: f64, [low, high]: [f64; 2]) -> f64 {
-    if high > low { (value - low) / (high - low) } else { 0.0 }
-}
-
 fn cell(items: &mut Vec<Item>, [x, y, width, height]: [f64; 4], share: f64, content: &str) {
+    let [from, to] = [ENDS[1], if share < 0.0 { ENDS[0] } else { ENDS[2] }];
     let part = |place: usize| {
-        let [low, high] = [f64::from(ENDS[0][place]), f64::from(ENDS[1][place])];
-        (low + (high - low) * share).round() as u8
+        let [from, to] = [f64::from(from[place]), f64::from(to[place])];
+        (from + (to - from) * share.abs().min(1.0)).round() as u8
     };
     let fill = Some(Paint::solid([part(0), part(1), part(2)]));
     let (right, bottom) = (x + width - 1.0, y + height - 1.0);
     items.push(Item::Polygon { points: vec![[x, y], [right, y], [right, bottom], [x, bottom]], fill, pen: None });
     if font::width(content, SIZE, Weight::Regular) + 6.0 <= width && height >= SIZE + 3.0 {
-        let ink = if share > DARK { WHITE } else { CELL_INK };
+        let ink = if share.abs() > DARK { WHITE } else { CELL_INK };
         let at = [x + (width - 1.0) / 2.0, y + height / 2.0 + 0.36 * SIZE];
         items.push(Item::Text(text(content.to_owned(), at, Anchor::Middle, SIZE, ink)));
     }

@@ -3,6 +3,8 @@
 use super::{Align, Block, Item, Part, Table, Words};
 use crate::chart;
 use crate::escape::xml as escape;
+use crate::number::NONE;
+use crate::words::layout::filled;
 
 /// Blocks as elements.
 pub(crate) fn html(blocks: &[Block]) -> String {
@@ -32,17 +34,43 @@ fn item(Item { words, below }: &Item) -> String {
 }
 
 fn table(table: &Table) -> String {
-    let class = |at: usize| if table.columns()[at].1 == Align::Right { " class=\"n\"" } else { "" };
+    let class = |at: usize| {
+        let right = table.columns()[at].1 == Align::Right;
+        // On a narrow screen these stand in the first column.
+        match (right, (1..=table.also().len()).contains(&at)) {
+            (true, true) => " class=\"n apart\"",
+            (true, false) => " class=\"n\"",
+            (false, true) => " class=\"apart\"",
+            (false, false) => "",
+        }
+    };
     let head = table.columns().iter().enumerate();
     let head: String =
         head.map(|(at, (title, _))| format!("<th scope=\"col\"{}>{}</th>", class(at), inline(title))).collect();
-    let cell = |(at, cell): (usize, &Words)| format!("<td{}>{}</td>", class(at), inline(cell));
-    let row = |row: &Vec<Words>| format!("<tr>{}</tr>", row.iter().enumerate().map(cell).collect::<String>());
+    let row = |row: &Vec<Words>| {
+        let cell = |(at, cell): (usize, &Words)| {
+            let also = if at == 0 { also(table, row) } else { String::new() };
+            format!("<td{}>{}{also}</td>", class(at), inline(cell))
+        };
+        format!("<tr>{}</tr>", row.iter().enumerate().map(cell).collect::<String>())
+    };
     let body: String = table.rows().iter().map(row).collect();
     format!(
         "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table><thead><tr>{head}</tr></thead>\
          <tbody>{body}</tbody></table></div>"
     )
+}
+
+/// What else tells a row apart, for its first cell.
+fn also(table: &Table, row: &[Words]) -> String {
+    let cells = table.also().iter().zip(&row[1..]).map(|(phrase, cell)| (phrase, cell.plain()));
+    let known = cells.filter(|(_, text)| !text.is_empty() && text != NONE);
+    let words: Vec<String> = known.map(|(phrase, text)| filled(phrase, &text)).collect();
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!("<small class=\"also\">{}</small>", escape(&words.join(", ")))
+    }
 }
 
 /// A line of words.

@@ -14,12 +14,14 @@ pub(crate) enum Align {
 pub(crate) struct Table {
     columns: Vec<(Words, Align)>,
     rows: Vec<Vec<Words>>,
+    /// How the values of the columns from the second read below those of the first, where a screen is narrow.
+    also: Vec<String>,
 }
 
 impl Table {
     pub(crate) fn new<T: Into<Words>>(columns: impl IntoIterator<Item = (T, Align)>) -> Self {
         let columns = columns.into_iter().map(|(title, align)| (title.into(), align)).collect();
-        Self { columns, rows: Vec::new() }
+        Self { columns, rows: Vec::new(), also: Vec::new() }
     }
 
     /// Adds a row of as many cells as there are columns.
@@ -27,6 +29,16 @@ impl Table {
         let cells: Vec<Words> = cells.into_iter().map(Into::into).collect();
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
+    }
+
+    /// Says that the first columns tell rows apart, and how values of all but the first read without a title: `{} ranks`.
+    pub(crate) fn tell_apart(&mut self, also: Vec<String>) {
+        self.also = also;
+    }
+
+    /// How values of the columns from the second on read below those of the first.
+    pub(crate) fn also(&self) -> &[String] {
+        &self.also
     }
 
     /// Titles of the columns, and the side on which their cells stand.
@@ -49,6 +61,9 @@ impl Table {
             let cells: Vec<&Words> = self.rows.iter().map(|row| &row[at]).collect();
             if goes(at, &cells) {
                 self.columns.remove(at);
+                if (1..=self.also.len()).contains(&at) {
+                    self.also.remove(at - 1);
+                }
                 self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
             }
         }

@@ -1,9 +1,13 @@
 //! JUnit XML: the form in which CI systems show tests that passed, failed or were skipped.
 
+use std::collections::{HashMap, HashSet};
+
 use record::{CaseLine, Caveat};
 use terms::Status;
 
 use crate::escape::one_line;
+use crate::number::bytes;
+use crate::study::{self, operations};
 use crate::{Artifact, Error, Format, Run, words::names};
 
 /// The cases of a run as a test suite.
@@ -24,7 +28,8 @@ impl Format for Junit {
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
-        let cases: Vec<JunitCase> = run.cases.iter().map(of_case).collect();
+        let labels = labels(run);
+        let cases: Vec<JunitCase> = run.cases.iter().map(|case| of_case(case, &labels)).collect();
         let suite = if run.title.trim().is_empty() { "rankmark" } else { &run.title };
         let properties: Vec<(&str, String)> =
             crate::words::damage::end_banner(run).map(|banner| ("run", banner)).into_iter().collect();
@@ -32,10 +37,29 @@ impl Format for Junit {
     }
 }
 
-fn of_case(case: &CaseLine) -> JunitCase {
+/// What tells the configuration of each case from the others of its operation, by the address of its line: lines of a merged
+/// record may share an identity.
+fn labels(run: &Run) -> HashMap<*const CaseLine, String> {
+    let operations = operations(&run.cases, &run.benchmarks);
+    let configurations = operations.iter().flat_map(|operation| &operation.configurations);
+    let of = configurations.flat_map(|configuration| {
+        configuration.cases.iter().map(move |case| (std::ptr::from_ref(*case), configuration.variant.clone()))
+    });
+    of.collect()
+}
+
+/// `all_reduce 64 KiB, 2 ranks, shm, registered buffers`.
+fn name(case: &CaseLine, variant: Option<&String>) -> String {
+    let size = case.bytes.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
+    let parts = [study::ranks(case.ranks), study::backend(case), variant.cloned().unwrap_or_default()];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    one_line(&format!("{}{size}, {}", names::what(case), parts.join(", ")))
+}
+
+fn of_case(case: &CaseLine, labels: &HashMap<*const CaseLine, String>) -> JunitCase {
     JunitCase {
         class: case.benchmark.clone(),
-        name: names::described(case),
+        name: name(case, labels.get(&std::ptr::from_ref(case))),
         seconds: case.span_s.filter(|span| span.is_finite() && *span >= 0.0),
         outcome: outcome(case),
     }
@@ -93,20 +117,24 @@ fn junit_with(suite: &str, properties: &[(&str, String)], cases: &[JunitCase]) -
     let count = |of: fn(&JunitOutcome) -> bool| cases.iter().filter(|case| of(&case.outcome)).count();
     let failed = count(|outcome| matches!(outcome, JunitOutcome::Failed(_)));
     let skipped = count(|outcome| matches!(outcome, JunitOutcome::Skipped(_)));
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"{}\" tests=\"{}\" \
-         failures=\"{failed}\" errors=\"0\" skipped=\"{skipped}\">\n",
-        xml(suite),
+    let times: Vec<Option<u128>> = cases.iter().map(|case| case.seconds.map(nanos)).collect();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{failed}\" errors=\"0\" skipped=\"{skipped}\" time=\"{}\"",
         cases.len(),
+        shown(times.iter().flatten().sum())
+    );
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n<testsuite name=\"{}\" {counts}>\n",
+        xml(suite),
     );
     if !properties.is_empty() {
         let one =
             |(name, value): &(&str, String)| format!("<property name=\"{}\" value=\"{}\"/>", xml(name), xml(value));
         text += &format!("<properties>{}</properties>\n", properties.iter().map(one).collect::<String>());
     }
-    for case in cases {
-        let time = case.seconds.map(|seconds| format!(" time=\"{seconds:.6}\"")).unwrap_or_default();
-        text += &format!("<testcase classname=\"{}\" name=\"{}\"{time}", xml(&case.class), xml(&case.name));
+    for ((case, name), time) in cases.iter().zip(told_apart(cases)).zip(times) {
+        let time = time.map(|time| format!(" time=\"{}\"", shown(time))).unwrap_or_default();
+        text += &format!("<testcase classname=\"{}\" name=\"{}\"{time}", xml(&case.class), xml(&name));
         text += &match &case.outcome {
             JunitOutcome::Passed => "/>\n".to_owned(),
             JunitOutcome::Failed(why) => format!("><failure message=\"{}\"/></testcase>\n", xml(why)),
@@ -114,6 +142,38 @@ fn junit_with(suite: &str, properties: &[(&str, String)], cases: &[JunitCase]) -
         };
     }
     text + "</testsuite>\n</testsuites>\n"
+}
+
+/// Whole nanoseconds: what is printed adds up exactly.
+fn nanos(seconds: f64) -> u128 {
+    (seconds * 1e9).round() as u128
+}
+
+fn shown(nanos: u128) -> String {
+    format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+/// Names of which no two are equal within a class: CI systems take equal ones for one test.
+fn told_apart(cases: &[JunitCase]) -> Vec<String> {
+    let mut taken: HashSet<(&str, String)> =
+        cases.iter().map(|case| (case.class.as_str(), case.name.clone())).collect();
+    let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut names = Vec::with_capacity(cases.len());
+    for case in cases {
+        let number = seen.entry((&case.class, &case.name)).or_default();
+        *number += 1;
+        let mut name = case.name.clone();
+        while *number > 1 {
+            name = format!("{} #{number}", case.name);
+            // Another case may have that name already.
+            if taken.insert((&case.class, name.clone())) {
+                break;
+            }
+            *number += 1;
+        }
+        names.push(name);
+    }
+    names
 }
 
 /// Text of data as the value of an attribute. Characters that XML 1.0 has no way to write become U+FFFD.

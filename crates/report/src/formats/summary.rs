@@ -3,9 +3,11 @@
 //! GitHub takes 1 MiB a step and drops what is longer, so a part that does not fit is left out, and said to be.
 
 use crate::document::{Block, Words, bullets, code, markdown};
-use crate::page::{cases_without_result, section, status, summary, warnings};
-use crate::study::operations;
-use crate::{Artifact, Error, Format, Run, words::expected, words::sentences};
+use crate::page::{cases_without_result, section, status, summary, to_do, verdict_line, warnings};
+use crate::study::{Operation, operations};
+use crate::words::findings::{Finding, findings};
+use crate::words::verdict::verdict;
+use crate::{Artifact, Error, Format, Run, words::expected, words::interleaved, words::peers, words::sentences};
 
 /// The run in short.
 #[derive(Debug)]
@@ -34,8 +36,11 @@ impl Format for Summary {
 
 fn page(run: &Run, room: usize) -> String {
     let operations = operations(&run.cases, &run.benchmarks);
-    let mut page = markdown::text(&head(run));
+    let found = findings(run, &operations);
+    let mut page = markdown::text(&head(run, &operations, &found));
     let parts = [
+        ("Comparison", interleaved::blocks(run)),
+        ("What to do", to_do(&found)),
         ("What the data show", bullets(sentences::about(run, &operations))),
         ("Cases that need attention", cases_without_result(run)),
         ("Expected figures", expected::table(run)),
@@ -59,11 +64,13 @@ fn page(run: &Run, room: usize) -> String {
     page
 }
 
-fn head(run: &Run) -> Vec<Block> {
+fn head(run: &Run, operations: &[Operation], found: &[Finding]) -> Vec<Block> {
     let title = Words::from(run.title.as_str());
     let mut blocks = vec![Block::Heading(1, if title.is_empty() { "rankmark".into() } else { title })];
     blocks.extend(warnings(run));
+    blocks.push(Block::Paragraph(verdict_line(&verdict(run, operations, found))));
     blocks.push(Block::Paragraph(status(run)));
+    blocks.extend(peers::runtimes(run).iter().map(|line| Block::Paragraph(line.as_str().into())));
     let command = if run.command.is_empty() { String::new() } else { code(&run.command) };
     let facts = [run.machine.clone(), run.started.clone(), command];
     let facts: Vec<String> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
@@ -89,10 +96,12 @@ mod tests {
         let run = Run { title: "nightly".into(), cases, ..Run::default() };
         let whole = page(&run, ROOM);
         assert!(whole.contains("## Cases that need attention") && whole.contains("no GPU"), "{whole}");
-        let short = page(&run, markdown::text(&head(&run)).len() + 10);
+        let short = page(&run, whole.find("## ").unwrap() + 10);
         assert!(short.starts_with("# nightly\n") && short.contains("1 skipped"), "{short}");
         assert!(
-            short.contains("Too long for this page, and in report.md: What the data show, Cases that need attention"),
+            short.contains(
+                "Too long for this page, and in report.md: What to do, What the data show, Cases that need attention"
+            ),
             "{short}"
         );
         assert!(!short.contains("no GPU") && short.len() < whole.len(), "{short}");

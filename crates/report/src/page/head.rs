@@ -9,13 +9,14 @@ use crate::number::{NONE, count};
 use crate::study::{Operation, banner};
 use crate::words::findings::Finding;
 use crate::words::verdict::{Verdict, verdict};
-use crate::words::{damage, imported, labels};
+use crate::words::{damage, imported, labels, peers};
 
 pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding]) -> Vec<Block> {
     let title = Words::from(run.title.as_str());
     let mut blocks = vec![Block::Heading(1, if title.is_empty() { "Report".into() } else { title })];
     blocks.extend(warnings(run));
     blocks.push(Block::Paragraph(verdict_line(&verdict(run, operations, found))));
+    blocks.extend(peers::runtimes(run).iter().map(|line| Block::Paragraph(line.as_str().into())));
     let text = |name, value: &str| (name, Words::from(value));
     let mut facts = vec![("Status", status(run))];
     facts.extend(labels::facts(&run.labels).map(|(name, value)| text(name, &value)));
@@ -35,13 +36,13 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding]) -> Ve
 }
 
 /// The verdict as a line.
-fn verdict_line(verdict: &Verdict) -> Words {
+pub(crate) fn verdict_line(verdict: &Verdict) -> Words {
     let rest = if verdict.rest.is_empty() { String::new() } else { format!(": {}", verdict.rest) };
     format!("{}{rest}.", strong(&verdict.word)).into()
 }
 
 /// What to do, the most important first.
-pub(super) fn to_do(found: &[Finding]) -> Vec<Block> {
+pub(crate) fn to_do(found: &[Finding]) -> Vec<Block> {
     let item = |of: &Finding| {
         let command = (!of.command.is_empty()).then(|| Words::from(code(&of.command)));
         let below = [Words::from(of.evidence.as_str()), Words::prose(&of.action)];

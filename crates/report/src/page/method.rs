@@ -10,6 +10,7 @@ use crate::document::{Block, Words, bullets, code};
 use crate::escape::{one_line, shell};
 use crate::number::{count, list, seconds};
 use crate::study::cache;
+use crate::words::imported;
 use crate::words::names::what;
 
 /// The long form of each caveat that occurs, and how often.
@@ -29,6 +30,15 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
     let measured: Vec<&CaseLine> = run.cases.iter().filter(|case| case.time_s.is_some()).collect();
     if measured.is_empty() {
         return Vec::new();
+    }
+    if measured.iter().all(|case| case.caveats.contains(&Caveat::Imported)) {
+        let rates = match measured.iter().any(|case| case.metric("busbw_gbs").is_some()) {
+            true => {
+                " algbw = bytes / time and busbw = algbw x a factor of operation and ranks, both in GB/s (1e9 bytes a second)."
+            }
+            false => "",
+        };
+        return vec![Block::Paragraph(Words::prose(&format!("{}{rates}", imported::method(run))))];
     }
     let mut text = String::from(
         "A sample's time is the maximum over ranks. A trial is one visit to a case; it gives one median. The time of a \

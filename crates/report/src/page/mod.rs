@@ -6,7 +6,7 @@ mod method;
 mod summary;
 
 pub(crate) use attention::cases_without_result;
-pub(crate) use head::{sensors, status, warnings};
+pub(crate) use head::{sensors, status, to_do, verdict_line, warnings};
 pub(crate) use method::{caveats, command_again, method};
 pub(crate) use summary::summary;
 
@@ -24,8 +24,8 @@ pub(crate) fn page(run: &Run, put: &mut dyn FnMut(Block)) {
     let several = operations.len() > sentences::FEW_OPERATIONS;
     let found = findings(run, &operations);
     head::head(run, &operations, &found).into_iter().for_each(&mut *put);
-    section("What to do", head::to_do(&found), put);
     section("Comparison", interleaved::blocks(run), put);
+    section("What to do", head::to_do(&found), put);
     section("What the data show", bullets(sentences::about(run, &operations)), put);
     section(explained::TITLE, explained::blocks(run), put);
     for operation in &operations {

@@ -1,12 +1,21 @@
 //! The best figures of each configuration, in one table.
 
 use record::Caveat;
-use terms::Named as _;
 
 use crate::document::{Align, Block, Table, Words};
 use crate::number::{NONE, bytes, percent, seconds, three_digits};
 use crate::study::{Configuration, Operation};
+use crate::words::caveats::words;
 use crate::words::facts::{self, Saturation};
+
+/// Configurations of an operation that have a row though each is one case, as the table of cases has it.
+const FEW: usize = 4;
+
+/// Whether a row for each configuration would repeat the table of cases.
+fn repeats_cases(operation: &Operation) -> bool {
+    let configurations = operation.configurations.iter().filter(|own| !own.points.is_empty());
+    configurations.clone().count() > FEW && configurations.clone().all(|own| own.points.len() == 1)
+}
 
 pub(crate) fn summary(operations: &[Operation]) -> Vec<Block> {
     use Align::{Left, Right};
@@ -15,16 +24,17 @@ pub(crate) fn summary(operations: &[Operation]) -> Vec<Block> {
         ("backend", Left),
         ("ranks", Right),
         ("variant", Left),
-        ("cases", Right),
         ("smallest time", Right),
-        ("latency floor", Right),
         ("peak busbw GB/s", Right),
         ("at", Right),
+        ("latency floor", Right),
         ("90% of peak from", Right),
         ("best % of limit", Right),
+        ("cases", Right),
         ("caveats", Left),
     ]);
-    for operation in operations {
+    table.tell_apart(["{}", "{} ranks", "{}"].map(str::to_owned).to_vec());
+    for operation in operations.iter().filter(|operation| !repeats_cases(operation)) {
         for configuration in operation.configurations.iter().filter(|c| !c.points.is_empty()) {
             table.row(summed(operation, configuration));
         }
@@ -36,6 +46,7 @@ pub(crate) fn summary(operations: &[Operation]) -> Vec<Block> {
         NONE,
         &["variant", "latency floor", "peak busbw GB/s", "at", "90% of peak from", "best % of limit"],
     );
+    let table = table.without_empty("", &["caveats"]);
     let note = format!(
         "A latency floor is the median time of the smallest sizes where time does not depend on bytes (within a \
          factor of 1.25 while bytes grow at least fourfold). `{NONE}`: the data do not show it."
@@ -58,14 +69,14 @@ fn summed(operation: &Operation, configuration: &Configuration) -> [String; 12] 
         or_none(&configuration.backend),
         configuration.ranks.to_string(),
         or_none(&configuration.variant),
-        configuration.points.len().to_string(),
         of(smallest.map(seconds)),
-        of(facts::floor(configuration).map(|floor| seconds(floor.seconds))),
         of(peak.as_ref().map(|(_, busbw, _)| three_digits(busbw.mid))),
         of(peak.as_ref().map(|(size, _, _)| bytes(*size))),
+        of(facts::floor(configuration).map(|floor| seconds(floor.seconds))),
         of(saturation),
         of(share.map(percent)),
-        if configuration.oversubscribed() { Caveat::Oversubscribed.name().to_owned() } else { String::new() },
+        configuration.points.len().to_string(),
+        if configuration.oversubscribed() { words(Caveat::Oversubscribed) } else { String::new() },
     ]
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Every fact has a premise and is `None` where the data do not bear it. The words for them are in `sentences`.
 
+use crate::number::percent;
 use crate::study::{Configuration, Estimate, Measured};
 
 /// Times of small sizes that do not depend on bytes.
@@ -167,4 +168,53 @@ pub(crate) fn limit(configuration: &Configuration) -> Option<Limit> {
     let low = bound.iter().map(|(_, share)| *share).fold(f64::INFINITY, f64::min);
     let high = bound.iter().map(|(_, share)| *share).fold(0.0, f64::max);
     Some(Limit::Bound { bytes: *from, shares: [low, high] })
+}
+
+/// A limit exceeded by more than this factor limits nothing.
+pub(crate) const EXCEEDED: f64 = 1.1;
+
+/// `84% to 96%`. What reaches more than its limit, within the noise of both, reaches all of it.
+pub(crate) fn shares([low, high]: [f64; 2]) -> String {
+    let (low, high) = (percent(low.min(1.0)), percent(high.min(1.0)));
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
+/// What the bytes of a call come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// More than the caches hold.
+    Dram,
+    /// The buffers of all ranks fit into the caches.
+    Caches,
+    /// The size of the caches is not known.
+    Unknown,
+}
+
+impl Memory {
+    /// The bandwidth of what, at the beginning of a sentence.
+    pub(crate) fn limits(self) -> &'static str {
+        match self {
+            Self::Caches => "Cache bandwidth",
+            Self::Dram => "Memory bandwidth",
+            Self::Unknown => "Bandwidth of memory or caches",
+        }
+    }
+
+    /// What is said of a case at this limit.
+    pub(crate) fn bound(self) -> &'static str {
+        match self {
+            Self::Caches => "bound by the bandwidth of caches",
+            Self::Dram => "bound by memory bandwidth",
+            Self::Unknown => "bound by the bandwidth of memory or caches",
+        }
+    }
+}
+
+/// Where the buffers of so many ranks are, each of so many bytes.
+pub(crate) fn memory(cache_bytes: Option<u64>, ranks: u32, bytes: u64) -> Memory {
+    match cache_bytes {
+        Some(cache) if bytes.saturating_mul(u64::from(ranks)) > cache => Memory::Dram,
+        Some(_) => Memory::Caches,
+        None => Memory::Unknown,
+    }
 }

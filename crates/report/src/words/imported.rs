@@ -4,10 +4,32 @@ use record::Imported;
 
 use crate::Run;
 use crate::document::{Block, Item, bullets, code};
+use crate::escape::one_line;
+use crate::number::list;
 
 /// `nccl-tests 2.13.8, file all_reduce.log (nccl_tests), times: mean over iterations`; empty where nothing was imported.
 pub(crate) fn line(run: &Run) -> String {
     run.imported.iter().map(source).collect::<Vec<_>>().join("; ")
+}
+
+/// What the times of all files are, where they are the same.
+pub(crate) fn statistic(run: &Run) -> Option<String> {
+    let (first, others) = run.imported.split_first()?;
+    let same = others.iter().all(|other| other.statistic == first.statistic);
+    (same && !first.statistic.trim().is_empty()).then(|| one_line(&first.statistic))
+}
+
+/// How the figures of a record came about that this program did not measure.
+pub(crate) fn method(run: &Run) -> String {
+    let statistic =
+        statistic(run).map_or_else(|| "what their files say they are".to_owned(), |words| format!("the {words}"));
+    let tools: std::collections::BTreeSet<&str> = run.imported.iter().map(|of| of.tool.as_str()).collect();
+    let tools: Vec<String> = tools.into_iter().map(one_line).filter(|tool| !tool.is_empty()).collect();
+    let tools = if tools.is_empty() { "another program".to_owned() } else { list(&tools) };
+    format!(
+        "These figures are of {tools}: times are {statistic}. Rankmark did not measure them: there are no samples, no \
+         intervals, and no caveats about the machine."
+    )
 }
 
 fn source(imported: &Imported) -> String {

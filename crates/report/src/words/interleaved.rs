@@ -2,37 +2,170 @@
 
 use record::{ComparedCase, Side};
 use serde_json::Value;
+use terms::Status;
 
 use crate::Run;
-use crate::document::{Align, Block, Item, Table, code};
-use crate::number::{NONE, bytes, percent, seconds};
+use crate::document::{Align, Block, Item, Table, Words, code};
+use crate::number::{NONE, bytes, count, percent, seconds};
 
-/// What was compared and what came of it; empty for any other record.
+/// The words of verdicts, the one that matters most first.
+const WORDS: [&str; 4] = ["worse", "cannot tell", "better", "same"];
+/// Changes that a page lists above the table; of more, the table has them.
+const LISTED: usize = 3;
+/// A printed ratio differs from that of the times by at least this before anything is said of it.
+const APART: f64 = 0.01;
+
+/// A verdict as the first word of a sentence.
+pub(crate) fn title_of(verdict: &str) -> String {
+    let mut letters = verdict.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
+/// The verdict on all cases, the one that matters most, and what it follows from; None of any other record, or before it was
+/// judged.
+pub(crate) fn verdict(run: &Run) -> Option<(&'static str, String)> {
+    let interleaved = run.interleaved.as_ref().filter(|interleaved| !interleaved.cases.is_empty())?;
+    let word = WORDS.into_iter().find(|word| number(run, word) > 0)?;
+    Some((word, counted(&interleaved.cases, interleaved.threshold)))
+}
+
+/// Cases of an interleaved comparison that have this verdict.
+pub(crate) fn number(run: &Run, verdict: &str) -> usize {
+    let cases = run.interleaved.iter().flat_map(|interleaved| &interleaved.cases);
+    cases.filter(|case| case.status == Status::Ok && case.verdict == verdict).count()
+}
+
+/// `B compared with A: worse in 1, the same within 3% in 2 of 3 cases`.
+fn counted(cases: &[ComparedCase], threshold: f64) -> String {
+    let of = |word: &str| cases.iter().filter(|case| case.status == Status::Ok && case.verdict == word).count();
+    let counted = [
+        (of("worse"), "worse".to_owned()),
+        (of("better"), "better".to_owned()),
+        (of("same"), format!("the same within {}", terms::Ratio(threshold))),
+        (of("cannot tell"), "not decided".to_owned()),
+        (cases.iter().filter(|case| case.status != Status::Ok).count(), "without a result".to_owned()),
+    ];
+    let counted: Vec<String> = counted
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| match cases.len() {
+            1 => word,
+            all if all == count => format!("{word} in all {count} cases"),
+            _ => format!("{word} in {count}"),
+        })
+        .collect();
+    let of_all = if counted.len() > 1 { format!(" of {} cases", cases.len()) } else { String::new() };
+    format!("B compared with A: {}{of_all}", counted.join(", "))
+}
+
+/// What an interleaved comparison says in words, the verdict first. `labels` name its cases.
+pub fn compared_sentences(cases: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<String> {
+    let of = |word: &str| -> Vec<usize> {
+        let is = |at: &usize| cases[*at].status == Status::Ok && cases[*at].verdict == word;
+        (0..cases.len()).filter(is).collect()
+    };
+    let (worse, better, same, unknown) = (of("worse"), of("better"), of("same"), of("cannot tell"));
+    let mut sentences = vec![format!("{}.", counted(cases, threshold))];
+    sentences.extend(worse.iter().chain(&better).map(|at| change(&cases[*at], &labels[*at])));
+    let smallest: Vec<f64> = unknown.iter().chain(&same).filter_map(|at| cases[*at].smallest_change).collect();
+    if let (Some(low), Some(high)) =
+        (smallest.iter().copied().reduce(f64::min), smallest.iter().copied().reduce(f64::max))
+    {
+        let range = match (percent(low), percent(high)) {
+            (low, high) if low == high => low,
+            (low, high) => format!("{low} to {high}"),
+        };
+        sentences.push(format!("Smallest change that such a comparison finds in 80% of tries: {range}."));
+    }
+    if !unknown.is_empty() {
+        sentences.push("More time (`--max-seconds`) or a quieter machine decides more.".to_owned());
+    }
+    sentences
+}
+
+fn change(case: &ComparedCase, label: &str) -> String {
+    let (Some(ratio), Some([low, high])) = (case.ratio, case.ratio_ci95) else { return label.to_owned() };
+    let part = |ratio: f64| percent((ratio - 1.0).abs());
+    let (word, ends) = if ratio > 1.0 { ("longer", [low, high]) } else { ("less", [high, low]) };
+    let pairs = count(case.log_ratios.len(), "pair", "pairs");
+    format!("{label}: B takes {} {word} ({} to {}, {pairs}).", part(ratio), part(ends[0]), part(ends[1]))
+}
+
+/// What was compared and what came of it, case by case, the one that matters most first; empty for any other record.
 pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     let Some(interleaved) = &run.interleaved else { return Vec::new() };
     let [a, b] = interleaved.sides.each_ref().map(side);
+    let sides = [format!("Side A: {a}"), format!("Side B: {b}")].map(Item::from).to_vec();
+    let mut blocks = vec![Block::List(sides)];
+    if interleaved.cases.is_empty() {
+        blocks.push(Block::Paragraph("The comparison ended before it was judged.".into()));
+        return blocks;
+    }
     let mut table = Table::new([
         ("case", Align::Left),
         ("A", Align::Right),
         ("B", Align::Right),
-        ("B/A", Align::Right),
+        ("B/A of pairs", Align::Right),
         ("95%", Align::Right),
+        ("verdict", Align::Left),
         ("pairs", Align::Right),
         ("smallest change", Align::Right),
-        ("verdict", Align::Left),
     ]);
-    interleaved.cases.iter().for_each(|case| table.row(row(case)));
+    let cases = ordered(&interleaved.cases);
+    // What all of them differ in stands in the sides.
+    let alike = cases.iter().all(|case| case.differs == cases[0].differs);
+    let label = |case: &ComparedCase| label(case, alike);
+    cases.iter().for_each(|case| table.row(row(case, label(case))));
+    blocks.push(Block::Table(table));
+    blocks.extend(contradiction(&cases, &label));
+    let cases: Vec<ComparedCase> = cases.into_iter().cloned().collect();
+    let labels: Vec<String> = cases.iter().map(label).collect();
+    // The first is the verdict, which stands above; each change stands in the table, too.
+    let said = compared_sentences(&cases, &labels, interleaved.threshold);
+    let (changes, others): (Vec<&String>, Vec<&String>) =
+        said.iter().skip(1).partition(|sentence| sentence.contains(": B takes "));
+    let said = changes.into_iter().take(LISTED).chain(others);
+    blocks.push(Block::List(said.map(|sentence| Words::prose(sentence).into()).collect()));
     let rule = format!(
         "A change within {} is none. The intervals of all {} and of every look hold together with 95%.",
         terms::Ratio(interleaved.threshold),
-        crate::number::count(interleaved.cases.len(), "case", "cases"),
+        count(cases.len(), "case", "cases"),
     );
-    let rows = match table.is_empty() {
-        true => Block::Paragraph("The comparison ended before it was judged.".into()),
-        false => Block::Table(table),
+    blocks.push(Block::Paragraph(rule.into()));
+    blocks.retain(|block| !matches!(block, Block::List(items) if items.is_empty()));
+    blocks
+}
+
+/// The cases by their verdict, the largest change first.
+fn ordered(cases: &[ComparedCase]) -> Vec<&ComparedCase> {
+    let mut cases: Vec<&ComparedCase> = cases.iter().collect();
+    let place = |case: &ComparedCase| match case.status {
+        Status::Ok => ["worse", "better", "cannot tell", "same"].iter().position(|word| *word == case.verdict),
+        _ => Some(0),
     };
-    let sides = [format!("Side A: {a}"), format!("Side B: {b}")].map(Item::from).to_vec();
-    vec![Block::List(sides), Block::Paragraph(rule.into()), rows]
+    let size = |case: &ComparedCase| case.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+    cases.sort_by(|a, b| place(a).cmp(&place(b)).then(size(b).total_cmp(&size(a))));
+    cases
+}
+
+/// Why a ratio is not that of the two times beside it, where a reader would stumble over it.
+fn contradiction(cases: &[&ComparedCase], label: &dyn Fn(&ComparedCase) -> String) -> Option<Block> {
+    let contradicts = |case: &&&ComparedCase| {
+        let (Some(ratio), Some([a, b]), Some([low, high])) = (case.ratio, case.time_s, case.ratio_ci95) else {
+            return false;
+        };
+        let times = b / a;
+        let apart = (times / ratio - 1.0).abs() > APART;
+        apart && (times < low || times > high || (times - 1.0) * (ratio - 1.0) < 0.0)
+    };
+    let labels: Vec<String> = cases.iter().filter(contradicts).map(|case| label(case)).collect();
+    let (first, more) = (labels.first()?, labels.len() - 1);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let note = format!(
+        "{first}{more}: the times suggest another ratio. The ratio is the median over pairs of the same round, and each \
+         time is the median of all rounds. The machine's speed changed between rounds; pairs do not depend on that."
+    );
+    Some(Block::Paragraph(note.into()))
 }
 
 fn side(side: &Side) -> String {
@@ -46,35 +179,37 @@ fn side(side: &Side) -> String {
     text
 }
 
-fn row(case: &ComparedCase) -> [String; 8] {
+fn row(case: &ComparedCase, label: String) -> [String; 8] {
     let time = |side: usize| case.time_s.map_or(NONE.to_owned(), |times| seconds(times[side]));
     let verdict = if case.status == terms::Status::Ok { case.verdict.clone() } else { case.status.to_string() };
     [
-        label(case),
+        label,
         time(0),
         time(1),
         case.ratio.map_or(NONE.to_owned(), |ratio| format!("{ratio:.3}")),
         case.ratio_ci95.map_or(NONE.to_owned(), |[low, high]| format!("{low:.3} to {high:.3}")),
+        verdict,
         case.log_ratios.len().to_string(),
         case.smallest_change.map_or(NONE.to_owned(), percent),
-        verdict,
     ]
 }
 
-/// Operation or model, size, ranks; then what differs between the sides.
-fn label(case: &ComparedCase) -> String {
+/// Operation or model, size, ranks; then what differs between the sides, unless all cases differ in the same.
+fn label(case: &ComparedCase, alike: bool) -> String {
     let first = case.parameters.values().next().and_then(Value::as_str).unwrap_or(&case.benchmark);
     let size =
         case.parameters.get("bytes").and_then(Value::as_u64).map_or(String::new(), |size| format!(" {}", bytes(size)));
-    let ranks =
-        case.parameters.get("ranks").and_then(Value::as_u64).map_or(String::new(), |ranks| format!(" x {ranks}"));
+    let ranks = case.parameters.get("ranks").and_then(Value::as_u64).map_or(String::new(), |ranks| {
+        let number = usize::try_from(ranks).unwrap_or(usize::MAX);
+        format!(", {}", count(number, "rank", "ranks"))
+    });
     let plain = |value: &Value| if value.is_null() { NONE.to_owned() } else { view::plain(value) };
     let differs = case.differs.iter().filter_map(|(name, both)| {
         let both = both.as_array()?;
         Some(format!("{name} {} and {}", plain(both.first()?), plain(both.get(1)?)))
     });
     let differs: Vec<String> = differs.collect();
-    let differs = if differs.is_empty() { String::new() } else { format!(" ({})", differs.join(", ")) };
+    let differs = if alike || differs.is_empty() { String::new() } else { format!(" ({})", differs.join(", ")) };
     format!("{first}{size}{ranks}{differs}")
 }
 

@@ -1,5 +1,6 @@
 //! What a report says of a run: facts that follow from its case lines, sentences about them, and tables.
 
+pub(crate) mod caveats;
 pub(crate) mod damage;
 pub(crate) mod drift;
 pub(crate) mod expected;
@@ -9,6 +10,7 @@ pub(crate) mod findings;
 pub(crate) mod imported;
 pub(crate) mod interleaved;
 pub(crate) mod labels;
+pub(crate) mod layout;
 pub(crate) mod links;
 pub(crate) mod names;
 pub(crate) mod origin;

@@ -4,12 +4,16 @@ use std::collections::HashMap;
 
 use record::{Declared, differences, workload};
 
+use crate::Run;
 use crate::document::{Align, Block, Table};
+use crate::escape::one_line;
 use crate::number::{NONE, bytes, factor, seconds};
-use crate::study::{Configuration, Estimate, Measured, Operation, ratio};
+use crate::study::{Configuration, Estimate, Measured, Operation, operations, ratio};
 
 /// What is compared with the others.
 const OURS: &str = "shm";
+/// The runtime that native ranks are compared with.
+const PYTORCH: &str = "pytorch";
 /// The kind of a field that chooses among variants.
 const CHOICE: &str = "choice";
 /// Backends that compute their times, or exist only to be right. They are not peers.
@@ -54,9 +58,10 @@ fn differs(ours: &Configuration, peer: &Configuration, declared: &Declared) -> V
     differing.into_iter().map(|(name, [own, theirs])| format!("{name} {} / {}", said(own), said(theirs))).collect()
 }
 
-fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
+/// Each of ours with the fastest of the engines that `is_peer` admits.
+fn pairs<'o>(operation: &'o Operation<'o>, is_peer: fn(&str) -> bool) -> Vec<Pair<'o>> {
     let Some(declared) = operation.declared else { return Vec::new() };
-    let is_peer = |c: &&Configuration| c.backend != OURS && !NO_PEERS.contains(&c.backend.as_str());
+    let is_peer = |c: &&Configuration| c.backend != OURS && is_peer(&c.backend);
     let mut peers: HashMap<String, Vec<&Configuration>> = HashMap::new();
     for peer in operation.configurations.iter().filter(is_peer) {
         let key = key(peer, declared).unwrap_or_default();
@@ -96,6 +101,16 @@ fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
     pairs
 }
 
+/// Every engine that measures and is not there only to be right.
+fn any(backend: &str) -> bool {
+    !NO_PEERS.contains(&backend)
+}
+
+/// Engines of the other runtime: their names have it first.
+fn pytorch(backend: &str) -> bool {
+    backend.split('/').next() == Some(PYTORCH)
+}
+
 /// The table; empty if the run measured no other engine.
 pub(crate) fn results(operation: &Operation) -> Vec<Block> {
     use Align::{Left, Right};
@@ -110,7 +125,7 @@ pub(crate) fn results(operation: &Operation) -> Vec<Block> {
         ("95%", Right),
         ("differs (ours / peer)", Left),
     ]);
-    for pair in pairs(operation) {
+    for pair in pairs(operation, any) {
         let ratio = &pair.ratio;
         table.row([
             pair.ours.bytes.map_or_else(|| NONE.to_owned(), bytes),
@@ -136,16 +151,34 @@ fn name(configuration: &Configuration) -> String {
     if variant.is_empty() { backend.clone() } else { format!("{backend}, {variant}") }
 }
 
+/// ` at 64 KiB with 2 ranks`.
+fn place(pair: &Pair) -> String {
+    let size = pair.ours.bytes.map_or_else(String::new, |size| format!(" at {}", bytes(size)));
+    format!("{size} with {}", crate::study::ranks(pair.configuration.ranks))
+}
+
+/// In what the pairs differ, apart from the backend.
+fn differ(pairs: &[Pair]) -> String {
+    let differs: std::collections::BTreeSet<&String> = pairs.iter().flat_map(|pair| &pair.differs).collect();
+    let differs: Vec<&str> = differs.into_iter().map(String::as_str).collect();
+    match differs.as_slice() {
+        [] => String::new(),
+        some => format!(" {OURS} and the peer differ in {}.", some.join(", ")),
+    }
+}
+
 /// What the table shows, in a sentence.
 pub(crate) fn sentence(operation: &Operation) -> Option<String> {
-    let pairs = pairs(operation);
+    let pairs = pairs(operation, any);
+    // A line of its own says it, above.
+    if pairs.iter().all(|pair| pytorch(&pair.peer.backend)) {
+        return None;
+    }
     let by_ratio = |a: &&Pair, b: &&Pair| a.ratio.mid.total_cmp(&b.ratio.mid);
     let (least, most) = (pairs.iter().min_by(by_ratio)?, pairs.iter().max_by(by_ratio)?);
     let at = |pair: &Pair| {
-        let size = pair.ours.bytes.map_or_else(String::new, |size| format!(" at {}", bytes(size)));
-        let with = crate::study::ranks(pair.configuration.ranks);
         let ratio = &pair.ratio;
-        format!("{}{}{size} with {with} ({})", factor(ratio.mid), ratio.range(factor), pair.peer.backend)
+        format!("{}{}{} ({})", factor(ratio.mid), ratio.range(factor), place(pair), pair.peer.backend)
     };
     let longer = pairs.iter().filter(|pair| pair.ratio.exceeds(1.0)).count();
     let shorter = pairs.iter().filter(|pair| pair.ratio.is_below(1.0)).count();
@@ -153,17 +186,51 @@ pub(crate) fn sentence(operation: &Operation) -> Option<String> {
         1 => at(least),
         _ => format!("{} to {}", at(least), at(most)),
     };
-    let differs: std::collections::BTreeSet<&String> = pairs.iter().flat_map(|pair| &pair.differs).collect();
-    let differs: Vec<&str> = differs.into_iter().map(String::as_str).collect();
-    let differs = match differs.as_slice() {
-        [] => String::new(),
-        some => format!(" {OURS} and the peer differ in {}.", some.join(", ")),
-    };
+    let differs = differ(&pairs);
     Some(format!(
         "Speedup of {OURS} over the best peer in {}: {held}; faster in {longer} of {}, slower in {shorter}, too close to \
          tell in {}.{differs}",
         operation.name,
         crate::number::count(pairs.len(), "pair", "pairs"),
         pairs.len() - longer - shorter,
+    ))
+}
+
+/// How the native runtime compares with PyTorch, a line for each operation that both measured.
+pub fn runtimes(run: &Run) -> Vec<String> {
+    operations(&run.cases, &run.benchmarks).iter().filter_map(runtime).collect()
+}
+
+fn runtime(operation: &Operation) -> Option<String> {
+    let pairs = pairs(operation, pytorch);
+    let ratios: Vec<f64> = pairs.iter().map(|pair| pair.ratio.mid).filter(|ratio| *ratio > 0.0).collect();
+    let least = ratios.iter().copied().reduce(f64::min)?;
+    let most = ratios.iter().copied().reduce(f64::max)?;
+    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    let name = one_line(&operation.name);
+    if let [pair] = pairs.as_slice() {
+        let word = match &pair.ratio {
+            ratio if ratio.exceeds(1.0) => "faster",
+            ratio if ratio.is_below(1.0) => "slower",
+            _ => "cannot tell",
+        };
+        let (ratio, peer, range) = (factor(mean), &pair.peer.backend, pair.ratio.range(factor));
+        let place = place(pair);
+        return Some(format!(
+            "Native ranks are {ratio} as fast as {peer} in {name}{place}{range}: {word}.{}",
+            differ(&pairs)
+        ));
+    }
+    let faster = pairs.iter().filter(|pair| pair.ratio.exceeds(1.0)).count();
+    let slower = pairs.iter().filter(|pair| pair.ratio.is_below(1.0)).count();
+    let unknown = pairs.len() - faster - slower;
+    Some(format!(
+        "Native ranks are {} as fast as PyTorch ranks in {name} (geometric mean of {} pairs from {} to {}): faster in \
+         {faster}, slower in {slower}, cannot tell in {unknown}.{}",
+        factor(mean),
+        pairs.len(),
+        factor(least),
+        factor(most),
+        differ(&pairs),
     ))
 }

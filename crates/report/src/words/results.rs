@@ -8,31 +8,46 @@ use record::{CaseLine, Caveat};
 use terms::{Named as _, Status};
 use view::{Pivot, shown};
 
-use crate::document::{Align, Block, Table, Words, code};
-use crate::number::{NONE, list};
-use crate::study::{Configuration, Measured, Operation};
+use super::caveats::{Shared, marks};
+use super::layout::{Case, Cell, Layout};
+use crate::document::{Align, Block, Table, Words};
+use crate::number::NONE;
+use crate::study::{Measured, Operation};
 
-/// The tables of a section with what stands around each, the main one first.
+/// The tables of a section with what stands around each, the main one first; cases of a pivot side by side.
 pub(crate) fn tables(operation: &Operation) -> Vec<Vec<Block>> {
     let plain = Show::default();
     let show = operation.declared.map_or(&plain, |declared| &declared.show);
     let rows = rows(operation);
     let tables = show.tables.iter().enumerate();
-    let tables = tables.map(|(index, table)| one(operation, table, &rows, index == 0));
-    tables.filter(|blocks| !blocks.is_empty()).collect()
+    let table = |(index, table): (usize, &Declared)| match index {
+        0 => main(operation, show, table, &rows, true),
+        _ => one(operation, table, &rows),
+    };
+    tables.map(table).filter(|blocks| !blocks.is_empty()).collect()
 }
 
-type Case<'o> = (&'o Configuration<'o>, &'o CaseLine);
+/// The main table of the page and what stands around it; the same for its script, which shows each case in a row.
+pub(crate) fn page(operation: &Operation) -> (Vec<Block>, Vec<Vec<Block>>) {
+    let plain = Show::default();
+    let show = operation.declared.map_or(&plain, |declared| &declared.show);
+    let rows = rows(operation);
+    let first = show.tables.first().map(|table| main_table(operation, show, table, &rows, false).1);
+    let main = first.filter(|table| !table.is_empty()).map(Block::Table);
+    let others = show.tables.iter().skip(1).map(|table| one(operation, table, &rows));
+    (main.into_iter().collect(), others.filter(|blocks| !blocks.is_empty()).collect())
+}
 
 /// Measured and predicted cases by configuration, sizes ascending.
 fn rows<'o>(operation: &'o Operation<'o>) -> Vec<Case<'o>> {
-    let of = |configuration: &'o Configuration<'o>| {
-        let mut cases: Vec<Case> = configuration.cases.iter().map(|case| (configuration, *case)).collect();
-        cases.retain(|(_, case)| case.time_s.is_some() || is_predicted(case));
-        cases.sort_by_key(|(_, case)| case.bytes);
-        cases
-    };
-    operation.configurations.iter().flat_map(of).collect()
+    let all = operation.configurations.iter();
+    let mut cases: Vec<(usize, Case)> = all
+        .enumerate()
+        .flat_map(|(at, configuration)| configuration.cases.iter().map(move |case| (at, (configuration, *case))))
+        .filter(|(_, (_, case))| case.time_s.is_some() || is_predicted(case))
+        .collect();
+    cases.sort_by_key(|(at, (_, case))| (*at, case.bytes));
+    cases.into_iter().map(|(_, case)| case).collect()
 }
 
 /// The rows of one table: a case each, or those that differ in the table's pivot side by side.
@@ -45,9 +60,9 @@ struct Rows<'o> {
 }
 
 impl<'o> Rows<'o> {
-    fn new(operation: &'o Operation, declared: &'o Declared, cases: &[Case<'o>]) -> Self {
+    fn new(operation: &'o Operation, declared: &'o Declared, cases: &[Case<'o>], side_by_side: bool) -> Self {
         let lines: Vec<&CaseLine> = cases.iter().map(|(_, line)| *line).collect();
-        let pivot = Some(&declared.pivot).filter(|pivot| !pivot.is_empty());
+        let pivot = Some(&declared.pivot).filter(|pivot| side_by_side && !pivot.is_empty());
         let Some(pivot) = pivot.and_then(|pivot| Pivot::new(pivot, &lines)) else {
             return Self { labels: Vec::new(), pivot: "", rows: cases.iter().map(|case| vec![Some(*case)]).collect() };
         };
@@ -62,30 +77,20 @@ impl<'o> Rows<'o> {
     }
 }
 
-/// A column of the page: declared, or one that every section has.
-enum Cell<'d> {
-    /// Of this place of a row; None: of all.
-    Declared(&'d Column, Option<usize>),
-    Backend,
-    Variant,
-    Caveats,
-}
+/// A column with the place of a row that it is of; None: of all.
+type Placed<'d> = (Cell<'d>, Option<usize>);
 
-/// The declared columns, with what tells the section's configurations apart behind the ranks.
-fn columns<'d>(declared: &'d Declared, places: usize, main: bool) -> Vec<Cell<'d>> {
-    let each = |column: &&Column| column.each && places > 0;
-    let first = declared.columns.iter().position(|column| each(&column)).unwrap_or(declared.columns.len());
-    let (before, behind) = declared.columns.split_at(first);
-    let mut columns: Vec<Cell> = before.iter().map(|column| Cell::Declared(column, None)).collect();
+/// Columns that each place has stand once for each, together where the first of them stands.
+fn placed<'d>(columns: &[Cell<'d>], places: usize) -> Vec<Placed<'d>> {
+    let each = |cell: &&Cell| places > 0 && matches!(cell, Cell::Declared(column, _) if column.each);
+    let first = columns.iter().position(|cell| each(&cell)).unwrap_or(columns.len());
+    let (before, behind) = columns.split_at(first);
+    let mut all: Vec<Placed> = before.iter().map(|cell| (*cell, None)).collect();
     for place in 0..places {
-        columns.extend(behind.iter().filter(each).map(|column| Cell::Declared(column, Some(place))));
+        all.extend(behind.iter().filter(each).map(|cell| (*cell, Some(place))));
     }
-    columns.extend(behind.iter().filter(|column| !each(column)).map(|column| Cell::Declared(column, None)));
-    let ranks = |cell: &Cell| matches!(cell, Cell::Declared(column, _) if column.source == "ranks");
-    let behind = columns.iter().position(ranks).map_or(0, |place| place + 1);
-    columns.splice(behind..behind, [Cell::Backend, Cell::Variant]);
-    columns.extend(main.then_some(Cell::Caveats));
-    columns
+    all.extend(behind.iter().filter(|cell| !each(cell)).map(|cell| (*cell, None)));
+    all
 }
 
 /// Whether cells hold text from the data, and not numbers alone.
@@ -93,9 +98,9 @@ fn has_words(column: &Column) -> bool {
     matches!(column.format, Format::Word | Format::Switch) || !column.word.is_empty()
 }
 
-fn title(cell: &Cell, labels: &[String]) -> (String, Align) {
+fn title((cell, place): &Placed, labels: &[String]) -> (String, Align) {
     match cell {
-        Cell::Declared(column, place) => {
+        Cell::Declared(column, _) => {
             let label = place.and_then(|place| labels.get(place)).map_or("", String::as_str);
             let words = [label, &column.title, &column.unit];
             let title = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
@@ -108,50 +113,91 @@ fn title(cell: &Cell, labels: &[String]) -> (String, Align) {
     }
 }
 
-fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -> Vec<Block> {
+/// The main table between what is said above and below it.
+fn main(operation: &Operation, show: &Show, declared: &Declared, cases: &[Case], side_by_side: bool) -> Vec<Block> {
+    let (layout, table) = main_table(operation, show, declared, cases, side_by_side);
+    if table.is_empty() {
+        return Vec::new();
+    }
+    let above = layout.heading().into_iter().chain(layout.caveats.sentence()).map(|text| Block::Paragraph(text.into()));
+    above.chain([Block::Table(table)]).chain(below(&layout, declared)).collect()
+}
+
+/// What stands below the main table.
+pub(crate) fn below(layout: &Layout, declared: &Declared) -> Vec<Block> {
+    let legend = layout.caveats.legend().map(Words::from);
+    let note = (!declared.note.is_empty()).then(|| Words::prose(&declared.note));
+    legend.into_iter().chain(note).map(Block::Paragraph).collect()
+}
+
+fn main_table<'d>(
+    operation: &Operation,
+    show: &'d Show,
+    declared: &'d Declared,
+    cases: &[Case],
+    side_by_side: bool,
+) -> (Layout<'d>, Table) {
+    let rows = Rows::new(operation, declared, cases, side_by_side);
+    let layout = Layout::new(operation, show, declared, rows.pivot);
+    let columns = placed(&layout.shown, rows.labels.len());
+    let mut table = Table::new(columns.iter().map(|cell| title(cell, &rows.labels)));
+    let also = columns.iter().take(layout.apart).skip(1).map(|(cell, _)| cell.phrase());
+    table.tell_apart(also.collect());
+    for row in &rows.rows {
+        let Some(first) = row.iter().flatten().next() else { continue };
+        let cell = |(cell, place): &Placed| {
+            if matches!(cell, Cell::Caveats) {
+                return caveats(row, &rows.labels, &layout.caveats);
+            }
+            let case = place.map_or(Some(first), |place| row[place].as_ref());
+            case.and_then(|case| layout.text(cell, case)).unwrap_or_else(|| NONE.to_owned())
+        };
+        table.row(columns.iter().map(cell));
+    }
+    (layout, table)
+}
+
+/// A further table.
+fn one(operation: &Operation, declared: &Declared, cases: &[Case]) -> Vec<Block> {
     let found: Vec<&Column> = declared.columns.iter().filter(|column| !is_parameter(cases, column)).collect();
     let tells = |case: &CaseLine| found.iter().any(|column| shown(case, column).is_some());
-    let cases: Vec<Case> = cases.iter().filter(|(_, case)| main || tells(case)).copied().collect();
+    let cases: Vec<Case> = cases.iter().filter(|(_, case)| tells(case)).copied().collect();
     if cases.is_empty() {
         return Vec::new();
     }
-    let shared = if main { shared(&cases) } else { Vec::new() };
-    let rows = Rows::new(operation, declared, &cases);
-    let columns = columns(declared, rows.labels.len(), main);
-    let titles: Vec<(String, Align)> = columns.iter().map(|cell| title(cell, &rows.labels)).collect();
-    let mut table = Table::new(titles);
+    let rows = Rows::new(operation, declared, &cases, true);
+    let of = |column| Cell::Declared(column, found.iter().any(|found| std::ptr::eq(*found, column)));
+    let mut columns = placed(&declared.columns.iter().map(of).collect::<Vec<_>>(), rows.labels.len());
+    let ranks = |(cell, _): &Placed| matches!(cell, Cell::Declared(column, _) if column.source == "ranks");
+    let behind = columns.iter().position(ranks).map_or(0, |place| place + 1);
+    columns.splice(behind..behind, [(Cell::Backend, None), (Cell::Variant, None)]);
+    let mut table = Table::new(columns.iter().map(|cell| title(cell, &rows.labels)));
     // What columns say needs no second place.
-    let sources = declared.columns.iter().map(|column| column.source.as_str());
+    let sources = declared.columns.iter().flat_map(|column| column.source.split('|'));
     let elsewhere: Vec<&str> = sources.chain(declared.covers.iter().map(String::as_str)).chain([rows.pivot]).collect();
     let varies = operation.configurations.iter().any(|other| other.backend != operation.configurations[0].backend);
     for row in &rows.rows {
         let Some((configuration, first)) = row.iter().flatten().next() else { continue };
-        let cell = |cell: &Cell| match cell {
-            Cell::Declared(column, place) => {
+        let cell = |(cell, place): &Placed| match cell {
+            Cell::Declared(column, is_found) => {
                 let case = place.map_or(Some(*first), |place| Some(row[place]?.1));
-                let is_found = found.iter().any(|found| std::ptr::eq(*found, *column));
-                case.and_then(|case| value(case, column, is_found)).unwrap_or_else(|| NONE.to_owned())
+                case.and_then(|case| value(case, column, *is_found)).unwrap_or_else(|| NONE.to_owned())
             }
             Cell::Backend if varies => or_none(&configuration.backend),
-            Cell::Backend => NONE.to_owned(),
             Cell::Variant => or_none(&configuration.variant_without(&elsewhere)),
-            Cell::Caveats => caveats(row, &rows.labels, &shared),
+            Cell::Backend | Cell::Caveats => NONE.to_owned(),
         };
         table.row(columns.iter().map(cell));
     }
-    let lifted = |place: usize| matches!(&columns[place], Cell::Declared(column, _) if !column.lifted.is_empty());
-    let kept = |place: usize| matches!(&columns[place], Cell::Caveats);
+    let lifted = |place: usize| matches!(&columns[place].0, Cell::Declared(column, _) if !column.lifted.is_empty());
     let none = Words::from(NONE);
     let table = table.without(|place, cells| {
-        let empty = cells.iter().all(|cell| **cell == none);
-        empty && !kept(place) || lifted(place) && cells.iter().all(|cell| *cell == cells[0])
+        cells.iter().all(|cell| **cell == none) || lifted(place) && cells.iter().all(|cell| *cell == cells[0])
     });
     let title = (!declared.title.is_empty()).then(|| format!("{}:", declared.title).into());
     let note = (!declared.note.is_empty()).then(|| Words::prose(&declared.note));
-    let shared: Vec<String> = shared.iter().map(|caveat| code(caveat.name())).collect();
-    let shared = (!shared.is_empty()).then(|| format!("Every row also carries {}.", list(&shared)).into());
-    let behind = note.into_iter().chain(shared).map(Block::Paragraph);
-    title.map(Block::Paragraph).into_iter().chain([Block::Table(table)]).chain(behind).collect()
+    let title = title.map(Block::Paragraph).into_iter();
+    title.chain([Block::Table(table)]).chain(note.map(Block::Paragraph)).collect()
 }
 
 /// Whether a case's cell in a column may have a value: what is wrong has no time and no rate.
@@ -160,27 +206,26 @@ pub(crate) fn is_told(case: &CaseLine, column: &Column, is_found: bool) -> bool 
 }
 
 /// Whether a case did not run here, and its benchmark said what it knows without a run.
-fn is_predicted(case: &CaseLine) -> bool {
+pub(crate) fn is_predicted(case: &CaseLine) -> bool {
     case.status == Status::Skipped && !case.metrics.is_empty()
 }
 
 /// The text of a declared column's cell.
-fn value(case: &CaseLine, column: &Column, is_found: bool) -> Option<String> {
+pub(crate) fn value(case: &CaseLine, column: &Column, is_found: bool) -> Option<String> {
     shown(case, column).filter(|_| is_told(case, column, is_found))
 }
 
-/// The caveats of a row that not all rows have; of several cases, those that one alone carries behind its label.
-fn caveats(row: &[Option<Case>], labels: &[String], shared: &[Caveat]) -> String {
+/// The marks of a row, without what stands above the table; of several cases, those that one alone carries behind its label.
+fn caveats(row: &[Option<Case>], labels: &[String], shared: &Shared) -> String {
     let all: Vec<(usize, &CaseLine)> =
         row.iter().enumerate().filter_map(|(place, case)| Some((place, (*case)?.1))).collect();
-    let names = |case: &CaseLine, wanted: &dyn Fn(&Caveat) -> bool| {
-        let own = case.caveats.iter().filter(|caveat| !shared.contains(caveat) && wanted(caveat));
-        own.map(|caveat| caveat.name()).collect::<Vec<_>>().join(", ")
+    let own = |case: &CaseLine, wanted: &dyn Fn(&Caveat) -> bool| {
+        marks(case.caveats.iter().filter(|caveat| !shared.has(**caveat) && wanted(caveat)))
     };
     let common = |caveat: &Caveat| all.iter().all(|(_, case)| case.caveats.contains(caveat));
-    let mut parts: Vec<String> = all.first().map(|(_, case)| names(case, &common)).into_iter().collect();
+    let mut parts: Vec<String> = all.first().map(|(_, case)| own(case, &common)).into_iter().collect();
     for (place, case) in &all {
-        let own = names(case, &|caveat| !common(caveat));
+        let own = own(case, &|caveat| !common(caveat));
         let label = labels.get(*place).map_or_else(String::new, Clone::clone);
         parts.push(if own.is_empty() { own } else { format!("{label}: {own}") });
     }
@@ -199,13 +244,7 @@ fn is_parameter(rows: &[Case], column: &Column) -> bool {
 /// The same of case lines.
 pub(crate) fn is_parameter_of(cases: &[&CaseLine], column: &Column) -> bool {
     matches!(column.source.as_str(), "ranks" | "bytes" | "dtype" | "mode" | "device")
-        || cases.iter().any(|case| case.parameters.contains_key(&column.source))
-}
-
-/// Caveats that all of several rows carry.
-fn shared(rows: &[Case]) -> Vec<Caveat> {
-    let everywhere = |caveat: &&Caveat| rows.len() > 2 && rows.iter().all(|(_, case)| case.caveats.contains(caveat));
-    Caveat::ALL.iter().filter(everywhere).copied().collect()
+        || column.source.split('|').any(|source| cases.iter().any(|case| case.parameters.contains_key(source)))
 }
 
 fn or_none(text: &str) -> String {

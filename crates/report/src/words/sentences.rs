@@ -9,13 +9,13 @@ use terms::Status;
 use crate::escape::one_line;
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
-use crate::words::facts::{self, Limit, Saturation};
+use crate::words::facts::{self, EXCEEDED, Limit, Saturation};
 use crate::{Run, words::drift, words::expected, words::links, words::peers, words::states};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;
-/// A limit exceeded by more than this share limits nothing.
-const EXCEEDED: f64 = 1.1;
+/// A peak whose interval is wider than this to each side is none.
+const PEAK: f64 = 0.15;
 /// Configurations that one sentence names; more are in the tables.
 const NAMED: usize = 3;
 /// Up to this many operations, all their sentences stand at the top of the report; more have their own sections.
@@ -63,7 +63,7 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<String> {
     let mut sentences: Vec<String> = headline(operation).into_iter().collect();
     sentences.extend(averages(operation));
     sentences.extend(models(operation));
-    sentences.extend(limits(operation));
+    sentences.extend(limits(run, operation));
     sentences.extend(view::roofline::sentence(operation));
     sentences.extend(floors(operation));
     sentences.extend(effect_of_ranks(operation));
@@ -133,6 +133,14 @@ fn headline(operation: &Operation) -> Option<String> {
     if configuration.points.len() == 1 {
         return Some(format!("{name} of {} with {label} takes {}, {}.", bytes(at), timed(point.time), rated(peak)));
     }
+    // With an interval this wide another size may be the fastest.
+    if peak.relative_half_width().is_some_and(|half| half > PEAK) {
+        return Some(format!(
+            "{name} reaches {} with {label} at {}: the interval is too wide to call it the peak.",
+            rated(peak),
+            bytes(at)
+        ));
+    }
     let mut text = format!("{name} peaks at {} with {label} at {}", rated(peak), bytes(at));
     match facts::saturation(configuration) {
         Some(Saturation::From(size)) if size < at => text += &format!(", 90% of it from {} up", bytes(size)),
@@ -164,23 +172,26 @@ fn some(parts: Vec<String>) -> String {
     list(&shown)
 }
 
-/// How near each configuration comes to the memory limit. "Memory-bandwidth bound" is said only of sizes from which on
-/// every case reaches at least 80% of it.
-fn limits(operation: &Operation) -> Option<String> {
+/// How near each configuration comes to its limit. "Bound" is said only of sizes from which on every case reaches at least 80%
+/// of it.
+fn limits(run: &Run, operation: &Operation) -> Option<String> {
     let one = |configuration: &Configuration| {
         let label = &configuration.label;
         Some(match facts::limit(configuration)? {
             Limit::Bound { bytes: from, shares: [low, high] } => {
                 let shares_exceed = high > EXCEEDED;
-                let (low, high) = (percent(low), percent(high));
-                let shares = if low == high { low } else { format!("{low} to {high}") };
-                let largest = configuration.sized().next_back().is_some_and(|(size, _)| size == from);
+                let shares = match shares_exceed {
+                    true => format!("{} to {}", percent(low), percent(high)),
+                    false => facts::shares([low, high]),
+                };
+                let largest = configuration.sized().next_back().map_or(from, |(size, _)| size);
+                let meaning = facts::memory(run.cache_bytes, configuration.ranks, largest).bound();
+                let largest = largest == from;
                 let sizes = if largest { format!("at {}", bytes(from)) } else { format!("from {} up", bytes(from)) };
                 // A limit that is far exceeded is not one: the probe next to the case missed the working set.
-                let meaning = if shares_exceed {
-                    "more than it, so it is not a limit there"
-                } else {
-                    "memory-bandwidth bound there"
+                let meaning = match shares_exceed {
+                    true => "more than it, so it is not a limit there".to_owned(),
+                    false => format!("{meaning} there"),
                 };
                 format!("{shares} with {label} {sizes} ({meaning})")
             }
@@ -191,7 +202,7 @@ fn limits(operation: &Operation) -> Option<String> {
         })
     };
     let parts: Vec<String> = operation.configurations.iter().filter_map(one).collect();
-    (!parts.is_empty()).then(|| format!("Of the memory limit {} reaches {}.", operation.name, some(parts)))
+    (!parts.is_empty()).then(|| format!("Of its limit {} reaches {}.", operation.name, some(parts)))
 }
 
 /// Configurations with times that belong to the transport, not to the wait for a core.

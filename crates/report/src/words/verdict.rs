@@ -1,19 +1,39 @@
 //! What a run comes to, in one sentence.
 
-use record::{CaseLine, Caveat, ExplainedCase, RunEnd};
+use record::{CaseLine, Caveat, RunEnd};
 use terms::Status;
 
-use super::facts;
-use super::findings::Finding;
+use super::explained::explained_job;
+use super::findings::{Finding, Kind};
+use super::{facts, interleaved};
 use crate::Run;
 use crate::escape::one_line;
-use crate::number::{count, list, percent};
+use crate::number::{count, list};
 use crate::study::Operation;
+
+/// How a verdict is drawn, in words and in colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// Nothing has to be done.
+    Good,
+    /// The results are right; what was measured of them has to be read with care.
+    Care,
+    /// Something is wrong.
+    Bad,
+}
+
+/// How the verdict of a comparison is drawn.
+pub(crate) fn tone_of(verdict: &str) -> Tone {
+    match verdict {
+        "worse" => Tone::Bad,
+        "better" | "same" => Tone::Good,
+        _ => Tone::Care,
+    }
+}
 
 /// What the run comes to.
 pub(crate) struct Verdict {
-    /// Nothing has to be done.
-    pub(crate) good: bool,
+    pub(crate) tone: Tone,
     /// In a few words.
     pub(crate) word: String,
     /// What it follows from; may be empty.
@@ -48,13 +68,15 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     }
     if let Some(job) = explained_job(run) {
         // What limited a job that failed is said of the steps until then.
-        let good = troubles.is_empty() && job.findings.is_empty();
-        return Verdict { good, word: one_line(job.verdict.trim().trim_end_matches('.')), rest: troubles.join("; ") };
+        let tone = if troubles.is_empty() && job.findings.is_empty() { Tone::Good } else { Tone::Bad };
+        return Verdict { tone, word: one_line(job.verdict.trim().trim_end_matches('.')), rest: troubles.join("; ") };
     }
-    let limit = limited(operations);
+    // What limits two sides is not what their comparison found.
+    let compared = interleaved::verdict(run);
+    let limit = compared.as_ref().map(|(_, rest)| rest.clone()).or_else(|| limited(run, operations));
     if run.cases.is_empty() || timed == 0 && troubles.is_empty() {
         let rest = if run.cases.is_empty() { "the record has no case" } else { "every case was skipped" };
-        return Verdict { good: false, word: "Nothing was measured".into(), rest: rest.into() };
+        return Verdict { tone: Tone::Bad, word: "Nothing was measured".into(), rest: rest.into() };
     }
     if !troubles.is_empty() {
         let word = match () {
@@ -65,65 +87,59 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
             () => "Below what was asked for",
         };
         troubles.extend(limit);
-        return Verdict { good: false, word: word.into(), rest: troubles.join("; ") };
+        return Verdict { tone: Tone::Bad, word: word.into(), rest: troubles.join("; ") };
+    }
+    if let Some((word, rest)) = compared {
+        return Verdict { tone: tone_of(word), word: interleaved::title_of(word), rest };
     }
     let all_checked = run.cases.iter().filter(|case| case.status == Status::Ok).all(|case| case.wrong == Some(0));
-    let slow = findings.iter().find(|finding| finding.title.starts_with("Rank ") || finding.title.ends_with("is slow"));
-    let scales = !findings.iter().any(|finding| finding.title.ends_with("of ideal"));
-    let is_noise = |title: &str| title.contains("are disturbed") || title.contains("had several speeds");
-    let disturbed = findings.iter().any(|finding| is_noise(&finding.title));
-    let (good, word) = match () {
-        () if run.cases.iter().all(|case| case.simulated) => (true, "Simulated, not measured"),
-        () if slow.is_some() => (false, "A part of the machine is slow"),
-        () if !scales => (false, "Scaling is below good"),
-        // Right results of a machine that others use are no reason to go on.
-        () if all_checked && disturbed => (false, "Results are right, times are disturbed"),
-        () if all_checked => (true, "Healthy"),
-        () if run.cases.iter().all(|case| case.caveats.contains(&Caveat::Imported)) => {
-            (true, "Measured by another program, and not checked here")
-        }
-        () => (false, "Measured, but not every result was checked"),
+    let all_imported = run.cases.iter().all(|case| case.caveats.contains(&Caveat::Imported));
+    let first = |kind: Kind| findings.iter().find(|finding| finding.kind == kind);
+    let (slow, below, scaling) = (first(Kind::Slow), first(Kind::Below), first(Kind::Scaling));
+    let (disturbed, uncertain) = (first(Kind::Disturbed), first(Kind::Uncertain));
+    let (tone, word) = match () {
+        () if run.cases.iter().all(|case| case.simulated) => (Tone::Good, "Simulated, not measured"),
+        // Right results of a machine that others use are no reason to go on, and no evidence for what follows.
+        () if all_checked && disturbed.is_some() => (Tone::Care, "Results are right, times are disturbed"),
+        () if all_checked && uncertain.is_some() => (Tone::Care, "Results are right, times are uncertain"),
+        () if slow.is_some() => (Tone::Bad, "A part of the machine is slow"),
+        () if below.is_some() => (Tone::Care, "Below what this hardware gives"),
+        () if scaling.is_some() => (Tone::Care, "Scaling is below good"),
+        // Of its machine nothing was seen.
+        () if all_imported && all_checked => (Tone::Good, "Measured by another program, which found no wrong result"),
+        () if all_imported => (Tone::Care, "Measured by another program, and no result was checked"),
+        () if all_checked => (Tone::Good, "Healthy"),
+        () => (Tone::Care, "Measured, but not every result was checked"),
     };
-    let right = (all_checked && !disturbed).then(|| "every result is right".to_owned());
-    let rest: Vec<String> = slow.map(|finding| finding.title.clone()).into_iter().chain(limit).chain(right).collect();
-    Verdict { good, word: word.into(), rest: rest.join("; ") }
+    let right =
+        (all_checked && !all_imported && disturbed.or(uncertain).is_none()).then(|| "every result is right".to_owned());
+    // How it scales stands in its finding; that several limits hold is said of all.
+    let named =
+        [disturbed.or(uncertain), slow, below, scaling].into_iter().flatten().map(|finding| finding.title.clone());
+    let limit = limit.into_iter().filter(|_| disturbed.or(uncertain).is_none());
+    let rest: Vec<String> = named.chain(limit).chain(right).collect();
+    Verdict { tone, word: word.into(), rest: rest.join("; ") }
 }
 
-/// What limits the run: memory bandwidth, or how it scales.
-fn limited(operations: &[Operation]) -> Vec<String> {
-    let bound = |operation: &&Operation| {
-        operation
-            .configurations
-            .iter()
-            .any(|c| matches!(facts::limit(c), Some(facts::Limit::Bound { shares: [_, high], .. }) if high <= 1.1))
+/// What limits the run: bandwidth of memory or of caches.
+fn limited(run: &Run, operations: &[Operation]) -> Option<String> {
+    let bound = |operation: &Operation| {
+        let of = operation.configurations.iter().find_map(|c| match facts::limit(c)? {
+            facts::Limit::Bound { shares: [_, high], .. } if high <= facts::EXCEEDED => {
+                let largest = c.sized().next_back().map_or(0, |(size, _)| size);
+                Some(facts::memory(run.cache_bytes, c.ranks, largest))
+            }
+            _ => None,
+        })?;
+        Some((operation.name.clone(), of))
     };
-    let names: Vec<&str> = operations.iter().filter(bound).map(|operation| operation.name.as_str()).collect();
-    let bound = (!names.is_empty()).then(|| {
-        let more = names.len().saturating_sub(3);
-        let mut shown: Vec<String> = names.iter().take(3).map(|name| one_line(name)).collect();
-        shown.extend((more > 0).then(|| format!("{more} more")));
-        let verb = if names.len() == 1 { "is" } else { "are" };
-        format!("{} {verb} bound by memory bandwidth at large sizes", list(&shown))
-    });
-    let efficiency = |case: &CaseLine| view::number_at(case, "scaling.efficiency");
-    let scaled = operations.iter().flat_map(Operation::points).filter(|point| efficiency(point.case).is_some());
-    let most = scaled.max_by(|a, b| {
-        let key = |case: &CaseLine| (case.ranks, -efficiency(case).unwrap_or(0.0));
-        let (a, b) = (key(a.case), key(b.case));
-        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-    });
-    let scaling = most.and_then(|point| {
-        let word = view::value_at(point.case, "scaling.word").map(|word| format!(" ({})", view::plain(&word)));
-        let reached = percent(efficiency(point.case)?);
-        Some(format!("{} reach {reached} of ideal{}", crate::study::ranks(point.case.ranks), word.unwrap_or_default()))
-    });
-    bound.into_iter().chain(scaling).collect()
-}
-
-/// What the traces of a job showed, where they are all that the record has: nobody checked results, and no other case ran.
-pub(crate) fn explained_job(run: &Run) -> Option<&ExplainedCase> {
-    let [line] = run.cases.as_slice() else { return None };
-    let [of] = run.explained.as_ref()?.cases.as_slice() else { return None };
-    let is_all = of.case == line.id && line.wrong.is_none() && !line.simulated && !of.verdict.trim().is_empty();
-    is_all.then_some(of)
+    let all: Vec<(String, facts::Memory)> = operations.iter().filter_map(bound).collect();
+    let (_, first) = all.first()?;
+    // What is true of some alone is said in the sentences below.
+    let of = if all.iter().all(|(_, of)| of == first) { *first } else { facts::Memory::Unknown };
+    let more = all.len().saturating_sub(3);
+    let mut shown: Vec<String> = all.iter().take(3).map(|(name, _)| one_line(name)).collect();
+    shown.extend((more > 0).then(|| format!("{more} more")));
+    let verb = if all.len() == 1 { "is" } else { "are" };
+    Some(format!("{} {verb} {} at large sizes", list(&shown), of.bound()))
 }

@@ -123,6 +123,7 @@ pub(crate) fn run(cases: Vec<CaseLine>) -> Run {
         started: "2026-11-20T10:15:00Z".into(),
         machine: "2 cores, invented".into(),
         cores: Some(2),
+        cache_bytes: Some(32 << 20),
         backends: vec![
             backend("shm", "0.1.0", None, None),
             backend("mpi", "Open MPI v4.1.6", Some("libmpi.so.40"), Some("/usr/bin/mpirun")),

@@ -80,7 +80,7 @@ fn every_tag_is_closed() {
 fn identities_are_there_once() {
     let folder = tempfile::tempdir().unwrap();
     let runs = [data::study(), data::study(), data::scaled()];
-    let written = write_together(&runs, folder.path()).unwrap();
+    let written = write_together(&runs, &[], folder.path()).unwrap();
     assert_eq!(written, [folder.path().join("report.html")]);
     let page = std::fs::read_to_string(&written[0]).unwrap();
     let mut ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
@@ -150,7 +150,7 @@ fn findings_have_a_number_and_say_what_to_do() {
         busy[0].contains("12 of 12 cases are disturbed: other programs") && busy[0].contains("Stop the other"),
         "{busy:?}"
     );
-    assert!(markup(&page(&run)).contains("<p class=\"verdict bad\"><strong>Results are right, times are disturbed"));
+    assert!(markup(&page(&run)).contains("<p class=\"verdict care\"><strong>Results are right, times are disturbed"));
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn junit_says_how_each_case_ended() {
     assert_eq!(outcomes.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
     let names: HashSet<&str> = cases.iter().map(|case| case.attribute("name").unwrap()).collect();
     assert_eq!(names.len(), 5);
-    assert_eq!(cases[0].attribute("time"), Some("8.400000"));
+    assert_eq!(cases[0].attribute("time"), Some("8.400000000"));
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The report from outside: invented runs in, files out.
 
+mod cases_table;
 mod charts;
 mod data;
 mod expected;
 mod explained;
 mod files;
+mod findings;
 mod golden;
 mod hostile;
 mod hosts;
@@ -19,4 +21,5 @@ mod side_by_side;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod tables;
+mod together;
 mod words;

@@ -106,8 +106,11 @@ fn memory_limit() {
         lines(&cases)
     };
     // busbw is 0.512, 10.5 and 10.5 GB/s.
-    says(limited([10.0, 12.0, 11.5]), "reaches 87% to 91% with 2 ranks from 1 MiB up (memory-bandwidth bound there)");
-    says(limited([10.0, 20.0, 11.5]), "reaches 91% with 2 ranks at 64 MiB (memory-bandwidth bound there)");
+    says(
+        limited([10.0, 12.0, 11.5]),
+        "reaches 87% to 91% with 2 ranks from 1 MiB up (bound by memory bandwidth there)",
+    );
+    says(limited([10.0, 20.0, 11.5]), "reaches 91% with 2 ranks at 64 MiB (bound by memory bandwidth there)");
     says(limited([10.0, 20.0, 20.0]), "reaches at most 52% with 2 ranks (at 64 MiB)");
     says_not(limited([10.0, 20.0, 20.0]), "bound");
     // Bound in cache, not beyond: no size bounds it from there up.
@@ -399,7 +402,7 @@ fn training_stands_beside_the_peer_that_trains_the_same() {
     assert!(row.contains("pytorch/gloo") && row.contains("compile") && row.contains("2.00x"), "{row}");
     assert!(
         page.contains(
-            "Speedup of shm over the best peer in training: 2.00x (1.97x to 2.03x) with 2 ranks (pytorch/gloo)"
+            "Native ranks are 2.00x as fast as pytorch/gloo in training with 2 ranks (1.97x to 2.03x): faster."
         ),
         "{page}"
     );

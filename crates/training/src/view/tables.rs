@@ -84,15 +84,15 @@ pub(crate) fn memory() -> Show {
     );
     columns.extend([
         Column::new("predicted", "memory.predicted.total", Format::Bytes),
-        Column::new("process (measured)", "memory.measured.process", Format::Bytes).gives_way(2),
-        Column::new("measured", "memory.measured.total", Format::Bytes),
+        Column::new("measured", "memory.measured.case", Format::Bytes),
         Column::new("difference", "memory.difference", Format::Change),
+        Column::new("process", "memory.measured.process", Format::Bytes).gives_way(2),
         Column::new("limit a rank", "limit", Format::Bytes).gives_way(1),
         Column::wrong(),
     ]);
     let note = "Bytes of all ranks together. `buffers` are those of communication; `rest` is input, scalars and scratch. \
-                `process (measured)` is what the processes held before the case: no plan predicts it. `difference` compares \
-                `predicted` with `measured` less the processes.";
+                `difference` compares `predicted` with `measured`, both of the case alone. `process` is what the processes held \
+                before it: no plan predicts that.";
     Show {
         timed: "step".to_owned(),
         tables: vec![Table {

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use record::show::{Column, Format, Show};
+use record::show::{Column, Format, Show, Table};
 use record::{CaseLine, Caveat};
 use terms::{Named as _, Status};
 use view::{number_at, shown, value_at};
 
 use super::{json, pack};
+use crate::number::{percent, seconds, three_digits};
 use crate::study::Operation;
-use crate::words::results::{is_parameter_of, is_told};
+use crate::words::caveats::{mark, words};
+use crate::words::layout::{Case, Cell, Layout};
+use crate::words::results::is_told;
 
 /// Significant digits of a cell: rounded to the three that are shown, it is what the exact value is rounded to.
 const DIGITS: usize = 7;
@@ -21,33 +24,67 @@ pub(super) type Quantiles = BTreeMap<String, Vec<f64>>;
 pub(super) fn section(operation: &Operation, quantiles: &Quantiles, most: usize) -> String {
     let plain = Show::default();
     let show = operation.declared.map_or(&plain, |declared| &declared.show);
-    let columns: Vec<&Column> = show.tables.first().map(|table| table.columns.iter().collect()).unwrap_or_default();
+    let none = Table::default();
+    let declared = show.tables.first().unwrap_or(&none);
+    let layout = Layout::new(operation, show, declared, "");
+    let columns: Vec<(&Column, bool)> = layout.shown.iter().chain(&layout.hidden).filter_map(declared_of).collect();
+    let all = operation.configurations.iter();
+    let mut cases: Vec<(usize, Case)> = all
+        .enumerate()
+        .flat_map(|(group, configuration)| configuration.cases.iter().map(move |case| (group, (configuration, *case))))
+        .collect();
+    cases.sort_by_key(|(group, (_, case))| (*group, case.bytes));
     let groups = operation.configurations.iter().map(|configuration| {
-        let sources: Vec<&str> = columns.iter().map(|column| column.source.as_str()).collect();
-        json::array([json::line(&configuration.backend), json::line(&configuration.variant_without(&sources))])
+        let text = |cell: Cell| {
+            let of = |case: &&CaseLine| layout.text(&cell, &(configuration, *case));
+            json::line(&configuration.cases.first().and_then(of).unwrap_or_default())
+        };
+        json::array([text(Cell::Backend), text(Cell::Variant)])
     });
-    let all = operation.configurations.iter().enumerate();
-    let mut cases: Vec<(usize, &CaseLine)> =
-        all.flat_map(|(group, configuration)| configuration.cases.iter().map(move |case| (group, *case))).collect();
-    cases.sort_by_key(|(group, case)| (*group, case.bytes));
-    let lines: Vec<&CaseLine> = cases.iter().map(|(_, case)| *case).collect();
-    let found: Vec<bool> = columns.iter().map(|column| !is_parameter_of(&lines, column)).collect();
-    let rows = cases.iter().take(most).map(|(group, case)| {
-        let cells = columns.iter().zip(&found).map(|(column, found)| cell(case, column, *found));
+    let rows = cases.iter().take(most).map(|(group, (_, case))| {
+        let cells = columns.iter().map(|(column, found)| cell(case, column, *found));
         row(case, *group, json::array(cells), quantiles.get(&case.id))
     });
+    let mut place = 0;
+    let mut heads = Vec::new();
+    for (at, cell) in layout.shown.iter().chain(&layout.hidden).enumerate() {
+        heads.push(head(cell, at >= layout.shown.len(), &mut place));
+    }
+    let most = (0..Caveat::ALL.len()).filter(|at| layout.caveats.has(Caveat::ALL[*at]));
     json::object(&[
         ("n", json::line(&operation.name)),
-        ("c", json::array(columns.iter().map(|column| head(column)))),
+        ("c", json::array(heads)),
+        ("apart", layout.apart.to_string()),
+        ("most", json::array(most.map(|at| at.to_string()))),
         ("g", json::array(groups)),
         ("r", json::array(rows)),
         ("all", json::whole(cases.len() as u64)),
     ])
 }
 
-/// Title, unit, how it is written, and the name in `cases.csv`.
-fn head(column: &Column) -> String {
-    let format = match column.format {
+fn declared_of<'d>(cell: &Cell<'d>) -> Option<(&'d Column, bool)> {
+    if let Cell::Declared(column, found) = cell { Some((column, *found)) } else { None }
+}
+
+/// Title, unit, how it is written, the name in `cases.csv`, how a value reads without its title, whether it is not shown, and
+/// the place in the cells of a row: -1 and -2 are of its group, -3 is its caveats.
+fn head(cell: &Cell, hidden: bool, place: &mut usize) -> String {
+    let (title, unit, format, source, at) = match cell {
+        Cell::Declared(column, _) => {
+            *place += 1;
+            let at = (*place - 1).to_string();
+            (column.title.as_str(), column.unit.as_str(), format_of(column), column.source.as_str(), at)
+        }
+        Cell::Backend => ("backend", "", "word", "backend", "-1".to_owned()),
+        Cell::Variant => ("variant", "", "word", "variant", "-2".to_owned()),
+        Cell::Caveats => ("caveats", "", "word", "caveats", "-3".to_owned()),
+    };
+    let texts = [title, unit, format, source, &cell.phrase()].map(json::line);
+    json::array(texts.into_iter().chain([u8::from(hidden).to_string(), at]))
+}
+
+const fn format_of(column: &Column) -> &'static str {
+    match column.format {
         Format::Word | Format::Switch | Format::FirstAndLast => "word",
         Format::Count => "count",
         Format::Number => "number",
@@ -55,8 +92,7 @@ fn head(column: &Column) -> String {
         Format::Seconds => "seconds",
         Format::Share | Format::Precision => "share",
         Format::Change => "change",
-    };
-    json::array([&column.title, &column.unit, format, &column.source].map(json::line))
+    }
 }
 
 /// A number as it is, so that it sorts; a text where the cell says more than a number.
@@ -71,7 +107,14 @@ fn cell(case: &CaseLine, column: &Column, found: bool) -> String {
         Format::Bytes => number().map_or_else(none, |bytes| json::number(bytes, 20)),
         _ => {
             let number = number().map_or_else(none, |value| json::number(value, DIGITS));
-            let more = text.contains('±') || !column.word.is_empty();
+            let read = number.parse().ok().map(|value| match column.format {
+                Format::Seconds => seconds(value),
+                Format::Share => percent(value),
+                _ => three_digits(value),
+            });
+            // What lies halfway between two may fall on the other side.
+            let falls = column.format != Format::Change && read.is_some_and(|read| read != text);
+            let more = text.contains('±') || !column.word.is_empty() || falls;
             if more { json::array([number, json::line(&text)]) } else { number }
         }
     }
@@ -123,9 +166,12 @@ fn caveat_place(caveat: Caveat) -> usize {
     Caveat::ALL.iter().position(|other| *other == caveat).unwrap_or(0)
 }
 
-/// The words that rows name by their places: statuses, and caveats with what they mean.
+/// The words that rows name by their places: statuses, and caveats with what they mean, their marks and their plain words.
 pub(super) fn vocabulary() -> [(&'static str, String); 2] {
     let statuses = Status::ALL.iter().map(|status| json::text(&status.name().replace('_', " ")));
-    let caveats = Caveat::ALL.iter().map(|caveat| json::array([caveat.name(), caveat.explanation()].map(json::text)));
+    let caveats = Caveat::ALL.iter().map(|caveat| {
+        let texts = [caveat.name(), caveat.explanation(), mark(*caveat)].map(json::text);
+        json::array(texts.into_iter().chain([json::text(&words(*caveat))]))
+    });
     [("status", json::array(statuses)), ("caveats", json::array(caveats))]
 }

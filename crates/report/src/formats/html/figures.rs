@@ -28,6 +28,12 @@ pub(super) fn figures(charts: &[NamedChart], prefix: &str, data: &mut Vec<String
     format!("<div class=\"charts\">{figures}</div>")
 }
 
+/// Whether a chart has one value alone: the table has it, too.
+pub(super) fn is_one_point(spec: &ChartSpec) -> bool {
+    let whole = spec.stacks.is_empty() && spec.lanes.is_none() && spec.waterfall.is_none() && spec.matrix.is_none();
+    whole && spec.series.iter().map(|series| series.points.len()).sum::<usize>() <= 1
+}
+
 fn figure(chart: &NamedChart, prefix: &str, data: &mut Vec<String>) -> String {
     let (spec, left_out) = chart::bounded(&chart.spec);
     let id = format!("{prefix}{}", chart.stem);
@@ -87,7 +93,10 @@ fn values(spec: &ChartSpec) -> String {
         let row = |row: &Vec<f64>| json::array(row.iter().map(|value| json::number(*value, DIGITS)));
         let parts = [texts(&matrix.rows), texts(&matrix.columns), json::array(matrix.values.iter().map(row))];
         let unit = json::text(quantity(matrix.quantity));
-        members.push(("c", json::array(parts.into_iter().chain([unit]))));
+        let shares = matrix.shares();
+        let share = |row: &Vec<f64>| json::array(row.iter().map(|share| json::number(*share, 2)));
+        let shares = json::array(shares.iter().map(share));
+        members.push(("c", json::array(parts.into_iter().chain([unit, shares]))));
     }
     json::object(&members)
 }

@@ -6,16 +6,17 @@ use std::fmt::Write as _;
 use record::CaseLine;
 use terms::{Named as _, Status};
 
+use super::bar::bar;
 use super::tiles::{Tile, tiles};
 use crate::Run;
 use crate::document::Words;
-use crate::document::html::inline;
+use crate::document::html::{html, inline};
 use crate::escape::{one_line, xml as escape};
 use crate::page::status;
 use crate::study::{Operation, banner};
-use crate::words::damage;
 use crate::words::findings::{Finding, findings};
-use crate::words::verdict::verdict;
+use crate::words::verdict::{Tone, verdict};
+use crate::words::{damage, interleaved, peers};
 
 /// All of it.
 pub(super) fn head(run: &Run, operations: &[Operation], heading: &str) -> String {
@@ -28,10 +29,31 @@ pub(super) fn head(run: &Run, operations: &[Operation], heading: &str) -> String
     let title = if title.is_empty() { "Report".to_owned() } else { title };
     let _ = write!(out, "<{heading}>{}</{heading}><p class=\"meta\">{}</p>", escape(&title), escape(&meta(run)));
     let verdict = verdict(run, operations, &found);
-    let class = if verdict.good { "verdict" } else { "verdict bad" };
+    let class = match verdict.tone {
+        Tone::Good => "verdict",
+        Tone::Care => "verdict care",
+        Tone::Bad => "verdict bad",
+    };
     let rest = if verdict.rest.is_empty() { String::new() } else { format!(": {}", escape(&verdict.rest)) };
     let _ = write!(out, "<p class=\"{class}\"><strong>{}</strong>{rest}.</p>", escape(&verdict.word));
-    out + &share(run) + &plan(run) + &cards(&found) + &glance(&tiles(run, operations))
+    out + &share(run, verdict.tone)
+        + &plan(run)
+        + &runtimes(run)
+        + &comparison(run)
+        + &cards(&found)
+        + &glance(&tiles(run, operations))
+}
+
+/// How the runtimes compare, where the run measured both.
+fn runtimes(run: &Run) -> String {
+    let lines = peers::runtimes(run);
+    lines.iter().map(|line| format!("<p class=\"runtimes\">{}</p>", escape(line))).collect()
+}
+
+/// What an interleaved comparison found, case by case.
+fn comparison(run: &Run) -> String {
+    let blocks = interleaved::blocks(run);
+    if blocks.is_empty() { String::new() } else { format!("<h2>Comparison</h2>{}", html(&blocks)) }
 }
 
 /// Date, machine, program, launcher and tags, in a line.
@@ -43,12 +65,24 @@ fn meta(run: &Run) -> String {
     parts.join(" · ")
 }
 
-/// How the cases ended, as a bar and in words.
-fn share(run: &Run) -> String {
+/// How the cases ended, as a bar and in words. The colour of what is all right is that of the verdict: a bar in green below a
+/// warning would contradict it.
+fn share(run: &Run, tone: Tone) -> String {
+    if interleaved::verdict(run).is_some() {
+        return format!("{}<p class=\"meta\">{}</p>", bar(|word| interleaved::number(run, word)), inline(&status(run)));
+    }
+    let all_ok = run.cases.iter().all(|case| case.status == Status::Ok && !case.lacks_trials());
+    let ok = match tone {
+        Tone::Good => "ok",
+        Tone::Care => "ok care",
+        Tone::Bad if all_ok => "ok bad",
+        // The cases that are not ok have the colour.
+        Tone::Bad => "ok quiet",
+    };
     let total = run.cases.len().max(1) as f64;
     let (mut bar, mut begin) = (String::new(), 0.0);
     for (status, class) in
-        [(Status::Ok, "ok"), (Status::Failed, "failed"), (Status::Skipped, "skipped"), (Status::NotRun, "open")]
+        [(Status::Ok, ok), (Status::Failed, "failed"), (Status::Skipped, "skipped"), (Status::NotRun, "open")]
     {
         let status_of = |case: &CaseLine| if case.lacks_trials() { Status::NotRun } else { case.status };
         let width = run.cases.iter().filter(|case| status_of(case) == status).count() as f64 / total * 1000.0;
@@ -109,10 +143,19 @@ fn glance(tiles: &[Tile]) -> String {
         format!(
             "<div class=\"tile\"><dt>{}</dt><dd class=\"value\">{}</dd><dd>{}</dd><dd class=\"of\">{}</dd></div>",
             escape(&one_line(&tile.name)),
-            escape(&one_line(&tile.value)),
+            value(&tile.value),
             escape(&one_line(interval)),
             escape(&one_line(&tile.of))
         )
     };
     format!("<h2>At a glance</h2><dl class=\"tiles\">{}</dl>", tiles.iter().map(tile).collect::<String>())
+}
+
+/// A number as large as the tile allows, and its unit smaller behind it.
+fn value(text: &str) -> String {
+    let text = one_line(text);
+    match text.split_once(' ') {
+        Some((number, unit)) => format!("{} <small>{}</small>", escape(number), escape(unit)),
+        None => escape(&text),
+    }
 }

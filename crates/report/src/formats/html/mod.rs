@@ -5,6 +5,7 @@
 //! script makes charts answer to the pointer and tables sort, from the values at the end of the page. The page is the same
 //! for the same records, byte for byte. Text from data is escaped: in `escape::xml` for the page, in `json` for the values.
 
+mod bar;
 mod cases;
 mod explained;
 mod figures;
@@ -14,27 +15,32 @@ mod notes;
 mod pack;
 mod samples;
 mod tiles;
+mod together;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::document::html::{html, inline};
+use record::show::{Show, Table};
+
+use crate::document::html::html;
 use crate::escape::{file_stem, one_line, xml as escape};
 use crate::formats::write::Out;
-use crate::page::status;
 use crate::study::{Operation, operations};
+use crate::words::layout::Layout;
 use crate::{
-    Artifact, Error, Format, Run, chart, charts, words::drift, words::explained as traces, words::peers,
+    AgainstBase, Artifact, Error, Format, Run, chart, charts, words::drift, words::explained as traces, words::peers,
     words::results, words::sentences,
 };
 
 const FILE: &str = "report.html";
 /// A record of more cases has no table without the script: `cases.csv` has them.
 const STATIC: usize = 300;
+/// The title of the overview.
+const SUMMARY: &str = "Summary by configuration";
 /// Cases of a record that have a row; of more, `cases.csv` has the rest.
 const ROWS: usize = 20_000;
 
-const STYLE: &str = include_str!("page/page.css");
+const STYLE: &str = concat!(include_str!("page/page.css"), include_str!("page/together.css"));
 const SCRIPT: &str = concat!(
     include_str!("page/base.js"),
     include_str!("page/axis.js"),
@@ -60,18 +66,19 @@ impl Format for Html {
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
-        Ok(vec![Artifact::new(FILE, page(&[run]).into_bytes())])
+        Ok(vec![Artifact::new(FILE, page(&[run], &[]).into_bytes())])
     }
 }
 
-/// Writes one page about several records below `dir`, and returns its path.
+/// Writes one page about several records below `dir`, and returns its path. `compared` says of each record behind the first,
+/// the base, what its comparison with that one found.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_together(runs: &[Run], dir: &Path) -> Result<Vec<PathBuf>, Error> {
+pub fn write_together(runs: &[Run], compared: &[AgainstBase], dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let runs: Vec<&Run> = runs.iter().collect();
     let mut out = Out::below(dir);
-    out.put(&Artifact::new(FILE, page(&runs).into_bytes()))?;
+    out.put(&Artifact::new(FILE, page(&runs, compared).into_bytes()))?;
     Ok(out.into_written().files)
 }
 
@@ -84,12 +91,12 @@ struct Data {
     tables: Vec<String>,
 }
 
-fn page(runs: &[&Run]) -> String {
+fn page(runs: &[&Run], compared: &[AgainstBase]) -> String {
     let style = format!("{}{STYLE}", chart::rules());
     let mut data = Data::default();
     let body = match runs {
         [run] => record(run, "", "h1", &mut data),
-        several => together(several, &mut data),
+        several => together::together(several, compared, &mut data),
     };
     let titles: Vec<String> = runs.iter().map(|run| one_line(&run.title)).filter(|title| !title.is_empty()).collect();
     let title = if titles.is_empty() { "Report".to_owned() } else { titles.join(", ") };
@@ -112,41 +119,6 @@ fn page(runs: &[&Run]) -> String {
     )
 }
 
-/// Several records: what each comes to side by side, then each in full.
-fn together(runs: &[&Run], data: &mut Data) -> String {
-    let mut rows = String::new();
-    for (index, run) in runs.iter().enumerate() {
-        let operations = operations(&run.cases, &run.benchmarks);
-        let tiles = tiles::tiles(run, &operations);
-        let tile = |tile: &tiles::Tile| format!("{} {} {}", tile.name, tile.value, tile.interval).trim().to_owned();
-        let tiles: Vec<String> = tiles.iter().map(|one| escape(&one_line(&tile(one)))).collect();
-        let title = if run.title.trim().is_empty() { "Report" } else { &run.title };
-        let _ = write!(
-            rows,
-            "<tr><th scope=\"row\"><a href=\"#r{index}\">{}</a></th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(&one_line(title)),
-            escape(&one_line(&run.started)),
-            escape(&one_line(&run.machine)),
-            inline(&status(run)),
-            tiles.join("<br>")
-        );
-    }
-    let records = crate::number::count(runs.len(), "record", "records");
-    let mut out = format!(
-        "<div class=\"top\"><h1>{records}</h1>{THEME}</div><p class=\"meta\">Side by side below, then each in full. \
-         `rankmark compare` says which differences are real.</p>\
-         <div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"records\"><table><thead><tr><th scope=\"col\">record</th>\
-         <th scope=\"col\">started</th><th scope=\"col\">machine</th><th scope=\"col\">cases</th>\
-         <th scope=\"col\">at a glance</th></tr></thead><tbody>{rows}</tbody></table></div>\n"
-    );
-    for (index, run) in runs.iter().enumerate() {
-        let prefix = format!("r{index}-");
-        let _ =
-            writeln!(out, "<article class=\"record\" id=\"r{index}\">{}</article>", record(run, &prefix, "h2", data));
-    }
-    out
-}
-
 /// The switch of light and dark: the script shows it.
 const THEME: &str = "<button type=\"button\" id=\"theme\" hidden></button>";
 
@@ -156,15 +128,18 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     let (quantiles, unread) = samples::quantiles(run, ROWS);
     let head = head::head(run, &operations, heading);
     let mut out = if heading == "h1" { format!("<div class=\"top\"><div></div>{THEME}</div>{head}") } else { head };
-    let notes = notes::sections(run, &operations);
+    let mut notes = notes::sections(run, &operations);
+    // The overview stands before what it sums up.
+    let summed = notes.iter().position(|(title, _)| *title == SUMMARY).map(|place| notes.remove(place));
     let limits = explained::section(run, prefix, data);
     let limits = (!limits.is_empty()).then_some((traces::TITLE, limits));
-    out += &contents(&operations, limits.iter().chain(&notes), prefix);
+    let before: Vec<(&'static str, String)> = summed.into_iter().chain(limits).collect();
+    out += &contents(&before, &operations, &notes, prefix);
     let said = sentences::about(run, &operations);
     if !said.is_empty() {
         let _ = writeln!(out, "<section><h2>What the data show</h2>{}</section>", bullets(&said));
     }
-    out += &limits.iter().map(|part| titled(part, prefix)).collect::<String>();
+    out += &before.iter().map(|part| titled(part, prefix)).collect::<String>();
     let anchor = if prefix.is_empty() { "cases".to_owned() } else { format!("{prefix}cases") };
     let _ = write!(out, "<div id=\"{anchor}\">");
     let mut room = ROWS;
@@ -187,16 +162,17 @@ fn titled((title, body): &(&str, String), prefix: &str) -> String {
     format!("<section id=\"{prefix}{}\"><h2>{title}</h2>{body}</section>\n", file_stem(title))
 }
 
-/// Links to the sections.
-fn contents<'s>(
+/// Links to the sections, in their order.
+fn contents(
+    before: &[(&'static str, String)],
     operations: &[Operation],
-    notes: impl Iterator<Item = &'s (&'static str, String)>,
+    notes: &[(&'static str, String)],
     prefix: &str,
 ) -> String {
     let entry = |id: &str, name: &str| format!("<li><a href=\"#{prefix}{}\">{}</a></li>", escape(id), escape(name));
+    let titled = |(title, _): &(&'static str, String)| entry(&file_stem(title), title);
     let parts = operations.iter().map(|operation| entry(&section_id(operation), &one_line(&operation.name)));
-    let notes = notes.map(|(title, _)| entry(&file_stem(title), title));
-    let entries: String = parts.chain(notes).collect();
+    let entries: String = before.iter().map(titled).chain(parts).chain(notes.iter().map(titled)).collect();
     format!("<nav aria-label=\"sections\"><ul>{entries}</ul></nav>\n")
 }
 
@@ -209,29 +185,51 @@ fn bullets(sentences: &[String]) -> String {
     format!("<ul>{items}</ul>")
 }
 
-/// One operation: what it shows, its charts, its tables.
+/// One operation: what it shows, its charts, its tables. One of a single case folds, with its numbers in the line that stays.
 fn part(run: &Run, operation: &Operation, prefix: &str, several: bool, data: &mut Data) -> String {
     let (id, name) = (section_id(operation), escape(&one_line(&operation.name)));
-    let mut out = format!("<section id=\"{prefix}{id}\"><h2>{name}</h2>");
+    let plain = Show::default();
+    let show = operation.declared.map_or(&plain, |declared| &declared.show);
+    let none = Table::default();
+    let declared = show.tables.first().unwrap_or(&none);
+    let layout = Layout::new(operation, show, declared, "");
+    let mut charts = charts::of_operation(run, operation);
+    charts.retain(|chart| !figures::is_one_point(&chart.spec));
+    let mut cases = operation.configurations.iter().flat_map(|own| own.cases.iter().map(move |case| (own, *case)));
+    let only = cases.next().filter(|_| cases.next().is_none());
+    let mut out = format!("<section id=\"{prefix}{id}\">");
+    match &only {
+        Some(case) => {
+            // What has a chart stays open: a fold would hide it in print.
+            let open = if charts.is_empty() { "" } else { " open=\"\"" };
+            let line = escape(&one_line(&layout.in_a_line(case)));
+            let _ = write!(out, "<details class=\"one\"{open}><summary><h2>{name}</h2> <span>{line}</span></summary>");
+        }
+        None => out += &format!("<h2>{name}</h2>"),
+    }
     if !operation.constants.is_empty() {
         let _ = write!(out, "<p class=\"constants\">{}</p>", escape(&one_line(&operation.constants)));
     }
     if several {
         out += &bullets(&sentences::of_operation(run, operation).iter().map(|s| one_line(s)).collect::<Vec<_>>());
     }
-    out += &figures::figures(&charts::of_operation(run, operation), prefix, &mut data.charts);
+    out += &figures::figures(&charts, prefix, &mut data.charts);
     out += &html(&drift::left_out(run, operation).into_iter().collect::<Vec<_>>());
     out += &html(&peers::results(operation));
-    let tables = if run.cases.len() <= STATIC { results::tables(operation) } else { Vec::new() };
-    let (main, others) = tables.split_first().map_or((None, &[][..]), |(main, others)| (Some(main), others));
-    let plain = match main {
-        Some(main) => html(main),
-        None if run.cases.len() > STATIC => {
-            "<p>Without JavaScript this page lists no cases: <code>cases.csv</code> has them.</p>".to_owned()
-        }
-        None => "<p>No case was measured.</p>".to_owned(),
+    let (main, others) = if run.cases.len() <= STATIC { results::page(operation) } else { Default::default() };
+    let plain = if !main.is_empty() {
+        html(&main)
+    } else if run.cases.len() > STATIC {
+        "<p>Without JavaScript this page lists no cases: <code>cases.csv</code> has them.</p>".to_owned()
+    } else {
+        "<p>No case was measured.</p>".to_owned()
     };
+    for (class, text) in [("same", layout.heading()), ("most", layout.caveats.sentence())] {
+        out += &text.map_or_else(String::new, |text| format!("<p class=\"{class}\">{}</p>", escape(&one_line(&text))));
+    }
     let _ = write!(out, "<div data-section=\"{}\"><div class=\"static\">{plain}</div></div>", data.sections.len());
+    out += &html(&results::below(&layout, declared));
     out += &others.iter().map(|table| html(table)).collect::<String>();
+    out += if only.is_some() { "</details>" } else { "" };
     out + "</section>\n"
 }

@@ -3,6 +3,7 @@
 use record::{Blame, ExplainedCase, Phases};
 use view::{Axis, ChartSpec, Lane, Lanes, Matrix, NamedChart, Quantity, Scale, Span, SpanKind, Stack, Term, Waterfall};
 
+use super::waterfall::is_efficiency;
 use crate::escape::one_line;
 use crate::number::{count, percent, seconds};
 
@@ -20,12 +21,16 @@ const STALL_STYLE: usize = view::COLOURS - 1;
 const MISSES: f64 = 0.005;
 
 /// The charts, with file names that begin with `stem`, and notes on what they leave out.
-pub(super) fn of_case(case: &ExplainedCase, stem: &str) -> (Vec<NamedChart>, Vec<String>) {
+pub(super) fn of_case(
+    case: &ExplainedCase,
+    fall: Option<&record::Waterfall>,
+    stem: &str,
+) -> (Vec<NamedChart>, Vec<String>) {
     let (colours, mut notes) = (Colours::from_case(case), Vec::new());
     let all = [
         ("phases", case.phases.as_ref().and_then(|of| phases(of, &colours, &mut notes))),
         ("timeline", case.lanes.as_ref().and_then(|of| timeline(of, &colours, &mut notes))),
-        ("waterfall", case.waterfall.as_ref().and_then(|of| waterfall(of, &mut notes))),
+        ("waterfall", fall.and_then(|of| waterfall(of, &mut notes))),
         ("blame", case.blame.as_ref().and_then(|of| blame(of, &mut notes))),
     ];
     let named =
@@ -166,8 +171,7 @@ fn waterfall(of: &record::Waterfall, notes: &mut Vec<String>) -> Option<ChartSpe
         notes.extend(left_out(1, "waterfall", "an end is not a number, so it is not drawn"));
         return None;
     }
-    let texts = [&of.title, &of.from.0, &of.to.0].map(|text| text.to_lowercase());
-    let is_share = texts.iter().any(|text| text.contains("efficiency"));
+    let is_share = is_efficiency(of);
     let (quantity, title) = if is_share { (Quantity::Share, "efficiency") } else { (Quantity::Seconds, "time") };
     let missing = of.to.1 - of.from.1 - terms.iter().map(|term| term.value).sum::<f64>();
     let shown = if is_share { percent(missing.abs()) } else { seconds(missing.abs()) };
@@ -217,7 +221,7 @@ fn blame(of: &Blame, notes: &mut Vec<String>) -> Option<ChartSpec> {
         note: drawn_ranks(of.ranks.len()),
         x: Axis { title: "rank that is waited for".to_owned(), ..Axis::default() },
         y: Axis { title: "rank that waits".to_owned(), quantity, ..Axis::default() },
-        matrix: Some(Matrix { rows: ranks.clone(), columns: ranks, values, quantity }),
+        matrix: Some(Matrix { rows: ranks.clone(), columns: ranks, values, quantity, ..Matrix::default() }),
         ..ChartSpec::default()
     })
 }

@@ -5,6 +5,7 @@
 
 mod charts;
 mod tables;
+mod waterfall;
 mod words;
 
 use record::{EXPLAINED_FILE, ExplainedCase, ExplainedFinding};
@@ -17,6 +18,7 @@ use crate::study::banner;
 use crate::{Run, words::origin};
 
 pub(crate) use tables::Named;
+pub(crate) use waterfall::losses;
 pub(crate) use words::{blocks, saved};
 
 /// The title of the section.
@@ -57,6 +59,14 @@ pub(crate) fn of_run(run: &Run) -> (Vec<Explanation<'_>>, Option<Block>) {
     (shown, more)
 }
 
+/// What the traces of a job showed, where they are all that the record has: nobody checked results, and no other case ran.
+pub(crate) fn explained_job(run: &Run) -> Option<&ExplainedCase> {
+    let [line] = run.cases.as_slice() else { return None };
+    let [of] = run.explained.as_ref()?.cases.as_slice() else { return None };
+    let is_all = of.case == line.id && line.wrong.is_none() && !line.simulated && !of.verdict.trim().is_empty();
+    is_all.then_some(of)
+}
+
 /// The tables of a run's traces.
 pub(crate) fn tables_of(run: &Run) -> Vec<Named<'_>> {
     of_run(run).0.into_iter().flat_map(|of| of.tables).collect()
@@ -84,7 +94,8 @@ fn explanation<'r>(run: &Run, of: &'r ExplainedCase, stem: String) -> Explanatio
     let line = run.cases.iter().find(|line| line.id == of.case);
     let title = [of.title.as_str(), of.case.as_str(), "case"].into_iter().map(one_line).find(|text| !text.is_empty());
     let title = title.unwrap_or_default();
-    let (mut charts, own) = charts::of_case(of, &format!("profile-{stem}"));
+    let fall = waterfall::waterfall(of, line);
+    let (mut charts, own) = charts::of_case(of, fall.as_ref(), &format!("profile-{stem}"));
     let (banner, origin) = (banner(line.into_iter()), origin::of_case(run, line));
     for chart in &mut charts {
         chart.spec.subtitle.clone_from(&title);

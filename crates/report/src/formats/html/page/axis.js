@@ -70,6 +70,7 @@ class Scale {
     if (this.kind === "bytes") return bytes(Math.round(value));
     if (value === 0) return "0";
     if (this.kind === "share") return percent(value);
+    if (this.kind === "count" && Number.isInteger(value)) return value < 10000 ? String(value) : thousands(value);
     const round = (text) => (text.includes(".") && !text.includes("e") ? text.replace(/\.?0+$/, "") : text);
     if (this.kind !== "seconds") return round(threeDigits(value));
     const largest = this.spread === "log" ? value : Math.max(...this.domain.map(Math.abs));

@@ -102,7 +102,7 @@ class Chart {
     const series = this.seen(spec.s, "s"), limits = this.seen(spec.r, "r");
     const parts = this.seen(spec.b, "b"), marks = this.seen(spec.m, "m");
     const tops = heights(parts);
-    const all = series.flatMap(([, , points]) => points), lines = [...limits, ...marks].flatMap(([, , points]) => points);
+    const all = series.flatMap(([, , points]) => points), lines = [...limits, ...marks].flatMap(([, , points]) => points).filter(([, up]) => up !== null);
     const xs = [...all, ...lines, ...parts.flatMap(([, , bars]) => bars)].map(([x]) => x);
     const ys = [...all, ...lines].map(([, y]) => y).concat(tops.flat().flatMap(([, low, high]) => [low, high]));
     const spread = this.scaleButton ? (this.log ? "log" : spec.y[2] === "log" ? "zero" : spec.y[2]) : spec.y[2];
@@ -173,12 +173,18 @@ class Chart {
     }
   }
   limit(style, points) {
+    // A gap where no limit was found.
+    const parts = [[]];
+    points.forEach((point) => (point[1] === null ? parts.push([]) : parts[parts.length - 1].push(point)));
+    parts.forEach((part) => this.stretch(style, part));
+  }
+  stretch(style, points) {
     const places = points.map(([at, up]) => [round(this.x.place(at)), round(this.y.place(up))]).filter((place) => !place.some(Number.isNaN));
     if (places.length === 1) places.unshift([places[0][0] - 16, places[0][1]]), (places[1] = [places[1][0] + 16, places[1][1]]);
     if (places.length) this.inner.append(draw("path", { class: "limit " + (style < 0 ? "" : "c" + (style % 7)), d: "M" + places.map((place) => place.join(" ")).join("L") }));
   }
   placed(points, dodge) {
-    return points.map((point) => [this.x.place(point[0]) + dodge, this.y.place(point[1]), point]).filter(([a, b]) => !Number.isNaN(a) && !Number.isNaN(b));
+    return points.filter(([, up]) => up !== null).map((point) => [this.x.place(point[0]) + dodge, this.y.place(point[1]), point]).filter(([a, b]) => !Number.isNaN(a) && !Number.isNaN(b));
   }
   band([, style, points], dodge) {
     const places = this.placed(points, dodge).filter(([, , point]) => point.length > 3);

@@ -1,8 +1,8 @@
 // The cells of a matrix chart.
-const LIGHT = [222, 235, 247], DARK = [8, 48, 107];
+const GOOD = [8, 81, 156], NEITHER = [232, 232, 234], BAD = [166, 54, 3];
 
 Chart.prototype.drawMatrix = function () {
-  const [heads, columns, values, kind] = this.matrix;
+  const [heads, columns, values, kind, shares] = this.matrix;
   const inside = (scale, at) => !scale || (at + 0.5 >= scale[0] && at - 0.5 <= scale[1]);
   const rows = heads.map((_, at) => at).filter((at) => inside(this.zoom && this.zoom.y, at));
   const across = columns.map((_, at) => at).filter((at) => inside(this.zoom && this.zoom.x, at));
@@ -16,7 +16,6 @@ Chart.prototype.drawMatrix = function () {
   this.size(bottom + 10);
   this.inner = draw("g", {});
   this.svg.append(this.inner);
-  const all = values.flat().filter((value) => value !== null), low = Math.min(...all), span = Math.max(...all) - low;
   this.text(left + (right - left) / 2, 13, this.spec.x[0], { class: "title middle" });
   const every = Math.ceil((Math.max(...columns.map((column) => column.length)) * 7 + 6) / wide);
   across.forEach((column, at) => at % every === 0 && this.text(left + (at + 0.5) * wide, top - 6, columns[column], { class: "tick middle" }));
@@ -25,11 +24,11 @@ Chart.prototype.drawMatrix = function () {
     across.forEach((column, at) => {
       const value = values[row][column];
       if (value === null || value === undefined) return;
-      const share = span > 0 ? (value - low) / span : 0, text = quantity(value, kind);
-      const part = LIGHT.map((from, place) => Math.round(from + (DARK[place] - from) * share));
+      const share = shares[row][column] || 0, text = quantity(value, kind), end = share < 0 ? GOOD : BAD;
+      const part = NEITHER.map((from, place) => Math.round(from + (end[place] - from) * Math.abs(share)));
       const x = left + at * wide, y = top + down * high;
       this.inner.append(draw("rect", { x: round(x), y: round(y), width: round(wide - 1), height: round(high - 1), fill: `rgb(${part})` }));
-      if (text.length * 6.6 + 6 <= wide) this.text(x + (wide - 1) / 2, y + high / 2 + 4, text, { class: "cell middle " + (share > 0.55 ? "light" : "dark") });
+      if (text.length * 6.6 + 6 <= wide) this.text(x + (wide - 1) / 2, y + high / 2 + 4, text, { class: "cell middle " + (Math.abs(share) > 0.55 ? "light" : "dark") });
       const head = `${this.spec.y[0]} ${heads[row]}, ${this.spec.x[0]} ${columns[column]}`;
       this.groups.push({ places: [[x + wide / 2, y + high / 2]], head, rows: [["value", -1, text]] });
     });

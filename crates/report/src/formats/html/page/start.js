@@ -13,6 +13,24 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
   });
   say();
 
+  // A link to a folded section unfolds it.
+  const unfold = () => {
+    const fold = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.querySelector(":scope > details.one");
+    if (fold) fold.open = true;
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+
+  // The contents, which stay on the screen, name the part that is read.
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const read = new IntersectionObserver((seen) => seen.filter((one) => one.isIntersecting).forEach(({ target }) => {
+    const link = links.get(target.id), list = link.closest("ul");
+    list.querySelectorAll("[aria-current]").forEach((other) => other.removeAttribute("aria-current"));
+    link.setAttribute("aria-current", "true");
+    list.scrollLeft = link.offsetLeft - list.clientWidth / 2;
+  }), { rootMargin: "-60px 0px -80% 0px" });
+  document.querySelectorAll("section[id]").forEach((section) => links.has(section.id) && read.observe(section));
+
   document.querySelectorAll("[data-section]").forEach((place) => new CaseTable(place, DATA.sections[place.dataset.section], DATA));
   document.querySelectorAll("[data-table]").forEach((place) => {
     const rows = DATA.tables[place.dataset.table], name = place.querySelector("h4").textContent;

@@ -21,27 +21,37 @@ class CaseTable {
     this.search();
     addEventListener("beforeprint", () => this.grow(Infinity));
   }
-  // Columns in which any case has a value, with what tells the configurations apart behind the ranks.
+  // The columns in the report's order. Those that its text says for all rows are hidden: the filter and the copy have them.
   chosen() {
-    const { c, g, all, r } = this.section;
-    const columns = c.map(([title, unit, format, name], at) => ({ title, unit, format, name, value: (row) => row[CELLS][at] }));
-    const told = (at) => (row) => g[row[GROUP]][at] || null;
-    const varies = (at) => new Set(g.map((group) => group[at])).size > 1;
-    const behind = columns.findIndex((column) => column.name === "ranks") + 1;
-    const own = [["backend", 0, varies(0)], ["variant", 1, true]].filter(([, , shown]) => shown);
-    columns.splice(behind, 0, ...own.map(([name, at]) => ({ title: name, unit: "", format: "word", name, value: told(at) })));
-    const caveats = (row) => row[CAVEATS].map((at) => this.words.caveats[at][0]).join(", ") || null;
-    columns.push({ title: "caveats", unit: "", format: "word", name: "caveats", value: caveats });
-    columns.push({ title: "status", unit: "", format: "word", name: "status", value: (row) => this.words.status[row[STATUS]] });
-    const plain = (column) => column.name === "status" && r.every((row) => row[STATUS] === 0);
-    return columns.filter((column) => !plain(column) && r.some((row) => ![null, undefined].includes(column.value(row))));
+    const { c, g, r, most } = this.section;
+    const marks = (row) => row[CAVEATS].filter((at) => !most.includes(at)).map((at) => this.words.caveats[at][2]).join(" ") || null;
+    const names = (row) => row[CAVEATS].map((at) => this.words.caveats[at][0]).join(", ") || null;
+    const source = (at) => (at === -3 ? marks : at < 0 ? (row) => g[row[GROUP]][-1 - at] || null : (row) => row[CELLS][at]);
+    const all = c.map(([title, unit, format, name, phrase, hidden, at]) => ({ title, unit, format, name, phrase, hidden, value: source(at), copied: at === -3 ? names : source(at) }));
+    if (r.some((row) => row[STATUS] !== 0)) {
+      const status = (row) => this.words.status[row[STATUS]];
+      all.push({ title: "status", unit: "", format: "word", name: "status", value: status, copied: status });
+    }
+    this.every = all.filter((column) => r.some((row) => ![null, undefined, ""].includes(column.copied(row))));
+    return all.filter((column) => !column.hidden);
   }
   heading(column, index) {
     const button = make("button", { type: "button", onclick: () => this.sort(index) }, column.title, column.unit ? make("small", {}, " " + column.unit) : null);
-    return make("th", { scope: "col", class: column.format === "word" ? null : "n", "aria-sort": "none" }, button);
+    return make("th", { scope: "col", class: this.kind(column, index), "aria-sort": "none" }, button);
+  }
+  // On a narrow screen the columns behind the first that tell rows apart stand in the first.
+  kind(column, index) {
+    const apart = index > 0 && index < this.section.apart;
+    return [column.format === "word" ? "" : "n", apart ? "apart" : ""].filter(Boolean).join(" ") || null;
+  }
+  also(row) {
+    const told = this.columns.slice(1, this.section.apart).map((column) => [column, this.text(column, row)]).filter(([, text]) => text !== NONE && text !== "");
+    const words = told.map(([column, text]) => (column.phrase === "{} ranks" && text === "1" ? "1 rank" : column.phrase.replaceAll("{}", () => text)));
+    return words.length ? make("small", { class: "also" }, words.join(", ")) : null;
   }
   text(column, row) {
-    return shown(column.value(row), column.format);
+    const value = column.value(row);
+    return column.name === "caveats" && value === null ? "" : shown(value, column.format);
   }
   search() {
     const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -52,7 +62,8 @@ class CaseTable {
   haystack(row) {
     if (!this.texts) this.texts = new Map();
     if (!this.texts.has(row)) {
-      const cells = this.columns.map((column) => this.text(column, row));
+      const cells = this.every.map((column) => shown(column.copied(row), column.format));
+      cells.push(...row[CAVEATS].map((at) => this.words.caveats[at][3]));
       const group = this.section.g[row[GROUP]];
       this.texts.set(row, [...cells, ...group, this.words.status[row[STATUS]], row[REASON] || "", row[ID]].join(" ").toLowerCase());
     }
@@ -101,12 +112,15 @@ class CaseTable {
   line(row) {
     const name = `trials of ${this.columns.slice(0, 3).map((column) => this.text(column, row)).join(", ")}`;
     const button = make("button", { type: "button", class: "open", "aria-expanded": "false", "aria-label": name });
-    const cell = (column) => make("td", { class: column.format === "word" ? null : "n" }, this.text(column, row));
+    const cell = (column, index) => make("td", { class: this.kind(column, index), title: column.name === "caveats" ? this.spelled(row) : null }, this.text(column, row), index === 0 ? this.also(row) : null);
     const line = make("tr", { class: ["", "unwell", "idle", "idle"][row[STATUS]] || null }, make("td", {}, button), ...this.columns.map(cell));
     button.addEventListener("click", () => this.toggle(row, line, button));
     if (!this.open.has(row)) return [line];
     button.setAttribute("aria-expanded", "true");
     return [line, this.detail(row)];
+  }
+  spelled(row) {
+    return row[CAVEATS].map((at) => this.words.caveats[at][3]).join(", ") || null;
   }
   toggle(row, line, button) {
     const opens = !this.open.delete(row);
@@ -126,15 +140,15 @@ class CaseTable {
     fact("trials", trials.length && `${trials.length}: ${trials.map(seconds).join(", ")}`);
     if (row[SAMPLES]) fact("samples", thousands(row[SAMPLES]) + (samples.length ? `: ${seconds(samples[0])} to ${seconds(samples[samples.length - 1])}` : ""));
     fact("ranks", ranks.length && `medians ${ranks.map((time, rank) => `${rank}: ${seconds(time)}`).join(", ")}`);
-    for (const at of row[CAVEATS]) fact(this.words.caveats[at][0], this.words.caveats[at][1] + ".");
+    for (const at of row[CAVEATS]) fact(this.words.caveats[at][3], this.words.caveats[at][1] + ".");
     fact("case", row[ID]);
     cell.append(facts);
     return make("tr", { class: "detail" }, cell);
   }
   // As cases.csv writes it.
   csv() {
-    const head = ["id", ...this.columns.map((column) => column.name + (column.title === "±95%" ? ".relative_half_width" : ""))];
-    return [head, ...this.filtered.map((row) => [row[ID], ...this.columns.map((column) => column.value(row))])].map(csvLine).join("");
+    const head = ["id", ...this.every.map((column) => column.name + (column.title === "±95%" ? ".relative_half_width" : ""))];
+    return [head, ...this.filtered.map((row) => [row[ID], ...this.every.map((column) => column.copied(row))])].map(csvLine).join("");
   }
   copy() {
     return copyBy(this.copyButton, this.csv(), `Copied ${thousands(this.filtered.length)} cases`);

@@ -1,0 +1,112 @@
+//! Findings about the machine while it was measured: what disturbed it, its states, and intervals that it made wide.
+
+use record::{CaseLine, Caveat};
+use terms::Named as _;
+
+use super::{Finding, Kind, cases, finding};
+use crate::Run;
+use crate::number::{list, percent, seconds};
+use crate::study::Measured;
+use crate::words::states;
+
+/// A caveat of noise on more than this share of cases is a finding.
+const OFTEN: f64 = 0.2;
+/// A time whose interval is this wide to each side, as a share of it, is no more than a hint.
+const UNCERTAIN: f64 = 0.25;
+
+/// What disturbs a run, the strongest evidence first.
+const NOISE: [Caveat; 6] = [
+    Caveat::StolenTime,
+    Caveat::QuotaReached,
+    Caveat::OtherPrograms,
+    Caveat::Throttled,
+    Caveat::Noisy,
+    Caveat::ContextSwitches,
+];
+
+/// All of them but those about intervals.
+pub(super) fn findings(run: &Run) -> impl Iterator<Item = Finding> {
+    [noise(run), states(run), levels(run)].into_iter().flatten()
+}
+
+fn noise(run: &Run) -> Option<Finding> {
+    let measured: Vec<&CaseLine> = run.cases.iter().filter(|case| case.time_s.is_some() && !case.simulated).collect();
+    let number = |caveat: Caveat| measured.iter().filter(|case| case.caveats.contains(&caveat)).count();
+    let often = |caveat: &Caveat| number(*caveat) as f64 > OFTEN * measured.len() as f64;
+    let first = NOISE.into_iter().find(often)?;
+    let any = |case: &&&CaseLine| NOISE.iter().any(|caveat| case.caveats.contains(caveat));
+    let all = measured.iter().filter(any).count();
+    let words: Vec<String> = match NOISE.into_iter().filter(|caveat| number(*caveat) > 0).collect::<Vec<_>>()[..] {
+        [one] => vec![word(one)],
+        ref several => several.iter().map(|caveat| format!("{} in {}", word(*caveat), number(*caveat))).collect(),
+    };
+    let title = format!("{all} of {} are disturbed: {}", cases(measured.len()), list(&words));
+    let explanation = first.explanation();
+    let mut letters = explanation.chars();
+    let upper = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    Some(finding(Kind::Disturbed, title, format!("{upper}{}.", letters.as_str()), remedy(first)))
+}
+
+fn word(caveat: Caveat) -> String {
+    caveat.name().replace('_', " ")
+}
+
+fn remedy(caveat: Caveat) -> &'static str {
+    match caveat {
+        Caveat::StolenTime => "Other tenants use these cores: repeat at another time, or on a machine of your own.",
+        Caveat::QuotaReached => "Raise the container's quota of processor time, or run fewer ranks.",
+        Caveat::OtherPrograms => {
+            "Stop the other programs, use fewer ranks, or repeat at another time; `rankmark compare --interleave` compares two \
+             versions all the same."
+        }
+        Caveat::Throttled => "Check cooling, the power limit and the frequency governor, then repeat.",
+        _ => "Stop other programs on these cores, or pin ranks with `--bind`, then repeat.",
+    }
+}
+
+/// What the machine was like, where it changed. Times are those of one state, so this disturbs none of them.
+fn states(run: &Run) -> Option<Finding> {
+    let [title, evidence] = states::title_and_evidence(run)?;
+    Some(finding(Kind::Hint, title, evidence, states::action(run)))
+}
+
+/// Cases that the machine ran at several speeds, and the one with the speeds furthest apart.
+fn levels(run: &Run) -> Option<Finding> {
+    let of = |case: &'_ CaseLine| -> Vec<(f64, f64)> {
+        let levels = case.metrics.get("levels").and_then(serde_json::Value::as_array);
+        let number = |level: &serde_json::Value, name: &str| level.get(name).and_then(serde_json::Value::as_f64);
+        let both = |level| Some((number(level, "median_s")?, number(level, "share")?));
+        levels.into_iter().flatten().filter_map(both).collect()
+    };
+    let all: Vec<Vec<(f64, f64)>> = run.cases.iter().map(of).filter(|levels| levels.len() > 1).collect();
+    let apart = |levels: &[(f64, f64)]| levels[levels.len() - 1].0 / levels[0].0;
+    let furthest = all.iter().max_by(|a, b| apart(a).total_cmp(&apart(b)))?;
+    let level = |(median, share): &(f64, f64)| format!("{} in {} of its trials", seconds(*median), percent(*share));
+    let levels: Vec<String> = furthest.iter().map(level).collect();
+    let measured = run.cases.iter().filter(|case| case.time_s.is_some()).count();
+    let title = format!("The machine had several speeds in {} of {}", all.len(), cases(measured));
+    let evidence =
+        format!("The furthest apart took {}. A median over both depends on how long each speed lasted.", list(&levels));
+    let action = "Pin ranks with `--bind core`, and ask who else uses the machine. Compare two versions interleaved: \
+                  `rankmark compare --interleave`.";
+    Some(finding(Kind::Disturbed, title, evidence, action))
+}
+
+/// Intervals above the target: a hint, unless most are so wide that the times say little.
+pub(super) fn wide(run: &Run) -> Option<Finding> {
+    let measured: Vec<Measured> = run.cases.iter().filter_map(Measured::from_case).collect();
+    let half = |of: &&Measured| of.time.relative_half_width().is_some_and(|half| half >= UNCERTAIN);
+    let (total, uncertain) = (measured.len(), measured.iter().filter(half).count());
+    let above = measured.iter().filter(|of| of.has(Caveat::CiAboveTarget)).count();
+    let action = "Give each case more time: `--max-seconds`.";
+    if 2 * uncertain > total {
+        let title = format!("{uncertain} of {} have intervals of ±{} or more", cases(total), percent(UNCERTAIN));
+        let evidence = "Their medians say little, and ratios of them less.";
+        let action = "Repeat on a machine that nobody else uses, and give each case more time: `--max-seconds`.";
+        return Some(finding(Kind::Uncertain, title, evidence, action));
+    }
+    (above > 0).then(|| {
+        let title = format!("{above} of {} have an interval wider than the target", cases(total));
+        finding(Kind::Hint, title, "Small differences between these cases do not show.", action)
+    })
+}

@@ -1,0 +1,239 @@
+//! At most three findings: what is wrong or what limits, the evidence with its number, and what to do about it. Each has a
+//! premise; if none holds, the page has no finding.
+
+mod disturbed;
+mod limits;
+
+use std::collections::HashMap;
+
+use record::{CaseLine, Caveat, ExplainedFinding};
+use terms::Status;
+
+use crate::escape::one_line;
+use crate::number::{count, percent};
+use crate::study::{Operation, ranks};
+use crate::{Run, words::expected, words::explained::explained_job};
+
+/// Findings of a page.
+const MOST: usize = 3;
+/// A rank that takes this much longer than the median rank is a finding.
+const SLOWER: f64 = 1.03;
+/// Below this share an expected figure is missed.
+const EXPECTED: f64 = 0.9;
+
+/// What a finding is about. The order is that of the page: what follows does not hold of a disturbed machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Results are wrong.
+    Wrong,
+    /// Cases gave no result, or missed what was asked of them.
+    Failed,
+    /// The machine was disturbed while it was measured.
+    Disturbed,
+    /// Most intervals are so wide that times say little.
+    Uncertain,
+    /// A rank, a link or another part is slower than its peers.
+    Slow,
+    /// Less is reached than is known of this hardware.
+    Below,
+    /// What limits the results.
+    Limit,
+    /// More ranks do not bring what they should.
+    Scaling,
+    /// How to learn more.
+    Hint,
+}
+
+/// What stands out, and what to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    pub(crate) kind: Kind,
+    /// What it is, with its number.
+    pub(crate) title: String,
+    /// What it rests on.
+    pub(crate) evidence: String,
+    /// What to do.
+    pub(crate) action: String,
+    /// The command that does it; empty: none.
+    pub(crate) command: String,
+}
+
+fn finding(kind: Kind, title: impl Into<String>, evidence: impl Into<String>, action: impl Into<String>) -> Finding {
+    let line = |text: String| one_line(&text);
+    let (title, evidence, action) = (line(title.into()), line(evidence.into()), line(action.into()));
+    Finding { kind, title, evidence, action, command: String::new() }
+}
+
+impl Finding {
+    fn by(self, command: impl Into<String>) -> Self {
+        Self { command: one_line(&command.into()), ..self }
+    }
+}
+
+/// The most important findings of a run, the first first.
+pub(crate) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
+    if let Some(job) = explained_job(run) {
+        return job.findings.first().map(of_traces).into_iter().collect();
+    }
+    let mut all: Vec<Finding> = Vec::new();
+    all.extend(wrong(run));
+    all.extend(failed(run));
+    all.extend(gates(run));
+    all.extend(disturbed::findings(run));
+    all.extend(machine(run, operations));
+    all.extend(slow_rank(run));
+    all.extend(below_expected(run));
+    all.extend(limits::scaling(run, operations));
+    all.extend(limits::bandwidth_bound(run, operations));
+    all.extend(oversubscribed(run));
+    all.extend(disturbed::wide(run));
+    all.extend(skipped(run));
+    all.sort_by_key(|finding| finding.kind);
+    all.truncate(MOST);
+    all
+}
+
+/// The first finding in the traces of a job; the section about its steps has the others.
+fn of_traces(found: &ExplainedFinding) -> Finding {
+    let what = if found.what.trim().is_empty() { "Finding" } else { &found.what };
+    finding(Kind::Slow, what, found.evidence.clone(), found.action.clone())
+}
+
+fn cases(number: usize) -> String {
+    count(number, "case", "cases")
+}
+
+fn wrong(run: &Run) -> Option<Finding> {
+    let wrong: Vec<&CaseLine> = run.cases.iter().filter(|case| case.wrong.unwrap_or(0) > 0).collect();
+    let first = wrong.first()?;
+    let element = first.wrong_elements.first().map(|element| {
+        let (rank, index) = (element.rank, element.index);
+        format!(": rank {rank}, element {index} is {}, expected {}", element.got, element.expected)
+    });
+    let evidence = format!("The first is {}{}.", first.id, element.unwrap_or_default());
+    let action = "Do not use their times. Repeat these cases; if they stay wrong, report the backend with its version.";
+    Some(
+        finding(Kind::Wrong, format!("{} gave wrong results", cases(wrong.len())), evidence, action)
+            .by(run.resume_command()),
+    )
+}
+
+/// How many, and the most frequent reason with its number.
+fn reasons(all: &[&CaseLine]) -> String {
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    for case in all {
+        *numbers.entry(case.reason.as_deref().unwrap_or("no reason was recorded")).or_default() += 1;
+    }
+    let most = numbers.iter().max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)));
+    most.map_or_else(String::new, |(reason, number)| match numbers.len() {
+        1 => format!("{reason}."),
+        _ => format!("{} of them: {reason}.", cases(*number)),
+    })
+}
+
+fn failed(run: &Run) -> Option<Finding> {
+    let of =
+        |status: Status| run.cases.iter().filter(move |case| case.status == status && case.wrong.unwrap_or(0) == 0);
+    let (failed, open): (Vec<_>, Vec<_>) = (of(Status::Failed).collect(), of(Status::NotRun).collect());
+    let total = run.cases.len();
+    if !failed.is_empty() {
+        let title = format!("{} of {} failed", failed.len(), cases(total));
+        let action = "Fix the cause, then run just these cases again.";
+        return Some(finding(Kind::Failed, title, reasons(&failed), action).by(run.resume_command()));
+    }
+    let lacking = run.cases.iter().filter(|case| case.lacks_trials()).count();
+    let (title, evidence) = match (open.len(), lacking) {
+        (0, 0) => return None,
+        (0, lacking) => {
+            let title = format!("{lacking} of {} did not make all trials", cases(total));
+            (title, "Their times have no interval that can be relied on.".to_owned())
+        }
+        (open_cases, _) => (format!("{open_cases} of {} did not run", cases(total)), reasons(&open)),
+    };
+    let rest = finding(Kind::Failed, title, evidence, "Run the rest into the same record.");
+    // Pairs of now and of then are not pairs: such a record does not go on.
+    Some(if run.interleaved.is_none() { rest.by(run.resume_command()) } else { rest })
+}
+
+fn gates(run: &Run) -> Option<Finding> {
+    let missed: Vec<&CaseLine> = run.cases.iter().filter(|case| !case.gates_missed.is_empty()).collect();
+    let first = missed.first()?.gates_missed.first()?;
+    let title = format!("{} missed a gate", cases(missed.len()));
+    let action = "Compare these cases with the last run that passed, and look at what changed.";
+    Some(finding(Kind::Failed, title, format!("The first: {first}."), action))
+}
+
+/// What benchmarks say first: something is wrong with the machine.
+fn machine(run: &Run, operations: &[Operation]) -> Vec<Finding> {
+    let own = operations
+        .iter()
+        .filter_map(|operation| Some((operation, run.views.for_section(operation)?.findings(operation)?)));
+    let first = own.flat_map(|(operation, all)| {
+        let first = all.into_iter().filter(|finding| finding.first);
+        first.map(|finding| (operation.name.clone(), finding.text)).collect::<Vec<_>>()
+    });
+    first
+        .map(|(name, text)| {
+            let action = "Look at the link, the cores and other load of what it names; the placement is below.";
+            finding(Kind::Slow, format!("{name}: a part of the machine is slow"), text, action)
+        })
+        .collect()
+}
+
+/// The rank that is slowest in most of the cases that carry the caveat, and by how much.
+fn slow_rank(run: &Run) -> Option<Finding> {
+    let marked: Vec<&CaseLine> = run.cases.iter().filter(|case| case.caveats.contains(&Caveat::SlowRank)).collect();
+    let slowest = |case: &CaseLine| {
+        let times = case.per_rank_median_s.as_ref().filter(|times| times.len() > 1)?;
+        let (rank, time) = times.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
+        Some((rank, time / stats::median(times)))
+    };
+    let mut found: HashMap<usize, Vec<f64>> = HashMap::new();
+    for (rank, ratio) in marked.iter().filter_map(|case| slowest(case)) {
+        found.entry(rank).or_default().push(ratio);
+    }
+    let (rank, ratios) = found.into_iter().max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(&a.0)))?;
+    let ratio = stats::median(&ratios);
+    let number = cases(marked.len());
+    let title = if ratio > SLOWER {
+        format!("Rank {rank} is {} slower than the median rank", percent(ratio - 1.0))
+    } else {
+        format!("Rank {rank} is last more often than chance allows")
+    };
+    let evidence = format!("{number} carry `slow_rank`; in {} of them rank {rank} takes the longest.", ratios.len());
+    Some(finding(Kind::Slow, title, evidence, "Look for other load, a lower clock or another binding on its core."))
+}
+
+fn below_expected(run: &Run) -> Option<Finding> {
+    let (share, sentence) = expected::lowest(run)?;
+    let action =
+        "Check with `rankmark validate` what this machine lacks, then compare links and settings with the source.";
+    (share < EXPECTED)
+        .then(|| finding(Kind::Below, format!("{} of an expected figure is reached", percent(share)), sentence, action))
+}
+
+fn oversubscribed(run: &Run) -> Option<Finding> {
+    let over = |case: &&CaseLine| case.caveats.contains(&Caveat::Oversubscribed) && case.time_s.is_some();
+    let number = run.cases.iter().filter(over).count();
+    if number == 0 {
+        return None;
+    }
+    let cores = run.cores.map(|cores| count(cores as usize, "core", "cores"));
+    let title = format!("{} have more ranks than {}", cases(number), cores.as_deref().unwrap_or("cores"));
+    let evidence = "Their times include waiting for a core, and say nothing about the transport.";
+    let action = match run.cores {
+        Some(cores) => format!("Judge the transport by runs of at most {}.", ranks(cores)),
+        None => "Judge the transport by runs of at most one rank a core.".to_owned(),
+    };
+    Some(finding(Kind::Hint, title, evidence, action))
+}
+
+fn skipped(run: &Run) -> Option<Finding> {
+    let skipped: Vec<&CaseLine> = run.cases.iter().filter(|case| case.status == Status::Skipped).collect();
+    if skipped.is_empty() {
+        return None;
+    }
+    let title = format!("{} of {} were skipped", skipped.len(), cases(run.cases.len()));
+    let action = "This command shows what is missing, and how to install it.";
+    Some(finding(Kind::Hint, title, reasons(&skipped), action).by("rankmark validate"))
+}

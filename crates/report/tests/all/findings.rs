@@ -1,0 +1,138 @@
+//! What is found first, what is advised, and that the verdict, its colour and the findings agree.
+
+use record::{Caveat, Explained, ExplainedCase, Waterfall};
+use report::Run;
+use serde_json::json;
+
+use crate::data::{self, Invented};
+
+/// Verdict with its class, and the findings with what to do, of the page.
+struct Said {
+    verdict: String,
+    bar: bool,
+    cards: Vec<String>,
+}
+
+fn page(run: &Run) -> String {
+    let files = report::format("html").unwrap().render(run).unwrap();
+    String::from_utf8(files[0].content.clone()).unwrap()
+}
+
+fn said(run: &Run) -> Said {
+    let page = page(run);
+    let page = page.split("<script").next().unwrap().split("</style>").nth(1).unwrap().to_owned();
+    let verdict = page.split("<p class=\"verdict").nth(1).unwrap().split("</p>").next().unwrap().to_owned();
+    let cards = page.split("<div class=\"card\">").skip(1).map(|card| card.split("</div>").next().unwrap().to_owned());
+    let bar = page.contains("<rect class=\"ok\"");
+    Said { verdict, bar, cards: cards.collect() }
+}
+
+/// Two ranks at this share of the ideal, whose recorded steps lost these shares.
+fn trained(efficiency: [f64; 3], terms: &[(&str, f64)]) -> Run {
+    let mut run = data::scaled();
+    let [low, mid, high] = efficiency;
+    let line = run.cases.iter_mut().max_by_key(|line| line.ranks).unwrap();
+    line.metrics
+        .insert("scaling".into(), json!({"kind": "weak", "base_ranks": 1, "efficiency": mid, "ci95": [low, high]}));
+    line.parameters.insert("overlap".to_owned(), json!(true));
+    let (id, ranks) = (line.id.clone(), line.ranks);
+    run.cases.retain(|line| line.ranks == 1 || line.id == id);
+    let terms: Vec<(String, f64)> = terms.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    let end = 1.0 + terms.iter().map(|(_, value)| value).sum::<f64>();
+    let fall = Waterfall {
+        title: format!("Efficiency from 1 to {ranks} ranks"),
+        from: ("1 rank".into(), 1.0),
+        terms,
+        to: (format!("{ranks} ranks"), end),
+    };
+    let traced = ExplainedCase { case: id, title: "steps".into(), waterfall: Some(fall), ..ExplainedCase::default() };
+    run.explained = Some(Explained { cases: vec![traced], ..Explained::default() });
+    run
+}
+
+#[test]
+fn advice_on_scaling_comes_from_the_largest_loss_of_the_waterfall() {
+    let run = trained([0.39, 0.45, 0.5], &[("exposed transfer", -0.04), ("slower computation", -0.45)]);
+    let said = said(&run);
+    let card = said.cards.iter().find(|card| card.contains("of ideal")).unwrap_or_else(|| panic!("{:?}", said.cards));
+    assert!(card.contains("45% (39% to 50%) of ideal"), "{card}");
+    assert!(card.contains("slower computation 45%") && card.contains("Communication is not the reason"), "{card}");
+    assert!(!card.contains("larger batch"), "{card}");
+    let run = trained([0.39, 0.45, 0.5], &[("exposed transfer", -0.45), ("slower computation", -0.04)]);
+    assert!(self::said(&run).cards.iter().any(|card| card.contains("exposed transfer 45%") && card.contains("bf16")));
+}
+
+#[test]
+fn an_efficiency_whose_interval_reaches_what_is_good_is_no_finding() {
+    for (ends, found) in [([0.6, 0.7, 0.79], true), ([0.6, 0.7, 0.85], false)] {
+        let said = said(&trained(ends, &[("exposed transfer", -0.3)]));
+        assert_eq!(said.cards.iter().any(|card| card.contains("of ideal")), found, "{:?}", said.cards);
+        assert_eq!(said.verdict.contains("Scaling is below good"), found, "{}", said.verdict);
+    }
+}
+
+#[test]
+fn a_page_has_one_efficiency() {
+    let run = trained([0.39, 0.45, 0.5], &[("exposed transfer", -0.04), ("slower computation", -0.13)]);
+    let page = page(&run);
+    assert!(page.contains("45%") && !page.contains("83%"), "the recorded steps reach 83%, the measured ones 45%");
+    let card = said(&run).cards.into_iter().find(|card| card.contains("of ideal")).unwrap();
+    assert!(card.contains("unexplained 38%") && card.contains("do not show this loss"), "{card}");
+}
+
+#[test]
+fn a_disturbed_machine_comes_before_what_its_times_seem_to_show() {
+    let mut run = trained([0.39, 0.45, 0.5], &[("exposed transfer", -0.5)]);
+    run.cases.iter_mut().for_each(|case| case.caveats = vec![Caveat::OtherPrograms]);
+    let said = said(&run);
+    assert!(said.verdict.contains("care\"><strong>Results are right, times are disturbed"), "{}", said.verdict);
+    assert!(said.cards[0].contains("are disturbed: other programs"), "{:?}", said.cards);
+    assert!(!said.bar, "a green bar would contradict the verdict");
+}
+
+#[test]
+fn intervals_that_say_nothing_are_not_healthy() {
+    let case = |bytes: u64| Invented { half_width: 0.6, ..Invented::new(2, bytes, 1e-5) }.line();
+    let run = data::run([1024, 4096, 16384].map(case).to_vec());
+    let said = said(&run);
+    assert!(said.verdict.contains("Results are right, times are uncertain"), "{}", said.verdict);
+    assert!(said.cards[0].contains("3 of 3 cases have intervals of ±25% or more"), "{:?}", said.cards);
+}
+
+#[test]
+fn several_disturbances_are_each_counted() {
+    let mut run = data::study();
+    for (index, case) in run.cases.iter_mut().enumerate() {
+        case.caveats = if index % 2 == 0 { vec![Caveat::ContextSwitches] } else { vec![Caveat::StolenTime] };
+    }
+    let first = said(&run).cards.remove(0);
+    assert!(first.contains("12 of 12 cases are disturbed: stolen time in 6 and context switches in 6"), "{first}");
+    assert!(first.contains("Other tenants"), "what to do follows from the strongest evidence: {first}");
+}
+
+#[test]
+fn cases_without_all_trials_say_how_to_go_on() {
+    let mut run = data::study();
+    run.cases[3].caveats = vec![Caveat::Preliminary];
+    let first = said(&run).cards.remove(0);
+    assert!(first.contains("1 of 12 cases did not make all trials") && first.contains("--resume"), "{first}");
+}
+
+#[test]
+fn a_limit_names_the_memory_that_the_data_are_in() {
+    let of = |bytes: u64| {
+        let case = Invented { limit: Some(20.5), ..Invented::new(2, bytes, bytes as f64 / 20e9) }.line();
+        said(&data::run(vec![case])).cards.into_iter().find(|card| card.contains("limits all_reduce")).unwrap()
+    };
+    let (cached, past) = (of(1 << 20), of(1 << 30));
+    assert!(cached.contains("Cache bandwidth limits") && !cached.contains("sockets"), "{cached}");
+    assert!(past.contains("Memory bandwidth limits") && past.contains("sockets"), "{past}");
+}
+
+#[test]
+fn no_more_than_all_of_a_limit_is_reached() {
+    let case = Invented { limit: Some(19.2), ..Invented::new(2, 1 << 20, (1 << 20) as f64 / 20e9) }.line();
+    let said = said(&data::run(vec![case]));
+    let card = said.cards.iter().find(|card| card.contains("limits all_reduce")).unwrap();
+    assert!(card.contains("100% of the limit") && !card.contains("104%"), "{card}");
+}
