@@ -15,6 +15,9 @@ pub(crate) use ddlb::DDLB_CONFIG;
 pub(crate) use foreign::READ_AS;
 pub(crate) use study::STUDY_CSV;
 
+/// Options that only this program writes: no hint names them.
+pub(crate) const INTERNAL: [&str; 3] = [READ_AS, STUDY_CSV, DDLB_CONFIG];
+
 /// Options that may stand before the command, too.
 const LEADING: [&str; 5] = ["--quiet", "-q", "--verbose", "-v", "--json"];
 

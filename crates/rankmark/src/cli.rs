@@ -1,16 +1,21 @@
 //! The whole command line, of the table of commands.
 
+mod first_page;
+
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::commands::Row;
+use crate::commands::Section;
 use crate::options::fields;
 use crate::options::parts::named;
 
 /// The command line with these commands.
-pub(crate) fn command(rows: &[Row]) -> Command {
+pub(crate) fn command(sections: &[Section]) -> Command {
+    let declared = |section: &Section| section.rows.iter().flat_map(|row| (row.declare)()).collect::<Vec<_>>();
     named("rankmark")
+        .help_template(first_page::template(sections))
         .version(env!("CARGO_PKG_VERSION"))
         .about("Measures, explains and compares how fast distributed deep learning runs")
         .after_help("Exit status: 0 fine, 1 a check or a gate failed, 2 it could not run, 3 a comparison cannot tell.")
@@ -18,7 +23,22 @@ pub(crate) fn command(rows: &[Row]) -> Command {
         .arg_required_else_help(true)
         .infer_long_args(false)
         .args(leading())
-        .subcommands(rows.iter().flat_map(|row| (row.declare)()))
+        .subcommands(sections.iter().flat_map(declared).map(with_aliases))
+}
+
+/// The command with what other tools call its options. Help does not show them.
+fn with_aliases(command: Command) -> Command {
+    let names = |arg: &Arg| -> Vec<String> {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long().into_iter().chain(aliases).map(str::to_owned).collect()
+    };
+    let taken: Vec<String> = command.get_arguments().flat_map(names).collect();
+    command.mut_args(|arg| {
+        let meant = record::ALIASES.iter().filter(|(_, field)| arg.get_long().is_some() && arg.get_id() == field);
+        let spellings = meant.flat_map(|(alias, _)| [(*alias).to_owned(), alias.replace('_', "-")]);
+        let free: BTreeSet<String> = spellings.filter(|name| !taken.contains(name)).collect();
+        free.into_iter().fold(arg, Arg::alias)
+    })
 }
 
 /// The same for these arguments: `-h` leaves out what is rare.

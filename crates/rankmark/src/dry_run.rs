@@ -13,6 +13,7 @@ use terms::Status;
 
 use crate::Failure;
 use crate::commands::trust;
+use crate::estimate::{self, Sampled};
 use crate::screen::{self, case_heading, lasting, whole_heading};
 
 /// What would become of a case.
@@ -56,6 +57,7 @@ pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8
         format!("\u{1b}[1mdry run\u{1b}[0m   plan {}: nothing is started, nothing is written\n", plan.experiment);
     text.extend(plan.notes.iter().map(|note| format!("note: {note}\n")));
     text.push_str(&groups(&cases));
+    text.push_str(&reasons(&cases));
     text.push_str(&summary(&cases, bounds));
     screen::print(&text).map(|_| code)
 }
@@ -86,6 +88,10 @@ impl Planned<'_> {
     /// Whether it is counted in the estimate.
     fn is_open(&self) -> bool {
         matches!(self.outlook, Outlook::Runs | Outlook::NotLookedAt(_))
+    }
+
+    fn sampled(&self) -> Sampled<'_> {
+        Sampled { case: self.case, settings: self.settings.clone(), simulated: self.simulated }
     }
 
     /// Seconds from its first trial's begin to its last one's, at least.
@@ -135,6 +141,7 @@ fn groups(cases: &[Planned<'_>]) -> String {
         }
         groups[place].push(case);
     }
+    let repeated = repeated(cases);
     let mut text = String::new();
     for members in groups {
         let lines: Vec<CaseLine> = members.iter().map(|case| case.line()).collect();
@@ -142,7 +149,7 @@ fn groups(cases: &[Planned<'_>]) -> String {
         text.push_str(&format!("\n\u{1b}[1m{heading}\u{1b}[0m\n"));
         let shared = shared(&members);
         for case in &members {
-            text.push_str(&format!("  {}{}\n", label(case.case, &shared), remark(case)));
+            text.push_str(&format!("  {}{}\n", label(case.case, &shared), remark(case, &repeated)));
         }
     }
     text
@@ -172,13 +179,50 @@ fn label(case: &Case, shared: &HashSet<&str>) -> String {
     parts.join("  ").trim_end().to_owned()
 }
 
-fn remark(case: &Planned<'_>) -> String {
-    match &case.outlook {
-        Outlook::Runs => String::new(),
-        Outlook::Done => "  done before".to_owned(),
-        Outlook::Skipped(why) => format!("  skipped: {why}"),
-        Outlook::NotLookedAt(why) => format!("  not looked at: {why}"),
+/// What becomes of a case that does not run, in words, and why.
+fn refusal(outlook: &Outlook) -> Option<(&'static str, &str)> {
+    match outlook {
+        Outlook::Runs | Outlook::Done => None,
+        Outlook::Skipped(why) => Some(("skipped", why)),
+        Outlook::NotLookedAt(why) => Some(("not looked at", why)),
     }
+}
+
+/// Reasons that hold for several cases, each with their number, in the order of the first: they stand once, below the cases.
+fn repeated<'a>(cases: &'a [Planned<'_>]) -> Vec<((&'static str, &'a str), usize)> {
+    let mut counted: Vec<((&'static str, &str), usize)> = Vec::new();
+    for refusal in cases.iter().filter_map(|case| refusal(&case.outlook)) {
+        match counted.iter_mut().find(|(known, _)| *known == refusal) {
+            Some((_, number)) => *number += 1,
+            None => counted.push((refusal, 1)),
+        }
+    }
+    counted.retain(|(_, number)| *number > 1);
+    counted
+}
+
+/// What is said next to a case. Where several reasons are repeated, their number in the list of them.
+fn remark(case: &Planned<'_>, repeated: &[((&'static str, &str), usize)]) -> String {
+    if case.outlook == Outlook::Done {
+        return "  done before".to_owned();
+    }
+    let Some((what, why)) = refusal(&case.outlook) else { return String::new() };
+    match repeated.iter().position(|(known, _)| *known == (what, why)) {
+        None => format!("  {what}: {why}"),
+        Some(_) if repeated.len() == 1 => format!("  {what}"),
+        Some(place) => format!("  {what} ({})", place + 1),
+    }
+}
+
+/// The reasons that hold for several cases.
+fn reasons(cases: &[Planned<'_>]) -> String {
+    let repeated = repeated(cases);
+    let mut text = if repeated.is_empty() { String::new() } else { "\n".to_owned() };
+    for (place, ((what, why), number)) in repeated.iter().enumerate() {
+        let mark = if repeated.len() > 1 { format!("({}) ", place + 1) } else { String::new() };
+        text.push_str(&format!("{mark}{what}  {number} cases: {why}\n"));
+    }
+    text
 }
 
 /// How many cases, how many trials, how long.
@@ -230,7 +274,6 @@ fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {
         }
         worlds.values().map(|cases| longest(cases)).sum()
     };
-    let mut parts = Vec::new();
     let budget = bounds.budget.map(|budget| budget.as_secs_f64());
     if let Some(budget) = budget.filter(|budget| *budget < least) {
         return format!(
@@ -238,19 +281,21 @@ fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {
             lasting(budget)
         );
     }
+    let sampled: Vec<Sampled<'_>> = open.iter().map(|case| case.sampled()).collect();
+    let mut parts = vec![estimate::of_cases(&sampled, bounds.several).within(budget).words()];
     if least > 0.0 {
         parts.push(format!("at least {}: trials of a case begin that far apart", lasting(least)));
     }
     let sampling: f64 = open.iter().filter_map(|case| case.most_sampling()).sum();
     if sampling > 0.0 {
-        parts.push(format!("at most {} of sampling, plus starts, warm-up and checks", lasting(sampling)));
+        parts.push(format!("at most {} of sampling", lasting(sampling)));
     }
     let counted = open.iter().filter(|case| case.settings.iters.is_some()).count();
     if counted > 0 {
         parts.push(format!("{counted} cases take as many samples as asked for, however long that is"));
     }
     parts.extend(budget.map(|budget| format!("at most {} in all (--budget)", lasting(budget))));
-    if parts.is_empty() { "times are computed: no waiting".to_owned() } else { parts.join("; ") }
+    if open.iter().all(|case| case.simulated) { "times are computed: no waiting".to_owned() } else { parts.join("; ") }
 }
 
 /// The cases of a record that need no further trial.

@@ -21,14 +21,6 @@ impl Failure {
         Error::new(what.to_string()).into()
     }
 
-    /// Wrong usage, as clap words it: `error: WHAT`, an empty line, and what would be right.
-    pub(crate) fn of_usage(text: &str) -> Self {
-        let text = text.trim();
-        let (what, rest) = text.split_once("\n\n").unwrap_or((text, ""));
-        let failure = Self::new(what.trim_start_matches("error: "));
-        if rest.is_empty() { failure } else { failure.hint(rest.trim()) }
-    }
-
     /// The same, with why.
     pub(crate) fn cause(mut self, cause: impl fmt::Display) -> Self {
         self.each(|error| error.cause = Some(cause.to_string()));

@@ -1,56 +1,101 @@
 //! What users type out of habit, answered with the line to type.
 
+mod misplaced;
+
 use std::ffi::OsString;
 use std::path::Path;
 
 use record::store::RUN_FILE;
 use terms::{Collective, Kind, Named, normalize};
 
+use crate::commands::profile::job_words;
 use crate::options::fields;
-use crate::{Failure, plans};
+use crate::{Failure, external, plans};
 
 /// Options without a value, so that what stands behind them is a word of its own.
 const FLAGS: [&str; 10] =
     ["--quiet", "-q", "--verbose", "-v", "--json", "--dry-run", "--quick", "--help", "-h", "--find-max-batch"];
 
-/// The answer to arguments that clap refuses; None if clap's own answer is as good.
-pub(crate) fn answer(arguments: &[OsString], known: &clap::Command) -> Option<Failure> {
+/// Programs that start PyTorch jobs, other than Python.
+const STARTERS: [&str; 8] = ["torchrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed", "horovodrun", "uv"];
+
+/// The answer to arguments that clap refuses; None if [`crate::usage`] has one that is as good.
+pub(crate) fn answer(error: &clap::Error, arguments: &[OsString], known: &clap::Command) -> Option<Failure> {
     let words: Vec<&str> = arguments.iter().skip(1).map(|argument| argument.to_str()).collect::<Option<_>>()?;
     let (command, rest) = words.split_first()?;
-    let known = known.get_subcommands().any(|sub| sub.get_name_and_visible_aliases().contains(command));
+    let is_known = |word: &str| known.get_subcommands().any(|sub| sub.get_name_and_visible_aliases().contains(&word));
     match *command {
-        _ if !known => {
+        _ if command.starts_with('-') => leading(&words, is_known),
+        _ if !is_known(command) => {
             let (line, what) = instead(command)?;
             Some(failure_with_lines(format!("`{command}` is {what}, not a command"), &[joined(&line, rest)]))
         }
-        _ => of_measured(command, rest),
+        "profile" => job_words::answer(rest),
+        _ if external::measures(command) && job_in(rest).is_some() => job_in(rest),
+        _ => of_measured(command, rest, misplaced::word_of(error)),
     }
 }
 
-/// The command of one benchmark without its argument, or with a model as one.
-fn of_measured(command: &str, rest: &[&str]) -> Option<Failure> {
+/// Options before the command, which belong behind it.
+fn leading(words: &[&str], is_known: impl Fn(&str) -> bool) -> Option<Failure> {
+    let line_of = |word: &str| match is_known(word) {
+        true => Some(format!("rankmark {word}")),
+        false => instead(word).map(|(line, _)| line),
+    };
+    let (at, line) = words.iter().enumerate().find_map(|(at, word)| Some((at, line_of(word)?)))?;
+    let (options, rest) = (&words[..at], &words[at + 1..]);
+    // What the command cannot be without.
+    let argument = fields::measured(words[at]).and_then(|(about, declared)| {
+        let field = about.field(declared.argument).filter(|field| fields::needs_argument(field))?;
+        field.default.filter(|_| positionals(rest).is_empty())
+    });
+    let line = argument.map_or(line.clone(), |argument| format!("{line} {argument}"));
+    Some(failure_with_lines("options stand after the command".to_owned(), &[joined(&joined(&line, rest), options)]))
+}
+
+/// The command of one benchmark: without its argument, with a model as one, or with a word that belongs elsewhere.
+fn of_measured(command: &str, rest: &[&str], misplaced: Option<String>) -> Option<Failure> {
     let (about, declared) = fields::measured(command)?;
-    if let Some(field) = about.field(declared.argument) {
-        if !fields::needs_argument(field) {
-            return None;
-        }
+    let field = about.field(declared.argument);
+    if let Some(field) = field.filter(|field| fields::needs_argument(field) && positionals(rest).is_empty()) {
         let words = if let Kind::Word(words) = field.kind { words() } else { Vec::new() };
         let what = format!("`rankmark {command}` needs {}\nvalid values: {}", field.doc, words.join(", "));
         let line = joined(&format!("rankmark {command} {}", field.default?), rest);
-        return positionals(rest).is_empty().then(|| failure_with_lines(what, &[line]));
+        return Some(failure_with_lines(what, &[line]));
     }
-    let model = positionals(rest).first().and_then(|word| model(word))?;
-    let others: Vec<&str> = rest.iter().copied().filter(|word| normalize(word) != normalize(model)).collect();
-    let line = joined(&format!("rankmark {command} --model {model}"), &others);
-    Some(failure_with_lines(format!("`rankmark {command}` takes its model as an option"), &[line]))
+    if let Some(model) = positionals(rest).first().and_then(|word| model(word)).filter(|_| field.is_none()) {
+        let others: Vec<&str> = rest.iter().copied().filter(|word| normalize(word) != normalize(model)).collect();
+        let line = joined(&format!("rankmark {command} --model {model}"), &others);
+        return Some(failure_with_lines(format!("`rankmark {command}` takes its model as an option"), &[line]));
+    }
+    misplaced::answer((about, field), command, rest, &misplaced?)
+}
+
+/// The line for a job of another program among the words of a command.
+fn job_in(words: &[&str]) -> Option<Failure> {
+    let first = *positionals(words).first()?;
+    let (line, what) = job(first)?;
+    let at = words.iter().position(|word| *word == first)?;
+    Some(failure_with_lines(format!("`{first}` is {what}, not an argument"), &[joined(&line, &words[at + 1..])]))
+}
+
+/// The line that profiles a job, and what its first word is.
+fn job(word: &str) -> Option<(String, &'static str)> {
+    let name = Path::new(word).file_name()?.to_str()?;
+    if name.ends_with(".py") {
+        return Some((joined("rankmark profile -- python3", &[word]), "a Python program"));
+    }
+    let starts = name.starts_with("python") || STARTERS.contains(&name);
+    starts.then(|| (joined("rankmark profile --", &[word]), "a program that starts jobs"))
 }
 
 /// The answer to a plan's name that is not a file, and that means something else.
 pub(crate) fn no_plan(file: &str) -> Option<Failure> {
-    if Path::new(file).exists() {
-        return None;
-    }
-    let (line, what) = instead(file)?;
+    let (line, what) = match job(file) {
+        Some(job) => job,
+        None if Path::new(file).exists() => return None,
+        None => instead(file)?,
+    };
     Some(failure_with_lines(format!("there is no plan `{file}`: it is {what}"), &[line]))
 }
 
@@ -73,6 +118,9 @@ fn instead(word: &str) -> Option<(String, &'static str)> {
     if plans::names().contains(&word) {
         let line = format!("rankmark gen-config {word} > {word}.yaml && rankmark run {word}.yaml");
         return Some((line, "a preset of gen-config"));
+    }
+    if let Some(job) = job(word) {
+        return Some(job);
     }
     let path = Path::new(word);
     if path.join(RUN_FILE).is_file() {

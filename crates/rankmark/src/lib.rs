@@ -9,47 +9,72 @@ mod cli;
 mod commands;
 mod dry_run;
 mod environment;
+mod estimate;
 mod external;
 mod failure;
 mod foreign;
 mod habits;
 mod hardware;
+mod not_a_record;
 mod only;
 mod options;
 mod plans;
 mod screen;
 mod session;
+mod usage;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use commands::Row;
+use commands::{Row, Section};
 use external::Part;
 use failure::Failure;
 use session::Entry;
 
-/// The commands, in the order of help. A new one is its module and a line here.
-const COMMANDS: &[Row] = &[
-    commands::run::ROW,
-    commands::measured::ROW,
-    commands::profile::ROW,
-    Row::typed::<commands::report::Report>(),
-    commands::compare::ROW,
-    Row::typed::<commands::baseline::Baseline>(),
-    Row::typed::<commands::history::History>(),
-    Row::typed::<commands::watch::Watch>(),
-    Row::typed::<commands::import::Import>(),
-    Row::typed::<commands::merge::Merge>(),
-    Row::typed::<commands::pack::Pack>(),
-    Row::typed::<commands::list::List>(),
-    Row::typed::<commands::gen_config::GenConfig>(),
-    Row::typed::<commands::gen_job::GenJob>(),
-    Row::typed::<commands::validate::Validate>(),
-    Row::typed::<commands::version::Version>(),
-    Row::typed::<commands::man::Man>(),
-    Row::typed::<commands::schema::Schema>(),
-    Row::typed::<commands::completions::Completions>(),
+/// The commands, in the groups and the order of help. A new one is its module and a line here.
+const COMMANDS: &[Section] = &[
+    Section {
+        heading: Some("Measure"),
+        rows: &[commands::run::ROW, commands::measured::ROW, Row::typed::<commands::watch::Watch>()],
+    },
+    Section {
+        heading: Some("Explain"),
+        rows: &[
+            commands::profile::ROW,
+            Row::typed::<commands::report::Report>(),
+            Row::typed::<commands::history::History>(),
+        ],
+    },
+    Section {
+        heading: Some("Compare and share"),
+        rows: &[
+            commands::compare::ROW,
+            Row::typed::<commands::baseline::Baseline>(),
+            Row::typed::<commands::import::Import>(),
+            Row::typed::<commands::pack::Pack>(),
+        ],
+    },
+    Section {
+        heading: Some("Set up"),
+        rows: &[
+            Row::typed::<commands::validate::Validate>(),
+            Row::typed::<commands::list::List>(),
+            Row::typed::<commands::gen_config::GenConfig>(),
+            Row::typed::<commands::gen_job::GenJob>(),
+            Row::typed::<commands::version::Version>(),
+        ],
+    },
+    // Rare: help only names them.
+    Section {
+        heading: None,
+        rows: &[
+            Row::typed::<commands::merge::Merge>(),
+            Row::typed::<commands::man::Man>(),
+            Row::typed::<commands::schema::Schema>(),
+            Row::typed::<commands::completions::Completions>(),
+        ],
+    },
 ];
 
 /// The whole command line, as help, completion and manual pages show it.
@@ -120,17 +145,25 @@ fn report_end(ended: Result<u8, Failure>, as_json: bool) -> u8 {
     })
 }
 
+/// Whether what clap says is help or a version: also where a command is missing, unless a program reads the answer.
+fn is_help(said: &clap::Error, as_json: bool) -> bool {
+    let missing = said.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    !said.use_stderr() || (missing && !as_json)
+}
+
 /// 0: fine. 1: it ran, and a check or a gate failed. 2: it could not run.
 fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
     let command = cli::for_arguments(command_line(), arguments);
     let matches = match command.clone().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) => match habits::answer(arguments, &command).filter(|_| error.use_stderr()) {
-            Some(failure) => return Err(failure),
-            None => return screen::usage(error, asks_for_json(arguments)),
-        },
+        Err(error) if is_help(&error, asks_for_json(arguments)) => return screen::help(&error),
+        Err(error) => {
+            let answer = habits::answer(&error, arguments, &command);
+            return Err(answer.unwrap_or_else(|| usage::failure(&error, command, arguments)));
+        }
     };
     let (name, of) = matches.subcommand().expect("clap requires a subcommand");
-    let ended = COMMANDS.iter().find_map(|row| (row.run)(name, of, entry));
+    let mut rows = COMMANDS.iter().flat_map(|section| section.rows);
+    let ended = rows.find_map(|row| (row.run)(name, of, entry));
     ended.expect("clap knows the commands of the table alone")
 }

@@ -44,6 +44,11 @@ impl Only {
         Ok(only)
     }
 
+    /// Whether cases of this benchmark are kept.
+    pub(crate) fn keeps(&self, about: &About) -> bool {
+        self.abouts.iter().any(|kept| kept.name == about.name)
+    }
+
     /// Keeps the cases of these benchmarks; false where there are none.
     pub(crate) fn keep(&self, plan: &mut Plan) -> bool {
         let wanted = |case: &record::Case| self.abouts.iter().any(|about| about.name == case.benchmark);

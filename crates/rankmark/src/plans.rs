@@ -6,6 +6,7 @@ use import::{Content, Format};
 use launch::external::Coordinator;
 use record::Plan;
 
+use crate::only::Only;
 use crate::{Failure, foreign};
 
 /// A preset: its name, what it is for, and its text for a machine of so many cores.
@@ -55,12 +56,25 @@ pub(crate) fn load(
     overrides: &[(String, String)],
     coordinator: Option<&Coordinator>,
 ) -> Result<Loaded, Failure> {
+    load_kept(path, (overrides, None), coordinator)
+}
+
+/// The same with only the cases that `--only` keeps, where it is given: fields that are set need not fit the others.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_kept(
+    path: &Path,
+    (overrides, only): (&[(String, String)], Option<&Only>),
+    coordinator: Option<&Coordinator>,
+) -> Result<Loaded, Failure> {
     let abouts = benchmarks::abouts();
-    let ours = || Ok(Loaded { plan: record::plan::load(path, &abouts, overrides)?, format: None });
+    let is_kept = |about: &record::About| only.is_none_or(|only| only.keeps(about));
+    let ours = || Ok(Loaded { plan: record::plan::load_kept(path, &abouts, (overrides, &is_kept))?, format: None });
     // What cannot be read as text is refused by the reader of plans, which says why.
     let Ok(source) = import::Source::load(path) else { return ours() };
     let Some(format) = import::recognise(&source) else { return ours() };
-    foreign(source, format, overrides, coordinator)
+    foreign(source, format, (overrides, &is_kept), coordinator)
 }
 
 /// Reads another tool's configuration that stands on the command line.
@@ -74,13 +88,13 @@ pub(crate) fn of_command_line(
 ) -> Result<Loaded, Failure> {
     let source = import::Source::new("the command line", configuration.as_bytes().to_vec())?;
     let format = import::recognise(&source).ok_or_else(|| Failure::new("the command line holds no configuration"))?;
-    foreign(source, format, overrides, coordinator)
+    foreign(source, format, (overrides, &|_| true), coordinator)
 }
 
 fn foreign(
     source: import::Source,
     format: &'static dyn Format,
-    overrides: &[(String, String)],
+    (overrides, is_kept): record::plan::OfKept<'_>,
     coordinator: Option<&Coordinator>,
 ) -> Result<Loaded, Failure> {
     let abouts = benchmarks::abouts();
@@ -90,7 +104,7 @@ fn foreign(
             let mut left = foreign::left(&made, overrides);
             let bare = record::plan::read(&made.text, &made_of(&source), &abouts, &[])?;
             foreign::with_steps(&mut left, |name| foreign::takes(&bare.cases, name));
-            let mut plan = record::plan::read(&made.text, &made_of(&source), &abouts, &left)?;
+            let mut plan = record::plan::read_kept(&made.text, &made_of(&source), &abouts, (&left, is_kept))?;
             let how = format!("{} is read as {}; `rankmark import` shows each field", source.name(), format.doc());
             plan.notes.splice(0..0, std::iter::once(how).chain(made.warnings));
             plan.read_as = Some(format.name().to_owned());
@@ -117,14 +131,14 @@ pub(crate) fn names() -> Vec<&'static str> {
 fn quick(cores: usize) -> String {
     let plan = include_str!("../../../examples/quick.yaml");
     // Training runs on 1 and 2 ranks everywhere: that is where efficiency begins.
-    plan.replace("ranks: [2, 4]", &format!("ranks: [{}]", join(&quick_ranks(cores))))
+    plan.replace("ranks: [2]", &format!("ranks: [{}]", join(&quick_ranks(cores))))
         .replace("ranks: 2 # every core", &format!("ranks: {} # every core", cores.clamp(2, 8)))
 }
 
-/// A pair; every core, up to 8; and, on few cores, twice as many ranks as cores.
+/// A pair, and every core, up to 8. No more ranks than cores: their times would be of waiting for a core, and the report would
+/// advise against them.
 fn quick_ranks(cores: usize) -> Vec<usize> {
-    let mut ranks = vec![2, cores.clamp(2, 8), if cores <= 4 { 2 * cores.max(1) } else { 2 }];
-    ranks.sort_unstable();
+    let mut ranks = vec![2, cores.clamp(2, 8)];
     ranks.dedup();
     ranks
 }
@@ -151,8 +165,8 @@ mod tests {
     #[test]
     fn the_quick_plan_fits_the_machine() {
         assert_eq!(quick(2), include_str!("../../../examples/quick.yaml"));
-        assert_eq!((quick_ranks(1), quick_ranks(2), quick_ranks(3)), (vec![2], vec![2, 4], vec![2, 3, 6]));
-        assert_eq!((quick_ranks(4), quick_ranks(64)), (vec![2, 4, 8], vec![2, 8]));
+        assert_eq!((quick_ranks(1), quick_ranks(2), quick_ranks(3)), (vec![2], vec![2], vec![2, 3]));
+        assert_eq!((quick_ranks(4), quick_ranks(64)), (vec![2, 4], vec![2, 8]));
         assert!(quick(64).contains("ranks: [2, 8]") && quick(64).contains("ranks: 8 # every core"));
     }
 

@@ -18,7 +18,7 @@ use trace::nvtx;
 
 use crate::options::{Exports, RunOptions};
 use crate::screen::Screen;
-use crate::{Failure, dry_run, environment};
+use crate::{Failure, dry_run, environment, estimate};
 
 mod backends;
 pub(crate) mod directory;
@@ -148,12 +148,13 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     if let Some(ranks) = only_ranks(request, &mut plan, &record.done)? {
         note_step(&mut record.file, ranks, request);
     }
-    let mut screen =
-        Screen::new(request.options.output.verbosity(), request.options.output.json, request.entry.begun, &plan);
+    let budget = request.options.budget()?;
+    let estimate = estimate::of_plan(&plan, is_alone(request)).within(budget.map(|budget| budget.as_secs_f64()));
+    let output = &request.options.output;
+    let mut screen = Screen::new(output.verbosity(), output.json, request.entry.begun, (&plan, estimate));
     let notes = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned();
     // The processes of a launcher start side by side with this one, so they would count as other programs.
-    let is_alone = request.entry.coordinator.is_none();
-    let load = is_alone.then(|| load::note(&plan, &record.file.machine)).flatten();
+    let load = is_alone(request).then(|| load::note(&plan, &record.file.machine)).flatten();
     let notes: Vec<String> = notes.chain(load).collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
@@ -178,13 +179,18 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         states,
         observer: &mut screen,
         seed: order_seed(),
-        deadline: request.options.budget()?.map(|budget| request.entry.begun + budget),
+        deadline: budget.map(|budget| request.entry.begun + budget),
         interrupted,
     });
     let finished = lines.and_then(|lines| record.store.finish(&mut record.file).map(|()| lines));
     // What was measured is shown although it could not be kept.
     let lines = finished.inspect_err(|_| screen.table())?;
     conclude(request, record, (&plan, whole), screen, &lines, &exports)
+}
+
+/// Whether no launcher started the ranks.
+fn is_alone(request: &Request<'_>) -> bool {
+    request.entry.coordinator.is_none()
 }
 
 /// Explains, reports and shows what was measured. `plan` is what this run had of a plan of so many cases.
@@ -210,7 +216,9 @@ fn conclude(
     if request.entry.coordinator.is_none() && process::interrupt::requested().is_none() {
         process::interrupt::release().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     }
-    let after = |run: &report::Run| next::after(request.options, plan, &record.file, run);
+    // A profile explains its record, and then says itself what is next.
+    let says_next = request.explain.is_some();
+    let after = |run: &report::Run| says_next.then(|| next::after(request.options, plan, &record.file, run)).flatten();
     let own: Option<HashSet<&str>> =
         (plan.cases.len() < whole).then(|| plan.cases.iter().map(|case| case.id.as_str()).collect());
     // What other steps of a launcher run does not concern this one.

@@ -6,6 +6,7 @@
 #[doc(hidden)]
 pub use terms;
 
+mod aliases;
 mod baseline;
 mod case;
 mod caveat;
@@ -37,6 +38,7 @@ mod typed;
 mod workload;
 pub mod yaml;
 
+pub use aliases::{ALIASES, NoField, no_field};
 pub use baseline::{BASELINES, clear_baseline, find_baselines, list_baselines, read_baseline, save_baseline};
 pub use case::Case;
 pub use caveat::Caveat;

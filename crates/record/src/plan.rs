@@ -21,6 +21,7 @@ mod expected;
 mod flags;
 pub mod limits;
 mod list;
+mod other_words;
 mod source;
 mod tree;
 mod value;
@@ -74,6 +75,23 @@ pub fn read(
     benchmarks: &[&'static About],
     overrides: &[(String, String)],
 ) -> Result<Plan, PlanErrors> {
+    read_kept(text, file_name, benchmarks, (overrides, &|_| true))
+}
+
+/// Overrides, and which benchmarks keep their cases.
+pub type OfKept<'a> = (&'a [(String, String)], &'a dyn Fn(&About) -> bool);
+
+/// The same with only the cases of benchmarks that are kept, so that overrides and checks meet no other. A plan that has none
+/// of them is read whole and without overrides: the caller says what it has.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_kept(
+    text: &str,
+    file_name: &str,
+    benchmarks: &[&'static About],
+    (overrides, is_kept): OfKept<'_>,
+) -> Result<Plan, PlanErrors> {
     if text.len() > limits::BYTES {
         return Err(too_large(file_name));
     }
@@ -81,9 +99,13 @@ pub fn read(
     let source = sources.add_file(file_name, text);
     let mut errors = Diagnostics::new(sources);
     let Some(root) = tree::parse(source, text, &mut errors) else { return Err(errors.into_errors()) };
-    let document = document::document(root, benchmarks, &mut errors);
-    let overrides = overrides_of(benchmarks, &document.entries, overrides, &mut errors);
+    let mut document = document::document(root, benchmarks, &mut errors);
     check_defaults(&document, benchmarks, &mut errors);
+    let has_kept = document.entries.iter().any(|entry| is_kept(entry.about));
+    let overrides = if has_kept { overrides } else { &[] };
+    // A field that only other cases take changes nothing here, and is not a mistake.
+    let overrides = overrides_of(benchmarks, &document.entries, overrides, &mut errors);
+    document.entries.retain(|entry| !has_kept || is_kept(entry.about));
     resolve(document, &overrides, benchmarks, errors, text)
 }
 
@@ -92,6 +114,14 @@ pub fn read(
 /// # Errors
 /// As [`read`]; also when the file cannot be read, is too large, or is not UTF-8.
 pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, String)]) -> Result<Plan, PlanErrors> {
+    load_kept(path, benchmarks, (overrides, &|_| true))
+}
+
+/// The same with only the cases of benchmarks that are kept, see [`read_kept`].
+///
+/// # Errors
+/// As [`load`].
+pub fn load_kept(path: &Path, benchmarks: &[&'static About], kept: OfKept<'_>) -> Result<Plan, PlanErrors> {
     let name = path.display().to_string();
     let unreadable = |error: std::io::Error| {
         let error = Error::new(format!("plan {name} cannot be read: {error}"));
@@ -109,7 +139,7 @@ pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, St
             1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         PlanErrors::single(Error::new(format!("plan {name} is not UTF-8 text (line {line})")))
     })?;
-    read(&text, &name, benchmarks, overrides)
+    read_kept(&text, &name, benchmarks, kept)
 }
 
 /// A plan of one benchmark from command-line flags: field names and texts, in the order in which they shall multiply

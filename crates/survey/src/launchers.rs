@@ -1,6 +1,6 @@
 //! Programs that start ranks, on this host and on others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use process::first_program;
 
@@ -38,9 +38,37 @@ static LAUNCHERS: &[Launcher] = &[
     },
 ];
 
+impl Launcher {
+    /// Whether it is a script that belongs to one Python.
+    fn is_python_s(&self) -> bool {
+        self.version.is_empty()
+    }
+}
+
+/// The program of a launcher. That of Python is first looked for next to the Python that the user named.
+fn found(launcher: &Launcher, request: &Request) -> Option<PathBuf> {
+    let own = if launcher.is_python_s() { next_to_python(launcher, request) } else { None };
+    own.or_else(|| first_program(&request.path, launcher.name))
+}
+
+/// The script next to the Python that the user named.
+fn next_to_python(launcher: &Launcher, request: &Request) -> Option<PathBuf> {
+    let named = request.python.as_ref()?.to_str()?;
+    let python = crate::python(Some(named), &request.path).ok()?;
+    first_program(&[python.parent()?.to_owned()], launcher.name)
+}
+
+fn named_python(request: &Request) -> String {
+    request.python.as_ref().map_or_else(|| "python3".to_owned(), |python| python.display().to_string())
+}
+
 pub(super) fn look(request: &Request) -> Vec<Finding> {
-    let one = |launcher: &Launcher| match first_program(&request.path, launcher.name) {
+    let one = |launcher: &Launcher| match found(launcher, request) {
         Some(program) => there(launcher, &program, request),
+        None if launcher.is_python_s() && request.python.is_some() => {
+            let (python, what) = (named_python(request), "neither next to the named Python nor on PATH");
+            Finding::missing(launcher.name, what).impact(launcher.impact).fix(format!("{python} -m {}", launcher.fix))
+        }
         None => Finding::missing(launcher.name, "not on PATH").impact(launcher.impact).fix(launcher.fix),
     };
     LAUNCHERS.iter().map(one).collect()
@@ -80,5 +108,12 @@ fn script(launcher: &Launcher, program: &Path, request: &Request) -> Finding {
         let row = Finding::misconfigured(launcher.name, format!("{place} wants {}, which is gone", words.join(" ")));
         return row.impact(launcher.impact).fix(launcher.fix);
     }
-    Finding::ready(launcher.name, place.to_string())
+    match request.python.is_some() && next_to_python(launcher, request).is_none() {
+        true => Finding::ready(launcher.name, format!("{place}, of another Python than the named one")).fix(format!(
+            "{} -m {}",
+            named_python(request),
+            launcher.fix
+        )),
+        false => Finding::ready(launcher.name, place.to_string()),
+    }
 }

@@ -31,21 +31,37 @@ pub struct ParseQuantityError {
     form: &'static str,
     /// It is a number of bytes, and no 64 bits hold it.
     too_large: bool,
+    /// What its two meanings are written like.
+    meanings: Option<String>,
 }
 
 impl ParseQuantityError {
     fn new(kind: &'static str, text: &str, form: &'static str) -> Self {
-        Self { kind, text: text.to_owned(), form, too_large: false }
+        Self { kind, text: text.to_owned(), form, too_large: false, meanings: None }
+    }
+
+    /// What is wrong, without the [hint](Self::hint).
+    pub fn what(&self) -> String {
+        let shown: String = self.text.chars().take(64).collect();
+        if self.too_large {
+            return format!("`{shown}` is too large: 16EiB (2^64 bytes) and more cannot be counted");
+        }
+        match self.meanings {
+            Some(_) => format!("`{shown}` has two meanings"),
+            None => format!("`{shown}` is not {} (write it like {})", self.kind, self.form),
+        }
+    }
+
+    /// What to write instead, where the text has two meanings.
+    pub fn hint(&self) -> Option<&str> {
+        self.meanings.as_deref()
     }
 }
 
 impl fmt::Display for ParseQuantityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown: String = self.text.chars().take(64).collect();
-        if self.too_large {
-            return write!(f, "`{shown}` is too large: 16EiB (2^64 bytes) and more cannot be counted");
-        }
-        write!(f, "`{shown}` is not {} (write it like {})", self.kind, self.form)
+        f.write_str(&self.what())?;
+        self.hint().map_or(Ok(()), |hint| write!(f, ": {hint}"))
     }
 }
 
@@ -111,6 +127,34 @@ fn split_unit(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then(|| (number, text[end..].trim()))
 }
 
+/// How to write both meanings of a size that ends with a bare prefix: K is 1024 for nccl-tests, and 1000 as an SI prefix.
+fn meanings(text: &str, unit: &str) -> Option<String> {
+    let prefix = unit.to_ascii_uppercase();
+    let prefix = ["K", "M", "G", "T", "P", "E"].into_iter().find(|known| *known == prefix)?;
+    let number = text.trim().strip_suffix(unit)?.trim();
+    // As SI spells it.
+    let decimal = if prefix == "K" { "k" } else { prefix };
+    let one = |unit: String| {
+        let size = format!("{number}{unit}");
+        let Bytes(bytes) = size.parse().ok()?;
+        Some(format!("{size} ({} bytes)", grouped(bytes)))
+    };
+    Some(format!("write {} or {}", one(format!("{prefix}iB"))?, one(format!("{decimal}B"))?))
+}
+
+/// A number with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 impl FromStr for Bytes {
     type Err = ParseQuantityError;
 
@@ -126,7 +170,7 @@ impl FromStr for Bytes {
                 .chain(&DECIMAL)
                 .find(|(_, name)| name.to_ascii_lowercase() == lower)
                 .map(|(factor, _)| *factor)
-                .ok_or_else(error)?,
+                .ok_or_else(|| ParseQuantityError { meanings: meanings(text, unit), ..error() })?,
         };
         // Whole numbers never pass through a float: every u64 is exact.
         let digits = text.trim().trim_end_matches(|c: char| !c.is_ascii_digit()).replace('_', "");
@@ -288,6 +332,17 @@ mod tests {
         assert_eq!(Bytes(3 << 50).about(), "3.00 PiB");
         assert_eq!("1PB/s".parse::<Bandwidth>().unwrap(), Bandwidth(1e15));
         assert_eq!("2Ebit/s".parse::<Bandwidth>().unwrap(), Bandwidth(2.5e17));
+    }
+
+    #[test]
+    fn a_prefix_alone_has_two_meanings() {
+        let error = |text: &str| text.parse::<Bytes>().unwrap_err();
+        assert_eq!(error("1K").to_string(), "`1K` has two meanings: write 1KiB (1,024 bytes) or 1kB (1,000 bytes)");
+        assert_eq!(error(" 2 g ").hint(), Some("write 2GiB (2,147,483,648 bytes) or 2GB (2,000,000,000 bytes)"));
+        // With one of the meanings it is not a size.
+        for text in ["1.3K", "16E", "K", "1x", ""] {
+            assert_eq!(error(text).hint(), None, "{text}");
+        }
     }
 
     #[test]

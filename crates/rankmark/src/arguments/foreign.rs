@@ -1,19 +1,17 @@
 //! Options of nccl-tests and of the OSU benchmarks on `comm`, rewritten as ours. Their `128M` is 128 MiB, and so it is here.
 
+mod options;
+mod sizes;
+
 use std::ffi::OsString;
 
-use terms::{Bytes, Dtype, Named, Reduce};
+use terms::{Dtype, Named, Reduce};
 
 use crate::Failure;
+use options::{Given, Meaning, Theirs, given, is_attached};
 
-/// The hidden option that carries the note on how sizes were read.
+/// The hidden option that carries the note on how options were read.
 pub(crate) const READ_AS: &str = "read-as";
-
-/// Options of others that stand for one of ours each.
-const SAME: [(&str, &str); 6] =
-    [("-n", "--iters"), ("-w", "--warmup"), ("-g", "--ranks"), ("-o", "--reduce"), ("-d", "--dtype"), ("-r", "--root")];
-/// Options of others that say sizes.
-const SIZES: [&str; 4] = ["-b", "-e", "-f", "-m"];
 
 /// The arguments with options of others as ours. `-n` alone is left as it is: it could be mpirun's.
 ///
@@ -22,44 +20,153 @@ const SIZES: [&str; 4] = ["-b", "-e", "-f", "-m"];
 pub(super) fn rewritten(arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let words: Option<Vec<&str>> = arguments.iter().map(|argument| argument.to_str()).collect();
     let Some(words) = words.filter(|words| words.get(1) == Some(&"comm")) else { return Ok(arguments) };
-    let is_foreign = |word: &str| SIZES.contains(&word) || SAME.iter().any(|(theirs, _)| *theirs == word);
-    if !words.iter().any(|word| is_foreign(word) && *word != "-n") {
+    let is_theirs = |word: &&str| given(word).is_some_and(|given| given.name != "-n");
+    if !words.iter().skip(2).take_while(|word| **word != "--").any(is_theirs) {
         return Ok(arguments);
     }
-    let (mut kept, mut sizes, mut index) = (Vec::new(), Vec::new(), 0);
-    while let Some(word) = words.get(index) {
-        match (words.get(index + 1).filter(|_| is_foreign(word)), SAME.iter().find(|(theirs, _)| theirs == word)) {
-            (Some(value), Some((theirs, ours))) => {
-                refuse_both(&words, theirs, ours)?;
-                kept.extend([(*ours).to_owned(), all_of(ours, value)]);
-                index += 2;
-            }
-            (Some(value), None) => {
-                refuse_both(&words, word, "--bytes")?;
-                sizes.push((*word, *value));
-                index += 2;
-            }
-            (None, _) => {
-                kept.push((*word).to_owned());
-                index += 1;
-            }
-        }
+    let mut line = Line { kept: words[..2].iter().map(|word| (*word).to_owned()).collect(), ..Line::default() };
+    let mut rest = words[2..].iter().copied().peekable();
+    while let Some(word) = rest.next() {
+        let Some(Given { name, option, value }) = given(word) else {
+            line.kept.push(word.to_owned());
+            continue;
+        };
+        let is_own = |next: &&str| next.starts_with("--") || given(next).is_some() && !is_attached(next);
+        let value = value.or_else(|| rest.next_if(|next| !is_own(next)));
+        let Some(value) = value else {
+            return Err(
+                Failure::new(format!("`{name}` has no value")).hint(format!("{name} is an option of nccl-tests"))
+            );
+        };
+        line.take(&words, (name, option, value))?;
     }
-    if !sizes.is_empty() {
-        let bytes = bytes(&sizes)?;
-        let given: Vec<String> = sizes.iter().map(|(option, value)| format!("{option} {value}")).collect();
-        let note = format!("`{}` is read as `--bytes {bytes}`: K, M and G are powers of 1024", given.join(" "));
-        kept.extend(["--bytes".to_owned(), bytes, format!("--{READ_AS}"), note]);
-    }
-    Ok(kept.into_iter().map(OsString::from).collect())
+    Ok(line.into_words()?.into_iter().map(OsString::from).collect())
 }
 
-fn refuse_both(words: &[&str], theirs: &str, ours: &str) -> Result<(), Failure> {
-    let twice = words.iter().filter(|word| **word == theirs).count() > 1;
-    if twice
-        || words.iter().any(|word| *word == ours || word.strip_prefix(ours).is_some_and(|rest| rest.starts_with('=')))
-    {
-        let what = format!("`{theirs}` means `{ours}`, which is given twice");
+/// What becomes of a line.
+#[derive(Default)]
+struct Line {
+    kept: Vec<String>,
+    /// Options that say sizes, by their short names, each as written and with its value.
+    sizes: Vec<(&'static str, String, String)>,
+    /// Threads, and GPUs of each: their product are the ranks.
+    threads: Option<String>,
+    gpus: Option<String>,
+    root_is_any: bool,
+    notes: Vec<String>,
+}
+
+impl Line {
+    fn take(&mut self, words: &[&str], (name, option, value): (&str, &'static Theirs, &str)) -> Result<(), Failure> {
+        match option.meaning {
+            Meaning::Ours(ours) => {
+                refuse_both(words, (name, option), ours)?;
+                match (ours, value) {
+                    ("--root", "all") => self.root_is_any = true,
+                    _ => self.kept.extend([ours.to_owned(), all_of(ours, value)]),
+                }
+            }
+            Meaning::Threads | Meaning::Gpus => {
+                refuse_both(words, (name, option), "--ranks")?;
+                let of = if matches!(option.meaning, Meaning::Gpus) { &mut self.gpus } else { &mut self.threads };
+                *of = Some(value.to_owned());
+            }
+            Meaning::Size => {
+                refuse_both(words, (name, option), "--bytes")?;
+                self.sizes.push((option.short, name.to_owned(), value.to_owned()));
+            }
+            Meaning::Seconds(_) if value == "0" => {
+                self.notes.push(format!("`{name} 0` is ignored: a case has a timeout"))
+            }
+            Meaning::Seconds(ours) => {
+                refuse_both(words, (name, option), ours)?;
+                self.kept.extend([ours.to_owned(), format!("{value}s")]);
+            }
+            Meaning::Nothing(why) => self.notes.push(format!("`{name} {value}` is ignored: {why}")),
+        }
+        Ok(())
+    }
+
+    fn into_words(mut self) -> Result<Vec<String>, Failure> {
+        self.add_ranks()?;
+        self.add_sizes()?;
+        if !self.notes.is_empty() {
+            self.kept.extend([format!("--{READ_AS}"), self.notes.join("; ")]);
+        }
+        Ok(self.kept)
+    }
+
+    fn add_ranks(&mut self) -> Result<(), Failure> {
+        let (threads, gpus) = (self.threads.take(), self.gpus.take());
+        let ranks = match (&threads, gpus) {
+            (None, None) => None,
+            (Some(threads), None) => Some(threads.clone()),
+            (None, Some(gpus)) => Some(gpus),
+            (Some(threads), Some(gpus)) => {
+                let product = || Some(threads.parse::<u32>().ok()?.checked_mul(gpus.parse().ok()?)?.to_string());
+                let wrong = || Failure::new(format!("`-t {threads} -g {gpus}` are not two numbers")).hint("--ranks 4");
+                Some(product().ok_or_else(wrong)?)
+            }
+        };
+        // What they have without these options, and what each process of mpirun is given.
+        let ranks = match ranks {
+            Some(one) if one == "1" => {
+                self.notes.push(
+                    "one GPU of each process: the number of ranks is that of the launcher or of `--ranks`".into(),
+                );
+                None
+            }
+            ranks => ranks,
+        };
+        if let Some(threads) = threads.filter(|threads| threads != "1") {
+            let ranks = ranks.as_deref().unwrap_or_default();
+            self.notes.push(format!("`-t {threads}`: {ranks} ranks, each a process of its own"));
+        }
+        self.kept.extend(ranks.iter().flat_map(|ranks| ["--ranks".to_owned(), ranks.clone()]));
+        if self.root_is_any {
+            let ranks = ranks.or_else(|| value_of(&self.kept, "--ranks")).unwrap_or_else(|| "2".to_owned());
+            let roots = (0..ranks.parse::<u32>().unwrap_or(1).clamp(1, 1024)).map(|root| root.to_string());
+            self.kept.extend(["--root".to_owned(), roots.collect::<Vec<_>>().join(",")]);
+        }
+        Ok(())
+    }
+
+    fn add_sizes(&mut self) -> Result<(), Failure> {
+        self.sizes_of_aggregation();
+        if self.sizes.is_empty() {
+            return Ok(());
+        }
+        let sizes: Vec<(&str, &str)> = self.sizes.iter().map(|(short, _, value)| (*short, value.as_str())).collect();
+        let bytes = sizes::bytes(&sizes)?;
+        let given: Vec<String> = self.sizes.iter().map(|(_, name, value)| format!("{name} {value}")).collect();
+        self.notes
+            .insert(0, format!("`{}` is read as `--bytes {bytes}`: K, M and G are powers of 1024", given.join(" ")));
+        self.kept.extend(["--bytes".to_owned(), bytes]);
+        Ok(())
+    }
+
+    /// `-m 1` among sizes of nccl-tests: operations in one group, where the OSU benchmarks have sizes.
+    fn sizes_of_aggregation(&mut self) {
+        let is_of_nccl = self.sizes.iter().any(|(short, ..)| *short != "-m");
+        let is_group = |(short, _, value): &(&str, String, String)| *short == "-m" && value.parse::<u32>().is_ok();
+        if let Some(at) = self.sizes.iter().position(is_group).filter(|_| is_of_nccl) {
+            let (_, name, value) = self.sizes.remove(at);
+            self.notes.push(format!("`{name} {value}` is ignored: {}", options::NO_GROUPS));
+        }
+    }
+}
+
+/// The value behind an option.
+fn value_of(words: &[String], option: &str) -> Option<String> {
+    let inline = || words.iter().find_map(|word| word.strip_prefix(option)?.strip_prefix('=').map(str::to_owned));
+    words.windows(2).find(|pair| pair[0] == option).map(|pair| pair[1].clone()).or_else(inline)
+}
+
+fn refuse_both(words: &[&str], (name, option): (&str, &'static Theirs), ours: &str) -> Result<(), Failure> {
+    let same = |word: &&&str| given(word).is_some_and(|given| std::ptr::eq(given.option, option));
+    let is_ours = |word: &&str| **word == *ours || word.strip_prefix(ours).is_some_and(|rest| rest.starts_with('='));
+    if words.iter().filter(same).count() > 1 || words.iter().any(is_ours) {
+        let what = format!("`{name}` means `{ours}`, which is given twice");
         return Err(Failure::new(what).hint("leave one of them out"));
     }
     Ok(())
@@ -74,50 +181,18 @@ fn all_of(ours: &str, value: &str) -> String {
     }
 }
 
-/// The sizes in our spelling.
-fn bytes(sizes: &[(&str, &str)]) -> Result<String, Failure> {
-    let value = |option: &str| sizes.iter().find(|(name, _)| *name == option).map(|(_, value)| *value);
-    let refusal = |what: &str, hint: &str| Err(Failure::new(what).hint(hint));
-    match [value("-b"), value("-e"), value("-f"), value("-m")] {
-        [None, None, None, Some(range)] => {
-            // Without a smallest size the OSU benchmarks begin at one element.
-            let (least, most) = range.split_once(':').unwrap_or(("4", range));
-            Ok(format!("{}..{}*2", size("-m", least)?, size("-m", most)?))
-        }
-        [_, _, _, Some(_)] => {
-            refusal("`-m` is of the OSU benchmarks, `-b`, `-e` and `-f` are of nccl-tests", "use one of both")
-        }
-        [Some(begin), Some(end), None, None] if size("-b", begin)? != size("-e", end)? => {
-            let hint = format!("add `-f 2`, or write `--bytes {}..{}*2`", size("-b", begin)?, size("-e", end)?);
-            refusal("`-b` and `-e` need the factor between sizes", &hint)
-        }
-        [Some(begin), _, None, None] => size("-b", begin),
-        [Some(begin), Some(end), Some(factor), None] => {
-            Ok(format!("{}..{}*{factor}", size("-b", begin)?, size("-e", end)?))
-        }
-        _ => refusal(
-            "`-b` is the smallest size, `-e` the largest, `-f` the factor between: one is missing",
-            "-b 8 -e 128M -f 2",
-        ),
-    }
-}
-
-/// A size as these programs read it.
-fn size(option: &str, text: &str) -> Result<String, Failure> {
-    let binary = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G']);
-    let whole = if binary { format!("{text}iB") } else { text.to_owned() };
-    let parsed = whole.parse::<Bytes>().map(|bytes| bytes.to_string());
-    parsed.map_err(|error| Failure::new(format!("`{option} {text}`: {error}")).hint("-b 8 -e 128M -f 2"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn after(line: &str) -> Result<String, String> {
+    fn words(line: &str) -> Result<Vec<String>, String> {
         let arguments =
             rewritten(line.split(' ').map(OsString::from).collect()).map_err(|failure| failure.to_string())?;
-        let words: Vec<String> = arguments.into_iter().map(|word| word.into_string().unwrap()).collect();
+        Ok(arguments.into_iter().map(|word| word.into_string().unwrap()).collect())
+    }
+
+    fn after(line: &str) -> Result<String, String> {
+        let words = words(line)?;
         let end = words.iter().position(|word| word == "--read-as").unwrap_or(words.len());
         Ok(words[..end].join(" "))
     }
@@ -133,11 +208,31 @@ mod tests {
             ("-m 4:1M --quiet", "--quiet --bytes 4..1MiB*2"),
             ("-m 65536", "--bytes 4..64KiB*2"),
             ("-b 100MB", "--bytes 100MB"),
+            ("-b8 -e128M -f2 -g4 -n20", "--iters 20 --ranks 4 --bytes 8..128MiB*2"),
+            ("--minbytes=8 --maxbytes 1M --stepfactor=4 --ngpus 2", "--ranks 2 --bytes 8..1MiB*4"),
+            (
+                "--warmup_iters 5 --op prod --datatype=float -g 1 -t 4",
+                "--warmup 5 --reduce prod --dtype float --ranks 4",
+            ),
+            ("-b 1M -e 4M -i 1M", "--bytes 1MiB,2MiB,3MiB,4MiB"),
+            ("-b 8 -e 16 -i 4 -f 2", "--bytes 8..16*2"),
+            ("-t 2 -g 3", "--ranks 6"),
+            ("-g 1 -t 1", ""),
+            ("-b 8 -g 1", "--bytes 8"),
+            ("-T 30 -b 8", "--timeout 30s --bytes 8"),
+            ("-r all -g 3", "--ranks 3 --root 0,1,2"),
+            ("-b 8 -m 4", "--bytes 8"),
+            ("-c 1 --iters 3", "--iters 3"),
             // mpirun's, as far as is known.
             ("-n 4", "-n 4"),
+            ("--iters 3 --root 1 --timeout 3s", "--iters 3 --root 1 --timeout 3s"),
         ] {
             let line = format!("rankmark comm all_reduce {given}");
-            assert_eq!(after(&line), Ok(format!("rankmark comm all_reduce {expected}")), "{given}");
+            assert_eq!(
+                after(&line),
+                Ok(format!("rankmark comm all_reduce {expected}").trim_end().to_owned()),
+                "{given}"
+            );
         }
         assert_eq!(after("rankmark pack dir -o x"), Ok("rankmark pack dir -o x".to_owned()));
         for (wrong, words) in [
@@ -147,11 +242,28 @@ mod tests {
             ("-b x", "`-b x`: "),
             ("-b 8 --bytes 8", "given twice"),
             ("-b 8 -b 16", "given twice"),
+            ("-b 8 --minbytes 16", "given twice"),
             ("-g 2 --ranks=4", "given twice"),
             ("-m 1:2 -b 8", "use one of both"),
+            ("-b 1 -e 1M -i 1", "is a list of 1048576 sizes"),
+            ("-b 8 -c", "`-c` has no value"),
         ] {
             let error = after(&format!("rankmark comm all_reduce {wrong}")).unwrap_err();
             assert!(error.contains(words), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_other_option_is_ignored_with_its_reason() {
+        for option in options::TABLE.iter().filter(|option| matches!(option.meaning, Meaning::Nothing(_))) {
+            for name in option.longs.iter().map(|long| format!("--{long}")).chain([option.short.to_owned()]) {
+                if name.is_empty() {
+                    continue;
+                }
+                let words = words(&format!("rankmark comm all_reduce {name} 1")).unwrap();
+                assert_eq!(words[..4], ["rankmark", "comm", "all_reduce", "--read-as"], "{name}");
+                assert!(words[4].starts_with(&format!("`{name} 1` is ignored: ")), "{words:?}");
+            }
         }
     }
 }

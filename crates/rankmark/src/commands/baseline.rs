@@ -16,7 +16,7 @@ use crate::options::gate::BaselineOptions;
 use crate::options::{Gate, GateOptions};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, screen};
+use crate::{Failure, not_a_record, screen};
 
 /// Keeps records in .rankmark/baselines, and compares runs with them
 #[derive(clap::Args)]
@@ -100,6 +100,7 @@ fn save(given: Save) -> Ended {
     let directories = if given.record.is_empty() { vec![newest()?] } else { given.record };
     let mut read = Vec::new();
     for directory in directories {
+        not_a_record::refuse_file(&directory)?;
         let record = read_run(&directory)?;
         let is_whole = |line: &&CaseLine| line.status == Status::Ok && !line.lacks_trials();
         let whole = record.cases.iter().filter(is_whole).count();
@@ -166,6 +167,7 @@ fn check(given: Check) -> Ended {
     };
     let base = Source { records: read_baseline(&folder, &name)?, name: format!("baseline {name}") };
     let directory = given.record.map_or_else(newest, Ok)?;
+    not_a_record::refuse_file(&directory)?;
     sides((&given.outputs, &Gate::from_options(&given.gate), false), base, vec![Source::record(&directory)?])
 }
 

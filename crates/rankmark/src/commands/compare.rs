@@ -5,6 +5,8 @@ mod interleave;
 mod json;
 mod label;
 mod options;
+pub(super) mod page;
+mod plans;
 mod several;
 mod side;
 pub(super) mod sources;
@@ -79,6 +81,7 @@ impl Compare {
 }
 
 fn records(given: &Compare, gate: &Gate) -> Ended {
+    plans::refuse(&given.sides)?;
     let [base, others @ ..] = given.sides.as_slice() else { return Ok(2) };
     if others.is_empty() {
         return Err(Failure::new("`rankmark compare` needs two records").hint(format!(
@@ -88,7 +91,12 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
     }
     let base = Source::record(Path::new(base))?;
     let others = others.iter().map(|other| Source::record(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
-    sides((&given.outputs, gate, given.interleave.quiet), base, others)
+    let code = sides((&given.outputs, gate, given.interleave.quiet), base, others)?;
+    if !given.outputs.json && !given.interleave.quiet {
+        let directories: Vec<&Path> = given.sides.iter().map(Path::new).collect();
+        screen::print(&screen::next_report(&directories, "one page about these records"))?;
+    }
+    Ok(code)
 }
 
 /// Compares each record with the base, and says it as the options ask.

@@ -3,6 +3,7 @@
 mod found;
 mod json;
 mod names;
+mod next;
 mod page;
 mod records;
 mod text;
@@ -16,7 +17,7 @@ use diagnose::history::histories;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, screen};
+use crate::{Failure, not_a_record, screen};
 
 use found::{Histories, NamedHistory};
 pub(crate) use page::INDEX_FILE;
@@ -51,6 +52,7 @@ impl Typed for History {
 
     fn run(self, _: Entry<'_>) -> Ended {
         let folders = if self.folder.is_empty() { vec![PathBuf::from(RESULTS)] } else { self.folder };
+        folders.iter().try_for_each(|folder| not_a_record::refuse_file(folder))?;
         let mut found = found(&folders, self.any_host)?;
         if let Some(wanted) = &self.machine {
             found.keep(wanted)?;
@@ -62,7 +64,7 @@ impl Typed for History {
         if self.json {
             return screen::print_json(&format!("{}\n", json::json(&found)));
         }
-        screen::print(&text::text(&found, screen::width()))
+        screen::print(&(text::text(&found, screen::width()) + &next::after(&found)))
     }
 }
 

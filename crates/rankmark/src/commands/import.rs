@@ -12,7 +12,10 @@ use terms::{Collective, Named};
 use super::{Ended, Typed, profile};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, foreign, screen};
+use crate::{Failure, foreign, hardware, screen};
+
+/// The name of a source without a file.
+const STANDARD_INPUT: &str = "standard input";
 
 /// Makes records from results of other tools, and plans from their configurations
 #[derive(clap::Args)]
@@ -66,10 +69,10 @@ fn results(given: &Import) -> Ended {
     if files.len() > 1 && directory.is_some() {
         return Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"));
     }
-    let mut text = String::new();
+    let (mut text, mut made) = (String::new(), Vec::new());
     for file in files {
         let mut source = match file.as_os_str() == "-" {
-            true => Source::from_reader("standard input", std::io::stdin().lock())?,
+            true => Source::from_reader(STANDARD_INPUT, std::io::stdin().lock())?,
             false => Source::load(file)?,
         };
         let read_as = format.or_else(|| import::recognise(&source));
@@ -87,7 +90,7 @@ fn results(given: &Import) -> Ended {
         text += &match found.content {
             Content::Plan(plan) => show_plan(&source, found.format, &plan, given.json)?,
             Content::Results(results) => {
-                let records = import::records(
+                let mut records = import::records(
                     &source,
                     found.format.name(),
                     results,
@@ -95,11 +98,39 @@ fn results(given: &Import) -> Ended {
                     &Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
                     jiff::Timestamp::now(),
                 )?;
-                write(&source, found.format, records, directory, given.json)?
+                records.iter_mut().for_each(expect);
+                write(&source, found.format, records, (directory, &mut made), given.json)?
             }
         };
     }
-    if given.json { screen::print_json(&text) } else { screen::print(&text) }
+    if given.json {
+        return screen::print_json(&text);
+    }
+    screen::print(&(text + &next_of(&made)))
+}
+
+/// What is known of the GPUs that a file names is what its results are compared with: of one host, whose links the figures are
+/// of. A file that names no host, or several, may be of others.
+fn expect(imported: &mut import::ImportedRecord) {
+    let file = &mut imported.file;
+    let is_one_host = file.hosts.is_empty() && !file.machine.host.is_empty();
+    let model = file.imported.as_ref().and_then(|of| of.facts.get("device"));
+    if let Some(model) = model.filter(|_| is_one_host) {
+        file.plan.expected = hardware::expected_of(model);
+    }
+}
+
+/// What to type after these records were made; nothing after none.
+fn next_of(made: &[PathBuf]) -> String {
+    let made: Vec<&Path> = made.iter().map(PathBuf::as_path).collect();
+    match made.as_slice() {
+        [] => String::new(),
+        [record] => screen::next_report(&[record], "tables and charts of these results"),
+        [first, second, ..] => {
+            let words = [first, second].map(|record| record.display().to_string());
+            screen::next(&["rankmark", "compare", &words[0], &words[1]], "what differs between the two")
+        }
+    }
 }
 
 /// Traces, dumps and logs of single calls, files or a folder of them: `rankmark profile` explains them.
@@ -146,6 +177,9 @@ fn show_plan(source: &Source, format: &dyn Format, plan: &ForeignPlan, as_json: 
     let mut summary = format!("{} is {}\n", source.name(), format.doc());
     plan.read_as.iter().for_each(|field| summary += &format!("  {field}\n"));
     plan.warnings.iter().for_each(|warning| summary += &format!("warning: {warning}\n"));
+    if source.name() != STANDARD_INPUT {
+        summary += &screen::next(&["rankmark", "run", source.name()], "runs this plan");
+    }
     screen::remark(&summary);
     Ok(plan.text.clone())
 }
@@ -155,7 +189,7 @@ fn write(
     source: &Source,
     format: &dyn Format,
     records: Vec<ImportedRecord>,
-    directory: Option<&PathBuf>,
+    (directory, made): (Option<&PathBuf>, &mut Vec<PathBuf>),
     as_json: bool,
 ) -> Result<String, Failure> {
     let several = records.len() > 1;
@@ -174,6 +208,7 @@ fn write(
         drop(store);
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;
+        made.push(directory.clone());
         text += &summary(source, format, &record, &directory, written.first().map(PathBuf::as_path), as_json);
     }
     Ok(text)

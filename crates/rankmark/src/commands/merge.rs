@@ -8,7 +8,7 @@ use record::Store;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, screen};
+use crate::{Failure, not_a_record, screen};
 
 /// Makes one record of several: parts of a study that ran at different times or on different devices
 #[derive(clap::Args)]
@@ -37,6 +37,7 @@ impl Typed for Merge {
 fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
     let mut parts = Vec::new();
     for directory in directories {
+        not_a_record::refuse_file(directory)?;
         parts.push((directory.display().to_string(), record::read_run(directory)?));
     }
     let ids: Vec<String> = parts.iter().map(|(_, part)| part.file.id.clone()).collect();

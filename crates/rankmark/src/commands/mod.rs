@@ -46,6 +46,14 @@ pub(crate) struct Row {
     pub(crate) run: fn(&str, &ArgMatches, Entry<'_>) -> Option<Ended>,
 }
 
+/// Commands that stand together in help.
+pub(crate) struct Section {
+    /// Its title; None: help names the commands, and shows no line of them.
+    pub(crate) heading: Option<&'static str>,
+    /// The commands, in their order.
+    pub(crate) rows: &'static [Row],
+}
+
 impl Row {
     /// A command with arguments of this type.
     pub(crate) const fn typed<T: Typed>() -> Self {

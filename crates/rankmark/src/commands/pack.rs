@@ -11,7 +11,7 @@ use terms::{Bytes, Kind, Named, Status};
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, screen};
+use crate::{Failure, not_a_record, screen};
 
 /// Packs a record into one file to send: run, cases, samples, traces and report
 #[derive(clap::Args)]
@@ -37,6 +37,7 @@ impl Typed for Pack {
     const NAME: &'static str = "pack";
 
     fn run(self, _: Entry<'_>) -> Ended {
+        not_a_record::refuse_file(&self.directory)?;
         let to = self.output.unwrap_or_else(|| default_output(&self.directory));
         let mut redaction = match self.redact {
             true => Some(Redaction::new(names(&self.directory)?)),

@@ -7,8 +7,10 @@ mod explanation;
 mod hang_watch;
 mod hangs;
 mod job;
+pub(crate) mod job_words;
 mod kept;
 mod kernel;
+mod lanes;
 mod native;
 mod show;
 mod spill;
@@ -126,6 +128,9 @@ fn run(matches: &ArgMatches, entry: Entry<'_>) -> Ended {
         quiet: options.output.quiet,
         labels: options.whole.labels.labels()?,
     };
+    if let Some(failure) = record.as_deref().and_then(job_words::instead_of_record) {
+        return Err(failure);
+    }
     refuse_of_training(&names_given(matches))?;
     if let [before, after] = own.compare.as_slice() {
         return explain::compare(before, after, &wanted);

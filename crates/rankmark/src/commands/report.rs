@@ -1,5 +1,5 @@
 //! `rankmark report DIR`: the report of a record, again; of each record where DIR is a folder of records, with an index page;
-//! one HTML page about several records that are named.
+//! one HTML page that compares several records that are named.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use clap::builder::PossibleValuesParser;
 use record::store::RUN_FILE;
 
 use super::{Ended, Typed};
-use crate::options::{ExportOptions, Exports};
+use crate::options::{ExportOptions, Exports, Gate, GateOptions};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, screen};
+use crate::{Failure, not_a_record, screen};
 
 /// The format that `--open` opens, and the ending of its file.
 const HTML: &str = "html";
@@ -43,7 +43,7 @@ Examples:
   rankmark report results/DIR --format html        report.html alone: one file that loads nothing
   rankmark report results/DIR --format pdf,parquet a document to print, and a typed table
   rankmark report results/DIR --junit junit.xml    each case as a test, for a CI system
-  rankmark report results/A results/B              one HTML page about both";
+  rankmark report results/A results/B              one HTML page that compares both";
 
 /// Writes the report of a record, or of each record in a folder: tables, pictures, text
 #[derive(clap::Args)]
@@ -123,6 +123,7 @@ impl Typed for Report {
         };
         let asked = Asked::from_how(how)?;
         let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+        sources.iter().try_for_each(|source| not_a_record::refuse_file(Path::new(source)))?;
         match sources.as_slice() {
             [] => each(RESULTS, &asked),
             [source] => each(source, &asked),
@@ -207,7 +208,7 @@ fn counted(directory: &Path, run: &report::Run) -> String {
     format!("{}: {ok} of {} cases ok, {}\n", directory.display(), run.cases.len(), run.started)
 }
 
-/// One HTML page about several records.
+/// One HTML page that compares several records with the first.
 fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
     let html = report::format(HTML)?.name();
     if asked.layout.is_some()
@@ -219,17 +220,17 @@ fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
         let what = "several records make one HTML page; other formats take one record";
         return Err(Failure::new(what).hint(lines.join("\n")));
     }
-    let mut runs = Vec::new();
+    let mut directories = Vec::new();
     for source in sources {
-        for directory in records(Path::new(source))? {
-            runs.push(read(&directory)?);
-        }
+        directories.extend(records(Path::new(source))?);
     }
+    let runs = directories.iter().map(|directory| read(directory)).collect::<Result<Vec<_>, _>>()?;
+    let compared = super::compare::page::against_first(&directories, &Gate::from_options(&GateOptions::default()))?;
     // Beside the records, never in one of them: that one's own report is there.
     let first = Path::new(sources[0]);
     let beside = first.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let into = asked.output.clone().unwrap_or_else(|| beside.to_owned());
-    let written = report::write_together(&runs, &into)?;
+    let written = report::write_together(&runs, &compared, &into)?;
     let text: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
     ended(&text, &written, asked)
 }

@@ -12,7 +12,7 @@ use crate::only::Only;
 use crate::options::{Pairs, RUN, RunOptions, fields, parts};
 use crate::plans::Loaded;
 use crate::session::{Entry, Request};
-use crate::{Failure, foreign, habits, plans};
+use crate::{Failure, foreign, habits, not_a_record, plans};
 
 /// Runs a plan: every benchmark, every combination; without one, the quick plan of this machine
 #[derive(clap::Args)]
@@ -89,6 +89,7 @@ pub(crate) const ROW: Row = Row {
 };
 
 fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -> Ended {
+    options.whole.resume.as_deref().map_or(Ok(()), not_a_record::refuse_file)?;
     let machine = machine::detect();
     let mut overrides = options.fields.clone();
     overrides.extend(options.overrides()?);
@@ -100,7 +101,7 @@ fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -
     let only = if own.only.is_empty() { None } else { Some(Only::named(&own.only)?) };
     let mut into_folder = false;
     let loaded = match (&file, &planned.ddlb_config) {
-        (Some(file), _) => Some(plans::load(Path::new(file), &overrides, entry.coordinator)?),
+        (Some(file), _) => Some(plans::load_kept(Path::new(file), (&overrides, only.as_ref()), entry.coordinator)?),
         (None, Some(text)) => Some(plans::of_command_line(text, &overrides, entry.coordinator)?),
         (None, None) => None,
     };
@@ -137,7 +138,8 @@ fn quick(overrides: &mut Pairs, only: Option<&Only>, cores: usize) -> Result<Pla
     };
     let in_plan = |about: &&record::About| whole.cases.iter().any(|case| case.benchmark == about.name);
     if only.abouts.iter().copied().any(|about| in_plan(&about)) {
-        let mut plan = record::plan::read(&text, "the quick plan", &abouts, overrides)?;
+        let is_kept = |about: &record::About| only.keeps(about);
+        let mut plan = record::plan::read_kept(&text, "the quick plan", &abouts, (overrides, &is_kept))?;
         return if only.keep(&mut plan) { Ok(plan) } else { Err(only.missing(&plan)) };
     }
     let [about] = only.abouts.as_slice() else { return Err(only.missing(&whole)) };

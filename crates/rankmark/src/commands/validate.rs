@@ -27,6 +27,8 @@ struct Findings {
     outlook: Option<Outlook>,
     /// Benchmarks that can run here.
     benchmarks: Vec<&'static str>,
+    /// The Python that was named.
+    python: Option<PathBuf>,
 }
 
 /// What this machine has, what is slow or missing, the impact, and how to fix it
@@ -108,6 +110,7 @@ fn validate(given: Validate) -> Ended {
         }),
         rows,
         left_out,
+        python: request.python,
         benchmarks: benchmarks::abouts().iter().filter(|_| usable).map(|about| about.name).collect(),
     };
     let code = u8::from(!findings.is_fine());
@@ -116,7 +119,7 @@ fn validate(given: Validate) -> Ended {
     } else if given.quiet {
         screen::remark(&page::wrong(&findings, screen::width()));
     } else {
-        screen::print(&page::text(&findings, screen::width(), given.verbose))?;
+        screen::print(&(page::text(&findings, screen::width(), given.verbose) + &findings.next()))?;
     }
     Ok(code)
 }
@@ -133,6 +136,25 @@ impl Findings {
     fn is_fine(&self) -> bool {
         let plan_runs = self.outlook.as_ref().is_none_or(|outlook| outlook.skipped.is_empty());
         plan_runs && !self.benchmarks.is_empty() && !self.rows.iter().any(Finding::is_trouble)
+    }
+
+    /// What to run here: the plan, or ranks of the Python that was named, or the quick plan.
+    fn next(&self) -> String {
+        let python = self.python.as_ref().map(|python| python.display().to_string());
+        let has_torch = |row: &Finding| row.name.starts_with("pytorch/") && row.state == State::Ready;
+        match (&self.outlook, python.filter(|_| self.rows.iter().any(has_torch))) {
+            (Some(outlook), _) if outlook.runs() > 0 => {
+                screen::next(&["rankmark", "run", &outlook.file], "runs this plan")
+            }
+            (None, Some(python)) => screen::next(
+                &["rankmark", "comm", "all_reduce", "--runtime", "pytorch", "--python", &python],
+                "measures ranks of this Python",
+            ),
+            (None, None) if !self.benchmarks.is_empty() => {
+                screen::next(&["rankmark", "run"], "measures this machine by the quick plan")
+            }
+            _ => String::new(),
+        }
     }
 
     fn json(&self, code: u8) -> Value {

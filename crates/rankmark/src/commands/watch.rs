@@ -10,10 +10,10 @@ use record::{CaseLine, RunFile};
 use terms::Seconds;
 
 use super::{Ended, Typed};
-use crate::Failure;
 use crate::screen::{State, Watch as Screen, remark, unwritten};
 use crate::session::directory::RESULTS;
 use crate::session::{self, Entry};
+use crate::{Failure, not_a_record};
 
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -45,6 +45,7 @@ impl Typed for Watch {
     const NAME: &'static str = "watch";
 
     fn run(self, _: Entry<'_>) -> Ended {
+        self.record.as_deref().map_or(Ok(()), not_a_record::refuse_file)?;
         let interval = self.interval.0;
         let Some(interval) = Duration::try_from_secs_f64(interval).ok().filter(|interval| *interval >= LOOK) else {
             let wrong = Failure::new(format!("`--interval {interval}s` is too short"));

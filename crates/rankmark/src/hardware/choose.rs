@@ -53,8 +53,14 @@ pub(crate) fn choose(facts: &Facts) -> Choice {
     }
 }
 
+/// The plan for one host of GPUs of this model, all linked.
+pub(super) fn of_model(model: &str) -> Option<&'static str> {
+    let form = FORMS.iter().find(|(part, _, is_linked)| model.contains(part) && is_linked(model));
+    form.map(|(_, name, _)| *name)
+}
+
 fn gpus(model: &str, facts: &Facts) -> Option<Choice> {
-    let (_, name, _) = FORMS.iter().find(|(part, _, is_linked)| model.contains(part) && is_linked(model))?;
+    let name = of_model(model)?;
     let number = facts.gpus.len();
     let mut why = format!("There are {number} GPUs of this kind.");
     if !facts.ports.is_empty() {

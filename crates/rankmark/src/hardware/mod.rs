@@ -15,6 +15,13 @@ use crate::plans::join;
 /// Looks at the machine.
 pub(crate) const AUTO: &str = "auto";
 
+/// The figures that are known of one host of such GPUs; none where the model is not known to be theirs.
+pub(crate) fn expected_of(model: &str) -> Vec<record::Expected> {
+    let Some(name) = choose::of_model(model) else { return Vec::new() };
+    let plan = record::plan::read(&text(name), name, &benchmarks::abouts(), &[]);
+    plan.map(|plan| plan.expected).unwrap_or_default()
+}
+
 /// A kind of hardware, and its plan.
 pub(crate) struct Hardware {
     pub(crate) name: &'static str,

@@ -3,6 +3,7 @@
 
 mod heading;
 mod live;
+mod next;
 mod output;
 mod pairs;
 mod progress_pause;
@@ -15,6 +16,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 pub(crate) use heading::{heading as case_heading, whole_heading};
+pub(crate) use next::{next, next_report};
 pub(crate) use output::Verbosity;
 pub(crate) use pairs::PairScreen;
 pub(crate) use run::{Screen, minutes as lasting};
@@ -59,49 +61,16 @@ pub(crate) fn last_words(departure: &launch::Departure) {
     let _ = writeln!(io::stderr(), "{}", view::harmless(&departure.to_string()));
 }
 
-/// Help and version go to standard output with code 0, wrong usage to standard error with code 2.
-pub(crate) fn usage(mut error: clap::Error, as_json: bool) -> Result<u8, Failure> {
-    keep_near(&mut error);
-    if as_json && error.use_stderr() {
-        return Err(Failure::of_usage(&error.render().to_string()));
-    }
-    let printed = error.print().and_then(|()| io::stdout().flush());
+/// Help and version go to standard output with code 0, help that nobody asked for to standard error with code 2.
+pub(crate) fn help(text: &clap::Error) -> Result<u8, Failure> {
+    let printed = text.print().and_then(|()| io::stdout().flush());
     if let Err(lost) = printed
-        && !error.use_stderr()
+        && !text.use_stderr()
         && lost.kind() != io::ErrorKind::BrokenPipe
     {
         return Err(unwritten(&lost));
     }
-    Ok(u8::try_from(error.exit_code()).unwrap_or(2))
-}
-
-/// Leaves of the names that clap suggests the one that may have been meant: it takes `schema` to be near `benchmak`.
-fn keep_near(error: &mut clap::Error) {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
-    if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
-        // That `-- --option` would be a value is true, and never meant here.
-        error.remove(ContextKind::Suggested);
-    }
-    for (given, suggested) in [
-        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
-        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
-        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
-    ] {
-        let Some(ContextValue::String(word)) = error.get(given).cloned() else { continue };
-        let candidates = match error.remove(suggested) {
-            Some(ContextValue::String(one)) => vec![one],
-            Some(ContextValue::Strings(several)) => several,
-            _ => continue,
-        };
-        let bare = |name: &str| name.trim_start_matches('-').to_owned();
-        let (word, names) = (bare(&word), candidates.iter().map(|name| bare(name)).collect::<Vec<_>>());
-        let begun = |name: &&str| word.len() > 2 && name.starts_with(&word);
-        let names = || names.iter().map(String::as_str);
-        let near = terms::nearest(&word, names()).or_else(|| names().find(begun));
-        if let Some(index) = near.and_then(|near| names().position(|name| name == near)) {
-            error.insert(suggested, ContextValue::String(candidates[index].clone()));
-        }
-    }
+    Ok(u8::try_from(text.exit_code()).unwrap_or(2))
 }
 
 /// Whether a stream is a terminal that somebody looks at. One without a size is not: Open MPI's mpirun gives its ranks such a one

@@ -164,7 +164,7 @@ impl PairScreen {
             self.line(&row);
         }
         self.line("");
-        for sentence in sentences(cases, &self.labels, self.threshold) {
+        for sentence in report::compared_sentences(cases, &self.labels, self.threshold) {
             self.line(&hanging("* ", &sentence, width()));
         }
         let caveats = caveats(compared);
@@ -275,62 +275,10 @@ fn caveats(compared: &[Compared]) -> Vec<Caveat> {
     found
 }
 
-/// The summary: how many of each verdict, the largest changes, and the smallest change that would have shown.
-fn sentences(cases: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<String> {
-    let of = |verdict: Verdict| -> Vec<usize> {
-        let word = verdict.to_string();
-        let is = |at: &usize| cases[*at].status == Status::Ok && cases[*at].verdict == word;
-        (0..cases.len()).filter(is).collect()
-    };
-    let (worse, better, same, unknown) =
-        (of(Verdict::Worse), of(Verdict::Better), of(Verdict::Same), of(Verdict::CannotTell));
-    let within = terms::Ratio(threshold);
-    let counted = [
-        (worse.len(), "worse".to_owned()),
-        (better.len(), "better".to_owned()),
-        (same.len(), format!("the same within {within}")),
-        (unknown.len(), "not decided".to_owned()),
-        (cases.iter().filter(|case| case.status != Status::Ok).count(), "without a result".to_owned()),
-    ];
-    let counted: Vec<String> = counted
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| match cases.len() {
-            1 => word,
-            all if all == count => format!("{word} in all {count} cases"),
-            _ => format!("{word} in {count}"),
-        })
-        .collect();
-    let of_all = if counted.len() > 1 { format!(" of {} cases", cases.len()) } else { String::new() };
-    let mut sentences = vec![format!("B compared with A: {}{of_all}.", counted.join(", "))];
-    sentences.extend(worse.iter().chain(&better).map(|at| change(&cases[*at], &labels[*at])));
-    let smallest: Vec<f64> = unknown.iter().chain(&same).filter_map(|at| cases[*at].smallest_change).collect();
-    if let (Some(low), Some(high)) =
-        (smallest.iter().copied().reduce(f64::min), smallest.iter().copied().reduce(f64::max))
-    {
-        let range = match (number::percent(low), number::percent(high)) {
-            (low, high) if low == high => low,
-            (low, high) => format!("{low} to {high}"),
-        };
-        sentences.push(format!("Smallest change that such a comparison finds in 80% of tries: {range}."));
-    }
-    if !unknown.is_empty() {
-        sentences.push("More time (`--max-seconds`) or a quieter machine decides more.".to_owned());
-    }
-    sentences
-}
-
-fn change(case: &ComparedCase, label: &str) -> String {
-    let (Some(ratio), Some([low, high])) = (case.ratio, case.ratio_ci95) else { return label.to_owned() };
-    let part = |ratio: f64| number::percent((ratio - 1.0).abs());
-    let (word, ends) = if ratio > 1.0 { ("longer", [low, high]) } else { ("less", [high, low]) };
-    let pairs = number::count(case.log_ratios.len(), "pair", "pairs");
-    format!("{label}: B takes {} {word} ({} to {}, {pairs}).", part(ratio), part(ends[0]), part(ends[1]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use report::compared_sentences as sentences;
 
     fn case(verdict: &str, ratio: f64) -> ComparedCase {
         ComparedCase {

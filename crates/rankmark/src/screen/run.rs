@@ -12,8 +12,9 @@ use super::live::{Rows, bar};
 use super::output::Output;
 use super::progress_pause::ProgressPause;
 use super::{Verbosity, is_watched, width};
+use crate::estimate::Estimate;
 use crate::session::next::Proposal;
-use terminal::{command, hanging, parts, wrap};
+use terminal::{hanging, parts, wrap};
 
 /// See the module's documentation.
 pub(crate) struct Screen {
@@ -28,6 +29,10 @@ pub(crate) struct Screen {
     open: usize,
     total: usize,
     progress_pause: ProgressPause,
+    /// How long the run takes.
+    estimate: Estimate,
+    /// Rounds of this run that are made.
+    made: u32,
 }
 
 /// The case that is visited.
@@ -42,7 +47,12 @@ struct Now {
 const FINDINGS: usize = 3;
 
 impl Screen {
-    pub(crate) fn new(verbosity: Verbosity, json: bool, process_begun: Instant, plan: &Plan) -> Self {
+    pub(crate) fn new(
+        verbosity: Verbosity,
+        json: bool,
+        process_begun: Instant,
+        (plan, estimate): (&Plan, Estimate),
+    ) -> Self {
         Self {
             output: Output::new(verbosity, json),
             process_begun,
@@ -53,6 +63,8 @@ impl Screen {
             open: plan.cases.len(),
             total: plan.cases.len(),
             progress_pause: ProgressPause::new(Instant::now()),
+            estimate,
+            made: 0,
         }
     }
 
@@ -77,11 +89,13 @@ impl Screen {
     pub(crate) fn header(&mut self, file: &RunFile, directory: &Path, done: usize, notes: &[String]) {
         let cases = file.plan.cases.len();
         self.open = cases - done;
+        self.estimate = self.estimate.share(self.open as f64 / cases.max(1) as f64);
         let known = if done > 0 { format!(" ({done} done before, {} left)", cases - done) } else { String::new() };
         let word = if cases == 1 { "case" } else { "cases" };
         let program = format!("rankmark {}", file.tool.version);
         let run = file.labels.name.as_ref().map_or(String::new(), |name| format!("run {name}, "));
-        let plan = format!("{run}plan {}, {cases} {word}{known}{}", file.experiment, sampling(&file.plan));
+        let plan =
+            format!("{run}plan {}, {cases} {word}{known}{}", file.experiment, duration(&file.plan, &self.estimate));
         let text = parts(&[program.clone(), plan, format!("record {}", directory.display())], line_width());
         // Escape sequences take no columns: they come after the lines are broken.
         self.line(&text.replacen(&program, &format!("\u{1b}[1m{program}\u{1b}[0m"), 1));
@@ -133,13 +147,21 @@ impl Screen {
         }
         let progress = self.now.as_ref().map(|now| {
             let done = (now.number as f64 - 1.0 + share_of_case.clamp(0.0, 1.0)) / now.total.max(1) as f64;
-            let since = minutes(self.begun.elapsed().as_secs_f64());
+            let left = self.left(done);
             let Now { label, number, total, round } = now;
             let round = round + 1;
-            format!("  [{}]  round {round}: {number}/{total}   {label}   {} open   {since}", bar(done), self.open)
+            format!("  [{}]  round {round}: {number}/{total}   {label}   {} open   {left}", bar(done), self.open)
         });
         let width = super::columns().unwrap_or(100) - 1;
         self.output.draw(&self.rows.table(width), progress.as_deref());
+    }
+
+    /// How long the run still takes, after this share of the round; how long it has taken where nothing is known of the rest.
+    fn left(&self, share_of_round: f64) -> String {
+        let elapsed = self.begun.elapsed().as_secs_f64();
+        let left = self.estimate.left(f64::from(self.made) + share_of_round, elapsed);
+        let at_most = if self.estimate.is_most { "at most " } else { "" };
+        if left < 1.0 { minutes(elapsed) } else { format!("{at_most}{} left", minutes(left)) }
     }
 
     /// In a pipe: how far the round is, and what was measured last, now and then.
@@ -191,8 +213,7 @@ impl Screen {
             self.line(&format!("report   {}{also}", first.display()));
         }
         if let Some(next) = next {
-            self.line(&command("next     ", &next.words, line_width()));
-            self.line(&format!("         # {}", next.tells));
+            self.line(super::next::quoted(&next.words, &next.tells).trim_end());
         }
     }
 
@@ -214,10 +235,14 @@ impl Screen {
         let expected = report::expected(run);
         let mut sentences = report::sentences(run);
         sentences.retain(|sentence| !expected.contains(sentence));
-        if sentences.is_empty() && expected.is_empty() {
+        let runtimes = report::runtimes(run);
+        if sentences.is_empty() && expected.is_empty() && runtimes.is_empty() {
             return;
         }
         self.line("");
+        for sentence in runtimes.iter().take(FINDINGS) {
+            self.line(&hanging("* ", sentence, width()));
+        }
         for sentence in sentences.iter().take(FINDINGS) {
             self.line(&hanging("* ", sentence, width()));
         }
@@ -269,17 +294,15 @@ pub(super) fn table_width() -> usize {
 }
 
 /// Columns that a line may take that programs look for.
-fn line_width() -> usize {
+pub(super) fn line_width() -> usize {
     if io::stdout().is_terminal() { width() } else { usize::from(u16::MAX) }
 }
 
-/// How long the run samples, in words; empty where steps are counted and nobody knows yet how long they take.
-fn sampling(plan: &Plan) -> String {
-    if !plan.cases.is_empty() && plan.cases.iter().all(|case| case.is_quick()) {
-        return ", a quick look without intervals".to_owned();
-    }
-    let seconds: f64 = plan.cases.iter().filter_map(|case| case.max_seconds()).sum();
-    if seconds > 0.0 { format!(", at most {} of sampling", minutes(seconds)) } else { String::new() }
+/// How long the run takes, in words.
+fn duration(plan: &Plan, estimate: &Estimate) -> String {
+    let is_quick = !plan.cases.is_empty() && plan.cases.iter().all(|case| case.is_quick());
+    let look = if is_quick { ", a quick look without intervals" } else { "" };
+    format!("{look}, {}", estimate.words())
 }
 
 /// What the printed intervals are intervals of.
@@ -330,6 +353,7 @@ impl runner::Observer for Screen {
 
     fn rounds(&mut self, made: u32, open: usize) {
         self.open = open;
+        self.made += 1;
         if self.output.is_live() {
             self.draw(1.0, true);
         } else if open > 0 && self.progress_pause.is_due(Instant::now()) {
@@ -357,19 +381,33 @@ pub(super) fn label(line: &CaseLine) -> String {
     view::one_line(&format!("{op}{size} x {} {}", line.ranks, view::study::backend(line)))
 }
 
-/// Cases of one status and one reason together, in the order of their first.
+/// Cases of one status and one reason together, in the order of their first. Which ranks found a reason makes no other reason.
 fn by_reason<'c>(lines: &[&'c CaseLine]) -> Vec<(Vec<&'c CaseLine>, &'c str)> {
     let mut places: HashMap<(Status, &str), usize> = HashMap::new();
     let mut groups: Vec<(Vec<&CaseLine>, &str)> = Vec::new();
     for line in lines {
         let reason = line.reason.as_deref().unwrap_or("no reason");
-        let place = *places.entry((line.status, reason)).or_insert(groups.len());
-        if place == groups.len() {
-            groups.push((Vec::new(), reason));
+        let common = if line.status == Status::Skipped { without_ranks(reason) } else { reason };
+        let place = *places.entry((line.status, common)).or_insert(groups.len());
+        match groups.get_mut(place) {
+            None => groups.push((vec![line], reason)),
+            Some((members, shown)) => {
+                members.push(line);
+                if *shown != reason {
+                    *shown = common;
+                }
+            }
         }
-        groups[place].0.push(line);
     }
     groups
+}
+
+/// A reason without the ranks that it begins with: `rank 0: `, `ranks 0, 1: `, `ranks 0-7: `.
+fn without_ranks(reason: &str) -> &str {
+    let is_list = |ranks: &str| ranks.chars().all(|letter| letter.is_ascii_digit() || ", -".contains(letter));
+    let rest =
+        reason.strip_prefix("ranks ").or_else(|| reason.strip_prefix("rank ")).and_then(|rest| rest.split_once(": "));
+    rest.filter(|(ranks, _)| is_list(ranks)).map_or(reason, |(_, cause)| cause)
 }
 
 fn counts(lines: &[&CaseLine]) -> String {
@@ -407,6 +445,16 @@ mod tests {
         let counts_and_reasons: Vec<(usize, &str)> =
             groups.iter().map(|(lines, reason)| (lines.len(), *reason)).collect();
         assert_eq!(counts_and_reasons, [(2, "no library"), (1, "no library"), (1, "no memory")]);
+    }
+
+    #[test]
+    fn ranks_that_found_a_reason_make_no_other_reason() {
+        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let lines = ["ranks 0-7: no torch", "rank 0: no torch", "ranks 0, 1: no torch", "rank 0: no GPU"]
+            .map(|reason| CaseLine::unmeasured(&case, Status::Skipped, reason));
+        let groups = by_reason(&lines.iter().collect::<Vec<_>>());
+        let counted: Vec<(usize, &str)> = groups.iter().map(|(lines, reason)| (lines.len(), *reason)).collect();
+        assert_eq!(counted, [(3, "no torch"), (1, "rank 0: no GPU")]);
     }
 
     #[test]

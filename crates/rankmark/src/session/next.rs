@@ -1,7 +1,7 @@
 //! The command to try after a run: what a benchmark's view leaves open, as flags of its command.
 
 use record::{About, Plan, RunFile};
-use terms::{Kind, Role};
+use terms::{Kind, Role, Status};
 use view::Next;
 use view::study::{Operation, operations};
 
@@ -18,7 +18,7 @@ pub(crate) struct Proposal {
 /// can do without being started in another way is proposed.
 pub(crate) fn after(options: &RunOptions, plan: &Plan, file: &RunFile, run: &report::Run) -> Option<Proposal> {
     let launched = !file.launcher.is_empty();
-    let mut proposal = slower(plan, &file.command_line).or_else(|| {
+    let mut proposal = rest(run).or_else(|| slower(plan, &file.command_line)).or_else(|| {
         let ready = run.backends.iter().filter(|backend| backend.ready && !launched);
         let ready: Vec<&str> = ready.map(|backend| backend.name.as_str()).collect();
         let sections = operations(&run.cases, &run.benchmarks);
@@ -29,6 +29,16 @@ pub(crate) fn after(options: &RunOptions, plan: &Plan, file: &RunFile, run: &rep
     })?;
     proposal.words.splice(0..0, quoted(file.launcher.clone()));
     Some(proposal)
+}
+
+/// After a run that ended early the rest of it, into the same record.
+fn rest(run: &report::Run) -> Option<Proposal> {
+    let is_open = |line: &&record::CaseLine| line.status == Status::NotRun || line.lacks_trials();
+    let open = run.cases.iter().filter(is_open).count();
+    let directory = run.directory.display().to_string();
+    let words = quoted(["rankmark", "run", "--resume", &directory].map(str::to_owned).to_vec());
+    let does = format!("runs what is missing: {}", view::number::count(open, "case", "cases"));
+    (open > 0).then_some(Proposal { words, tells: does })
 }
 
 /// After a quick look the same with intervals.

@@ -31,8 +31,10 @@ fn a_wrong_line_is_answered_with_the_right_one() {
         assert!(err.ends_with(&format!("\nhint:  {hint}\n")), "{line}: {err}");
     }
     assert_eq!(place.names(), ["plan.yaml"]);
-    // Where nothing is known of a word, clap's answer stands; help is not an error.
-    assert!(place.run("frobnicate").exits(2).err.contains("unrecognized subcommand 'frobnicate'"));
+    // Where nothing is known of a word, help is; and help is not an error.
+    place
+        .run("frobnicate")
+        .refuses(&["there is no command `frobnicate`", "hint:  `rankmark --help` lists the commands"]);
     place.run("comm --help").exits(0);
 }
 

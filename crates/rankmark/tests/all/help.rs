@@ -59,3 +59,27 @@ fn fields_that_help_leaves_out_go_on_working() {
     assert_eq!(lines.len(), all, "a field that benchmarks share is listed once: {fields}");
     place.run("run --max-seconds 1s --trials 7 --dry-run").exits(0);
 }
+
+/// The first page of help is for somebody who looks for a command.
+#[test]
+fn commands_stand_in_groups_and_rare_ones_below_them() {
+    let place = Place::new();
+    for flag in ["--help", "-h", "help"] {
+        let help = place.run(flag).exits(0).out;
+        let places: Vec<Option<usize>> =
+            ["Measure:\n", "Explain:\n", "Compare and share:\n", "Set up:\n", "More commands: "]
+                .map(|heading| help.find(heading))
+                .to_vec();
+        assert!(places.is_sorted() && places.iter().all(Option::is_some), "{places:?} {help}");
+        let listed = |name: &str| help.lines().any(|line| line.starts_with(&format!("  {name} ")));
+        for name in ["run", "comm", "hardware", "profile", "report", "compare", "import", "validate", "gen-config"] {
+            assert!(listed(name), "{name}: {help}");
+        }
+        for name in ["merge", "man", "schema", "completions"] {
+            assert!(!listed(name), "{name}: {help}");
+            assert!(help.split_once("More commands: ").unwrap().1.contains(name), "{name}: {help}");
+            place.run(&format!("{name} --help")).exits(0);
+        }
+    }
+    assert!(options(&place.run("run -h").exits(0).out) <= 12);
+}

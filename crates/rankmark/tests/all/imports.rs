@@ -192,3 +192,30 @@ fn the_study_csv_that_is_written_is_read_as_the_same_cases() {
     };
     assert_eq!(told("back"), told("all"));
 }
+
+/// What `all_reduce_perf` prints of eight such GPUs, four on each of these hosts.
+fn of_gpus(model: &str, hosts: [&str; 2]) -> String {
+    let text = fs::read_to_string(file_of("nccl_tests", "eight_gpus.txt")).unwrap();
+    text.replace("MODEL", model).replace("HOST-A", hosts[0]).replace("HOST-B", hosts[1])
+}
+
+#[test]
+fn gpus_that_a_log_names_have_the_figures_of_their_kind() {
+    let place = Place::new();
+    for (name, model, hosts, known) in [
+        ("sxm", "NVIDIA H100 80GB HBM3", ["a", "a"], true),
+        ("pcie", "NVIDIA H100 PCIe", ["a", "a"], false),
+        ("apart", "NVIDIA H100 80GB HBM3", ["a", "b"], false),
+    ] {
+        place.write(&format!("{name}.txt"), of_gpus(model, hosts));
+        place.run(&format!("import {name}.txt --output-dir {name}")).exits(0);
+        let report = place.read(&format!("{name}/report.md"));
+        assert_eq!(report.contains("of what this hardware gives (476 GB/s"), known, "{name}: {report}");
+        // What this program would have done by default is not how that one did it.
+        for ours in ["registered", "cache-warm", "streaming", "A sample's time is the maximum"] {
+            assert!(!report.contains(ours), "{name}: {ours} in {report}");
+        }
+        assert!(report.contains("Rankmark did not measure them"), "{report}");
+        assert!(!report.contains("Healthy"), "nothing was seen of its machine: {report}");
+    }
+}

@@ -37,7 +37,7 @@ fn labels_that_no_record_may_keep_are_refused() {
     ] {
         place.command(&format!("{SHORT} {option}")).argument(value).run().refuses(words);
     }
-    place.run("run --resume out --name other").refuses(&["'--resume <DIR>' cannot be used with"]);
+    place.run("run --resume out --name other").refuses(&["`--resume` and `--name` exclude each other"]);
     assert_eq!(place.names(), [""; 0], "nothing is begun");
 }
 

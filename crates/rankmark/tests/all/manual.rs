@@ -7,10 +7,11 @@ fn each_command_has_a_page() {
     let place = Place::new();
     let ended = place.run("man pages").exits(0);
     let help = place.run("--help").exits(0).out;
-    let listed = help.split_once("Commands:\n").unwrap().1.split("\n\n").next().unwrap();
-    let mut commands: Vec<&str> =
-        listed.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
-    commands.retain(|name| !name.is_empty() && *name != "help");
+    let listed = help.split("Options:").next().unwrap();
+    let named = help.split_once("More commands: ").unwrap().1.split(';').next().unwrap().split(", ");
+    let first = |line: &'_ str| line.strip_prefix("  ").and_then(|line| line.split(' ').next()).map(str::to_owned);
+    let mut commands: Vec<String> = listed.lines().filter_map(first).chain(named.map(str::to_owned)).collect();
+    commands.retain(|name| !name.is_empty());
     assert!(commands.len() > 10, "{help}");
     for command in &commands {
         let page = place.read(&format!("pages/rankmark-{command}.1"));

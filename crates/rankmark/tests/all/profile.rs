@@ -114,7 +114,7 @@ fn what_cannot_be_profiled_is_refused_with_what_to_do() {
     assert!(refused("profile --junit x.xml -- /bin/true").contains("`--junit`"));
     assert!(refused("profile bare --output-dir other").contains("`--output-dir` is for a new record"));
     assert!(refused("comm all_reduce --inject delay:rank=0,phase=forward").contains("only native ranks that train"));
-    assert!(refused("memory --compute sleep").contains("'--compute'"));
+    assert!(refused("memory --compute sleep").contains("`--compute`"));
     assert!(refused("train --ranks 2 --compute sleep --load-balance measured --accumulate 2").contains("no speed"));
     assert!(refused("profile --output-dir bare -- /bin/true").contains("is a record already"));
     // A job that is not Python leaves no traces, and its own end counts.

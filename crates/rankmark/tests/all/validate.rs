@@ -266,6 +266,24 @@ fn programs_are_rows_by_what_they_do() {
     row(&some, "torchrun", "misconfigured", &["/nowhere/bin/python3, which is gone"]);
 }
 
+/// A torchrun starts ranks of its own Python, so that of the named one counts.
+#[test]
+fn torchrun_is_that_of_the_named_python() {
+    let Some(bench) = Bench::new("torchrun_is_that_of_the_named_python") else { return };
+    std::fs::create_dir_all(bench.place.path("venv/bin")).unwrap();
+    bench.program("../venv/bin/python3", "echo 'rankmark-probe not json'; exit 0");
+    let validate = || bench.validate(&format!("--quick --python {}", bench.place.path("venv/bin/python3").display()));
+    let missing = validate();
+    let fix = row(&missing, "torchrun", "missing", &["neither next to the named Python nor on PATH"])["fix"].clone();
+    assert!(fix.as_str().unwrap().ends_with("venv/bin/python3 -m pip install torch"), "{fix}");
+    bench.program("torchrun", "");
+    row(&validate(), "torchrun", "ready", &["/bin/torchrun, of another Python than the named one"]);
+    bench.program("../venv/bin/torchrun", "");
+    let own = validate();
+    let found = row(&own, "torchrun", "ready", &["venv/bin/torchrun"]);
+    assert!(!found["found"].as_str().unwrap().contains("another"), "{found:#}");
+}
+
 #[test]
 fn a_python_that_is_none_is_told_from_one_without_torch() {
     let Some(bench) = Bench::new("a_python_that_is_none_is_told_from_one_without_torch") else { return };

@@ -186,7 +186,13 @@ pub(super) fn benchmark(
         errors.add(name.at, Error::new(message).hint(known(benchmarks)));
         return None;
     };
-    let found = benchmarks.iter().find(|about| normalize(about.name) == normalize(text));
+    // The command that measures a benchmark names it, too: `comm`, `train`.
+    let names = |about: &&&'static About| {
+        let wanted = normalize(text);
+        let by_command = about.command.as_ref().is_some_and(|command| normalize(command.name) == wanted);
+        normalize(about.name) == wanted || by_command
+    };
+    let found = benchmarks.iter().find(names);
     if found.is_none() {
         let hint = suggestion(text, benchmarks.iter().map(|about| about.name));
         errors.add(name.at, Error::new(format!("there is no benchmark `{}`", shown(text))).hint(hint));

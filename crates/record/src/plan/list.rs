@@ -7,7 +7,7 @@ use super::error::Diagnostics;
 use super::limits;
 use super::source::{At, shown};
 use super::tree::{Node, Tree};
-use super::value::{canonical, wants};
+use super::value::{canonical, not_a_quantity, wants};
 
 /// One canonical value and where it was written.
 #[derive(Clone, Debug)]
@@ -115,8 +115,7 @@ fn text_range(field: &Field, text: &str, at: At) -> Ranged {
         Some((to, factor)) => (to, Some(factor)),
         None => (rest, None),
     };
-    let bytes =
-        |text: &str| text.parse::<Bytes>().map_err(|error| (at, Error::new(format!("`{}`: {error}", field.name))));
+    let bytes = |text: &str| text.trim().parse::<Bytes>().map_err(|error| (at, not_a_quantity(field, &error)));
     let factor = factor.map_or(Ok(2), |text| {
         let fault =
             || (at, Error::new(format!("`{}`: a range's factor is a whole number, not `{}`", field.name, shown(text))));
@@ -129,14 +128,15 @@ fn text_range(field: &Field, text: &str, at: At) -> Ranged {
 fn map_range(field: &Field, node: &Node) -> Ranged {
     let Tree::Map(entries) = &node.tree else { return Ok(Vec::new()) };
     let (mut from, mut to, mut factor) = (None, None, 2);
+    let bytes = |text: &str| text.parse::<Bytes>().map_err(|error| not_a_quantity(field, &error));
     for (key, value) in entries {
         let Tree::Scalar { text, .. } = &value.tree else {
             return Err((value.at, Error::new(format!("`{}` of a range takes a single value", shown(&key.text)))));
         };
         let fault = |error: String| (value.at, Error::new(format!("`{}`: {error}", field.name)));
         match normalize(&key.text).as_str() {
-            "from" => from = Some(text.parse::<Bytes>().map_err(|error| fault(error.to_string()))?),
-            "to" => to = Some(text.parse::<Bytes>().map_err(|error| fault(error.to_string()))?),
+            "from" => from = Some(bytes(text).map_err(|error| (value.at, error))?),
+            "to" => to = Some(bytes(text).map_err(|error| (value.at, error))?),
             "factor" => {
                 let wrong = || fault(format!("a range's factor is a whole number, not `{}`", shown(text)));
                 factor = text.trim().parse::<u64>().map_err(|_| wrong())?;

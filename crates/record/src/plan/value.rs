@@ -3,9 +3,9 @@
 use serde_json::Value;
 use terms::{Bandwidth, Bytes, Error, Field, Kind, Ratio, Seconds, normalize, suggestion};
 
-use super::limits;
 use super::source::{At, shown};
 use super::tree::{Node, Tree};
+use super::{limits, other_words};
 
 /// The canonical value of a text: bytes as an integer, seconds, bytes per second and shares as numbers, words in their
 /// one spelling.
@@ -76,8 +76,14 @@ fn quantity<T>(field: &Field, text: &str, value: impl Fn(T) -> Option<Value>) ->
 where
     T: std::str::FromStr<Err = terms::ParseQuantityError>,
 {
-    let parsed = text.parse::<T>().map_err(|error| Error::new(format!("`{}`: {error}", field.name)))?;
+    let parsed = text.parse::<T>().map_err(|error| not_a_quantity(field, &error))?;
     value(parsed).ok_or_else(|| Error::new(format!("`{}`: {} is too large", field.name, shown(text))))
+}
+
+/// The refusal of a text that is not the quantity that a field takes.
+pub(super) fn not_a_quantity(field: &Field, error: &terms::ParseQuantityError) -> Error {
+    let refusal = Error::new(format!("`{}`: {}", field.name, error.what()));
+    error.hint().into_iter().fold(refusal, Error::hint)
 }
 
 /// A finite number; whole ones as integers, so that a value has one spelling in the record and one identity.
@@ -91,29 +97,10 @@ fn number(value: f64) -> Option<Value> {
     }
 }
 
-/// What other programs call element types (C, PyTorch, nccl-tests), and the one spelling here.
-const ELEMENT_TYPES: [(&str, &str); 12] = [
-    ("float", "f32"),
-    ("float32", "f32"),
-    ("fp32", "f32"),
-    ("double", "f64"),
-    ("float64", "f64"),
-    ("half", "f16"),
-    ("float16", "f16"),
-    ("fp16", "f16"),
-    ("bfloat16", "bf16"),
-    ("int32", "i32"),
-    ("int64", "i64"),
-    ("uint8", "u8"),
-];
-
 fn word(field: &Field, text: &str, words: &[&'static str]) -> Result<Value, Error> {
-    let wanted = normalize(text);
-    let other = ELEMENT_TYPES.iter().find(|(name, _)| *name == wanted).map(|(_, name)| *name);
-    let word = words.iter().find(|word| normalize(word) == wanted);
-    if let Some(word) = word.or_else(|| words.iter().find(|word| Some(**word) == other)) {
-        return Ok(Value::from(*word));
+    if let Some(word) = other_words::meant(text, words) {
+        return Ok(Value::from(word));
     }
-    let hint = suggestion(text, words.iter().copied());
+    let hint = other_words::hint(text, words).unwrap_or_else(|| suggestion(text, words.iter().copied()));
     Err(Error::new(format!("`{}` does not take `{}`", field.name, shown(text))).hint(hint))
 }

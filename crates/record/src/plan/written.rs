@@ -5,7 +5,7 @@ use terms::{Error, Field, Kind, nearest, normalize};
 use super::error::Diagnostics;
 use super::source::{At, shown};
 use super::tree::{Key, Node, Tree};
-use crate::About;
+use crate::{About, aliases};
 
 /// A field as it was given.
 #[derive(Clone, Copy)]
@@ -59,7 +59,12 @@ pub(crate) fn report_unknown(about: &About, others: &[&'static About], at: At, n
     let message = format!("benchmark `{}` has no field `{}`", about.name, shown(name));
     let own = about.all_fields().map(|field| field.name).chain(["benchmark", "zip"]);
     let owner = others.iter().find(|other| other.field(name).is_some());
-    let hint = match (nearest(name, own), owner) {
+    if let Some(explained) = aliases::no_field(name) {
+        let hint = explained.hint(|field| about.field(field).is_some(), |field, _| format!("`{field}`"));
+        return errors.add(at, Error::new(message).cause(explained.cause).hint(hint));
+    }
+    let near = aliases::meant(about, name).or_else(|| nearest(name, own));
+    let hint = match (near, owner) {
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, Some(owner)) => format!("benchmark `{}` has it", owner.name),
         (None, None) => {
@@ -72,10 +77,16 @@ pub(crate) fn report_unknown(about: &About, others: &[&'static About], at: At, n
 /// Reports a key that names no field of any benchmark.
 pub(crate) fn report_unknown_to_all(benchmarks: &[&'static About], at: At, name: &str, errors: &mut Diagnostics) {
     let fault = Error::new(format!("no benchmark has a field `{}`", shown(name)));
+    if let Some(explained) = aliases::no_field(name) {
+        let has = |field: &str| benchmarks.iter().any(|about| about.field(field).is_some());
+        let hint = explained.hint(has, |field, _| format!("`{field}`"));
+        return errors.add(at, fault.cause(explained.cause).hint(hint));
+    }
     let known = benchmarks.iter().flat_map(|about| about.all_fields().map(|field| field.name));
+    let near = benchmarks.iter().find_map(|about| aliases::meant(about, name)).or_else(|| nearest(name, known));
     errors.add(
         at,
-        match nearest(name, known) {
+        match near {
             Some(near) => fault.hint(format!("did you mean `{near}`?")),
             None => fault,
         },

@@ -37,16 +37,17 @@ fn errors_show_the_flag() {
     check(
         &[("op", "all_reduce"), ("bytes", "1KiB,64K")],
         "
-error: `bytes`: `64K` is not a number of bytes (write it like 64KiB, 100MB or 4096)
+error: `bytes`: `64K` has two meanings
   | --bytes 1KiB,64K
-  |              ^^^",
+  |              ^^^
+hint:  write 64KiB (65,536 bytes) or 64kB (64,000 bytes)",
     );
     check(
-        &[("op", "allreduce"), ("bytes", "8")],
+        &[("op", "allreduc"), ("bytes", "8")],
         "
-error: `op` does not take `allreduce`
-  | --op allreduce
-  |      ^^^^^^^^^
+error: `op` does not take `allreduc`
+  | --op allreduc
+  |      ^^^^^^^^
 hint:  did you mean `all_reduce`?",
     );
     check(

@@ -65,9 +65,10 @@ error: p.yaml:7:12: `ranks` must be a whole number from 1 to 4096, and 0 is not
  7 |     ranks: 0
    |            ^
 
-error: p.yaml:8:12: `bytes`: `64K` is not a number of bytes (write it like 64KiB, 100MB or 4096)
+error: p.yaml:8:12: `bytes`: `64K` has two meanings
  8 |     bytes: 64K
    |            ^^^
+hint:  write 64KiB (65,536 bytes) or 64kB (64,000 bytes)
 
 error: p.yaml:9:5: the case has no `benchmark`
  9 |   - ranks: 2

@@ -94,14 +94,18 @@ fn shown_change(comparison: &Comparison) -> String {
     }
 }
 
-/// A change of the value as it is said: `+12%`, `3.4x`.
+/// A change of the value as it is said.
 fn change(case: &Compared) -> Option<String> {
-    let ratio = case.ratio?;
-    Some(if (0.5..2.0).contains(&ratio) {
+    case.ratio.map(changed)
+}
+
+/// A ratio as a change: `+12%`, `3.4x`.
+pub(super) fn changed(ratio: f64) -> String {
+    if (0.5..2.0).contains(&ratio) {
         format!("{}{}", if ratio >= 1.0 { "+" } else { "-" }, percent((ratio - 1.0).abs()))
     } else {
         format!("{}x", three_digits(ratio))
-    })
+    }
 }
 
 /// Why a case has its verdict, in one sentence.
@@ -243,6 +247,11 @@ fn row(case: &Compared, labels: &Labels, metric: bool) -> Row {
 
 /// What must be known before any figure is read.
 pub(super) fn warnings(comparison: &Comparison, width: usize) -> String {
+    warning_lines(comparison).iter().map(|part| format!("{}\n", wrap(part, width))).collect()
+}
+
+/// The same, a line each.
+pub(super) fn warning_lines(comparison: &Comparison) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     if comparison.other_machine {
         parts.push("WARNING: the machines differ. A change may be that of the machine.".to_owned());
@@ -256,7 +265,7 @@ pub(super) fn warnings(comparison: &Comparison, width: usize) -> String {
     if comparison.same_record {
         parts.push("Both are the same record.".to_owned());
     }
-    parts.iter().map(|part| format!("{}\n", wrap(part, width))).collect()
+    parts
 }
 
 /// That cases ran with a fault that somebody asked for: a change is then that of the fault.
@@ -296,19 +305,23 @@ fn in_states(comparison: &Comparison) -> Option<String> {
 
 /// What the verdicts rest on, what has no partner, and what else differs.
 pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    parts.extend(reasons(comparison));
-    parts.extend(in_states(comparison));
-    parts.extend(noise(comparison));
-    parts.extend(correction(comparison));
     let mut text = String::new();
-    for part in parts {
+    for part in basis(comparison) {
         text += &format!("\n{}\n", wrap(&part, width));
     }
     text += &unmatched("only in the base", &comparison.only_base, labels, width);
     text += &unmatched("only in the new record", &comparison.only_new, labels, width);
     text += &differences(comparison, width);
     text
+}
+
+/// What the verdicts rest on, a paragraph each.
+pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
+    let mut parts: Vec<String> = reasons(comparison);
+    parts.extend(in_states(comparison));
+    parts.extend(noise(comparison));
+    parts.extend(correction(comparison));
+    parts
 }
 
 /// Why cases are undecided, or failed: each reason once, with the number of cases.

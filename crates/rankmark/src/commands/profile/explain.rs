@@ -7,6 +7,7 @@ use diagnose::profile::{Analysis, Pipeline, Scaling, Settings, analyse, differen
 use import::traces::{InspectorReport, Traces, join_flight, read_timeline};
 use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase, Machine};
 use serde_json::{Value, json};
+use terms::Status;
 use trace::timeline::{Kind, Timeline};
 
 use super::ends::Ends;
@@ -39,8 +40,20 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
     }
     report::write(&report::Run::read(directory, benchmarks::VIEWS)?, directory)?;
     print(&all, wanted)?;
-    wanted.say(&format!("\nreport  {}\n", directory.join("report.html").display()))?;
+    let is_open = read.cases.iter().any(|line| line.status == Status::NotRun || line.lacks_trials());
+    let next = if is_open { next_resume(directory) } else { next_page(directory) };
+    wanted.say(&format!("\nreport  {}\n{next}", directory.join("report.html").display()))?;
     Ok(0)
+}
+
+/// The line that shows a profile in a browser.
+fn next_page(directory: &Path) -> String {
+    screen::next_report(&[directory], "the timeline of each rank, and all findings")
+}
+
+/// The line that runs the rest of a profile that was interrupted.
+fn next_resume(directory: &Path) -> String {
+    screen::next(&["rankmark", "run", "--resume", &directory.display().to_string()], "runs what is missing")
 }
 
 /// Explains the traces of a record's cases, where there are any, and writes that into the record.
@@ -121,7 +134,7 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
     keep(folder, measure::machine::detect(), &mut explanation, wanted)?;
     print(std::slice::from_ref(&explanation), wanted)?;
     let report = folder.join("report.html");
-    wanted.say(&format!("\nreport  {}\ntraces  {}\n", report.display(), traces.display()))?;
+    wanted.say(&format!("\nreport  {}\ntraces  {}\n{}", report.display(), traces.display(), next_page(folder)))?;
     Ok(0)
 }
 
@@ -173,7 +186,7 @@ pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -
     let host = explanation.timeline.ranks.iter().find_map(|rank| rank.host.clone()).unwrap_or_default();
     keep(&folder, Machine { host, ..Machine::default() }, &mut explanation, wanted)?;
     print(std::slice::from_ref(&explanation), wanted)?;
-    wanted.say(&format!("\nreport  {}\n", folder.join("report.html").display()))?;
+    wanted.say(&format!("\nreport  {}\n{}", folder.join("report.html").display(), next_page(&folder)))?;
     Ok(0)
 }
 

@@ -1,10 +1,9 @@
 //! What an analysis looks like: in the terminal, and in the record for the report.
 
 use diagnose::profile::{Analysis, Difference, Finding, Waterfall as Losses};
-use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, Lane, Lanes, Phases, Waterfall};
+use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, Phases, Waterfall};
 use serde_json::{Value, json};
 use terms::{Bytes, Seconds};
-use trace::timeline::Kind;
 
 use super::calls;
 use super::explanation::Explanation;
@@ -17,10 +16,6 @@ use terminal::{Column, Row, Style, Table, cut};
 
 /// Findings that the terminal shows; the record has all.
 const FINDINGS: usize = 3;
-/// Steps that the report's timeline draws.
-const DRAWN_STEPS: usize = 3;
-/// Spans of a rank that it draws at most.
-const DRAWN_SPANS: usize = 20_000;
 
 /// All of it for the terminal.
 pub(super) fn text(one: &Explanation, target: Target) -> String {
@@ -246,7 +241,7 @@ pub(super) fn kept(one: &Explanation) -> ExplainedCase {
             .into_iter()
             .filter(|table| !table.rows.is_empty())
             .collect(),
-        lanes: lanes(one),
+        lanes: super::lanes::lanes(one),
         phases: phases(analysis),
         waterfall: one.waterfall.as_ref().and_then(waterfall),
         blame: blame(one),
@@ -379,53 +374,13 @@ fn phases(analysis: &Analysis) -> Option<Phases> {
     (!ranks.is_empty()).then(|| Phases { title: "Step time by rank and phase".to_owned(), kinds, ranks })
 }
 
-/// The last steps that all ranks have, drawn span by span.
-fn lanes(one: &Explanation) -> Option<Lanes> {
-    const KINDS: [Kind; 8] = [
-        Kind::Input,
-        Kind::Forward,
-        Kind::Backward,
-        Kind::Optimizer,
-        Kind::Wait,
-        Kind::Kernel,
-        Kind::Copy,
-        Kind::Collective,
-    ];
-    let numbers = &one.analysis.steps.numbers;
-    let from = *numbers.get(numbers.len().checked_sub(1)?.saturating_sub(DRAWN_STEPS - 1))?;
-    let is_drawn = |span: &&trace::timeline::Span| {
-        span.kind == Kind::Step && span.number >= from && numbers.contains(&span.number)
-    };
-    let steps: Vec<_> =
-        one.timeline.ranks.iter().map(|rank| rank.spans.iter().filter(is_drawn).collect::<Vec<_>>()).collect();
-    let begin = steps.iter().flatten().map(|span| span.begin_ns).min()?;
-    let end = steps.iter().flatten().map(|span| span.end_ns).max()?;
-    let lane = |rank: &trace::timeline::RankTimeline| {
-        let within = rank.spans.iter().filter(|span| span.end_ns > begin && span.begin_ns < end);
-        let drawn = within.filter_map(|span| {
-            let kind = KINDS.iter().position(|kind| *kind == span.kind)?;
-            // Our collectives overlap the waits that they cause, and would hide them.
-            if span.kind == Kind::Collective && one.analysis.idle.is_none() {
-                return None;
-            }
-            let seconds = |ns: i64| (ns.clamp(begin, end) - begin) as f64 / 1e9;
-            Some((seconds(span.begin_ns), seconds(span.end_ns), kind))
-        });
-        Lane { label: format!("rank {}", rank.rank), spans: drawn.take(DRAWN_SPANS).collect() }
-    };
-    let kinds = KINDS.iter().map(|kind| kind.name().to_owned()).collect();
-    let lanes = one.timeline.ranks.iter().map(lane).collect();
-    let title = format!("The last {} steps of all ranks", numbers.len().min(DRAWN_STEPS));
-    Some(Lanes { title, kinds, lanes })
-}
-
 fn waterfall(losses: &Losses) -> Option<Waterfall> {
     let (base, bar) = (losses.base_ranks?, losses.bars.last()?);
     let terms = bar.terms.iter().map(|term| (term.cause.name().to_owned(), -term.share));
     let terms = terms.chain([("unexplained".to_owned(), -bar.unexplained)]).collect();
     Some(Waterfall {
         title: format!("Efficiency from {base} to {} ranks", bar.ranks),
-        from: (format!("{base} ranks"), 1.0),
+        from: (format!("{base} {}", if base == 1 { "rank" } else { "ranks" }), 1.0),
         terms,
         to: (format!("{} ranks", bar.ranks), bar.efficiency),
     })

@@ -13,7 +13,13 @@ fn findings() -> Findings {
         Finding::missing("MPI", "no libmpi").impact("no comparison").fix("apt install openmpi-bin").of("MPI"),
         Finding::misconfigured("torch", "cannot be imported: ".to_owned() + &"long ".repeat(30)).of("PyTorch"),
     ];
-    Findings { rows, left_out: vec![("profilers", "slow")], outlook: None, benchmarks: vec!["collective"] }
+    Findings {
+        rows,
+        left_out: vec![("profilers", "slow")],
+        outlook: None,
+        benchmarks: vec!["collective"],
+        python: None,
+    }
 }
 
 fn plain(text: &str) -> String {

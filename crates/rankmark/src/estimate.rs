@@ -1,0 +1,171 @@
+//! How long a run takes: wall time from what is known before it begins, and what is left of it once rounds are made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use measure::Settings;
+use record::{Case, Plan};
+use serde_json::Value;
+
+/// Seconds of the program itself: its start, that of the first ranks, the report. This and what follows is the middle of
+/// release builds on small machines; `rankmark run --dry-run` next to a run shows how it holds elsewhere.
+const PROGRAM: f64 = 0.5;
+/// Seconds of a trial in addition to its samples: new ranks, warm-up, checks.
+const TRIAL: f64 = 0.085;
+/// Seconds for each byte of a message in a trial: filling, warm-up and checks.
+const BYTE: f64 = 4e-9;
+/// Seconds of a trial of a case that ranks prepare once and keep, such as a trainer: its warm-up takes whole steps.
+const PREPARED: f64 = 0.45;
+/// Seconds until a Python has imported torch. Its ranks stay for the whole run.
+const TORCH: f64 = 6.0;
+/// Seconds of a trial whose times are computed.
+const SIMULATED: f64 = 0.002;
+
+/// How long a run takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) seconds: f64,
+    /// Whether intervals that reach their target earlier make it shorter.
+    pub(crate) is_most: bool,
+    /// Rounds over all cases, at most.
+    rounds: usize,
+}
+
+/// A case, and how it is sampled.
+pub(crate) struct Sampled<'a> {
+    pub(crate) case: &'a Case,
+    pub(crate) settings: Settings,
+    pub(crate) simulated: bool,
+}
+
+/// Of a whole plan.
+pub(crate) fn of_plan(plan: &Plan, several: bool) -> Estimate {
+    let sampled = |case| {
+        let simulated = benchmarks::is_simulated(case);
+        let settings = measure::CaseRun::new(case, Settings::from_case(case), simulated).settings;
+        Sampled { case, settings, simulated }
+    };
+    let runs = plan.cases.iter().filter(|case| case.skip.is_none());
+    of_cases(&runs.map(sampled).collect::<Vec<_>>(), several)
+}
+
+/// Of these cases. Unless worlds may be alive side by side, each makes all of its trials before the next begins.
+pub(crate) fn of_cases(cases: &[Sampled<'_>], several: bool) -> Estimate {
+    let mut worlds: BTreeMap<String, Vec<&Sampled<'_>>> = BTreeMap::new();
+    for case in cases {
+        let world = if several { String::new() } else { world_of(case.case) };
+        worlds.entry(world).or_default().push(case);
+    }
+    let paced: f64 = worlds.values().map(|cases| work(cases).max(pacing(cases))).sum();
+    let torches: BTreeSet<String> =
+        cases.iter().filter(|case| benchmarks::is_pytorch(case.case)).map(|case| world_of(case.case)).collect();
+    Estimate {
+        seconds: PROGRAM + paced + torches.len() as f64 * TORCH,
+        is_most: cases.iter().any(|case| case.settings.fewest_trials() < case.settings.most_trials()),
+        rounds: cases.iter().map(|case| case.settings.most_trials()).max().unwrap_or(0),
+    }
+}
+
+fn world_of(case: &Case) -> String {
+    Value::Object(case.world.to_map()).to_string()
+}
+
+/// Seconds in which trials are made.
+fn work(cases: &[&Sampled<'_>]) -> f64 {
+    cases.iter().map(|case| case.settings.most_trials() as f64 * trial(case)).sum()
+}
+
+fn trial(sampled: &Sampled<'_>) -> f64 {
+    if sampled.simulated {
+        return SIMULATED;
+    }
+    // How long a counted number of samples takes is not known.
+    let samples = if sampled.settings.iters.is_none() { sampled.settings.trial_seconds() } else { 0.0 };
+    let prepared = if stays_prepared(sampled.case) { PREPARED } else { 0.0 };
+    samples + TRIAL + prepared + sampled.case.bytes().unwrap_or(0) as f64 * BYTE
+}
+
+fn stays_prepared(case: &Case) -> bool {
+    benchmarks::benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.keeps_prepared())
+}
+
+/// Seconds from the first trial of a case to its last, which begin so far apart.
+fn pacing(cases: &[&Sampled<'_>]) -> f64 {
+    let waits = |case: &&&Sampled<'_>| {
+        case.settings.most_trials().saturating_sub(1) as f64 * case.settings.spacing.as_secs_f64()
+    };
+    cases.iter().filter(|case| !case.simulated).map(|case| waits(&case)).fold(0.0, f64::max)
+}
+
+impl Estimate {
+    /// The same where the run ends after so many seconds whatever is open.
+    pub(crate) fn within(self, budget: Option<f64>) -> Self {
+        let seconds = budget.map_or(self.seconds, |budget| self.seconds.min(budget));
+        Self { seconds, ..self }
+    }
+
+    /// The same of a share of the cases.
+    pub(crate) fn share(self, share: f64) -> Self {
+        Self { seconds: PROGRAM + (self.seconds - PROGRAM).max(0.0) * share, ..self }
+    }
+
+    /// `about 90 s`.
+    pub(crate) fn words(&self) -> String {
+        let about = if self.is_most { "at most about" } else { "about" };
+        format!("{about} {}", crate::screen::lasting(rounded(self.seconds)))
+    }
+
+    /// Seconds that are left after so many rounds, parts of one counted. Until the first is made, what was expected.
+    pub(crate) fn left(&self, made: f64, elapsed: f64) -> f64 {
+        let left = match made < 1.0 {
+            true => self.seconds - elapsed,
+            false => elapsed / made * (self.rounds as f64 - made),
+        };
+        left.max(0.0)
+    }
+}
+
+/// To two digits: the rest is not known.
+fn rounded(seconds: f64) -> f64 {
+    let unit = 10_f64.powf((seconds.max(1.0)).log10().floor() - 1.0).max(1.0);
+    (seconds / unit).round().max(1.0) * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(fields: &[(&str, &str)]) -> Estimate {
+        let fields: Vec<(String, String)> =
+            fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let about = benchmarks::benchmark("collective").unwrap().about();
+        of_plan(&record::plan::from_flags(about, &fields, &[]).unwrap(), true)
+    }
+
+    #[test]
+    fn trials_add_up_and_wait_for_each_other() {
+        let sampled = [("trials", "6"), ("max_seconds", "0.6s"), ("spacing", "0s")];
+        let one = estimate(&[&sampled[..], &[("bytes", "1KiB")]].concat());
+        assert!((one.seconds - (PROGRAM + 6.0 * (0.1 + TRIAL))).abs() < 0.01 && !one.is_most, "{one:?}");
+        let four = estimate(&[&sampled[..], &[("bytes", "1KiB,2KiB,4KiB,8KiB")]].concat());
+        assert!((four.seconds - PROGRAM) / (one.seconds - PROGRAM) > 3.9, "{four:?}");
+        // Six trials that begin 1.6 s apart take eight seconds, however short they are.
+        let paced = estimate(&[("trials", "6"), ("max_seconds", "0.6s"), ("bytes", "1KiB")]);
+        assert!((paced.seconds - PROGRAM - 8.0).abs() < 0.01, "{paced:?}");
+        let adaptive = estimate(&[("bytes", "1KiB")]);
+        assert!(adaptive.is_most && adaptive.words().starts_with("at most about "), "{adaptive:?}");
+        assert!(estimate(&[("backend", "sim"), ("bytes", "1KiB")]).seconds < 1.0);
+        assert_eq!(paced.within(Some(3.0)).words(), "about 3 s");
+    }
+
+    #[test]
+    fn what_is_left_follows_the_rounds() {
+        let estimate = Estimate { seconds: 60.0, is_most: false, rounds: 6 };
+        assert_eq!((estimate.left(0.5, 5.0), estimate.left(0.0, 70.0)), (55.0, 0.0));
+        assert_eq!((estimate.left(3.0, 45.0), estimate.left(6.0, 90.0)), (45.0, 0.0));
+    }
+
+    #[test]
+    fn two_digits_are_enough() {
+        assert_eq!([0.4, 7.3, 83.2, 127.0].map(rounded), [1.0, 7.0, 83.0, 130.0]);
+    }
+}

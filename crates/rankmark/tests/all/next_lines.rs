@@ -1,0 +1,83 @@
+//! The `next` line: the command that a user most likely types after this one, with the paths of this one.
+
+use std::path::Path;
+
+use crate::place::Place;
+
+const SIM: &str = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB --trials 6 --warmup 1 --iters 5 --quiet";
+
+fn sample(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/tests/samples").join(name).display().to_string()
+}
+
+/// The command of the last `next` line, which a remark follows as the last line of all.
+fn next(out: &str) -> &str {
+    let (before, remark) = out.trim_end().rsplit_once('\n').unwrap_or_default();
+    assert!(remark.starts_with("         # "), "{out}");
+    let line = before.lines().last().unwrap_or_default();
+    line.strip_prefix("next     ").unwrap_or_else(|| panic!("no `next` line: {out}"))
+}
+
+#[test]
+fn an_import_is_followed_by_its_report_or_its_run() {
+    let place = Place::new();
+    std::fs::copy(sample("nccl_tests/2.19.txt"), place.path("nccl.txt")).unwrap();
+    let ended = place.run("import nccl.txt --output-dir a").exits(0);
+    assert_eq!(next(&ended.out), "rankmark report a --open");
+    let ended = place.run("import nccl.txt nccl.txt").exits(0);
+    let line = next(&ended.out).to_owned();
+    assert!(line.starts_with("rankmark compare results/"), "{line}");
+    place.run(line.strip_prefix("rankmark ").unwrap());
+    place.write("conf.json", r#"{"benchmark": {"primitive": "tp_columnwise", "m": [64], "n": [64], "k": [64], "dtype": "float32", "implementations": {"pytorch": [{}]}}}"#);
+    let ended = place.run("import conf.json").exits(0);
+    assert_eq!((next(&ended.err), ended.out.contains("next ")), ("rankmark run conf.json", false));
+    assert!(!place.run("import nccl.txt --output-dir b --json").exits(0).out.contains("next "));
+}
+
+#[test]
+fn comparisons_and_histories_are_followed_by_pages_of_their_records() {
+    let place = Place::new();
+    for name in ["results/a", "results/b"] {
+        place.run(&format!("{SIM} --output-dir {name}")).exits(0);
+    }
+    let ended = place.run("compare results/a results/b").exits(0);
+    assert_eq!(next(&ended.out), "rankmark report results/a results/b --open");
+    for quiet in ["--json", "--quiet"] {
+        assert!(!place.run(&format!("compare results/a results/b {quiet}")).exits(0).out.contains("next "));
+    }
+    let ended = place.run("history results").exits(0);
+    assert_eq!(next(&ended.out), "rankmark compare results/a results/b");
+    assert!(!place.run("history results --json").exits(0).out.contains("next "));
+    let ended = place.run("history results/a").exits(0);
+    assert_eq!(next(&ended.out), "rankmark report results/a --open");
+}
+
+#[test]
+fn a_profile_is_followed_by_its_page() {
+    let place = Place::new();
+    std::fs::copy(sample("kineto/h100.json.gz"), place.path("h100.json.gz")).unwrap();
+    let ended = place.run("profile --import h100.json.gz --output-dir h100").exits(0);
+    assert_eq!(next(&ended.out), "rankmark report h100 --open");
+    let json = place.run("profile --import h100.json.gz --output-dir again --json").exits(0);
+    assert!(!json.out.contains("next "), "{}", json.out);
+}
+
+#[test]
+fn validate_is_followed_by_a_run() {
+    let place = Place::new();
+    assert_eq!(next(&place.run("validate --quick").out), "rankmark run");
+    assert!(!place.run("validate --quick --json").out.contains("next "));
+    place.write("plan.yaml", "experiment: p\ncases:\n  - {benchmark: collective, op: all_reduce, ranks: 2}\n");
+    assert_eq!(next(&place.run("validate --quick --plan plan.yaml").out), "rankmark run plan.yaml");
+}
+
+#[test]
+fn an_interrupted_run_is_followed_by_its_rest() {
+    let place = Place::new();
+    let live = place.start("comm all_reduce --ranks 2 --bytes 1KiB,2KiB --trials 30 --output-dir out");
+    live.await_lines(&place.path("out/cases.jsonl"), 1);
+    live.signal(libc::SIGINT);
+    let ended = live.wait().exits(130);
+    let line = ended.out.lines().find_map(|line| line.strip_prefix("next     "));
+    assert_eq!(line, Some("rankmark run --resume out"), "{}", ended.out);
+}

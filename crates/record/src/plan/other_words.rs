@@ -1,0 +1,102 @@
+//! Values by the words of other tools: C, PyTorch, MPI, DeepSpeed, nccl-tests.
+
+use terms::normalize;
+
+/// Words that mean exactly one of ours, wherever a field has it.
+const SAME: &[(&str, &str)] = &[
+    ("float", "f32"),
+    ("float32", "f32"),
+    ("fp32", "f32"),
+    ("single", "f32"),
+    ("mpi_float", "f32"),
+    ("double", "f64"),
+    ("float64", "f64"),
+    ("fp64", "f64"),
+    ("mpi_double", "f64"),
+    ("half", "f16"),
+    ("float16", "f16"),
+    ("fp16", "f16"),
+    ("bfloat16", "bf16"),
+    ("int32", "i32"),
+    ("int64", "i64"),
+    ("uint8", "u8"),
+    ("add", "sum"),
+    ("product", "prod"),
+    ("minimum", "min"),
+    ("maximum", "max"),
+    ("average", "avg"),
+    ("mean", "avg"),
+    ("bcast", "broadcast"),
+    ("gpu", "cuda"),
+    ("torch", "pytorch"),
+    ("dp", "data"),
+    ("ddp", "data"),
+    ("data_parallel", "data"),
+    ("tp", "tensor"),
+    ("tensor_parallel", "tensor"),
+    ("pp", "pipeline"),
+    ("pipeline_parallel", "pipeline"),
+    ("model_parallel", "model"),
+];
+
+/// Words that mean more or less than one of ours: the word that a field has if it is meant, and what to write.
+const NEAR: &[(&str, &str, &str)] = &[
+    ("fsdp", "tensor", "write strategy data with sharded 3: optimizer, gradients and parameters are cut"),
+    ("fsdp2", "tensor", "write strategy data with sharded 3: optimizer, gradients and parameters are cut"),
+    ("zero", "tensor", "write strategy data with sharded 1, 2 or 3, the stage of ZeRO"),
+    ("zero1", "tensor", "write strategy data with sharded 1: the optimizer is cut"),
+    ("zero2", "tensor", "write strategy data with sharded 2: optimizer and gradients are cut"),
+    ("zero3", "tensor", "write strategy data with sharded 3: optimizer, gradients and parameters are cut"),
+    ("3d", "hybrid", "write strategy hybrid with a mesh, as in 2x2x1"),
+    ("amp", "bf16", "write bf16 or f16"),
+    ("openmpi", "mpi", "write backend mpi; mpi_library names the library"),
+    ("mpich", "mpi", "write backend mpi; mpi_library names the library"),
+    ("intelmpi", "mpi", "write backend mpi; mpi_library names the library"),
+    ("impi", "mpi", "write backend mpi; mpi_library names the library"),
+    ("mvapich", "mpi", "write backend mpi; mpi_library names the library"),
+    ("rccl", "nccl", "write backend nccl: it finds RCCL, too"),
+];
+
+/// The word of a set that a text means.
+pub(super) fn meant(text: &str, words: &[&'static str]) -> Option<&'static str> {
+    let wanted = normalize(text);
+    let wanted = wanted.strip_prefix("torch.").unwrap_or(&wanted);
+    let find = |is: &dyn Fn(&str) -> bool| words.iter().copied().find(|word| is(word));
+    let same = || SAME.iter().find(|(other, _)| *other == wanted).map(|(_, word)| *word);
+    let exact = find(&|word| normalize(word) == wanted);
+    exact.or_else(|| same().and_then(|same| find(&|word| word == same))).or_else(|| {
+        // `allreduce`, `AllToAllv`.
+        find(&|word| letters(word) == letters(wanted))
+    })
+}
+
+/// What to write for a word of another tool that means none of a set exactly.
+pub(super) fn hint(text: &str, words: &[&'static str]) -> Option<String> {
+    let wanted = letters(text);
+    let of_set = |(other, word, _): &&(&str, &str, &str)| *other == wanted && words.contains(word);
+    NEAR.iter().find(of_set).map(|(.., hint)| (*hint).to_owned())
+}
+
+fn letters(text: &str) -> String {
+    normalize(text).replace(['_', ' '], "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_other_tools_mean_ours_only_where_a_field_has_them() {
+        let strategies = ["data", "tensor", "pipeline", "model", "hybrid"];
+        assert_eq!((meant("DDP", &strategies), meant("data-parallel", &strategies)), (Some("data"), Some("data")));
+        assert_eq!(
+            (meant("fsdp", &strategies), meant("half", &strategies), meant("", &strategies)),
+            (None, None, None)
+        );
+        let operations = ["all_reduce", "all_to_allv", "broadcast"];
+        assert_eq!(meant("AllToAllv", &operations), Some("all_to_allv"));
+        assert_eq!((meant("MPI_Bcast", &operations), meant("bcast", &operations)), (None, Some("broadcast")));
+        assert!(hint("ZeRO-3", &strategies).unwrap().contains("sharded 3"));
+        assert_eq!((hint("fsdp", &operations), hint("openmpi", &["mpi"]).is_some()), (None, true));
+    }
+}
