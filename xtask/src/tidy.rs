@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the rules of this repository that no compiler checks. One module and one line a check.
 
+mod anchors;
 mod benchmark_names;
 mod circles;
 mod confined;
@@ -65,6 +66,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("no word that is not about the project", text::words),
     ("no word that the glossary refuses", glossary::check),
     ("links in Markdown lead somewhere", links::check),
+    ("links to a part of a page lead to a heading", anchors::check),
 ];
 
 /// Runs every check and prints what it finds. True when nothing is forbidden; warnings are only printed.

@@ -6,28 +6,32 @@ use super::tree::Tree;
 /// Every `[text](target)` outside code with a target that is neither a URL nor a place in the same file.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // Golden reports link to pictures that only a real report has next to it.
-    let ours = |path: &str| path.ends_with(".md") && !path.contains("/tests/golden/");
-    for file in tree.files.iter().filter(|file| ours(&file.path)) {
-        let mut in_code = false;
-        for (number, line) in file.text.lines().enumerate() {
-            if line.trim_start().starts_with("```") {
-                in_code = !in_code;
-                continue;
-            }
-            if in_code {
-                continue;
-            }
-            for target in targets(line).filter(|target| !leads_somewhere(tree, &file.path, target)) {
-                findings.push(Finding::error(
-                    &file.path,
-                    number + 1,
-                    format!("`{target}` is not a file of this repository"),
-                ));
-            }
+    for file in tree.files.iter().filter(|file| is_page(&file.path)) {
+        for (line, target) in of(&file.text).filter(|(_, target)| !leads_somewhere(tree, &file.path, target)) {
+            findings.push(Finding::error(&file.path, line, format!("`{target}` is not a file of this repository")));
         }
     }
     findings
+}
+
+/// Golden reports link to pictures that only a real report has next to it.
+pub(crate) fn is_page(path: &str) -> bool {
+    path.ends_with(".md") && !path.contains("/tests/golden/")
+}
+
+/// The targets of a page's links, with their lines from 1.
+pub(crate) fn of(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    outside_code(text).flat_map(|(number, line)| targets(line).map(move |target| (number, target)))
+}
+
+/// The lines of a page, from 1, without blocks of code.
+pub(crate) fn outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        (!in_code && !fence).then_some((index + 1, line))
+    })
 }
 
 /// The targets of a line's links; what stands in back-ticks is not a link.
@@ -41,6 +45,14 @@ fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
     if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
         return true;
     }
+    let wanted = resolved(from, path);
+    let folder = format!("{wanted}/");
+    let texts = tree.files.iter().map(|file| &file.path);
+    texts.chain(&tree.others).any(|path| *path == wanted || path.starts_with(&folder))
+}
+
+/// A relative path in a file, from the repository's root.
+pub(crate) fn resolved(from: &str, path: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
     for part in path.trim_end_matches('/').split('/') {
@@ -50,9 +62,7 @@ fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
             part => parts.push(part),
         }
     }
-    let (wanted, folder) = (parts.join("/"), format!("{}/", parts.join("/")));
-    let texts = tree.files.iter().map(|file| &file.path);
-    texts.chain(&tree.others).any(|path| *path == wanted || path.starts_with(&folder))
+    parts.join("/")
 }
 
 #[cfg(test)]
