@@ -345,8 +345,9 @@ fn quantised(series: &[f64]) -> bool {
     series.contains(&0.0)
 }
 
-/// The share of the limit as a metric's value; None where none was found.
+/// The share of the limit as a metric's value; None where none was found. What reaches more than its limit within the noise of
+/// both reaches all of it; [`Limit::share`] keeps the quotient.
 pub fn limit_share(limit: Option<&Limit>) -> Option<Value> {
     let limit = limit.filter(|limit| is_share(limit))?;
-    serde_json::Number::from_f64(limit.share).map(Value::Number)
+    serde_json::Number::from_f64(limit.share.min(1.0)).map(Value::Number)
 }

@@ -30,6 +30,7 @@ pub use formats::{FORMATS, append_file, default_formats, format, write, write_fi
 pub use run::{Run, machine_line, profile_lines};
 pub use terms::Error;
 pub use together::{AgainstBase, CaseAgainstBase, Differing};
+pub use words::caveats;
 pub use words::damage::end_banner;
 pub use words::expected::sentences as expected;
 pub use words::interleaved::compared_sentences;

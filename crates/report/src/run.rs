@@ -33,6 +33,8 @@ pub struct Run {
     pub cores: Option<u32>,
     /// Bytes of its last-level caches together, when known.
     pub cache_bytes: Option<u64>,
+    /// Its caches, when known.
+    pub caches: Vec<record::Cache>,
     /// The exact command line, with its launcher's, as a shell reads it.
     pub command: String,
     /// The launcher's part of it; empty without one.
@@ -146,6 +148,7 @@ impl Run {
             machine,
             cores,
             cache_bytes,
+            caches: file.machine.caches.clone(),
             command: if launcher.is_empty() || own.is_empty() { own } else { format!("{launcher} {own}") },
             launcher,
             environment: file.environment,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use record::{CaseLine, Declared, Plan};
+use report::caveats::Shared;
 use terms::Status;
 
 use super::{heading, table};
@@ -60,9 +61,15 @@ impl Rows {
             }
             groups[place].1.push(line);
         }
+        let all: Vec<&CaseLine> = groups.iter().flat_map(|(_, lines)| lines.iter().copied()).collect();
+        let said = Shared::of_rows(&all);
         let group =
-            |(_, lines): &(&str, Vec<&CaseLine>)| table::group(self.declared(&lines[0].benchmark), lines, width);
-        groups.iter().flat_map(group).collect()
+            |(_, lines): &(&str, Vec<&CaseLine>)| table::group(self.declared(&lines[0].benchmark), lines, &said, width);
+        let shared = said.sentence().into_iter().flat_map(|words| {
+            let words = terminal::wrap(&words, width.min(super::width()));
+            std::iter::once(String::new()).chain(words.lines().map(str::to_owned)).collect::<Vec<_>>()
+        });
+        groups.iter().flat_map(group).chain(shared).collect()
     }
 }
 

@@ -1,16 +1,9 @@
 //! Words at the end of a row: what went wrong with its cases, and what limits their numbers.
 
 use record::{CaseLine, Caveat};
+use report::caveats::{Shared, words};
 use serde_json::Value;
 use terms::{Seconds, Status};
-
-/// A caveat in the words of a table.
-fn words(caveat: Caveat) -> String {
-    match caveat {
-        Caveat::CiAboveTarget => "CI above target".to_owned(),
-        other => other.to_string().replace('_', " "),
-    }
-}
 
 /// "two levels: 125 ns (62% of trials), 580 ns (38%)".
 fn levels(line: &CaseLine) -> Option<String> {
@@ -27,8 +20,8 @@ fn levels(line: &CaseLine) -> Option<String> {
     Some(format!("{count}: {first} ({share}% of trials){others}"))
 }
 
-/// Status and missed gates of a case, and its caveats.
-fn of_case(line: &CaseLine) -> (Vec<String>, Vec<String>) {
+/// Status and missed gates of a case, and its caveats but for those that are said of all rows.
+fn of_case(line: &CaseLine, said: &Shared) -> (Vec<String>, Vec<String>) {
     let mut states: Vec<String> = Vec::new();
     // The one that these times are of, where the machine had several.
     let state = line.state.as_ref().map(|state| view::one_line(state));
@@ -43,12 +36,14 @@ fn of_case(line: &CaseLine) -> (Vec<String>, Vec<String>) {
         (Caveat::TwoLevels, _) => levels(line).unwrap_or_else(|| words(*caveat)),
         _ => words(*caveat),
     };
-    (states, state.into_iter().chain(line.caveats.iter().map(caveat)).collect())
+    let own = line.caveats.iter().filter(|caveat| !said.has(**caveat));
+    (states, state.into_iter().chain(own.map(caveat)).collect())
 }
 
-/// The remarks of a row: of one case, or of several under the labels of their columns. What all of them share is said once.
-pub(super) fn remarks(cases: &[(&str, &CaseLine)]) -> String {
-    let all: Vec<(Vec<String>, Vec<String>)> = cases.iter().map(|(_, line)| of_case(line)).collect();
+/// The remarks of a row: of one case, or of several under the labels of their columns. What all of them share is said once,
+/// and what is said of all rows is not repeated.
+pub(super) fn remarks(cases: &[(&str, &CaseLine)], said: &Shared) -> String {
+    let all: Vec<(Vec<String>, Vec<String>)> = cases.iter().map(|(_, line)| of_case(line, said)).collect();
     let [(states, caveats), others @ ..] = &all[..] else { return String::new() };
     if others.is_empty() {
         let mut parts = states.clone();
@@ -73,6 +68,7 @@ mod tests {
     #[test]
     fn what_cases_of_a_row_share_is_said_once() {
         let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let remarks = |cases: &[(&str, &CaseLine)]| super::remarks(cases, &Shared::default());
         let line = |status, caveats: &[Caveat]| CaseLine {
             caveats: caveats.to_vec(),
             ..CaseLine::unmeasured(&case, status, "")
@@ -88,5 +84,23 @@ mod tests {
         two.metrics.insert("levels".to_owned(), levels);
         assert_eq!(remarks(&[("a", &two)]), "two levels: 1.25 us (62% of trials), 5.80 us (38%)");
         assert_eq!(remarks(&[("a", &line(Status::Ok, &[])), ("b", &line(Status::Ok, &[]))]), "");
+    }
+
+    #[test]
+    fn what_most_rows_share_is_not_repeated_in_each() {
+        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let line =
+            |caveats: &[Caveat]| CaseLine { caveats: caveats.to_vec(), ..CaseLine::unmeasured(&case, Status::Ok, "") };
+        let noisy = line(&[Caveat::ContextSwitches, Caveat::CiAboveTarget]);
+        let mut lines = vec![noisy.clone(), noisy.clone(), noisy];
+        lines.push(line(&[Caveat::CiAboveTarget, Caveat::Oversubscribed]));
+        let said = Shared::of_rows(&lines.iter().collect::<Vec<_>>());
+        let rows: Vec<String> = lines.iter().map(|line| super::remarks(&[("", line)], &said)).collect();
+        assert_eq!(rows, ["", "", "", "oversubscribed"]);
+        assert_eq!(said.sentence().unwrap(), "All 4 rows: CI above target; 3 of 4: context switches.");
+        lines.iter_mut().for_each(|line| line.caveats.push(Caveat::Oversubscribed));
+        lines[0].caveats.pop();
+        let said = Shared::of_rows(&lines.iter().collect::<Vec<_>>());
+        assert!(!said.has(Caveat::Oversubscribed), "which rows share cores matters");
     }
 }

@@ -3,6 +3,7 @@
 
 use record::show::{Column, Format, Table};
 use record::{CaseLine, Declared};
+use report::caveats::Shared;
 use terms::Status;
 use view::Pivot;
 
@@ -44,10 +45,11 @@ impl<'c> Rows<'c> {
 
 /// The lines of one group of rows: heading, titles, units, and its rows, in at most `width` columns. Without room
 /// for cases side by side, each value has its own table.
-pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], width: usize) -> Vec<String> {
+/// What is said of all rows of the run is left out of each.
+pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], said: &Shared, width: usize) -> Vec<String> {
     let table = main_table(declared);
     if let Some(side_by_side) = Rows::side_by_side(table, declared, lines) {
-        let drawn = of_rows(table, lines, &side_by_side);
+        let drawn = of_rows(table, lines, &side_by_side, said);
         if drawn.fits(width) {
             return under(&whole_heading(declared, lines), &drawn, width);
         }
@@ -61,7 +63,7 @@ pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], width: usi
         }
     }
     let one = |members: &Vec<&CaseLine>| {
-        under(&whole_heading(declared, members), &of_rows(table, members, &Rows::single(members)), width)
+        under(&whole_heading(declared, members), &of_rows(table, members, &Rows::single(members), said), width)
     };
     apart.iter().flat_map(one).collect()
 }
@@ -73,7 +75,7 @@ fn under(heading: &str, table: &terminal::Table, width: usize) -> Vec<String> {
 }
 
 /// The rows in the columns that their benchmark declares.
-fn of_rows(table: &Table, lines: &[&CaseLine], rows: &Rows) -> terminal::Table {
+fn of_rows(table: &Table, lines: &[&CaseLine], rows: &Rows, said: &Shared) -> terminal::Table {
     let (columns, _) = lifted(table, lines);
     let each = |at: &usize| columns[*at].each && !rows.labels.is_empty();
     let first = (0..columns.len()).find(each).unwrap_or(columns.len());
@@ -94,7 +96,7 @@ fn of_rows(table: &Table, lines: &[&CaseLine], rows: &Rows) -> terminal::Table {
         let label = |place: usize| rows.labels.get(place).map_or("", String::as_str);
         let labelled: Vec<(&str, &CaseLine)> =
             cases.iter().enumerate().filter_map(|(place, case)| Some((label(place), (*case)?))).collect();
-        let row = Row::new(cells).remarks(remarks(&labelled));
+        let row = Row::new(cells).remarks(remarks(&labelled, said));
         drawn.push(if failed { row.style(Style::Red) } else { row });
     }
     drawn
@@ -136,7 +138,7 @@ mod tests {
     /// Without colours.
     fn plain(lines: &[CaseLine], width: usize) -> Vec<String> {
         let lines: Vec<&CaseLine> = lines.iter().collect();
-        let text = group(Some(&declared()), &lines, width).join("\n");
+        let text = group(Some(&declared()), &lines, &Shared::default(), width).join("\n");
         let text = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m"].iter().fold(text, |text, code| text.replace(code, ""));
         text.lines().skip(1).map(str::to_owned).collect()
     }
@@ -261,7 +263,7 @@ mod tests {
         let headings: std::collections::BTreeSet<String> =
             lines.iter().map(|line| super::super::heading::heading(line, Some(&older))).collect();
         assert_eq!(headings.len(), 2, "{headings:?}");
-        let text = group(Some(&older), &lines[..2].iter().collect::<Vec<_>>(), 159).join("\n");
+        let text = group(Some(&older), &lines[..2].iter().collect::<Vec<_>>(), &Shared::default(), 159).join("\n");
         assert!(text.contains("  in place") && text.contains("busbw"), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use record::Caveat;
 
 use crate::document::{Align, Block, Table, Words};
-use crate::number::{NONE, bytes, percent, seconds, three_digits};
+use crate::number::{NONE, bytes, seconds, three_digits};
 use crate::study::{Configuration, Operation};
 use crate::words::caveats::words;
 use crate::words::facts::{self, Saturation};
@@ -74,7 +74,7 @@ fn summed(operation: &Operation, configuration: &Configuration) -> [String; 12] 
         of(peak.as_ref().map(|(size, _, _)| bytes(*size))),
         of(facts::floor(configuration).map(|floor| seconds(floor.seconds))),
         of(saturation),
-        of(share.map(percent)),
+        of(share.map(|share| facts::shares([share, share]))),
         configuration.points.len().to_string(),
         if configuration.oversubscribed() { words(Caveat::Oversubscribed) } else { String::new() },
     ]

@@ -41,7 +41,7 @@ pub(crate) const fn mark(caveat: Caveat) -> &'static str {
 }
 
 /// A caveat in the words of the terminal's table.
-pub(crate) fn words(caveat: Caveat) -> String {
+pub fn words(caveat: Caveat) -> String {
     match caveat {
         Caveat::CiAboveTarget => "CI above target".to_owned(),
         other => other.name().replace('_', " "),
@@ -53,10 +53,35 @@ pub(crate) fn marks<'c>(caveats: impl IntoIterator<Item = &'c Caveat>) -> String
     caveats.into_iter().map(|caveat| mark(*caveat)).collect::<Vec<_>>().join(" ")
 }
 
+/// Whether a caveat is about the noise of a run, and not about a case: which rows it leaves out matters little.
+fn is_of_the_run(caveat: Caveat) -> bool {
+    use Caveat::{
+        CiAboveTarget, ContextSwitches, MeanDiffers, Noisy, OtherPrograms, Preliminary, QuickLook, QuotaReached,
+        ShortSpan, StolenTime, Throttled, Virtualised, WarmUpNotConverged,
+    };
+    matches!(
+        caveat,
+        CiAboveTarget
+            | ContextSwitches
+            | MeanDiffers
+            | Noisy
+            | OtherPrograms
+            | Preliminary
+            | QuickLook
+            | QuotaReached
+            | ShortSpan
+            | StolenTime
+            | Throttled
+            | Virtualised
+            | WarmUpNotConverged
+    )
+}
+
 /// Caveats of a table's rows.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
-    /// Those that at least half of the rows carry, and at least three, each with its number of rows; the most first.
+pub struct Shared {
+    /// Those that all rows carry, or, of the noise of the run, at least half of them; at least three rows. Each with its number
+    /// of rows; the most first. What no figure may be shown without stays in its row.
     most: Vec<(Caveat, usize)>,
     /// The others that a row carries.
     own: Vec<Caveat>,
@@ -64,16 +89,24 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn of_rows(rows: &[&CaseLine]) -> Self {
+    /// Those of these rows.
+    pub fn of_rows(rows: &[&CaseLine]) -> Self {
         let number = |caveat: Caveat| rows.iter().filter(|case| case.caveats.contains(&caveat)).count();
         let all = Caveat::ALL.iter().map(|caveat| (*caveat, number(*caveat))).filter(|(_, number)| *number > 0);
-        let (mut most, own): (Vec<_>, Vec<_>) = all.partition(|(_, number)| *number >= 3 && 2 * number >= rows.len());
+        let is_shared = |(caveat, number): &(Caveat, usize)| {
+            let said_in_each =
+                matches!(caveat, Caveat::Simulated | Caveat::Imported | Caveat::Injected | Caveat::Paced);
+            *number >= 3
+                && !said_in_each
+                && (*number == rows.len() || is_of_the_run(*caveat) && 2 * number >= rows.len())
+        };
+        let (mut most, own): (Vec<_>, Vec<_>) = all.partition(is_shared);
         most.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
         Self { most, own: own.into_iter().map(|(caveat, _)| caveat).collect(), rows: rows.len() }
     }
 
     /// Whether the line above the table says it.
-    pub(crate) fn has(&self, caveat: Caveat) -> bool {
+    pub fn has(&self, caveat: Caveat) -> bool {
         self.most.iter().any(|(other, _)| *other == caveat)
     }
 
@@ -83,7 +116,7 @@ impl Shared {
     }
 
     /// "14 of 16 rows: CI above target; 9 of 16: context switches."
-    pub(crate) fn sentence(&self) -> Option<String> {
+    pub fn sentence(&self) -> Option<String> {
         let mut parts: Vec<(usize, Vec<String>)> = Vec::new();
         for (caveat, number) in &self.most {
             match parts.last_mut() {

@@ -173,9 +173,10 @@ pub(crate) fn limit(configuration: &Configuration) -> Option<Limit> {
 /// A limit exceeded by more than this factor limits nothing.
 pub(crate) const EXCEEDED: f64 = 1.1;
 
-/// `84% to 96%`. What reaches more than its limit, within the noise of both, reaches all of it.
-pub(crate) fn shares([low, high]: [f64; 2]) -> String {
-    let (low, high) = (percent(low.min(1.0)), percent(high.min(1.0)));
+/// `84% to 96%`. What reaches more than its limit, within the noise of both, reaches all of it; what exceeds it by more has no
+/// limit there, and shows so.
+pub(crate) fn shares(shares: [f64; 2]) -> String {
+    let [low, high] = shares.map(|share| percent(if share > EXCEEDED { share } else { share.min(1.0) }));
     if low == high { low } else { format!("{low} to {high}") }
 }
 
@@ -217,4 +218,13 @@ pub(crate) fn memory(cache_bytes: Option<u64>, ranks: u32, bytes: u64) -> Memory
         Some(_) => Memory::Caches,
         None => Memory::Unknown,
     }
+}
+
+/// The caches that hold so many bytes of so many threads, by their level; None past all of them.
+pub(crate) fn cache_level(caches: &[record::Cache], bytes: u64, threads: u32) -> Option<u32> {
+    let holds = |cache: &&record::Cache| {
+        let number = u64::from(threads.max(1).div_ceil(cache.shared_by.max(1)));
+        cache.kind != "instruction" && cache.bytes.saturating_mul(number) >= bytes
+    };
+    caches.iter().filter(holds).map(|cache| cache.level).min()
 }

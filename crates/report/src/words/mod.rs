@@ -1,6 +1,6 @@
 //! What a report says of a run: facts that follow from its case lines, sentences about them, and tables.
 
-pub(crate) mod caveats;
+pub mod caveats;
 pub(crate) mod damage;
 pub(crate) mod drift;
 pub(crate) mod expected;

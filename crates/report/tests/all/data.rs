@@ -114,6 +114,10 @@ fn backend(name: &str, version: &str, library: Option<&str>, launcher: Option<&s
     }
 }
 
+fn cache((level, bytes, shared_by): (u32, u64, u32)) -> record::Cache {
+    record::Cache { level, kind: "unified".into(), bytes, shared_by }
+}
+
 /// A run of these cases on an invented machine.
 pub(crate) fn run(cases: Vec<CaseLine>) -> Run {
     Run {
@@ -124,6 +128,7 @@ pub(crate) fn run(cases: Vec<CaseLine>) -> Run {
         machine: "2 cores, invented".into(),
         cores: Some(2),
         cache_bytes: Some(32 << 20),
+        caches: [(1, 32 << 10, 1), (3, 32 << 20, 2)].map(cache).into(),
         backends: vec![
             backend("shm", "0.1.0", None, None),
             backend("mpi", "Open MPI v4.1.6", Some("libmpi.so.40"), Some("/usr/bin/mpirun")),

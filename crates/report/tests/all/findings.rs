@@ -136,3 +136,20 @@ fn no_more_than_all_of_a_limit_is_reached() {
     let card = said.cards.iter().find(|card| card.contains("limits all_reduce")).unwrap();
     assert!(card.contains("100% of the limit") && !card.contains("104%"), "{card}");
 }
+
+#[test]
+fn a_bandwidth_of_caches_is_not_called_that_of_memory() {
+    let case = |bytes: u64, gbs: f64| {
+        let mut line = Invented::new(1, bytes, 1e-5).line();
+        line.benchmark = "hardware".to_owned();
+        let parameters =
+            json!({"test": "triad", "ranks": 1, "threads": 1, "backend": "shm", "device": "cpu", "bytes": bytes});
+        line.parameters = parameters.as_object().cloned().unwrap().into();
+        line.metrics = json!({"gbs": gbs}).as_object().cloned().unwrap();
+        line
+    };
+    let page = page(&data::run(vec![case(16 << 10, 990.0), case(8 << 20, 60.0), case(1 << 30, 12.5)]));
+    let tiles: Vec<&str> = page.split("<div class=\"tile\">").skip(1).collect();
+    assert!(tiles[0].contains("<dt>triad, memory</dt>") && tiles[0].contains("12.5"), "{tiles:?}");
+    assert!(tiles[1].contains("<dt>triad, L1 cache</dt>") && tiles[1].contains("990"), "{tiles:?}");
+}

@@ -82,7 +82,7 @@ fn share(run: &Run, tone: Tone) -> String {
     let total = run.cases.len().max(1) as f64;
     let (mut bar, mut begin) = (String::new(), 0.0);
     for (status, class) in
-        [(Status::Ok, ok), (Status::Failed, "failed"), (Status::Skipped, "skipped"), (Status::NotRun, "open")]
+        [(Status::Ok, ok), (Status::Failed, "failed"), (Status::Skipped, "skipped"), (Status::NotRun, "undone")]
     {
         let status_of = |case: &CaseLine| if case.lacks_trials() { Status::NotRun } else { case.status };
         let width = run.cases.iter().filter(|case| status_of(case) == status).count() as f64 / total * 1000.0;

@@ -67,7 +67,8 @@ fn peaks(operations: &[Operation]) -> Vec<Tile> {
     let of = |operation: &Operation| {
         let best = operation.configurations.iter().filter_map(|c| Some((c, facts::peak(c)?)));
         let (configuration, (_, busbw, point)) = best.max_by(|(_, a), (_, b)| a.1.mid.total_cmp(&b.1.mid))?;
-        let limit = point.limit_share.map(|share| format!("{} of limit, ", percent(share))).unwrap_or_default();
+        let limit =
+            point.limit_share.map(|share| format!("{} of limit, ", facts::shares([share, share]))).unwrap_or_default();
         Some(Tile {
             name: format!("{} peak busbw", operation.name),
             value: bandwidth(busbw.mid),
@@ -144,23 +145,40 @@ fn declared(run: &Run, all: &[MeasuredPoint]) -> Vec<Tile> {
         let headline = benchmark.show.headline.iter();
         let metrics = headline.filter_map(|name| benchmark.metrics.iter().find(|metric| metric.name == *name));
         for metric in metrics.filter(|metric| metric.shape == Shape::Rate && !ABOVE.contains(&metric.name.as_str())) {
-            tiles.extend(best(&benchmark.name, metric, all));
+            tiles.extend(best(run, &benchmark.name, metric, all));
         }
     }
     tiles
 }
 
-fn best(benchmark: &str, metric: &record::DeclaredMetric, all: &[MeasuredPoint]) -> Option<Tile> {
+/// The best value. One that only caches reach says so, and the value past them has its own tile.
+fn best(run: &Run, benchmark: &str, metric: &record::DeclaredMetric, all: &[MeasuredPoint]) -> Vec<Tile> {
     let own = all.iter().filter(|found| found.2.case.benchmark == benchmark);
-    let rated = own.filter_map(|found| Some((found, found.2.estimate(&metric.name, "", found.0.declared)?)));
-    let ((operation, configuration, point), value) = rated.max_by(|a, b| match metric.better {
-        Better::Higher => a.1.mid.total_cmp(&b.1.mid),
-        Better::Lower => b.1.mid.total_cmp(&a.1.mid),
-    })?;
-    Some(Tile {
-        name: format!("{} {}", operation.name, metric.name.split('_').next().unwrap_or_default()),
+    let rated: Vec<(&MeasuredPoint, Estimate)> =
+        own.filter_map(|found| Some((found, found.2.estimate(&metric.name, "", found.0.declared)?))).collect();
+    let better = |a: &Estimate, b: &Estimate| match metric.better {
+        Better::Higher => a.mid.total_cmp(&b.mid),
+        Better::Lower => b.mid.total_cmp(&a.mid),
+    };
+    let Some(best) = rated.iter().max_by(|a, b| better(&a.1, &b.1)) else { return Vec::new() };
+    let tile = |((operation, configuration, point), value): &(&MeasuredPoint, Estimate), place: String| Tile {
+        name: format!("{}{place}", operation.name),
         value: format!("{} {}", three_digits(value.mid), metric.unit).trim_end().to_owned(),
-        interval: half(value),
+        interval: half(*value),
         of: label(configuration, point),
-    })
+    };
+    let level = |found: &MeasuredPoint| {
+        let threads = found.2.case.parameters.get("threads").and_then(serde_json::Value::as_u64).unwrap_or(1);
+        let threads = found.2.case.ranks.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX));
+        facts::cache_level(&run.caches, found.2.bytes?, threads)
+    };
+    let Some(cache) = level(best.0) else {
+        return vec![tile(best, format!(" {}", metric.name.split('_').next().unwrap_or_default()))];
+    };
+    let same = |found: &&MeasuredPoint| found.0.name == best.0.0.name && found.2.bytes.is_some();
+    let past = rated.iter().filter(|(found, _)| same(found) && level(found).is_none());
+    let past = past.max_by(|a, b| a.0.2.bytes.cmp(&b.0.2.bytes).then(better(&a.1, &b.1)));
+    // What a job sees whose data do not fit comes first.
+    let past = past.map(|found| tile(found, ", memory".to_owned()));
+    past.into_iter().chain([tile(best, format!(", L{cache} cache"))]).collect()
 }
