@@ -300,6 +300,7 @@ fn run_file(
         runs: (results.runs() > 1).then(|| results.runs()),
         facts: results.facts.clone(),
         notes,
+        cut: results.cut,
         omitted: results.all_omitted(),
     });
     file

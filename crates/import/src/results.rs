@@ -99,6 +99,8 @@ pub struct Results {
     pub facts: BTreeMap<String, String>,
     /// How figures were read, one sentence each.
     pub notes: Vec<String>,
+    /// Whether the end of a run is missing: it was ended, or the file is cut.
+    pub cut: bool,
     /// Figures that become no case, one sentence each with line and reason. At most [`Results::OMITTED`] are kept, then a count.
     pub omitted: Vec<String>,
     omitted_more: usize,
@@ -216,6 +218,7 @@ impl Results {
 
     /// Takes what another, of the same file and without a case, says of figures that are in none.
     pub(crate) fn absorb(&mut self, other: Self) {
+        self.cut |= other.cut;
         other.omitted.into_iter().for_each(|what| self.leave_out(what));
         other.unread.into_iter().for_each(|what| self.leave_unread(what));
         other.notes.into_iter().for_each(|note| self.quote(note));

@@ -402,6 +402,7 @@ fn imported() -> Value {
             "runs": {"type": "integer", "minimum": 1},
             "facts": {"type": "object", "additionalProperties": {"type": "string"}},
             "notes": {"type": "array", "items": {"type": "string"}},
+            "cut": {"type": "boolean", "description": "the end of a run is missing: it was ended, or the file is cut"},
             "omitted": {"type": "array", "items": {"type": "string"}},
         },
     })

@@ -46,6 +46,8 @@ pub(super) struct Run<'s> {
     pub(super) method: String,
     pub(super) facts: Vec<(&'static str, String)>,
     pub(super) notes: Vec<String>,
+    /// Whether its end is missing: it was ended, or the file is cut.
+    pub(super) cut: bool,
     pub(super) rows: Vec<Raw<'s>>,
     /// Lines that could not be read, with the reason.
     pub(super) omitted: Vec<(usize, String)>,
@@ -467,6 +469,7 @@ fn tell(results: &mut Results, run: &Run<'_>) {
     for note in &run.notes {
         results.quote(note.clone());
     }
+    results.cut |= run.cut;
     results.tell(run.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
 }
 

@@ -178,6 +178,7 @@ impl<'s> Reader<'s> {
         run.split(ranks.groups.len());
         if footers == 0 && !run.rows.is_empty() {
             let first = run.line;
+            run.cut = true;
             run.notes.push(format!(
                 "line {first}: this run has no last lines (`Avg bus bandwidth`): it was ended, or the file is cut"
             ));

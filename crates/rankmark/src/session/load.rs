@@ -32,9 +32,10 @@ fn words(running: f64, cores: usize, ranks: u32) -> Option<String> {
     let is_crowded = used >= 0.5 && used + f64::from(ranks) > cores as f64;
     is_crowded.then(|| {
         let cores = count(cores, "core", "cores");
+        let verb = if ranks == 1 { "is" } else { "are" };
         let ranks = view::study::ranks(ranks);
         format!(
-            "other programs use {used:.0} of {cores}, and {ranks} are to run: times will be disturbed; stop them, use fewer \
+            "other programs use {used:.0} of {cores}, and {ranks} {verb} to run: times will be disturbed; stop them, use fewer \
              ranks, or compare versions with `rankmark compare --interleave`"
         )
     })

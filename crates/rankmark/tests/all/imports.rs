@@ -219,3 +219,15 @@ fn gpus_that_a_log_names_have_the_figures_of_their_kind() {
         assert!(!report.contains("Healthy"), "nothing was seen of its machine: {report}");
     }
 }
+
+#[test]
+fn a_log_without_its_end_is_not_called_right() {
+    let place = Place::new();
+    let whole = of_gpus("NVIDIA H100 80GB HBM3", ["a", "a"]);
+    let cut = whole.split("# Out of bounds").next().unwrap();
+    place.write("cut.txt", cut);
+    place.run("import cut.txt --output-dir cut").exits(0);
+    let report = place.read("cut/report.md");
+    assert!(report.contains("**Interrupted**: the imported file has no end"), "{report}");
+    assert!(report.contains("The end of cut.txt is missing"), "{report}");
+}

@@ -122,10 +122,12 @@ fn the_page_is_plain_in_a_pipe_and_ends_with_what_can_run() {
     let (out, code) = (&ended.out, ended.status.code());
     assert!(!out.contains('\u{1b}') && !out.contains('\r') && ended.err.is_empty(), "{ended:?}");
     assert!(out.lines().all(|line| line.chars().count() <= 100 && line == line.trim_end()), "{out}");
+    let (page, next) = out.split_once("\nnext ").unwrap_or_else(|| panic!("{out}"));
     assert_eq!(
-        out.lines().last(),
+        page.trim_end().lines().last(),
         Some("5 of 5 benchmarks can run here: collective, primitive, training, memory, hardware")
     );
+    assert!(next.trim_start().starts_with("rankmark run\n"), "{next}");
     // What its own machine is like is not this test's affair; that code and text agree is.
     assert_eq!(code == Some(1), out.contains("fix first"), "{ended:?}");
     assert!(ended.took < Duration::from_secs(100), "{:?}", ended.took);

@@ -39,9 +39,11 @@ pub(crate) fn summary(operations: &[Operation]) -> Vec<Block> {
             table.row(summed(operation, configuration));
         }
     }
-    if table.is_empty() {
+    // A single case stands in its own table.
+    if table.is_empty() || operations.iter().flat_map(|o| &o.configurations).map(|c| c.cases.len()).sum::<usize>() < 2 {
         return Vec::new();
     }
+    let has_floor = operations.iter().flat_map(|o| &o.configurations).any(|c| facts::floor(c).is_some());
     let table = table.without_empty(
         NONE,
         &["variant", "latency floor", "peak busbw GB/s", "at", "90% of peak from", "best % of limit"],
@@ -51,7 +53,8 @@ pub(crate) fn summary(operations: &[Operation]) -> Vec<Block> {
         "A latency floor is the median time of the smallest sizes where time does not depend on bytes (within a \
          factor of 1.25 while bytes grow at least fourfold). `{NONE}`: the data do not show it."
     );
-    vec![Block::Table(table), Block::Paragraph(Words::prose(&note))]
+    let note = has_floor.then(|| Block::Paragraph(Words::prose(&note)));
+    std::iter::once(Block::Table(table)).chain(note).collect()
 }
 
 fn summed(operation: &Operation, configuration: &Configuration) -> [String; 12] {

@@ -66,6 +66,10 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     if run.end == RunEnd::Killed {
         troubles.push("the record has no end".to_owned());
     }
+    let cut = run.imported.iter().any(|of| of.cut);
+    if cut {
+        troubles.push("the imported file has no end: its run was ended, or the file is cut".to_owned());
+    }
     if let Some(job) = explained_job(run) {
         // What limited a job that failed is said of the steps until then.
         let tone = if troubles.is_empty() && job.findings.is_empty() { Tone::Good } else { Tone::Bad };
@@ -83,7 +87,7 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
             () if wrong > 0 => "Not usable as it is",
             () if failed > 0 => "Not complete",
             () if run.end == RunEnd::Killed => "Killed before its end",
-            () if open + lacking > 0 => "Interrupted",
+            () if open + lacking > 0 || cut => "Interrupted",
             () => "Below what was asked for",
         };
         troubles.extend(limit);

@@ -79,6 +79,7 @@ pub(crate) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     all.extend(wrong(run));
     all.extend(failed(run));
     all.extend(gates(run));
+    all.extend(cut(run));
     all.extend(disturbed::findings(run));
     all.extend(machine(run, operations));
     all.extend(slow_rank(run));
@@ -153,6 +154,14 @@ fn failed(run: &Run) -> Option<Finding> {
     let rest = finding(Kind::Failed, title, evidence, "Run the rest into the same record.");
     // Pairs of now and of then are not pairs: such a record does not go on.
     Some(if run.interleaved.is_none() { rest.by(run.resume_command()) } else { rest })
+}
+
+/// Files of other programs that end before their runs did.
+fn cut(run: &Run) -> Option<Finding> {
+    let first = run.imported.iter().find(|of| of.cut)?;
+    let title = format!("The end of {} is missing", first.file);
+    let evidence = "The run was ended, or the file is cut: sizes that were to follow are not here.";
+    Some(finding(Kind::Failed, title, evidence, "Look at its last lines, and run it again to its end."))
 }
 
 fn gates(run: &Run) -> Option<Finding> {
