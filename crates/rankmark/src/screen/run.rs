@@ -150,7 +150,8 @@ impl Screen {
             let left = self.left(done);
             let Now { label, number, total, round } = now;
             let round = round + 1;
-            format!("  [{}]  round {round}: {number}/{total}   {label}   {} open   {left}", bar(done), self.open)
+            // What a narrow terminal cuts off is at the end.
+            format!("  [{}]  {left}   round {round}: {number}/{total}   {label}   {} open", bar(done), self.open)
         });
         let width = super::columns().unwrap_or(100) - 1;
         self.output.draw(&self.rows.table(width), progress.as_deref());
