@@ -155,7 +155,7 @@ impl<'d> Layout<'d> {
                 self.lift(*cell, &text, spoken);
                 continue;
             }
-            let texts: Vec<Option<String>> = cases.iter().map(|case| self.text(cell, case)).collect();
+            let texts = self.texts(cell, cases);
             if texts.iter().all(Option::is_none) {
                 continue;
             }
@@ -174,6 +174,16 @@ impl<'d> Layout<'d> {
             }
         }
         rest
+    }
+
+    /// The texts of a column. Backend and variant are those of a configuration, and its cases follow one another.
+    fn texts(&self, cell: &Cell, cases: &[Case]) -> Vec<Option<String>> {
+        let mut texts: Vec<Option<String>> = Vec::with_capacity(cases.len());
+        for (place, case) in cases.iter().enumerate() {
+            let same = place > 0 && std::ptr::eq(cases[place - 1].0, case.0) && !matches!(cell, Cell::Declared(..));
+            texts.push(if same { texts[place - 1].clone() } else { self.text(cell, case) });
+        }
+        texts
     }
 
     /// The value that all of several rows have.

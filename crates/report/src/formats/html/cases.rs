@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::show::{Column, Format, Show, Table};
+use record::show::{Column, Format};
 use record::{CaseLine, Caveat};
 use terms::{Named as _, Status};
 use view::{number_at, shown, value_at};
@@ -21,12 +21,7 @@ const DIGITS: usize = 7;
 pub(super) type Quantiles = BTreeMap<String, Vec<f64>>;
 
 /// A section for the script; at most `most` rows.
-pub(super) fn section(operation: &Operation, quantiles: &Quantiles, most: usize) -> String {
-    let plain = Show::default();
-    let show = operation.declared.map_or(&plain, |declared| &declared.show);
-    let none = Table::default();
-    let declared = show.tables.first().unwrap_or(&none);
-    let layout = Layout::new(operation, show, declared, "");
+pub(super) fn section(operation: &Operation, layout: &Layout, quantiles: &Quantiles, most: usize) -> String {
     let columns: Vec<(&Column, bool)> = layout.shown.iter().chain(&layout.hidden).filter_map(declared_of).collect();
     let all = operation.configurations.iter();
     let mut cases: Vec<(usize, Case)> = all

@@ -144,9 +144,14 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     let _ = write!(out, "<div id=\"{anchor}\">");
     let mut room = ROWS;
     let several = operations.len() > sentences::FEW_OPERATIONS;
+    let (plain, none) = (Show::default(), Table::default());
     for operation in &operations {
-        out += &part(run, operation, prefix, several, data);
-        data.sections.push(cases::section(operation, &quantiles, room));
+        let show = operation.declared.map_or(&plain, |declared| &declared.show);
+        let declared = show.tables.first().unwrap_or(&none);
+        // It reads every case: once for the page and the script.
+        let layout = Layout::new(operation, show, declared, "");
+        out += &part(run, operation, (&layout, declared), (prefix, several), data);
+        data.sections.push(cases::section(operation, &layout, &quantiles, room));
         let number: usize = operation.configurations.iter().map(|c| c.cases.len()).sum();
         room = room.saturating_sub(number);
     }
@@ -186,13 +191,14 @@ fn bullets(sentences: &[String]) -> String {
 }
 
 /// One operation: what it shows, its charts, its tables. One of a single case folds, with its numbers in the line that stays.
-fn part(run: &Run, operation: &Operation, prefix: &str, several: bool, data: &mut Data) -> String {
+fn part(
+    run: &Run,
+    operation: &Operation,
+    (layout, declared): (&Layout, &Table),
+    (prefix, several): (&str, bool),
+    data: &mut Data,
+) -> String {
     let (id, name) = (section_id(operation), escape(&one_line(&operation.name)));
-    let plain = Show::default();
-    let show = operation.declared.map_or(&plain, |declared| &declared.show);
-    let none = Table::default();
-    let declared = show.tables.first().unwrap_or(&none);
-    let layout = Layout::new(operation, show, declared, "");
     let mut charts = charts::of_operation(run, operation);
     charts.retain(|chart| !figures::is_one_point(&chart.spec));
     let mut cases = operation.configurations.iter().flat_map(|own| own.cases.iter().map(move |case| (own, *case)));
@@ -228,7 +234,7 @@ fn part(run: &Run, operation: &Operation, prefix: &str, several: bool, data: &mu
         out += &text.map_or_else(String::new, |text| format!("<p class=\"{class}\">{}</p>", escape(&one_line(&text))));
     }
     let _ = write!(out, "<div data-section=\"{}\"><div class=\"static\">{plain}</div></div>", data.sections.len());
-    out += &html(&results::below(&layout, declared));
+    out += &html(&results::below(layout, declared));
     out += &others.iter().map(|table| html(table)).collect::<String>();
     out += if only.is_some() { "</details>" } else { "" };
     out + "</section>\n"
