@@ -16,9 +16,6 @@ use crate::{Failure, external, plans};
 const FLAGS: [&str; 10] =
     ["--quiet", "-q", "--verbose", "-v", "--json", "--dry-run", "--quick", "--help", "-h", "--find-max-batch"];
 
-/// Programs that start PyTorch jobs, other than Python.
-const STARTERS: [&str; 8] = ["torchrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed", "horovodrun", "uv"];
-
 /// The answer to arguments that clap refuses; None if [`crate::usage`] has one that is as good.
 pub(crate) fn answer(error: &clap::Error, arguments: &[OsString], known: &clap::Command) -> Option<Failure> {
     let words: Vec<&str> = arguments.iter().skip(1).map(|argument| argument.to_str()).collect::<Option<_>>()?;
@@ -83,10 +80,10 @@ fn job_in(words: &[&str]) -> Option<Failure> {
 fn job(word: &str) -> Option<(String, &'static str)> {
     let name = Path::new(word).file_name()?.to_str()?;
     if name.ends_with(".py") {
-        return Some((joined("rankmark profile -- python3", &[word]), "a Python program"));
+        let python = job_words::python(&crate::environment::search_path());
+        return Some((joined(&format!("rankmark profile -- {python}"), &[word]), "a Python program"));
     }
-    let starts = name.starts_with("python") || STARTERS.contains(&name);
-    starts.then(|| (joined("rankmark profile --", &[word]), "a program that starts jobs"))
+    job_words::starts_jobs(name).then(|| (joined("rankmark profile --", &[word]), "a program that starts jobs"))
 }
 
 /// The answer to a plan's name that is not a file, and that means something else.

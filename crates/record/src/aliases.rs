@@ -30,7 +30,6 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("per_device_train_batch_size", "batch"),
     ("gbs", "global_batch"),
     ("global_batch_size", "global_batch"),
-    ("train_batch_size", "global_batch"),
     ("lr", "learning_rate"),
     ("wd", "weight_decay"),
     ("datatype", "dtype"),

@@ -2,7 +2,7 @@
 
 use terms::normalize;
 
-/// Words that mean exactly one of ours, wherever a field has it.
+/// Words that mean exactly one word of a field, wherever a field has it.
 const SAME: &[(&str, &str)] = &[
     ("float", "f32"),
     ("float32", "f32"),
@@ -39,7 +39,7 @@ const SAME: &[(&str, &str)] = &[
     ("model_parallel", "model"),
 ];
 
-/// Words that mean more or less than one of ours: the word that a field has if it is meant, and what to write.
+/// Words that mean more or less than a word of a field: the word that a field has if it is meant, and what to write.
 const NEAR: &[(&str, &str, &str)] = &[
     ("fsdp", "tensor", "write strategy data with sharded 3: optimizer, gradients and parameters are cut"),
     ("fsdp2", "tensor", "write strategy data with sharded 3: optimizer, gradients and parameters are cut"),

@@ -163,7 +163,7 @@ fn contradiction(cases: &[&ComparedCase], label: &dyn Fn(&ComparedCase) -> Strin
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let note = format!(
         "{first}{more}: the times suggest another ratio. The ratio is the median over pairs of the same round, and each \
-         time is the median of all rounds. The machine's speed changed between rounds; pairs do not depend on that."
+         time is the median of all rounds. A machine whose speed changes between rounds moves the times, and not the pairs."
     );
     Some(Block::Paragraph(note.into()))
 }

@@ -58,7 +58,7 @@ fn differs(ours: &Configuration, peer: &Configuration, declared: &Declared) -> V
     differing.into_iter().map(|(name, [own, theirs])| format!("{name} {} / {}", said(own), said(theirs))).collect()
 }
 
-/// Each of ours with the fastest of the engines that `is_peer` admits.
+/// Each native case with the fastest of the engines that `is_peer` admits.
 fn pairs<'o>(operation: &'o Operation<'o>, is_peer: fn(&str) -> bool) -> Vec<Pair<'o>> {
     let Some(declared) = operation.declared else { return Vec::new() };
     let is_peer = |c: &&Configuration| c.backend != OURS && is_peer(&c.backend);

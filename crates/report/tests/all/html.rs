@@ -200,3 +200,13 @@ fn an_empty_run_is_a_page_too() {
     assert!(page.contains("<strong>Nothing was measured</strong>: the record has no case."), "{page}");
     assert!(!markup(&page).contains("<figure"));
 }
+
+#[test]
+fn each_part_of_a_bar_has_a_colour() {
+    let css = include_str!("../../src/formats/html/page/page.css");
+    let sources = [include_str!("../../src/formats/html/bar.rs"), include_str!("../../src/formats/html/head.rs")];
+    let classes = ["ok", "care", "bad", "quiet", "failed", "skipped", "undone"];
+    assert!(classes.iter().all(|class| css.contains(&format!(".share .{class} {{ fill: "))), "{css}");
+    // A class that is renamed on one side alone leaves a black part.
+    assert!(sources.iter().all(|source| source.contains("\"undone\"") && !source.contains("\"open\")")));
+}

@@ -2,7 +2,7 @@
 
 /// What an option of theirs is here.
 pub(super) enum Meaning {
-    /// The same as an option of ours.
+    /// The same as an option of Rankmark.
     Ours(&'static str),
     /// The same in seconds; 0 is none.
     Seconds(&'static str),
@@ -18,7 +18,7 @@ pub(super) enum Meaning {
 
 /// An option of theirs.
 pub(super) struct Theirs {
-    /// `-b`; empty where the letter is an option of ours.
+    /// `-b`; empty where Rankmark has an option of this letter.
     pub(super) short: &'static str,
     /// Long names that are not ours, with underscores.
     pub(super) longs: &'static [&'static str],

@@ -7,20 +7,9 @@ use report::shell;
 use crate::not_a_record::{is_plan, plan};
 use crate::{Failure, environment};
 
-/// Programs that start jobs, whether or not this machine has them.
-const STARTERS: [&str; 11] = [
-    "torchrun",
-    "python",
-    "python3",
-    "mpirun",
-    "mpiexec",
-    "srun",
-    "accelerate",
-    "deepspeed",
-    "horovodrun",
-    "uv",
-    "bash",
-];
+/// Programs that start jobs, whether or not this machine has them. Python has many names.
+const STARTERS: [&str; 9] =
+    ["torchrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed", "horovodrun", "uv", "bash"];
 /// Options without a value; the word behind any other option is its value.
 const FLAGS: [&str; 7] = ["--json", "--quiet", "-q", "--verbose", "-v", "--dry-run", "--quick"];
 
@@ -75,6 +64,11 @@ fn place_of_program(words: &[&str], search: &[PathBuf]) -> Option<usize> {
     None
 }
 
+/// Whether a program of this name starts jobs.
+pub(crate) fn starts_jobs(name: &str) -> bool {
+    name.starts_with("python") || STARTERS.contains(&name)
+}
+
 fn starts_program(word: &str, search: &[PathBuf]) -> bool {
     let path = Path::new(word);
     if path.is_dir() {
@@ -82,7 +76,7 @@ fn starts_program(word: &str, search: &[PathBuf]) -> bool {
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     is_script(word)
-        || STARTERS.contains(&name)
+        || starts_jobs(name)
         || process::is_program(path)
         || (!word.contains('/') && process::first_program(search, word).is_some())
 }
@@ -92,7 +86,7 @@ fn is_script(word: &str) -> bool {
 }
 
 /// The name by which Python is on the path.
-fn python(search: &[PathBuf]) -> &'static str {
+pub(crate) fn python(search: &[PathBuf]) -> &'static str {
     let names = ["python3", "python"];
     names.into_iter().find(|name| process::first_program(search, name).is_some()).unwrap_or(names[0])
 }

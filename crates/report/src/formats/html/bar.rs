@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// A bar of the verdicts of cases, in their colours.
 pub(super) fn bar(number: impl Fn(&str) -> usize) -> String {
-    let parts = [("worse", "failed"), ("cannot tell", "ok care"), ("same", "open"), ("better", "ok")];
+    let parts = [("worse", "failed"), ("cannot tell", "ok care"), ("same", "undone"), ("better", "ok")];
     // Equal cases are the good news where there is no other.
     let only_same = parts.iter().all(|(verdict, _)| *verdict == "same" || number(verdict) == 0);
     let parts = parts.map(|(verdict, class)| (number(verdict), if only_same { "ok" } else { class }));
