@@ -56,6 +56,8 @@ async function used(file) {
   const drawn = await page.locator("figure[data-drawn] .plot > svg[tabindex]").count();
   check(`${name}: every chart is drawn`, charts === drawn, `${drawn} of ${charts}, ready after ${ready} ms`);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  const large = await page.evaluate(() => [...document.querySelectorAll("figure:not(.whole)")].filter((figure) => figure.clientWidth > 700).length);
+  check(`${name}: no chart is drawn larger than it is read`, large === 0, `${large} are`);
   check(`${name}: as wide as the window`, wide <= 0, wide > 0 ? `${wide} px too wide` : "");
   await page.screenshot({ path: join(pictures, `${name}-light.png`), fullPage: true });
 
@@ -78,6 +80,8 @@ async function used(file) {
   const narrow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   check(`${name}: fits a telephone`, narrow <= 0, narrow > 0 ? `${narrow} px too wide` : "");
   await numbered(page, `${name} on a telephone`);
+  const broken = await page.evaluate(() => [...document.querySelectorAll("table .also")].filter((words) => words.scrollWidth > words.clientWidth + 1 || words.clientWidth < 40).map((words) => words.textContent).slice(0, 3));
+  check(`${name}: words below a cell are whole on a telephone`, broken.length === 0, broken.join(" | "));
   await page.screenshot({ path: join(pictures, `${name}-narrow.png`), fullPage: true });
 
   await page.setViewportSize({ width: 1000, height: 800 });

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::experiments;
+
 /// Cases of the plans that are checked: as many as a plan may stand for.
 const PLANNED: usize = 20_000;
 /// Cases of the record that is reported.
@@ -74,18 +76,10 @@ pub(crate) fn run(root: &Path) -> bool {
     }
 }
 
-/// Builds what is measured, for release.
+/// Builds what is measured.
 fn build(root: &Path) -> Result<(), String> {
-    for words in [&["-p", "rankmark"][..], &["-p", "report", "--example", "large"]] {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.current_dir(root).args(["build", "--quiet", "--release"]).args(words);
-        let ended = command.status().map_err(|error| error.to_string())?;
-        if !ended.success() {
-            return Err(format!("`cargo build --release {}` ended with {ended}", words.join(" ")));
-        }
-    }
-    Ok(())
+    experiments::build(root, &["-p", "rankmark"])?;
+    experiments::build(root, &["-p", "report", "--example", "large"])
 }
 
 /// Measures what is built. Plans and records go below `folder`.

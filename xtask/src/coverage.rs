@@ -3,54 +3,17 @@
 //! Not part of CI: it takes about fifteen minutes and measures the machine, not the code. docs/method-appendix.md shows a
 //! table.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 use stats::RunMedian;
 
 use crate::cases;
+use crate::experiments::{Given, equal_runs, head, printed, program};
 
 /// Runs of the proof.
 const RUNS: usize = 40;
-
-/// What `cargo xtask coverage` was asked for.
-pub(crate) struct Options {
-    runs: usize,
-    /// The first of them that counts: a machine that changed in between is two machines.
-    first: usize,
-    /// Folder of the records; those that are there are taken, so that a proof can go on.
-    folder: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `coverage`.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { runs: RUNS, first: 0, folder: None };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
-            match *word {
-                "--runs" => {
-                    let runs = value()?;
-                    options.runs =
-                        runs.parse().ok().filter(|runs| *runs >= 4).ok_or("--runs takes a number from 4 on")?;
-                }
-                "--from" => {
-                    options.first = value()?.parse().map_err(|_| "--from takes the number of a run")?;
-                }
-                "--records" => options.folder = Some(PathBuf::from(value()?)),
-                other => {
-                    return Err(format!("unknown option `{other}`; valid options: --runs N, --from N, --records DIR"));
-                }
-            }
-        }
-        Ok(options)
-    }
-}
 
 /// One case of one run.
 struct RunCase {
@@ -60,43 +23,25 @@ struct RunCase {
 }
 
 /// Runs the plan and prints the table. False where a run failed.
-pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    let folder = options.folder.clone().unwrap_or_else(|| std::env::temp_dir().join("rankmark-coverage"));
-    match measure(root, options.first..options.first + options.runs, &folder) {
-        Ok(runs) => {
-            print!("{}", table(&runs));
-            true
-        }
-        Err(why) => {
-            eprintln!("error: {why}");
-            false
-        }
-    }
+///
+/// # Errors
+/// What is wrong with the options.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
+    let given = Given::read(words, "--runs N, --from N, --records DIR")?;
+    // The first run that counts: a machine that changed in between is two machines.
+    let (runs, first) = (given.number("--runs", 4, RUNS)?, given.number("--from", 0, 0)?);
+    let measured = measure(root, first..first + runs, &given.records("coverage"));
+    Ok(printed(measured.map(|runs| table(&runs))))
 }
 
 fn measure(root: &Path, runs: std::ops::Range<usize>, folder: &Path) -> Result<Vec<Vec<RunCase>>, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut all = Vec::new();
-    let end = runs.end;
-    for number in runs {
-        let record = folder.join(format!("run-{number:02}"));
-        if !record.join("report.md").exists() {
-            // What a run that was ended left is not an equal run.
-            if record.exists() {
-                std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
-            }
-            let mut command = Command::new(&cargo);
-            command.current_dir(root).args(["run", "--quiet", "--release", "-p", "rankmark", "--", "run"]);
-            command.args(["examples/coverage.yaml", "--quiet", "--output-dir"]).arg(&record);
-            let ended = command.status().map_err(|error| error.to_string())?;
-            if !ended.success() {
-                return Err(format!("run {number} ended with {ended}; its record is {}", record.display()));
-            }
-            eprintln!("run {} of {end}", number + 1);
-        }
-        all.push(read(&record)?);
-    }
-    Ok(all)
+    let program = program(root, None)?;
+    let records = equal_runs(folder, runs, None, || {
+        let mut command = Command::new(&program);
+        command.arg("run").arg(root.join("examples/coverage.yaml")).args(["--quiet", "--output-dir"]);
+        command
+    })?;
+    records.iter().map(|record| read(record)).collect()
 }
 
 /// Each case of a record that was measured.
@@ -170,13 +115,10 @@ fn fared(runs: &[&RunCase]) -> Fared {
 }
 
 fn table(runs: &[Vec<RunCase>]) -> String {
-    let mut text = format!(
-        "{} equal runs of examples/coverage.yaml\n\n\
-         | case | `ci95` holds the other runs' median | `ci95_again` holds it | has none | ratio excludes 1: disjoint pairs | \
-         all pairs | mean half width `ci95` | `ci95_again` | its median half width | 1.96 sd of run medians |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
-        runs.len()
-    );
+    let columns = "| case | `ci95` holds the other runs' median | `ci95_again` holds it | has none | \
+                   ratio excludes 1: disjoint pairs | all pairs | mean half width `ci95` | `ci95_again` | \
+                   its median half width | 1.96 sd of run medians |";
+    let mut text = format!("{} equal runs of examples/coverage.yaml\n\n{}", runs.len(), head(columns));
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
     let fine = |share: f64| format!("{:.1} %", 100.0 * share);
     for place in 0..runs.first().map_or(0, Vec::len) {

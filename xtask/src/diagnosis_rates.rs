@@ -4,11 +4,13 @@
 //! Not part of CI: it measures the machine. It is bounded: no run begins after `--minutes`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
+
+use crate::experiments::{Given, cleared, head, is_late, median_percent, printed, profile, program};
 
 const RANKS: usize = 4;
 /// A model of one narrow layer: what its ranks exchange takes no time, so that four of them share two cores without delays. A
@@ -38,40 +40,6 @@ const PERCENT: [f64; 7] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0];
 /// Jitter of a step, as the option takes it, and whether it has a heavy tail.
 const JITTER: [(&str, &str, bool); 4] =
     [("1%", "0.01", false), ("5%", "0.05", false), ("15%", "0.15", false), ("1%, heavy tail", "0.01", true)];
-
-/// What `cargo xtask diagnosis-rates` was asked for.
-pub(crate) struct Options {
-    /// Runs with a delay, and as many without.
-    runs: usize,
-    minutes: u64,
-    folder: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `diagnosis-rates`.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { runs: 300, minutes: 90, folder: None };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
-            let number = |text: &str| text.parse::<usize>().ok().filter(|number| *number > 0);
-            match *word {
-                "--runs" => options.runs = number(value()?).ok_or("--runs takes a number from 1 on")?,
-                "--minutes" => options.minutes = number(value()?).ok_or("--minutes takes a number from 1 on")? as u64,
-                "--records" => options.folder = Some(PathBuf::from(value()?)),
-                other => {
-                    return Err(format!(
-                        "unknown option `{other}`; valid options: --runs N, --minutes N, --records DIR"
-                    ));
-                }
-            }
-        }
-        Ok(options)
-    }
-}
 
 /// Which ranks are delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,33 +131,30 @@ struct RunVerdict {
 }
 
 /// Makes the runs, and prints the tables. False where something failed.
-pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    let folder = options.folder.clone().unwrap_or_else(|| std::env::temp_dir().join("rankmark-diagnosis-rates"));
-    match rates(root, options, &folder) {
-        Ok(verdicts) => {
-            print!("{}", tables(&verdicts));
-            true
-        }
-        Err(why) => {
-            eprintln!("error: {why}");
-            false
-        }
-    }
+///
+/// # Errors
+/// What is wrong with the options.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
+    let given = Given::read(words, "--runs N, --minutes N, --records DIR")?;
+    // Runs with a delay, and as many without.
+    let (runs, minutes) = (given.number("--runs", 1, 300)?, given.number("--minutes", 1, 90)?);
+    let verdicts = rates(root, (runs, minutes), &given.records("diagnosis-rates"));
+    Ok(printed(verdicts.map(|verdicts| tables(&verdicts))))
 }
 
-fn rates(root: &Path, options: &Options, folder: &Path) -> Result<Vec<RunVerdict>, String> {
-    let program = crate::compare_rates::built(root)?;
+fn rates(root: &Path, (runs, minutes): (usize, usize), folder: &Path) -> Result<Vec<RunVerdict>, String> {
+    let program = program(root, None)?;
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let (begun, limit) = (Instant::now(), Duration::from_secs(60 * options.minutes));
+    let begun = Instant::now();
     let mut verdicts = Vec::new();
-    for (number, planted) in planned(options.runs).enumerate() {
-        if begun.elapsed() > limit {
-            eprintln!("{} minutes are over: {number} of {} runs", options.minutes, 2 * options.runs);
+    for (number, planted) in planned(runs).enumerate() {
+        if is_late(begun, Some(minutes)) {
+            eprintln!("{minutes} minutes are over: {number} of {} runs", 2 * runs);
             break;
         }
         verdicts.push(one(&program, folder, number, planted)?);
         if number % 10 == 9 {
-            eprintln!("run {} of {}, {:.0} s", number + 1, 2 * options.runs, begun.elapsed().as_secs_f64());
+            eprintln!("run {} of {}, {:.0} s", number + 1, 2 * runs, begun.elapsed().as_secs_f64());
         }
     }
     Ok(verdicts)
@@ -201,7 +166,7 @@ fn one(program: &Path, folder: &Path, number: usize, planted: Planted) -> Result
     let text = match std::fs::read_to_string(&kept) {
         Ok(text) => text,
         Err(_) => {
-            let text = profiled(program, &folder.join(format!("run-{number:03}")), planted)?;
+            let text = profiled(program, &folder.join(format!("run-{number:03}")), planted)?.to_string();
             std::fs::write(&kept, &text).map_err(|error| format!("{}: {error}", kept.display()))?;
             text
         }
@@ -219,31 +184,21 @@ fn one(program: &Path, folder: &Path, number: usize, planted: Planted) -> Result
     })
 }
 
-/// The line of a run that holds its profile.
-fn profiled(program: &Path, record: &Path, planted: Planted) -> Result<String, String> {
-    if record.exists() {
-        std::fs::remove_dir_all(record).map_err(|error| format!("{}: {error}", record.display()))?;
-    }
+/// The profile of a run. Its record is not kept.
+fn profiled(program: &Path, record: &Path, planted: Planted) -> Result<Value, String> {
     let (_, jitter, tail) = JITTER[planted.jitter];
     let mut command = Command::new(program);
     command.arg("profile").args(MODEL).args(["--json", "--compute", "sleep", "--sleep-time", PASS, "--set", SAMPLED]);
     command.args(["--ranks", &RANKS.to_string(), "--sleep-jitter", jitter, "--seed", &planted.seed.to_string()]);
-    command.args(["--duration", &format!("{SECONDS}s"), "--output-dir"]).arg(record);
+    command.args(["--duration", &format!("{SECONDS}s"), "--output-dir"]).arg(cleared(record)?);
     if tail {
         command.args(["--sleep-tail", "true"]);
     }
     for injection in planted.delay.iter().flat_map(Delay::injections) {
         command.args(["--inject", &injection]);
     }
-    let ended = command.output().map_err(|error| error.to_string())?;
-    if !ended.status.success() {
-        return Err(format!("{planted:?}: {}\n{}", ended.status, String::from_utf8_lossy(&ended.stderr)));
-    }
-    let text = String::from_utf8_lossy(&ended.stdout);
-    let is_profile = |line: &&str| serde_json::from_str::<Value>(line).is_ok_and(|line| line["kind"] == "profile");
-    let line = text.lines().find(is_profile).ok_or("a run printed no profile")?.to_owned();
-    let _ = std::fs::remove_dir_all(record);
-    Ok(line)
+    let profile = profile(&mut command)?;
+    cleared(record).map(|_| profile)
 }
 
 /// The most that a rate can be at 95%, one-sided, where `k` of `n` were seen: Clopper and Pearson, Biometrika 26 (1934), by
@@ -284,18 +239,21 @@ fn tables(verdicts: &[RunVerdict]) -> String {
 
 /// The verdicts on runs without a delay.
 fn accused(without: &[&RunVerdict]) -> String {
-    let mut text =
+    let mut text = head(
         "| jitter | runs without a delay | a rank was named | at most (95%) | called rotating | no verdict | \
-                    median bound of the others |\n|---|---|---|---|---|---|---|\n"
-            .to_owned();
+         median bound of the others |",
+    );
     let mut row = |name: &str, runs: &[&RunVerdict]| {
         let count = |of: fn(&RunVerdict) -> bool| runs.iter().filter(|one| of(one)).count();
         let (named, rotates, abstains) =
             (count(|one| one.rank.is_some()), count(|one| one.rotates), count(|one| one.abstains));
-        let bounds: Vec<f64> = runs.iter().filter_map(|one| one.at_most).map(|bound| 100.0 * bound).collect();
+        let bounds: Vec<f64> = runs.iter().filter_map(|one| one.at_most).collect();
         let most = 100.0 * bound(named, runs.len());
         let runs = runs.len();
-        text += &format!("| {name} | {runs} | {named} | {most:.1}% | {rotates} | {abstains} | {} |\n", median(&bounds));
+        text += &format!(
+            "| {name} | {runs} | {named} | {most:.1}% | {rotates} | {abstains} | {} |\n",
+            median_percent(&bounds)
+        );
     };
     for (at, (name, ..)) in JITTER.iter().enumerate() {
         let of: Vec<&RunVerdict> = without.iter().copied().filter(|one| one.planted.jitter == at).collect();
@@ -308,8 +266,7 @@ fn accused(without: &[&RunVerdict]) -> String {
 /// One column a delay.
 fn heading(first: &str, last: &str) -> String {
     let delays = PERCENT.map(|percent| format!(" {percent}% |")).concat();
-    let columns = first.matches('|').count() - 1 + PERCENT.len() + last.matches('|').count();
-    format!("{first}{delays}{last}\n|{}\n", "---|".repeat(columns))
+    head(&format!("{first}{delays}{last}"))
 }
 
 /// Which delays were found: one row for who is delayed and jitter.
@@ -343,16 +300,12 @@ fn shares(cells: &Cells<'_>) -> String {
         text += &format!("| {name} |");
         for percent in PERCENT {
             let of = runs.iter().filter(|(one, delay)| delay.percent == percent && is_found(one, delay));
-            let shares: Vec<f64> = of.map(|(one, _)| 100.0 * one.share).collect();
-            text += &format!(" {} |", median(&shares));
+            let shares: Vec<f64> = of.map(|(one, _)| one.share).collect();
+            text += &format!(" {} |", median_percent(&shares));
         }
         text.push('\n');
     }
     text
-}
-
-fn median(percent: &[f64]) -> String {
-    if percent.is_empty() { "-".to_owned() } else { format!("{:.1}%", stats::median(percent)) }
 }
 
 /// Whether it was said what is true.

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::experiments::{Given, printed};
 use crate::wheels;
 
 /// The tools, in the versions that this step was written with.
@@ -61,43 +62,16 @@ impl Target {
     }
 }
 
-/// What `cargo xtask dist` was asked for.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Options {
-    /// Where the files go; None: `dist` in the repository. Not in the target folder: cargo's folder of the profile `dist` is
-    /// there.
-    out: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `dist`.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        match words {
-            [] => Ok(Self { out: None }),
-            ["--out", folder] => Ok(Self { out: Some(PathBuf::from(folder)) }),
-            ["--out"] => Err("`--out` needs a folder".to_owned()),
-            [other, ..] => Err(format!("unknown option `{other}`; valid options: --out DIR")),
-        }
-    }
-}
-
 /// Makes and lists all files. False where one could not be made, or does not work.
-pub(crate) fn run(root: &Path, options: &Options) -> bool {
+///
+/// # Errors
+/// What is wrong with the options.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
+    // Not in the target folder: cargo's folder of the profile `dist` is there.
+    let out = Given::read(words, "--out DIR")?.path("--out").unwrap_or_else(|| root.join("dist"));
     let target = crate::test::target(root);
-    let out = options.out.clone().unwrap_or_else(|| root.join("dist"));
-    match (|| Dist::new(root, &target, &out)?.all())() {
-        Ok(lines) => {
-            lines.iter().for_each(|line| println!("{line}"));
-            true
-        }
-        Err(why) => {
-            eprintln!("error: {why}");
-            false
-        }
-    }
+    let lines = Dist::new(root, &target, &out).and_then(|dist| dist.all());
+    Ok(printed(lines.map(|lines| lines.iter().map(|line| format!("{line}\n")).collect())))
 }
 
 /// One run: where things are.
@@ -406,14 +380,6 @@ mod tests {
         let own = machine(&std::env::current_exe().unwrap()).unwrap();
         assert!(Target::own().is_none_or(|target| own == Some(target.machine)), "{own:?}");
         assert_eq!(machine(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))).unwrap(), None);
-    }
-
-    #[test]
-    fn options_are_read() {
-        assert_eq!(Options::read(&[]), Ok(Options { out: None }));
-        assert_eq!(Options::read(&["--out", "x"]), Ok(Options { out: Some(PathBuf::from("x")) }));
-        assert!(Options::read(&["--out"]).is_err());
-        assert!(Options::read(&["--upload"]).unwrap_err().contains("--upload"));
     }
 
     #[test]

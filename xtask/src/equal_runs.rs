@@ -3,46 +3,18 @@
 //! Not part of CI: it takes ten minutes and measures the machine. docs/method-appendix.md shows a table.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::cases;
+use crate::experiments::{self, Given, compared, count, head, printed, program, smallest_changes};
 
 /// Runs of the proof.
 const RUNS: usize = 8;
 /// Clocks that differ by less are the same.
 const SAME_CLOCK: f64 = 0.02;
-
-/// What `cargo xtask equal-runs` was asked for.
-pub(crate) struct Options {
-    runs: usize,
-    folder: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `equal-runs`.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { runs: RUNS, folder: None };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
-            match *word {
-                "--runs" => {
-                    let runs = value()?.parse().ok().filter(|runs| *runs >= 2);
-                    options.runs = runs.ok_or("--runs takes a number from 2 on")?;
-                }
-                "--records" => options.folder = Some(PathBuf::from(value()?)),
-                other => return Err(format!("unknown option `{other}`; valid options: --runs N, --records DIR")),
-            }
-        }
-        Ok(options)
-    }
-}
 
 /// A median with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,45 +36,27 @@ struct RunCase {
 }
 
 /// Runs and prints the table. False where a run failed.
-pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    let folder = options.folder.clone().unwrap_or_else(|| std::env::temp_dir().join("rankmark-equal-runs"));
-    match measured(root, options.runs, &folder) {
-        Ok((runs, verdicts)) => {
-            print!("{}", table(&runs, &verdicts));
-            true
-        }
-        Err(why) => {
-            eprintln!("error: {why}");
-            false
-        }
-    }
+///
+/// # Errors
+/// What is wrong with the options.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
+    let given = Given::read(words, "--runs N, --records DIR")?;
+    let measured = measured(root, given.number("--runs", 2, RUNS)?, &given.records("equal-runs"));
+    Ok(printed(measured.map(|(runs, verdicts)| table(&runs, &verdicts))))
 }
 
 fn measured(root: &Path, runs: usize, folder: &Path) -> Result<(Vec<Vec<RunCase>>, Vec<Value>), String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built =
-        Command::new(cargo).current_dir(root).args(["build", "--quiet", "--release", "-p", "rankmark"]).status();
-    if !built.map_err(|error| error.to_string())?.success() {
-        return Err("the program could not be built".to_owned());
-    }
-    let program = crate::test::target(root).join("release/rankmark");
-    let record = |number: usize| folder.join(format!("run-{number:02}"));
-    for number in (0..runs).filter(|number| !record(*number).join("report.md").exists()) {
+    let program = program(root, None)?;
+    let records = experiments::equal_runs(folder, 0..runs, None, || {
         let mut command = Command::new(&program);
         command.args(["comm", "all_reduce", "--ranks", "2", "--bytes", "1KiB,1MiB,16MiB", "--quiet", "--output-dir"]);
-        let ended = command.arg(record(number)).status().map_err(|error| error.to_string())?;
-        if !ended.success() {
-            return Err(format!("run {number} ended with {ended}; its record is {}", record(number).display()));
-        }
-        eprintln!("run {} of {runs}", number + 1);
-    }
-    let seen = (0..runs).map(|number| read(&record(number))).collect::<Result<Vec<_>, _>>()?;
+        command
+    })?;
+    let seen = records.iter().map(|record| read(record)).collect::<Result<Vec<_>, _>>()?;
     let mut verdicts = Vec::new();
     for (a, b) in pairs(runs) {
-        let output = Command::new(&program).arg("compare").args([record(a), record(b)]).arg("--json").output();
-        let output = String::from_utf8_lossy(&output.map_err(|error| error.to_string())?.stdout).into_owned();
-        let lines = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        verdicts.extend(lines.filter(|line| line["kind"] == "case"));
+        let mut command = Command::new(&program);
+        verdicts.extend(compared(command.arg("compare").args([&records[a], &records[b]]).arg("--json"))?);
     }
     Ok((seen, verdicts))
 }
@@ -184,10 +138,8 @@ fn same_clock(a: &RunCase, b: &RunCase) -> bool {
 }
 
 fn table(runs: &[Vec<RunCase>], verdicts: &[Value]) -> String {
-    let mut text = format!(
-        "{} equal runs\n\n| | interval holds the median of the others | disjoint pairs |\n|---|---|---|\n",
-        runs.len()
-    );
+    let head = head("| | interval holds the median of the others | disjoint pairs |");
+    let mut text = format!("{} equal runs\n\n{head}", runs.len());
     let any = |_: &RunCase, _: &RunCase| true;
     for (name, [held, disjoint]) in [
         ("all trials", agreement(runs, |seen| seen.all, any)),
@@ -196,12 +148,11 @@ fn table(runs: &[Vec<RunCase>], verdicts: &[Value]) -> String {
     ] {
         text += &format!("| {name} | {held} | {disjoint} |\n");
     }
-    let count = |word: &str| verdicts.iter().filter(|case| case["verdict"] == word).count();
     let reasons = |word: &str| verdicts.iter().filter(|case| case["reason"] == word).count();
-    let smallest: Vec<f64> = verdicts.iter().filter_map(|case| case["smallest_change"].as_f64()).collect();
+    let smallest = smallest_changes(verdicts);
     text += &format!(
         "\n`compare` of all pairs: {} of {} better or worse; {} in another state, {} with another clock.",
-        count("better") + count("worse"),
+        count(verdicts, "better") + count(verdicts, "worse"),
         verdicts.len(),
         reasons("other_state"),
         reasons("other_clock")

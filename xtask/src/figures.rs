@@ -12,63 +12,33 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::cases;
+use crate::experiments::{self, Given, build, printed, program};
 
 /// The pages: the program's own figures, and those of other libraries.
 const PAGES: [&str; 2] = ["docs/performance.md", "docs/peers.md"];
 
-/// What `cargo xtask figures` was asked for.
-pub(crate) struct Options {
-    /// A Python with torch, for gloo and PyTorch.
-    python: Option<String>,
-    /// Folder of the records; those that are complete are taken, so that a page can go on.
-    folder: PathBuf,
-}
-
-impl Options {
-    /// Reads the words after `figures`.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { python: None, folder: std::env::temp_dir().join("rankmark-figures") };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
-            match *word {
-                "--python" => options.python = Some((*value()?).to_owned()),
-                "--records" => options.folder = PathBuf::from(value()?),
-                other => return Err(format!("unknown option `{other}`; valid options: --python PATH, --records DIR")),
-            }
-        }
-        Ok(options)
-    }
-}
-
 /// Runs everything and writes the pages. False where something failed.
-pub(crate) fn run(root: &Path, options: &Options) -> bool {
+///
+/// # Errors
+/// What is wrong with the options.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
+    let given = Given::read(words, "--python PATH, --records DIR")?;
     let write = |texts: [String; 2]| {
-        let both = PAGES.iter().zip(texts);
-        let mut written = both.map(|(page, text)| std::fs::write(root.join(page), text).map_err(|why| why.to_string()));
-        written.try_for_each(|result| result)
+        for (page, text) in PAGES.iter().zip(texts) {
+            std::fs::write(root.join(page), text).map_err(|why| format!("{page}: {why}"))?;
+        }
+        Ok(format!("{}\n", PAGES.join("\n")))
     };
-    match pages(root, options).and_then(write) {
-        Ok(()) => {
-            PAGES.iter().for_each(|page| println!("{page}"));
-            true
-        }
-        Err(why) => {
-            eprintln!("error: {why}");
-            false
-        }
-    }
+    Ok(printed(pages(root, given.text("--python"), &given.records("figures")).and_then(write)))
 }
 
-fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
-    let cargo = Cargo { root, program: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()) };
-    cargo.build()?;
-    let collectives = record(&cargo, options, "collectives")?;
-    let training = record(&cargo, options, "training")?;
-    let primitives = record(&cargo, options, "primitives")?;
+/// `python`: with torch, for gloo and PyTorch.
+fn pages(root: &Path, python: Option<&str>, folder: &Path) -> Result<[String; 2], String> {
+    // Everything that is timed later, so that no build is.
+    build(root, &["-p", "report", "--example", "large"])?;
+    let program = program(root, None)?;
+    let record = |name: &str| record_of(root, (&program, python), &folder.join(name), name);
+    let (collectives, training, primitives) = (record("collectives")?, record("training")?, record("primitives")?);
     let about = about(&collectives)?;
     let head = |title: &str, question: &str| {
         format!(
@@ -100,70 +70,30 @@ fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
              the implementations.\n\n";
     text += &compared::primitives(&cases::read(&primitives)?);
     text += "\n## Loops and products\n\nBoth tables compare pairs of measurements. The two sides of a pair run one after the other.\n\n";
-    text += &programs::tables(&cargo, programs::MACHINE)?;
+    text += &programs::tables(root, programs::MACHINE)?;
     text += "\n## Overhead of Rankmark\n\n";
-    text += &bounds::table(root, &about, &options.folder)?;
+    text += &bounds::table(root, &about, folder)?;
     text += "\n## Reading and explaining\n\n";
-    text += &programs::tables(&cargo, programs::READING)?;
+    text += &programs::tables(root, programs::READING)?;
     Ok([text, peers])
 }
 
-/// Runs the repository's programs, built for release.
-struct Cargo<'r> {
-    root: &'r Path,
-    program: std::ffi::OsString,
-}
-
-impl Cargo<'_> {
-    /// Everything that is timed later, so that no build is.
-    fn build(&self) -> Result<(), String> {
-        self.ends_well(&["build", "--quiet", "--release", "-p", "rankmark"])?;
-        self.ends_well(&["build", "--quiet", "--release", "-p", "report", "--example", "large"])
-    }
-
-    /// What a program of the repository prints.
-    fn says(&self, words: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(&self.program);
-        let ended = command.current_dir(self.root).args(words).output().map_err(|error| error.to_string())?;
-        match ended.status.success() {
-            true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
-            false => Err(format!("`cargo {}` ended with {}", words.join(" "), ended.status)),
-        }
-    }
-
-    /// Runs `rankmark` with these words, which must end with one of these codes.
-    fn runs(&self, words: &[&str], codes: &[i32]) -> Result<(), String> {
-        self.ends(&[&["run", "--quiet", "--release", "-p", "rankmark", "--"], words].concat(), codes)
-    }
-
-    fn ends_well(&self, words: &[&str]) -> Result<(), String> {
-        self.ends(words, &[0])
-    }
-
-    fn ends(&self, words: &[&str], codes: &[i32]) -> Result<(), String> {
-        let mut command = Command::new(&self.program);
-        command.current_dir(self.root).args(words).stdout(std::process::Stdio::null());
-        let ended = command.status().map_err(|error| error.to_string())?;
-        let is_fine = ended.code().is_some_and(|code| codes.contains(&code));
-        if is_fine { Ok(()) } else { Err(format!("`cargo {}` ended with {ended}", words.join(" "))) }
-    }
-}
-
 /// The record of a plan, run unless it is there.
-fn record(cargo: &Cargo<'_>, options: &Options, name: &str) -> Result<PathBuf, String> {
-    let record = options.folder.join(name);
-    if !record.join("report.md").exists() {
-        if record.exists() {
-            std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
-        }
-        let (plan, place) = (format!("examples/figures/{name}.yaml"), record.display().to_string());
-        let python = options.python.as_ref().map(|python| format!("python={python}"));
-        let mut words = vec!["run", &plan, "--quiet", "--output-dir", &place];
-        words.extend(python.iter().flat_map(|python| ["--set", python.as_str()]));
-        eprintln!("{plan}");
-        cargo.runs(&words, &[0])?;
+fn record_of(
+    root: &Path,
+    (program, python): (&Path, Option<&str>),
+    record: &Path,
+    name: &str,
+) -> Result<PathBuf, String> {
+    let plan = format!("examples/figures/{name}.yaml");
+    let mut command = Command::new(program);
+    command.current_dir(root).args(["run", &plan]);
+    if let Some(python) = python {
+        command.args(["--set", &format!("python={python}")]);
     }
-    Ok(record)
+    eprintln!("{plan}");
+    experiments::record(record, command.args(["--quiet", "--output-dir"]))?;
+    Ok(record.to_owned())
 }
 
 /// Copies a chart of the record next to the page. Returns its path as the page names it.

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::experiments::{Given, printed, program};
+
 mod checks;
 
 use checks::{CHECKS, Check, Expected};
@@ -17,39 +19,25 @@ use checks::{CHECKS, Check, Expected};
 /// Past this a command is ended. The longest, all primitives, takes about a minute.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// What `cargo xtask gpu-check` was asked for.
-pub(crate) struct Options {
+/// What was asked for.
+struct Options {
     python: PathBuf,
     /// None: the release build, which is made.
     program: Option<PathBuf>,
-    /// None: results/gpu-check.
-    out: Option<PathBuf>,
+    out: PathBuf,
     /// Only checks with one of these in their names.
     only: Vec<String>,
 }
 
 impl Options {
-    /// Reads the words after `gpu-check`.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { python: PathBuf::from("python3"), program: None, out: None, only: Vec::new() };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or_else(|| format!("`{word}` needs a value"))?;
-            match *word {
-                "--python" => options.python = PathBuf::from(value),
-                "--program" => options.program = Some(PathBuf::from(value)),
-                "--out" => options.out = Some(PathBuf::from(value)),
-                "--only" => options.only = value.split(',').map(str::to_owned).collect(),
-                other => {
-                    let valid = "--python PATH, --program PATH, --out DIR, --only NAME,...";
-                    return Err(format!("unknown option `{other}`; valid options: {valid}"));
-                }
-            }
-        }
-        Ok(options)
+    fn read(root: &Path, words: &[&str]) -> Result<Self, String> {
+        let given = Given::read(words, "--python PATH, --program PATH, --out DIR, --only NAME,...")?;
+        Ok(Self {
+            python: given.path("--python").unwrap_or_else(|| PathBuf::from("python3")),
+            program: given.path("--program"),
+            out: given.path("--out").unwrap_or_else(|| root.join("results/gpu-check")),
+            only: given.text("--only").map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default(),
+        })
     }
 
     fn wants(&self, check: &Check) -> bool {
@@ -67,32 +55,29 @@ struct Ended {
 }
 
 /// Runs the checks and prints the table. False where one did not answer as it must.
-pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    match table(root, options) {
-        Ok((text, passed)) => {
-            print!("{text}");
-            passed
-        }
-        Err(why) => {
-            eprintln!("error: {why}");
-            false
-        }
-    }
+///
+/// # Errors
+/// What is wrong with the options.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
+    let options = Options::read(root, words)?;
+    let mut passed = false;
+    let table = table(root, &options).map(|(text, all)| {
+        passed = all;
+        text
+    });
+    Ok(printed(table) && passed)
 }
 
 fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
     let device = device()?;
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => crate::compare_rates::built(root)?,
-    };
-    let out = options.out.clone().unwrap_or_else(|| root.join("results").join("gpu-check"));
-    std::fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+    let program = program(root, options.program.as_deref())?;
+    let out = &options.out;
+    std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     let mut text = format!("{device}\n\n| check | command | answer | seconds |\n|---|---|---|---|\n");
     let mut failed = 0_usize;
     let wanted: Vec<&Check> = CHECKS.iter().filter(|check| options.wants(check)).collect();
     for check in &wanted {
-        let words = check.words(&program, &options.python, &out);
+        let words = check.words(&program, &options.python, out);
         let ended = execute(root, &words)?;
         let answer = check.answer(&ended);
         let said = match &answer {

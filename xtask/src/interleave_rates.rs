@@ -8,6 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::experiments::{COMPARED, Given, cleared, head, printed, program, said};
+
 /// Tries with equal sides.
 const TRIES: usize = 40;
 /// Seconds of a case in a try.
@@ -17,43 +19,28 @@ const SECONDS: f64 = 60.0;
 const CASES: [(&str, &str); 4] =
     [("all_reduce", "64KiB"), ("all_reduce", "1MiB"), ("all_gather", "1MiB"), ("broadcast", "256KiB")];
 
-/// What `cargo xtask interleave-rates` was asked for.
-pub(crate) struct Options {
+/// What was asked for.
+struct Options {
     tries: usize,
     planted: usize,
     seconds: f64,
-    /// The program; None: it is built first.
+    /// None: it is built first.
     program: Option<PathBuf>,
-    folder: Option<PathBuf>,
+    folder: PathBuf,
 }
 
 impl Options {
-    /// Reads the words after `interleave-rates`.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { tries: TRIES, planted: 0, seconds: SECONDS, program: None, folder: None };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
-            match *word {
-                "--tries" => options.tries = value()?.parse().map_err(|_| "--tries takes a number")?,
-                "--planted" => options.planted = value()?.parse().map_err(|_| "--planted takes a number")?,
-                "--seconds" => {
-                    let seconds = value()?.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds < 3600.0);
-                    options.seconds = seconds.ok_or("--seconds takes the seconds of a case, below 3600")?;
-                }
-                "--program" => options.program = Some(PathBuf::from(value()?)),
-                "--records" => options.folder = Some(PathBuf::from(value()?)),
-                other => {
-                    return Err(format!(
-                        "unknown option `{other}`; valid options: --tries N, --planted N, --seconds S, --program PATH, \
-                         --records DIR"
-                    ));
-                }
-            }
-        }
+    fn read(words: &[&str]) -> Result<Self, String> {
+        let given = Given::read(words, "--tries N, --planted N, --seconds S, --program PATH, --records DIR")?;
+        let seconds = given.text("--seconds").map_or(Some(SECONDS), |text| text.parse().ok());
+        let seconds = seconds.filter(|seconds| *seconds > 0.0 && *seconds < 3600.0);
+        let options = Self {
+            tries: given.number("--tries", 0, TRIES)?,
+            planted: given.number("--planted", 0, 0)?,
+            seconds: seconds.ok_or("--seconds takes the seconds of a case, below 3600")?,
+            program: given.path("--program"),
+            folder: given.records("interleave-rates"),
+        };
         if options.planted > 0 && options.tries == 0 {
             return Err("--planted needs --tries: they print the smallest change".to_owned());
         }
@@ -73,29 +60,29 @@ struct CaseOutcome {
 }
 
 /// Makes the tries and prints their tables. False where a try failed.
-pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    let rates = || -> Result<(), String> {
-        let program = match &options.program {
-            Some(program) => program.clone(),
-            None => built(root)?,
-        };
-        let folder = options.folder.clone().unwrap_or_else(|| std::env::temp_dir().join("rankmark-interleave-rates"));
-        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let equal = tries(&program, &folder, "equal", options.tries, options.seconds, None)?;
-        print!("{}", table("equal sides", &equal));
-        let alarms = equal.iter().filter(|one| one.iter().any(|case| is_alarm(&case.verdict))).count();
-        println!("tries in which any case says worse or better: {alarms} of {}\n", equal.len());
-        if options.planted == 0 {
-            return Ok(());
-        }
+///
+/// # Errors
+/// What is wrong with the options.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
+    let options = Options::read(words)?;
+    Ok(printed(rates(root, &options)))
+}
+
+fn rates(root: &Path, options: &Options) -> Result<String, String> {
+    let program = program(root, options.program.as_deref())?;
+    std::fs::create_dir_all(&options.folder).map_err(|error| format!("{}: {error}", options.folder.display()))?;
+    let equal = tries(&program, options, ("equal", options.tries), None)?;
+    let alarms = equal.iter().filter(|one| one.iter().any(|case| is_alarm(&case.verdict))).count();
+    let mut text = table("equal sides", &equal);
+    text += &format!("tries in which any case says worse or better: {alarms} of {}\n\n", equal.len());
+    if options.planted > 0 {
         let delays: Vec<f64> = (0..CASES.len()).map(|case| delay_s(&equal, case)).collect();
-        let planted = tries(&program, &folder, "planted", options.planted, options.seconds, Some(&delays))?;
-        print!("{}", table("the smallest change planted in B", &planted));
+        let planted = tries(&program, options, ("planted", options.planted), Some(&delays))?;
         let found: usize = planted.iter().flatten().filter(|case| case.verdict == "worse").count();
-        println!("planted changes found: {found} of {}", planted.len() * CASES.len());
-        Ok(())
-    };
-    rates().map_err(|why| eprintln!("error: {why}")).is_ok()
+        text += &table("the smallest change planted in B", &planted);
+        text += &format!("planted changes found: {found} of {}\n", planted.len() * CASES.len());
+    }
+    Ok(text)
 }
 
 fn is_alarm(verdict: &str) -> bool {
@@ -107,16 +94,6 @@ fn delay_s(equal: &[Vec<CaseOutcome>], case: usize) -> f64 {
     let of =
         |tell: fn(&CaseOutcome) -> f64| stats::median(&equal.iter().map(|one| tell(&one[case])).collect::<Vec<_>>());
     of(|case| case.smallest) * of(|case| case.time_s)
-}
-
-/// Builds the program, and gives its path.
-fn built(root: &Path) -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.current_dir(root).args(["build", "--quiet", "--release", "-p", "rankmark"]);
-    let ended = command.status().map_err(|error| error.to_string())?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    if ended.success() { Ok(target.join("release/rankmark")) } else { Err(format!("building ended with {ended}")) }
 }
 
 /// A plan of all cases, each with its delay where there is one.
@@ -132,33 +109,23 @@ fn plan(delays: Option<&[f64]>) -> String {
 
 fn tries(
     program: &Path,
-    folder: &Path,
-    name: &str,
-    count: usize,
-    seconds: f64,
+    options: &Options,
+    (name, count): (&str, usize),
     delays: Option<&[f64]>,
 ) -> Result<Vec<Vec<CaseOutcome>>, String> {
-    let plans =
-        [("a", plan(None)), ("b", plan(delays))].map(|(side, text)| (folder.join(format!("{name}-{side}.yaml")), text));
+    let plans = [("a", plan(None)), ("b", plan(delays))]
+        .map(|(side, text)| (options.folder.join(format!("{name}-{side}.yaml")), text));
     for (path, text) in &plans {
         std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let mut all = Vec::new();
     for number in 0..count {
-        let record = folder.join(format!("{name}-{number:02}"));
-        // What an earlier call left is not a try of this one.
-        if record.exists() {
-            std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
-        }
+        let record = options.folder.join(format!("{name}-{number:02}"));
         let mut command = Command::new(program);
         command.args(["compare", "--interleave"]).args(plans.iter().map(|(path, _)| path));
-        command.args(["--json", "--quiet", "--max-seconds", &format!("{seconds}s"), "--output-dir"]).arg(&record);
-        let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
-        // 0 same or better, 1 worse, 3 cannot tell.
-        if !output.status.code().is_some_and(|code| [0, 1, 3].contains(&code)) {
-            return Err(format!("try {number}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
-        }
-        let cases = read(&String::from_utf8_lossy(&output.stdout)).map_err(|why| format!("try {number}: {why}"))?;
+        command.args(["--json", "--quiet", "--max-seconds", &format!("{}s", options.seconds), "--output-dir"]);
+        let lines = said(command.arg(cleared(&record)?), &COMPARED)?;
+        let cases = read(&lines).map_err(|why| format!("try {number}: {why}"))?;
         let verdicts: Vec<&str> = cases.iter().map(|case| case.verdict.as_str()).collect();
         eprintln!("{name} {} of {count}: {}", number + 1, verdicts.join(", "));
         all.push(cases);
@@ -167,9 +134,7 @@ fn tries(
 }
 
 /// The cases of one try, in the order of [`CASES`].
-fn read(text: &str) -> Result<Vec<CaseOutcome>, String> {
-    let lines: Vec<Value> =
-        text.lines().map(serde_json::from_str).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+fn read(lines: &[Value]) -> Result<Vec<CaseOutcome>, String> {
     let find = |(op, bytes): &(&str, &str)| {
         let is = |line: &&Value| line["parameters"]["op"] == *op && line["parameters"]["bytes"] == in_bytes(bytes);
         let line = lines.iter().find(is).ok_or_else(|| format!("{op} {bytes} is missing"))?;
@@ -196,12 +161,9 @@ fn in_bytes(text: &str) -> u64 {
 }
 
 fn table(title: &str, all: &[Vec<CaseOutcome>]) -> String {
-    let mut text = format!(
-        "{} tries, {title}\n\n\
-         | case | worse | better | same | cannot tell | median ratio | median half width | median smallest change | \
-         median pairs |\n|---|---|---|---|---|---|---|---|---|\n",
-        all.len()
-    );
+    let columns = "| case | worse | better | same | cannot tell | median ratio | median half width | \
+                   median smallest change | median pairs |";
+    let mut text = format!("{} tries, {title}\n\n{}", all.len(), head(columns));
     for (at, (op, bytes)) in CASES.iter().enumerate() {
         let of = |verdict: &str| all.iter().filter(|one| one[at].verdict == verdict).count();
         let middle = |tell: fn(&CaseOutcome) -> f64| match all.is_empty() {
@@ -230,22 +192,21 @@ mod tests {
                 "parameters": {"op": op, "bytes": in_bytes(bytes)}, "status": status, "verdict": "same", "ratio": 1.0,
                 "ratio_ci95": [0.98, 1.02], "smallest_change": 0.03, "log_ratios": [0.0, 0.1], "time_s": [1e-4, 1e-4],
             })
-            .to_string()
         };
-        let text = |status: &str| CASES.iter().rev().map(|case| line(case, status)).collect::<Vec<_>>().join("\n");
-        let outcomes = read(&text("ok")).unwrap();
+        let lines = |status: &str| CASES.iter().rev().map(|case| line(case, status)).collect::<Vec<_>>();
+        let outcomes = read(&lines("ok")).unwrap();
         assert_eq!((outcomes.len(), outcomes[0].pairs), (4, 2));
         assert!((outcomes[0].half_width - 0.02).abs() < 1e-12);
         assert!((delay_s(std::slice::from_ref(&outcomes), 1) - 3e-6).abs() < 1e-12);
         assert!(table("x", &[outcomes]).contains("| all_reduce 64KiB | 0 | 0 | 1 | 0 |"));
-        assert!(read(&text("failed")).is_err() && read("").is_err());
+        assert!(read(&lines("failed")).is_err() && read(&[]).is_err());
         assert!(plan(Some(&[1e-6; 4])).contains("time=1000ns"));
     }
 
     #[test]
     fn options_are_read_or_refused() {
         assert_eq!(Options::read(&["--tries", "3", "--planted", "2"]).map(|o| (o.tries, o.planted)), Ok((3, 2)));
-        assert!(Options::read(&["--tries"]).is_err() && Options::read(&["--other"]).is_err());
+        assert!(Options::read(&["--seconds", "0"]).is_err() && Options::read(&["--seconds", "x"]).is_err());
         assert!(Options::read(&["--tries", "0", "--planted", "1"]).is_err());
     }
 }

@@ -8,6 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::experiments::{self, Given, cleared, head, printed, program};
+
 /// The job of each rank.
 const JOB: &str = "xtask/jobs/exchanges.py";
 /// What a step exchanges besides gradients.
@@ -19,37 +21,13 @@ const RANKS: u64 = 2;
 const SLOW_MS: &str = "8";
 const PAUSE_EVERY: &str = "10";
 
-/// What `cargo xtask job-rates` was asked for.
-pub(crate) struct Options {
+/// What was asked for.
+struct Options {
     /// Runs of each exchange and phase, and as many without a delay.
     runs: usize,
     python: PathBuf,
     /// None: the release build, which is made.
     program: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `job-rates`.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { runs: 2, python: PathBuf::from("python3"), program: None };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or_else(|| format!("`{word}` needs a value"))?;
-            match *word {
-                "--runs" => options.runs = value.parse().map_err(|_| "--runs takes a number".to_owned())?,
-                "--python" => options.python = PathBuf::from(value),
-                "--program" => options.program = Some(PathBuf::from(value)),
-                other => {
-                    let valid = "--runs N, --python PATH, --program PATH";
-                    return Err(format!("unknown option `{other}`; valid options: {valid}"));
-                }
-            }
-        }
-        Ok(options)
-    }
 }
 
 /// What is planted in one job.
@@ -102,37 +80,30 @@ impl Counts {
 }
 
 /// Runs the jobs, and prints the table. False where something failed.
-pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    match table(root, options) {
-        Ok(text) => {
-            print!("{text}");
-            true
-        }
-        Err(why) => {
-            eprintln!("error: {why}");
-            false
-        }
-    }
+///
+/// # Errors
+/// What is wrong with the options.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
+    let given = Given::read(words, "--runs N, --python PATH, --program PATH")?;
+    let runs = given.number("--runs", 0, 2)?;
+    let python = given.path("--python").unwrap_or_else(|| PathBuf::from("python3"));
+    Ok(printed(table(root, &Options { runs, python, program: given.path("--program") })))
 }
 
 fn table(root: &Path, options: &Options) -> Result<String, String> {
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => crate::compare_rates::built(root)?,
-    };
+    let program = program(root, options.program.as_deref())?;
+    let jobs = (&program, &options.python);
     let mut text =
-        "| one more exchange | planted | jobs | right rank | other rank | nobody, with a bound | no verdict |\n\
-                    |---|---|---|---|---|---|---|\n"
-            .to_owned();
+        head("| one more exchange | planted | jobs | right rank | other rank | nobody, with a bound | no verdict |");
     for exchange in EXCHANGES {
         let (mut slow, mut healthy) = (Counts::default(), Counts::default());
         for run in 0..options.runs {
             for (at, phase) in PHASES.into_iter().enumerate() {
                 let rank = (run + at) as u64 % RANKS;
                 let planted = Planted::Slow { rank, phase };
-                slow.add(&profile(root, &program, options, (exchange, planted))?, Some(rank), planted);
+                slow.add(&profile(root, jobs, (exchange, planted))?, Some(rank), planted);
             }
-            healthy.add(&profile(root, &program, options, (exchange, Planted::Nothing))?, None, Planted::Nothing);
+            healthy.add(&profile(root, jobs, (exchange, Planted::Nothing))?, None, Planted::Nothing);
         }
         text += &slow.row(exchange, &format!("{SLOW_MS} ms"));
         text += &healthy.row(exchange, "nothing");
@@ -140,7 +111,7 @@ fn table(root: &Path, options: &Options) -> Result<String, String> {
     }
     let mut pauses = Counts::default();
     for _ in 0..options.runs {
-        pauses.add(&profile(root, &program, options, ("none", Planted::Pauses))?, Some(0), Planted::Pauses);
+        pauses.add(&profile(root, jobs, ("none", Planted::Pauses))?, Some(0), Planted::Pauses);
     }
     text += &pauses.row("none", "300 ms in each tenth step");
     Ok(text)
@@ -149,16 +120,12 @@ fn table(root: &Path, options: &Options) -> Result<String, String> {
 /// The profile of one job.
 fn profile(
     root: &Path,
-    program: &Path,
-    options: &Options,
+    (program, python): (&PathBuf, &PathBuf),
     (exchange, planted): (&str, Planted),
 ) -> Result<Value, String> {
     let folder = std::env::temp_dir().join(format!("rankmark-job-rates-{}", std::process::id()));
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    }
     let mut command = Command::new(program);
-    command.current_dir(root).args(["profile", "--json", "--output-dir"]).arg(&folder).arg("--").arg(&options.python);
+    command.current_dir(root).args(["profile", "--json", "--output-dir"]).arg(cleared(&folder)?).arg("--").arg(python);
     command.args(["-m", "torch.distributed.run", "--nproc-per-node", &RANKS.to_string(), JOB, "--exchange", exchange]);
     match planted {
         Planted::Nothing => {}
@@ -169,14 +136,8 @@ fn profile(
             command.args(["--pause-every", PAUSE_EVERY]);
         }
     }
-    let ended = command.env("OMP_NUM_THREADS", "1").output().map_err(|error| error.to_string())?;
-    if !ended.status.success() {
-        return Err(format!("{exchange}, {planted:?}: {}\n{}", ended.status, String::from_utf8_lossy(&ended.stderr)));
-    }
-    let _ = std::fs::remove_dir_all(&folder);
-    let text = String::from_utf8_lossy(&ended.stdout);
-    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.find(|line| line["kind"] == "profile").ok_or_else(|| "a job printed no profile".to_owned())
+    let profile = experiments::profile(command.env("OMP_NUM_THREADS", "1"))?;
+    cleared(&folder).map(|_| profile)
 }
 
 #[cfg(test)]

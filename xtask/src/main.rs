@@ -5,7 +5,7 @@
 //! * `tidy`: checks that no compiler makes.
 //! * `coverage` tests the intervals on a real machine, `equal_runs` its states, `compare_rates` comparisons, `interleave_rates`
 //!   interleaved comparisons.
-//! * `figures` writes docs/performance.md. `coverage` and `figures` read `cases`.
+//! * `figures` writes docs/performance.md. `coverage` and `figures` read `cases`. `experiments` runs the program for all of these.
 //! * `browser` checks HTML reports.
 //! * `gpu_check` runs the GPU checks on a machine that has one.
 //! * `bounds` compares the cost of the largest plans and records with what is promised.
@@ -24,6 +24,7 @@ mod deny;
 mod diagnosis_rates;
 mod dist;
 mod equal_runs;
+mod experiments;
 mod figures;
 mod gpu_check;
 mod install;
@@ -41,7 +42,7 @@ mod tidy;
 mod times;
 mod wheels;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -83,61 +84,41 @@ usage: cargo xtask COMMAND
 
 The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing failed; 1: something did; 2: wrong usage.";
 
+/// False where something failed; an error where the options are wrong.
+type Chore = fn(&Path, &[&str]) -> Result<bool, String>;
+
+/// Chores with options.
+const CHORES: [(&str, Chore); 10] = [
+    ("test", test::run),
+    ("coverage", coverage::run),
+    ("equal-runs", equal_runs::run),
+    ("interleave-rates", interleave_rates::run),
+    ("compare-rates", compare_rates::run),
+    ("diagnosis-rates", diagnosis_rates::run),
+    ("job-rates", job_rates::run),
+    ("gpu-check", gpu_check::run),
+    ("dist", dist::run),
+    ("figures", figures::run),
+];
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = root();
     match words.as_slice() {
-        ["test", options @ ..] => match test::Options::read(options) {
-            Ok(options) => test::run(&root, &options).map_or_else(|problem| wrong_usage(&problem), passed),
-            Err(problem) => wrong_usage(&problem),
-        },
         ["tidy"] => passed(tidy::run(&root)),
+        ["bounds"] => passed(bounds::run(&root)),
         ["browser"] => passed(browser::run(&root, true)),
         ["browser", "--no-install"] => passed(browser::run(&root, false)),
-        ["bounds"] => passed(bounds::run(&root)),
-        ["coverage", options @ ..] => match coverage::Options::read(options) {
-            Ok(options) => passed(coverage::run(&root, &options)),
-            Err(problem) => wrong_usage(&problem),
-        },
-        ["equal-runs", options @ ..] => match equal_runs::Options::read(options) {
-            Ok(options) => passed(equal_runs::run(&root, &options)),
-            Err(problem) => wrong_usage(&problem),
-        },
-        ["interleave-rates", options @ ..] => match interleave_rates::Options::read(options) {
-            Ok(options) => passed(interleave_rates::run(&root, &options)),
-            Err(problem) => wrong_usage(&problem),
-        },
-        ["compare-rates", options @ ..] => match compare_rates::Options::read(options) {
-            Ok(options) => passed(compare_rates::run(&root, &options)),
-            Err(problem) => wrong_usage(&problem),
-        },
-        ["diagnosis-rates", options @ ..] => match diagnosis_rates::Options::read(options) {
-            Ok(options) => passed(diagnosis_rates::run(&root, &options)),
-            Err(problem) => wrong_usage(&problem),
-        },
-        ["job-rates", options @ ..] => match job_rates::Options::read(options) {
-            Ok(options) => passed(job_rates::run(&root, &options)),
-            Err(problem) => wrong_usage(&problem),
-        },
-        ["gpu-check", options @ ..] => match gpu_check::Options::read(options) {
-            Ok(options) => passed(gpu_check::run(&root, &options)),
-            Err(problem) => wrong_usage(&problem),
-        },
-        ["dist", options @ ..] => match dist::Options::read(options) {
-            Ok(options) => passed(dist::run(&root, &options)),
-            Err(problem) => wrong_usage(&problem),
-        },
-        ["figures", options @ ..] => match figures::Options::read(options) {
-            Ok(options) => passed(figures::run(&root, &options)),
-            Err(problem) => wrong_usage(&problem),
-        },
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
         [] => wrong_usage("which command?"),
-        [other, ..] => wrong_usage(&format!("unknown command or option: `{other}`")),
+        [name, options @ ..] => match CHORES.iter().find(|(chore, _)| chore == name) {
+            Some((_, run)) => run(&root, options).map_or_else(|problem| wrong_usage(&problem), passed),
+            None => wrong_usage(&format!("unknown command or option: `{name}`")),
+        },
     }
 }
 

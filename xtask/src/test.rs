@@ -88,8 +88,8 @@ impl Options {
 ///
 /// # Errors
 /// A package that the workspace does not have.
-pub(crate) fn run(root: &Path, options: &Options) -> Result<bool, String> {
-    let mut options = options.clone();
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
+    let mut options = Options::read(words)?;
     if std::env::var_os(FULL).is_some_and(|value| !value.is_empty() && value != "0") {
         options.level = Level::Full;
     }

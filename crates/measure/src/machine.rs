@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use record::{Cache, Machine, Processor};
 
 use crate::topology;
+pub use crate::topology::{InfinibandPort, infiniband_ports};
 
 /// Looks at this machine. Reads files of /proc and /sys only; what they do not tell is absent.
 pub fn detect() -> Machine {
@@ -76,14 +77,6 @@ fn gpu_models(folder: &Path) -> Vec<String> {
             .unwrap_or_else(|| "NVIDIA GPU".to_owned())
     };
     found.iter().map(model).collect()
-}
-
-/// Bytes that can be allocated now: what the kernel calls available, within the container's limit.
-pub fn available_memory() -> Option<u64> {
-    let free = meminfo("MemAvailable")?;
-    let Some(limit) = memory_limit() else { return Some(free) };
-    let used = cgroup_number("memory.current").or_else(|| cgroup_number("memory.usage_in_bytes")).unwrap_or(0);
-    Some(free.min(limit.saturating_sub(used)))
 }
 
 /// Cores' worth of time that a container's quota leaves (cgroup v2 `cpu.max`, v1 `cpu.cfs_quota_us`); None without one.
@@ -261,8 +254,6 @@ mod tests {
         let machine = detect();
         assert!(!machine.allowed_cpus.is_empty());
         assert!(machine.memory_bytes.is_some_and(|bytes| bytes > 1 << 28), "{machine:?}");
-        let available = available_memory().unwrap();
-        assert!(available > 0 && available <= machine.memory_bytes.unwrap());
     }
 
     #[test]

@@ -45,19 +45,44 @@ pub(crate) fn interfaces(folder: &Path) -> Vec<NetworkInterface> {
             found.push(NetworkInterface { name, megabits: whole(&own.join("speed")) });
         }
     }
-    let ports = folder.join("infiniband");
-    for device in names(&ports) {
-        for port in names(&ports.join(&device).join("ports")) {
-            let own = ports.join(&device).join("ports").join(&port);
-            if text(&own.join("state")).ends_with("ACTIVE") {
-                // `100 Gb/sec (4X EDR)`.
-                let rate = text(&own.join("rate")).split(' ').next().and_then(|rate| rate.parse::<f64>().ok());
-                let megabits = rate.filter(|rate| *rate > 0.0).map(|rate| (rate * 1000.0) as u64);
-                found.push(NetworkInterface { name: format!("{device}:{port}"), megabits });
-            }
-        }
+    for port in infiniband_ports(&folder.join("infiniband")).into_iter().filter(InfinibandPort::is_active) {
+        let rate = port.rate.split(' ').next().and_then(|rate| rate.parse::<f64>().ok());
+        let megabits = rate.filter(|rate| *rate > 0.0).map(|rate| (rate * 1000.0) as u64);
+        found.push(NetworkInterface { name: port.name, megabits });
     }
     found
+}
+
+/// A port of InfiniBand, in the kernel's words.
+pub struct InfinibandPort {
+    /// `mlx5_0:1`.
+    pub name: String,
+    /// `4: ACTIVE`.
+    pub state: String,
+    /// `100 Gb/sec (4X EDR)`.
+    pub rate: String,
+    /// `InfiniBand`, or `Ethernet` with RoCE.
+    pub link_layer: String,
+}
+
+impl InfinibandPort {
+    /// Whether it is up.
+    pub fn is_active(&self) -> bool {
+        self.state.ends_with("ACTIVE")
+    }
+}
+
+/// All ports below `/sys/class/infiniband`.
+pub fn infiniband_ports(folder: &Path) -> Vec<InfinibandPort> {
+    let ports = |device: String| {
+        let ports = folder.join(&device).join("ports");
+        names(&ports).into_iter().map(move |port| {
+            let read = |file: &str| text(&ports.join(&port).join(file));
+            let (state, rate, link_layer) = (read("state"), read("rate"), read("link_layer"));
+            InfinibandPort { name: format!("{device}:{port}"), state, rate, link_layer }
+        })
+    };
+    names(folder).into_iter().flat_map(ports).collect()
 }
 
 fn text(path: &Path) -> String {

@@ -11,7 +11,7 @@ use benchmarks::{Host, Spread};
 use launch::external::Coordinator;
 use measure::{DeviceSensors, Starter, machine};
 use record::{CaseLine, Machine, Plan, RunFile, Store, Tool};
-use runner::Setup;
+use runner::{PlanSetup, Setup};
 use survey::NvidiaSmi;
 use terms::Status;
 use trace::nvtx;
@@ -163,29 +163,33 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         Some(coordinator) => coordinator,
         None => &mut own,
     };
-    let host = host(request.entry.coordinator, &record.file.machine);
     let states = states::asked(wanted, &record.file, record.store.directory());
     let nvidia_smi = process::first_program(&environment::search_path(), "nvidia-smi");
     let mut sensors = nvidia_smi.as_deref().map(NvidiaSmi::new);
-    let lines = runner::run(Setup {
+    let planned = PlanSetup {
         plan: &plan,
         done: &record.done,
         before: &record.before,
         starter,
-        store: &mut record.store,
-        file: &mut record.file,
-        host,
         device_sensors: sensors.as_mut().map(|sensors| sensors as &mut dyn DeviceSensors),
         states,
         observer: &mut screen,
-        seed: order_seed(),
-        deadline: budget.map(|budget| request.entry.begun + budget),
-        interrupted,
-    });
+    };
+    let lines = runner::run(setup(request.entry, (&mut record.store, &mut record.file), budget), planned);
     let finished = lines.and_then(|lines| record.store.finish(&mut record.file).map(|()| lines));
     // What was measured is shown although it could not be kept.
     let lines = finished.inspect_err(|_| screen.table())?;
     conclude(request, record, (&plan, whole), screen, &lines, &exports)
+}
+
+/// Into this record, until Ctrl-C or the end of the budget.
+pub(crate) fn setup<'a>(
+    entry: Entry<'_>,
+    (store, file): (&'a mut Store, &'a mut RunFile),
+    budget: Option<Duration>,
+) -> Setup<'a> {
+    let host = host(entry.coordinator, &file.machine);
+    Setup { store, file, host, seed: order_seed(), deadline: budget.map(|budget| entry.begun + budget), interrupted }
 }
 
 /// Whether no launcher started the ranks.
@@ -268,7 +272,7 @@ pub(crate) fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host
     Host {
         spread: coordinator.and_then(spread),
         cores: coordinator.map_or_else(|| machine::allowed_cpus().len().max(1), Coordinator::cores),
-        available_memory: machine::available_memory,
+        available_memory: device::available_memory,
         virtualised: machine::limits_are_virtual(machine),
     }
 }
@@ -290,7 +294,7 @@ fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
 }
 
 /// A seed of the run's own for the order of cases: two runs are not to share an accident of it.
-pub(crate) fn order_seed() -> u64 {
+fn order_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     // JSON's numbers are exact up to 2^53.
     (now.as_nanos() as u64) & ((1 << 53) - 1)

@@ -12,18 +12,17 @@ mod case;
 use std::collections::HashMap;
 use std::time::Instant;
 
-use benchmarks::{Host, is_in_process};
+use benchmarks::is_in_process;
 use measure::{CaseRun, Round, Starter, Trial, Verdict, VerdictKind, World, align};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use record::{Case, CaseLine, CaseSamples, Profile, Rounds, RunFile, Store, StoreError};
+use record::{Case, CaseLine, CaseSamples, StoreError};
 use stats::PairedRatio;
 use terms::Status;
 
-use crate::lines::{self, missed, relations, samples_of, unmeasured};
-use crate::run::{START, overhead_of, spec_of};
-use crate::threads::ThreadWorld;
+use crate::driver::{Driver, START, Setup, Visits, make_rounds};
+use crate::lines::{self, samples_of, unmeasured};
 use crate::worlds::MOST_RANKS;
 use crate::{admission, order};
 use case::PairCase;
@@ -41,30 +40,18 @@ pub trait PairObserver {
     fn pairs(&mut self, made: u32, open: usize);
 }
 
-/// What an interleaved comparison is made of.
+/// What an interleaved comparison is made of. The plan in `run.json` holds each case for each side ([`record::of_side`]).
 pub struct PairSetup<'a> {
     /// What to compare.
     pub cases: &'a [Matched],
     /// Starts the ranks of A, and of B.
     pub starters: [&'a mut dyn Starter; 2],
-    /// Where lines go.
-    pub store: &'a mut Store,
-    /// `run.json`, completed with what is learned while running. Its plan holds each case for each side ([`record::of_side`]).
-    pub file: &'a mut RunFile,
-    /// The machine.
-    pub host: Host,
     /// Who watches.
     pub observer: &'a mut dyn PairObserver,
-    /// Seed of all orders.
-    pub seed: u64,
     /// Seconds that a case may take, both sides together.
     pub max_seconds: f64,
-    /// When everything ends, whatever is undecided.
-    pub deadline: Option<Instant>,
     /// Whether an interval of the ratio B over A decides.
     pub decides: &'a dyn Fn([f64; 2]) -> bool,
-    /// As [`crate::Setup::interrupted`].
-    pub interrupted: fn() -> Option<String>,
 }
 
 /// One case of both sides, and how it compares.
@@ -98,15 +85,14 @@ impl Compared {
 ///
 /// # Errors
 /// When the record cannot be written.
-pub fn interleave(setup: PairSetup<'_>) -> Result<Vec<Compared>, StoreError> {
+pub fn interleave<'a>(whole: Setup<'a>, setup: PairSetup<'a>) -> Result<Vec<Compared>, StoreError> {
     let family = setup.cases.len();
     let cases = setup.cases.iter().map(|sides| PairCase::new(sides, family, setup.max_seconds)).collect();
-    let random = StdRng::seed_from_u64(setup.seed);
-    let mut state = State { setup, cases, random, round: 0, block: None, after: None, ended: None, interrupted: false };
+    let random = StdRng::seed_from_u64(whole.seed);
+    let driver = Driver::new(whole, 0, "the time budget ended before it was decided");
+    let mut state = State { driver, setup, cases, random, b_first: false, block: None, group: Group::default() };
     state.admit()?;
-    while state.is_open() && !state.is_over() {
-        state.pair()?;
-    }
+    make_rounds(&mut state)?;
     state.close_rest()?;
     state.judge()
 }
@@ -114,19 +100,25 @@ pub fn interleave(setup: PairSetup<'_>) -> Result<Vec<Compared>, StoreError> {
 /// Worlds of A and B, where they are alive.
 type Worlds = [Option<Box<dyn World>>; 2];
 
+/// Cases that are visited in the same pair of worlds.
+#[derive(Default)]
+struct Group {
+    worlds: Worlds,
+    begun: Option<Instant>,
+    visited: Vec<usize>,
+}
+
+/// A round is a pair.
 struct State<'a> {
+    driver: Driver<'a>,
     setup: PairSetup<'a>,
     cases: Vec<PairCase>,
     random: StdRng,
-    /// The pair.
-    round: u32,
+    /// Whether B comes first in this pair.
+    b_first: bool,
     /// Whether B came first in the pair before, in a block of two.
     block: Option<bool>,
-    /// The case line that was visited last.
-    after: Option<String>,
-    /// Why no further pair is made.
-    ended: Option<String>,
-    interrupted: bool,
+    group: Group,
 }
 
 /// A side could not go on.
@@ -135,28 +127,63 @@ struct Fault {
     verdict: Verdict,
 }
 
+impl<'a> Visits<'a> for State<'a> {
+    /// Its place in the setup.
+    type Case = usize;
+
+    fn driver(&mut self) -> &mut Driver<'a> {
+        &mut self.driver
+    }
+
+    fn groups(&mut self) -> Vec<Vec<usize>> {
+        let open: Vec<usize> = (0..self.cases.len()).filter(|at| self.cases[*at].open).collect();
+        if open.is_empty() || self.driver.is_over() {
+            return Vec::new();
+        }
+        self.b_first = self.drawn_order();
+        let orders = self.driver.setup.file.interleaved.get_or_insert_default();
+        orders.orders.push(if self.b_first { "BAAB" } else { "ABBA" }.to_owned());
+        let mut groups = order::grouped(open, |at| self.setup.cases[*at].each_ref().map(order::world));
+        groups.shuffle(&mut self.random);
+        groups.iter_mut().for_each(|group| group.shuffle(&mut self.random));
+        groups
+    }
+
+    fn visit(&mut self, at: &usize, number: usize, total: usize) -> Result<(), StoreError> {
+        if self.driver.is_over() {
+            return Ok(());
+        }
+        self.group.begun.get_or_insert_with(Instant::now);
+        self.group.visited.push(*at);
+        self.setup.observer.begins(*at, number, total, self.driver.round);
+        self.visit_pair(*at)
+    }
+
+    fn group_ends(&mut self) {
+        let Group { worlds, begun, visited } = std::mem::take(&mut self.group);
+        drop(worlds);
+        let share = begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()) / visited.len().max(1) as f64;
+        for at in visited {
+            if self.cases[at].has_new_pair() {
+                self.cases[at].after_pair(share, self.setup.decides);
+                self.tell(at);
+            }
+        }
+    }
+
+    fn round_ends(&mut self) {
+        let open = self.cases.iter().filter(|case| case.open).count();
+        self.setup.observer.pairs(self.driver.round, open);
+    }
+}
+
 impl State<'_> {
-    fn is_open(&self) -> bool {
-        self.cases.iter().any(|case| case.open)
-    }
-
-    fn is_over(&mut self) -> bool {
-        if let Some(why) = (self.setup.interrupted)() {
-            self.interrupted = true;
-            self.ended.get_or_insert(why);
-        }
-        if self.setup.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            self.ended.get_or_insert_with(|| "the time budget ended before it was decided".to_owned());
-        }
-        self.ended.is_some()
-    }
-
     /// What cannot run here is skipped, on both sides.
     fn admit(&mut self) -> Result<(), StoreError> {
         for at in 0..self.cases.len() {
             let sides = &self.setup.cases[at];
             let one = |side: usize| {
-                let why = admission::admit(&sides[side], &self.setup.host);
+                let why = admission::admit(&sides[side], &self.driver.setup.host);
                 why.map_err(|why| format!("side {}: {why}", ["A", "B"][side]))
             };
             let ranks = sides.iter().map(Case::ranks).sum::<u32>();
@@ -164,7 +191,7 @@ impl State<'_> {
                 true => Err(format!("both sides at once are {ranks} ranks; at most {MOST_RANKS} may be alive at once")),
                 false => Ok(()),
             };
-            let both = || admission::admit_both([&sides[0], &sides[1]], &self.setup.host);
+            let both = || admission::admit_both([&sides[0], &sides[1]], &self.driver.setup.host);
             if let Err(why) = one(0).and_then(|()| one(1)).and(crowded).and_then(|()| both()) {
                 for side in 0..2 {
                     let line = unmeasured(&self.cases[at].kept[side], Status::Skipped, why.clone());
@@ -177,43 +204,6 @@ impl State<'_> {
         Ok(())
     }
 
-    /// One pair of worlds for each open case.
-    fn pair(&mut self) -> Result<(), StoreError> {
-        let b_first = self.drawn_order();
-        let orders = self.setup.file.interleaved.get_or_insert_default();
-        orders.orders.push(if b_first { "BAAB" } else { "ABBA" }.to_owned());
-        let open: Vec<usize> = (0..self.cases.len()).filter(|at| self.cases[*at].open).collect();
-        let (mut groups, total, mut number) = (self.groups(&open), open.len(), 0);
-        groups.shuffle(&mut self.random);
-        for mut group in groups {
-            group.shuffle(&mut self.random);
-            let (begun, mut worlds) = (Instant::now(), Worlds::default());
-            let mut visited = Vec::new();
-            for at in group {
-                if self.is_over() {
-                    break;
-                }
-                number += 1;
-                self.setup.observer.begins(at, number, total, self.round);
-                self.visit(at, &mut worlds, b_first)?;
-                visited.push(at);
-            }
-            drop(worlds);
-            let share = begun.elapsed().as_secs_f64() / visited.len().max(1) as f64;
-            for at in visited {
-                if !self.cases[at].has_new_pair() {
-                    continue;
-                }
-                self.cases[at].after_pair(share, self.setup.decides);
-                self.tell(at);
-            }
-        }
-        self.round += 1;
-        let open = self.cases.iter().filter(|case| case.open).count();
-        self.setup.observer.pairs(self.round, open);
-        Ok(())
-    }
-
     /// Whether B comes first in the next pair: in two pairs one of each, in an order that is drawn.
     fn drawn_order(&mut self) -> bool {
         match self.block.take() {
@@ -222,26 +212,12 @@ impl State<'_> {
         }
     }
 
-    /// Cases that have the same worlds, on both sides.
-    fn groups(&self, open: &[usize]) -> Vec<Vec<usize>> {
-        let key = |at: usize| self.setup.cases[at].each_ref().map(order::world);
-        let mut groups: Vec<([String; 2], Vec<usize>)> = Vec::new();
-        for at in open {
-            let key = key(*at);
-            match groups.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, members)) => members.push(*at),
-                None => groups.push((key, vec![*at])),
-            }
-        }
-        groups.into_iter().map(|(_, members)| members).collect()
-    }
-
-    fn visit(&mut self, at: usize, worlds: &mut Worlds, b_first: bool) -> Result<(), StoreError> {
-        match self.slices(at, worlds, b_first) {
+    fn visit_pair(&mut self, at: usize) -> Result<(), StoreError> {
+        match self.slices(at) {
             Ok(slices) => self.keep_pair(at, slices),
             Err(fault) => {
                 // What is still prepared is given back before others are visited.
-                for (side, world) in worlds.iter_mut().enumerate() {
+                for (side, world) in self.group.worlds.iter_mut().enumerate() {
                     let lives = side != fault.side || fault.verdict.kind.world_lives();
                     if !lives || world.as_mut().is_some_and(|world| world.finish(START).is_err()) {
                         *world = None;
@@ -253,12 +229,17 @@ impl State<'_> {
     }
 
     /// The four slices: two of each side, in their order.
-    fn slices(&mut self, at: usize, worlds: &mut Worlds, b_first: bool) -> Result<[[Trial; 2]; 2], Fault> {
-        let first = usize::from(b_first);
+    fn slices(&mut self, at: usize) -> Result<[[Trial; 2]; 2], Fault> {
+        let (number, first) = (self.driver.round, usize::from(self.b_first));
+        let worlds = &mut self.group.worlds;
         for side in [first, 1 - first] {
-            self.start(at, side, &mut worlds[side]).map_err(|verdict| Fault { side, verdict })?;
+            if worlds[side].is_none() {
+                // A computed noise is another one on each side.
+                let round = 2 * number + side as u32;
+                let world = self.driver.start(&self.setup.cases[at][side], round, self.setup.starters[side]);
+                worlds[side] = Some(world.map_err(|verdict| Fault { side, verdict })?);
+            }
         }
-        let number = self.round;
         let case = &mut self.cases[at];
         let mut slice = |case: &mut PairCase, side: usize, prepared: bool, keep: bool| {
             let missing = || Verdict::new(VerdictKind::NotStarted, "its world is not alive");
@@ -279,26 +260,7 @@ impl State<'_> {
         let one = slice(case, first, false, true)?;
         let other = [slice(case, 1 - first, false, true)?, slice(case, 1 - first, true, false)?];
         let own = [one, slice(case, first, true, false)?];
-        Ok(if b_first { [other, own] } else { [own, other] })
-    }
-
-    fn start(&mut self, at: usize, side: usize, slot: &mut Option<Box<dyn World>>) -> Result<(), Verdict> {
-        if slot.is_some() {
-            return Ok(());
-        }
-        let case = &self.setup.cases[at][side];
-        // A computed noise is another one on each side.
-        let spec = spec_of(case, 2 * self.round + side as u32);
-        if is_in_process(case) {
-            *slot = Some(Box::new(ThreadWorld::start(&spec, START, self.setup.interrupted)?));
-            return Ok(());
-        }
-        let mut world = self.setup.starters[side].start(&spec)?;
-        if self.setup.file.overhead.is_none() {
-            self.setup.file.overhead = Some(overhead_of(&mut *world)?);
-        }
-        *slot = Some(world);
-        Ok(())
+        Ok(if self.b_first { [other, own] } else { [own, other] })
     }
 
     /// Adds a pair to its case and to the record.
@@ -310,7 +272,7 @@ impl State<'_> {
             let case = &mut self.cases[at];
             let trial = case.with_pilot(side, one.joined(other));
             case.runs[side].trials.push(trial);
-            let after = self.after.replace(case.kept[side].id.clone());
+            let after = self.driver.after.replace(case.kept[side].id.clone());
             let samples = samples_of(&case.runs[side], after);
             let samples = CaseSamples { id: case.kept[side].id.clone(), slices: counts.to_vec(), ..samples };
             let line = self.line(at, side, true);
@@ -330,21 +292,19 @@ impl State<'_> {
     }
 
     fn line(&self, at: usize, side: usize, open: bool) -> CaseLine {
-        let (case, profiles) = (&self.cases[at], &self.setup.file.profiles);
-        let profiles: &[Profile] = profiles;
-        let line = lines::measured(&case.runs[side], &self.setup.host, profiles, open);
+        let (case, Setup { host, file, .. }) = (&self.cases[at], &self.driver.setup);
+        let line = lines::measured(&case.runs[side], host, &file.profiles, open);
         CaseLine { id: case.kept[side].id.clone(), parameters: case.kept[side].parameters.clone(), ..line }
     }
 
     /// A side failed: its case ends, and so does the other side's.
     fn failed(&mut self, at: usize, Fault { side, verdict }: Fault) -> Result<(), StoreError> {
         if verdict.kind == VerdictKind::Interrupted {
-            self.interrupted = true;
-            self.ended.get_or_insert(verdict.error.what);
+            self.driver.interrupted = Some(verdict.error.what);
             return Ok(());
         }
         let lacking = verdict.kind == VerdictKind::Lacking;
-        let pair = self.round + 1;
+        let pair = self.driver.round + 1;
         let why = format!("side {}, pair {pair}: {}", ["A", "B"][side], verdict.error.on_one_line());
         let measured = !self.cases[at].runs[side].trials.is_empty();
         // As in a run: the machine has changed since, the measurement has not.
@@ -365,7 +325,7 @@ impl State<'_> {
 
     /// Cases that nothing has decided when the time is over.
     fn close_rest(&mut self) -> Result<(), StoreError> {
-        let why = self.ended.clone().unwrap_or_default();
+        let why = self.driver.why_over();
         for at in 0..self.cases.len() {
             if !self.cases[at].open {
                 continue;
@@ -376,7 +336,7 @@ impl State<'_> {
                     self.keep(at, side, line, &[])?;
                 }
             }
-            self.cases[at].cut_short = self.interrupted;
+            self.cases[at].cut_short = self.driver.interrupted.is_some();
             self.cases[at].look();
             self.cases[at].close(Some(why.clone()));
         }
@@ -394,30 +354,21 @@ impl State<'_> {
             }
         }
         let mut all: Vec<CaseLine> = self.cases.iter().flat_map(|case| case.lines.iter().flatten().cloned()).collect();
-        let trials = all.iter().filter(|line| line.time_s.is_some()).map(|line| line.trial_median_s.as_slice());
-        let correlation = stats::pooled_correlation(trials);
-        self.setup.file.rounds = Some(Rounds { seed: self.setup.seed, made: self.round, correlation });
-        let related = relations(&all, &[]);
-        for (line, related) in all.iter_mut().zip(related) {
-            measure::conclude(line, correlation);
-            line.metrics.extend(related);
-        }
         let sides = (0..self.cases.len()).flat_map(|at| [(at, 0), (at, 1)]);
         let places: HashMap<String, (usize, usize)> =
             sides.map(|(at, side)| (self.cases[at].kept[side].id.clone(), (at, side))).collect();
+        let case_of = |id: &str| places.get(id).map(|(at, side)| &self.cases[*at].kept[*side]);
+        self.driver.judge(&mut all, &[], case_of);
         for line in all {
             let Some((at, side)) = places.get(&line.id).copied() else { continue };
-            let case = &mut self.cases[at];
-            let line = CaseLine { gates_missed: missed(&case.kept[side], &line), ..line };
-            self.setup.store.append(&line, &[])?;
-            case.lines[side] = Some(line);
+            self.keep(at, side, line, &[])?;
         }
         Ok(self.cases.iter().map(PairCase::compared).collect())
     }
 
     /// On disk first, then on the screen.
     fn keep(&mut self, at: usize, side: usize, line: CaseLine, samples: &[CaseSamples]) -> Result<(), StoreError> {
-        self.setup.store.append(&line, samples)?;
+        self.driver.setup.store.append(&line, samples)?;
         self.cases[at].lines[side] = Some(line);
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! is.
 
 mod admission;
+mod driver;
 mod interleave;
 mod lines;
 mod order;
@@ -14,8 +15,9 @@ mod trial;
 mod worlds;
 
 pub use admission::{Admission, admit};
+pub use driver::Setup;
 pub use interleave::{Compared, Matched, PairObserver, PairSetup, interleave};
-pub use run::{Observer, Setup, run};
+pub use run::{Observer, PlanSetup, run};
 pub use states::look_at_states;
 pub use threads::ThreadWorld;
 pub use trial::trial;

@@ -27,10 +27,10 @@ pub(crate) fn of_round(cases: Vec<&Case>, seed: u64, round: u32, several: bool) 
     let mut random = StdRng::seed_from_u64(seed.wrapping_add(u64::from(round)));
     // Each meeting is a list of groups; a group stays together.
     let mut meetings: Vec<Vec<Meeting>> = Vec::new();
-    for worlds in meet(grouped(cases, world)) {
+    for worlds in meet(grouped(cases, |case| world(case))) {
         let ranks: u32 = worlds.iter().map(|cases| cases[0].ranks()).sum();
         if several && ranks <= MOST_RANKS {
-            meetings.push(grouped(worlds.concat(), workload));
+            meetings.push(grouped(worlds.concat(), |case| workload(case)));
         } else {
             meetings.extend(worlds.into_iter().map(|world| vec![world]));
         }
@@ -59,12 +59,12 @@ fn is_slow_to_prepare(case: &Case) -> bool {
 
 /// Cases of one world, a group each.
 pub(crate) fn worlds<'c>(cases: &[&'c Case]) -> Vec<Vec<&'c Case>> {
-    grouped(cases.to_vec(), world)
+    grouped(cases.to_vec(), |case| world(case))
 }
 
 /// Cases that measure the same workload, a group each.
 pub(crate) fn workloads<'c>(cases: &[&'c Case]) -> Vec<Vec<&'c Case>> {
-    grouped(cases.to_vec(), workload)
+    grouped(cases.to_vec(), |case| workload(case))
 }
 
 /// Brings worlds together that have a workload in common, by any chain of them.
@@ -87,15 +87,15 @@ fn meet(worlds: Vec<Meeting<'_>>) -> Vec<Vec<Meeting<'_>>> {
 }
 
 /// Groups of what has the same key, in the order of their first members.
-fn grouped<'c, K: Hash + Eq>(cases: Vec<&'c Case>, key: impl Fn(&Case) -> K) -> Vec<Meeting<'c>> {
+pub(crate) fn grouped<T, K: Hash + Eq>(all: Vec<T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
     let mut places = HashMap::new();
-    let mut groups: Vec<Meeting> = Vec::new();
-    for case in cases {
-        let place = *places.entry(key(case)).or_insert(groups.len());
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    for one in all {
+        let place = *places.entry(key(&one)).or_insert(groups.len());
         if place == groups.len() {
             groups.push(Vec::new());
         }
-        groups[place].push(case);
+        groups[place].push(one);
     }
     groups
 }

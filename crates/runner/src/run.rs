@@ -7,17 +7,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use benchmarks::{Host, is_in_process, is_simulated};
+use benchmarks::is_simulated;
 use measure::{
-    CaseRun, DeviceSensors, MachineStates, Probe, Round, Settings, Starter, StatesAsked, Verdict, VerdictKind, World,
-    WorldSpec, align, conclude,
+    CaseRun, DeviceSensors, MachineStates, Round, Settings, Starter, StatesAsked, Verdict, VerdictKind, World, align,
 };
-use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, SharedMap, Store, StoreError};
+use record::{Case, CaseLine, CaseSamples, Caveat, Plan, SharedMap, StoreError};
 use terms::Status;
 
-use crate::lines::{missed, relations, samples_of, skipped, unmeasured};
+use crate::driver::{Driver, START, Setup, Visits, make_rounds, spec_of};
+use crate::lines::{samples_of, skipped, unmeasured};
 use crate::order::Meeting;
-use crate::threads::ThreadWorld;
 use crate::worlds::{CaseWorld, Starts, Worlds};
 use crate::{admission, lines, order};
 
@@ -25,9 +24,6 @@ mod closed;
 mod closer;
 mod spans;
 mod wanted;
-
-/// How long a world may take to come up: libraries load, many ranks share few cores.
-pub(crate) const START: Duration = Duration::from_secs(60);
 
 /// How often a wait between trials looks whether the user has ended the run.
 const LOOK: Duration = Duration::from_millis(20);
@@ -50,8 +46,8 @@ pub trait Observer {
     fn ends(&mut self, line: &CaseLine);
 }
 
-/// What a run is made of.
-pub struct Setup<'a> {
+/// What a run of a plan is made of.
+pub struct PlanSetup<'a> {
     /// What to run.
     pub plan: &'a Plan,
     /// Cases that a run before this one has done.
@@ -60,39 +56,29 @@ pub struct Setup<'a> {
     pub before: &'a [CaseLine],
     /// Starts rank processes.
     pub starter: &'a mut dyn Starter,
-    /// Where lines go.
-    pub store: &'a mut Store,
-    /// `run.json`, completed with what is learned while running.
-    pub file: &'a mut RunFile,
-    /// The machine.
-    pub host: Host,
     /// Who looks at devices while trials run on them, where there are any.
     pub device_sensors: Option<&'a mut dyn DeviceSensors>,
     /// What is known of the machine's states, and which is wanted.
     pub states: StatesAsked,
     /// Who watches.
     pub observer: &'a mut dyn Observer,
-    /// Seed of the order of cases within rounds.
-    pub seed: u64,
-    /// When the run ends whatever is left to measure.
-    pub deadline: Option<Instant>,
-    /// Why the run is to end, once the user has asked for it. Worlds of processes notice by themselves; this is for what
-    /// runs in this process, and for the time between cases.
-    pub interrupted: fn() -> Option<String>,
 }
 
 /// Runs all cases. Gives their lines, in the order of the plan.
 ///
 /// # Errors
 /// When the record cannot be written.
-pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
+pub fn run<'a>(whole: Setup<'a>, setup: PlanSetup<'a>) -> Result<Vec<CaseLine>, StoreError> {
     let cases: Vec<&Case> = setup.plan.cases.iter().filter(|case| !setup.done.contains(&case.id)).collect();
     // Rounds of a run that this one goes on with are not its own: no trial of then is paired with one of now.
     let earlier = setup.before.iter().flat_map(|line| &line.trial_round).max();
     let round = earlier.map_or(0, |last| last + 1);
+    let driver = Driver::new(whole, round, "the time budget of the run ended before it");
     let machine = MachineStates::new(setup.states.clone());
-    let host_of = setup.host.spread.as_ref().map_or_else(Arc::default, |spread| spread.of.clone().into());
+    let host_of = driver.setup.host.spread.as_ref();
+    let host_of = host_of.map_or_else(Arc::default, |spread| spread.of.clone().into());
     let mut run = RunState {
+        driver,
         setup,
         host_of,
         cases: HashMap::new(),
@@ -105,10 +91,6 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
         machine,
         closed: HashMap::new(),
         last_visit: HashMap::new(),
-        after: None,
-        round,
-        ended: None,
-        interrupted: None,
     };
     if let Err(error) = run.all(&cases) {
         // What is on disk was measured: it is reported, although nobody judges it any more.
@@ -121,7 +103,8 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
 }
 
 struct RunState<'a> {
-    setup: Setup<'a>,
+    driver: Driver<'a>,
+    setup: PlanSetup<'a>,
     /// The host of each rank; empty where all are on one.
     host_of: Arc<[u32]>,
     /// All cases so far, those of searches too, by identity.
@@ -140,12 +123,49 @@ struct RunState<'a> {
     closed: HashMap<String, CaseRun>,
     /// When each case was visited last.
     last_visit: HashMap<String, Instant>,
-    /// The case that was visited last.
-    after: Option<String>,
-    round: u32,
-    /// Why no further trial is made, once the time of the run is over.
-    ended: Option<String>,
-    interrupted: Option<String>,
+}
+
+/// Rounds over cases of a run.
+struct RunRounds<'r, 'a, 'c> {
+    run: &'r mut RunState<'a>,
+    due: Vec<&'c Case>,
+    /// The first of these rounds.
+    first: u32,
+}
+
+impl<'a, 'c> Visits<'a> for RunRounds<'_, 'a, 'c> {
+    type Case = &'c Case;
+
+    fn driver(&mut self) -> &mut Driver<'a> {
+        &mut self.run.driver
+    }
+
+    fn groups(&mut self) -> Vec<Meeting<'c>> {
+        let (driver, several) = (&self.run.driver, self.run.setup.starter.several());
+        order::of_round(self.due.clone(), driver.setup.seed, driver.round, several)
+    }
+
+    fn visit(&mut self, case: &&'c Case, number: usize, total: usize) -> Result<(), StoreError> {
+        if !self.run.wait_for_turn(case) {
+            return self.run.close(case);
+        }
+        self.run.setup.observer.begins(case, number, total, self.run.driver.round);
+        self.run.visit(case)
+    }
+
+    fn group_ends(&mut self) {
+        self.run.worlds.end_fresh();
+    }
+
+    fn round_ends(&mut self) {
+        let made = self.run.driver.round;
+        if made == self.first + 1 {
+            self.run.align(&self.due);
+        }
+        self.run.retire();
+        self.due.retain(|case| self.run.open.contains_key(&case.id));
+        self.run.setup.observer.rounds(made, self.due.len());
+    }
 }
 
 impl RunState<'_> {
@@ -167,8 +187,8 @@ impl RunState<'_> {
         for benchmark in benchmarks::all() {
             let is_its = |case: &&Case| case.benchmark == benchmark.about().name;
             let cases: Vec<&Case> = self.setup.plan.cases.iter().filter(is_its).collect();
-            let Some(mut study) = benchmark.study(&cases, &self.setup.host) else { continue };
-            while self.interrupted.is_none() && self.ended.is_none() {
+            let Some(mut study) = benchmark.study(&cases, &self.driver.setup.host) else { continue };
+            while !self.driver.was_over() {
                 let known: Vec<CaseLine> = self.setup.before.iter().chain(&self.lines).cloned().collect();
                 let next = study.next(&known);
                 if next.is_empty() {
@@ -189,20 +209,7 @@ impl RunState<'_> {
             self.open.insert(case.id.clone(), run);
             self.cases.insert(case.id.clone(), (*case).clone());
         }
-        let mut due = cases.to_vec();
-        let first = self.round;
-        while !due.is_empty() {
-            let several = self.setup.starter.several();
-            let meetings = order::of_round(due.clone(), self.setup.seed, self.round, several);
-            self.round(&meetings)?;
-            if self.round == first {
-                self.align(&due);
-            }
-            self.retire();
-            due.retain(|case| self.open.contains_key(&case.id));
-            self.round += 1;
-            self.setup.observer.rounds(self.round, due.len());
-        }
+        make_rounds(&mut RunRounds { first: self.driver.round, due: cases.to_vec(), run: self })?;
         self.worlds.end();
         Ok(())
     }
@@ -219,43 +226,19 @@ impl RunState<'_> {
         }
     }
 
-    fn round(&mut self, meetings: &[Meeting<'_>]) -> Result<(), StoreError> {
-        let total: usize = meetings.iter().map(Vec::len).sum();
-        let mut number = 0;
-        for cases in meetings {
-            for case in cases {
-                number += 1;
-                if self.wait_for_turn(case) {
-                    self.setup.observer.begins(case, number, total, self.round);
-                    self.visit(case)?;
-                } else {
-                    self.close(case)?;
-                }
-            }
-            self.worlds.end_fresh();
-        }
-        Ok(())
-    }
-
     /// Waits until the case's last trial is long enough ago. False when the run ends first.
     fn wait_for_turn(&mut self, case: &Case) -> bool {
         let Some(run) = self.open.get(&case.id) else { return false };
         let last = self.last_visit.get(&case.id).filter(|_| !run.simulated);
         let due = last.map_or_else(Instant::now, |last| *last + run.settings.spacing);
-        loop {
-            self.interrupted = self.interrupted.take().or_else(self.setup.interrupted);
-            let now = Instant::now();
-            if self.setup.deadline.is_some_and(|deadline| now >= deadline) {
-                self.ended.get_or_insert_with(|| "the time budget of the run ended before it".to_owned());
-            }
-            if self.interrupted.is_some() || self.ended.is_some() {
-                return false;
-            }
-            if now >= due {
+        while !self.driver.is_over() {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return true;
             }
-            std::thread::sleep(LOOK.min(due - now));
+            std::thread::sleep(LOOK.min(left));
         }
+        false
     }
 
     /// No further trial: a case that has some keeps the line of those.
@@ -264,14 +247,13 @@ impl RunState<'_> {
         if !run.trials.is_empty() {
             return self.measured(&run, false, Vec::new()).map(drop);
         }
-        let why = self.interrupted.clone().or_else(|| self.ended.clone()).unwrap_or_default();
-        self.keep(unmeasured(case, Status::NotRun, why), &[])
+        self.keep(unmeasured(case, Status::NotRun, self.driver.why_over()), &[])
     }
 
     fn visit(&mut self, case: &Case) -> Result<(), StoreError> {
         let several = self.setup.starter.several();
-        self.worlds.make_room(case, &self.setup.host, several, START);
-        let admitted = if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.setup.host) };
+        self.worlds.make_room(case, &self.driver.setup.host, several, START);
+        let admitted = if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.driver.setup.host) };
         if let Err(reason) = admitted {
             let Some(run) = self.open.remove(&case.id) else { return Ok(()) };
             // Trials that it has stay: the machine has changed since, the measurement has not.
@@ -283,7 +265,7 @@ impl RunState<'_> {
         let Some(mut run) = self.open.remove(&case.id) else { return Ok(()) };
         self.last_visit.insert(case.id.clone(), Instant::now());
         let result = self.in_world(case, &mut run);
-        let after = self.after.replace(case.id.clone());
+        let after = self.driver.after.replace(case.id.clone());
         match result {
             Ok(()) => {
                 self.machine.note(&mut run);
@@ -307,7 +289,7 @@ impl RunState<'_> {
 
     fn in_world(&mut self, case: &Case, run: &mut CaseRun) -> Result<(), Verdict> {
         let starter = &self.setup.starter;
-        let quickly = starter.starts_quickly(&spec_of(case, self.round));
+        let quickly = starter.starts_quickly(&spec_of(case, self.driver.round));
         let starts = Starts { several: starter.several(), quickly };
         let mut worlds = std::mem::take(&mut self.worlds);
         let place = worlds.place(case, starts, START);
@@ -327,7 +309,7 @@ impl RunState<'_> {
             Some(world) => world,
             none => none.insert(self.start(case).map_err(|verdict| after_death(place.died, verdict))?),
         };
-        let round = Round { number: self.round, fresh, prepared: place.prepared, keep: place.keep };
+        let round = Round { number: self.driver.round, fresh, prepared: place.prepared, keep: place.keep };
         self.wait_for_state(&mut **world, run)?;
         let observer = &mut self.setup.observer;
         let mut sensors = self.setup.device_sensors.as_mut().filter(|_| on_a_device(case));
@@ -343,31 +325,23 @@ impl RunState<'_> {
     }
 
     fn start(&mut self, case: &Case) -> Result<Box<dyn World>, Verdict> {
-        let spec = spec_of(case, self.round);
-        if is_in_process(case) {
-            return Ok(Box::new(ThreadWorld::start(&spec, START, self.setup.interrupted)?));
-        }
         if let Some((_, verdict)) = self.lacking.iter().find(|(fields, _)| *fields == case.world) {
             return Err(verdict.clone());
         }
-        let started = self.setup.starter.start(&spec);
+        let started = self.driver.start(case, self.driver.round, self.setup.starter);
         if let Err(verdict) = &started
             && verdict.kind == VerdictKind::Lacking
         {
             self.lacking.push((case.world.clone(), verdict.clone()));
         }
-        let mut world = started?;
-        if self.setup.file.overhead.is_none() {
-            self.setup.file.overhead = Some(overhead_of(&mut *world)?);
-        }
-        Ok(world)
+        started
     }
 
     /// The case's line after its last trial. `open`: further ones may follow. False where its results are wrong.
     fn measured(&mut self, run: &CaseRun, open: bool, samples: Vec<CaseSamples>) -> Result<bool, StoreError> {
         let case = &run.case;
-        let open = open || self.interrupted.is_some();
-        let mut line = lines::measured(run, &self.setup.host, &self.setup.file.profiles, open);
+        let open = open || self.driver.interrupted.is_some();
+        let mut line = lines::measured(run, &self.driver.setup.host, &self.driver.setup.file.profiles, open);
         if let Some(why) = self.restarted.get(&case.id) {
             line.caveats.push(Caveat::Restarted);
             line.reason = line.reason.or_else(|| Some(format!("while other cases ran, {why}; started again")));
@@ -381,7 +355,7 @@ impl RunState<'_> {
     /// A trial could not be made. What the case has of earlier trials does not stand: it may be the fault's work, too.
     fn failed(&mut self, case: &Case, run: CaseRun, verdict: Verdict) -> Result<(), StoreError> {
         if verdict.kind == VerdictKind::Interrupted {
-            self.interrupted = Some(verdict.error.what);
+            self.driver.interrupted = Some(verdict.error.what);
             self.open.insert(case.id.clone(), run);
             return self.close(case);
         }
@@ -401,7 +375,7 @@ impl RunState<'_> {
 
     /// On disk first, then on the screen.
     fn keep(&mut self, line: CaseLine, samples: &[CaseSamples]) -> Result<(), StoreError> {
-        self.setup.store.append(&line, samples)?;
+        self.driver.setup.store.append(&line, samples)?;
         self.setup.observer.updates(&line);
         match self.places.get(&line.id) {
             Some(place) => self.lines[*place] = line,
@@ -416,9 +390,6 @@ impl RunState<'_> {
     /// What only the whole run tells: correlation, relations between cases, gates. Once, at the end.
     fn judge(&mut self) -> Result<(), StoreError> {
         self.tell_states()?;
-        let trials = self.lines.iter().filter(|line| line.time_s.is_some()).map(|line| line.trial_median_s.as_slice());
-        let correlation = stats::pooled_correlation(trials);
-        self.setup.file.rounds = Some(Rounds { seed: self.setup.seed, made: self.round, correlation });
         self.note_states();
         let plan = &self.setup.plan.cases;
         let order: HashMap<&str, usize> =
@@ -426,39 +397,18 @@ impl RunState<'_> {
         let mut lines = std::mem::take(&mut self.lines);
         lines.sort_by_key(|line| order.get(line.id.as_str()).copied().unwrap_or(usize::MAX));
         let all: Vec<&CaseLine> = self.setup.before.iter().filter(|line| self.setup.done.contains(&line.id)).collect();
-        let related = relations(&lines, &all);
-        for (line, related) in lines.iter_mut().zip(related) {
-            let before = line.clone();
+        let unjudged = lines.clone();
+        self.driver.judge(&mut lines, &all, |id| self.cases.get(id));
+        for (line, unjudged) in lines.iter_mut().zip(unjudged) {
             self.machine.conclude(line);
-            conclude(line, correlation);
-            line.metrics.extend(related);
-            line.gates_missed = self.cases.get(&line.id).map(|case| missed(case, line)).unwrap_or_default();
-            if *line != before {
-                self.setup.store.append(line, &[])?;
+            if *line != unjudged {
+                self.driver.setup.store.append(line, &[])?;
             }
             self.setup.observer.ends(line);
         }
         self.lines = lines;
         Ok(())
     }
-}
-
-/// The world of a case in this round.
-pub(crate) fn spec_of(case: &Case, round: u32) -> WorldSpec {
-    let mut spec = WorldSpec { ranks: case.ranks(), fields: case.world.to_map() };
-    if let Some(backend) = benchmarks::backend_of(case) {
-        let mut own = comm::own_of(backend, |name| spec.fields.get(name));
-        backend.for_round(&mut own, round);
-        spec.fields.extend(own);
-    }
-    spec
-}
-
-/// What measuring costs in this world.
-pub(crate) fn overhead_of(world: &mut dyn World) -> Result<Overhead, Verdict> {
-    let ranks = world.probe(Probe::Overhead, START)?;
-    let slowest = |i: usize| ranks.iter().filter_map(|rank| rank.get(i).copied()).fold(0.0, f64::max);
-    Ok(Overhead { sample_ns: slowest(0), call_ns: slowest(1) })
 }
 
 /// Why a case cannot go on after its world died during visits of other cases and cannot be started again. The death is

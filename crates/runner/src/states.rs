@@ -6,7 +6,7 @@ use benchmarks::Host;
 use measure::{Canary, MachineStates, Probe, Starter, StatesAsked, SystemCounters, Verdict};
 use record::{Case, MachineState};
 
-use crate::run::{START, spec_of};
+use crate::driver::{START, spec_of};
 
 /// Between two looks.
 const EACH: Duration = Duration::from_millis(25);

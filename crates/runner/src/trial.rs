@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use benchmarks::{Host, cores_wanted, is_in_process, is_simulated};
-use measure::{CaseRun, Circumstances, Round, Settings, Starter, Verdict, World, WorldSpec, case_line};
+use benchmarks::{Host, cores_wanted, is_simulated};
+use measure::{CaseRun, Circumstances, Round, Settings, Starter, Verdict, WorldSpec, case_line};
 use record::{Case, CaseLine};
 use terms::Status;
 
 use crate::admission::admit;
-use crate::threads::ThreadWorld;
+use crate::driver::start;
 
 /// Runs a case as [`crate::run()`] does, in a world of its own, and gives its line: `ok` with `wrong` 0, or the reason why
 /// not. A world that has not come up after `limit` has failed. Nothing is written.
@@ -27,10 +27,7 @@ pub fn trial(
     let mut run = CaseRun::new(case, settings, simulated);
     let mut visit = || -> Result<(), Verdict> {
         let spec = WorldSpec { ranks: case.ranks(), fields: case.world.to_map() };
-        let mut world: Box<dyn World> = match is_in_process(case) {
-            true => Box::new(ThreadWorld::start(&spec, limit, interrupted)?),
-            false => starter.start(&spec)?,
-        };
+        let mut world = start(case, (&spec, limit), starter, interrupted)?;
         run.visit(&mut *world, Round { fresh: true, ..Round::default() }, &mut |_, _| ())
     };
     match visit() {
@@ -45,6 +42,8 @@ pub fn trial(
 
 #[cfg(test)]
 mod tests {
+    use measure::World;
+
     use super::*;
 
     /// Starts no processes: the tests' backend is in this one.

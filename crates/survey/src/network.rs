@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use measure::machine::{self, InfinibandPort};
+
 use super::{Finding, Request};
 
 pub(super) fn look(_request: &Request) -> Vec<Finding> {
@@ -60,22 +62,13 @@ fn gigabits(megabits: u64) -> String {
     if megabits >= 1000 { format!("{} Gbit/s", megabits as f64 / 1000.0) } else { format!("{megabits} Mbit/s") }
 }
 
-/// A row for each port. `rate` reads `100 Gb/sec (4X EDR)`, `state` reads `4: ACTIVE`.
+/// A row for each port of InfiniBand.
 fn ports(folder: &Path) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for device in names(folder) {
-        for port in names(&folder.join(&device).join("ports")) {
-            let place = folder.join(&device).join("ports").join(&port);
-            let (rate, state) = (text(place.join("rate")), text(place.join("state")));
-            let name = format!("{device}:{port}");
-            let layer = text(place.join("link_layer"));
-            found.push(match state.ends_with("ACTIVE") {
-                true => Finding::ready(name, format!("{rate}, {layer}")),
-                false => Finding::missing(name, format!("port {state}, {layer}")),
-            });
-        }
-    }
-    found
+    let row = |port: InfinibandPort| match port.is_active() {
+        true => Finding::ready(port.name, format!("{}, {}", port.rate, port.link_layer)),
+        false => Finding::missing(port.name, format!("port {}, {}", port.state, port.link_layer)),
+    };
+    machine::infiniband_ports(folder).into_iter().map(row).collect()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ fn kernel(machine: &Machine) -> Finding {
 }
 
 fn processor(machine: &Machine) -> Finding {
-    let model = if machine.cpu_model.is_empty() { &machine.arch } else { &machine.cpu_model };
+    let model = machine.processor();
     let allowed = machine.allowed_cpus.len();
     let threads = machine.threads.map_or(allowed, |threads| threads as usize);
     let cores = machine.cores.map_or(String::new(), |cores| format!("{cores} cores, "));
@@ -53,7 +53,7 @@ fn numa(machine: &Machine) -> Finding {
 
 fn memory(machine: &Machine) -> Option<Finding> {
     let installed = machine.memory_bytes?;
-    let available = machine::available_memory()?;
+    let available = device::available_memory()?;
     let limit = machine.memory_limit_bytes;
     let total = limit.map_or(format!("of {}", Bytes(installed).about()), |limit| {
         format!("of {} that the control group allows ({} installed)", Bytes(limit).about(), Bytes(installed).about())

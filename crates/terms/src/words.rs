@@ -1,7 +1,7 @@
 //! The smaller closed sets of words, and the error for a word outside its set.
 
 use crate::name::named;
-use crate::{Named, nearest};
+use crate::{Named, did_you_mean, nearest};
 
 /// The position of a process in its communicator, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -37,8 +37,12 @@ pub struct UnknownName {
 impl UnknownName {
     /// The error for `word` in the set `T`.
     pub fn new<T: Named>(word: &str) -> Self {
-        let known = T::names();
-        Self { kind: T::KIND, word: word.to_owned(), nearest: nearest(word, known.iter().copied()), known }
+        Self::among(T::KIND, word, T::names())
+    }
+
+    /// The error for a word of this kind outside these.
+    pub fn among(kind: &'static str, word: &str, known: Vec<&'static str>) -> Self {
+        Self { kind, word: word.to_owned(), nearest: nearest(word, known.iter().copied()), known }
     }
 }
 
@@ -47,7 +51,7 @@ impl std::fmt::Display for UnknownName {
         let shown: String = self.word.chars().take(64).collect();
         write!(f, "unknown {} `{shown}`", self.kind)?;
         match self.nearest {
-            Some(near) => write!(f, ", did you mean `{near}`?"),
+            Some(near) => write!(f, ", {}", did_you_mean(near)),
             None => write!(f, " (valid values: {})", self.known.join(", ")),
         }
     }

@@ -1,6 +1,8 @@
 //! Programs of the repository that time what has no command of its own, and print it.
 
-use super::Cargo;
+use std::path::Path;
+
+use crate::test::cargo;
 
 /// Words for cargo, and what the table says that the program prints.
 type Program = (&'static [&'static str], &'static str);
@@ -25,13 +27,22 @@ pub(super) const READING: &[Program] = &[
 ];
 
 /// Each program's command and its table.
-pub(super) fn tables(cargo: &Cargo<'_>, programs: &[Program]) -> Result<String, String> {
+pub(super) fn tables(root: &Path, programs: &[Program]) -> Result<String, String> {
     let mut parts = Vec::new();
     for (words, sentence) in programs {
         let command: Vec<&str> = words.iter().copied().filter(|word| *word != "--quiet").collect();
-        parts.push(format!("`cargo {}`\n\n{sentence}\n\n{}", command.join(" "), table(&cargo.says(words)?)?));
+        parts.push(format!("`cargo {}`\n\n{sentence}\n\n{}", command.join(" "), table(&said(root, words)?)?));
     }
     Ok(parts.join("\n"))
+}
+
+/// What a program of the repository prints.
+fn said(root: &Path, words: &[&str]) -> Result<String, String> {
+    let ended = cargo(root, words).output().map_err(|error| error.to_string())?;
+    match ended.status.success() {
+        true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
+        false => Err(format!("`cargo {}` ended with {}", words.join(" "), ended.status)),
+    }
 }
 
 /// The table that a program printed.

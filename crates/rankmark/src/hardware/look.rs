@@ -1,7 +1,4 @@
-//! What a machine is, as far as its kernel tells: for choosing a plan. No driver library is opened.
-
-use std::fs;
-use std::path::{Path, PathBuf};
+//! What of a machine matters for choosing a plan.
 
 use record::Machine;
 use terms::Bytes;
@@ -26,19 +23,20 @@ pub(crate) struct Port {
     pub(crate) gbit: Option<f64>,
 }
 
-/// Looks below `root`, which is `/` outside of tests.
-pub(crate) fn look(root: &Path, machine: &Machine) -> Facts {
-    let cpu = if machine.cpu_model.is_empty() { &machine.arch } else { &machine.cpu_model };
-    Facts {
-        cpu: cpu.clone(),
-        cores: machine.allowed_cpus.len().max(1),
-        memory: machine.memory_limit_bytes.or(machine.memory_bytes),
-        gpus: entries(&root.join("proc/driver/nvidia/gpus")).iter().filter_map(|gpu| model(gpu)).collect(),
-        ports: entries(&root.join("sys/class/infiniband")).iter().flat_map(|device| ports(device)).collect(),
-    }
-}
-
 impl Facts {
+    /// Those of this machine.
+    pub(crate) fn new(machine: &Machine) -> Self {
+        let gbit = |megabits: u64| megabits as f64 / 1000.0;
+        let ports = machine.interfaces.iter().filter(|interface| interface.is_port());
+        Self {
+            cpu: machine.processor().to_owned(),
+            cores: machine.allowed_cpus.len().max(1),
+            memory: machine.memory_limit_bytes.or(machine.memory_bytes),
+            gpus: machine.gpus.clone(),
+            ports: ports.map(|port| Port { name: port.name.clone(), gbit: port.megabits.map(gbit) }).collect(),
+        }
+    }
+
     /// A line for each thing that was examined.
     pub(crate) fn lines(&self) -> Vec<String> {
         let memory = self.memory.map_or(String::new(), |bytes| format!(", {}", Bytes(bytes).about()));
@@ -69,61 +67,22 @@ fn counted(names: &[String]) -> Vec<String> {
     different.into_iter().map(|(name, number)| format!("{number} x {name}")).collect()
 }
 
-/// The entries of a folder, by name; none where there is no such folder.
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let found = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
-}
-
-/// `Model: NVIDIA H100 80GB HBM3` of a GPU's file.
-fn model(gpu: &Path) -> Option<String> {
-    let text = fs::read_to_string(gpu.join("information")).ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix("Model:"))?;
-    Some(value.trim().to_owned()).filter(|name| !name.is_empty())
-}
-
-/// The ports of a device that are up. The driver writes `400 Gb/sec (4X NDR)`.
-fn ports(device: &Path) -> Vec<Port> {
-    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let read = |port: &Path, file: &str| fs::read_to_string(port.join(file)).unwrap_or_default();
-    let is_up = |port: &PathBuf| read(port, "state").contains("ACTIVE");
-    let ports = entries(&device.join("ports")).into_iter().filter(is_up);
-    ports
-        .map(|port| {
-            let rate = read(&port, "rate");
-            let gbit = rate.split_once(" Gb/sec").and_then(|(number, _)| number.trim().parse::<f64>().ok());
-            let gbit = gbit.filter(|gbit| gbit.is_finite() && *gbit > 0.0);
-            Port { name: format!("{}:{}", name(device), name(&port)), gbit }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use record::NetworkInterface;
+
     use super::*;
 
-    fn file(root: &Path, path: &str, text: &str) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
     #[test]
-    fn devices_are_read_as_drivers_write_them() {
-        let root = tempfile::tempdir().unwrap();
-        for gpu in ["0000:18:00.0", "0000:2a:00.0"] {
-            let text = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 18\nGPU UUID: \t GPU-1\n";
-            file(root.path(), &format!("proc/driver/nvidia/gpus/{gpu}/information"), text);
-        }
-        file(root.path(), "sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n");
-        file(root.path(), "sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
-        file(root.path(), "sys/class/infiniband/mlx5_1/ports/1/rate", "10 Gb/sec (4X SDR)\n");
-        file(root.path(), "sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
-        let machine = Machine { cpu_model: "Xeon".to_owned(), allowed_cpus: vec![0, 1, 2], ..Machine::default() };
-        let facts = look(root.path(), &machine);
-        assert_eq!(facts.gpus, ["NVIDIA H100 80GB HBM3"; 2]);
+    fn interfaces_with_ports_are_ports() {
+        let interface = |name: &str, megabits| NetworkInterface { name: name.to_owned(), megabits };
+        let facts = Facts::new(&Machine {
+            cpu_model: "Xeon".to_owned(),
+            allowed_cpus: vec![0, 1, 2],
+            gpus: vec!["NVIDIA H100 80GB HBM3".to_owned(); 2],
+            interfaces: vec![interface("eth0", Some(10_000)), interface("mlx5_0:1", Some(400_000))],
+            ..Machine::default()
+        });
         assert_eq!(facts.ports, [Port { name: "mlx5_0:1".to_owned(), gbit: Some(400.0) }]);
         let lines = facts.lines();
         assert_eq!(lines[0], "cores: 3, Xeon");
@@ -133,8 +92,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_devices_has_none() {
-        let root = tempfile::tempdir().unwrap();
-        let facts = look(root.path(), &Machine { arch: "riscv64".to_owned(), ..Machine::default() });
+        let facts = Facts::new(&Machine { arch: "riscv64".to_owned(), ..Machine::default() });
         assert_eq!((facts.cpu.as_str(), facts.cores, facts.gpus.len(), facts.ports.len()), ("riscv64", 1, 0, 0));
         assert_eq!(facts.lines()[1..], ["/proc/driver/nvidia/gpus: none", "/sys/class/infiniband: none"]);
     }

@@ -8,7 +8,7 @@ mod look;
 use terms::normalize;
 
 use choose::{Choice, Network, choose};
-use look::look;
+use look::Facts;
 
 use crate::plans::join;
 
@@ -104,8 +104,7 @@ pub(crate) fn named(text: &str) -> Result<&'static str, String> {
 /// The plan of this name; of `auto`, the one that fits this machine.
 pub(crate) fn text(name: &str) -> String {
     if name == AUTO {
-        let facts = look(std::path::Path::new("/"), &measure::machine::detect());
-        return auto(&facts);
+        return auto(&Facts::new(&measure::machine::detect()));
     }
     let cores = measure::machine::allowed_cpus().len();
     let hardware = HARDWARE.iter().find(|hardware| hardware.name == name).unwrap_or(&HARDWARE[0]);
@@ -116,7 +115,7 @@ pub(crate) fn text(name: &str) -> String {
 }
 
 /// The plan that fits, below what was examined and why it fits.
-fn auto(facts: &look::Facts) -> String {
+fn auto(facts: &Facts) -> String {
     let Choice { name, why, devices, network } = choose(facts);
     let hardware = HARDWARE.iter().find(|hardware| hardware.name == name).unwrap_or(&HARDWARE[0]);
     let mut text = if name == "laptop" { on_cores(hardware, facts.cores) } else { fitted(hardware, devices) };
@@ -176,7 +175,7 @@ fn with_network(text: &str, gbs: f64, source: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use look::{Facts, Port};
+    use look::Port;
     use record::Plan;
 
     fn read(text: &str, name: &str) -> Plan {

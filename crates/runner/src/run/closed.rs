@@ -40,7 +40,7 @@ impl RunState<'_> {
         if self.machine.states().is_empty() {
             return;
         }
-        let file = &mut *self.setup.file;
+        let file = &mut *self.driver.setup.file;
         let own = self.machine.states().to_vec();
         let is_own = |state: &MachineState| own.iter().any(|one| one.name == state.name);
         let earlier: Vec<MachineState> =

@@ -40,12 +40,11 @@ impl RunState<'_> {
             return Ok(());
         }
         for (number, (case, takes_s)) in (1..).zip(&wanted) {
-            self.interrupted = self.interrupted.take().or_else(self.setup.interrupted);
             let ends = Instant::now() + Duration::from_secs_f64(takes_s.min(86_400.0));
-            if self.interrupted.is_some() {
+            if self.driver.is_interrupted() {
                 break;
             }
-            if self.setup.deadline.is_some_and(|deadline| ends > deadline) {
+            if self.driver.setup.deadline.is_some_and(|deadline| ends > deadline) {
                 self.not_recorded(case, "they do not fit into the time budget of the run");
                 continue;
             }
@@ -63,8 +62,8 @@ impl RunState<'_> {
 
     fn look_at(&mut self, case: &Case, takes_s: f64) -> Result<(), StoreError> {
         let several = self.setup.starter.several();
-        self.worlds.make_room(case, &self.setup.host, several, super::START);
-        let admitted = if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.setup.host) };
+        self.worlds.make_room(case, &self.driver.setup.host, several, super::START);
+        let admitted = if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.driver.setup.host) };
         if let Err(reason) = admitted {
             self.not_recorded(case, &reason);
             return Ok(());
@@ -81,13 +80,13 @@ impl RunState<'_> {
         };
         let mut run = CaseRun::new(case, settings, false);
         match self.in_world(case, &mut run) {
-            Ok(()) => match lines::measured(&run, &self.setup.host, &[], false) {
+            Ok(()) => match lines::measured(&run, &self.driver.setup.host, &[], false) {
                 line if line.status == Status::Ok => self.trace(&run)?,
                 // The trials were right, and these steps were not: readers of the results must know.
                 line => self.not_recorded(case, &line.reason.unwrap_or_else(|| line.status.to_string())),
             },
             Err(verdict) if verdict.kind == measure::VerdictKind::Interrupted => {
-                self.interrupted = Some(verdict.error.what);
+                self.driver.interrupted = Some(verdict.error.what);
             }
             Err(verdict) => self.not_recorded(case, &verdict.error.on_one_line()),
         }

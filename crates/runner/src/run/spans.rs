@@ -18,7 +18,7 @@ impl RunState<'_> {
         let operations = || operations(last, benchmark.operation(&run.case));
         let timeline = last.timeline.as_ref().map_or_else(|| Cow::Owned(operations()), Cow::Borrowed);
         let name = format!("{}-{}.json.gz", run.case.id, run.trials.len() - 1);
-        self.setup.store.write_trace(&name, |to| trace::chrome::write(to, &timeline))
+        self.driver.setup.store.write_trace(&name, |to| trace::chrome::write(to, &timeline))
     }
 }
 

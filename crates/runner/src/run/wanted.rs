@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use measure::{Canary, CaseRun, Probe, SystemCounters, Verdict, World};
 
-use super::{RunState, START};
+use super::RunState;
+use crate::driver::START;
 
 /// How often the machine is looked at while its state is another: a look takes less than a millisecond.
 const EACH: Duration = Duration::from_millis(100);
@@ -16,8 +17,8 @@ impl RunState<'_> {
             return Ok(());
         }
         let mut said = false;
-        while self.setup.deadline.is_none_or(|deadline| Instant::now() < deadline)
-            && (self.setup.interrupted)().is_none()
+        while self.driver.setup.deadline.is_none_or(|deadline| Instant::now() < deadline)
+            && (self.driver.setup.interrupted)().is_none()
         {
             let ranks = world.probe(Probe::Canary, START)?;
             let seen = Canary::new(&ranks, &run.host_of, SystemCounters::default());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use benchmarks::Host;
 use measure::{Starter, Verdict, World, WorldSpec};
 use record::{Case, CaseLine, CaseSamples, Machine, Plan, PlanErrors, RunFile, Store, Tool};
-use runner::{Observer, Setup, ThreadWorld};
+use runner::{Observer, PlanSetup, Setup, ThreadWorld};
 
 /// A case of the flags `--NAME value`, as the plan check lets it through.
 pub(crate) fn case(flags: &[(&str, &str)]) -> Result<Case, PlanErrors> {
@@ -88,22 +88,12 @@ pub(crate) fn run_seeded(plan: &Plan, starter: &mut dyn Starter, host: Host, see
         RunFile::new(tool, jiff::Timestamp::UNIX_EPOCH, Machine::default(), plan.clone(), &benchmarks::abouts());
     let mut store = Store::create(directory.path(), &file).expect("a record");
     let mut order = Order::default();
-    let lines = runner::run(Setup {
-        plan,
-        done: &HashSet::new(),
-        before: &[],
-        starter,
-        store: &mut store,
-        file: &mut file,
-        host,
-        device_sensors: None,
-        states: measure::StatesAsked::default(),
-        observer: &mut order,
-        seed,
-        deadline: None,
-        interrupted: || None,
-    })
-    .expect("the record can be written");
+    let whole = Setup { store: &mut store, file: &mut file, host, seed, deadline: None, interrupted: || None };
+    let done = HashSet::new();
+    let states = measure::StatesAsked::default();
+    let planned =
+        PlanSetup { plan, done: &done, before: &[], starter, device_sensors: None, states, observer: &mut order };
+    let lines = runner::run(whole, planned).expect("the record can be written");
     drop(store);
     let kept = record::read_run(directory.path()).expect("the record can be read");
     assert_eq!(kept.cases.len(), lines.len());
