@@ -25,7 +25,6 @@ pub fn open(name: &str, bootstrap: &mut dyn Bootstrap, options: &Options) -> Res
 }
 
 fn unknown(name: &str) -> Error {
-    let known: Vec<&'static str> = backends().map(|backend| backend.about().name).collect();
-    let nearest = terms::nearest(name, known.iter().copied());
-    Error::UnknownBackend(UnknownName { kind: "backend", word: name.to_owned(), nearest, known })
+    let known = backends().map(|backend| backend.about().name).collect();
+    Error::UnknownBackend(UnknownName::among("backend", name, known))
 }

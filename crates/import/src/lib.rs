@@ -8,6 +8,7 @@
 mod collective;
 mod content;
 mod contract;
+mod counted;
 mod decode;
 mod fields;
 mod formats;

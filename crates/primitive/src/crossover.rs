@@ -1,6 +1,6 @@
 //! From which size on overlap pays, in words. Pure: over points of one line of sizes, and over the lines of one table.
 
-use ::view::number::{factor, three_digits};
+use ::view::number::{factor, percent, three_digits};
 use ::view::study::Estimate;
 
 /// The best implementation that overlaps, at one size.
@@ -104,30 +104,33 @@ pub(super) fn sentence(subject: &str, fixed: &str, along: &str, lines: &[Line]) 
         lines.iter().flat_map(|line| &line.points).filter(|point| !point.worth).filter_map(|point| point.ratio);
     let nothing = match range(ratios) {
         Some(range) if worth => {
-            format!(" Elsewhere there is nothing to overlap: communication takes {range} times as long as the product.")
+            format!(" Elsewhere there is nothing to overlap: communication takes {range}.")
         }
-        Some(range) => format!(" Communication takes {range} times as long as the product."),
+        Some(range) => format!(" Communication takes {range}."),
         None => String::new(),
     };
     Some((format!("{subject}: {}.{nothing}", clauses.join("; ")), worth))
 }
 
-/// `0.5 to 2`, or one number.
+/// Times of communications over those of their products: `2.0% to 10% of the time of the product`, or one number.
 fn range(values: impl Iterator<Item = f64>) -> Option<String> {
     let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
     if low > high {
         return None;
     }
-    let (low, high) = (three_digits(low), three_digits(high));
-    Some(if low == high { low } else { format!("{low} to {high}") })
+    let (write, of): (fn(f64) -> String, _) = match high < 1.0 {
+        true => (percent, "of the time of the product"),
+        false => (three_digits, "times as long as the product"),
+    };
+    let (low, high) = (write(low), write(high));
+    Some(if low == high { format!("{low} {of}") } else { format!("{low} to {high} {of}") })
 }
 
 /// The most that is gained where there is something to overlap: by whom and at which sizes.
 pub(super) fn most(name: &str, m: u64, n: u64, point: &Point) -> String {
     let gained = format!("{}{}", factor(point.speedup.mid), point.speedup.range(factor));
-    let ratio = point.ratio.map_or_else(String::new, |ratio| {
-        format!(", where communication takes {} times as long as the product", three_digits(ratio))
-    });
+    let ratio = range(point.ratio.into_iter());
+    let ratio = ratio.map_or_else(String::new, |ratio| format!(", where communication takes {ratio}"));
     format!(" The most is {gained} by {name} at m = {m}, n = {n}{ratio}.")
 }
 
@@ -171,14 +174,14 @@ mod tests {
         ];
         let pays = sentence("AG_before", "m", "n", &lines).unwrap();
         let words = "AG_before: with m = 1024 and 8192 overlap pays from n = 64 up; with m = 4096 there is nothing to \
-                     overlap. Elsewhere there is nothing to overlap: communication takes 0.0200 to 0.100 times as long as \
-                     the product.";
+                     overlap. Elsewhere there is nothing to overlap: communication takes 2.0% to 10% of the time of the \
+                     product.";
         assert_eq!(pays, (words.to_owned(), true));
         let (text, worth) = sentence("AG_after", "m", "n", &lines[1..2]).unwrap();
         assert!(!worth);
         assert_eq!(
             text,
-            "AG_after: with m = 4096 there is nothing to overlap. Communication takes 0.0200 to 0.100 times as long as the \
+            "AG_after: with m = 4096 there is nothing to overlap. Communication takes 2.0% to 10% of the time of the \
              product."
         );
         assert_eq!(sentence("AG_after", "m", "n", &[]), None);

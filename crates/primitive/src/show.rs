@@ -68,8 +68,8 @@ pub(super) fn show() -> Show {
     four.extend(times);
     four.push(Column::new("communication / product", "overlap.ratio", Format::Number));
     let note = "`speedup` is over the best sequential implementation of the same order, trial by trial. `overlap` is the \
-                share of the shorter of product and communication that overlap takes away; `speed of light` is the longer of \
-                the two over the time.";
+                share of the shorter of product and communication that overlap takes away. `speed of light` is the longer of \
+                product and communication over the time.";
     let covers = ["implementation"].map(str::to_owned).to_vec();
     Show {
         section: "primitive".to_owned(),

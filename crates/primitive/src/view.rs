@@ -164,7 +164,7 @@ fn heatmap(section: &Operation, family: &Family, grid: &Grid) -> Option<NamedCha
     let spec = ChartSpec {
         title: format!("{} {}: speedup of the best overlap over sequential", section.name, family.order),
         subtitle: family.words(),
-        note: "Above 1: overlap is faster. Grey, too: the interval holds 1, or communication is too short to matter."
+        note: "Above 1: overlap is faster. Grey, too, where the interval holds 1, or communication is too short to matter."
             .to_owned(),
         x: axis("columns (n)"),
         y: axis("rows (m)"),
@@ -181,25 +181,37 @@ fn heatmap(section: &Operation, family: &Family, grid: &Grid) -> Option<NamedCha
 }
 
 /// The points of each implementation.
-type Lines = BTreeMap<String, Vec<Mark>>;
+type Lines<'s> = BTreeMap<String, Vec<(Mark, &'s Measured<'s>)>>;
 
 /// Times against columns, of one order and number of rows: a line for each implementation.
 fn times(section: &Operation) -> Vec<NamedChart> {
     let mut groups: BTreeMap<(Family, u64), Lines> = BTreeMap::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
     for measured in section.points() {
         let case = measured.case;
         let name = case.metrics.get("variant").and_then(Value::as_str).unwrap_or_default().to_owned();
+        names.insert(name.clone());
         let Estimate { mid, low, high, .. } = measured.time;
         let oversubscribed = measured.has(Caveat::Oversubscribed);
         let point = Mark { x: size(case, "n") as f64, y: mid, low, high, oversubscribed };
-        groups.entry((Family::from_case(case), size(case, "m"))).or_default().entry(name).or_default().push(point);
+        groups
+            .entry((Family::from_case(case), size(case, "m")))
+            .or_default()
+            .entry(name)
+            .or_default()
+            .push((point, measured));
     }
+    // An implementation has the same colour in all charts of the section.
+    let style = |label: &String| names.iter().position(|name| name == label).unwrap_or_default();
     let chart = |((family, m), lines): ((Family, u64), Lines)| {
-        let series = |(style, (label, mut points)): (usize, (String, Vec<Mark>))| {
+        let measured: Vec<&Measured> = lines.values().flatten().map(|(_, measured)| *measured).collect();
+        let note = ::view::note_of_points(measured.iter().copied(), false);
+        let series = |(label, points): (String, Vec<(Mark, &Measured)>)| {
+            let mut points: Vec<Mark> = points.into_iter().map(|(point, _)| point).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            Series { label, style, points }
+            Series { style: style(&label), label, points }
         };
-        let series: Vec<Series> = lines.into_iter().enumerate().map(series).collect();
+        let series: Vec<Series> = lines.into_iter().map(series).collect();
         // Fewer points are read from the table.
         if series.iter().all(|series| series.points.len() < 3) {
             return None;
@@ -208,7 +220,7 @@ fn times(section: &Operation) -> Vec<NamedChart> {
         let spec = ChartSpec {
             title: format!("{} {}, m = {m}: time vs columns", section.name, family.order),
             subtitle: family.words(),
-            note: "Points: medians; bars: 95% intervals of the median.".to_owned(),
+            note: note.to_owned(),
             x: axis("columns (n)", Quantity::Count, Scale::Steps),
             y: axis("time of one call", Quantity::Seconds, Scale::Log),
             series,
@@ -325,10 +337,10 @@ mod tests {
             found,
             [
                 "tp_rowwise RS_after, dtype f64: with m = 4096 overlap pays at n = 8. Elsewhere there is nothing to overlap: \
-                 communication takes 0.0120 times as long as the product. The most is 2.29x (2.19x to 2.39x) by fused at m = \
-                 4096, n = 8, where communication takes 0.445 times as long as the product.",
-                "tp_rowwise RS_after, dtype f32: with m = 4096 there is nothing to overlap. Communication takes 0.0100 to \
-                 0.0200 times as long as the product.",
+                 communication takes 1.2% of the time of the product. The most is 2.29x (2.19x to 2.39x) by fused at m = \
+                 4096, n = 8, where communication takes 44% of the time of the product.",
+                "tp_rowwise RS_after, dtype f32: with m = 4096 there is nothing to overlap. Communication takes 1.0% to \
+                 2.0% of the time of the product.",
             ]
         );
     }

@@ -30,7 +30,7 @@ pub(crate) fn here(
     let here = Here {
         torch: format.uses_torch().then(torch),
         gpus: machine::gpus(),
-        memory: machine::available_memory(),
+        memory: device::available_memory(),
         hosts: coordinator.map_or(1, |coordinator| coordinator.hosts().len()),
         models: models(),
         parameters: Some(benchmarks::parameters),

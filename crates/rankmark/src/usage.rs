@@ -8,6 +8,7 @@ use std::ffi::OsString;
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use terms::did_you_mean;
 
 use crate::Failure;
 use names::{bare, nearest_command, nearest_option, option_of};
@@ -59,10 +60,8 @@ impl Asked {
             let written = |field: &str, value: &str| format!("`--{} {value}`", field.replace('_', "-"));
             return failure.cause(why.cause).hint(why.hint(has, written));
         }
-        match nearest_option(option, &self.command) {
-            Some(near) => failure.hint(format!("did you mean `--{near}`?")),
-            None => failure.hint(self.help()),
-        }
+        let near = nearest_option(option, &self.command).map(|near| did_you_mean(&format!("--{near}")));
+        failure.hint(near.unwrap_or_else(|| self.help()))
     }
 
     fn unexpected_word(&self, word: &str) -> Failure {
@@ -74,10 +73,7 @@ impl Asked {
             true => Failure::new(format!("there is no command `{word}`")),
             false => Failure::new(format!("`{}` has no command `{word}`", self.line)),
         };
-        match nearest_command(word, &self.command) {
-            Some(near) => failure.hint(format!("did you mean `{near}`?")),
-            None => failure.hint(self.help()),
-        }
+        failure.hint(nearest_command(word, &self.command).map_or_else(|| self.help(), did_you_mean))
     }
 
     fn incomplete(&self, missing: &[String]) -> Failure {

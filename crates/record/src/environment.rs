@@ -46,7 +46,7 @@ const SINGLE: [&str; 15] = [
 
 /// What launchers tell the processes of one job within these families: its keys, addresses, folders and numbers. Nothing
 /// of that holds for another job.
-const OF_ONE_JOB: [&str; 12] = [
+const OF_ONE_JOB: [&str; 13] = [
     "OMPI_MCA_orte_",
     "OMPI_MCA_prte_",
     "OMPI_MCA_ess",
@@ -59,6 +59,8 @@ const OF_ONE_JOB: [&str; 12] = [
     "I_MPI_MPIRUN",
     "MPICH_INTERFACE_HOSTNAME",
     "NCCL_COMM_ID",
+    // Set by `cargo run`.
+    "RANKMARK_BUILD_",
 ];
 
 /// Variables by which a launcher or a batch system describes the job: worth keeping, and wrong for any other job.
@@ -237,6 +239,7 @@ mod tests {
             ("RANKMARK_SECRET", false),
             ("RANKMARK_APIKEY", false),
             ("RANKMARK_LOG", true),
+            ("RANKMARK_BUILD_COMMIT", false),
             ("NCCL_REGISTRY_PAT", false),
             ("CCL_PATH", true),
             ("UCX_AUTHORIZATION", false),

@@ -79,7 +79,19 @@ pub struct Processor {
     pub numa_node: Option<u32>,
 }
 
+impl NetworkInterface {
+    /// Whether it is a port of InfiniBand: the kernel allows no colon in the name of another interface.
+    pub fn is_port(&self) -> bool {
+        self.name.contains(':')
+    }
+}
+
 impl Machine {
+    /// The processor's own name, or its architecture.
+    pub fn processor(&self) -> &str {
+        if self.cpu_model.is_empty() { &self.arch } else { &self.cpu_model }
+    }
+
     /// Bytes of the last-level caches together that the threads of this machine share; None where a cache or the number of
     /// threads is not known.
     pub fn last_level_bytes(&self) -> Option<u64> {

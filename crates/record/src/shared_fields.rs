@@ -128,10 +128,11 @@ impl Case {
         self.parameters.values().next().and_then(Value::as_str).unwrap_or(&self.benchmark)
     }
 
-    /// In a few words: `all_reduce 64KiB x 4`.
+    /// In a few words: `all_reduce 64 KiB, 4 ranks`.
     pub fn label(&self) -> String {
-        let size = self.bytes().map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-        format!("{}{size} x {}", self.subject(), self.ranks())
+        let size = self.bytes().map_or(String::new(), |bytes| format!(" {}", Bytes(bytes).short()));
+        let ranks = self.ranks();
+        format!("{}{size}, {ranks} rank{}", self.subject(), if ranks == 1 { "" } else { "s" })
     }
 
     fn count(&self, name: &str) -> Option<u32> {
@@ -189,8 +190,8 @@ mod tests {
         let text = r#"{"id": "", "benchmark": "collective", "parameters": {"op": "all_reduce", "bytes": 65536, "ranks": 4},
             "settings": {}, "world": {}, "caveats": [], "bytes_requested": null, "skip": null}"#;
         let case: Case = serde_json::from_str(text).unwrap();
-        assert_eq!((case.label().as_str(), case.op()), ("all_reduce 64KiB x 4", Some(Collective::AllReduce)));
+        assert_eq!((case.label().as_str(), case.op()), ("all_reduce 64 KiB, 4 ranks", Some(Collective::AllReduce)));
         let bare = Case { parameters: serde_json::Map::new().into(), ..case };
-        assert_eq!((bare.label().as_str(), bare.threads(), bare.bind()), ("collective x 1", 1, "core"));
+        assert_eq!((bare.label().as_str(), bare.threads(), bare.bind()), ("collective, 1 rank", 1, "core"));
     }
 }

@@ -1,10 +1,17 @@
 //! Which charts a section of the report has: those that its benchmark declares, its own, and drift over time.
 
-use view::{AS_IMPORTED, NamedChart, declared_charts};
+use view::{AS_IMPORTED, ChartSpec, NamedChart, declared_charts};
 
 use crate::escape::file_stem;
 use crate::study::Operation;
 use crate::{Run, words::drift, words::imported, words::origin};
+
+/// The charts that a page or a document shows of one section: a single value is in its table, too.
+pub(crate) fn shown(run: &Run, operation: &Operation) -> Vec<NamedChart> {
+    let mut charts = of_operation(run, operation);
+    charts.retain(|chart| !is_one_point(&chart.spec));
+    charts
+}
 
 /// The charts of one section.
 pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<NamedChart> {
@@ -25,4 +32,10 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<NamedChart> 
         }
     }
     charts
+}
+
+/// Whether a chart has one value alone.
+fn is_one_point(spec: &ChartSpec) -> bool {
+    let whole = spec.stacks.is_empty() && spec.lanes.is_none() && spec.waterfall.is_none() && spec.matrix.is_none();
+    whole && spec.series.iter().map(|series| series.points.len()).sum::<usize>() <= 1
 }

@@ -12,6 +12,7 @@ use terms::Bytes;
 use view::Views;
 
 use crate::error::unread;
+use crate::words::caveats::Wording;
 use crate::{Error, escape, words::drift, words::labels};
 
 /// A run, read from its record.
@@ -77,6 +78,8 @@ pub struct Run {
     pub interleaved: Option<record::Interleaved>,
     /// Figures that the plan expects of the hardware.
     pub expected: Vec<Expected>,
+    /// How caveats of its cases are said.
+    pub wording: Wording,
     /// Its case lines, in the order of the plan.
     pub cases: Vec<CaseLine>,
     /// What the benchmarks of its cases declare, as the record has it.
@@ -170,6 +173,7 @@ impl Run {
             hosts: file.hosts,
             interleaved: file.interleaved,
             expected: file.plan.expected,
+            wording: Wording::of_cases(&file.plan.cases),
             cases,
             benchmarks: file.benchmarks,
             views: Views::NONE,
@@ -257,10 +261,13 @@ pub fn machine_line(machine: &Machine) -> String {
         .into_iter()
         .find(|(flag, _)| machine.isa.iter().any(|has| has == flag))
         .map(|(_, name)| format!("({name})"));
-    let model = if machine.cpu_model.is_empty() { &machine.arch } else { &machine.cpu_model };
     let cores = number.map(|number| crate::number::count(number as usize, "core", "cores"));
-    let processor: Vec<String> =
-        cores.into_iter().chain([model.clone()]).chain(vector).filter(|part| !part.is_empty()).collect();
+    let processor: Vec<String> = cores
+        .into_iter()
+        .chain([machine.processor().to_owned()])
+        .chain(vector)
+        .filter(|part| !part.is_empty())
+        .collect();
     let memory = machine.memory_limit_bytes.or(machine.memory_bytes).map(|bytes| Bytes(bytes).about());
     let place = match (&machine.wsl, &machine.container, &machine.hypervisor) {
         (Some(version), _, _) => format!(" under WSL {version}"),

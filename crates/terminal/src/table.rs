@@ -282,8 +282,8 @@ impl Table {
     }
 
     fn joined<'t>(&self, shown: &Shown, cell: impl Fn(usize) -> (&'t str, Style)) -> String {
-        let last = shown.iter().rposition(|(at, _)| !cell(*at).0.is_empty()).unwrap_or(0);
         let mut text = String::new();
+        let Some(last) = shown.iter().rposition(|(at, _)| !cell(*at).0.is_empty()) else { return text };
         for (place, (at, room)) in shown.iter().enumerate().take(last + 1) {
             let (words, style) = cell(*at);
             let space = " ".repeat(room.saturating_sub(width(words)));
@@ -333,6 +333,15 @@ fn needed(shown: &Shown) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn units_that_no_shown_column_has_take_no_line() {
+        let columns = [Column::right("ranks").unit(""), Column::right("rate").unit("GB/s").gives_way(1)];
+        let mut table = Table::new(columns);
+        table.push(Row::new(["2", "1.00"]));
+        assert_eq!(plain(&table, 5), ["ranks", "    2"]);
+        assert_eq!(plain(&table, 80).len(), 3);
+    }
 
     fn plain(table: &Table, limit: usize) -> Vec<String> {
         let codes = ["0", "1", "2", "31", "32", "33"].map(|code| format!("\u{1b}[{code}m"));

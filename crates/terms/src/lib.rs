@@ -18,6 +18,6 @@ pub use collective::{Collective, Reduce};
 pub use dtype::Dtype;
 pub use error::{Error, FieldError};
 pub use field::{Field, Group, Kind, Label, Role, Variant};
-pub use name::{Named, nearest, normalize, suggestion};
+pub use name::{Named, did_you_mean, nearest, normalize, suggestion};
 pub use quantity::{Bandwidth, Bytes, ParseQuantityError, Ratio, Seconds};
 pub use words::{Bind, BufferKind, Cache, Direction, Mode, Rank, Runtime, Space, Status, Traffic, UnknownName};

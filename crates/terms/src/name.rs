@@ -52,11 +52,16 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// The hint that names what was probably meant.
+pub fn did_you_mean(near: &str) -> String {
+    format!("did you mean `{near}`?")
+}
+
 /// The hint for a word outside a set: the nearest word of the set, else all of them.
 pub fn suggestion<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
     let valid: Vec<&str> = valid.into_iter().collect();
     match nearest(word, valid.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
+        Some(near) => did_you_mean(near),
         None if valid.is_empty() => "it has none".to_owned(),
         None => format!("valid values: {}", valid.join(", ")),
     }

@@ -90,6 +90,17 @@ impl fmt::Display for Bytes {
 }
 
 impl Bytes {
+    /// For reading: exact where that is short (`64 KiB`, `100 MB`), else three significant digits.
+    pub fn short(self) -> String {
+        let exact = self.to_string();
+        let digits = exact.bytes().take_while(u8::is_ascii_digit).count();
+        match exact.split_at(digits) {
+            (number, "") if self.0 < 1024 => format!("{number} B"),
+            (number, unit) if !unit.is_empty() && digits <= 4 => format!("{number} {unit}"),
+            _ => self.about(),
+        }
+    }
+
     /// For reading, not for parsing back: three significant digits and a binary unit (`5.86 GiB`).
     pub fn about(self) -> String {
         match BINARY.iter().find(|(unit, _)| self.0 >= *unit) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use terms::{Seconds, nearest};
+use terms::{Seconds, UnknownName};
 
 use crate::timeline::Kind;
 
@@ -95,11 +95,7 @@ impl FromStr for Injection {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         let kind = terms::normalize(kind);
         if !KINDS.contains(&kind.as_str()) {
-            let hint = nearest(&kind, KINDS).map(|near| format!(", did you mean `{near}`?"));
-            return Err(format!(
-                "unknown injection `{kind}`{}",
-                hint.unwrap_or_else(|| format!(" (valid values: {})", KINDS.join(", ")))
-            ));
+            return Err(UnknownName::among("injection", &kind, KINDS.to_vec()).to_string());
         }
         let (mut rank, mut at, mut every, mut time, mut element) = (0, 0, None, None, 0);
         let (mut phase, mut percent) = (None, None);

@@ -41,8 +41,8 @@ pub const AS_IMPORTED: &str = "Points: times as the imported file gives them, wi
 const BARE: &str = "Points: medians, of too few trials for an interval.";
 
 /// What points and bands are.
-fn note(points: &[(&Configuration, &Measured, f64)], banded: bool) -> &'static str {
-    let all = |holds: &dyn Fn(&Measured) -> bool| points.iter().all(|(_, point, _)| holds(point));
+pub fn note_of_points<'p>(points: impl Iterator<Item = &'p Measured<'p>> + Clone, banded: bool) -> &'static str {
+    let all = |holds: &dyn Fn(&Measured) -> bool| points.clone().all(holds);
     match () {
         () if all(&|point| point.has(Caveat::Imported)) => AS_IMPORTED,
         () if all(&|point| !point.time.known) => BARE,
@@ -116,14 +116,17 @@ fn size(section: &Operation, at: At) -> Option<Option<u64>> {
 fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
     let size = size(section, chart.at)?;
     let points = points(section, chart, size);
-    let (series, ceilings) = grouped(section, chart, &points);
+    let mut up = upwards(chart);
+    let (mut series, mut ceilings) = grouped(section, chart, &points);
+    if up.scale == Scale::Log {
+        only_positive(&mut series, &mut ceilings);
+    }
     let number: usize = series.iter().map(|one| one.points.len()).sum();
     if number < FEWEST {
         return None;
     }
     let at = size.map(|size| format!(" at {}", bytes(size))).unwrap_or_default();
     let across = if chart.x_format == Format::Bytes { Scale::Log } else { Scale::Steps };
-    let mut up = upwards(chart);
     let ends = series.iter().flat_map(|one| &one.points).map(|point| point.y);
     let (low, high) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), y| (low.min(y), high.max(y)));
     // Lengths from zero compare best, until the small ones all look alike.
@@ -135,7 +138,7 @@ fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
         title: format!("{}{at}: {} vs {}", section.name, chart.title, chart.x_title),
         subtitle: section.constants.clone(),
         banner: banner(points.iter().map(|(_, point, _)| point.case)),
-        note: note(&points, banded).to_owned(),
+        note: note_of_points(points.iter().map(|(_, point, _)| *point), banded).to_owned(),
         x: Axis { title: chart.x_title.clone(), quantity: quantity(chart.x_format), scale: across },
         y: up,
         series,
@@ -159,7 +162,8 @@ fn grouped(
     let varying = varying(section, &chart.x);
     let mut places: HashMap<Key, usize> = HashMap::new();
     // Colours that no configuration has: a line over several of them is none of them.
-    let styles = section.configurations.iter().map(|configuration| configuration.style + 1).max().unwrap_or(0);
+    let all = section.configurations.iter().flat_map(|own| [own.style, own.style_over_ranks]);
+    let styles = all.max().map_or(0, |most| most + 1);
     let mut alike = [0; COLOURS];
     // Points of a configuration follow one another: its series is looked up once.
     let mut last: Option<(&Configuration, usize)> = None;
@@ -172,10 +176,15 @@ fn grouped(
             let whole = ranks > 0 && others.len() == configuration.others.len();
             let next = series.len();
             *places.entry((ranks, configuration.backend.as_str(), others)).or_insert_with(|| {
-                let label =
-                    if whole { configuration.label.clone() } else { label(section, configuration, &chart.x, &varying) };
+                let over_ranks = chart.x == "ranks";
+                let label = match () {
+                    () if whole => configuration.label.clone(),
+                    () if over_ranks => configuration.label_over_ranks(),
+                    () => label(section, configuration, &chart.x, &varying),
+                };
                 let style = match () {
                     () if whole => configuration.style,
+                    () if over_ranks => configuration.style_over_ranks,
                     () if varying.contains(BACKEND) => {
                         let colour = configuration.style % COLOURS;
                         alike[colour] += 1;
@@ -184,6 +193,8 @@ fn grouped(
                     () => styles + next,
                 };
                 ceilings.push(Reference { label: format!("limit, {label}"), style: Some(style), points: Vec::new() });
+                // A line that has nothing to be told from is that of its backend.
+                let label = if label.is_empty() { configuration.backend.clone() } else { label };
                 series.push(Series { label, style, points: Vec::new() });
                 next
             })
@@ -207,6 +218,16 @@ fn grouped(
     ceilings.retain(|ceiling| ceiling.points.iter().any(|[_, y]| y.is_finite()));
     ceilings.iter_mut().for_each(|one| one.points.sort_by(|a, b| a[0].total_cmp(&b[0])));
     (series, ceilings)
+}
+
+/// Without what a logarithmic axis cannot show: a line without a point would be in the legend alone.
+fn only_positive(series: &mut Vec<Series>, ceilings: &mut Vec<Reference>) {
+    series.iter_mut().for_each(|one| one.points.retain(|point| point.y > 0.0));
+    series.retain(|one| !one.points.is_empty());
+    ceilings
+        .iter_mut()
+        .for_each(|one| one.points.iter_mut().filter(|[_, y]| *y <= 0.0).for_each(|[_, y]| *y = f64::NAN));
+    ceilings.retain(|one| one.points.iter().any(|[_, y]| y.is_finite()));
 }
 
 fn drawn(x: f64, estimate: Estimate, scale: f64, of: &Measured) -> Point {
@@ -331,6 +352,11 @@ fn key(configuration: &Configuration, case: &CaseLine) -> String {
     format!("{}{size}", configuration.label)
 }
 
+/// `latency: time of a message`; a title that begins with the section's name says it itself.
+fn titled(section: &str, title: &str) -> String {
+    if title.starts_with(section) { title.to_owned() } else { format!("{section}: {title}") }
+}
+
 /// The matrices of the first cases that have one.
 fn matrices(section: &Operation, chart: &Chart) -> Vec<ChartSpec> {
     let of = |configuration: &Configuration, case: &CaseLine| {
@@ -352,7 +378,7 @@ fn matrices(section: &Operation, chart: &Chart) -> Vec<ChartSpec> {
         // Times are better when they are less, rates when they are more.
         let matrix = matrix.around_median(chart.y_format != Format::Seconds);
         Some(ChartSpec {
-            title: format!("{}: {}", section.name, chart.title),
+            title: titled(&section.name, &chart.title),
             subtitle: key(configuration, case),
             banner: banner(std::iter::once(case)),
             x: Axis { title: chart.x_title.clone(), ..Axis::default() },

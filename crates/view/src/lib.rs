@@ -18,7 +18,7 @@ mod table;
 mod text;
 
 pub use cell::{ends, number_at, shown, value_at};
-pub use charts::{AS_IMPORTED, NamedChart, declared as declared_charts};
+pub use charts::{AS_IMPORTED, NamedChart, declared as declared_charts, note_of_points};
 pub use label::{label_of, plain};
 pub use next::Next;
 pub use own::{Finding, View, Views};

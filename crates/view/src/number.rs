@@ -108,13 +108,7 @@ pub fn factor(value: f64) -> String {
 /// Bytes for reading: the exact number where a unit divides it into at most four digits (`64 KiB`, `100 MB`, `1,023 B`
 /// below the first unit), else three digits and a binary unit.
 pub fn bytes(value: u64) -> String {
-    let exact = Bytes(value).to_string();
-    let digits = exact.bytes().take_while(u8::is_ascii_digit).count();
-    match exact.split_at(digits) {
-        (number, "") if value < 1024 => format!("{number} B"),
-        (number, unit) if !unit.is_empty() && digits <= 4 => format!("{number} {unit}"),
-        _ => Bytes(value).about(),
-    }
+    Bytes(value).short()
 }
 
 /// A count: `1 case`, `2 cases`, `1,234 cases`.

@@ -155,6 +155,8 @@ pub struct Configuration<'a> {
     pub variant_fields: Vec<(String, String)>,
     /// Its number among the run's labels: colour and marker.
     pub style: usize,
+    /// The same of the line over all numbers of its ranks.
+    pub style_over_ranks: usize,
     /// Ranks of its worlds.
     pub ranks: u32,
     /// `pytorch/gloo`, or the backend alone where the runtime is native.
@@ -182,6 +184,12 @@ impl<'a> Configuration<'a> {
     /// Points with a size, ascending.
     pub fn sized(&self) -> impl DoubleEndedIterator<Item = (u64, &Measured<'_>)> {
         self.points.iter().filter_map(|point| Some((point.bytes?, point)))
+    }
+
+    /// The label of the line over all numbers of its ranks; empty where nothing else varies.
+    pub fn label_over_ranks(&self) -> String {
+        let ranks = ranks(self.ranks);
+        self.label.split(", ").filter(|part| *part != ranks).collect::<Vec<_>>().join(", ")
     }
 
     /// The variant without what it says of these fields.
@@ -354,6 +362,7 @@ fn put<'a>(
                 variant: String::new(),
                 variant_fields: Vec::new(),
                 style: 0,
+                style_over_ranks: 0,
                 ranks,
                 backend,
                 others,
@@ -388,7 +397,7 @@ fn label(operations: &mut [Operation]) {
     let varying: BTreeSet<String> = operations.iter().flat_map(varying_in).collect();
     let all = operations.iter().flat_map(|operation| &operation.configurations);
     let mut styles = Styles::new(all.map(|configuration| configuration.backend.as_str()));
-    for operation in operations {
+    for operation in operations.iter_mut() {
         let everywhere = |name: &str| operation.configurations.iter().all(|c| value_of(&c.others, name).is_some());
         let constant = |c: &Configuration| {
             let quiet = |name: &str| is_quiet(operation.declared, name);
@@ -415,6 +424,10 @@ fn label(operations: &mut [Operation]) {
             configuration.style = styles.style_of(&configuration.label, &configuration.backend);
         }
     }
+    // A line over several configurations is none of them, and the same in all sections.
+    for configuration in operations.iter_mut().flat_map(|operation| &mut operation.configurations) {
+        configuration.style_over_ranks = styles.style_of(&configuration.label_over_ranks(), &configuration.backend);
+    }
 }
 
 fn is_quiet(declared: Option<&Declared>, name: &str) -> bool {
@@ -435,6 +448,13 @@ fn variant_fields_of(
         fields.push(("hosts".to_owned(), WITHIN.to_owned()));
     }
     fields
+}
+
+/// `all_reduce 64 KiB, 2 ranks, shm`.
+pub fn named(what: &str, bytes: Option<u64>, ranks: u32, backend: &str) -> String {
+    let size = bytes.map_or(String::new(), |bytes| format!(" {}", crate::number::bytes(bytes)));
+    let backend = if backend.is_empty() { String::new() } else { format!(", {backend}") };
+    format!("{what}{size}, {}{backend}", self::ranks(ranks))
 }
 
 /// `1 rank`, `2 ranks`.

@@ -185,11 +185,17 @@ fn counts(record: &Record) -> [usize; 4] {
 fn machine_key(machine: &Machine, hosts: &[Machine], simulated: bool, any_host: bool) -> String {
     let one = |machine: &Machine| {
         let cores = match machine.allowed_cpus.len() {
-            0 => machine.threads.or(machine.cores).map_or("?".to_owned(), |cores| cores.to_string()),
-            allowed => allowed.to_string(),
+            0 => machine.threads.or(machine.cores).map(|cores| cores.to_string()),
+            allowed => Some(allowed.to_string()),
         };
-        let host = if any_host { String::new() } else { format!("{}: ", machine.host) };
-        format!("{host}{cores} cores {}", machine.cpu_model)
+        let cores = cores.map_or(String::new(), |cores| format!("{cores} cores {}", machine.cpu_model));
+        let host = if any_host { "" } else { machine.host.as_str() };
+        match (host, cores.as_str()) {
+            ("", "") => "unknown machine".to_owned(),
+            ("", cores) => cores.to_owned(),
+            (host, "") => host.to_owned(),
+            (host, cores) => format!("{host}: {cores}"),
+        }
     };
     let mut all: Vec<String> = hosts.iter().map(one).collect();
     all.sort();

@@ -6,6 +6,7 @@ use terms::Error;
 
 use super::training_log::{self, Job, Step, number, whole, without_colours};
 use crate::collective::{given_ranks, no_ranks};
+use crate::counted::counted;
 use crate::{Content, Format, Line, Results, Source};
 
 /// The format.
@@ -134,7 +135,10 @@ impl Reader<'_> {
         self.results.begin_run();
         let bad = std::mem::take(&mut self.bad);
         if bad > 0 {
-            self.results.note(format!("{bad} iterations were skipped or had no finite gradient: their times count"));
+            self.results.note(format!(
+                "{} skipped or had no finite gradient: the times count",
+                counted(bad, "iteration was", "iterations were")
+            ));
         }
         training_log::add(&mut self.results, &self.job, &steps);
         Ok(())

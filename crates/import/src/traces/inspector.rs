@@ -10,6 +10,7 @@ use trace::timeline::{RankTimeline, Timeline};
 
 use super::input::Input;
 use super::{Part, Spans, TraceFormat, words};
+use crate::counted::counted;
 
 /// The longest line that is read.
 const LONGEST_LINE: u64 = 1 << 20;
@@ -109,8 +110,11 @@ fn read(input: &Input) -> Result<Part, Error> {
         report.notes.push(format!("{}: the last line is cut", input.name()));
     }
     if let Some(first) = odd.first() {
-        let count = odd.len();
-        report.notes.push(format!("{}: {count} lines cannot be read, the first is line {first}", input.name()));
+        report.notes.push(format!(
+            "{}: {} cannot be read, the first is line {first}",
+            input.name(),
+            counted(odd.len(), "line", "lines")
+        ));
     }
     gaps(input, &mut report);
     Ok(Part::Calls(Box::new(report)))
@@ -232,7 +236,8 @@ impl InspectorReport {
             Ok(mut timeline) => {
                 if self.calls.len() > timed {
                     let untimed = self.calls.len() - timed;
-                    timeline.notes.push(format!("{untimed} calls are not in the timeline: they have no time"));
+                    let calls = counted(untimed, "call is", "calls are");
+                    timeline.notes.push(format!("{calls} not in the timeline for lack of a time"));
                 }
                 let spans = Spans { timeline, rank: None, is_numbered: true, is_calendar: true };
                 Some((PathBuf::from("logs of NCCL Inspector"), spans))
@@ -267,7 +272,8 @@ fn timeline(calls: &[InspectorCall], processes: &HashMap<(&str, u64), u32>) -> T
         rank.push_call(queue(call), begin, end, known);
     }
     if unknown > 0 {
-        timeline.notes.push(format!("{unknown} calls are not in the timeline: their rank is not known"));
+        let calls = counted(unknown, "call is", "calls are");
+        timeline.notes.push(format!("{calls} not in the timeline: the rank is not known"));
     }
     timeline.ranks = ranks.into_values().collect();
     timeline.ranks.iter_mut().for_each(RankTimeline::sort);
@@ -332,6 +338,6 @@ mod tests {
         let text = format!("{whole}\nnothing\n{}", &whole[..whole.len() / 2]);
         let notes = read(&[text]).unwrap().inspector.unwrap().notes;
         assert!(notes[0].ends_with("the last line is cut"), "{notes:?}");
-        assert!(notes[1].contains("1 lines cannot be read, the first is line 2"), "{notes:?}");
+        assert!(notes[1].contains("1 line cannot be read, the first is line 2"), "{notes:?}");
     }
 }

@@ -10,6 +10,7 @@ use super::events::{Event, Header, nanoseconds, scan};
 use super::input::Input;
 use super::scan::Stop;
 use super::{Part, Spans, TraceFormat};
+use crate::counted::counted;
 
 /// The version that is read.
 const VERSION: u64 = 1;
@@ -54,7 +55,10 @@ fn read(input: &Input) -> Result<Part, Error> {
         notes.push(format!("{stop}; what stands before is used"));
     }
     if read.odd > 0 {
-        notes.push(format!("{} events are left out: they have no rank, kind, time or duration", read.odd));
+        notes.push(format!(
+            "{} left out without a rank, kind, time or duration",
+            counted(read.odd, "event is", "events are")
+        ));
     }
     read.finish(origin, &other)
         .map(|(ranks, names)| {
@@ -211,7 +215,7 @@ mod tests {
         assert!(known.synchronises);
         assert_eq!(timeline.names.get(known.group), "world");
         let notes = [
-            "1 events are left out: they have no rank, kind, time or duration",
+            "1 event is left out without a rank, kind, time or duration",
             "ranks have different steps: rank 0 has none, rank 3 has step 7",
         ];
         assert_eq!(timeline.notes, notes);

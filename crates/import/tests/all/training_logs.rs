@@ -78,7 +78,7 @@ fn a_log_of_megatron_has_steps_throughput_and_memory() {
         ("loss", 7.018934),
     ];
     near(&figures, &wanted);
-    assert!(results.notes.iter().any(|note| note.starts_with("1 iterations were skipped")), "{:?}", results.notes);
+    assert!(results.notes.iter().any(|note| note.starts_with("1 iteration was skipped")), "{:?}", results.notes);
 }
 
 #[test]

@@ -32,7 +32,7 @@ use sources::Source;
 
 const EXAMPLES: &str = "Examples:
   rankmark compare results/monday results/today             what changed
-  rankmark compare A B --history results                    the noise between runs is known from equal runs
+  rankmark compare A B --history results                    noise of equal runs
   rankmark compare A B C                                    each against A
   rankmark compare A B --fail-on worse --junit compare.xml  in CI: only a regression fails";
 

@@ -238,7 +238,7 @@ fn summary(
     };
     let cases = record.lines.len();
     let word = if cases == 1 { "case" } else { "cases" };
-    let mut text = format!("{} is {}: {cases} {word} of {}{runs}\n", source.name(), format.doc(), imported.tool);
+    let mut text = format!("{} holds {cases} {word} of {}{runs}\n", source.name(), imported.tool);
     if let Some(heading) = imported.facts.get("heading") {
         text += &format!("under    {heading}\n");
     }

@@ -75,7 +75,7 @@ fn validate(given: Validate) -> Ended {
     let host = Host {
         spread: None,
         cores: machine::allowed_cpus().len().max(1),
-        available_memory: machine::available_memory,
+        available_memory: device::available_memory,
         virtualised: machine::limits_are_virtual(&machine::detect()),
     };
     // A plan that cannot be read is refused before anything is checked.

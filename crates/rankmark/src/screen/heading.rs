@@ -79,7 +79,8 @@ pub(super) fn lifted<'d>(table: &'d Table, lines: &[&CaseLine]) -> (Vec<&'d Colu
                 lifted.push(view::one_line(&column.lifted.replace("{}", &first)));
             }
             // An interval comes with later trials: its column would come into a table that somebody reads.
-            None if !column.lifted.is_empty() || column.gives_way > 0 && column.format != Format::Precision => {}
+            None if column.format != Format::Precision
+                && !["time_s.median", "wrong"].contains(&column.source.as_str()) => {}
             _ => columns.push(column),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use record::{CaseLine, Declared, Plan};
-use report::caveats::Shared;
+use report::caveats::{Shared, Wording};
 use terms::Status;
 
 use super::{heading, table};
@@ -20,6 +20,7 @@ pub(super) struct Rows {
     /// Each with its heading.
     lines: Vec<Option<(String, CaseLine)>>,
     declared: Vec<Declared>,
+    wording: Wording,
 }
 
 impl Rows {
@@ -27,7 +28,7 @@ impl Rows {
         let places: HashMap<String, usize> =
             plan.cases.iter().enumerate().map(|(place, case)| (case.id.clone(), place)).collect();
         let declared = benchmarks::abouts().into_iter().map(Declared::of).collect();
-        Self { lines: vec![None; plan.cases.len()], places, declared }
+        Self { lines: vec![None; plan.cases.len()], places, declared, wording: Wording::of_cases(&plan.cases) }
     }
 
     pub(super) fn put(&mut self, line: &CaseLine) {
@@ -62,7 +63,7 @@ impl Rows {
             groups[place].1.push(line);
         }
         let all: Vec<&CaseLine> = groups.iter().flat_map(|(_, lines)| lines.iter().copied()).collect();
-        let said = Shared::of_rows(&all);
+        let said = Shared::of_rows(&all).with_state(&all).worded(self.wording);
         let group =
             |(_, lines): &(&str, Vec<&CaseLine>)| table::group(self.declared(&lines[0].benchmark), lines, &said, width);
         let shared = said.sentence().into_iter().flat_map(|words| {

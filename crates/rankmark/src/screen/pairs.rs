@@ -7,11 +7,13 @@ use std::time::Instant;
 
 use diagnose::Verdict;
 use record::{Case, CaseLine, Caveat, ComparedCase, Interleaved, RunFile, Side};
+use report::caveats::Wording;
 use runner::{Compared, Matched, PairObserver};
 use terms::Status;
 use view::number;
 
 use super::live::bar;
+use super::next::next_report;
 use super::output::Output;
 use super::progress_pause::ProgressPause;
 use super::run::minutes;
@@ -21,7 +23,7 @@ use terminal::{Cell, Column, Row, Style, Table, hanging, parts};
 /// The columns of the table.
 fn columns() -> [Column; 9] {
     [
-        Column::left("case"),
+        Column::left("case").wraps(34, 12),
         Column::right("A"),
         Column::right("B"),
         Column::right("B/A"),
@@ -169,17 +171,22 @@ impl PairScreen {
         }
         let caveats = caveats(compared);
         if !caveats.is_empty() {
-            let words: Vec<&str> = caveats.iter().map(|caveat| terms::Named::name(*caveat)).collect();
+            let words: Vec<String> = caveats.iter().map(|caveat| Wording::default().words(*caveat)).collect();
+            self.line("");
             self.line(&hanging("caveats  ", &words.join(", "), width()));
         }
         if self.output.is_verbose() {
             for caveat in &caveats {
-                self.line(&hanging("    ", &format!("{caveat}: {}", caveat.explanation()), width()));
+                let words = Wording::default().words(*caveat);
+                self.line(&hanging("    ", &format!("{words}: {}", caveat.explanation()), width()));
             }
         }
         self.unwell(compared);
         if let Some(first) = written.first() {
+            self.line("");
             self.line(&format!("report   {}", first.display()));
+            let directory = first.parent().unwrap_or(Path::new("."));
+            self.line(next_report(&[directory], "the ratios of each case, and its times").trim_end());
         }
         for case in cases {
             self.output.json(|| record::to_json(case).unwrap_or_default());
@@ -249,7 +256,7 @@ fn labels(matched: &[Matched]) -> Vec<String> {
             shorts.iter().zip(matched).filter(|(short, _)| **short == shorts[at]).map(|(_, both)| &both[0]).collect();
         let own = both[0].parameters.iter();
         let differing = own.filter(|(name, value)| twins.iter().any(|twin| twin.parameters.get(name) != Some(value)));
-        let more: Vec<String> = differing.map(|(name, value)| format!(" {name}={}", view::plain(value))).collect();
+        let more: Vec<String> = differing.map(|(name, value)| format!(", {name}={}", view::plain(value))).collect();
         format!("{}{}", shorts[at], more.concat())
     };
     matched.iter().enumerate().map(label).collect()
@@ -317,6 +324,6 @@ mod tests {
         let matched: Vec<Matched> = plan.cases.iter().map(|case| [case.clone(), case.clone()]).collect();
         let labels = labels(&matched);
         assert_eq!(labels.len(), 4);
-        assert!(labels.contains(&"all_reduce 1KiB x 2 dtype=f64".to_owned()), "{labels:?}");
+        assert!(labels.contains(&"all_reduce 1 KiB, 2 ranks, dtype=f64".to_owned()), "{labels:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Words at the end of a row: what went wrong with its cases, and what limits their numbers.
 
 use record::{CaseLine, Caveat};
-use report::caveats::{Shared, words};
+use report::caveats::Shared;
 use serde_json::Value;
 use terms::{Seconds, Status};
 
@@ -24,7 +24,7 @@ fn levels(line: &CaseLine) -> Option<String> {
 fn of_case(line: &CaseLine, said: &Shared) -> (Vec<String>, Vec<String>) {
     let mut states: Vec<String> = Vec::new();
     // The one that these times are of, where the machine had several.
-    let state = line.state.as_ref().map(|state| view::one_line(state));
+    let state = line.state.as_ref().filter(|_| !said.has_state()).map(|state| view::one_line(state));
     if line.status != Status::Ok {
         states.push(line.status.to_string().to_uppercase());
     }
@@ -33,8 +33,8 @@ fn of_case(line: &CaseLine, said: &Shared) -> (Vec<String>, Vec<String>) {
     }
     let caveat = |caveat: &Caveat| match (caveat, line.metrics.get("slow_rank").and_then(Value::as_u64)) {
         (Caveat::SlowRank, Some(rank)) => format!("slow rank {rank}"),
-        (Caveat::TwoLevels, _) => levels(line).unwrap_or_else(|| words(*caveat)),
-        _ => words(*caveat),
+        (Caveat::TwoLevels, _) => levels(line).unwrap_or_else(|| said.words(*caveat)),
+        _ => said.words(*caveat),
     };
     let own = line.caveats.iter().filter(|caveat| !said.has(**caveat));
     (states, state.into_iter().chain(own.map(caveat)).collect())

@@ -1,12 +1,13 @@
 //! The screen of a measuring command: it watches the run.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use record::{Case, CaseLine, Caveat, Plan, RunFile};
-use terms::{Bytes, Seconds, Status};
+use terms::{Seconds, Status};
 
 use super::live::{Rows, bar};
 use super::output::Output;
@@ -205,12 +206,12 @@ impl Screen {
             self.line(&hanging("overhead ", &format!("{costs}{start}"), line_width()));
         }
         if let Some((first, rest)) = written.split_first() {
-            let rest: Vec<String> = rest
-                .iter()
-                .filter(|path| path.extension().is_some_and(|kind| kind == "csv" || kind == "md"))
-                .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
-                .collect();
-            let also = if rest.is_empty() { String::new() } else { format!(" (also {}, charts/)", rest.join(", ")) };
+            let is = |path: &Path, kinds: &[&str]| kinds.iter().any(|kind| path.extension() == Some(OsStr::new(kind)));
+            let charts = rest.iter().any(|path| is(path, &["svg", "png"])).then(|| "charts/".to_owned());
+            let files = rest.iter().filter(|path| is(path, &["csv", "md"]));
+            let files = files.filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+            let rest: Vec<String> = files.chain(charts).collect();
+            let also = if rest.is_empty() { String::new() } else { format!(" (also {})", rest.join(", ")) };
             self.line(&format!("report   {}{also}", first.display()));
         }
         if let Some(next) = next {
@@ -261,7 +262,8 @@ impl Screen {
         let mut seen = std::collections::HashSet::new();
         caveats.retain(|caveat| seen.insert(*caveat));
         for caveat in caveats {
-            self.line(&hanging("    ", &format!("{caveat}: {}", caveat.explanation()), line_width()));
+            let (words, explanation) = (run.wording.words(caveat), run.wording.explanation(caveat));
+            self.line(&hanging("    ", &format!("{words}: {explanation}"), line_width()));
         }
     }
 
@@ -343,7 +345,7 @@ impl runner::Observer for Screen {
     }
 
     fn looks_closer(&mut self, case: &Case, number: usize, total: usize) {
-        let label = format!("records steps to explain them: {} x {}", case.subject(), case.ranks());
+        let label = format!("records steps to explain them: {}, {}", case.subject(), view::study::ranks(case.ranks()));
         self.now = Some(Now { label, number, total, round: self.now.as_ref().map_or(0, |now| now.round) });
         self.draw(0.0, true);
     }
@@ -378,8 +380,7 @@ pub(super) fn first_word(parameters: &record::SharedMap) -> Option<&str> {
 /// A case in a few words.
 pub(super) fn label(line: &CaseLine) -> String {
     let op = first_word(&line.parameters).unwrap_or(&line.benchmark);
-    let size = line.bytes.map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-    view::one_line(&format!("{op}{size} x {} {}", line.ranks, view::study::backend(line)))
+    view::one_line(&view::study::named(op, line.bytes, line.ranks, &view::study::backend(line)))
 }
 
 /// Cases of one status and one reason together, in the order of their first. Which ranks found a reason makes no other reason.

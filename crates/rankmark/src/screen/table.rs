@@ -175,6 +175,7 @@ mod tests {
         let titles = |width| {
             let mut line = line("f32", 1024);
             line.metrics.insert("limit_share".into(), 0.5.into());
+            line.metrics.insert("busbw_gbs".into(), 1.0.into());
             plain(&[line], width).into_iter().find(|line| line.contains("bytes ")).unwrap()
         };
         let (narrow, wide) = (titles(60), titles(160));

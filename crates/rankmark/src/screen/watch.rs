@@ -164,8 +164,8 @@ impl Watch {
         let [what, backend, name, unit] = [what, &view::study::backend(first), name, unit].map(view::one_line);
         Some(
             format!(
-                "  {what} x {} {backend}  {name}  {} {} {}  {} to {} {unit}",
-                first.ranks,
+                "  {}  {name}  {} {} {}  {} to {} {unit}",
+                view::study::named(&what, None, first.ranks, &backend),
                 bytes(points[0].0),
                 sparkline(&values, CURVE),
                 bytes(points[points.len() - 1].0),

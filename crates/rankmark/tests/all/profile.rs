@@ -217,7 +217,7 @@ fn traces_of_other_programs_become_a_record() {
     let ran = place.run("profile --import record/trace --output-dir imported --name theirs --tag old").exits(0);
     let labels = &place.run_file("imported")["labels"];
     assert_eq!((&labels["name"], &labels["tags"]), (&json!("theirs"), &json!(["old"])));
-    assert!(ran.out.contains("report  imported/report.html"), "{}", ran.out);
+    assert!(ran.out.contains("report   imported/report.html"), "{}", ran.out);
     let [line] = &place.cases("imported")[..] else { panic!("one case") };
     assert_eq!((&line["benchmark"], &line["status"], &line["ranks"]), (&json!("job"), &json!("ok"), &json!(2)));
     let of_ours = place.cases("record")[0]["time_s"]["median"].as_f64().unwrap();

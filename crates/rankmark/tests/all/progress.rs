@@ -47,7 +47,7 @@ fn the_end_tells_findings_reasons_once_the_report_and_what_is_next() {
         "a line, and no finding: {out}"
     );
     assert_eq!(out.matches("backend `nccl` is not ready").count(), 1, "{out}");
-    assert!(out.contains("\nskipped  all_reduce 1KiB x 2 nccl and 3 more: "), "{out}");
+    assert!(out.contains("\nskipped  all_reduce 1 KiB, 2 ranks, nccl and 3 more: "), "{out}");
     let report = out.find("\nreport   record/report.html").unwrap_or_else(|| panic!("no report: {out}"));
     let next = out.find("\nnext     rankmark comm all_reduce --").unwrap_or_else(|| panic!("no next command: {out}"));
     assert!(report < next, "{out}");

@@ -133,7 +133,7 @@ fn history_has_a_series_for_each_state() {
         text.contains("The machine has several states (far cores, near cores): a case has a series in each."),
         "{text}"
     );
-    assert!(text.contains("all_reduce 1KiB x 2 sim (far cores)"), "{text}");
+    assert!(text.contains("all_reduce 1 KiB, 2 ranks, sim (far cores)"), "{text}");
     let told: Value = serde_json::from_str(&place.run("history --json").exits(0).out).unwrap();
     let cases = told["machines"][0]["cases"].as_array().unwrap();
     let series: Vec<(&Value, usize, usize)> = cases

@@ -1,6 +1,6 @@
 //! The keys of a case, of `defaults` and of overrides to declared fields: nested keys joined, unknown ones refused.
 
-use terms::{Error, Field, Kind, nearest, normalize};
+use terms::{Error, Field, Kind, did_you_mean, nearest, normalize};
 
 use super::error::Diagnostics;
 use super::source::{At, shown};
@@ -65,7 +65,7 @@ pub(crate) fn report_unknown(about: &About, others: &[&'static About], at: At, n
     }
     let near = aliases::meant(about, name).or_else(|| nearest(name, own));
     let hint = match (near, owner) {
-        (Some(near), _) => format!("did you mean `{near}`?"),
+        (Some(near), _) => did_you_mean(near),
         (None, Some(owner)) => format!("benchmark `{}` has it", owner.name),
         (None, None) => {
             format!("valid values: {}", about.all_fields().map(|field| field.name).collect::<Vec<_>>().join(", "))
@@ -87,7 +87,7 @@ pub(crate) fn report_unknown_to_all(benchmarks: &[&'static About], at: At, name:
     errors.add(
         at,
         match near {
-            Some(near) => fault.hint(format!("did you mean `{near}`?")),
+            Some(near) => fault.hint(did_you_mean(near)),
             None => fault,
         },
     );

@@ -95,7 +95,8 @@ pub(super) struct FoundRun {
     pub(super) damaged: Vec<DamagedLine>,
 }
 
-/// The same for callers that want results only: of the plan's cases it has the identities, in their order.
+/// The same for callers that want results only: of the plan's cases it has the identities and the targets of their intervals,
+/// in their order.
 ///
 /// # Errors
 /// As [`read_run`].

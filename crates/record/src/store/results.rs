@@ -1,4 +1,4 @@
-//! `run.json` for readers of results: the plan's cases are kept by their identities alone.
+//! `run.json` for readers of results: of the plan's cases it has the identities, and the targets of their intervals.
 //!
 //! Case lines repeat what a case is, and 100,000 whole cases take more memory than all lines together.
 
@@ -10,7 +10,7 @@ use serde_json::{Map, from_slice, from_str};
 
 use super::StoreError;
 use super::read::{FoundRun, read_run_file, run_file_by};
-use crate::Case;
+use crate::{Case, SharedMap};
 
 #[derive(Deserialize)]
 struct Outer<'t> {
@@ -27,38 +27,54 @@ struct Inner<'t> {
 #[derive(Deserialize)]
 struct Named {
     id: String,
+    #[serde(default)]
+    settings: Settings,
 }
 
-/// The run file; its plan's cases have an identity and nothing else.
+#[derive(Default, Deserialize)]
+struct Settings {
+    target_precision: Option<f64>,
+}
+
+/// The run file; its plan's cases have an identity, the target of their intervals, and nothing else.
 pub(super) fn bare_run_file(directory: &Path) -> Result<FoundRun, StoreError> {
     run_file_by(directory, |text, name| {
         // What cannot be taken apart is refused by the reader of whole files, which says why.
-        let Some((text, ids)) = without_cases(text) else { return read_run_file(text, name) };
+        let Some((text, cases)) = without_cases(text) else { return read_run_file(text, name) };
         let mut file = read_run_file(&text, name)?;
-        file.plan.cases = ids.into_iter().map(bare).collect();
+        file.plan.cases = bare(cases);
         Ok(file)
     })
 }
 
-/// The text with no cases in its plan, and their identities.
-fn without_cases(text: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
+/// The text with no cases in its plan, and these.
+fn without_cases(text: &[u8]) -> Option<(Vec<u8>, Vec<Named>)> {
     let cases = from_slice::<Outer>(text).ok()?.plan.cases.get();
-    let ids = from_str::<Vec<Named>>(cases).ok()?.into_iter().map(|case| case.id).collect();
+    let named = from_str::<Vec<Named>>(cases).ok()?;
     let begin = cases.as_ptr() as usize - text.as_ptr() as usize;
-    Some(([&text[..begin], b"[]", &text[begin + cases.len()..]].concat(), ids))
+    Some(([&text[..begin], b"[]", &text[begin + cases.len()..]].concat(), named))
 }
 
-fn bare(id: String) -> Case {
-    Case {
-        id,
-        benchmark: String::new(),
-        parameters: Map::new().into(),
-        settings: Map::new().into(),
-        world: Map::new().into(),
-        caveats: Vec::new(),
-        bytes_requested: None,
-        skip: None,
-    }
+/// Cases of equal settings share them.
+fn bare(cases: Vec<Named>) -> Vec<Case> {
+    let mut last: (Option<f64>, SharedMap) = (None, Map::new().into());
+    let bare = |Named { id, settings }: Named| {
+        if settings.target_precision != last.0 {
+            let own = settings.target_precision.map(|target| ("target_precision".to_owned(), target.into()));
+            last = (settings.target_precision, Map::from_iter(own).into());
+        }
+        Case {
+            id,
+            benchmark: String::new(),
+            parameters: Map::new().into(),
+            settings: last.1.clone(),
+            world: Map::new().into(),
+            caveats: Vec::new(),
+            bytes_requested: None,
+            skip: None,
+        }
+    };
+    cases.into_iter().map(bare).collect()
 }
 
 #[cfg(test)]
@@ -68,11 +84,13 @@ mod tests {
     #[test]
     fn cases_are_taken_out_and_named() {
         let text =
-            br#"{"a": {"cases": [1]}, "plan": {"x": "]", "cases": [{"id": "p", "q": [2]}, {"id": "r"}], "z": 3}}"#;
-        let (rest, ids) = without_cases(text).unwrap();
+            br#"{"a": {"cases": [1]}, "plan": {"x": "]", "cases": [{"id": "p", "q": [2]}, {"id": "r", "settings":
+            {"trials": 6, "target_precision": 0.05}}], "z": 3}}"#;
+        let (rest, cases) = without_cases(text).unwrap();
         assert_eq!(rest, br#"{"a": {"cases": [1]}, "plan": {"x": "]", "cases": [], "z": 3}}"#);
-        assert_eq!(ids, ["p", "r"]);
-        assert_eq!(without_cases(br#"{"plan": {"cases": [{}]}}"#), None);
-        assert_eq!(without_cases(b"{"), None);
+        let cases: Vec<_> = bare(cases).into_iter().map(|case| (case.target_precision(), case.id)).collect();
+        assert_eq!(cases, [(None, "p".to_owned()), (Some(0.05), "r".to_owned())]);
+        assert!(without_cases(br#"{"plan": {"cases": [{}]}}"#).is_none());
+        assert!(without_cases(b"{").is_none());
     }
 }

@@ -12,6 +12,8 @@ pub(crate) enum Block {
     /// What no reader may miss: simulated or damaged data.
     Warning(Words),
     Paragraph(Words),
+    /// Where a document with pages lists its sections.
+    Contents,
     List(Vec<Item>),
     Table(Table),
     /// A command for a shell.

@@ -16,6 +16,8 @@ fn block(block: &Block) -> String {
         Block::Heading(level, words) => format!("<h{level}>{}</h{level}>", inline(words)),
         Block::Warning(words) => format!("<p class=\"banner\">{}</p>", inline(words)),
         Block::Paragraph(words) => format!("<p>{}</p>", inline(words)),
+        // The page has its own.
+        Block::Contents => String::new(),
         Block::List(items) => format!("<ul>{}</ul>", items.iter().map(item).collect::<String>()),
         Block::Table(table) => self::table(table),
         Block::Command(command) => format!("<pre tabindex=\"0\"><code>{}</code></pre>", escape(command)),

@@ -5,6 +5,9 @@ use crate::escape::{code, inert};
 
 /// Adds a block, with an empty line before it.
 pub(crate) fn push(text: &mut String, block: &Block) {
+    if matches!(block, Block::Contents) {
+        return;
+    }
     if !text.is_empty() {
         text.push('\n');
     }
@@ -14,6 +17,7 @@ pub(crate) fn push(text: &mut String, block: &Block) {
         Block::Paragraph(words) => *text += &format!("{}\n", line(words)),
         Block::List(items) => items.iter().for_each(|item| push_item(text, item)),
         Block::Table(table) => *text += &self::table(table),
+        Block::Contents => {}
         // Inside a fence only the fence itself is markup.
         Block::Command(command) => *text += &format!("```sh\n{}\n```\n", command.replace("```", "` ` `")),
         Block::Figure(chart) => {

@@ -16,6 +16,8 @@ pub(crate) mod write;
 
 use std::path::{Path, PathBuf};
 
+use terms::UnknownName;
+
 use crate::formats::contract::Format;
 use crate::formats::csv::Csv;
 use crate::formats::html::Html;
@@ -44,16 +46,12 @@ pub fn default_formats() -> Vec<&'static dyn Format> {
 /// When there is none, with the nearest name.
 pub fn format(name: &str) -> Result<&'static dyn Format, Error> {
     let wanted = terms::normalize(name);
-    let names = || FORMATS.iter().map(|format| format.name());
-    FORMATS.iter().copied().find(|format| terms::normalize(format.name()) == wanted).ok_or_else(|| {
-        let shown: String = name.chars().take(64).collect();
-        error::unknown_format(match terms::nearest(name, names()) {
-            Some(near) => format!("unknown report format `{shown}`, did you mean `{near}`?"),
-            None => {
-                format!("unknown report format `{shown}` (valid values: {})", names().collect::<Vec<_>>().join(", "))
-            }
-        })
-    })
+    let names = FORMATS.iter().map(|format| format.name()).collect();
+    FORMATS
+        .iter()
+        .copied()
+        .find(|format| terms::normalize(format.name()) == wanted)
+        .ok_or_else(|| error::unknown_format(UnknownName::among("report format", name, names).to_string()))
 }
 
 /// Writes the report in the default formats below `dir`, which is made if it is not there; returns the files, the one to

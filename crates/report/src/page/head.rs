@@ -1,10 +1,11 @@
-//! The head of a report: title, warnings, and facts about the run.
+//! The head of a report, and facts about the run.
 
 use record::{CaseLine, Caveat};
 use terms::{Named as _, Status};
 
 use crate::Run;
-use crate::document::{Block, Item, Words, code, strong};
+use crate::document::{Block, Item, Words, bullets, code, strong};
+use crate::escape::one_line;
 use crate::number::{NONE, count};
 use crate::study::{Operation, banner};
 use crate::words::findings::Finding;
@@ -15,24 +16,38 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding]) -> Ve
     let title = Words::from(run.title.as_str());
     let mut blocks = vec![Block::Heading(1, if title.is_empty() { "Report".into() } else { title })];
     blocks.extend(warnings(run));
+    let meta = Words::from(meta(run));
+    blocks.extend((!meta.is_empty()).then_some(Block::Paragraph(meta)));
     blocks.push(Block::Paragraph(verdict_line(&verdict(run, operations, found))));
+    blocks.push(Block::Paragraph(status(run)));
+    blocks.extend(run.plan_notes.iter().map(|note| Block::Paragraph(Words::prose(note).behind("Plan: "))));
     blocks.extend(peers::runtimes(run).iter().map(|line| Block::Paragraph(line.as_str().into())));
-    let text = |name, value: &str| (name, Words::from(value));
-    let mut facts = vec![("Status", status(run))];
-    facts.extend(labels::facts(&run.labels).map(|(name, value)| text(name, &value)));
-    facts.push(text("Started", &run.started));
-    facts.push(text("Machine", &run.machine));
-    facts.push(text("Sensors", &sensors(run)));
-    facts.push(text("Limits", &run.profiles.join("; ")));
-    facts.push(("Command", if run.command.is_empty() { Words::default() } else { code(&run.command).into() }));
-    facts.push(text("Program", &run.program));
-    facts.push(text("Imported", &imported::line(run)));
-    facts.push(text("Merged from", &run.merged.join("; ")));
-    facts.push(text("Note", &run.notes.join("; ")));
-    facts.extend(run.plan_notes.iter().map(|note| text("Plan", note)));
-    let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
-    blocks.push(Block::List(facts.map(|(name, value)| Item::from(value.behind(&format!("{name}: ")))).collect()));
     blocks
+}
+
+/// Date, machine, program, launcher and tags, in a line.
+pub(crate) fn meta(run: &Run) -> String {
+    let by = run.started_by.as_ref().map(|by| format!("started by {by}")).unwrap_or_default();
+    let tags = if run.labels.tags.is_empty() { String::new() } else { format!("tags {}", run.labels.tags.join(", ")) };
+    let parts = [run.started.clone(), run.machine.clone(), by, run.program.clone(), tags];
+    let parts: Vec<String> = parts.iter().map(|part| one_line(part)).filter(|part| !part.is_empty()).collect();
+    parts.join(" · ")
+}
+
+/// What else is known of the run and its machine.
+pub(super) fn facts(run: &Run) -> Vec<Block> {
+    let text = |name, value: &str| (name, Words::from(value));
+    let mut facts = vec![
+        text("Machine", &run.machine),
+        text("Sensors", &sensors(run)),
+        text("Limits", &run.profiles.join("; ")),
+        text("Merged from", &run.merged.join("; ")),
+        text("Imported", &imported::line(run)),
+        text("Record", &run.notes.join("; ")),
+    ];
+    facts.extend(labels::facts(&run.labels).map(|(name, value)| text(name, &value)));
+    let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    bullets(facts.map(|(name, value)| value.behind(&format!("{name}: "))))
 }
 
 /// The verdict as a line.

@@ -6,7 +6,7 @@ use record::{CaseLine, Caveat};
 use terms::Named as _;
 
 use crate::Run;
-use crate::document::{Block, Words, bullets, code};
+use crate::document::{Block, Words, bullets, strong};
 use crate::escape::{one_line, shell};
 use crate::number::{count, list, seconds};
 use crate::study::cache;
@@ -20,7 +20,8 @@ pub(crate) fn caveats(run: &Run) -> Vec<Block> {
         *numbers.entry(*caveat).or_default() += 1;
     }
     let line = |(caveat, number): (&Caveat, &usize)| {
-        format!("{} ({}): {}.", code(caveat.name()), count(*number, "case", "cases"), caveat.explanation())
+        let (words, explanation) = (run.wording.words(*caveat), run.wording.explanation(*caveat));
+        format!("{} ({}): {explanation}.", strong(&words), count(*number, "case", "cases"))
     };
     bullets(numbers.iter().map(line))
 }

@@ -1,4 +1,5 @@
-//! What a report says, block by block: the text of `report.md`, of the PDF, and of sections of the HTML page.
+//! What a report says, block by block: the text of `report.md`, of the PDF, and of sections of the HTML page. The order is
+//! that of the HTML page: verdict, what to do, what the data show, each operation, and what the numbers rest on.
 
 mod attention;
 mod head;
@@ -6,7 +7,7 @@ mod method;
 mod summary;
 
 pub(crate) use attention::cases_without_result;
-pub(crate) use head::{sensors, status, to_do, verdict_line, warnings};
+pub(crate) use head::{meta, sensors, status, to_do, verdict_line, warnings};
 pub(crate) use method::{caveats, command_again, method};
 pub(crate) use summary::summary;
 
@@ -26,7 +27,9 @@ pub(crate) fn page(run: &Run, put: &mut dyn FnMut(Block)) {
     head::head(run, &operations, &found).into_iter().for_each(&mut *put);
     section("Comparison", interleaved::blocks(run), put);
     section("What to do", head::to_do(&found), put);
-    section("What the data show", bullets(sentences::about(run, &operations)), put);
+    put(Block::Contents);
+    section("What the data show", bullets(sentences::beyond(run, &operations, &found)), put);
+    section("Summary by configuration", summary(&operations), put);
     section(explained::TITLE, explained::blocks(run), put);
     for operation in &operations {
         let mut body = Vec::new();
@@ -35,19 +38,19 @@ pub(crate) fn page(run: &Run, put: &mut dyn FnMut(Block)) {
         if several {
             body.extend(bullets(sentences::of_operation(run, operation)));
         }
-        let charts = charts::of_operation(run, operation);
+        let charts = charts::shown(run, operation);
         body.extend(charts.into_iter().map(|chart| Block::Figure(Box::new(chart))));
         body.extend(drift::left_out(run, operation));
         body.extend(peers::results(operation));
-        body.extend(results::tables(operation).into_iter().flatten());
+        body.extend(results::tables(operation, run.wording).into_iter().flatten());
         section(&operation.name, body, put);
     }
     section("Expected figures", expected::table(run), put);
-    section("Summary by configuration", summary(&operations), put);
     section("Cases that need attention", cases_without_result(run), put);
     section("Damaged lines", damage::list(run), put);
     section("Caveats", caveats(run), put);
     section("Imported file", imported::blocks(run), put);
+    section("Machine and record", head::facts(run), put);
     section("Placement", placement::blocks(run), put);
     section("Method", method(run), put);
     section("Run it again", command_again(run), put);

@@ -5,7 +5,7 @@ use record::Caveat;
 use crate::document::{Align, Block, Table, Words};
 use crate::number::{NONE, bytes, seconds, three_digits};
 use crate::study::{Configuration, Operation};
-use crate::words::caveats::words;
+use crate::words::caveats::Wording;
 use crate::words::facts::{self, Saturation};
 
 /// Configurations of an operation that have a row though each is one case, as the table of cases has it.
@@ -49,6 +49,8 @@ pub(crate) fn summary(operations: &[Operation]) -> Vec<Block> {
         &["variant", "latency floor", "peak busbw GB/s", "at", "90% of peak from", "best % of limit"],
     );
     let table = table.without_empty("", &["caveats"]);
+    // Each section says the only backend.
+    let table = table.without(|at, cells| at == 1 && cells.iter().all(|cell| *cell == cells[0]));
     let note = format!(
         "A latency floor is the median time of the smallest sizes where time does not depend on bytes (within a \
          factor of 1.25 while bytes grow at least fourfold). `{NONE}`: the data do not show it."
@@ -79,7 +81,7 @@ fn summed(operation: &Operation, configuration: &Configuration) -> [String; 12] 
         of(saturation),
         of(share.map(|share| facts::shares([share, share]))),
         configuration.points.len().to_string(),
-        if configuration.oversubscribed() { words(Caveat::Oversubscribed) } else { String::new() },
+        if configuration.oversubscribed() { Wording::default().words(Caveat::Oversubscribed) } else { String::new() },
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Caveats in tables: what most rows carry is said once above, and a row has short marks, which a legend explains.
 
-use record::{CaseLine, Caveat};
-use terms::Named as _;
+use record::{Case, CaseLine, Caveat};
+use terms::{Named as _, Ratio};
 
 use crate::document::strong;
 
@@ -40,11 +40,42 @@ pub(crate) const fn mark(caveat: Caveat) -> &'static str {
     }
 }
 
-/// A caveat in the words of the terminal's table.
-pub fn words(caveat: Caveat) -> String {
-    match caveat {
-        Caveat::CiAboveTarget => "CI above target".to_owned(),
-        other => other.name().replace('_', " "),
+/// How caveats are said: with the target of intervals, where all cases have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Wording {
+    target: Option<f64>,
+}
+
+impl Wording {
+    /// For the cases of a plan.
+    pub fn of_cases(cases: &[Case]) -> Self {
+        let of = |case: &Case| Self { target: case.target_precision().filter(|target| *target > 0.0) };
+        Self::common(cases.iter().map(of))
+    }
+
+    /// What all have in common.
+    pub(crate) fn common(mut all: impl Iterator<Item = Self>) -> Self {
+        let first = all.next().unwrap_or_default();
+        if all.all(|other| other == first) { first } else { Self::default() }
+    }
+
+    /// A caveat in a few words, the same in terminal and report.
+    pub fn words(self, caveat: Caveat) -> String {
+        match (caveat, self.target) {
+            (Caveat::CiAboveTarget, Some(target)) => format!("CI above {}", Ratio(target)),
+            (Caveat::CiAboveTarget, None) => "CI above target".to_owned(),
+            (Caveat::WarmUpNotConverged, _) => "warm-up not converged".to_owned(),
+            (other, _) => other.name().replace('_', " "),
+        }
+    }
+
+    /// Its long form.
+    pub fn explanation(self, caveat: Caveat) -> String {
+        let text = caveat.explanation();
+        match (caveat, self.target) {
+            (Caveat::CiAboveTarget, Some(target)) => format!("{text} of {}", Ratio(target)),
+            _ => text.to_owned(),
+        }
     }
 }
 
@@ -86,6 +117,9 @@ pub struct Shared {
     /// The others that a row carries.
     own: Vec<Caveat>,
     rows: usize,
+    /// The state of the machine that all rows have.
+    state: Option<String>,
+    wording: Wording,
 }
 
 impl Shared {
@@ -102,7 +136,30 @@ impl Shared {
         };
         let (mut most, own): (Vec<_>, Vec<_>) = all.partition(is_shared);
         most.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-        Self { most, own: own.into_iter().map(|(caveat, _)| caveat).collect(), rows: rows.len() }
+        let own = own.into_iter().map(|(caveat, _)| caveat).collect();
+        Self { most, own, rows: rows.len(), ..Self::default() }
+    }
+
+    /// The same with the state of the machine, where all of several rows have one.
+    pub fn with_state(self, rows: &[&CaseLine]) -> Self {
+        let first = rows.first().filter(|_| rows.len() > 1).and_then(|case| case.state.clone());
+        let state = first.filter(|first| rows.iter().all(|case| case.state.as_ref() == Some(first)));
+        Self { state, ..self }
+    }
+
+    /// Whether the line above the table says the state of the machine.
+    pub fn has_state(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// The same in these words.
+    pub fn worded(self, wording: Wording) -> Self {
+        Self { wording, ..self }
+    }
+
+    /// A caveat in the words of the table.
+    pub fn words(&self, caveat: Caveat) -> String {
+        self.wording.words(caveat)
     }
 
     /// Whether the line above the table says it.
@@ -117,11 +174,12 @@ impl Shared {
 
     /// "14 of 16 rows: CI above target; 9 of 16: context switches."
     pub fn sentence(&self) -> Option<String> {
-        let mut parts: Vec<(usize, Vec<String>)> = Vec::new();
+        let state = self.state.iter().map(|state| (self.rows, vec![view::one_line(state)]));
+        let mut parts: Vec<(usize, Vec<String>)> = state.collect();
         for (caveat, number) in &self.most {
             match parts.last_mut() {
-                Some((last, list)) if last == number => list.push(words(*caveat)),
-                _ => parts.push((*number, vec![words(*caveat)])),
+                Some((last, list)) if last == number => list.push(self.words(*caveat)),
+                _ => parts.push((*number, vec![self.words(*caveat)])),
             }
         }
         let part = |(place, (number, list)): (usize, &(usize, Vec<String>))| {
@@ -135,7 +193,7 @@ impl Shared {
 
     /// What the marks of the rows mean.
     pub(crate) fn legend(&self) -> Option<String> {
-        let entry = |caveat: &Caveat| format!("{} {}", strong(mark(*caveat)), words(*caveat));
+        let entry = |caveat: &Caveat| format!("{} {}", strong(mark(*caveat)), self.words(*caveat));
         let entries: Vec<String> = self.own.iter().map(entry).collect();
         self.has_marks().then(|| format!("Caveats: {}.", entries.join(", ")))
     }
@@ -158,9 +216,34 @@ mod tests {
     fn caveats_of_the_same_number_of_rows_share_a_part() {
         use Caveat::{CiAboveTarget, Drift, Noisy, QuickLook};
         let (most, own) = (vec![(Noisy, 6), (Drift, 6), (CiAboveTarget, 4)], vec![QuickLook]);
-        let shared = Shared { most, own, rows: 6 };
+        let shared = Shared { most, own, rows: 6, ..Shared::default() };
         assert_eq!(shared.sentence().unwrap(), "All 6 rows: noisy, drift; 4 of 6: CI above target.");
         assert!(shared.has(Drift) && !shared.has(QuickLook));
         assert_eq!(Shared::default().sentence().or(Shared::default().legend()), None);
+        let shared = shared.worded(Wording { target: Some(0.02) });
+        assert_eq!(shared.sentence().unwrap(), "All 6 rows: noisy, drift; 4 of 6: CI above 2%.");
+    }
+
+    #[test]
+    fn a_state_that_all_rows_have_is_said_once() {
+        let planned = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = |state: &str| CaseLine {
+            state: Some(state.to_owned()),
+            ..CaseLine::unmeasured(&planned, terms::Status::Ok, "")
+        };
+        let (near, far) = (case("near cores"), case("far cores"));
+        let shared = |rows: &[&CaseLine]| Shared::of_rows(rows).with_state(rows).sentence();
+        assert_eq!(shared(&[&near, &near]).unwrap(), "All 2 rows: near cores.");
+        assert_eq!(shared(&[&near, &far]).or(shared(&[&near])), None);
+    }
+
+    #[test]
+    fn a_target_is_said_where_all_cases_have_the_same() {
+        let wording = |target| Wording { target };
+        let common = |targets: &[f64]| Wording::common(targets.iter().map(|target| wording(Some(*target))));
+        assert_eq!(common(&[0.02, 0.02]), wording(Some(0.02)));
+        assert_eq!(common(&[0.02, 0.05]).words(Caveat::CiAboveTarget), "CI above target");
+        let explanation = common(&[0.05]).explanation(Caveat::CiAboveTarget);
+        assert_eq!(explanation, "the printed 95% interval is wider than the target of 5%");
     }
 }

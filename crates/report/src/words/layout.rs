@@ -7,7 +7,7 @@ use record::CaseLine;
 use record::show::{Column, Format, Show, Table as Declared};
 use terms::Status;
 
-use super::caveats::{Shared, words};
+use super::caveats::{Shared, Wording};
 use super::results::{is_parameter_of, is_predicted, value};
 use crate::number::NONE;
 use crate::study::{Configuration, Operation};
@@ -146,6 +146,12 @@ impl<'d> Layout<'d> {
         layout
     }
 
+    /// The same with caveats in these words.
+    pub(crate) fn worded(mut self, wording: Wording) -> Self {
+        self.caveats = self.caveats.worded(wording);
+        self
+    }
+
     /// Puts the columns that tell rows apart first, and returns those that are shown behind the numbers.
     fn tell_apart(&mut self, given: &[Cell<'d>], cases: &[Case], spoken: &[&str]) -> Vec<Cell<'d>> {
         let mut rest = Vec::new();
@@ -239,7 +245,7 @@ impl<'d> Layout<'d> {
             };
         }
         let joint = if apart.is_empty() || line.is_empty() { "" } else { ": " };
-        let caveats: Vec<String> = case.1.caveats.iter().map(|caveat| words(*caveat)).collect();
+        let caveats: Vec<String> = case.1.caveats.iter().map(|caveat| self.caveats.words(*caveat)).collect();
         let caveats = if caveats.is_empty() { String::new() } else { format!(" ({})", caveats.join(", ")) };
         format!("{}{joint}{line}{caveats}", apart.join(", "))
     }

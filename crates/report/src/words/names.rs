@@ -3,7 +3,6 @@
 use record::CaseLine;
 use serde_json::Value;
 
-use crate::number::bytes;
 use crate::study;
 
 /// The operation, where the case has one; else its benchmark.
@@ -13,8 +12,6 @@ pub(crate) fn what(case: &CaseLine) -> &str {
 
 /// `all_reduce 64 MiB, 4 ranks, shm (id 0123)`. Plain text from the record: callers escape it.
 pub(crate) fn described(case: &CaseLine) -> String {
-    let size = case.bytes.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
-    let backend = study::backend(case);
-    let backend = if backend.is_empty() { backend } else { format!(", {backend}") };
-    format!("{}{size}, {}{backend} (id {})", what(case), study::ranks(case.ranks), view::one_line(&case.id))
+    let name = study::named(what(case), case.bytes, case.ranks, &study::backend(case));
+    format!("{name} (id {})", view::one_line(&case.id))
 }

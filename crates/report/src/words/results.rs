@@ -8,31 +8,31 @@ use record::{CaseLine, Caveat};
 use terms::{Named as _, Status};
 use view::{Pivot, shown};
 
-use super::caveats::{Shared, marks};
+use super::caveats::{Shared, Wording, marks};
 use super::layout::{Case, Cell, Layout};
 use crate::document::{Align, Block, Table, Words};
 use crate::number::NONE;
 use crate::study::{Measured, Operation};
 
 /// The tables of a section with what stands around each, the main one first; cases of a pivot side by side.
-pub(crate) fn tables(operation: &Operation) -> Vec<Vec<Block>> {
+pub(crate) fn tables(operation: &Operation, wording: Wording) -> Vec<Vec<Block>> {
     let plain = Show::default();
     let show = operation.declared.map_or(&plain, |declared| &declared.show);
     let rows = rows(operation);
     let tables = show.tables.iter().enumerate();
     let table = |(index, table): (usize, &Declared)| match index {
-        0 => main(operation, show, table, &rows, true),
+        0 => main(operation, (show, table), &rows, wording),
         _ => one(operation, table, &rows),
     };
     tables.map(table).filter(|blocks| !blocks.is_empty()).collect()
 }
 
 /// The main table of the page and what stands around it; the same for its script, which shows each case in a row.
-pub(crate) fn page(operation: &Operation) -> (Vec<Block>, Vec<Vec<Block>>) {
+pub(crate) fn page(operation: &Operation, wording: Wording) -> (Vec<Block>, Vec<Vec<Block>>) {
     let plain = Show::default();
     let show = operation.declared.map_or(&plain, |declared| &declared.show);
     let rows = rows(operation);
-    let first = show.tables.first().map(|table| main_table(operation, show, table, &rows, false).1);
+    let first = show.tables.first().map(|table| main_table(operation, (show, table), &rows, wording, false).1);
     let main = first.filter(|table| !table.is_empty()).map(Block::Table);
     let others = show.tables.iter().skip(1).map(|table| one(operation, table, &rows));
     (main.into_iter().collect(), others.filter(|blocks| !blocks.is_empty()).collect())
@@ -114,8 +114,8 @@ fn title((cell, place): &Placed, labels: &[String]) -> (String, Align) {
 }
 
 /// The main table between what is said above and below it.
-fn main(operation: &Operation, show: &Show, declared: &Declared, cases: &[Case], side_by_side: bool) -> Vec<Block> {
-    let (layout, table) = main_table(operation, show, declared, cases, side_by_side);
+fn main(operation: &Operation, (show, declared): (&Show, &Declared), cases: &[Case], wording: Wording) -> Vec<Block> {
+    let (layout, table) = main_table(operation, (show, declared), cases, wording, true);
     if table.is_empty() {
         return Vec::new();
     }
@@ -126,19 +126,37 @@ fn main(operation: &Operation, show: &Show, declared: &Declared, cases: &[Case],
 /// What stands below the main table.
 pub(crate) fn below(layout: &Layout, declared: &Declared) -> Vec<Block> {
     let legend = layout.caveats.legend().map(Words::from);
-    let note = (!declared.note.is_empty()).then(|| Words::prose(&declared.note));
+    let is_shown = |column: &Column| {
+        layout.shown.iter().any(|cell| matches!(cell, Cell::Declared(shown, _) if std::ptr::eq(*shown, column)))
+    };
+    let note = note_of(declared, is_shown);
+    let note = (!note.is_empty()).then(|| Words::prose(&note));
     legend.into_iter().chain(note).map(Block::Paragraph).collect()
+}
+
+/// The note of a table without sentences that begin with the title of a column that is not shown.
+fn note_of(declared: &Declared, is_shown: impl Fn(&Column) -> bool) -> String {
+    let of_hidden = |sentence: &str| {
+        let begin = sentence.trim_start_matches('`');
+        let named = |column: &&Column| {
+            begin.strip_prefix(column.title.as_str()).is_some_and(|rest| rest.starts_with(['`', ':', ' ']))
+        };
+        let column = declared.columns.iter().filter(named).max_by_key(|column| column.title.len());
+        column.is_some_and(|column| !is_shown(column))
+    };
+    let sentences: String = declared.note.split_inclusive(". ").filter(|sentence| !of_hidden(sentence)).collect();
+    sentences.trim_end().to_owned()
 }
 
 fn main_table<'d>(
     operation: &Operation,
-    show: &'d Show,
-    declared: &'d Declared,
+    (show, declared): (&'d Show, &'d Declared),
     cases: &[Case],
+    wording: Wording,
     side_by_side: bool,
 ) -> (Layout<'d>, Table) {
     let rows = Rows::new(operation, declared, cases, side_by_side);
-    let layout = Layout::new(operation, show, declared, rows.pivot);
+    let layout = Layout::new(operation, show, declared, rows.pivot).worded(wording);
     let columns = placed(&layout.shown, rows.labels.len());
     let mut table = Table::new(columns.iter().map(|cell| title(cell, &rows.labels)));
     let also = columns.iter().take(layout.apart).skip(1).map(|(cell, _)| cell.phrase());
@@ -160,7 +178,11 @@ fn main_table<'d>(
 /// A further table.
 fn one(operation: &Operation, declared: &Declared, cases: &[Case]) -> Vec<Block> {
     let found: Vec<&Column> = declared.columns.iter().filter(|column| !is_parameter(cases, column)).collect();
-    let tells = |case: &CaseLine| found.iter().any(|column| shown(case, column).is_some());
+    // The main table has the time of each case: where there is more, a time alone says nothing new.
+    let is_more = |column: &&&Column| column.source != "time_s.median" && column.format != Format::Word;
+    let more: Vec<&Column> = found.iter().filter(is_more).copied().collect();
+    let told = if more.is_empty() { &found } else { &more };
+    let tells = |case: &CaseLine| told.iter().any(|column| shown(case, column).is_some());
     let cases: Vec<Case> = cases.iter().filter(|(_, case)| tells(case)).copied().collect();
     if cases.is_empty() {
         return Vec::new();

@@ -10,6 +10,7 @@ use crate::escape::one_line;
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
 use crate::words::facts::{self, EXCEEDED, Limit, Saturation};
+use crate::words::findings::Finding;
 use crate::{Run, words::drift, words::expected, words::links, words::peers, words::states};
 
 /// A time model that misses a point by more than this describes nothing.
@@ -42,6 +43,13 @@ pub(crate) fn about(run: &Run, operations: &[Operation]) -> Vec<String> {
     }
     all.extend(drift::sentences(run, operations));
     all.iter().map(|sentence| one_line(sentence)).collect()
+}
+
+/// The same without those that a shown finding says.
+pub(crate) fn beyond(run: &Run, operations: &[Operation], found: &[Finding]) -> Vec<String> {
+    let mut all = about(run, operations);
+    all.retain(|sentence| !found.iter().any(|finding| sentence.starts_with(&format!("{}.", finding.title))));
+    all
 }
 
 /// What holds for the whole run: cases that went wrong, gates, oversubscription, slow ways between ranks.

@@ -71,7 +71,7 @@ fn furthest(line: &CaseLine) -> Option<(f64, &CaseLine)> {
     (line.states.len() > 1).then_some((most / least, line))
 }
 
-/// "`all_reduce` 1 KiB x 2 shm took 590 ns ±2% with far cores and 130 ns ±3% with near cores."
+/// "all_reduce 1 KiB, 2 ranks, shm took 590 ns ±2% with far cores and 130 ns ±3% with near cores."
 fn times(line: &CaseLine) -> String {
     let one = |state: &CaseState| {
         let width = state.ci95_s.map(|ends| stats::relative_half_width(ends, state.median_s));
@@ -81,10 +81,9 @@ fn times(line: &CaseLine) -> String {
     let mut states: Vec<&CaseState> = line.states.iter().collect();
     states.sort_by_key(|state| std::cmp::Reverse(state.trials));
     let times: Vec<String> = states.into_iter().map(one).collect();
-    let size = line.bytes.map_or(String::new(), |bytes| format!(" {}", crate::number::bytes(bytes)));
-    let operation = line.parameters.get("op").or_else(|| line.parameters.get("model"));
-    let operation = operation.and_then(serde_json::Value::as_str).unwrap_or(&line.benchmark);
-    format!("{operation}{size} x {} {} took {}.", line.ranks, line.backend, list(&times))
+    let what = line.parameters.values().next().and_then(serde_json::Value::as_str).unwrap_or(&line.benchmark);
+    let name = view::study::named(what, line.bytes, line.ranks, &view::study::backend(line));
+    format!("{name} took {}.", list(&times))
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ fn a_broken_file_is_a_note_and_the_report_is_whole() {
         let run = Run::read(folder.path(), benchmarks::VIEWS).unwrap();
         assert_eq!((run.explained.is_none(), run.cases.len()), (true, 2));
         let markdown = text("markdown", &run);
-        let note = format!("* Note: profile.json is left out: {}", why.replace('_', "\\_"));
+        let note = format!("* Record: profile.json is left out: {}", why.replace('_', "\\_"));
         assert!(markdown.contains(&note), "{note} is not in {markdown}");
         assert!(text("html", &run).contains("profile.json is left out"));
     }

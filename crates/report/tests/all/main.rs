@@ -3,6 +3,7 @@
 mod cases_table;
 mod charts;
 mod data;
+mod document;
 mod expected;
 mod explained;
 mod files;

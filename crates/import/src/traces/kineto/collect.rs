@@ -6,6 +6,7 @@ use trace::timeline::{CollectiveCall, Kind, NO_CALL, NameId, Names, Span};
 
 use super::calls;
 use super::launches::{Launch, Launches};
+use crate::counted::counted;
 use crate::traces::events::Event;
 
 /// Spans of a device that are kept: 240 MB.
@@ -319,22 +320,22 @@ impl Collected {
 
     /// Says what was odd.
     pub(super) fn complain(&self, notes: &mut Vec<String>) {
-        let mut say = |count: u64, what: &str| {
+        let mut say = |count: u64, [one, many]: [&str; 2], why: &str| {
             if count > 0 {
-                notes.push(format!("{count} {what}"));
+                notes.push(format!("{} left out: {why}", counted(count, one, many)));
             }
         };
-        say(self.negative, "events are left out: they end before they begin");
-        say(self.timeless, "events are left out: they have no time or no duration");
-        say(self.lost, "spans are left out: there is room for 6000000");
+        let events = ["event is", "events are"];
+        say(self.negative, events, "an end before the beginning");
+        say(self.timeless, events, "no time or no duration");
+        say(self.lost, ["span is", "spans are"], "there is room for 6000000");
         if self.device_calls == 0 {
             let has_kernels = self.spans.iter().any(|span| span.kind == Kind::Kernel);
             let hint = if has_kernels { "" } else { " (hint: profile with ProfilerActivity.CUDA)" };
             say(
                 self.enqueued,
-                &format!(
-                    "calls of NCCL are left out: a call on the CPU only enqueues, and the trace has no kernel of NCCL{hint}"
-                ),
+                ["call of NCCL is", "calls of NCCL are"],
+                &format!("a call on the CPU only enqueues, and the trace has no kernel of NCCL{hint}"),
             );
         }
         if self.nested >= MOST_NESTED && !self.transfers.is_empty() {

@@ -18,6 +18,7 @@ use super::events::{Header, scan};
 use super::input::Input;
 use super::scan::Stop;
 use super::{Part, Spans, TraceFormat};
+use crate::counted::counted;
 
 /// The format of PyTorch's profiler.
 pub(super) const KINETO: TraceFormat = TraceFormat {
@@ -117,7 +118,7 @@ fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes:
     phases::build(&mut collected, &mut rank, &mut notes);
     let out_of_range = shift(&mut rank, base);
     if out_of_range > 0 {
-        notes.push(format!("{out_of_range} spans are left out: their times are out of range"));
+        notes.push(format!("{} left out: out of range", counted(out_of_range, "span is", "spans are")));
     }
     rank.sort();
     let is_calendar = rank.spans.first().is_none_or(|span| span.begin_ns >= CALENDAR_NS);

@@ -6,6 +6,7 @@ use trace::timeline::{Kind, NameId, RankTimeline, Span};
 
 use super::collect::{Busy, Collected, Frame, Mark};
 use super::waits::{Transfer, waits};
+use crate::counted::counted;
 
 /// An optimizer that steps so often within one marked step says that the mark is none.
 const FEWEST_STEPS: usize = 4;
@@ -70,11 +71,14 @@ fn steps(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> V
     }
     let back = steps.windows(2).filter(|pair| pair[1].number < pair[0].number).count();
     if back > 0 {
-        notes.push(format!("the clock jumped, or steps ran out of order: {back} steps begin after a later step"));
+        notes.push(format!(
+            "the clock jumped, or steps ran out of order: {} after a later step",
+            counted(back, "step begins", "steps begin")
+        ));
     }
     let overlap = steps.windows(2).filter(|pair| pair[1].begin < pair[0].end).count();
     if overlap > 0 {
-        notes.push(format!("{overlap} steps begin before the step before them ends"));
+        notes.push(format!("{} before the end of the step before", counted(overlap, "step begins", "steps begin")));
     }
     steps
 }

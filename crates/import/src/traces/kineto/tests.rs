@@ -313,7 +313,7 @@ fn kernels_of_nccl_are_collectives_with_what_they_say() {
 fn calls_that_are_only_enqueued_are_told() {
     let events = [event("user_annotation", "nccl:all_reduce", 10, 1.0, 0.5, "")];
     let notes = one(&file(&base(), &events, "")).notes;
-    assert!(notes[0].starts_with("1 calls of NCCL are left out"), "{notes:?}");
+    assert!(notes[0].starts_with("1 call of NCCL is left out"), "{notes:?}");
 }
 
 #[test]
@@ -332,8 +332,8 @@ fn odd_events_are_counted() {
     events.push(event("user_annotation", "ProfilerStep#0", 10, 2000.0, 10.0, ""));
     let notes = one(&file(&base(), &events, r#","ERROR":"out of memory""#)).notes;
     for wanted in [
-        "1 events are left out: they end",
-        "1 events are left out: they have no time",
+        "1 event is left out: an end before",
+        "1 event is left out: no time",
         "1 marks of steps",
         "the profiler says: out of",
     ] {

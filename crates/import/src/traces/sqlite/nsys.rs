@@ -7,6 +7,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use terms::{Collective, Error, Named as _};
 use trace::timeline::{Kind, NO_CALL, NameId, Names, RankTimeline, Span, Timeline};
 
+use crate::counted::counted;
 use crate::traces::{Spans, UNKNOWN_GROUP, words};
 
 /// Spans that are kept.
@@ -301,17 +302,18 @@ impl Reader {
     }
 
     fn finish(mut self, origin: Option<i64>) -> Result<Spans, Error> {
-        for (count, what) in [
-            (self.odd, "rows are left out: they have no end, or end before they begin"),
-            (self.lost, "spans are left out: there is room for 6000000"),
-            (self.unnamed, "NVTX ranges are left out: they name no step and no phase"),
+        for (count, [one, many], what) in [
+            (self.odd, ["row is", "rows are"], "left out: no end, or one before the beginning"),
+            (self.lost, ["span is", "spans are"], "left out: there is room for 6000000"),
+            (self.unnamed, ["NVTX range is", "NVTX ranges are"], "left out: no step and no phase has such a name"),
             (
                 self.of_host,
-                "calls of NCCL are ranges of the host: a transfer may take longer (hint: nsys profile -t cuda,nvtx)",
+                ["call of NCCL is a range", "calls of NCCL are ranges"],
+                "of the host: a transfer may take longer (hint: nsys profile -t cuda,nvtx)",
             ),
         ] {
             if count > 0 {
-                self.notes.push(format!("{count} {what}"));
+                self.notes.push(format!("{} {what}", counted(count, one, many)));
             }
         }
         if self.ranks.is_empty() {

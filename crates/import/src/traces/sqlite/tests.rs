@@ -82,7 +82,7 @@ fn ranges_of_nccl_are_sends_receives_and_collectives() {
     let (calls, notes) = ranges("");
     assert_eq!(calls, ["send", "recv", "all_reduce"]);
     assert!(notes.iter().any(|note| note.starts_with("3 calls of NCCL are ranges of the host")), "{notes:?}");
-    assert!(notes.iter().any(|note| note.starts_with("1 NVTX ranges are left out")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.starts_with("1 NVTX range is left out")), "{notes:?}");
     let (calls, notes) = ranges(KERNELS);
     assert_eq!(calls, ["all_reduce"], "the kernel's");
     assert!(!notes.iter().any(|note| note.contains("ranges of the host")), "{notes:?}");

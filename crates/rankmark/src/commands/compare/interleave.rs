@@ -20,11 +20,11 @@ use crate::session::{self, Entry, Request};
 use sides::Sides;
 
 /// The lines to begin with.
-pub(super) const EXAMPLES: &str = "  rankmark compare --interleave a.yaml b.yaml                                           two plans
-  rankmark compare --interleave plan.yaml --env-a NCCL_ALGO=Ring --env-b NCCL_ALGO=Tree  one plan, two environments
-  rankmark compare --interleave plan.yaml --set-b buffers=private                       one field
-  rankmark compare --interleave plan.yaml --binary-b ../old/rankmark                    another build of Rankmark
-  rankmark compare --interleave plan.yaml                                               equal sides: what this machine can tell";
+pub(super) const EXAMPLES: &str = "  rankmark compare --interleave a.yaml b.yaml                      two plans
+  rankmark compare --interleave plan.yaml --env-b NCCL_ALGO=Tree   one variable
+  rankmark compare --interleave plan.yaml --set-b buffers=private  one field
+  rankmark compare --interleave plan.yaml --binary-b old/rankmark  two builds
+  rankmark compare --interleave plan.yaml                          equal sides";
 
 pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gate: Gate, entry: Entry<'_>) -> Ended {
     refuse_launcher(entry)?;
@@ -49,21 +49,15 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     record.store.write_run(&record.file)?;
     let mut screen = PairScreen::new(options.output.verbosity(), outputs.json, threshold, &sides.matched);
     screen.header(&record.file, record.store.directory(), max_seconds, &sides.notes);
-    let host = session::host(None, &record.file.machine);
     let [starter_a, starter_b] = &mut starters;
-    let compared = interleave(PairSetup {
+    let pairs = PairSetup {
         cases: &sides.matched,
         starters: [starter_a, starter_b],
-        store: &mut record.store,
-        file: &mut record.file,
-        host,
         observer: &mut screen,
-        seed: session::order_seed(),
         max_seconds,
-        deadline: budget.map(|budget| entry.begun + budget),
         decides: &|ends| Verdict::from_interval(Some(ends), threshold) != Verdict::CannotTell,
-        interrupted: session::interrupted,
-    })?;
+    };
+    let compared = interleave(session::setup(entry, (&mut record.store, &mut record.file), budget), pairs)?;
     let cases: Vec<_> =
         sides.matched.iter().zip(&compared).map(|(sides, one)| outcome::compared_case(sides, one, threshold)).collect();
     if let Some(interleaved) = &mut record.file.interleaved {

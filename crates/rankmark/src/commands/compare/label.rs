@@ -12,7 +12,7 @@ const ALWAYS: [&str; 3] = ["model", "bytes", "ranks"];
 /// Names of the cases of one comparison.
 pub(super) struct Labels<'r> {
     record: &'r Record,
-    /// By benchmark, the parameters in which its cases differ.
+    /// By section, the parameters in which its cases differ.
     varying: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -24,17 +24,14 @@ impl<'r> Labels<'r> {
         let mut first: BTreeMap<&str, &CaseLine> = BTreeMap::new();
         let mut varying: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for line in lines {
-            let other = *first.entry(&line.benchmark).or_insert(line);
+            let section = section(record, line);
+            let other = *first.entry(section).or_insert(line);
             let names = line.parameters.keys().chain(other.parameters.keys());
             let differ =
                 names.filter(|name| line.parameters.get(name) != other.parameters.get(name)).map(str::to_owned);
-            varying.entry(line.benchmark.clone()).or_default().extend(differ);
+            varying.entry(section.to_owned()).or_default().extend(differ);
         }
         Self { record, varying }
-    }
-
-    fn declared(&self, line: &CaseLine) -> Option<&Declared> {
-        self.record.file.benchmarks.iter().find(|declared| declared.name == line.benchmark)
     }
 
     /// `all_reduce 64 KiB, 2 ranks`, and in what the compared cases differ.
@@ -49,9 +46,8 @@ impl<'r> Labels<'r> {
 
     /// The same of a case without a partner.
     pub(super) fn line(&self, line: &CaseLine) -> String {
-        let declared = self.declared(line);
-        let section = view::study::section(line, declared);
-        let varies = |name: &str| self.varying.get(&line.benchmark).is_some_and(|names| names.contains(name));
+        let (declared, section) = (declared(self.record, line), section(self.record, line));
+        let varies = |name: &str| self.varying.get(section).is_some_and(|names| names.contains(name));
         let named = |name: &str| ALWAYS.contains(&name) || varies(name);
         let of_section = declared.map_or("", |declared| declared.show.section.as_str());
         let parts = line.parameters.iter().filter(|(name, _)| named(name) && *name != of_section);
@@ -70,4 +66,12 @@ impl<'r> Labels<'r> {
             .collect();
         view::one_line(&format!("{section} {}", words.join(", ")))
     }
+}
+
+fn declared<'r>(record: &'r Record, line: &CaseLine) -> Option<&'r Declared> {
+    view::study::declaration(&record.file.benchmarks, &line.benchmark)
+}
+
+fn section<'l>(record: &Record, line: &'l CaseLine) -> &'l str {
+    view::study::section(line, declared(record, line))
 }

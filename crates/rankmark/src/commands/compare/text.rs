@@ -131,7 +131,7 @@ pub(super) fn why(case: &Compared, threshold: f64) -> String {
             "the interval lies within {within} of 1, and the noise between runs is unknown ({FEWEST_RUNS} equal runs tell it)"
         ),
         Reason::FewTrials([base, new]) => {
-            format!("{base} and {new} trials: an interval needs {}", stats::FEWEST_TRIALS)
+            format!("an interval needs {} trials, and there are {base} and {new}", stats::FEWEST_TRIALS)
         }
         Reason::OneFigure => format!("one figure a run: {FEWEST_RUNS} equal runs tell its noise"),
         Reason::Imported => "another program measured it: one statistic, no trials".to_owned(),
@@ -434,7 +434,9 @@ fn unmatched(what: &str, cases: &[Unmatched], labels: &Labels, width: usize) -> 
     for case in cases.iter().take(MOST_LISTED) {
         let why = match &case.why {
             Lone::NothingAlike => "no such workload on the other side".to_owned(),
-            Lone::Several(fields) => format!("the other side has it with another {}", view::number::list(fields)),
+            Lone::Several(fields) => {
+                format!("the other side has it with other values of {}", view::number::list(fields))
+            }
         };
         text += &format!(
             "  {}\n",

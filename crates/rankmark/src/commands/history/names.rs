@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use diagnose::history::{History, RunCase, Series};
 use record::Declared;
 use serde_json::Value;
-use terms::Bytes;
 
 /// A name for each series of a history.
 pub(super) fn case_names(history: &History) -> Vec<String> {
@@ -21,24 +20,23 @@ pub(super) fn case_names(history: &History) -> Vec<String> {
         let alike = &alike[&(case.benchmark.as_str(), short.as_str())];
         let differing = case.parameters.iter().filter(|(name, _)| alike.differ_in(name));
         let extra = differing.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
-        let state = series.state.iter().map(|state| format!("({state})"));
-        let parts: Vec<String> = std::iter::once(short.clone()).chain(extra).chain(state).collect();
-        super::words::plain(&parts.join(" "))
+        let state = series.state.iter().map(|state| format!(" ({state})"));
+        let parts: Vec<String> = std::iter::once(short.clone()).chain(extra).collect();
+        super::words::plain(&format!("{}{}", parts.join(", "), state.collect::<String>()))
     };
     history.series.iter().zip(&shorts).map(name).collect()
 }
 
-/// `all_reduce 64KiB x 2 shm`.
+/// `all_reduce 64 KiB, 2 ranks, shm`.
 fn short(case: &RunCase) -> String {
     let text = |name: &str| case.parameters.get(name).and_then(Value::as_str);
     let what = case.parameters.values().next().and_then(Value::as_str).unwrap_or(&case.benchmark);
-    let size = case.bytes.map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
     let backend = match (text("runtime"), text("backend")) {
-        (Some("pytorch"), Some(backend)) => format!(" pytorch/{backend}"),
-        (_, Some(backend)) => format!(" {backend}"),
+        (Some("pytorch"), Some(backend)) => format!("pytorch/{backend}"),
+        (_, Some(backend)) => backend.to_owned(),
         _ => String::new(),
     };
-    format!("{what}{size} x {}{backend}", case.ranks)
+    view::study::named(what, case.bytes, case.ranks, &backend)
 }
 
 /// Cases of the same short name.
@@ -111,11 +109,11 @@ mod tests {
         series[3].state = Some(StateOfSeries::Named("far cores".to_owned()));
         let history = History { machine: String::new(), runs: Vec::new(), series, changes: Vec::new() };
         let expected = [
-            "all_reduce 1KiB x 2 shm f32",
-            "all_reduce 1KiB x 2 shm bf16",
-            "all_reduce 1KiB x 2 sim",
-            "broadcast 1KiB x 2 shm (far cores)",
-            "broadcast 1KiB x 2 shm x",
+            "all_reduce 1 KiB, 2 ranks, shm, f32",
+            "all_reduce 1 KiB, 2 ranks, shm, bf16",
+            "all_reduce 1 KiB, 2 ranks, sim",
+            "broadcast 1 KiB, 2 ranks, shm (far cores)",
+            "broadcast 1 KiB, 2 ranks, shm, x",
         ];
         let names = case_names(&history);
         assert_eq!(names, expected);

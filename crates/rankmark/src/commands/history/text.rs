@@ -102,11 +102,13 @@ fn explained(history: &History) -> Vec<String> {
     lines
 }
 
-/// A line a case. Where the lines are too wide, the line of values is shorter, then the first time is left out.
+/// A line a case. Where the lines are too wide, the first time is left out, then the line of values is shorter, then names of
+/// cases take several lines.
 fn table(named: &NamedHistory, width: usize) -> String {
-    let with = |spark: usize| {
+    let with = |spark: usize, wraps: bool| {
+        let case = Column::left("case");
         let mut table = Table::new([
-            Column::left("case"),
+            if wraps { case.wraps(28, 16) } else { case },
             Column::right("runs"),
             // The line of values shows it, too.
             Column::right("first").gives_way(1).optional(),
@@ -120,8 +122,9 @@ fn table(named: &NamedHistory, width: usize) -> String {
         series.for_each(|(series, name)| table.push(row(series, name, &named.history, spark)));
         table
     };
-    let wide = with(SPARK);
-    if wide.fits(width) { wide.text(width) } else { with(SPARK / 2).text(width) }
+    let whole = [with(SPARK, false), with(SPARK / 2, false)];
+    let fitting = whole.into_iter().find(|table| table.fits(width));
+    fitting.unwrap_or_else(|| with(SPARK / 2, true)).text(width)
 }
 
 fn row(series: &Series, name: &str, history: &History, spark: usize) -> Row {

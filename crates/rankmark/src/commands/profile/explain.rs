@@ -42,7 +42,7 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
     print(&all, wanted)?;
     let is_open = read.cases.iter().any(|line| line.status == Status::NotRun || line.lacks_trials());
     let next = if is_open { next_resume(directory) } else { next_page(directory) };
-    wanted.say(&format!("\nreport  {}\n{next}", directory.join("report.html").display()))?;
+    wanted.say(&format!("\nreport   {}\n{next}", directory.join("report.html").display()))?;
     Ok(0)
 }
 
@@ -134,7 +134,7 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
     keep(folder, measure::machine::detect(), &mut explanation, wanted)?;
     print(std::slice::from_ref(&explanation), wanted)?;
     let report = folder.join("report.html");
-    wanted.say(&format!("\nreport  {}\ntraces  {}\n{}", report.display(), traces.display(), next_page(folder)))?;
+    wanted.say(&format!("\nreport   {}\ntraces   {}\n{}", report.display(), traces.display(), next_page(folder)))?;
     Ok(0)
 }
 
@@ -186,7 +186,7 @@ pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -
     let host = explanation.timeline.ranks.iter().find_map(|rank| rank.host.clone()).unwrap_or_default();
     keep(&folder, Machine { host, ..Machine::default() }, &mut explanation, wanted)?;
     print(std::slice::from_ref(&explanation), wanted)?;
-    wanted.say(&format!("\nreport  {}\n{}", folder.join("report.html").display(), next_page(&folder)))?;
+    wanted.say(&format!("\nreport   {}\n{}", folder.join("report.html").display(), next_page(&folder)))?;
     Ok(0)
 }
 

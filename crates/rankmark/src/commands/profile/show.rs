@@ -23,8 +23,11 @@ pub(super) fn text(one: &Explanation, target: Target) -> String {
     let mut lines = vec![String::new(), format!("profile  {}", one.title), header(one)];
     lines.extend(recording(one));
     lines.push(String::new());
-    lines.extend(bars(analysis));
-    lines.push(String::new());
+    let bars = bars(analysis);
+    if !bars.is_empty() {
+        lines.extend(bars);
+        lines.push(String::new());
+    }
     lines.extend(one.ends.sentences.iter().map(|end| wrapped(&sentence(end), 0)));
     lines.push(wrapped(&sentence(&verdict(one)), 0));
     for hang in one.hangs.iter().skip(1) {
@@ -39,7 +42,8 @@ pub(super) fn text(one: &Explanation, target: Target) -> String {
         lines.push(format!("   {}", wrapped(&format!("do: {}", finding.advice), 7)));
     }
     if findings.len() > FINDINGS {
-        lines.push(format!("{} more findings are in the report", findings.len() - FINDINGS));
+        let more = view::number::count(findings.len() - FINDINGS, "more finding is", "more findings are");
+        lines.push(format!("{more} in the report"));
     }
     if target.shows(Target::SyncStalls) || target.shows(Target::Overlap) {
         lines.extend(communication(analysis));
@@ -64,20 +68,20 @@ fn shown_line(line: &str) -> String {
 
 fn header(one: &Explanation) -> String {
     let steps = &one.analysis.steps;
-    let numbers = match (steps.numbers.first(), steps.numbers.last()) {
-        (Some(first), Some(last)) => format!(" (between {first} and {last})"),
-        _ => String::new(),
+    let numbers = match steps.numbers.as_slice() {
+        [] => String::new(),
+        [one] => format!(" (number {one})"),
+        [first, .., last] => format!(" (between {first} and {last})"),
     };
     let time = steps.step.median.map_or(String::new(), |median| format!(", a step takes {}", Seconds(median)));
     let world = one.analysis.world.filter(|world| *world != one.ranks);
     let of = world.map_or(String::new(), |world| format!(" of {world}"));
-    let ranks = if one.ranks == 1 { "rank" } else { "ranks" };
-    format!(
-        "{} {ranks}{of}, {} steps{numbers}{time}; traced by {}",
-        one.ranks,
-        steps.numbers.len(),
-        one.analysis.source
-    )
+    let ranks = view::study::ranks(one.ranks);
+    let number = match steps.numbers.len() {
+        0 => "no steps".to_owned(),
+        number => view::number::count(number, "step", "steps"),
+    };
+    format!("{ranks}{of}, {number}{numbers}{time}; traced by {}", one.analysis.source)
 }
 
 /// What recording took, from steps with and without it.
@@ -88,7 +92,9 @@ fn recording(one: &Explanation) -> Option<String> {
     let lost = if lost > 0 { format!(", {lost} spans lost") } else { String::new() };
     let (share, ends) = overhead(one)?;
     let ends = ends.map_or(String::new(), |[low, high]| format!(" ({} to {})", percent(low), percent(high)));
-    Some(format!("recording adds {} to a step{ends}{span}{lost}", percent(share)))
+    // Recording makes no step faster: a negative difference is the noise of the steps.
+    let adds = if share < 0.0 { "nothing that shows".to_owned() } else { percent(share) };
+    Some(format!("recording adds {adds} to a step{ends}{span}{lost}"))
 }
 
 /// The share that recording adds to a step, and its interval: recorded steps against those between them.
@@ -284,7 +290,7 @@ fn table(name: &str, title: &str, columns: &[&str], rows: Vec<Vec<Value>>) -> Ex
 }
 
 fn steps_table(analysis: &Analysis) -> ExplainedTable {
-    parts_table("steps", "Median seconds of a step by rank and phase", analysis, StepParts::from_analysis(analysis))
+    parts_table("steps", "Median time of a step by rank and phase", analysis, StepParts::from_analysis(analysis))
 }
 
 /// What the host does in the steps of devices.
@@ -292,7 +298,7 @@ fn host_table(analysis: &Analysis) -> ExplainedTable {
     match StepParts::from_analysis(analysis) {
         StepParts::Host => table("host", "", &[], Vec::new()),
         StepParts::Device => {
-            let title = "Median seconds of the host's thread in a step by rank and phase";
+            let title = "Median time of the host's thread in a step by rank and phase";
             parts_table("host", title, analysis, StepParts::Host)
         }
     }
@@ -390,7 +396,7 @@ fn waterfall(losses: &Losses) -> Option<Waterfall> {
 fn blame(one: &Explanation) -> Option<Blame> {
     let seconds = one.analysis.blame.clone()?;
     let ranks = one.analysis.steps.ranks.iter().map(|rank| format!("rank {}", rank.rank)).collect();
-    Some(Blame { title: "Seconds of a step that ranks (rows) wait for others (columns)".to_owned(), ranks, seconds })
+    Some(Blame { title: "Time of a step that ranks (rows) wait for others (columns)".to_owned(), ranks, seconds })
 }
 
 fn belongs(finding: &Finding, target: Target) -> bool {

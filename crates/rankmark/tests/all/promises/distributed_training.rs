@@ -143,7 +143,7 @@ fn bandwidth_between_all_pairs_is_measured() {
     let place = Place::new();
     let out = place.run("hardware bandwidth --ranks 4 --quick --output-dir out").exits(0).out;
     // A row and a column of each rank.
-    let (_, matrix) = out.split_once("bandwidth: bandwidth, GB/s").unwrap_or_else(|| panic!("{out}"));
+    let (_, matrix) = out.split_once("\nbandwidth, GB/s").unwrap_or_else(|| panic!("{out}"));
     let rows: Vec<&str> = matrix.lines().skip(2).take(4).collect();
     for (rank, row) in rows.iter().enumerate() {
         let words: Vec<&str> = row.split_whitespace().collect();

@@ -69,12 +69,6 @@ pub(super) fn lay_out(title: &str, started: &str, blocks: Vec<Block>) -> Laid {
     let mut setter = Setter { flow, tags: Tags::new(), headings, headed: 0, figures: 0, level: 1 };
     let mut blocks = blocks.into_iter().peekable();
     setter.title(title, &mut blocks);
-    while let Some(block) = blocks.next_if(|block| heading(block).is_none()) {
-        setter.block(block, blocks.peek());
-    }
-    if !setter.headings.is_empty() {
-        setter.contents();
-    }
     while let Some(block) = blocks.next() {
         setter.block(block, blocks.peek());
     }
@@ -110,6 +104,8 @@ impl Setter {
             Block::Heading(level, words) => self.heading(level, &words),
             Block::Warning(words) => self.warning(&words),
             Block::Paragraph(words) => self.paragraph(&words, next),
+            Block::Contents if self.headings.is_empty() => {}
+            Block::Contents => self.contents(),
             Block::List(items) => self.list(&items),
             Block::Table(table) => table::set(&mut self.flow, &mut self.tags, &table),
             Block::Command(command) => self.command(&command),

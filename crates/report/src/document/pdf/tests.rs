@@ -53,6 +53,7 @@ fn report() -> Vec<Block> {
     let facts = [format!("Status: {}", strong("2 cases")), format!("Command: {}", code("rankmark run x"))];
     let mut blocks = vec![heading(1, "sweep"), Block::Warning(words("SIMULATED: computed by a model"))];
     blocks.extend(bullets(facts));
+    blocks.push(Block::Contents);
     blocks.extend([heading(2, "Data"), Block::List(vec![Item { words: words("one"), below: vec![words("below")] }])]);
     blocks.extend([heading(2, "all_reduce"), heading(3, "Sizes"), paragraph("What follows:"), chart("time vs bytes")]);
     blocks.extend([table(3, 5), heading(2, "Again"), Block::Command("rankmark run x \\\n  --y".to_owned())]);

@@ -10,7 +10,7 @@ use view::{number_at, shown, value_at};
 use super::{json, pack};
 use crate::number::{percent, seconds, three_digits};
 use crate::study::Operation;
-use crate::words::caveats::{mark, words};
+use crate::words::caveats::{Wording, mark};
 use crate::words::layout::{Case, Cell, Layout};
 use crate::words::results::is_told;
 
@@ -162,11 +162,11 @@ fn caveat_place(caveat: Caveat) -> usize {
 }
 
 /// The words that rows name by their places: statuses, and caveats with what they mean, their marks and their plain words.
-pub(super) fn vocabulary() -> [(&'static str, String); 2] {
+pub(super) fn vocabulary(wording: Wording) -> [(&'static str, String); 2] {
     let statuses = Status::ALL.iter().map(|status| json::text(&status.name().replace('_', " ")));
     let caveats = Caveat::ALL.iter().map(|caveat| {
-        let texts = [caveat.name(), caveat.explanation(), mark(*caveat)].map(json::text);
-        json::array(texts.into_iter().chain([json::text(&words(*caveat))]))
+        let texts = [caveat.name(), &wording.explanation(*caveat), mark(*caveat), &wording.words(*caveat)];
+        json::array(texts.map(json::text))
     });
     [("status", json::array(statuses)), ("caveats", json::array(caveats))]
 }

@@ -28,12 +28,6 @@ pub(super) fn figures(charts: &[NamedChart], prefix: &str, data: &mut Vec<String
     format!("<div class=\"charts\">{figures}</div>")
 }
 
-/// Whether a chart has one value alone: the table has it, too.
-pub(super) fn is_one_point(spec: &ChartSpec) -> bool {
-    let whole = spec.stacks.is_empty() && spec.lanes.is_none() && spec.waterfall.is_none() && spec.matrix.is_none();
-    whole && spec.series.iter().map(|series| series.points.len()).sum::<usize>() <= 1
-}
-
 fn figure(chart: &NamedChart, prefix: &str, data: &mut Vec<String>) -> String {
     let (spec, left_out) = chart::bounded(&chart.spec);
     let id = format!("{prefix}{}", chart.stem);
@@ -47,7 +41,7 @@ fn figure(chart: &NamedChart, prefix: &str, data: &mut Vec<String>) -> String {
         let _ = write!(out, "<p class=\"warn\">{}</p>", escape(banner));
     }
     let _ = write!(out, "</figcaption><div class=\"plot\">{}</div>", chart::inline(&chart.spec));
-    let note = [Some(spec.note.clone()), chart::matrix_key(&spec), left_out];
+    let note = [chart::matrix_key(&spec), Some(spec.note.clone()), left_out];
     let note: Vec<String> = note.into_iter().flatten().filter(|text| !text.is_empty()).collect();
     if !note.is_empty() {
         let _ = write!(out, "<p class=\"note\">{}</p>", escape(&note.join(" ")));

@@ -12,15 +12,14 @@ use crate::Run;
 use crate::document::Words;
 use crate::document::html::{html, inline};
 use crate::escape::{one_line, xml as escape};
-use crate::page::status;
+use crate::page::{meta, status};
 use crate::study::{Operation, banner};
-use crate::words::findings::{Finding, findings};
+use crate::words::findings::Finding;
 use crate::words::verdict::{Tone, verdict};
 use crate::words::{damage, interleaved, peers};
 
 /// All of it.
-pub(super) fn head(run: &Run, operations: &[Operation], heading: &str) -> String {
-    let found = findings(run, operations);
+pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], heading: &str) -> String {
     let mut out = String::new();
     for warning in damage::banners(run).into_iter().chain(banner(run.cases.iter())) {
         let _ = write!(out, "<p class=\"banner\">{}</p>", escape(&warning));
@@ -28,7 +27,7 @@ pub(super) fn head(run: &Run, operations: &[Operation], heading: &str) -> String
     let title = one_line(&run.title);
     let title = if title.is_empty() { "Report".to_owned() } else { title };
     let _ = write!(out, "<{heading}>{}</{heading}><p class=\"meta\">{}</p>", escape(&title), escape(&meta(run)));
-    let verdict = verdict(run, operations, &found);
+    let verdict = verdict(run, operations, found);
     let class = match verdict.tone {
         Tone::Good => "verdict",
         Tone::Care => "verdict care",
@@ -40,7 +39,7 @@ pub(super) fn head(run: &Run, operations: &[Operation], heading: &str) -> String
         + &plan(run)
         + &runtimes(run)
         + &comparison(run)
-        + &cards(&found)
+        + &cards(found)
         + &glance(&tiles(run, operations))
 }
 
@@ -54,15 +53,6 @@ fn runtimes(run: &Run) -> String {
 fn comparison(run: &Run) -> String {
     let blocks = interleaved::blocks(run);
     if blocks.is_empty() { String::new() } else { format!("<h2>Comparison</h2>{}", html(&blocks)) }
-}
-
-/// Date, machine, program, launcher and tags, in a line.
-fn meta(run: &Run) -> String {
-    let by = run.started_by.as_ref().map(|by| format!("started by {by}")).unwrap_or_default();
-    let tags = if run.labels.tags.is_empty() { String::new() } else { format!("tags {}", run.labels.tags.join(", ")) };
-    let parts = [run.started.clone(), run.machine.clone(), by, run.program.clone(), tags];
-    let parts: Vec<String> = parts.iter().map(|part| one_line(part)).filter(|part| !part.is_empty()).collect();
-    parts.join(" · ")
 }
 
 /// How the cases ended, as a bar and in words. The colour of what is all right is that of the verdict: a bar in green below a

@@ -26,6 +26,8 @@ use crate::document::html::html;
 use crate::escape::{file_stem, one_line, xml as escape};
 use crate::formats::write::Out;
 use crate::study::{Operation, operations};
+use crate::words::caveats::Wording;
+use crate::words::findings::findings;
 use crate::words::layout::Layout;
 use crate::{
     AgainstBase, Artifact, Error, Format, Run, chart, charts, words::drift, words::explained as traces, words::peers,
@@ -101,7 +103,7 @@ fn page(runs: &[&Run], compared: &[AgainstBase]) -> String {
     let titles: Vec<String> = runs.iter().map(|run| one_line(&run.title)).filter(|title| !title.is_empty()).collect();
     let title = if titles.is_empty() { "Report".to_owned() } else { titles.join(", ") };
     let policy = crate::policy::policy(&style, &[SCRIPT]);
-    let [status, caveats] = cases::vocabulary();
+    let [status, caveats] = cases::vocabulary(Wording::common(runs.iter().map(|run| run.wording)));
     let mut values =
         vec![("charts", json::array(&data.charts)), ("sections", json::array(&data.sections)), status, caveats];
     if !data.tables.is_empty() {
@@ -126,7 +128,8 @@ const THEME: &str = "<button type=\"button\" id=\"theme\" hidden></button>";
 fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     let operations = operations(&run.cases, &run.benchmarks);
     let (quantiles, unread) = samples::quantiles(run, ROWS);
-    let head = head::head(run, &operations, heading);
+    let found = findings(run, &operations);
+    let head = head::head(run, &operations, &found, heading);
     let mut out = if heading == "h1" { format!("<div class=\"top\"><div></div>{THEME}</div>{head}") } else { head };
     let mut notes = notes::sections(run, &operations);
     // The overview stands before what it sums up.
@@ -135,7 +138,7 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     let limits = (!limits.is_empty()).then_some((traces::TITLE, limits));
     let before: Vec<(&'static str, String)> = summed.into_iter().chain(limits).collect();
     out += &contents(&before, &operations, &notes, prefix);
-    let said = sentences::about(run, &operations);
+    let said = sentences::beyond(run, &operations, &found);
     if !said.is_empty() {
         let _ = writeln!(out, "<section><h2>What the data show</h2>{}</section>", bullets(&said));
     }
@@ -149,7 +152,7 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
         let show = operation.declared.map_or(&plain, |declared| &declared.show);
         let declared = show.tables.first().unwrap_or(&none);
         // It reads every case: once for the page and the script.
-        let layout = Layout::new(operation, show, declared, "");
+        let layout = Layout::new(operation, show, declared, "").worded(run.wording);
         out += &part(run, operation, (&layout, declared), (prefix, several), data);
         data.sections.push(cases::section(operation, &layout, &quantiles, room));
         let number: usize = operation.configurations.iter().map(|c| c.cases.len()).sum();
@@ -199,8 +202,7 @@ fn part(
     data: &mut Data,
 ) -> String {
     let (id, name) = (section_id(operation), escape(&one_line(&operation.name)));
-    let mut charts = charts::of_operation(run, operation);
-    charts.retain(|chart| !figures::is_one_point(&chart.spec));
+    let charts = charts::shown(run, operation);
     let mut cases = operation.configurations.iter().flat_map(|own| own.cases.iter().map(move |case| (own, *case)));
     let only = cases.next().filter(|_| cases.next().is_none());
     let mut out = format!("<section id=\"{prefix}{id}\">");
@@ -222,7 +224,8 @@ fn part(
     out += &figures::figures(&charts, prefix, &mut data.charts);
     out += &html(&drift::left_out(run, operation).into_iter().collect::<Vec<_>>());
     out += &html(&peers::results(operation));
-    let (main, others) = if run.cases.len() <= STATIC { results::page(operation) } else { Default::default() };
+    let (main, others) =
+        if run.cases.len() <= STATIC { results::page(operation, run.wording) } else { Default::default() };
     let plain = if !main.is_empty() {
         html(&main)
     } else if run.cases.len() > STATIC {

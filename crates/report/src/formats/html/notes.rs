@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::document::Block;
-use crate::document::html::html;
+use crate::document::html::{html, inline};
+use crate::document::{Block, Words};
 use crate::escape::{one_line, xml as escape};
 use crate::number::{bytes, count};
 use crate::page::{cases_without_result, caveats, command_again, method, sensors, summary};
@@ -98,8 +98,13 @@ fn versions(run: &Run) -> String {
     let backend = |state: &record::BackendState| {
         let parts = [state.version.as_deref(), state.path.as_deref(), state.why.as_deref()];
         let parts: Vec<&str> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
-        let ready = if state.ready { "ready" } else { "missing" };
-        (format!("backend {}", state.name), escape(&one_line(&format!("{ready} {}", list_or_none(&parts)))))
+        let ready = if state.ready { "ready, " } else { "missing: " };
+        let words = format!(
+            "{}{}",
+            if parts.is_empty() { ready.trim_end_matches([',', ':', ' ']) } else { ready },
+            parts.join(", ")
+        );
+        (format!("backend {}", state.name), inline(&Words::prose(&words)))
     };
     let program = ("program".to_owned(), escape(&one_line(&run.program)));
     let pairs = std::iter::once(program)
@@ -111,10 +116,6 @@ fn versions(run: &Run) -> String {
                 .map(|(name, value)| (name.clone(), format!("<code>{}</code>", escape(&one_line(value))))),
         );
     facts(pairs)
-}
-
-fn list_or_none(parts: &[&str]) -> String {
-    if parts.is_empty() { String::new() } else { format!("({})", parts.join(", ")) }
 }
 
 fn again(run: &Run) -> String {

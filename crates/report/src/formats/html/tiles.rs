@@ -151,6 +151,14 @@ fn declared(run: &Run, all: &[MeasuredPoint]) -> Vec<Tile> {
     tiles
 }
 
+/// The title of a metric's column behind the name of an operation; nothing where its unit says it.
+fn titled(operation: &Operation, metric: &record::DeclaredMetric) -> String {
+    let tables = operation.declared.into_iter().flat_map(|declared| &declared.show.tables);
+    let column = tables.flat_map(|table| &table.columns).find(|column| column.source == metric.name);
+    let title = column.map(|column| column.title.as_str()).filter(|title| *title != metric.unit);
+    title.map_or_else(String::new, |title| format!(" {title}"))
+}
+
 /// The best value. One that only caches reach says so, and the value past them has its own tile.
 fn best(run: &Run, benchmark: &str, metric: &record::DeclaredMetric, all: &[MeasuredPoint]) -> Vec<Tile> {
     let own = all.iter().filter(|found| found.2.case.benchmark == benchmark);
@@ -173,7 +181,7 @@ fn best(run: &Run, benchmark: &str, metric: &record::DeclaredMetric, all: &[Meas
         facts::cache_level(&run.caches, found.2.bytes?, threads)
     };
     let Some(cache) = level(best.0) else {
-        return vec![tile(best, format!(" {}", metric.name.split('_').next().unwrap_or_default()))];
+        return vec![tile(best, titled(best.0.0, metric))];
     };
     let same = |found: &&MeasuredPoint| found.0.name == best.0.0.name && found.2.bytes.is_some();
     let past = rated.iter().filter(|(found, _)| same(found) && level(found).is_none());

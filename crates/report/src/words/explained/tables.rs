@@ -43,7 +43,7 @@ impl<'r> Named<'r> {
         };
         let align = |at: usize| if is_number(at) { Align::Right } else { Align::Left };
         let heads = &self.table.columns[..self.table.columns.len().min(COLUMNS)];
-        let mut table = Table::new(heads.iter().enumerate().map(|(at, head)| (head.as_str(), align(at))));
+        let mut table = Table::new(heads.iter().enumerate().map(|(at, head)| (titled(head), align(at))));
         for row in self.table.rows.iter().take(ROWS) {
             table.row(self.cells(row).zip(heads).map(|(cell, head)| shown(cell, head)));
         }
@@ -97,6 +97,11 @@ fn text(value: &Value) -> String {
     }
 }
 
+/// The title of a column for reading: its times have their own units.
+fn titled(head: &str) -> &str {
+    head.strip_suffix(" s").unwrap_or(head).trim_end_matches(',')
+}
+
 /// A cell for reading. The last word of a column's head says what its numbers are.
 fn shown(value: &Value, head: &str) -> String {
     let last = head.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default();
@@ -106,7 +111,8 @@ fn shown(value: &Value, head: &str) -> String {
             "s" | "seconds" => seconds(value),
             "share" | "efficiency" => percent(value),
             "bytes" if value >= 0.0 => bytes(value as u64),
-            _ if number.is_f64() => three_digits(value),
+            _ if number.is_f64() && (value.fract() != 0.0 || value.abs() >= 1e15) => three_digits(value),
+            _ if number.is_f64() => format!("{value:.0}"),
             _ => number.to_string(),
         },
         (other, _) => text(other),

@@ -3,7 +3,7 @@
 use record::{CaseLine, Caveat};
 use terms::Named as _;
 
-use super::{Finding, Kind, cases, finding};
+use super::{Finding, Kind, cases, finding, share};
 use crate::Run;
 use crate::number::{list, percent, seconds};
 use crate::study::Measured;
@@ -38,9 +38,13 @@ fn noise(run: &Run) -> Option<Finding> {
     let all = measured.iter().filter(any).count();
     let words: Vec<String> = match NOISE.into_iter().filter(|caveat| number(*caveat) > 0).collect::<Vec<_>>()[..] {
         [one] => vec![word(one)],
+        ref several if several.iter().all(|caveat| number(*caveat) == all) => {
+            several.iter().map(|one| word(*one)).collect()
+        }
         ref several => several.iter().map(|caveat| format!("{} in {}", word(*caveat), number(*caveat))).collect(),
     };
-    let title = format!("{all} of {} are disturbed: {}", cases(measured.len()), list(&words));
+    let disturbed = share(all, measured.len(), "is disturbed", "are disturbed");
+    let title = format!("{disturbed}: {}", list(&words));
     let explanation = first.explanation();
     let mut letters = explanation.chars();
     let upper = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -100,13 +104,14 @@ pub(super) fn wide(run: &Run) -> Option<Finding> {
     let above = measured.iter().filter(|of| of.has(Caveat::CiAboveTarget)).count();
     let action = "Give each case more time: `--max-seconds`.";
     if 2 * uncertain > total {
-        let title = format!("{uncertain} of {} have intervals of ±{} or more", cases(total), percent(UNCERTAIN));
+        let has = share(uncertain, total, "has an interval", "have intervals");
+        let title = format!("{has} of ±{} or more", percent(UNCERTAIN));
         let evidence = "Their medians say little, and ratios of them less.";
         let action = "Repeat on a machine that nobody else uses, and give each case more time: `--max-seconds`.";
         return Some(finding(Kind::Uncertain, title, evidence, action));
     }
     (above > 0).then(|| {
-        let title = format!("{above} of {} have an interval wider than the target", cases(total));
+        let title = share(above, total, "has", "have") + " an interval wider than the target";
         finding(Kind::Hint, title, "Small differences between these cases do not show.", action)
     })
 }

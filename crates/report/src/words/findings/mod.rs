@@ -104,6 +104,15 @@ fn cases(number: usize) -> String {
     count(number, "case", "cases")
 }
 
+/// `3 of 27 cases are`, `1 of 27 cases is`; where there is one alone, `The case is`.
+fn share(number: usize, total: usize, one: &str, many: &str) -> String {
+    match (number, total) {
+        (_, 1) => format!("The case {one}"),
+        (1, _) => format!("1 of {} {one}", cases(total)),
+        _ => format!("{number} of {} {many}", cases(total)),
+    }
+}
+
 fn wrong(run: &Run) -> Option<Finding> {
     let wrong: Vec<&CaseLine> = run.cases.iter().filter(|case| case.wrong.unwrap_or(0) > 0).collect();
     let first = wrong.first()?;
@@ -138,7 +147,7 @@ fn failed(run: &Run) -> Option<Finding> {
     let (failed, open): (Vec<_>, Vec<_>) = (of(Status::Failed).collect(), of(Status::NotRun).collect());
     let total = run.cases.len();
     if !failed.is_empty() {
-        let title = format!("{} of {} failed", failed.len(), cases(total));
+        let title = share(failed.len(), total, "failed", "failed");
         let action = "Fix the cause, then run just these cases again.";
         return Some(finding(Kind::Failed, title, reasons(&failed), action).by(run.resume_command()));
     }
@@ -146,10 +155,10 @@ fn failed(run: &Run) -> Option<Finding> {
     let (title, evidence) = match (open.len(), lacking) {
         (0, 0) => return None,
         (0, lacking) => {
-            let title = format!("{lacking} of {} did not make all trials", cases(total));
+            let title = share(lacking, total, "did not make all trials", "did not make all trials");
             (title, "Their times have no interval that can be relied on.".to_owned())
         }
-        (open_cases, _) => (format!("{open_cases} of {} did not run", cases(total)), reasons(&open)),
+        (open_cases, _) => (share(open_cases, total, "did not run", "did not run"), reasons(&open)),
     };
     let rest = finding(Kind::Failed, title, evidence, "Run the rest into the same record.");
     // Pairs of now and of then are not pairs: such a record does not go on.
@@ -203,13 +212,13 @@ fn slow_rank(run: &Run) -> Option<Finding> {
     }
     let (rank, ratios) = found.into_iter().max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(&a.0)))?;
     let ratio = stats::median(&ratios);
-    let number = cases(marked.len());
+    let number = count(marked.len(), "case carries", "cases carry");
     let title = if ratio > SLOWER {
         format!("Rank {rank} is {} slower than the median rank", percent(ratio - 1.0))
     } else {
         format!("Rank {rank} is last more often than chance allows")
     };
-    let evidence = format!("{number} carry `slow_rank`; in {} of them rank {rank} takes the longest.", ratios.len());
+    let evidence = format!("{number} `slow_rank`; in {} of them rank {rank} takes the longest.", ratios.len());
     Some(finding(Kind::Slow, title, evidence, "Look for other load, a lower clock or another binding on its core."))
 }
 
@@ -228,7 +237,8 @@ fn oversubscribed(run: &Run) -> Option<Finding> {
         return None;
     }
     let cores = run.cores.map(|cores| count(cores as usize, "core", "cores"));
-    let title = format!("{} have more ranks than {}", cases(number), cores.as_deref().unwrap_or("cores"));
+    let number = count(number, "case has", "cases have");
+    let title = format!("{number} more ranks than {}", cores.as_deref().unwrap_or("cores"));
     let evidence = "Their times include waiting for a core, and say nothing about the transport.";
     let action = match run.cores {
         Some(cores) => format!("Judge the transport by runs of at most {}.", ranks(cores)),
@@ -242,7 +252,7 @@ fn skipped(run: &Run) -> Option<Finding> {
     if skipped.is_empty() {
         return None;
     }
-    let title = format!("{} of {} were skipped", skipped.len(), cases(run.cases.len()));
+    let title = share(skipped.len(), run.cases.len(), "was skipped", "were skipped");
     let action = "This command shows what is missing, and how to install it.";
     Some(finding(Kind::Hint, title, reasons(&skipped), action).by("rankmark validate"))
 }

@@ -233,7 +233,7 @@ mod tests {
         let (a, b) = (cases(a), cases(b));
         let notes = matched([&a, &b], &HashSet::new()).unwrap().1;
         assert_eq!(notes.len(), 2);
-        assert!(notes[0].contains("side A, left out: all_reduce 1KB x 2"), "{notes:?}");
+        assert!(notes[0].contains("side A, left out: all_reduce 1 KB, 2 ranks"), "{notes:?}");
     }
 
     #[test]
