@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::experiments::{Given, printed, program};
 
 mod checks;
+mod peer;
 
 use checks::{CHECKS, Check, Expected};
 
@@ -25,17 +26,20 @@ struct Options {
     /// None: the release build, which is made.
     program: Option<PathBuf>,
     out: PathBuf,
+    /// all_reduce_perf of nccl-tests, to measure beside native ranks.
+    nccl_tests: Option<PathBuf>,
     /// Only checks with one of these in their names.
     only: Vec<String>,
 }
 
 impl Options {
     fn read(root: &Path, words: &[&str]) -> Result<Self, String> {
-        let given = Given::read(words, "--python PATH, --program PATH, --out DIR, --only NAME,...")?;
+        let given = Given::read(words, "--python PATH, --program PATH, --out DIR, --only NAME,..., --nccl-tests PATH")?;
         Ok(Self {
             python: given.path("--python").unwrap_or_else(|| PathBuf::from("python3")),
             program: given.path("--program"),
             out: given.path("--out").unwrap_or_else(|| root.join("results/gpu-check")),
+            nccl_tests: given.path("--nccl-tests"),
             only: given.text("--only").map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default(),
         })
     }
@@ -93,6 +97,9 @@ fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
         keep(&out.join(format!("{}.txt", check.name)), &words, &ended)?;
     }
     let _ = writeln!(text, "\n{} checks, {failed} failed", wanted.len());
+    if let Some(peer) = &options.nccl_tests {
+        text += &peer::table(&program, peer, out)?;
+    }
     let path = out.join("checks.md");
     std::fs::write(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok((text, failed == 0 && !wanted.is_empty()))

@@ -70,7 +70,7 @@ impl RankWork {
     /// When not even the measuring code's own few bytes can be had.
     pub fn new(mut context: RankContext) -> Result<Self, Failure> {
         canary::announce(context.hook.page().as_ref());
-        let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
+        let region = control(&mut *context.comm).alloc(64, Space::Host).map_err(failure)?;
         let word = region.slice(0, 8).ok_or_else(|| Failure::new("the measuring code's own buffer is too small"))?;
         let empty = region.slice(0, 0).ok_or_else(|| Failure::new("the measuring code's own buffer is too small"))?;
         let call = |op, input: &Slice, output: &Slice| Call {
@@ -156,6 +156,7 @@ impl RankWork {
             for _ in 0..running.current.copies {
                 running.call()?;
             }
+            running.drain()?;
             running.synchronise()?;
             add(&mut report, running.compare()?);
         }
@@ -208,6 +209,7 @@ impl RankWork {
                 }
                 running.call()?;
             }
+            running.drain()?;
             left -= batch;
         }
         let ring = self.context.hook.record_into(None);
@@ -367,14 +369,22 @@ fn tell(context: &mut RankContext, start: &Call, word: u64) -> comm::Result<u64>
         // SAFETY: eight aligned bytes of the measuring code's own buffer; no operation is in flight.
         unsafe { place.write(word) };
     }
-    let comm = &mut context.comm;
+    let comm = control(&mut *context.comm);
     context.hook.quietly(|| comm.run(start))?;
     // SAFETY: as above; the broadcast has written them.
     Ok(unsafe { place.read() })
 }
 
+/// By whom ranks agree between calls: in memory of the host.
+fn control(comm: &mut dyn Communicator) -> &mut dyn Communicator {
+    if comm.control().is_none() {
+        return comm;
+    }
+    comm.control().expect("it was there just now")
+}
+
 fn quiet_barrier(comm: &mut dyn Communicator, hook: &Hook, barrier: &Call) -> comm::Result<()> {
-    hook.quietly(|| comm.run(barrier))
+    hook.quietly(|| control(comm).run(barrier))
 }
 
 impl Timed for ActiveCase<'_> {
@@ -384,6 +394,10 @@ impl Timed for ActiveCase<'_> {
     fn call(&mut self) -> Result<(), Failure> {
         self.current.calls += 1;
         self.current.prepared.run(&mut *self.context.comm)
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.current.prepared.drain(&mut *self.context.comm)
     }
 
     fn synchronise(&mut self) -> Result<(), Failure> {

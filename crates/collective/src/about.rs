@@ -2,11 +2,10 @@
 
 use comm::blocks;
 use contract::fields::{Execution, Sampling, World, problem};
-use contract::runtime;
-use contract::runtime::is_pytorch;
+use contract::runtime::{self, Native, is_on_gpus, is_pytorch};
 use record::{About, Better, Case, Caveat, Command, Metric, Shape, Sweep};
 use serde_json::Value;
-use terms::{BufferKind, Collective, FieldError, Named, Reduce};
+use terms::{BufferKind, Cache, Collective, FieldError, Named, Reduce};
 
 use super::fields::Fields;
 use super::pattern::Pattern;
@@ -76,7 +75,7 @@ pub(super) fn works_both_ways(op: &str) -> bool {
 fn check(case: &mut Case) -> Result<(), FieldError> {
     let op = Fields::of(case)?.op;
     case.parameters.retain(|name, _| concerns(op, name));
-    runtime::resolve(case, &torch::names())?;
+    runtime::resolve(case, &torch::names(), Native::Gpus)?;
     fill_absent(case, op);
     torch::resolve(case)?;
     let fields = Fields::of(case)?;
@@ -89,8 +88,9 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         round_size(case, &fields);
     }
     copies::check(case)?;
-    runtime::check(case, &torch::names())?;
+    runtime::check(case, &torch::names(), Native::Gpus)?;
     torch::check(case, &fields)?;
+    check_nccl(case, &fields)?;
     if op != Collective::Barrier {
         check_exactness(&fields)?;
     }
@@ -101,6 +101,8 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
 /// Values that depend on the operation, where the user gave none.
 fn fill_absent(case: &mut Case, op: Collective) {
     let by_torch = is_pytorch(case);
+    // NCCL sends from and receives into one buffer in no order.
+    let apart = op == Collective::AllToAll && is_on_gpus(case);
     let mut put = |name: &str, value: Value| {
         if concerns(op, name) && !case.parameters.contains_key(name) {
             case.parameters.insert(name.to_owned(), value);
@@ -108,7 +110,31 @@ fn fill_absent(case: &mut Case, op: Collective) {
     };
     put("reduce", Value::from(Reduce::Sum.name()));
     put("buffers", Value::from(if by_torch { BufferKind::Private } else { BufferKind::Registered }.name()));
-    put("in_place", Value::from(if by_torch { torch::works_in_place(op) } else { has_in_place_form(op) }));
+    put("in_place", Value::from(if by_torch { torch::works_in_place(op) } else { has_in_place_form(op) && !apart }));
+}
+
+/// Skips what NCCL does not do, or not exactly, in both runtimes; refuses what its native ranks cannot do.
+fn check_nccl(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
+    if fields.backend.as_deref() != Some("nccl") {
+        return Ok(());
+    }
+    let rounds = fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && !fields.ranks.is_power_of_two();
+    if rounds && fields.op.reduces() {
+        let what =
+            "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
+        case.skip = Some(format!("{what}, which {} is not", fields.ranks));
+    }
+    if is_pytorch(case) {
+        return Ok(());
+    }
+    if fields.op == Collective::AllToAll && fields.in_place == Some(true) {
+        case.skip = Some("NCCL has all_to_all out of place only".to_owned());
+    }
+    if fields.cache == Some(Cache::Cold) {
+        let message = "`cache: cold` is for memory of the host";
+        return Err(problem("cache", message, "on GPUs, `bytes` beyond the second-level cache are cold"));
+    }
+    Ok(())
 }
 
 fn check_ranks(fields: &Fields) -> Result<(), FieldError> {

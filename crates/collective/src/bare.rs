@@ -96,6 +96,21 @@ pub(super) struct Bare {
 }
 
 impl Bare {
+    /// Of buffers that no loop of this host goes through.
+    pub(super) fn none() -> Self {
+        Self {
+            variants: Vec::new(),
+            passes: Vec::new(),
+            moved: 0,
+            one_at_a_time: false,
+            first: false,
+            down: false,
+            from: Vec::new(),
+            to: Vec::new(),
+            _regions: Vec::new(),
+        }
+    }
+
     /// `regions` are this rank's (in place twice the same), `steps` the bytes from a copy of a buffer to the next.
     pub(super) fn new(
         parameters: &Parameters,

@@ -3,7 +3,7 @@
 use comm::{Counts, extents};
 use measure::Failure;
 use record::Case;
-use terms::{BufferKind, Collective, Direction, Dtype, Reduce};
+use terms::{BufferKind, Collective, Direction, Dtype, Reduce, Space};
 
 use super::fields::Fields;
 use super::streams::{Side, StreamStart};
@@ -18,6 +18,8 @@ pub(super) struct Parameters {
     pub(super) bytes: u64,
     pub(super) in_place: bool,
     pub(super) buffers: BufferKind,
+    /// Where they lie.
+    pub(super) space: Space,
     pub(super) touch: bool,
     pub(super) peer: u32,
     pub(super) direction: Direction,
@@ -53,6 +55,7 @@ impl Parameters {
             bytes,
             in_place: fields.in_place.unwrap_or(false),
             buffers: fields.buffers.unwrap_or(BufferKind::Registered),
+            space: if contract::is_on_gpus(case) { Space::Cuda } else { Space::Host },
             touch: fields.touch,
             peer,
             direction: fields.direction,

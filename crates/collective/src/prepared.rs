@@ -11,7 +11,7 @@ use terms::{BufferKind, Collective, Reduce, Space};
 use super::bare::Bare;
 use super::parameters::Parameters;
 use super::pattern::{PERIOD, Pattern};
-use super::segments::{Moves, Segment, compare, fill};
+use super::segments::{Moves, Segment, compare, fill, poison};
 use super::streams::share_of;
 use super::table::{Numbers, Table};
 use super::traffic::Share;
@@ -46,6 +46,8 @@ struct PreparedCollective {
     reduced: Option<(u64, Arc<Table>)>,
     /// What one call of a reduction leaves.
     once: Arc<Numbers>,
+    /// Why the buffers could not be filled.
+    failed: Option<Failure>,
 }
 
 /// The copies of the buffers that calls rotate through. `call` names those of one of them.
@@ -96,7 +98,11 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
     let steps =
         [region_lengths.0, if both { region_lengths.0 } else { region_lengths.1 }].map(|len| parameters.step(len));
     let copies = Copies { count: parameters.copies(), next: 0, begins: [input.offset(), output.offset()], steps };
-    let bare = Bare::new(&parameters, context.rank, &*context.comm, [input.region(), output.region()], steps);
+    // The limit of a GPU's memory is not measured yet.
+    let bare = match parameters.space {
+        Space::Host => Bare::new(&parameters, context.rank, &*context.comm, [input.region(), output.region()], steps),
+        Space::Cuda => Bare::none(),
+    };
     let call = Call {
         op,
         input,
@@ -121,8 +127,10 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
         bare,
         reduced: None,
         once: pattern.once(),
+        failed: None,
     };
     prepared.refill();
+    prepared.filled()?;
     Ok(Box::new(prepared))
 }
 
@@ -141,8 +149,11 @@ fn allocate(parameters: &Parameters, context: &mut RankContext) -> Result<(Slice
         let too_much = || Failure::lacking("all copies of a buffer are more bytes than there are addresses");
         let bytes = parameters.region(bytes).ok_or_else(too_much)?;
         match parameters.buffers {
-            BufferKind::Registered => context.comm.alloc(bytes, Space::Host).map_err(failure),
-            BufferKind::Private => Region::host(bytes).map_err(|error| Failure::lacking(error.to_string())),
+            BufferKind::Registered => context.comm.alloc(bytes, parameters.space).map_err(failure),
+            BufferKind::Private if parameters.space == Space::Host => {
+                Region::host(bytes).map_err(|error| Failure::lacking(error.to_string()))
+            }
+            BufferKind::Private => context.comm.alloc_private(bytes, parameters.space).map_err(failure),
         }
     };
     let cut = |region: &Arc<Region>, offset: usize, len: usize| {
@@ -206,11 +217,31 @@ impl PreparedCollective {
     }
 
     /// Compares a buffer of this copy; indices go on from one copy to the next.
-    fn compare(&self, buffer: &Slice, expected: Vec<Segment>, copy: u64, report: &mut WrongReport) {
+    fn compare(
+        &self,
+        buffer: &Slice,
+        expected: Vec<Segment>,
+        copy: u64,
+        report: &mut WrongReport,
+    ) -> Result<(), Failure> {
         let (dtype, before_this) = (self.parameters.dtype, report.first.len());
-        compare(buffer, &self.shifted(expected, copy), dtype, self.rank, report);
+        compare(buffer, &self.shifted(expected, copy), dtype, self.rank, report)?;
         let before = copy * (buffer.len() as u64 / dtype.bytes());
         report.first[before_this..].iter_mut().for_each(|wrong| wrong.index += before);
+        Ok(())
+    }
+
+    /// Fills this copy of the buffers.
+    fn fill(&self, copy: u64) -> Result<(), Failure> {
+        // The output first: in place, the input lies in it. A byte pattern that no expected element has would be
+        // ideal; 0xA5 is in none of the sums' and differs from most of the rest, and the check counts every element.
+        poison(&self.call.output, 0xA5)?;
+        fill(&self.call.input, &self.shifted(self.inputs.clone(), copy))
+    }
+
+    /// Whether the last refill could be made.
+    fn filled(&mut self) -> Result<(), Failure> {
+        self.failed.take().map_or(Ok(()), Err)
     }
 
     /// Whether the inputs must still be what they were: they do unless the operation works in them.
@@ -225,25 +256,28 @@ impl Prepared for PreparedCollective {
             let copy = self.copies.advance();
             self.copies.select(&mut self.call, copy);
         }
-        comm.run(&self.call).map_err(failure)
+        if self.failed.is_some() {
+            self.filled()?;
+        }
+        comm.enqueue(&self.call).map_err(failure)
+    }
+
+    fn drain(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        comm.drain().map_err(failure)
     }
 
     fn refill(&mut self) {
         self.shift = (self.shift + SHIFT) % PERIOD as u64;
         for copy in 0..self.copies.count {
             self.copies.select(&mut self.call, copy);
-            // The output first: in place, the input lies in it. A byte pattern that no expected element has would be
-            // ideal; 0xA5 is in none of the sums' and differs from most of the rest, and the check counts every element.
-            let output = &self.call.output;
-            // SAFETY: the slice lies inside its region, and no operation is in flight.
-            unsafe { std::ptr::write_bytes(output.ptr(), 0xA5, output.len()) };
-            fill(&self.call.input, &self.shifted(self.inputs.clone(), copy));
+            self.failed = self.fill(copy).err().or(self.failed.take());
         }
         self.copies.next = 0;
         self.copies.select(&mut self.call, 0);
     }
 
     fn check(&mut self, _comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
+        self.filled()?;
         let mut report = WrongReport::default();
         // Copies were used equally often, or once more: what must come out is computed for the two.
         let mut known: Vec<(u64, Vec<Segment>)> = Vec::with_capacity(2);
@@ -256,10 +290,10 @@ impl Prepared for PreparedCollective {
                 }
                 let expected =
                     known.iter().find(|(calls, _)| *calls == own).map_or_else(Vec::new, |(_, all)| all.clone());
-                self.compare(&self.call.output, expected, copy, &mut report);
+                self.compare(&self.call.output, expected, copy, &mut report)?;
             }
             if own == 0 || self.inputs_stay() {
-                self.compare(&self.call.input, self.inputs.clone(), copy, &mut report);
+                self.compare(&self.call.input, self.inputs.clone(), copy, &mut report)?;
             }
         }
         let next = self.copies.next;

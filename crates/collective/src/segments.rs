@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use comm::{Counts, blocks};
 use device::Slice;
-use measure::WrongReport;
+use device::cuda::{CudaError, Gpu, Repeated};
+use measure::{Failure, WrongReport};
 use record::WrongElement;
 use terms::{Collective, Direction, Dtype};
 
@@ -43,9 +44,53 @@ impl Segment {
     }
 }
 
-/// Writes the segments into `buffer`.
-pub(crate) fn fill(buffer: &Slice, segments: &[Segment]) {
+impl Segment {
+    /// Its part of `buffer`.
+    fn of(&self, buffer: &Slice) -> Slice {
+        buffer.slice(self.offset, self.len).expect("a segment lies inside its buffer")
+    }
+
+    /// What it holds, in memory of this GPU.
+    fn repeated(&self, gpu: &Arc<Gpu>) -> Result<Repeated<'_>, Failure> {
+        let table = self.table.on(gpu).map_err(refused)?;
+        Ok(Repeated { table, element: self.table.element(), phase: self.phase as usize % PERIOD })
+    }
+
+    /// An element of memory of a GPU that differs, by its index in the segment.
+    #[cold]
+    fn wrong(&self, buffer: &Slice, index: u64, dtype: Dtype, rank: u32) -> Result<WrongElement, Failure> {
+        let element = dtype.bytes() as usize;
+        let at = self.offset + index as usize * element;
+        let mut got = vec![0; element];
+        buffer.slice(at, element).expect("a kernel looks inside its buffer").read(&mut got).map_err(refused)?;
+        let expected = self.table.read((self.phase + index) as usize % PERIOD);
+        let (expected, got) = (show(dtype, &expected[..element]), show(dtype, &got));
+        Ok(WrongElement { rank, index: (at / element) as u64, expected, got })
+    }
+}
+
+/// An error of the driver as it is reported to the coordinator.
+fn refused(error: CudaError) -> Failure {
+    Failure::new(error.to_string())
+}
+
+/// Fills `buffer` with a byte.
+pub(crate) fn poison(buffer: &Slice, byte: u8) -> Result<(), Failure> {
+    if buffer.gpu().is_some() {
+        return buffer.set(byte).map_err(refused);
+    }
+    // SAFETY: the slice lies inside its region, and no operation is in flight.
+    unsafe { std::ptr::write_bytes(buffer.ptr(), byte, buffer.len()) };
+    Ok(())
+}
+
+/// Writes the segments into `buffer`, whose calls may follow at once: a GPU runs them in order.
+pub(crate) fn fill(buffer: &Slice, segments: &[Segment]) -> Result<(), Failure> {
     for segment in segments {
+        if let Some(gpu) = buffer.gpu() {
+            segment.of(buffer).fill(segment.repeated(gpu)?).map_err(refused)?;
+            continue;
+        }
         assert!(segment.offset + segment.len <= buffer.len(), "a segment lies inside its buffer");
         segment.stretches(|done, bytes| {
             // SAFETY: inside the buffer by the assertion above; no operation is in flight, so nobody else touches it.
@@ -55,12 +100,28 @@ pub(crate) fn fill(buffer: &Slice, segments: &[Segment]) {
             }
         });
     }
+    Ok(())
 }
 
 /// Compares all elements of the segments with `buffer`.
-pub(crate) fn compare(buffer: &Slice, segments: &[Segment], dtype: Dtype, rank: u32, report: &mut WrongReport) {
+pub(crate) fn compare(
+    buffer: &Slice,
+    segments: &[Segment],
+    dtype: Dtype,
+    rank: u32,
+    report: &mut WrongReport,
+) -> Result<(), Failure> {
     let element = dtype.bytes() as usize;
     for segment in segments {
+        if let Some(gpu) = buffer.gpu() {
+            let found = segment.of(buffer).compare(segment.repeated(gpu)?).map_err(refused)?;
+            report.compared += (segment.len / element) as u64;
+            report.count += found.wrong;
+            for index in found.first.into_iter().take(TOLD.saturating_sub(report.first.len())) {
+                report.first.push(segment.wrong(buffer, index, dtype, rank)?);
+            }
+            continue;
+        }
         assert!(segment.offset + segment.len <= buffer.len(), "a segment lies inside its buffer");
         report.compared += (segment.len / element) as u64;
         segment.stretches(|done, expected| {
@@ -73,6 +134,7 @@ pub(crate) fn compare(buffer: &Slice, segments: &[Segment], dtype: Dtype, rank: 
             }
         });
     }
+    Ok(())
 }
 
 /// Counts and names the wrong elements of one stretch.
@@ -165,9 +227,9 @@ mod tests {
         let segments = [Segment { offset: 2, len: length, table, phase }];
         let region = Region::host(3 * PERIOD).unwrap();
         let buffer = region.whole();
-        fill(&buffer, &segments);
+        fill(&buffer, &segments).unwrap();
         let mut report = WrongReport::default();
-        compare(&buffer, &segments, Dtype::U8, 3, &mut report);
+        compare(&buffer, &segments, Dtype::U8, 3, &mut report).unwrap();
         assert_eq!((report.count, report.compared), (0, length as u64));
         // SAFETY: the bytes lie inside the region, and only this thread uses it.
         let held = (0..length).map(|i| unsafe { *buffer.ptr().add(2 + i) });
@@ -175,7 +237,7 @@ mod tests {
         assert!(held.eq(expected), "each element where the period has it");
         // SAFETY: byte 4 lies inside the region, and only this thread uses it.
         unsafe { *buffer.ptr().add(4) = 77 };
-        compare(&buffer, &segments, Dtype::U8, 3, &mut report);
+        compare(&buffer, &segments, Dtype::U8, 3, &mut report).unwrap();
         let wrong = WrongElement { rank: 3, index: 4, expected: "189".into(), got: "77".into() };
         assert_eq!((report.count, report.first.as_slice()), (1, &[wrong][..]));
     }

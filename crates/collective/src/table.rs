@@ -3,8 +3,10 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use device::cuda::Gpu;
+use device::{Region, Slice};
 use terms::Dtype;
 
 use super::number::Number;
@@ -52,12 +54,28 @@ pub(crate) struct Table {
     dtype: Dtype,
     pieces: Pieces<u8>,
     value: Box<dyn Fn(u64) -> Number + Send + Sync>,
+    /// The whole period in memory of the rank's GPU, once a buffer there was filled or compared.
+    on_gpu: OnceLock<Slice>,
 }
 
 impl Table {
     /// The table of these values.
     pub(crate) fn new(dtype: Dtype, value: impl Fn(u64) -> Number + Send + Sync + 'static) -> Self {
-        Self { dtype, pieces: Pieces::new(), value: Box::new(value) }
+        Self { dtype, pieces: Pieces::new(), value: Box::new(value), on_gpu: OnceLock::new() }
+    }
+
+    /// The whole period in memory of this GPU, which is the only one that the rank has.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub(crate) fn on(&self, gpu: &Arc<Gpu>) -> device::cuda::Result<&Slice> {
+        if let Some(there) = self.on_gpu.get() {
+            return Ok(there);
+        }
+        let bytes = self.bytes();
+        let copy = Region::cuda(gpu, bytes.len())?.whole();
+        copy.write(&bytes)?;
+        Ok(self.on_gpu.get_or_init(|| copy))
     }
 
     /// Bytes of an element.
@@ -76,7 +94,6 @@ impl Table {
     }
 
     /// The whole period.
-    #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<u8> {
         (0..PERIOD).step_by(PIECE).flat_map(|at| self.read(at).to_vec()).collect()
     }
@@ -90,7 +107,6 @@ impl fmt::Debug for Table {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;

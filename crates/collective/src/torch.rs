@@ -2,7 +2,7 @@
 
 use record::Case;
 use serde_json::Value;
-use terms::{BufferKind, Collective, Field, FieldError, Kind, Label, Named, Reduce};
+use terms::{BufferKind, Collective, Field, FieldError, Kind, Label, Named};
 
 use contract::fields::groups;
 use contract::runtime::is_pytorch;
@@ -92,12 +92,6 @@ pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(
     if fields.ranks == 1 && matches!(op, Collective::SendRecv | Collective::PingPong) {
         case.skip = Some("torch.distributed sends nothing from a rank to itself".to_owned());
     }
-    let rounds = fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && !fields.ranks.is_power_of_two();
-    if rounds && fields.backend.as_deref() == Some("nccl") {
-        let what =
-            "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
-        case.skip = Some(format!("{what}, which {} is not", fields.ranks));
-    }
     let form = Fields::of(case)?.call.unwrap_or(Form::Blocking);
     if form == Form::Coalesced && !is_coalesced(op) {
         case.skip = Some(format!("torch coalesces all_reduce, all_gather and reduce_scatter, and no {op}"));
@@ -118,7 +112,7 @@ mod tests {
     use contract::Benchmark;
     use record::Plan;
     use serde_json::Value;
-    use terms::{Dtype, Named};
+    use terms::{Dtype, Named, Reduce};
 
     fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {
         let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -150,31 +144,32 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_those_of_pytorch_and_its_nccl() {
+    fn ranks_on_gpus_are_native_unless_something_says_pytorch() {
         let resolved = |fields: &[(&str, &str)]| {
             let case = plan(fields).unwrap().cases.remove(0);
             let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
             (text("runtime"), text("backend"), CollectiveBenchmark.memory(&case), case.world.get("device").cloned())
         };
-        let on_gpus = |backend: &str| ("pytorch".to_owned(), backend.to_owned(), 0, Some(Value::from("cuda")));
+        let by = |runtime: &str, backend: &str| (runtime.to_owned(), backend.to_owned(), 0, Some(Value::from("cuda")));
         let gpu = ("device", "cuda");
-        assert_eq!(resolved(&[gpu]), on_gpus("nccl"));
-        assert_eq!(resolved(&[gpu, ("backend", "nccl")]), on_gpus("nccl"));
-        assert_eq!(resolved(&[gpu, ("backend", "gloo")]), on_gpus("gloo"));
+        assert_eq!(resolved(&[gpu]), by("-", "nccl"));
+        assert_eq!(resolved(&[gpu, ("backend", "nccl")]), by("-", "nccl"));
+        assert_eq!(resolved(&[("backend", "nccl")]), by("-", "nccl"));
+        assert_eq!(resolved(&[gpu, ("backend", "gloo")]), by("pytorch", "gloo"));
+        for torch in [("runtime", "pytorch"), ("python", "python3"), ("call", "async")] {
+            assert_eq!(resolved(&[gpu, torch]), by("pytorch", "nccl"));
+        }
         assert_eq!(plan(&[gpu]).unwrap().cases[0].skip, None);
+        let all_to_all = plan(&[gpu, ("op", "all_to_all")]).unwrap().cases.remove(0);
+        assert!(!all_to_all.flag("in_place"), "NCCL has no other form");
         let mean = |ranks, dtype| {
             let fields = [gpu, ("op", "all_reduce"), ("reduce", "avg"), ("ranks", ranks), ("dtype", dtype)];
             plan(&fields).unwrap().cases[0].skip.clone()
         };
         assert!(mean("7", "f32").is_some_and(|why| why.contains("a power of two, which 7 is not")));
         assert_eq!([mean("8", "f32"), mean("7", "i32")], [None, None]);
-        for (fields, said) in [
-            ([gpu, ("runtime", "native")], "native ranks compute on the CPU"),
-            ([gpu, ("backend", "shm")], "runtime `pytorch` has no backend `shm`"),
-        ] {
-            let error = plan(&fields).unwrap_err();
-            assert!(error.contains(said), "{error}");
-        }
+        let error = plan(&[gpu, ("backend", "shm")]).unwrap_err();
+        assert!(error.contains("runtime `pytorch` has no backend `shm`"), "{error}");
     }
 
     #[test]

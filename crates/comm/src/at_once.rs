@@ -3,12 +3,22 @@
 use std::sync::Arc;
 
 use device::{Queue, Region};
+use terms::Space;
 
 use crate::{Abort, Bootstrap, Call, Error, Result, Shape, Ticket, members, wait};
 
 /// Private memory: such a backend reaches no memory of a peer, so any will do.
-pub(crate) fn host_region(bytes: usize) -> Result<Arc<Region>> {
+pub(crate) fn host_region(backend: &'static str, bytes: usize, space: Space) -> Result<Arc<Region>> {
+    host_only(backend, space)?;
     Region::host(bytes).map_err(|source| Error::System { what: format!("map {bytes} bytes of memory"), source })
+}
+
+/// Refuses memory of a device.
+pub(crate) fn host_only(backend: &'static str, space: Space) -> Result<()> {
+    match space {
+        Space::Host => Ok(()),
+        Space::Cuda => Err(Error::Unsupported { backend, what: "move memory of a GPU".to_owned() }),
+    }
 }
 
 /// Refuses invalid calls, then waits until the inputs may be read.

@@ -6,7 +6,7 @@ use device::{Queue, Region, Slice};
 use terms::{Collective, Direction, Dtype, Field, FieldError, Reduce, Space};
 use trace::Clock;
 
-use crate::{Abort, Asked, Bootstrap, Counts, Launch, Options, Own, Result, StartedBy, Tools};
+use crate::{Abort, Asked, Bootstrap, Counts, Error, Launch, Options, Own, Result, StartedBy, Tools};
 
 /// One operation on this rank. Layouts and lengths: the table in `layout.rs`. Where the slices lie says whether it is in place.
 #[derive(Clone, Debug)]
@@ -93,6 +93,18 @@ pub trait Communicator: Send {
     /// [`crate::Error::OutOfMemory`] or [`crate::Error::System`], before anything is touched.
     fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>>;
 
+    /// Memory that no peer needs to reach, zeroed: not collective, and of any length.
+    ///
+    /// # Errors
+    /// As [`Communicator::alloc`].
+    fn alloc_private(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        match space {
+            Space::Host => Region::host(bytes)
+                .map_err(|source| Error::System { what: format!("map {bytes} bytes of memory"), source }),
+            Space::Cuda => Err(Error::InvalidCall("these ranks have no GPU".to_owned())),
+        }
+    }
+
     /// Starts a group of operations. They are launched together: none of them waits for a later one of the group, and
     /// every rank gives them in the same order. Inputs are read only after all that was submitted to `after` before.
     ///
@@ -136,6 +148,29 @@ pub trait Communicator: Send {
             self.finish(&mut ticket, Wait::Host)?;
         }
         Ok(())
+    }
+
+    /// Gives one operation to the device, in the order of earlier ones, and returns before it is complete. Where calls run on the
+    /// calling thread, as [`Communicator::run`].
+    ///
+    /// # Errors
+    /// As [`Communicator::start`].
+    fn enqueue(&mut self, call: &Call) -> Result<()> {
+        self.run(call)
+    }
+
+    /// Waits until all that was enqueued is complete.
+    ///
+    /// # Errors
+    /// As [`Communicator::finish`].
+    fn drain(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The same ranks in memory of the host, where that is another communicator: for what ranks agree on between calls. A barrier
+    /// of a device takes ten times as long.
+    fn control(&mut self) -> Option<&mut dyn Communicator> {
+        None
     }
 
     /// Which path an operation of these bytes takes here ("direct", "staged", "eager"...), for the record.

@@ -113,7 +113,7 @@ impl Call {
             return invalid(format!("needs a matrix of {0} x {0} counts", shape.size));
         }
         for (name, slice) in [("input", &self.input), ("output", &self.output)] {
-            if !slice.len().is_multiple_of(size) || !(slice.ptr() as usize).is_multiple_of(size) {
+            if !slice.len().is_multiple_of(size) || !slice.address().is_multiple_of(size) {
                 return invalid(format!("the {name} is not made of whole, aligned {} elements", self.dtype));
             }
         }
@@ -143,7 +143,7 @@ impl Call {
             return Ok(());
         }
         let block = (count / u64::from(shape.size) * self.dtype.bytes()) as usize;
-        let (input, output) = (self.input.ptr() as usize, self.output.ptr() as usize);
+        let (input, output) = (self.input.address(), self.output.address());
         let own_block = shape.rank as usize * block;
         let in_place = match self.op {
             Collective::AllReduce | Collective::Reduce | Collective::Broadcast | Collective::AllToAll => {

@@ -14,7 +14,6 @@ mod counts;
 mod error;
 mod launch;
 mod layout;
-pub mod library;
 pub mod mpi;
 pub mod nccl;
 mod observed;
@@ -30,6 +29,8 @@ mod split;
 mod wait;
 
 use std::sync::OnceLock;
+
+pub use device::library;
 
 use terms::Field;
 

@@ -1,40 +1,41 @@
-//! The `nccl` backend, as far as it goes without a GPU: NCCL, or RCCL, which exports the same names.
+//! The `nccl` backend: NVIDIA's NCCL, or AMD's RCCL, which exports the same names, on memory of GPUs.
 //!
-//! `symbols` is our own table of the library's functions; `steps` writes an operation as the library's calls; `handle`
-//! is a rank's end of the library's communicator: it joins, issues, waits, splits, aborts; `choice` passes settings of
-//! algorithms and protocols. Memory and streams of a CUDA device are missing, because the `device` crate has none yet.
-//! Opening the backend is therefore refused; [`Backend::probe`] says so after whatever else is missing here.
+//! `symbols` is our own table of the library's functions; `steps` writes an operation as the library's calls; `handle` is a rank's
+//! end of the library's communicator: it joins, issues, waits, splits, aborts; `devices` says which GPU a rank takes; `rank` puts
+//! them together; `choice` passes settings of algorithms and protocols. What ranks agree on between calls goes through shared
+//! memory, where they are on one host.
 
 mod choice;
+mod devices;
 mod handle;
+mod rank;
 mod steps;
 mod symbols;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use choice::{CHOICES, FIELDS};
+use choice::{CHOICES, FIELDS, LIBRARY};
+pub use devices::{Surroundings, surrounded_by};
 pub use handle::{Handle, Stream};
 pub use steps::{Step, steps};
 pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};
 
+use serde_json::Value;
 use terms::{Field, FieldError};
 
-use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Own, Readiness, Result, library};
+use crate::{Abort, About, Backend, Bootstrap, Communicator, Options, Own, Readiness, Result};
 
 /// The table's entry.
 pub(crate) struct Nccl;
 
 static ABOUT: About = About {
-    name: "nccl",
+    name: symbols::NAME,
     doc: "NVIDIA's NCCL (or AMD's RCCL) between GPUs; its library is opened at run time",
     simulated: false,
     in_process: false,
     launched: false,
     one_host: false,
 };
-
-/// What `device` lacks.
-const NO_MEMORY: &str = "this version of rankmark has no CUDA device memory";
 
 impl Backend for Nccl {
     fn about(&self) -> &About {
@@ -44,8 +45,20 @@ impl Backend for Nccl {
     /// Looks at files only: a library that aborts when it is opened must not end the caller. `rankmark validate` opens
     /// it in a child.
     fn probe(&self) -> Readiness {
-        let (whys, hint) = lacks(Path::new("/"), &library::find(&library::search_path(), STEMS));
-        Readiness::Missing { why: whys.join("; "), hint: hint.to_owned() }
+        self.probe_library(None)
+    }
+
+    fn probe_library(&self, library: Option<&str>) -> Readiness {
+        let libraries = match library {
+            Some(path) => Some(path.into()).filter(|path: &std::path::PathBuf| path.is_file()).into_iter().collect(),
+            None => devices::libraries(),
+        };
+        let drivers = devices::drivers();
+        let (whys, hint) = lacks(Path::new("/"), !drivers.is_empty(), !libraries.is_empty(), library);
+        match libraries.first().filter(|_| whys.is_empty()) {
+            Some(path) => Readiness::Ready { version: version_of(path), path: Some(path.display().to_string()) },
+            None => Readiness::Missing { why: whys.join("; "), hint: hint.to_owned() },
+        }
     }
 
     fn fields(&self) -> &'static [Field] {
@@ -60,32 +73,60 @@ impl Backend for Nccl {
         CHOICES.iter().filter_map(|choice| choice.variable_for(own)).collect()
     }
 
-    fn open(&self, _bootstrap: &mut dyn Bootstrap, _options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
-        Err(Error::Unsupported { backend: ABOUT.name, what: format!("move data: {NO_MEMORY}") })
+    fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
+        let (gpu, symbols) = devices::open(bootstrap, options.own.get(LIBRARY).and_then(Value::as_str))?;
+        let (abort, place) = (Abort::default(), bootstrap.place());
+        let control: Option<Box<dyn Communicator>> = match place.here == place.size {
+            true => Some(Box::new(crate::shm::world(bootstrap, options, &abort)?)),
+            false => None,
+        };
+        let handle = Handle::join(symbols.clone(), bootstrap, abort.clone())?;
+        Ok((Box::new(rank::OnGpu::new(handle, symbols, gpu, abort.clone(), control)?), abort))
     }
 }
 
+/// The version that the file's name ends with, as `2.28.9`; `2` where the file is a link that says no more.
+fn version_of(path: &Path) -> String {
+    let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.split_once(".so.").map_or_else(|| "of unknown version".to_owned(), |(_, version)| version.to_owned())
+}
+
 /// All that is missing, the worst first, and how to fix it. `root` is where /proc and /dev lie.
-fn lacks(root: &Path, libraries: &[PathBuf]) -> (Vec<String>, &'static str) {
+fn lacks(root: &Path, has_driver: bool, has_library: bool, named: Option<&str>) -> (Vec<String>, &'static str) {
     let file = |path: &str| match std::fs::metadata(root.join(path)) {
         Ok(_) => None,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(format!("no /{path}")),
         Err(error) => Some(format!("/{path}: {error}")),
     };
-    // The kernel modules' own files: NVIDIA's driver, or AMD's.
-    let nvidia = file("proc/driver/nvidia/version").or_else(|| file("dev/nvidiactl"));
-    let amd = file("dev/kfd");
     let mut whys = Vec::new();
-    let mut hint = "--device cuda measures the nccl of PyTorch; `rankmark validate` shows GPUs and libraries";
-    if libraries.is_empty() {
-        whys.push("no libnccl.so or librccl.so where the loader looks".to_owned());
-        hint = "pip install nvidia-nccl-cu13, and its nvidia/nccl/lib in LD_LIBRARY_PATH";
+    let mut hint = "`rankmark validate` shows GPUs and libraries";
+    if !has_library {
+        whys.push(match named {
+            Some(path) => format!("no file {path}"),
+            None => "no libnccl.so or librccl.so where the loader looks".to_owned(),
+        });
+        hint = "pip install nvidia-nccl-cu13, or name the library: `--nccl-library PATH`";
     }
-    if let (Some(nvidia), Some(amd)) = (nvidia, amd) {
-        whys.insert(0, format!("no GPU driver ({nvidia}, {amd})"));
-        hint = "NCCL needs an NVIDIA GPU and its driver; RCCL an AMD GPU and ROCm";
+    if !has_driver {
+        // The kernel modules' own files: NVIDIA's driver, or AMD's.
+        let nvidia = file("proc/driver/nvidia/version").or_else(|| file("dev/nvidiactl"));
+        let amd = file("dev/kfd");
+        match (nvidia, amd) {
+            (Some(nvidia), Some(amd)) => {
+                whys.insert(0, format!("no GPU driver ({nvidia}, {amd})"));
+                hint = "NCCL needs an NVIDIA GPU and its driver; RCCL an AMD GPU and ROCm";
+            }
+            (None, _) => {
+                whys.insert(0, "no libcuda.so where the loader looks".to_owned());
+                hint = "install the driver's compute part (Debian: libcuda1; a container: docker run --gpus all)";
+            }
+            (_, None) => {
+                whys.insert(0, "memory of AMD's GPUs is not reached".to_owned());
+                hint = "only NVIDIA's GPUs can be used";
+            }
+        }
     }
-    whys.push(NO_MEMORY.to_owned());
     (whys, hint)
 }
 
@@ -98,27 +139,27 @@ mod tests {
         let root = std::env::temp_dir().join(format!("rankmark-nccl-{}", std::process::id()));
         std::fs::create_dir_all(root.join("proc/driver/nvidia")).unwrap();
         std::fs::create_dir_all(root.join("dev")).unwrap();
-        let library = [PathBuf::from("/lib/libnccl.so.2")];
-        let (none, hint) = lacks(&root, &[]);
+        let (none, hint) = lacks(&root, false, false, None);
         assert_eq!(none[0], "no GPU driver (no /proc/driver/nvidia/version, no /dev/kfd)");
         assert_eq!(none[1], "no libnccl.so or librccl.so where the loader looks");
-        assert!(none.len() == 3 && hint.contains("GPU"), "{none:?} {hint}");
-        assert_eq!(lacks(&root, &library).0.len(), 2);
+        assert!(none.len() == 2 && hint.contains("GPU"), "{none:?} {hint}");
+        assert_eq!(lacks(&root, false, true, None).0.len(), 1);
         std::fs::write(root.join("proc/driver/nvidia/version"), "NVRM").unwrap();
-        assert!(lacks(&root, &library).0[0].contains("no /dev/nvidiactl"));
+        assert!(lacks(&root, false, true, None).0[0].contains("no /dev/nvidiactl"));
         std::fs::write(root.join("dev/nvidiactl"), "").unwrap();
-        let (memory, _) = lacks(&root, &library);
-        let (unfound, hint) = lacks(&root, &[]);
+        let (without_library, hint) = lacks(&root, true, false, Some("/opt/libnccl.so"));
+        let (without_driver, _) = lacks(&root, false, true, None);
+        let nothing = lacks(&root, true, true, None).0;
         std::fs::remove_dir_all(&root).unwrap();
-        assert_eq!(memory, [NO_MEMORY]);
-        assert!(unfound[0].contains("libnccl.so") && hint.contains("pip install"), "{unfound:?}");
+        assert_eq!((without_library, nothing), (vec!["no file /opt/libnccl.so".to_owned()], Vec::new()));
+        assert!(hint.contains("pip install"), "{hint}");
+        assert_eq!(without_driver, ["no libcuda.so where the loader looks"]);
     }
 
     #[test]
-    fn it_is_never_ready_and_refuses_to_open() {
-        assert!(matches!(Nccl.probe(), Readiness::Missing { .. }));
-        let mut worlds = crate::threads(1, &Abort::default());
-        let refused = Nccl.open(&mut worlds[0], &Options::default()).map(|_| ()).unwrap_err();
-        assert!(refused.to_string().contains("no CUDA device memory"), "{refused}");
+    fn the_version_is_that_of_the_file() {
+        assert_eq!(version_of(Path::new("/nowhere/libnccl.so.2.28.9")), "2.28.9");
+        assert_eq!(version_of(Path::new("/nowhere/libnccl.so.2")), "2");
+        assert_eq!(version_of(Path::new("/nowhere/libnccl.so")), "of unknown version");
     }
 }

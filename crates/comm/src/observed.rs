@@ -13,7 +13,7 @@ use device::{Queue, Region, Slice};
 use terms::{Collective, Dtype, Space};
 use trace::{Clock, Hook};
 
-use crate::{Call, Communicator, Result, Shape, Ticket, Wait};
+use crate::{Call, Communicator, Progress, Result, Shape, Ticket, Wait};
 
 /// A communicator that passes each operation through a hook.
 pub struct Observed {
@@ -21,6 +21,10 @@ pub struct Observed {
     hook: Arc<Hook>,
     /// Started and not known to be complete, oldest first; only the first has been entered.
     flying: VecDeque<Flight>,
+    /// The operation that was enqueued last, until it is waited for.
+    queued: Option<Collective>,
+    /// Whether a device runs operations.
+    has_device: bool,
 }
 
 struct Flight {
@@ -49,7 +53,8 @@ impl GroupSummary {
 impl Observed {
     /// Every operation of `inner` passes `hook` from now on.
     pub fn new(inner: Box<dyn Communicator>, hook: Arc<Hook>) -> Self {
-        Self { inner, hook, flying: VecDeque::new() }
+        let has_device = inner.shape().capabilities.progress == Progress::Device;
+        Self { inner, hook, flying: VecDeque::new(), queued: None, has_device }
     }
 
     /// A group is complete only when all before it are.
@@ -98,9 +103,21 @@ fn corrupt(output: &Slice, dtype: Dtype, element: u64) {
     }
     let top = if cfg!(target_endian = "little") { size - 1 } else { 0 };
     let at = (element % elements) * size + top;
+    if output.gpu().is_some() {
+        return corrupt_on_gpu(output, at as usize);
+    }
     // SAFETY: `at` < output.len(). The group is complete and its caller does not know so yet, so that nobody else
     // reads or writes this rank's output.
     unsafe { *output.ptr().add(at as usize) ^= 0x40 };
+}
+
+/// An error here comes back from the next call, too.
+#[cold]
+fn corrupt_on_gpu(output: &Slice, at: usize) {
+    let (Some(place), mut byte) = (output.slice(at, 1), [0]) else { return };
+    if place.read(&mut byte).is_ok() {
+        let _ = place.write(&[byte[0] ^ 0x40]);
+    }
 }
 
 impl Communicator for Observed {
@@ -169,6 +186,34 @@ impl Communicator for Observed {
             Self::corrupt_group(std::slice::from_ref(call), element);
         }
         Ok(())
+    }
+
+    fn alloc_private(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        self.inner.alloc_private(bytes, space)
+    }
+
+    /// Where the hook wants more than to count, calls run one by one: a span has an end only when it is waited for.
+    #[inline]
+    fn enqueue(&mut self, call: &Call) -> Result<()> {
+        if !self.has_device || !self.hook.is_plain() || !self.flying.is_empty() {
+            return self.run(call);
+        }
+        self.hook.enter(call.op);
+        self.inner.enqueue(call)?;
+        self.hook.leave(call.op, 0);
+        self.queued = Some(call.op);
+        Ok(())
+    }
+
+    /// The status page shows the last operation as one that the rank is in: it is.
+    #[inline]
+    fn drain(&mut self) -> Result<()> {
+        let Some(operation) = self.queued.take() else { return Ok(()) };
+        self.hook.wait_in(operation, || self.inner.drain())
+    }
+
+    fn control(&mut self) -> Option<&mut dyn Communicator> {
+        self.inner.control()
     }
 
     fn path(&self, call: &Call) -> &'static str {

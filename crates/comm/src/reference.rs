@@ -77,8 +77,8 @@ impl Communicator for Naive {
         &self.engine.shape
     }
 
-    fn alloc(&mut self, bytes: usize, Space::Host: Space) -> Result<Arc<Region>> {
-        host_region(bytes)
+    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        host_region("reference", bytes, space)
     }
 
     fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {

@@ -28,11 +28,11 @@ mod rendezvous;
 mod rounds;
 mod staged;
 
+pub use open::world;
 #[cfg(not(test))]
 pub use {
     cross::Cross,
     group::Group,
-    open::world,
     rounds::{AHEAD, RING},
 };
 

@@ -114,8 +114,8 @@ impl Communicator for Simulated {
         &self.engine.shape
     }
 
-    fn alloc(&mut self, bytes: usize, Space::Host: Space) -> Result<Arc<Region>> {
-        host_region(bytes)
+    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        host_region("sim", bytes, space)
     }
 
     fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {

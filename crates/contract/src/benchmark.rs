@@ -147,6 +147,14 @@ pub trait Prepared {
     /// What the communicator says, or the work itself.
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure>;
 
+    /// Waits until all calls so far are complete, where [`Prepared::run`] only gives them to a device. Timed, at a sample's end.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`].
+    fn drain(&mut self, _comm: &mut dyn Communicator) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Fresh inputs, as before the first call. No operation is in flight on any rank.
     fn refill(&mut self);
 

@@ -98,7 +98,7 @@ pub const CUDA: &str = "cuda";
 
 /// The device, where PyTorch's ranks may have GPUs.
 pub const DEVICES: Field =
-    Field { kind: Kind::Word(|| vec!["cpu", CUDA]), doc: "device that computes (cuda: by PyTorch)", ..DEVICE };
+    Field { kind: Kind::Word(|| vec!["cpu", CUDA]), doc: "device that holds the buffers and computes", ..DEVICE };
 
 /// How calls are timed.
 pub const MODE: Field =

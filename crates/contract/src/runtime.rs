@@ -38,19 +38,42 @@ pub fn is_on_gpus(case: &Case) -> bool {
     Common::of(case).is_ok_and(|common| common.device == CUDA)
 }
 
-/// Settles runtime and backend where one follows from the other, or from the device: `gloo`, `ucc` and GPUs are PyTorch's
-/// alone, and each runtime has its own default. Native is what is meant where no runtime stands in the record. `torch` are
-/// the fields that PyTorch's ranks alone understand.
+/// What a benchmark's native ranks can have their buffers on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Native {
+    /// The host's memory only.
+    Host,
+    /// Memory of GPUs, too.
+    Gpus,
+}
+
+/// The backend of native ranks that moves memory of GPUs.
+const NCCL: &str = "nccl";
+
+/// Settles runtime and backend where one follows from the other, or from the device: `gloo` and `ucc` are PyTorch's alone, and each
+/// runtime has its own default. Native is what is meant where no runtime stands in the record. `torch` are the fields that
+/// PyTorch's ranks alone understand: who gives one, or a Python, means those ranks on GPUs.
 ///
 /// # Errors
 /// A backend that the runtime does not have.
-pub fn resolve(case: &mut Case, torch: &[&str]) -> Result<(), FieldError> {
+pub fn resolve(case: &mut Case, torch: &[&str], native: Native) -> Result<(), FieldError> {
     let asked = Execution::of(case)?.runtime;
     let backend = Common::of(case)?.backend;
+    let has_torch_field = torch.iter().chain(&["python"]).any(|name| case.value(name).is_some());
+    let moves_gpus = native == Native::Gpus && !has_torch_field;
+    // Native ranks move nothing else by it.
+    if backend.as_deref() == Some(NCCL) && asked != Some(Runtime::Pytorch) && moves_gpus && !is_on_gpus(case) {
+        set(case, "device", Value::from(CUDA));
+    }
     let on_gpus = is_on_gpus(case);
-    let is_ours = !on_gpus && backend.as_deref().is_none_or(|name| comm::backend(name).is_some());
+    let is_ours = match backend.as_deref() {
+        None | Some(NCCL) if on_gpus => moves_gpus,
+        None => true,
+        Some(name) => !on_gpus && comm::backend(name).is_some(),
+    };
     let runtime = asked.unwrap_or(if is_ours { Runtime::Native } else { Runtime::Pytorch });
     let usual = match runtime {
+        Runtime::Native if on_gpus => NCCL,
         Runtime::Native => "shm",
         Runtime::Pytorch if on_gpus => "nccl",
         Runtime::Pytorch => "gloo",
@@ -99,19 +122,19 @@ fn set(case: &mut Case, name: &str, value: Value) {
 ///
 /// # Errors
 /// A field that the case's runtime does not have.
-pub fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), FieldError> {
+pub fn check(case: &mut Case, torch: &[&'static str], native: Native) -> Result<(), FieldError> {
     if !is_pytorch(case) {
         let stray = torch.iter().copied().chain(["python"]).find(|name| case.value(name).is_some());
         return match stray {
             Some(name) => Err(problem(name, format!("`{name}` is for runtime `pytorch`"), "`runtime: pytorch`")),
-            None if is_on_gpus(case) => {
+            None if !is_on_gpus(case) => Ok(()),
+            None if native == Native::Host => {
                 Err(problem("device", "native ranks compute on the CPU", "`runtime: pytorch` has GPUs"))
             }
-            None => Ok(()),
+            None => check_native_gpus(case),
         };
     }
-    let paced = ["pace_bandwidth", "pace_latency"].into_iter();
-    if let Some(name) = paced.chain(native(case)).find(|name| case.value(name).is_some()) {
+    if let Some(name) = PACES.into_iter().chain(own_fields(case)).find(|name| case.value(name).is_some()) {
         return Err(problem(name, format!("`{name}` is for runtime `native`"), "leave it out for `pytorch`"));
     }
     if World::of(case)?.progress_thread {
@@ -123,6 +146,24 @@ pub fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), FieldError> 
         case.skip = Some("torch's nccl moves memory of GPUs only, and `device` is cpu".to_owned());
     }
     Ok(())
+}
+
+/// Fields that slow links down.
+const PACES: [&str; 2] = ["pace_bandwidth", "pace_latency"];
+
+/// Refuses what native ranks on GPUs do not do.
+fn check_native_gpus(case: &Case) -> Result<(), FieldError> {
+    let backend = Common::of(case)?.backend.unwrap_or_default();
+    if backend != NCCL {
+        let message = format!("native ranks move memory of GPUs by `nccl`, and not by `{backend}`");
+        return Err(problem("backend", message, "`backend: nccl`, or `device: cpu`"));
+    }
+    match PACES.into_iter().find(|name| case.value(name).is_some()) {
+        Some(name) => {
+            Err(problem(name, format!("`{name}` slows down links between memories of hosts only"), "`device: cpu`"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Skips a case of torch with more threads than the core that its rank is bound to runs.
@@ -139,7 +180,7 @@ pub fn check_threads(case: &mut Case) -> Result<(), FieldError> {
 
 /// Own fields of backends that PyTorch's ranks do not obey: all but those that a library reads from its environment, whichever program
 /// opens it.
-fn native(case: &Case) -> impl Iterator<Item = &'static str> {
+fn own_fields(case: &Case) -> impl Iterator<Item = &'static str> {
     let obeyed = |backend: &dyn comm::Backend, name: &str| {
         let own = comm::own_of(backend, |name| case.parameters.get(name))
             .into_iter()

@@ -1,8 +1,11 @@
-//! Memory regions, shared arenas, queues and events: what a device offers. Only host memory here, so far.
+//! Memory regions, shared arenas, queues and events: what a device offers, be it the host or a CUDA device; and libraries that are
+//! opened at run time.
 //!
 //! Knows bytes and addresses; never ranks' roles, element types or operations.
 
 mod arena;
+pub mod cuda;
+pub mod library;
 mod memory;
 mod queue;
 mod region;

@@ -58,9 +58,19 @@ impl Region {
         self.id
     }
 
-    /// First byte.
+    /// First byte, of memory of the host.
+    ///
+    /// # Panics
+    /// For memory of a device: a host that reads or writes it ends. [`Region::address`] is for libraries.
+    #[inline]
     pub fn base(&self) -> *mut u8 {
+        assert!(self.space == Space::Host, "the host cannot reach this memory");
         self.base.as_ptr()
+    }
+
+    /// Where it begins in the memory of its space, for libraries that move its data.
+    pub fn address(&self) -> usize {
+        self.base.as_ptr() as usize
     }
 
     /// Bytes.
@@ -130,10 +140,16 @@ impl Slice {
         self.len == 0
     }
 
-    /// First byte.
+    /// First byte, of memory of the host. Panics as [`Region::base`] does.
+    #[inline]
     pub fn ptr(&self) -> *mut u8 {
         // SAFETY: offset <= region.len by construction, so the result stays inside the mapping or one past its end.
         unsafe { self.region.base().add(self.offset) }
+    }
+
+    /// Where it begins in the memory of its space, for libraries that move its data.
+    pub fn address(&self) -> usize {
+        self.region.address() + self.offset
     }
 
     /// A part of this part; None if it does not lie inside.
@@ -153,7 +169,7 @@ impl Slice {
 
     /// Whether the two share a byte.
     pub fn overlaps(&self, other: &Slice) -> bool {
-        let (a, b) = (self.ptr() as usize, other.ptr() as usize);
+        let (a, b) = (self.address(), other.address());
         !self.is_empty() && !other.is_empty() && a < b + other.len && b < a + self.len
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError
     if fields.test != Test::All {
         set_where_open(case, "device", &device.into());
     }
-    contract::runtime::resolve(case, &[])
+    contract::runtime::resolve(case, &[], contract::runtime::Native::Host)
 }
 
 fn set_where_open(case: &mut Case, name: &str, value: &Value) {
@@ -67,7 +67,7 @@ pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> 
             let message = format!("{test} copies between the host and a GPU");
             return Err(problem("device", message, "`device: cuda` (needs PyTorch)"));
         }
-        return contract::runtime::check(case, &[]);
+        return contract::runtime::check(case, &[], contract::runtime::Native::Host);
     }
     if !has(test, device) {
         let message = format!("PyTorch's ranks have no test `{test}` of `{device}`");
@@ -82,7 +82,7 @@ pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> 
         let message = "faults strike messages of native ranks, and a tournament of PyTorch's is one call";
         return Err(problem("inject", message, "`runtime: native`"));
     }
-    contract::runtime::check(case, &[])?;
+    contract::runtime::check(case, &[], contract::runtime::Native::Host)?;
     contract::runtime::check_threads(case)
 }
 

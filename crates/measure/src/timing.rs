@@ -16,6 +16,14 @@ pub trait Timed {
     /// When the call fails.
     fn call(&mut self) -> Result<(), Self::Error>;
 
+    /// The calls so far are complete: the last thing before the second clock reading.
+    ///
+    /// # Errors
+    /// As [`Timed::call`].
+    fn drain(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
     /// All ranks meet.
     ///
     /// # Errors
@@ -79,6 +87,7 @@ fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<u64, 
         for _ in 0..batch {
             timed.call()?;
         }
+        timed.drain()?;
         total += clock.now_ns() - begin;
         left -= batch;
     }
@@ -99,6 +108,7 @@ fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<(u64, bool), T::Er
         std::hint::spin_loop();
     }
     timed.call()?;
+    timed.drain()?;
     Ok((clock.now_ns().saturating_sub(start), missed))
 }
 

@@ -61,7 +61,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         case.parameters.insert("tokens", Tokens::Uniform.name().into());
     }
     fill_sizes(case, fields.primitive);
-    contract::runtime::resolve(case, &[])?;
+    contract::runtime::resolve(case, &[], contract::runtime::Native::Host)?;
     if contract::is_simulated(case) {
         let message = "a primitive computes, and a simulated backend has no time for that";
         return Err(problem("backend", message, "`backend: shm`"));

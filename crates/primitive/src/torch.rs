@@ -29,7 +29,7 @@ pub(super) fn check_implementation(case: &Case, implementation: &Implementation)
 
 /// Refuses fields of the other runtime, and skips what torch does not do here.
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
-    contract::runtime::check(case, &[])?;
+    contract::runtime::check(case, &[], contract::runtime::Native::Host)?;
     if is_pytorch(case) { contract::runtime::check_threads(case) } else { Ok(()) }
 }
 

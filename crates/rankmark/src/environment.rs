@@ -15,6 +15,17 @@ pub(crate) fn variables() -> Vec<(String, String)> {
         .collect()
 }
 
+/// What libraries of GPUs are looked for and used with. NVIDIA's wheels lie out of the loader's sight; PyTorch opens them by path.
+pub(crate) fn of_gpus() -> comm::nccl::Surroundings {
+    let toolkit = variable("CUDA_HOME").map(|home| PathBuf::from(home).join("lib64"));
+    let python = search_path().into_iter().map(|folder| folder.join("python3")).find(|path| path.is_file());
+    let wheels = python.iter().flat_map(|python| comm::library::wheels(python));
+    comm::nccl::Surroundings {
+        folders: toolkit.into_iter().chain(wheels).collect(),
+        shares_gpus: variable("NCCL_MULTI_RANK_GPU_ENABLE").is_some_and(|value| value == "1"),
+    }
+}
+
 /// The folders of the path.
 pub(crate) fn search_path() -> Vec<PathBuf> {
     std::env::split_paths(&variable("PATH").unwrap_or_default()).collect()

@@ -16,7 +16,7 @@ const NVIDIA: &str = "0x10de";
 pub(super) fn look(request: &Request) -> Vec<Finding> {
     let mut folders = library::search_path();
     // Wheels lie out of the loader's sight, where PyTorch opens them by path.
-    folders.extend(request.python.iter().flat_map(|python| wheels(python)));
+    folders.extend(request.python.iter().flat_map(|python| library::wheels(python)));
     let mut found = driver(&folders, &on_the_bus(Path::new("/sys/bus/pci/devices")));
     let useless = found.iter().all(|row| row.state == State::Missing);
     let mut used = native::FOR_GPUS.iter().flat_map(|native| libraries(native, &folders)).collect::<Vec<_>>();
@@ -55,19 +55,6 @@ fn word(value: &Value, name: &str) -> String {
         Some(Value::Null) | None => "?".to_owned(),
         Some(other) => other.to_string(),
     }
-}
-
-/// Folders of NVIDIA's wheels in the environment of this Python.
-fn wheels(python: &Path) -> Vec<PathBuf> {
-    // The environment is where the link lies, not the program that it leads to.
-    let Some(prefix) = python.parent().and_then(Path::parent) else { return Vec::new() };
-    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let pythons = entries(prefix.join("lib"))
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3")));
-    let mut folders: Vec<PathBuf> =
-        pythons.flat_map(|python| entries(python.join("site-packages/nvidia"))).map(|path| path.join("lib")).collect();
-    folders.sort();
-    folders
 }
 
 /// Addresses of NVIDIA's display and compute devices on the PCI bus.

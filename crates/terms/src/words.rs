@@ -150,5 +150,7 @@ named! {
     pub enum Space("memory space") {
         /// Host memory.
         Host = "host",
+        /// Memory of a CUDA device.
+        Cuda = "cuda",
     }
 }

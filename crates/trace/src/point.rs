@@ -280,6 +280,23 @@ impl Hook {
         if self.plain.load(Ordering::Relaxed) { None } else { self.after_leaving(state, bytes) }
     }
 
+    /// Runs `work`, in which this rank waits for its last operation, which was left before it was complete.
+    pub fn wait_in<E>(&self, operation: Collective, work: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        if self.quiet.load(Ordering::Relaxed) {
+            return work();
+        }
+        let number = self.next.load(Ordering::Relaxed).saturating_sub(1);
+        let show = |inside| {
+            let state = OperationState { number, operation, inside };
+            self.slot().operation.store(state.pack(), Ordering::Relaxed);
+        };
+        show(true);
+        // On an error the page goes on telling where the rank was when it failed.
+        work()?;
+        show(false);
+        Ok(())
+    }
+
     #[inline]
     fn slot(&self) -> &StatusSlot {
         self.slot.get()

@@ -2,7 +2,7 @@
 //! that its ranks are sent, in which nothing is open.
 
 use contract::fields::{CUDA, problem};
-use contract::runtime::{is_on_gpus, is_pytorch};
+use contract::runtime::{Native, is_on_gpus, is_pytorch};
 use contract::{Common, World};
 use engine::Matmul;
 use model::Layer;
@@ -32,12 +32,12 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
         let message = format!("`memory` looks into this program's own ranks, and that {field} is PyTorch's");
         return Err(problem(field, message, "`rankmark train --runtime pytorch` shows what its ranks hold"));
     }
-    contract::runtime::resolve(case, &fields())
+    contract::runtime::resolve(case, &fields(), Native::Host)
 }
 
 /// Refuses fields of the other runtime, skips what torch does not do here, and adds the recipe.
 pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
-    contract::runtime::check(case, &fields())?;
+    contract::runtime::check(case, &fields(), Native::Host)?;
     if !is_pytorch(case) {
         return Ok(());
     }

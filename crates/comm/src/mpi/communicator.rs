@@ -266,8 +266,8 @@ impl Communicator for MpiCommunicator {
         &self.shape
     }
 
-    fn alloc(&mut self, bytes: usize, Space::Host: Space) -> Result<Arc<Region>> {
-        host_region(bytes)
+    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        host_region("mpi", bytes, space)
     }
 
     fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
@@ -338,7 +338,7 @@ impl MpiCommunicator {
     fn gather_choices(&mut self, color: Option<u32>, key: u32) -> Result<Vec<(Option<u32>, u32)>> {
         const WORDS: usize = 3;
         let size = self.shape.size as usize;
-        let region = host_region((size + 1) * WORDS * 8)?;
+        let region = host_region("mpi", (size + 1) * WORDS * 8, Space::Host)?;
         let part = |at: usize, words: usize| -> Result<Slice> {
             let slice = region.slice(at * WORDS * 8, words * WORDS * 8);
             slice.ok_or_else(|| Error::InvalidCall("a split's own buffer is too small".to_owned()))

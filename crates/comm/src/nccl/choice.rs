@@ -9,12 +9,16 @@ use terms::{Field, FieldError, Kind, suggestion};
 use crate::Own;
 use crate::own::{Section, own};
 
+/// The field that names the library.
+pub(super) const LIBRARY: &str = "nccl_library";
+
 const SECTION: &Section = &Section { backend: "nccl", heading: "NCCL (--backend nccl)" };
 
 /// The fields that set them.
 pub(super) const FIELDS: &[Field] = &[
     own(ALGO.field, SECTION, Kind::Text, "NCCL_ALGO: Ring, Tree, ^PAT, ... (docs/nccl.md)"),
     own(PROTO.field, SECTION, Kind::Text, "NCCL_PROTO: LL, LL128, Simple"),
+    own(LIBRARY, SECTION, Kind::Text, "libnccl.so to use (default: where the loader looks, then wheels)").loads(),
 ];
 
 /// A variable that narrows the library's choice.

@@ -7,6 +7,7 @@ use std::ffi::c_int;
 
 use terms::{Collective, Direction, Dtype, Reduce};
 
+use super::symbols::NAME;
 use crate::{Call, Error, Result, Shape};
 
 /// One call of the library. Addresses are of device memory; counts are of elements.
@@ -113,25 +114,14 @@ pub(super) const fn operator(reduce: Reduce) -> c_int {
 /// overwrite before it is sent.
 pub fn steps(call: &Call, shape: &Shape, scratch: *mut u8) -> Result<Vec<Vec<Step>>> {
     call.validate(shape)?;
-    let (from, to, count) = (call.input.ptr().cast_const(), call.output.ptr(), call.count(shape));
-    let block = count / u64::from(shape.size);
-    let (rank, root) = (shape.rank, call.peer);
-    let one = |step: Step| Ok(vec![vec![step]]);
+    if let Some(step) = single(call, shape, scratch) {
+        return Ok(vec![vec![step]]);
+    }
+    let count = call.count(shape);
+    let (block, rank) = (count / u64::from(shape.size), shape.rank);
     match call.op {
-        Collective::AllReduce => one(Step::AllReduce { from, to, count }),
-        Collective::Reduce => {
-            let to = if rank == root { to } else { from.cast_mut() };
-            one(Step::Reduce { from, to, count, root })
-        }
-        Collective::Broadcast => {
-            let from = if rank == root { from } else { to.cast_const() };
-            one(Step::Broadcast { from, to, count, root })
-        }
-        Collective::AllGather => one(Step::AllGather { from, to, count: block }),
-        Collective::ReduceScatter => one(Step::ReduceScatter { from, to, count: block }),
-        Collective::Barrier => one(Step::AllReduce { from: scratch, to: scratch, count: 1 }),
         Collective::AllToAll if call.is_in_place() => {
-            Err(Error::Unsupported { backend: super::ABOUT.name, what: "run all_to_all in place".to_owned() })
+            Err(Error::Unsupported { backend: NAME, what: "run all_to_all in place".to_owned() })
         }
         Collective::PingPong => Ok(ping_pong(call, rank, count)),
         _ => {
@@ -142,14 +132,46 @@ pub fn steps(call: &Call, shape: &Shape, scratch: *mut u8) -> Result<Vec<Vec<Ste
     }
 }
 
+/// The one call of the library that a valid operation is; None where it takes several.
+pub(super) fn single(call: &Call, shape: &Shape, scratch: *mut u8) -> Option<Step> {
+    let (from, to, count) = (from_of(call), to_of(call), call.count(shape));
+    let block = || count / u64::from(shape.size);
+    let root = call.peer;
+    match call.op {
+        Collective::AllReduce => Some(Step::AllReduce { from, to, count }),
+        Collective::Reduce => {
+            let to = if shape.rank == root { to } else { from.cast_mut() };
+            Some(Step::Reduce { from, to, count, root })
+        }
+        Collective::Broadcast => {
+            let from = if shape.rank == root { from } else { to.cast_const() };
+            Some(Step::Broadcast { from, to, count, root })
+        }
+        Collective::AllGather => Some(Step::AllGather { from, to, count: block() }),
+        Collective::ReduceScatter => Some(Step::ReduceScatter { from, to, count: block() }),
+        Collective::Barrier => Some(Step::AllReduce { from: scratch, to: scratch, count: 1 }),
+        _ => None,
+    }
+}
+
+/// Where the input begins, as the library wants it.
+fn from_of(call: &Call) -> *const u8 {
+    call.input.address() as *const u8
+}
+
+/// Where the output begins, as the library wants it.
+fn to_of(call: &Call) -> *mut u8 {
+    call.output.address() as *mut u8
+}
+
 /// There, and only then back.
 fn ping_pong(call: &Call, rank: u32, count: u64) -> Vec<Vec<Step>> {
     let peer = if rank == 0 { call.peer } else { 0 };
     if rank != 0 && rank != call.peer {
         return Vec::new();
     }
-    let send = Step::Send { from: call.input.ptr().cast_const(), count, peer };
-    let recv = Step::Recv { to: call.output.ptr(), count, peer };
+    let send = Step::Send { from: from_of(call), count, peer };
+    let recv = Step::Recv { to: to_of(call), count, peer };
     match (rank, call.peer) {
         // Alone: to itself.
         (_, 0) => vec![vec![send, recv]],
@@ -222,12 +244,12 @@ impl Pairs<'_> {
 
     /// Neither end calls for nothing.
     fn send(&mut self, offset: u64, count: u64, peer: u32) {
-        let from = self.call.input.ptr().wrapping_add(self.bytes(offset)).cast_const();
+        let from = from_of(self.call).wrapping_add(self.bytes(offset));
         self.steps.extend((count > 0).then_some(Step::Send { from, count, peer }));
     }
 
     fn recv(&mut self, offset: u64, count: u64, peer: u32) {
-        let to = self.call.output.ptr().wrapping_add(self.bytes(offset));
+        let to = to_of(self.call).wrapping_add(self.bytes(offset));
         self.steps.extend((count > 0).then_some(Step::Recv { to, count, peer }));
     }
 

@@ -1,10 +1,11 @@
 //! The library's functions, resolved whole or not at all; their forms are those of nccl.h.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::path::Path;
 
-use crate::library::{Library, Visibility};
 use crate::{Error, Result};
+
+/// The backend's name.
+pub(super) const NAME: &str = "nccl";
 
 /// Names of the library's files, without `.so` and version.
 pub static STEMS: &[&str] = &["libnccl", "librccl"];
@@ -34,43 +35,9 @@ pub(super) type RawStream = *mut c_void;
 /// ncclInProgress: a non-blocking communicator is at work.
 pub(super) const IN_PROGRESS: Code = 7;
 
-macro_rules! table {
-    ($($field:ident = $name:literal: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The table.
-        pub struct Symbols {
-            library: Library,
-            $(pub(super) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-        }
-
-        impl Symbols {
-            /// Resolves every function that this backend needs.
-            ///
-            /// # Errors
-            /// With the names of all that the library lacks.
-            pub fn load(library: Library) -> std::result::Result<Self, String> {
-                let mut missing: Vec<&str> = Vec::new();
-                $(let $field = library.symbol($name);
-                if $field.is_err() {
-                    missing.push($name.to_str().unwrap_or_default());
-                })*
-                if !missing.is_empty() {
-                    return Err(format!("it has no symbol `{}`", missing.join("`, `")));
-                }
-                Ok(Self {
-                    // SAFETY: the symbol is the function that nccl.h declares with this form under this name, and the
-                    // library is never closed.
-                    $($field: unsafe { std::mem::transmute::<
-                        std::ptr::NonNull<c_void>,
-                        unsafe extern "C" fn($($argument),*) $(-> $result)?,
-                    >($field?) },)*
-                    library,
-                })
-            }
-        }
-    };
-}
-
-table! {
+device::functions! {
+    /// The table.
+    pub struct Symbols;
     get_version = c"ncclGetVersion": fn(*mut c_int) -> Code;
     get_unique_id = c"ncclGetUniqueId": fn(*mut UniqueId) -> Code;
     get_error_string = c"ncclGetErrorString": fn(Code) -> *const c_char;
@@ -91,23 +58,11 @@ table! {
     reduce_scatter = c"ncclReduceScatter": fn(*const c_void, *mut c_void, usize, c_int, c_int, Comm, RawStream) -> Code;
     send = c"ncclSend": fn(*const c_void, usize, c_int, c_int, Comm, RawStream) -> Code;
     recv = c"ncclRecv": fn(*mut c_void, usize, c_int, c_int, Comm, RawStream) -> Code;
-}
-
-impl std::fmt::Debug for Symbols {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Symbols").field(&self.library.path()).finish()
-    }
+    ? mem_alloc = c"ncclMemAlloc": fn(*mut *mut c_void, usize) -> Code;
+    ? mem_free = c"ncclMemFree": fn(*mut c_void) -> Code;
 }
 
 impl Symbols {
-    /// Opens a library and resolves the table. Runs the library's code.
-    ///
-    /// # Errors
-    /// What the loader says, or the symbols that lack.
-    pub fn open(path: &Path) -> std::result::Result<Self, String> {
-        Self::load(Library::open(path, Visibility::Local)?)
-    }
-
     /// The library's version, as `2.29.3`.
     ///
     /// # Errors
@@ -189,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_library_that_lacks_functions_is_refused_with_all_their_names() {
-        let libc = crate::library::find(&crate::library::search_path(), &["libc"]);
+        let libc = device::library::find(&device::library::search_path(), &["libc"]);
         let why = Symbols::open(&libc[0]).unwrap_err();
         assert!(why.contains("`ncclGetVersion`, `ncclGetUniqueId`") && why.contains("`ncclRecv`"), "{why}");
     }

@@ -287,7 +287,7 @@ struct Side {
 impl Group {
     pub(super) fn allocate(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
         self.endpoint.ready()?;
-        let Space::Host = space;
+        crate::at_once::host_only("shm", space)?;
         self.forget_prepared();
         let what = format!("{} ranks x {} of shared buffers", self.endpoint.ranks(), Bytes(bytes as u64));
         let layout = Layout::new(&self.endpoint.members, bytes);

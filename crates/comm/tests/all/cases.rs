@@ -12,7 +12,7 @@ use crate::random::Random;
 /// Bytes of each of a rank's regions.
 const REGION: usize = 12 << 20;
 /// Bytes before and behind each buffer that are checked.
-const GUARD: usize = 192;
+pub(crate) const GUARD: usize = 192;
 /// What lies where nothing was written.
 const GARBAGE: u8 = 0xa5;
 

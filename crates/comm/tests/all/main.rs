@@ -8,6 +8,8 @@
 mod aborts;
 mod cases;
 mod conformance;
+#[path = "../../../../tests/fakes.rs"]
+mod fakes;
 mod model;
 mod mpi;
 mod nccl;

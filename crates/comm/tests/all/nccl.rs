@@ -1,57 +1,32 @@
 //! The `nccl` backend without a GPU: what it says to the real library, where there is one, and what it passes to a fake
-//! one (`nccl/fake.c`). In the fake, ranks are threads and the device is this process. It proves counts, addresses,
-//! types, roots, pairing, groups, splits and aborts; it proves nothing of NCCL itself.
+//! one (`tests/fakes`), on memory of the host and of a fake GPU. It proves counts, addresses, types, roots, pairing, groups, splits,
+//! waits and aborts; it proves nothing of NCCL itself.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use comm::library::{Library, Visibility};
-use comm::nccl::{Handle, Stream, Symbols};
+use comm::nccl::{Handle, Stream, Surroundings, Symbols};
 use comm::{Abort, Call, Communicator, Error, Readiness, Shape, Ticket, Wait, members, threads};
-use device::{Queue, Region};
+use device::{Queue, Region, Slice};
 use terms::{Collective, Dtype, Named, Space};
 
-use crate::cases::{Class, Memory, Prepared};
+use crate::cases::{Class, GUARD, Memory, Prepared};
+use crate::fakes;
 use crate::model::Operation;
 use crate::random::{Random, mix};
 use crate::skip;
 
-/// The fake, built once; None where there is no C compiler.
-fn fake() -> Option<&'static Path> {
-    static FAKE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FAKE.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let building = folder.join(format!("libnccl-fake-{}.so", std::process::id()));
-        let source = folder.join(format!("nccl-fake-{}.c", std::process::id()));
-        std::fs::write(&source, include_str!("nccl/fake.c")).unwrap();
-        let built = ["cc", "gcc", "clang"].into_iter().find_map(|compiler| {
-            let arguments = ["-shared", "-fPIC", "-O1", "-pthread", "-fwrapv", "-o"];
-            Command::new(compiler).args(arguments).arg(&building).arg(&source).output().ok()
-        });
-        std::fs::remove_file(source).unwrap();
-        let built = built?;
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        // One name, whole at any time: other runs of the tests may be opening it.
-        let library = folder.join("libnccl-fake.so");
-        std::fs::rename(building, &library).unwrap();
-        Some(library)
-    })
-    .as_deref()
-}
-
 fn fake_or_skip(name: &str) -> Option<Arc<Symbols>> {
-    let Some(path) = fake() else {
-        skip::skip(name, "no C compiler (cc, gcc, clang)");
-        return None;
-    };
-    Some(Arc::new(Symbols::open(path).unwrap()))
+    Some(Arc::new(Symbols::open(&fakes::folder(name)?.join("libnccl.so.2")).unwrap()))
 }
 
 /// Counters and switches of the fake.
 fn of_fake(name: &std::ffi::CStr) -> unsafe extern "C" fn(i32) -> i32 {
-    let library = Library::open(fake().unwrap(), Visibility::Local).unwrap();
+    let path = fakes::folder("").unwrap().join("libnccl.so.2");
+    let library = Library::open(&path, Visibility::Local).unwrap();
     // SAFETY: the fake's functions of these names take an int or nothing, and give an int or nothing.
     unsafe { std::mem::transmute(library.symbol(name).unwrap()) }
 }
@@ -103,11 +78,7 @@ fn one(comm: &mut dyn Communicator, memory: &mut Memory, op: Collective, seed: u
     let (rank, ranks) = (comm.shape().rank, comm.shape().size);
     let (mut shared, mut own) = (Random::new(seed), Random::new(mix(seed ^ u64::from(rank))));
     memory.clear();
-    let mut operation = Operation::random_of(op, &mut shared, ranks, Class::Small);
-    // The fake reduces no halves; NCCL does.
-    if op.reduces() && matches!(operation.dtype, Dtype::F16 | Dtype::Bf16) {
-        operation.dtype = Dtype::F32;
-    }
+    let operation = Operation::random_of(op, &mut shared, ranks, Class::Small);
     let prepared = Prepared::new(operation, rank, memory, &mut shared, &mut own);
     let context = format!("{op} on {ranks} ranks, seed {seed}");
     prepared.fill()();
@@ -239,8 +210,190 @@ fn the_real_library_without_a_gpu_gives_a_clean_error() {
 
 #[test]
 fn the_backend_is_listed_with_what_lacks() {
+    let name = "the_backend_is_listed_with_what_lacks";
+    if Path::new("/dev/nvidiactl").exists() {
+        return skip::skip(name, "this machine has a GPU");
+    }
     let nccl = comm::backend("nccl").unwrap();
-    let Readiness::Missing { why, hint } = nccl.probe() else { panic!("never ready without device memory") };
-    assert!(why.ends_with("no CUDA device memory") && !hint.is_empty(), "{why}");
-    assert!(comm::open("nccl", &mut threads(1, &Abort::default())[0], &comm::Options::default()).is_err());
+    let Readiness::Missing { why, hint } = nccl.probe() else { panic!("ready without a GPU") };
+    assert!(why.contains("no GPU driver") && !hint.is_empty(), "{why}");
+    let refused = comm::open("nccl", &mut threads(1, &Abort::default())[0], &comm::Options::default()).map(drop);
+    let said = refused.unwrap_err().to_string();
+    assert_eq!(said, "backend `nccl` cannot use a GPU on rank 0, host localhost: no libcuda.so where the loader looks");
+}
+
+/// The backend on the fakes; None where they cannot be built.
+fn surrounded(name: &str) -> Option<()> {
+    fakes::folder(name)?;
+    comm::nccl::surrounded_by(|| {
+        let folders = fakes::folder("").map(Path::to_owned).into_iter().collect();
+        Surroundings { folders, shares_gpus: false }
+    });
+    Some(())
+}
+
+/// Runs `body` as each of `ranks` threads, each with a GPU of its own.
+fn on_gpus(ranks: u32, body: impl Fn(Box<dyn Communicator>) + Sync) {
+    std::thread::scope(|scope| {
+        for mut bootstrap in threads(ranks, &Abort::default()) {
+            let body = &body;
+            scope.spawn(move || body(comm::open("nccl", &mut bootstrap, &comm::Options::default()).unwrap().0));
+        }
+    });
+}
+
+/// How a mirrored call runs.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    Run,
+    Enqueue,
+    Start,
+}
+
+/// Calls in memory of the host as calls in memory of the GPU: the buffers and the bytes around them go there and come back.
+struct Mirrored {
+    inner: Box<dyn Communicator>,
+    manner: Manner,
+}
+
+impl Communicator for Mirrored {
+    fn shape(&self) -> &Shape {
+        self.inner.shape()
+    }
+    fn alloc(&mut self, bytes: usize, _: Space) -> comm::Result<Arc<Region>> {
+        Ok(Region::host(bytes).unwrap())
+    }
+    fn start(&mut self, _: &[Call], _: &Queue) -> comm::Result<Ticket> {
+        panic!("this test runs one call at a time")
+    }
+    fn finish(&mut self, _: &mut Ticket, _: Wait<'_>) -> comm::Result<bool> {
+        panic!("this test runs one call at a time")
+    }
+    fn split(&mut self, color: Option<u32>, key: u32) -> comm::Result<Option<Box<dyn Communicator>>> {
+        let manner = self.manner;
+        Ok(self.inner.split(color, key)?.map(|inner| Box::new(Self { inner, manner }) as Box<dyn Communicator>))
+    }
+    fn run(&mut self, call: &Call) -> comm::Result<()> {
+        let mut hulls: HashMap<_, (Arc<Region>, usize, usize)> = HashMap::new();
+        for slice in [&call.input, &call.output] {
+            let (begin, end) = (slice.offset() - GUARD, slice.offset() + slice.len() + GUARD);
+            let hull = hulls.entry(slice.region().id()).or_insert((slice.region().clone(), begin, end));
+            (hull.1, hull.2) = (hull.1.min(begin), hull.2.max(end));
+        }
+        let mut mirrors = HashMap::new();
+        for (id, (region, begin, end)) in &hulls {
+            let there = self.inner.alloc_private(end - begin, Space::Cuda)?.whole();
+            let mut bytes = vec![0; end - begin];
+            // SAFETY: inside the region, which this thread alone uses.
+            unsafe { std::ptr::copy_nonoverlapping(region.base().add(*begin), bytes.as_mut_ptr(), bytes.len()) };
+            there.write(&bytes).unwrap();
+            mirrors.insert(*id, there);
+        }
+        let mirrored = |slice: &Slice| {
+            let id = slice.region().id();
+            mirrors[&id].slice(slice.offset() - hulls[&id].1, slice.len()).unwrap()
+        };
+        let there = Call { input: mirrored(&call.input), output: mirrored(&call.output), ..call.clone() };
+        match self.manner {
+            Manner::Run => self.inner.run(&there)?,
+            Manner::Enqueue => {
+                self.inner.enqueue(&there)?;
+                self.inner.drain()?;
+            }
+            Manner::Start => {
+                let mut ticket = self.inner.start(&[there], &Queue::host())?;
+                while !self.inner.finish(&mut ticket, Wait::Poll)? {}
+            }
+        }
+        for (id, (region, begin, _)) in &hulls {
+            let mut bytes = vec![0; mirrors[id].len()];
+            mirrors[id].read(&mut bytes).unwrap();
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.base().add(*begin), bytes.len()) };
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn every_operation_on_gpus_does_what_the_layout_says() {
+    if surrounded("every_operation_on_gpus_does_what_the_layout_says").is_none() {
+        return;
+    }
+    for (ranks, manner) in [(1, Manner::Run), (2, Manner::Enqueue), (3, Manner::Start), (4, Manner::Run)] {
+        on_gpus(ranks, |inner| {
+            let mut comm = Mirrored { inner, manner };
+            let mut memory = Memory::new(&mut comm);
+            for seed in 0..4 {
+                Collective::ALL.iter().for_each(|op| one(&mut comm, &mut memory, *op, seed));
+            }
+            // Ranks 0 and 2, and the others.
+            let (color, key) = (comm.shape().rank % 2, 9 - comm.shape().rank);
+            let mut part = comm.split(Some(color), key).unwrap().unwrap();
+            let mut memory = Memory::new(&mut *part);
+            Collective::ALL.iter().for_each(|op| one(&mut *part, &mut memory, *op, 5));
+        });
+    }
+}
+
+/// A result that is read before anybody waited is not there yet: a forgotten wait would show.
+#[test]
+fn a_call_that_was_enqueued_is_complete_only_once_it_is_drained() {
+    if surrounded("a_call_that_was_enqueued_is_complete_only_once_it_is_drained").is_none() {
+        return;
+    }
+    on_gpus(2, |mut comm| {
+        let region = comm.alloc(16, Space::Cuda).unwrap();
+        let whole = region.whole();
+        whole.write(&[1; 16]).unwrap();
+        let call = sum(&whole);
+        comm.enqueue(&call).unwrap();
+        comm.enqueue(&call).unwrap();
+        // Groups in flight beside what is enqueued.
+        let mut ticket = comm.start(std::slice::from_ref(&call), &Queue::host()).unwrap();
+        assert!(!ticket.done);
+        comm.drain().unwrap();
+        assert!(comm.finish(&mut ticket, Wait::Host).unwrap() && ticket.done);
+        let mut bytes = [0; 16];
+        whole.read(&mut bytes).unwrap();
+        assert_eq!(bytes, [8; 16]);
+    });
+}
+
+fn sum(whole: &Slice) -> Call {
+    Call {
+        op: Collective::AllReduce,
+        input: whole.clone(),
+        output: whole.clone(),
+        dtype: Dtype::U8,
+        reduce: terms::Reduce::Sum,
+        peer: 0,
+        direction: terms::Direction::OneWay,
+        counts: None,
+    }
+}
+
+/// What ranks agree on between calls lies in memory of the host.
+#[test]
+fn words_of_the_host_go_through_shared_memory_or_through_the_gpu() {
+    if surrounded("words_of_the_host_go_through_shared_memory_or_through_the_gpu").is_none() {
+        return;
+    }
+    on_gpus(3, |mut comm| {
+        let region = comm.alloc(16, Space::Host).unwrap();
+        let call = sum(&region.whole());
+        let read = || {
+            // SAFETY: sixteen bytes that this rank alone uses between calls.
+            unsafe { *region.base() }
+        };
+        // SAFETY: as above.
+        unsafe { *region.base() = 1 };
+        comm.control().expect("ranks of one host").run(&call).unwrap();
+        assert_eq!(read(), 3);
+        comm.run(&call).unwrap();
+        assert_eq!(read(), 9, "through the device");
+        let large = Region::host(8192).unwrap();
+        let refused = comm.run(&sum(&large.whole())).unwrap_err().to_string();
+        assert!(refused.contains("cannot move 8192 bytes of the host"), "{refused}");
+    });
 }

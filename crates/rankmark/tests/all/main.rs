@@ -12,9 +12,12 @@ mod endings;
 mod expected;
 mod exports;
 mod external;
+#[path = "../../../../tests/fakes.rs"]
+mod fakes;
 mod faults;
 mod foreign;
 mod gates;
+mod gpus;
 mod habits;
 mod hardware;
 mod help;

@@ -79,7 +79,7 @@ fn values_have_the_words_of_other_tools() {
         ("train --strategy tp --ranks 2", "  tensor"),
         ("train --strategy pipeline_parallel --ranks 2", "  pipeline"),
         ("train --precision half", "  f16  "),
-        ("comm all_reduce --bytes 1KiB --device gpu", "cuda"),
+        ("comm all_reduce --bytes 1KiB --runtime torch --device gpu", "cuda"),
     ] {
         let out = dry(line);
         assert!(out.contains(shown), "{line}: {out}");

@@ -167,7 +167,7 @@ fn links_between_ranks_are_measured() {
     let ended = place.run("hardware latency,bandwidth --ranks 2 --quick --output-dir out").exits(0);
     let cases = place.cases("out");
     assert!(cases.iter().all(|case| case["status"] == "ok" && case["wrong"] == 0), "{cases:?}");
-    for word in ["latency: time of a message, us", "bandwidth: bandwidth, GB/s"] {
+    for word in ["latency: time of a message, us", "bandwidth, GB/s  2 ranks"] {
         assert!(ended.out.contains(word), "{word}: {}", ended.out);
     }
 }

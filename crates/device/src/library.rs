@@ -62,6 +62,75 @@ impl Library {
     }
 }
 
+/// Declares a table of a library's functions with their forms. `Table::load(library)` resolves all of them, or refuses the library with the
+/// names of what it lacks. Functions behind a `?` may be missing: they are an `Option`.
+#[macro_export]
+macro_rules! functions {
+    (
+        $(#[$about:meta])* $seen:vis struct $table:ident;
+        $($field:ident = $name:literal: fn($($argument:ty),*) $(-> $result:ty)?;)*
+        $(? $maybe:ident = $maybe_name:literal: fn($($maybe_argument:ty),*) $(-> $maybe_result:ty)?;)*
+    ) => {
+        $(#[$about])*
+        $seen struct $table {
+            library: $crate::library::Library,
+            $(pub(super) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $(pub(super) $maybe: Option<unsafe extern "C" fn($($maybe_argument),*) $(-> $maybe_result)?>,)*
+        }
+
+        impl $table {
+            /// Resolves the table's functions.
+            ///
+            /// # Errors
+            /// With the names of all that the library lacks.
+            $seen fn load(library: $crate::library::Library) -> std::result::Result<Self, String> {
+                let mut missing: Vec<&str> = Vec::new();
+                $(let $field = library.symbol($name);
+                if $field.is_err() {
+                    missing.push($name.to_str().unwrap_or_default());
+                })*
+                if !missing.is_empty() {
+                    return Err(format!("it has no symbol `{}`", missing.join("`, `")));
+                }
+                $(let $maybe = library.symbol($maybe_name).ok();)*
+                Ok(Self {
+                    // SAFETY: the symbol is the function that the library's header declares with this form under this name,
+                    // and the library is never closed.
+                    $($field: unsafe { std::mem::transmute::<
+                        std::ptr::NonNull<std::ffi::c_void>,
+                        unsafe extern "C" fn($($argument),*) $(-> $result)?,
+                    >($field?) },)*
+                    // SAFETY: as above.
+                    $($maybe: $maybe.map(|symbol| unsafe { std::mem::transmute::<
+                        std::ptr::NonNull<std::ffi::c_void>,
+                        unsafe extern "C" fn($($maybe_argument),*) $(-> $maybe_result)?,
+                    >(symbol) }),)*
+                    library,
+                })
+            }
+
+            /// Opens a library and resolves the table's functions. Runs the library's code.
+            ///
+            /// # Errors
+            /// What the loader says, or the symbols that lack.
+            $seen fn open(path: &std::path::Path) -> std::result::Result<Self, String> {
+                Self::load($crate::library::Library::open(path, $crate::library::Visibility::Local)?)
+            }
+
+            /// The file that was opened.
+            $seen fn path(&self) -> &std::path::Path {
+                self.library.path()
+            }
+        }
+
+        impl std::fmt::Debug for $table {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple(stringify!($table)).field(&self.library.path()).finish()
+            }
+        }
+    };
+}
+
 fn last_error() -> String {
     // SAFETY: takes nothing; the text that it gives lives until this thread's next call, and is copied before that.
     let said = unsafe { libc::dlerror() };
@@ -83,6 +152,19 @@ pub fn search_path() -> Vec<PathBuf> {
         seen.push(folder.clone());
         new
     });
+    folders
+}
+
+/// Folders of NVIDIA's wheels in the environment of this Python.
+pub fn wheels(python: &Path) -> Vec<PathBuf> {
+    // The environment is where the link lies, not the program that it leads to.
+    let Some(prefix) = python.parent().and_then(Path::parent) else { return Vec::new() };
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let pythons = entries(prefix.join("lib"))
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3")));
+    let mut folders: Vec<PathBuf> =
+        pythons.flat_map(|python| entries(python.join("site-packages/nvidia"))).map(|path| path.join("lib")).collect();
+    folders.sort();
     folders
 }
 

@@ -1,0 +1,267 @@
+//! A rank's communicator: the library's, on memory and the stream of a GPU.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use device::cuda::{CudaError, Event, Gpu};
+use device::{Queue, Region, Slice};
+use terms::{Bytes, Collective, Direction, Dtype, Reduce, Space};
+
+use super::handle::{Handle, Stream};
+use super::symbols::{NAME, Symbols};
+use crate::{Abort, Call, Communicator, Error, Result, Shape, Ticket, Wait, wait};
+
+/// Bytes of the device that calls in memory of the host go through: words that ranks agree on, on several hosts.
+const STAGED: usize = 4096;
+/// Bytes beside them that a barrier overwrites.
+const SCRATCH: usize = 64;
+
+pub(super) struct OnGpu {
+    handle: Handle,
+    symbols: Arc<Symbols>,
+    gpu: Arc<Gpu>,
+    abort: Abort,
+    /// The same ranks in memory of the host, where they are on one.
+    control: Option<Box<dyn Communicator>>,
+    small: Arc<Region>,
+    /// A word of the host.
+    word: Slice,
+    /// Recorded behind all that was enqueued when somebody waits for it.
+    last: Event,
+    /// Of groups that were started and not finished, oldest first.
+    flying: VecDeque<(u64, Event)>,
+    /// Events that are done.
+    idle: Vec<Event>,
+    started: u64,
+}
+
+// SAFETY: the raw stream and context that it holds may be used by any one thread at a time.
+unsafe impl Send for OnGpu {}
+
+/// An error of the driver as one of a communicator.
+pub(super) fn refused(error: CudaError) -> Error {
+    let what = format!("use a GPU: {error}");
+    match error {
+        error if error.is_without_device() => Error::Unsupported { backend: NAME, what },
+        error => Error::Library { what: error.what.to_owned(), said: format!("{} ({})", error.name, error.said) },
+    }
+}
+
+impl OnGpu {
+    pub(super) fn new(
+        handle: Handle,
+        symbols: Arc<Symbols>,
+        gpu: Arc<Gpu>,
+        abort: Abort,
+        control: Option<Box<dyn Communicator>>,
+    ) -> Result<Self> {
+        let small = Region::cuda(&gpu, STAGED + SCRATCH).map_err(refused)?;
+        let host =
+            Region::host(8).map_err(|source| Error::System { what: "map 8 bytes of memory".to_owned(), source })?;
+        let last = Event::new(&gpu).map_err(refused)?;
+        let (flying, idle) = (VecDeque::new(), Vec::new());
+        Ok(Self { handle, symbols, gpu, abort, control, small, word: host.whole(), last, flying, idle, started: 0 })
+    }
+
+    /// Gives calls to the stream.
+    fn issue(&mut self, calls: &[Call]) -> Result<()> {
+        if let Some(call) = calls.iter().find(|call| is_on_host(call)) {
+            let what = format!("start {} in memory of the host", call.op);
+            return Err(Error::Unsupported { backend: NAME, what });
+        }
+        let scratch = (self.small.address() + STAGED) as *mut u8;
+        let stream = Stream(self.gpu.stream());
+        // SAFETY: slices lie inside regions of this device, which outlive what is in flight as `Call` and `Communicator` ask of
+        // callers; the scratch is this communicator's.
+        unsafe { self.handle.issue(calls, scratch, stream) }
+    }
+
+    fn wait_for_last(&mut self) -> Result<()> {
+        self.last.record().map_err(refused)?;
+        let Self { handle, last, .. } = self;
+        handle.wait(&mut || last.is_done().map_err(refused))
+    }
+
+    /// A call on a few bytes of the host, through the device.
+    fn run_staged(&mut self, call: &Call) -> Result<()> {
+        let (input, output) = (call.input.len(), call.output.len());
+        let too_long = || Error::Unsupported { backend: NAME, what: format!("move {input} bytes of the host") };
+        let half = STAGED / 2;
+        let places = if input.max(output) <= half {
+            (self.small.slice(0, input), self.small.slice(half, output))
+        } else {
+            (None, None)
+        };
+        let (Some(from), Some(to)) = places else { return Err(too_long()) };
+        let mut bytes = vec![0; input.max(output)];
+        // SAFETY: the slice lies inside its region, of memory of the host, and no operation is in flight.
+        unsafe { std::ptr::copy_nonoverlapping(call.input.ptr(), bytes.as_mut_ptr(), input) };
+        from.write(&bytes[..input]).map_err(refused)?;
+        self.issue(&[Call { input: from, output: to.clone(), ..call.clone() }])?;
+        self.wait_for_last()?;
+        to.read(&mut bytes[..output]).map_err(refused)?;
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), call.output.ptr(), output) };
+        Ok(())
+    }
+
+    /// Whether it holds on all ranks. Collective.
+    fn agree(&mut self, own: bool) -> Result<bool> {
+        let (word, place) = (self.word.clone(), self.word.ptr().cast::<i64>());
+        // SAFETY: eight aligned bytes of this communicator's own, with no operation in flight.
+        unsafe { place.write(i64::from(own)) };
+        let call = Call {
+            op: Collective::AllReduce,
+            input: word.clone(),
+            output: word,
+            dtype: Dtype::I64,
+            reduce: Reduce::Min,
+            peer: 0,
+            direction: Direction::OneWay,
+            counts: None,
+        };
+        match &mut self.control {
+            Some(control) => control.run(&call)?,
+            None => self.run(&call)?,
+        }
+        // SAFETY: as above; the operation is complete.
+        Ok(unsafe { place.read() } == 1)
+    }
+
+    /// Memory that peers reach without a copy, where the library allocates such.
+    fn registered(&mut self, bytes: usize) -> Result<Arc<Region>> {
+        let Some((alloc, free)) = self.symbols.mem_alloc.zip(self.symbols.mem_free) else { return self.plain(bytes) };
+        self.room_for(bytes)?;
+        let mut address = std::ptr::null_mut();
+        // SAFETY: as nccl.h declares it; the out-pointer is valid.
+        self.symbols.succeeded("ncclMemAlloc", None, unsafe { alloc(&mut address, bytes.max(1)) })?;
+        let symbols = self.symbols.clone();
+        let release = move |at| {
+            // SAFETY: as nccl.h declares it: what ncclMemAlloc gave, given back once. The table keeps the library.
+            unsafe { free(at) };
+            drop(symbols);
+        };
+        // SAFETY: memory of this device, of that length, until it is given back.
+        unsafe { Region::cuda_from_raw(&self.gpu, address, bytes, release) }.map_err(refused)
+    }
+
+    fn plain(&mut self, bytes: usize) -> Result<Arc<Region>> {
+        self.room_for(bytes)?;
+        Region::cuda(&self.gpu, bytes).map_err(refused)
+    }
+
+    /// Refuses more than the device has: what a library says of it differs from one to the next.
+    fn room_for(&self, bytes: usize) -> Result<()> {
+        let available = self.gpu.free_bytes().map_err(refused)?;
+        let (wanted, available) = (Bytes(bytes as u64), Bytes(available));
+        if wanted.0 <= available.0 {
+            return Ok(());
+        }
+        Err(Error::OutOfMemory { what: format!("a buffer on {}", self.gpu.name()), wanted, available })
+    }
+
+    fn event(&mut self) -> Result<Event> {
+        match self.idle.pop() {
+            Some(event) => Ok(event),
+            None => Event::new(&self.gpu).map_err(refused),
+        }
+    }
+}
+
+fn is_on_host(call: &Call) -> bool {
+    [&call.input, &call.output].iter().any(|slice| !slice.is_empty() && slice.region().space() == Space::Host)
+}
+
+impl Communicator for OnGpu {
+    fn shape(&self) -> &Shape {
+        self.handle.shape()
+    }
+
+    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        if space == Space::Host {
+            return match &mut self.control {
+                Some(control) => control.alloc(bytes, space),
+                None => crate::at_once::host_region(NAME, bytes, space),
+            };
+        }
+        let own = self.registered(bytes);
+        // A rank that has none leaves; the others must not wait for it in the library.
+        let all = self.agree(own.is_ok())?;
+        let region = own?;
+        let what = "a buffer on the GPU of another rank".to_owned();
+        let none = Error::OutOfMemory { what, wanted: Bytes(bytes as u64), available: Bytes(0) };
+        if all { Ok(region) } else { Err(none) }
+    }
+
+    fn alloc_private(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        match space {
+            Space::Host => crate::at_once::host_region(NAME, bytes, space),
+            Space::Cuda => self.plain(bytes),
+        }
+    }
+
+    fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
+        wait::for_queue(after, &self.abort)?;
+        self.issue(group)?;
+        let event = self.event()?;
+        event.record().map_err(refused)?;
+        self.flying.push_back((self.started, event));
+        self.started += 1;
+        Ok(Ticket { number: self.started - 1, done: false })
+    }
+
+    fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
+        let Self { handle, flying, idle, .. } = self;
+        while let Some((number, event)) = flying.front() {
+            if *number > ticket.number {
+                break;
+            }
+            match how {
+                Wait::Poll => {
+                    self.abort.check()?;
+                    if !event.is_done().map_err(refused)? {
+                        return Ok(false);
+                    }
+                }
+                // Work of a host's queue cannot wait for the device: the order is established by waiting here.
+                Wait::Host | Wait::On(_) => handle.wait(&mut || event.is_done().map_err(refused))?,
+            }
+            idle.extend(flying.pop_front().map(|(_, event)| event));
+        }
+        ticket.done = true;
+        Ok(true)
+    }
+
+    fn run(&mut self, call: &Call) -> Result<()> {
+        if is_on_host(call) {
+            return self.run_staged(call);
+        }
+        self.issue(std::slice::from_ref(call))?;
+        self.wait_for_last()
+    }
+
+    fn enqueue(&mut self, call: &Call) -> Result<()> {
+        self.issue(std::slice::from_ref(call))
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        self.wait_for_last()
+    }
+
+    fn control(&mut self) -> Option<&mut dyn Communicator> {
+        match &mut self.control {
+            Some(control) => Some(&mut **control),
+            None => None,
+        }
+    }
+
+    fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
+        let control = match &mut self.control {
+            Some(control) => control.split(color, key)?,
+            None => None,
+        };
+        let Some(handle) = self.handle.split(color, key)? else { return Ok(None) };
+        let part = Self::new(handle, self.symbols.clone(), self.gpu.clone(), self.abort.clone(), control)?;
+        Ok(Some(Box::new(part)))
+    }
+}

@@ -1,0 +1,121 @@
+//! The driver's functions, resolved whole or not at all; their forms are those of cuda.h.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+
+use super::{CudaError, Result, Uuid};
+
+/// Names of the library's files, without `.so` and version.
+pub static STEMS: &[&str] = &["libcuda"];
+
+/// CUresult; 0 is success.
+pub(super) type Code = c_int;
+/// CUdevice.
+pub(super) type DeviceNumber = c_int;
+/// CUcontext, CUstream, CUevent, CUmodule, CUfunction.
+pub(super) type Handle = *mut c_void;
+/// CUdeviceptr.
+pub(super) type Address = u64;
+
+crate::functions! {
+    /// The table.
+    pub(super) struct Functions;
+    init = c"cuInit": fn(c_uint) -> Code;
+    version = c"cuDriverGetVersion": fn(*mut c_int) -> Code;
+    error_name = c"cuGetErrorName": fn(Code, *mut *const c_char) -> Code;
+    error_string = c"cuGetErrorString": fn(Code, *mut *const c_char) -> Code;
+    device_count = c"cuDeviceGetCount": fn(*mut c_int) -> Code;
+    device_get = c"cuDeviceGet": fn(*mut DeviceNumber, c_int) -> Code;
+    device_name = c"cuDeviceGetName": fn(*mut c_char, c_int, DeviceNumber) -> Code;
+    device_uuid = c"cuDeviceGetUuid_v2": fn(*mut Uuid, DeviceNumber) -> Code;
+    context_retain = c"cuDevicePrimaryCtxRetain": fn(*mut Handle, DeviceNumber) -> Code;
+    context_release = c"cuDevicePrimaryCtxRelease_v2": fn(DeviceNumber) -> Code;
+    context_set = c"cuCtxSetCurrent": fn(Handle) -> Code;
+    memory_info = c"cuMemGetInfo_v2": fn(*mut usize, *mut usize) -> Code;
+    memory_alloc = c"cuMemAlloc_v2": fn(*mut Address, usize) -> Code;
+    memory_free = c"cuMemFree_v2": fn(Address) -> Code;
+    memory_set = c"cuMemsetD8Async": fn(Address, u8, usize, Handle) -> Code;
+    copy_in = c"cuMemcpyHtoDAsync_v2": fn(Address, *const c_void, usize, Handle) -> Code;
+    copy_out = c"cuMemcpyDtoHAsync_v2": fn(*mut c_void, Address, usize, Handle) -> Code;
+    stream_create = c"cuStreamCreate": fn(*mut Handle, c_uint) -> Code;
+    stream_destroy = c"cuStreamDestroy_v2": fn(Handle) -> Code;
+    stream_synchronize = c"cuStreamSynchronize": fn(Handle) -> Code;
+    event_create = c"cuEventCreate": fn(*mut Handle, c_uint) -> Code;
+    event_destroy = c"cuEventDestroy_v2": fn(Handle) -> Code;
+    event_record = c"cuEventRecord": fn(Handle, Handle) -> Code;
+    event_query = c"cuEventQuery": fn(Handle) -> Code;
+    module_load = c"cuModuleLoadData": fn(*mut Handle, *const c_void) -> Code;
+    module_function = c"cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char) -> Code;
+    launch = c"cuLaunchKernel": fn(
+        Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
+    ) -> Code;
+}
+
+/// The driver's library, initialised.
+#[derive(Debug)]
+pub struct Driver {
+    pub(super) functions: Functions,
+}
+
+impl Driver {
+    /// Opens the library and initialises it. Runs its code. A process that has called this must not fork.
+    ///
+    /// # Errors
+    /// What the loader says, the symbols that lack, or what the driver says: without a device, that there is none.
+    pub fn open(path: &Path) -> std::result::Result<Self, String> {
+        let driver = Self { functions: Functions::open(path)? };
+        // SAFETY: as cuda.h declares it.
+        driver.succeeded("cuInit", unsafe { (driver.functions.init)(0) }).map_err(|error| error.to_string())?;
+        Ok(driver)
+    }
+
+    /// The library's file.
+    pub fn path(&self) -> &Path {
+        self.functions.path()
+    }
+
+    /// The newest CUDA that the driver runs, as `13.0`.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn version(&self) -> Result<String> {
+        let mut number = 0;
+        // SAFETY: as cuda.h declares it; the out-pointer is valid.
+        self.succeeded("cuDriverGetVersion", unsafe { (self.functions.version)(&mut number) })?;
+        Ok(format!("{}.{}", number / 1000, number % 1000 / 10))
+    }
+
+    /// Devices that this process sees: CUDA_VISIBLE_DEVICES hides others.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn devices(&self) -> Result<u32> {
+        let mut count = 0;
+        // SAFETY: as cuda.h declares it; the out-pointer is valid.
+        self.succeeded("cuDeviceGetCount", unsafe { (self.functions.device_count)(&mut count) })?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    /// An error for a code other than success, with the driver's words.
+    #[inline]
+    pub(super) fn succeeded(&self, what: &'static str, code: Code) -> Result<()> {
+        if code == 0 { Ok(()) } else { Err(self.error(what, code)) }
+    }
+
+    #[cold]
+    fn error(&self, what: &'static str, code: Code) -> CudaError {
+        let text = |function: unsafe extern "C" fn(Code, *mut *const c_char) -> Code| {
+            let mut text = std::ptr::null();
+            // SAFETY: as cuda.h declares it; the text is the driver's own and lives as long as it.
+            let known = unsafe { function(code, &mut text) } == 0 && !text.is_null();
+            // SAFETY: a terminated text, as just said.
+            known.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+        };
+        CudaError {
+            what,
+            code,
+            name: text(self.functions.error_name).unwrap_or_else(|| format!("error {code}")),
+            said: text(self.functions.error_string).unwrap_or_else(|| "the driver has no words for it".to_owned()),
+        }
+    }
+}

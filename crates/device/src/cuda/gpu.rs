@@ -1,0 +1,212 @@
+//! A device that this process has opened.
+
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::Result;
+use super::driver::{DeviceNumber, Driver, Handle};
+use super::kernels::Kernels;
+
+/// CU_STREAM_NON_BLOCKING: the stream does not wait for the default one.
+const NON_BLOCKING: u32 = 1;
+/// CU_EVENT_DISABLE_TIMING: an event that is only waited for.
+const WITHOUT_TIMES: u32 = 2;
+/// CUDA_ERROR_NOT_READY.
+const NOT_READY: c_int = 600;
+
+/// CUuuid: names a device in all processes and containers of its host.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uuid(pub [u8; 16]);
+
+impl fmt::Display for Uuid {
+    /// As nvidia-smi writes it, without `GPU-`.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, byte) in self.0.iter().enumerate() {
+            let dash = if matches!(place, 4 | 6 | 8 | 10) { "-" } else { "" };
+            write!(to, "{dash}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A device with its primary context, which libraries of CUDA's runtime find there, too, and one stream.
+///
+/// The context must be current on the thread that calls: [`Gpu::open`] makes it so, and [`Gpu::enter`] on another thread.
+pub struct Gpu {
+    pub(super) driver: Driver,
+    device: DeviceNumber,
+    context: Handle,
+    pub(super) stream: Handle,
+    name: String,
+    uuid: Uuid,
+    kernels: OnceLock<Kernels>,
+}
+
+// SAFETY: the driver's functions may be called from any thread, and the handles are its own.
+unsafe impl Send for Gpu {}
+// SAFETY: as above.
+unsafe impl Sync for Gpu {}
+
+impl Gpu {
+    /// Opens the device of this number, among those that the process sees, and makes it the calling thread's.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn open(driver: Driver, number: u32) -> Result<Arc<Self>> {
+        let functions = &driver.functions;
+        let (mut device, mut context) = (0, std::ptr::null_mut());
+        let (mut name, mut uuid) = ([0 as std::ffi::c_char; 256], Uuid::default());
+        let number = c_int::try_from(number).unwrap_or(c_int::MAX);
+        // SAFETY: all as cuda.h declares them; the out-pointers are valid, and the name has the room that it is said to have.
+        unsafe {
+            driver.succeeded("cuDeviceGet", (functions.device_get)(&mut device, number))?;
+            driver.succeeded("cuDeviceGetName", (functions.device_name)(name.as_mut_ptr(), 255, device))?;
+            driver.succeeded("cuDeviceGetUuid", (functions.device_uuid)(&mut uuid, device))?;
+            driver.succeeded("cuDevicePrimaryCtxRetain", (functions.context_retain)(&mut context, device))?;
+        }
+        let name: Vec<u8> = name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let stream = std::ptr::null_mut();
+        let mut gpu = Self { driver, device, context, stream, name, uuid, kernels: OnceLock::new() };
+        gpu.enter()?;
+        // SAFETY: as cuda.h declares it; the out-pointer is valid.
+        let made = unsafe { (gpu.driver.functions.stream_create)(&mut gpu.stream, NON_BLOCKING) };
+        gpu.driver.succeeded("cuStreamCreate", made)?;
+        Ok(Arc::new(gpu))
+    }
+
+    /// Makes this device the calling thread's.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn enter(&self) -> Result<()> {
+        // SAFETY: as cuda.h declares it; the context is retained.
+        self.driver.succeeded("cuCtxSetCurrent", unsafe { (self.driver.functions.context_set)(self.context) })
+    }
+
+    /// "NVIDIA H100 80GB HBM3".
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Names the device in all processes of its host.
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// The stream, as CUDA's libraries want it.
+    pub fn stream(&self) -> *mut c_void {
+        self.stream
+    }
+
+    /// Bytes of the device that are free now.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn free_bytes(&self) -> Result<u64> {
+        self.enter()?;
+        let (mut free, mut all) = (0, 0);
+        // SAFETY: as cuda.h declares it; the out-pointers are valid.
+        self.driver.succeeded("cuMemGetInfo", unsafe { (self.driver.functions.memory_info)(&mut free, &mut all) })?;
+        Ok(free as u64)
+    }
+
+    /// Blocks the calling thread until the stream has run all that it was given.
+    ///
+    /// # Errors
+    /// What the driver says, of that work, too.
+    pub fn synchronise(&self) -> Result<()> {
+        // SAFETY: as cuda.h declares it; the stream is alive.
+        self.driver.succeeded("cuStreamSynchronize", unsafe { (self.driver.functions.stream_synchronize)(self.stream) })
+    }
+
+    /// The kernels, loaded when they are first asked for.
+    pub(super) fn kernels(&self) -> Result<&Kernels> {
+        if let Some(kernels) = self.kernels.get() {
+            return Ok(kernels);
+        }
+        let loaded = Kernels::load(self)?;
+        Ok(self.kernels.get_or_init(|| loaded))
+    }
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Gpu").field("name", &self.name).field("uuid", &self.uuid).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // What the driver says when things end, nobody can act on.
+        let _ = self.enter();
+        // SAFETY: as cuda.h declares them; nobody uses stream or context afterwards: memory and events keep this alive.
+        unsafe {
+            if !self.stream.is_null() {
+                (self.driver.functions.stream_destroy)(self.stream);
+            }
+            (self.driver.functions.context_release)(self.device);
+        }
+    }
+}
+
+/// A point in the stream.
+pub struct Event {
+    gpu: Arc<Gpu>,
+    event: Handle,
+}
+
+// SAFETY: as of `Gpu`.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// One that was not recorded yet, and counts as done.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+        let mut event = std::ptr::null_mut();
+        // SAFETY: as cuda.h declares it; the out-pointer is valid.
+        let made = unsafe { (gpu.driver.functions.event_create)(&mut event, WITHOUT_TIMES) };
+        gpu.driver.succeeded("cuEventCreate", made)?;
+        Ok(Self { gpu: gpu.clone(), event })
+    }
+
+    /// From now on it is the point behind all that the stream was given so far.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn record(&self) -> Result<()> {
+        // SAFETY: as cuda.h declares it; event and stream are alive.
+        let recorded = unsafe { (self.gpu.driver.functions.event_record)(self.event, self.gpu.stream) };
+        self.gpu.driver.succeeded("cuEventRecord", recorded)
+    }
+
+    /// Whether the stream has come to it.
+    ///
+    /// # Errors
+    /// What the driver says, of the work before it, too.
+    #[inline]
+    pub fn is_done(&self) -> Result<bool> {
+        // SAFETY: as cuda.h declares it; the event is alive.
+        match unsafe { (self.gpu.driver.functions.event_query)(self.event) } {
+            NOT_READY => Ok(false),
+            code => self.gpu.driver.succeeded("cuEventQuery", code).map(|()| true),
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: as cuda.h declares it; nobody uses the event afterwards.
+        unsafe { (self.gpu.driver.functions.event_destroy)(self.event) };
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Event").finish_non_exhaustive()
+    }
+}

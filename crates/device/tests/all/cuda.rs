@@ -1,0 +1,159 @@
+//! A device by the driver's library. The fake runs work as late as it may, checks every address, and lets no host touch memory of
+//! the device.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use device::Region;
+use device::cuda::{Driver, Event, Gpu, PTX, Repeated};
+use terms::Space;
+
+use crate::fakes;
+
+fn gpu(test: &str) -> Option<Arc<Gpu>> {
+    let library = fakes::folder(test)?.join("libcuda.so.1");
+    Some(Gpu::open(Driver::open(&library).unwrap(), 1).unwrap())
+}
+
+/// A table of so many elements, each of so many bytes.
+fn table(elements: usize, width: usize) -> Vec<u8> {
+    (0..elements).flat_map(|i| (0..width).map(move |byte| (i * 7 + byte * 31 + 3) as u8)).collect()
+}
+
+#[test]
+fn buffers_are_filled_and_compared_element_by_element() {
+    let Some(gpu) = gpu("buffers_are_filled_and_compared_element_by_element") else { return };
+    for width in [1, 2, 4, 8] {
+        let bytes = table(1021, width);
+        let period = Region::cuda(&gpu, bytes.len()).unwrap().whole();
+        period.write(&bytes).unwrap();
+        for (count, phase) in [(1, 0), (1020, 1), (1021, 1020), (70_001, 409)] {
+            // Between elements that must stay as they are.
+            let whole = Region::cuda(&gpu, (count + 2) * width).unwrap().whole();
+            whole.set(0x5a).unwrap();
+            let part = whole.slice(width, count * width).unwrap();
+            let with = Repeated { table: &period, element: width, phase };
+            part.fill(with).unwrap();
+            let mut got = vec![0; whole.len()];
+            whole.read(&mut got).unwrap();
+            let expected: Vec<u8> =
+                (0..count).flat_map(|i| bytes[(phase + i) % 1021 * width..][..width].to_vec()).collect();
+            assert_eq!(got[width..][..count * width], expected, "{count} of {width} bytes from {phase}");
+            assert!(got[..width].iter().chain(&got[(count + 1) * width..]).all(|byte| *byte == 0x5a));
+            assert_eq!(part.compare(with).unwrap().wrong, 0);
+            // The last bit of the last element, and the first element.
+            got[count * width + width - 1] ^= 0x80;
+            got[width] ^= 1;
+            whole.write(&got).unwrap();
+            let found = part.compare(with).unwrap();
+            let places = if count == 1 { vec![0] } else { vec![0, count as u64 - 1] };
+            assert_eq!((found.wrong, found.first), (places.len() as u64, places), "{count} of {width} bytes");
+        }
+    }
+}
+
+#[test]
+fn of_many_wrong_elements_all_are_counted_and_some_are_named() {
+    let Some(gpu) = gpu("of_many_wrong_elements_all_are_counted_and_some_are_named") else { return };
+    let period = Region::cuda(&gpu, 4 * 13).unwrap().whole();
+    period.write(&table(13, 4)).unwrap();
+    let buffer = Region::cuda(&gpu, 4 * 5000).unwrap().whole();
+    let found = buffer.compare(Repeated { table: &period, element: 4, phase: 0 }).unwrap();
+    assert_eq!((found.wrong, found.first.len()), (5000, 8));
+    assert!(found.first.is_sorted() && found.first.iter().all(|index| *index < 5000), "{found:?}");
+}
+
+#[test]
+fn new_memory_is_zero_and_memory_that_is_given_back_is_not_written_to() {
+    let Some(gpu) = gpu("new_memory_is_zero_and_memory_that_is_given_back_is_not_written_to") else { return };
+    let region = Region::cuda(&gpu, 4096).unwrap();
+    let mut bytes = [1; 4096];
+    region.whole().read(&mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 0), "the driver gives what was there before");
+    // In the stream when the memory goes.
+    region.whole().set(7).unwrap();
+    drop(region);
+    gpu.synchronise().unwrap();
+}
+
+#[test]
+fn the_host_does_not_touch_memory_of_a_device() {
+    let Some(gpu) = gpu("the_host_does_not_touch_memory_of_a_device") else { return };
+    let region = Region::cuda(&gpu, 64).unwrap();
+    assert_eq!((region.space(), region.len()), (Space::Cuda, 64));
+    assert!(catch_unwind(AssertUnwindSafe(|| region.base())).is_err());
+    let slice = region.slice(8, 8).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| slice.ptr())).is_err());
+    assert_eq!(slice.address(), region.address() + 8);
+    let host = Region::host(64).unwrap().whole();
+    let refused = host.set(0).unwrap_err().to_string();
+    assert!(refused.contains("the memory is the host's"), "{refused}");
+    assert!(host.gpu().is_none() && slice.gpu().is_some());
+}
+
+#[test]
+fn what_the_driver_would_not_survive_is_refused() {
+    let Some(gpu) = gpu("what_the_driver_would_not_survive_is_refused") else { return };
+    let buffer = Region::cuda(&gpu, 64).unwrap().whole();
+    let period = Region::cuda(&gpu, 16).unwrap().whole();
+    let with = |element, phase| Repeated { table: &period, element, phase };
+    for (with, said) in [
+        (with(3, 0), "elements of 3 bytes"),
+        (with(8, 2), "from element 2 of 2"),
+        (with(16, 0), "elements of 16 bytes"),
+    ] {
+        let refused =
+            [buffer.fill(with).unwrap_err(), buffer.compare(with).unwrap_err()].map(|error| error.to_string());
+        assert!(refused.iter().any(|words| words.contains(said) || words.contains("bytes of 3 each")), "{refused:?}");
+    }
+    assert!(buffer.write(&[0; 65]).unwrap_err().to_string().contains("65 bytes, where 64 are held"));
+    assert!(buffer.read(&mut [0; 65]).is_err());
+    assert!(Region::cuda(&gpu, 2 << 30).unwrap_err().is_out_of_memory());
+}
+
+#[test]
+fn an_event_is_done_once_the_stream_has_come_to_it() {
+    let Some(gpu) = gpu("an_event_is_done_once_the_stream_has_come_to_it") else { return };
+    let event = Event::new(&gpu).unwrap();
+    assert!(event.is_done().unwrap(), "not recorded");
+    let buffer = Region::cuda(&gpu, 64).unwrap().whole();
+    buffer.set(1).unwrap();
+    event.record().unwrap();
+    assert!(!event.is_done().unwrap(), "nobody has waited");
+    let turns = (0..1000).take_while(|_| !event.is_done().unwrap()).count();
+    assert!(turns < 1000, "asking makes the stream go on");
+}
+
+#[test]
+fn a_device_says_what_it_is() {
+    let Some(gpu) = gpu("a_device_says_what_it_is") else { return };
+    assert_eq!(gpu.name(), "Emulated GPU");
+    assert!(gpu.free_bytes().unwrap() > 0);
+    let other = Gpu::open(Driver::open(&fakes::folder("").unwrap().join("libcuda.so.1")).unwrap(), 0).unwrap();
+    assert_ne!(gpu.uuid(), other.uuid());
+    assert_eq!(gpu.uuid().to_string().len(), 36);
+}
+
+#[test]
+fn a_library_that_is_no_driver_is_refused_with_what_it_lacks() {
+    let folders = device::library::search_path();
+    let libc = device::library::find(&folders, &["libc"]);
+    let why = Driver::open(&libc[0]).unwrap_err();
+    assert!(why.contains("`cuInit`, `cuDriverGetVersion`") && why.contains("`cuLaunchKernel`"), "{why}");
+    assert!(Driver::open(Path::new("/nowhere/libcuda.so")).unwrap_err().contains("cannot open"));
+}
+
+/// The text that is shipped is that of the source: `cargo xtask ptx` makes it.
+#[test]
+fn the_shipped_text_has_the_kernels_of_the_source() {
+    let source = include_str!("../../kernels/check.cu");
+    let of_widths = ["8", "16", "32", "64"];
+    let made: Vec<&str> = source.lines().filter_map(|line| line.strip_prefix("OF_WIDTH(")).collect();
+    assert_eq!(made.len(), of_widths.len(), "{made:?}");
+    let entries: Vec<&str> =
+        PTX.lines().filter_map(|line| line.strip_prefix(".visible .entry ")?.strip_suffix('(')).collect();
+    let expected: Vec<String> =
+        of_widths.iter().flat_map(|width| [format!("fill_{width}"), format!("compare_{width}")]).collect();
+    assert_eq!(entries, expected);
+}

@@ -1,0 +1,177 @@
+//! Ranks of this program on GPUs, against libraries whose device is this host (`tests/fakes`): every operation, and everything
+//! that may lack or go wrong, from outside.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::fakes;
+use crate::place::{Ended, Place, json_lines, reason, statuses};
+use crate::skip;
+
+const SHORT: &str = "--max-seconds 0.02s --output-dir out --json";
+
+/// A command with these libraries and variables.
+fn run(place: &Place, folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
+    let mut starting = place.command(&format!("{arguments} {SHORT}"));
+    starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
+    starting.command.envs(variables.iter().copied());
+    starting.run()
+}
+
+/// The fakes' folder; None, and said, where they cannot be built or a GPU would be taken instead.
+fn folder(test: &str) -> Option<&'static Path> {
+    if Path::new("/dev/nvidiactl").exists() {
+        skip::skip(test, "this machine has a GPU");
+        return None;
+    }
+    fakes::folder(test)
+}
+
+#[test]
+fn every_operation_runs_on_gpus_and_is_right() {
+    let Some(folder) = folder("every_operation_runs_on_gpus_and_is_right") else { return };
+    let operations = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,all_to_allv,gather,scatter,send_recv,\
+                      ping_pong,barrier";
+    for (ranks, operations, cases) in
+        [(2, operations, 12), (1, "all_reduce,all_gather", 2), (3, "all_gather,send_recv", 2)]
+    {
+        let place = Place::new();
+        let arguments = format!("comm {operations} --backend nccl --ranks {ranks} --bytes 3KiB");
+        let ended = run(&place, folder, &arguments, &[]).exits(0);
+        let lines = json_lines(&ended.out);
+        assert_eq!(statuses(&lines), [cases, 0, 0, 0], "{}", ended.err);
+        for line in &lines {
+            assert_eq!(line["parameters"]["device"], "cuda", "{line}");
+            assert_eq!(line["wrong"], 0, "{line}");
+            assert!(line["parameters"].get("runtime").is_none(), "these are native ranks: {line}");
+        }
+    }
+}
+
+#[test]
+fn types_buffers_and_modes_have_right_results_on_gpus() {
+    let Some(folder) = folder("types_buffers_and_modes_have_right_results_on_gpus") else { return };
+    let place = Place::new();
+    let arguments = "comm all_reduce --device cuda --ranks 2 --bytes 4KiB --dtype f32,f64,f16,bf16,i32,i64,u8 \
+                     --in-place true,false --buffers registered,private --mode streaming,isolated";
+    let ended = run(&place, folder, arguments, &[]).exits(0);
+    assert_eq!(statuses(&json_lines(&ended.out)), [56, 0, 0, 0], "{}", ended.err);
+}
+
+#[test]
+fn wrong_elements_of_a_fault_and_of_the_library_are_found() {
+    let Some(folder) = folder("wrong_elements_of_a_fault_and_of_the_library_are_found") else { return };
+    let place = Place::new();
+    let arguments = "comm all_reduce --backend nccl --ranks 2 --bytes 4KiB";
+    let ended = run(&place, folder, &format!("{arguments} --inject wrong:rank=1,element=5"), &[]).exits(1);
+    let said = reason(&json_lines(&ended.out)[0]).to_owned();
+    assert!(said.contains("rank 1") && said.contains("element 5"), "{said}");
+    // By the library: the first operation of a rank, which is the one that is checked before anything is timed.
+    let place = Place::new();
+    let variables = [("FAKE_NCCL_WRONG", "1"), ("FAKE_NCCL_RANK", "0")];
+    let ended = run(&place, folder, arguments, &variables).exits(1);
+    let line = &json_lines(&ended.out)[0];
+    assert_eq!((line["status"].as_str(), line["wrong"].as_u64()), (Some("failed"), Some(1)), "{line}");
+    assert_eq!(line["wrong_elements"][0]["index"], 1023, "the last element: {line}");
+}
+
+#[test]
+fn a_rank_that_dies_or_hangs_is_named() {
+    let Some(folder) = folder("a_rank_that_dies_or_hangs_is_named") else { return };
+    let place = Place::new();
+    let arguments = "comm all_reduce --backend nccl --ranks 2 --bytes 4KiB";
+    let ended = run(&place, folder, &format!("{arguments} --inject kill:rank=1,at=9"), &[]).exits(1);
+    let said = reason(&json_lines(&ended.out)[0]).to_owned();
+    assert!(said.contains("rank 1") && said.contains("SIGKILL") && said.contains("all_reduce #9"), "{said}");
+    let place = Place::new();
+    let variables = [("FAKE_NCCL_STUCK", "40"), ("FAKE_NCCL_RANK", "1")];
+    let ended = run(&place, folder, &format!("{arguments} --timeout 3s"), &variables).exits(1);
+    assert!(ended.took < Duration::from_secs(60), "{:?}", ended.took);
+    let said = reason(&json_lines(&ended.out)[0]).to_owned();
+    assert!(said.contains("all_reduce"), "{said}");
+}
+
+/// Each is said in words, on the case that it concerns.
+#[test]
+fn what_lacks_is_said_by_the_case() {
+    let Some(folder) = folder("what_lacks_is_said_by_the_case") else { return };
+    let two = "comm all_reduce --backend nccl --ranks 2 --bytes 4KiB";
+    for (variables, arguments, words) in [
+        (&[("FAKE_CUDA_DEVICES", "0")][..], two, &["CUDA_ERROR_NO_DEVICE", "host"][..]),
+        (&[("CUDA_VISIBLE_DEVICES", "")], two, &["GPU"]),
+        (&[("FAKE_CUDA_DEVICES", "1")], two, &["give ranks 0 and 1 one GPU", "NCCL_MULTI_RANK_GPU_ENABLE"]),
+        (
+            &[("FAKE_CUDA_DEVICES", "2")],
+            "comm all_reduce --backend nccl --ranks 3 --bytes 3KiB",
+            &["which shows 2 GPUs"],
+        ),
+        (
+            &[("FAKE_CUDA_MEMORY", "1048576")],
+            "comm all_reduce --backend nccl --ranks 2 --bytes 64MiB",
+            &["not enough memory for a buffer on Emulated GPU: 64MiB wanted"],
+        ),
+        (
+            &[],
+            "comm all_reduce --backend nccl --ranks 2 --bytes 4KiB --nccl-library /nowhere/libnccl.so",
+            &["no file /nowhere/libnccl.so"],
+        ),
+        (
+            &[],
+            "comm all_to_all --backend nccl --ranks 2 --bytes 4KiB --in-place true",
+            &["all_to_all out of place only"],
+        ),
+    ] {
+        let place = Place::new();
+        let ended = run(&place, folder, arguments, variables).exits(2);
+        let line = &json_lines(&ended.out)[0];
+        assert_eq!(line["status"], "skipped", "{line}");
+        let said = reason(line);
+        words.iter().for_each(|word| assert!(said.contains(word), "`{word}` is missing: {said}"));
+    }
+}
+
+#[test]
+fn errors_of_the_libraries_fail_the_case_in_their_words() {
+    let Some(folder) = folder("errors_of_the_libraries_fail_the_case_in_their_words") else { return };
+    for (variable, value, words) in [
+        ("FAKE_CUDA_FAIL", "cuMemAlloc_v2:3:2", "CUDA_ERROR_OUT_OF_MEMORY"),
+        ("FAKE_CUDA_FAIL", "cuLaunchKernel:2:719", "CUDA_ERROR_LAUNCH_FAILED"),
+        ("FAKE_CUDA_FAIL", "cuEventRecord:9:700", "CUDA_ERROR_ILLEGAL_ADDRESS"),
+        ("FAKE_NCCL_FAIL", "ncclAllReduce:5:3", "ncclAllReduce"),
+        ("FAKE_NCCL_FAIL", "ncclCommInitRank:1:2", "ncclCommInitRank"),
+    ] {
+        let place = Place::new();
+        let arguments = "comm all_reduce --backend nccl --ranks 2 --bytes 4KiB --timeout 10s";
+        let ended = run(&place, folder, arguments, &[(variable, value)]);
+        let lines = json_lines(&ended.out);
+        assert!(lines.iter().all(|line| line["status"] != "ok"), "{value}: {}", ended.out);
+        let said = format!("{}{}", ended.out, ended.err);
+        assert!(said.contains(words), "{value}: `{words}` is missing: {said}");
+    }
+}
+
+#[test]
+fn what_native_ranks_on_gpus_do_not_do_is_refused() {
+    let place = Place::new();
+    for (arguments, words) in [
+        ("comm all_reduce --device cuda --runtime native --backend shm", "native ranks move memory of GPUs by `nccl`"),
+        ("comm all_reduce --backend nccl --cache cold", "`cache: cold` is for memory of the host"),
+        ("comm all_reduce --backend nccl --pace-bandwidth 1GB/s", "links between memories of hosts only"),
+        ("train --device cuda --runtime native", "native ranks compute on the CPU"),
+    ] {
+        place.run(arguments).refuses(&[words]);
+    }
+}
+
+#[test]
+fn without_a_gpu_one_line_says_what_lacks() {
+    if Path::new("/dev/nvidiactl").exists() {
+        return skip::skip("without_a_gpu_one_line_says_what_lacks", "this machine has a GPU");
+    }
+    let place = Place::new();
+    let mut starting = place.command("comm all_reduce --backend nccl --device cuda --quick --output-dir out");
+    starting.command.env_remove("LD_LIBRARY_PATH");
+    let ended = starting.run().exits(2);
+    let said = ended.out.lines().filter(|line| line.starts_with("skipped  ")).collect::<Vec<_>>();
+    assert!(said.len() == 1 && said[0].contains("no GPU driver"), "{}", ended.out);
+}
