@@ -10,11 +10,11 @@ use serde_json::Value;
 /// release builds on small machines; `rankmark run --dry-run` next to a run shows how it holds elsewhere.
 const PROGRAM: f64 = 0.5;
 /// Seconds of a trial in addition to its samples: new ranks, warm-up, checks.
-const TRIAL: f64 = 0.085;
+const TRIAL: f64 = 0.07;
 /// Seconds for each byte of a message in a trial: filling, warm-up and checks.
 const BYTE: f64 = 4e-9;
 /// Seconds of a trial of a case that ranks prepare once and keep, such as a trainer: its warm-up takes whole steps.
-const PREPARED: f64 = 0.45;
+const PREPARED: f64 = 0.38;
 /// Seconds until a Python has imported torch. Its ranks stay for the whole run.
 const TORCH: f64 = 6.0;
 /// Seconds of a trial whose times are computed.

@@ -259,6 +259,12 @@ impl CaseLine {
 
     /// The medians of trials of this case and of another of the same run, of the rounds that both took part in.
     pub fn paired_trials(&self, other: &Self) -> (Vec<f64>, Vec<f64>) {
+        let rounds = &self.trial_round;
+        let has_all = |line: &Self| line.trial_round == *rounds && line.trial_median_s.len() == rounds.len();
+        // Mostly both took part in all rounds.
+        if rounds.is_sorted_by(|one, next| one < next) && has_all(self) && has_all(other) {
+            return (self.trial_median_s.clone(), other.trial_median_s.clone());
+        }
         let medians = |line: &Self| -> std::collections::BTreeMap<u32, f64> {
             line.trial_round.iter().copied().zip(line.trial_median_s.iter().copied()).collect()
         };
@@ -282,5 +288,33 @@ impl CaseLine {
     /// A metric's value, if it is a number.
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.metrics.get(name)?.as_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(rounds: &[u32], medians: &[f64]) -> CaseLine {
+        let line = json!({
+            "schema": 1, "id": "0", "benchmark": "x", "parameters": {}, "status": "ok", "ranks": 2, "runtime": "native",
+            "backend": "shm", "device": "cpu", "mode": "streaming", "caveats": [], "simulated": false,
+            "trial_round": rounds, "trial_median_s": medians,
+        });
+        serde_json::from_value(line).unwrap()
+    }
+
+    #[test]
+    fn trials_are_paired_by_their_rounds() {
+        let all = line(&[0, 1, 2], &[1.0, 2.0, 3.0]);
+        let pairs = |other: &CaseLine| all.paired_trials(other);
+        assert_eq!(pairs(&line(&[0, 1, 2], &[4.0, 5.0, 6.0])), (vec![1.0, 2.0, 3.0], vec![4.0, 5.0, 6.0]));
+        assert_eq!(pairs(&line(&[1, 3], &[5.0, 7.0])), (vec![2.0], vec![5.0]));
+        assert_eq!(pairs(&line(&[0, 1, 2], &[4.0])), (vec![1.0], vec![4.0]), "a line without all medians");
+        // Of two trials of one round, the last.
+        let twice = line(&[0, 0], &[1.0, 2.0]);
+        assert_eq!(twice.paired_trials(&twice), (vec![2.0], vec![2.0]));
     }
 }

@@ -13,7 +13,10 @@ use serde_json::{Map, Value};
 ///
 /// Maps of this kind have some dozen names: they are searched one after the other.
 #[derive(Clone, Default)]
-pub struct SharedMap(Arc<Vec<(Arc<str>, Arc<Value>)>>);
+pub struct SharedMap(Arc<Vec<Member>>);
+
+/// A name and its value.
+type Member = (Arc<str>, Arc<Value>);
 
 /// The most names that are read: more than all fields of a benchmark together. A file could have a million of them, and the
 /// search for each would grow with the square.
@@ -123,6 +126,19 @@ impl SharedMap {
         }
     }
 
+    /// Whether both say the same in the same order, apart from the value of one name. Fast where what is equal is shared.
+    pub fn says_the_same_but(&self, other: &Self, apart: &str) -> bool {
+        let is_same =
+            |((name, own), (_, other)): (&Member, &Member)| Arc::ptr_eq(own, other) || **name == *apart || own == other;
+        self.has_names_of(other) && self.0.iter().zip(other.0.iter()).all(is_same)
+    }
+
+    /// Whether both have the same names in the same order. Fast where names are shared.
+    pub fn has_names_of(&self, other: &Self) -> bool {
+        let is_same = |((own, _), (name, _)): (&Member, &Member)| Arc::ptr_eq(own, name) || own == name;
+        self.len() == other.len() && self.0.iter().zip(other.0.iter()).all(is_same)
+    }
+
     /// Whether both are one map in memory.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -217,16 +233,40 @@ impl<'de> Visitor<'de> for Members {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<SharedMap, A::Error> {
-        let mut map = SharedMap::default();
-        while let Some((name, value)) = from.next_entry::<String, Value>()? {
-            map.insert(name, value);
-            if map.len() > MOST {
+        let mut members: Vec<Member> = Vec::new();
+        while let Some((Name(name), value)) = from.next_entry::<Name, Value>()? {
+            match members.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = Arc::new(value),
+                None => members.push((name, Arc::new(value))),
+            }
+            if members.len() > MOST {
                 return Err(serde::de::Error::custom(format!("it has more than {MOST} names")));
             }
         }
         // It has room for more: a record may hold 100,000 of them.
-        Arc::make_mut(&mut map.0).shrink_to_fit();
-        Ok(map)
+        members.shrink_to_fit();
+        Ok(SharedMap(Arc::new(members)))
+    }
+}
+
+/// A name, without a string of its own on the way.
+struct Name(Arc<str>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Name, E> {
+                Ok(Name(name.into()))
+            }
+        }
+        from.deserialize_str(Text)
     }
 }
 
@@ -246,6 +286,20 @@ mod tests {
         assert!(second.is_shared_with(&first));
         second.insert("ranks".to_owned(), 3.into());
         assert_eq!((first["ranks"].as_u64(), second["ranks"].as_u64()), (Some(2), Some(3)));
+    }
+
+    #[test]
+    fn maps_that_differ_in_one_value_are_found() {
+        let first = map(r#"{"op":"barrier","bytes":8}"#);
+        let says = |text: &str| map(text).says_the_same_but(&first, "bytes");
+        assert!(says(r#"{"op":"barrier","bytes":8}"#) && says(r#"{"op":"barrier","bytes":16}"#));
+        let others = [
+            r#"{"op":"reduce","bytes":8}"#,
+            r#"{"bytes":8,"op":"barrier"}"#,
+            r#"{"op":"barrier","size":8}"#,
+            r#"{"op":"barrier"}"#,
+        ];
+        assert!(others.iter().all(|text| !says(text)));
     }
 
     #[test]

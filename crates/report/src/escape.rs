@@ -1,12 +1,15 @@
 //! Text from data is made harmless here, once for each language that it is put into.
 
+use std::borrow::Cow;
+
 use view::is_invisible;
 pub(crate) use view::{file_stem, one_line};
 
 /// One line of text as Markdown (GitHub's dialect) without markup. `begins`: it may begin a line.
-pub(crate) fn inert(text: &str, begins: bool) -> String {
-    if text.chars().all(|c| c.is_alphanumeric() || c == ' ') {
-        return text.to_owned();
+pub(crate) fn inert(text: &str, begins: bool) -> Cow<'_, str> {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || c == b' ' || !begins && PLAIN_INSIDE.contains(&c);
+    if text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
     }
     let characters: Vec<char> = text.chars().collect();
     let mut escaped = String::with_capacity(text.len() + 8);
@@ -41,8 +44,11 @@ pub(crate) fn inert(text: &str, begins: bool) -> String {
             _ => escaped.push(character),
         }
     }
-    escaped
+    Cow::Owned(escaped)
 }
+
+/// Besides letters and digits, what numbers with units consist of. It may be markup only where a line begins.
+const PLAIN_INSIDE: &[u8] = b".,:;+-=%()/";
 
 fn between_letters(characters: &[char], index: usize) -> bool {
     let letter = |at: Option<usize>| at.and_then(|at| characters.get(at)).is_some_and(|c| c.is_alphanumeric());
@@ -92,17 +98,14 @@ pub(crate) fn xml(text: &str) -> String {
 
 /// One cell of a CSV file (RFC 4180), on one line: logs show such files, too. A text that a spreadsheet would run as a formula is kept as text by a leading
 /// apostrophe (OWASP "CSV injection"); numbers keep their sign.
-pub(crate) fn csv(text: &str) -> String {
+pub(crate) fn csv(text: &str) -> Cow<'_, str> {
     let is_tame = |c: char| !c.is_control() && !is_invisible(c);
-    let text = if text.chars().all(is_tame) && !text.contains("::") && !text.contains("##") {
-        text.to_owned()
-    } else {
-        one_line(text)
-    };
+    let is_tame = text.chars().all(is_tame) && !text.contains("::") && !text.contains("##");
+    let text = if is_tame { Cow::Borrowed(text) } else { Cow::Owned(one_line(text)) };
     let formula = text.starts_with(['=', '+', '-', '@']) && !is_number(&text);
-    let text = if formula { format!("'{text}") } else { text };
+    let text = if formula { Cow::Owned(format!("'{text}")) } else { text };
     if text.contains([',', '"']) || text.starts_with(' ') || text.ends_with(' ') {
-        format!("\"{}\"", text.replace('"', "\"\""))
+        Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))
     } else {
         text
     }
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn markdown_is_inert_and_readable() {
-        let markdown = |text: &str| inert(text, true);
+        let markdown = |text: &str| inert(text, true).into_owned();
         assert_eq!(markdown("all_reduce"), "all_reduce");
         assert_eq!(markdown("_a_ *b* |c|"), "\\_a\\_ \\*b\\* \\|c\\|");
         assert_eq!(markdown("<script>&x"), "&lt;script>&amp;x");

@@ -5,6 +5,7 @@ use record::show::{Column, Format};
 use serde_json::Value;
 
 use crate::number::{bytes, percent, seconds, thousands, three_digits};
+use crate::text::into_one_line;
 
 /// The value at a source: a member of the line, a metric or something inside one, or a parameter. Of sources with `|`
 /// between them, the first that has a value.
@@ -47,6 +48,10 @@ pub fn number_at(line: &CaseLine, source: &str) -> Option<f64> {
 
 /// The two ends of an interval at a source.
 pub fn ends(line: &CaseLine, source: &str) -> Option<[f64; 2]> {
+    // Every row of a record has it: no list is made of it.
+    if source == "time_s.ci95" {
+        return line.time_s.as_ref()?.ci95.filter(|ends| ends.iter().all(|end| end.is_finite()));
+    }
     let value = value_at(line, source)?;
     let value = value.get("ci95").unwrap_or(&value);
     let end = |place: usize| value.get(place)?.as_f64().filter(|end| end.is_finite());
@@ -60,8 +65,11 @@ pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
         let [low, high] = ends(line, if column.ends.is_empty() { &column.source } else { &column.ends })?;
         Some((high - low) / 2.0)
     };
-    let text = match column.format {
-        Format::Word => crate::one_line(&crate::plain(&value_at(line, &column.source)?)),
+    let mut text = match column.format {
+        Format::Word => match value_at(line, &column.source)? {
+            Value::String(word) => into_one_line(word),
+            other => into_one_line(other.to_string()),
+        },
         Format::Switch => if value_at(line, &column.source)?.as_bool()? { "on" } else { "off" }.to_owned(),
         Format::Count => count(value_at(line, &column.source)?.as_u64()?),
         Format::Number => three_digits(mid()?),
@@ -77,10 +85,17 @@ pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
             format!("{}, {}", number(items.first())?, number(items.last())?)
         }
     };
-    let interval = (column.format == Format::Share).then(half).flatten().map(|half| format!(" ± {}", percent(half)));
-    let word = value_at(line, &column.word).filter(|_| !column.word.is_empty());
-    let word = word.and_then(|word| Some(format!(" {}", crate::one_line(word.as_str()?))));
-    Some([Some(text), interval, word].into_iter().flatten().collect())
+    if let Some(half) = (column.format == Format::Share).then(half).flatten() {
+        text += " ± ";
+        text += &percent(half);
+    }
+    if let Some(Value::String(word)) =
+        Some(&column.word).filter(|word| !word.is_empty()).and_then(|of| value_at(line, of))
+    {
+        text.push(' ');
+        text += &into_one_line(word);
+    }
+    Some(text)
 }
 
 /// Exactly, with separators from five digits on: `2048` is a size that many know by heart.

@@ -205,10 +205,9 @@ fn grouped(
         };
         last = Some((configuration, at));
         series[at].points.push(drawn(*x, estimate, scaled(chart.y_format), point));
-        let ceiling = number_at(point.case, &chart.ceiling).filter(|_| !chart.ceiling.is_empty());
-        // Where no limit was found the line has a gap: drawn through, it would claim one.
-        let ceiling = ceiling.map_or(f64::NAN, |y| y * scaled(chart.y_format));
         if !chart.ceiling.is_empty() {
+            // Where no limit was found the line has a gap: drawn through, it would claim one.
+            let ceiling = number_at(point.case, &chart.ceiling).map_or(f64::NAN, |y| y * scaled(chart.y_format));
             ceilings[at].points.push([*x, ceiling]);
         }
     }

@@ -5,6 +5,7 @@
 
 mod cell;
 mod charts;
+mod grouping;
 mod label;
 mod next;
 pub mod number;
@@ -29,4 +30,4 @@ pub use spec::{
 };
 pub use styles::COLOURS;
 pub use table::matrix_lines;
-pub use text::{file_stem, harmless, harmless_json, is_invisible, one_line};
+pub use text::{file_stem, harmless, harmless_json, into_one_line, is_invisible, one_line};

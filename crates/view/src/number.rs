@@ -16,19 +16,33 @@ pub fn three_digits(value: f64) -> String {
         return "0".to_owned();
     }
     // Rounding first decides the magnitude, so that 9.999 is `10.0` and not `10.00`.
-    let exponent = exponent(value);
-    match exponent {
-        ..=-5 => format!("{value:.2e}"),
-        -4..=2 => format!("{value:.*}", (2 - exponent) as usize),
-        3..=14 => thousands((value / 10f64.powi(exponent - 2)).round() as i64 * 10i64.pow((exponent - 2) as u32)),
-        _ => format!("{value:.2e}"),
+    let scientific = format!("{value:.2e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    match exponent.parse().unwrap_or(0) {
+        exponent @ -4..=2 => without_exponent(mantissa, exponent),
+        exponent @ 3..=14 => {
+            thousands((value / 10f64.powi(exponent - 2)).round() as i64 * 10i64.pow((exponent - 2) as u32))
+        }
+        _ => scientific,
     }
 }
 
-/// The decimal exponent of a value that is rounded to three significant digits.
-fn exponent(value: f64) -> i32 {
-    let scientific = format!("{value:.2e}");
-    scientific.rsplit('e').next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+/// A mantissa of three digits, `1.23` or `-1.23`, with this exponent, which is at most 2, as a plain number.
+fn without_exponent(mantissa: &str, exponent: i32) -> String {
+    let mut text = String::with_capacity(12);
+    let (sign, digits) = mantissa.strip_prefix('-').map_or(("", mantissa), |digits| ("-", digits));
+    text += sign;
+    if exponent < 0 {
+        text += "0.";
+        (exponent..-1).for_each(|_| text.push('0'));
+    }
+    for (place, digit) in digits.chars().filter(|digit| *digit != '.').enumerate() {
+        if place as i32 == exponent + 1 && exponent >= 0 {
+            text.push('.');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// `-1234567` is `-1,234,567`.
@@ -63,7 +77,10 @@ pub fn seconds(value: f64) -> String {
         return NONE.to_owned();
     }
     let (per_second, unit) = time_unit(value);
-    format!("{} {unit}", three_digits(value * per_second))
+    let mut text = three_digits(value * per_second);
+    text.push(' ');
+    text += unit;
+    text
 }
 
 /// A round value for a tick: `1`, `0.15`, `200`, without trailing zeros.
@@ -154,6 +171,17 @@ mod tests {
             (f64::INFINITY, "-"),
         ] {
             assert_eq!(three_digits(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn plain_numbers_are_rounded_as_the_standard_library_rounds_them() {
+        for exponent in -4..=2 {
+            for mantissa in [1.0, 1.005, 1.235, 2.5, 4.445, 7.0, 9.985, 9.994] {
+                for value in [mantissa, -mantissa].map(|mantissa| mantissa * 10f64.powi(exponent)) {
+                    assert_eq!(three_digits(value), format!("{value:.*}", (2 - exponent) as usize));
+                }
+            }
         }
     }
 

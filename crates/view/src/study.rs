@@ -3,14 +3,14 @@
 //! A configuration is everything that a case's parameters say, except the size. Only measured, right cases become
 //! points: no bandwidth is shown without `wrong` 0.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use record::{CaseLine, Caveat, Declared};
 use serde_json::Value;
 use terms::Status;
 
-use crate::label::{label_of, plain};
+use crate::grouping::{Fields, Places, QUIET};
+use crate::label::label_of;
 use crate::styles::Styles;
 use crate::text::file_stem;
 
@@ -72,6 +72,11 @@ pub fn ratio(a: &Measured, b: &Measured) -> Estimate {
     }
 }
 
+/// Whether it can be a time or a rate.
+fn usable(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
 /// A measured, right case.
 #[derive(Clone, Debug)]
 pub struct Measured<'a> {
@@ -92,11 +97,7 @@ pub struct Measured<'a> {
 impl<'a> Measured<'a> {
     /// None when the case was not measured or is wrong.
     pub fn from_case(case: &'a CaseLine) -> Option<Self> {
-        let time = case.time_s.as_ref().filter(|_| case.status == Status::Ok && case.wrong.unwrap_or(0) == 0)?;
-        let usable = |value: f64| value.is_finite() && value > 0.0;
-        if !usable(time.median) {
-            return None;
-        }
+        let time = case.time_s.as_ref().filter(|_| Self::is_measured(case))?;
         // An end that is not a positive number bounds nothing: the estimate then has no width to that side.
         let end = |end: f64| if usable(end) { end } else { time.median };
         let ends = time.ci95.map(|[low, high]| [end(low).min(time.median), end(high).max(time.median)]);
@@ -117,15 +118,30 @@ impl<'a> Measured<'a> {
         })
     }
 
+    /// Whether the case was measured and is right.
+    pub fn is_measured(case: &CaseLine) -> bool {
+        let is_right = case.status == Status::Ok && case.wrong.unwrap_or(0) == 0;
+        is_right && case.time_s.as_ref().is_some_and(|time| usable(time.median))
+    }
+
     /// The value at a source with its interval: at `ends`, inside the value, or the time's turned over where the value is work
     /// over time.
     pub fn estimate(&self, source: &str, ends: &str, declared: Option<&Declared>) -> Option<Estimate> {
         if source == "time_s.median" {
             return Some(self.time);
         }
-        let mid = crate::number_at(self.case, source)?;
         let shape = declared.and_then(|declared| declared.metrics.iter().find(|metric| metric.name == source));
-        if shape.is_some_and(|metric| metric.shape == record::Shape::Rate) && mid > 0.0 {
+        let is_rate = shape.is_some_and(|metric| metric.shape == record::Shape::Rate);
+        let known = match source {
+            "algbw_gbs" => self.algbw,
+            "busbw_gbs" => self.busbw,
+            _ => None,
+        };
+        if let Some(known) = known.filter(|_| is_rate) {
+            return Some(known);
+        }
+        let mid = crate::number_at(self.case, source)?;
+        if is_rate && mid > 0.0 {
             let ends =
                 self.time.known.then(|| [mid * self.time.mid / self.time.high, mid * self.time.mid / self.time.low]);
             return Some(Estimate::new(mid, ends));
@@ -256,39 +272,6 @@ pub fn declaration<'d>(declared: &'d [Declared], benchmark: &str) -> Option<&'d 
     declared.iter().find(|declared| declared.name == benchmark)
 }
 
-/// Parameters that a case line repeats on top, and the state of the caches: they have their own places in labels.
-const APART: [&str; 8] = ["bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "cache"];
-/// The label of a field that is shown only where two cases differ in it.
-const QUIET: &str = "quiet";
-
-/// Everything but section, size, ranks and backend, in the order of the record; quiet fields last.
-fn others(case: &CaseLine, declared: Option<&Declared>) -> Vec<(String, String)> {
-    let section = declared.map_or("", |declared| declared.show.section.as_str());
-    let quiet = |name: &str| is_quiet(declared, name);
-    let device = Some(("device".to_owned(), case.device.clone())).filter(|(_, device)| !device.is_empty());
-    let mut fields: Vec<(String, String)> = device.into_iter().collect();
-    fields.extend(case.dtype.clone().map(|dtype| ("dtype".to_owned(), dtype)));
-    // Those that its data pass between; of one host nothing is said unless others are near by.
-    fields.extend(case.pair_hosts.or(case.hosts).map(|hosts| ("hosts".to_owned(), hosts.to_string())));
-    // What follows from the ranks would keep one rank and two apart.
-    let follows = |name: &str| {
-        let field = declared.and_then(|declared| declared.field(name));
-        let unless = field.and_then(|field| field.follows_unless.split_once('='));
-        unless.is_some_and(|(other, word)| case.parameters.get(other).and_then(Value::as_str) != Some(word))
-    };
-    let imported = case.caveats.contains(&Caveat::Imported);
-    let is_shown = |name: &str| !APART.contains(&name) && name != section && !quiet(name) && !follows(name);
-    let parameters = case.parameters.iter().filter(|(name, _)| is_shown(name));
-    fields.extend(parameters.map(|(name, value)| (name.to_owned(), plain(value))));
-    if !imported {
-        fields.push(("mode".to_owned(), case.mode.to_string()));
-        fields.extend(cache(case).map(|cache| ("cache".to_owned(), cache.to_owned())));
-    }
-    let quiet = case.parameters.iter().filter(|(name, _)| quiet(name));
-    fields.extend(quiet.map(|(name, value)| (name.to_owned(), plain(value))));
-    fields
-}
-
 /// Whether calls find their data in the caches: back to back on the same buffers they do, as far as these hold it. None
 /// where calls are not back to back, or have no buffers.
 pub fn cache(case: &CaseLine) -> Option<&'static str> {
@@ -314,17 +297,19 @@ pub fn written(declared: Option<&Declared>, name: &str, value: &str) -> String {
 pub fn operations<'a>(cases: &'a [CaseLine], declared: &'a [Declared]) -> Vec<Operation<'a>> {
     let mut operations: Vec<Operation> = Vec::new();
     let mut places: HashMap<&str, (usize, Places)> = HashMap::new();
+    let (fields, none) = (declared.iter().map(Fields::of).collect::<Vec<_>>(), Fields::default());
     for case in cases {
-        let declared = declaration(declared, &case.benchmark);
+        let at = declared.iter().position(|declared| declared.name == case.benchmark);
+        let (declared, fields) = (at.map(|at| &declared[at]), at.map_or(&none, |at| &fields[at]));
         let name = section(case, declared);
         let (at, places) = places.entry(name).or_insert_with(|| {
             let stem = stem(name, &operations);
             let name = name.to_owned();
             let (constants, configurations) = (String::new(), Vec::new());
             operations.push(Operation { name, stem, constants, declared, configurations });
-            (operations.len() - 1, Places::new())
+            (operations.len() - 1, Places::default())
         });
-        put(&mut operations[*at].configurations, places, case, declared);
+        places.put(&mut operations[*at].configurations, case, fields);
     }
     for configuration in operations.iter_mut().flat_map(|operation| &mut operation.configurations) {
         configuration.points = configuration.cases.iter().filter_map(|case| Measured::from_case(case)).collect();
@@ -341,36 +326,6 @@ fn stem(name: &str, others: &[Operation]) -> String {
     let taken = |stem: &String| others.iter().any(|other| other.stem == *stem);
     let numbered = (2..).map(|number| format!("{plain}-{number}"));
     std::iter::once(plain.clone()).chain(numbered).find(|stem| !taken(stem)).unwrap_or(plain)
-}
-
-/// Where the configuration of these ranks, this backend and these other fields stands.
-type Places = HashMap<(u32, String, Vec<(String, String)>), usize>;
-
-fn put<'a>(
-    configurations: &mut Vec<Configuration<'a>>,
-    places: &mut Places,
-    case: &'a CaseLine,
-    declared: Option<&Declared>,
-) {
-    match places.entry((case.ranks, backend(case), others(case, declared))) {
-        Entry::Occupied(at) => configurations[*at.get()].cases.push(case),
-        Entry::Vacant(place) => {
-            let (ranks, backend, others) = place.key().clone();
-            place.insert(configurations.len());
-            configurations.push(Configuration {
-                label: String::new(),
-                variant: String::new(),
-                variant_fields: Vec::new(),
-                style: 0,
-                style_over_ranks: 0,
-                ranks,
-                backend,
-                others,
-                cases: vec![case],
-                points: Vec::new(),
-            });
-        }
-    }
 }
 
 /// The fields of an operation that tell its configurations apart.

@@ -13,6 +13,11 @@ pub fn one_line(text: &str) -> String {
     shown.split_whitespace().map(disarmed).collect::<Vec<_>>().join(" ")
 }
 
+/// The same of a text that nobody else needs.
+pub fn into_one_line(text: String) -> String {
+    if is_one_line(&text) { text } else { one_line(&text) }
+}
+
 /// Whether nothing of a text has to change; most texts are such.
 fn is_one_line(text: &str) -> bool {
     let plain = |c: char| !c.is_control() && !is_invisible(c) && (c == ' ' || !c.is_whitespace());

@@ -168,21 +168,29 @@ pub(super) enum Fault {
 /// Checks and reads a line.
 pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<ReadLine, Fault> {
     let sealed = checker.open(bytes).map_err(|why| Fault::Damaged(why.to_owned()))?;
-    // The version first: another version's form may differ in everything else.
+    let fault = if sealed { Fault::Other } else { Fault::Damaged };
+    let foreign = |schema| Fault::Other(format!("schema {schema}; this program reads {SCHEMA}"));
+    let mut line = match serde_json::from_slice::<CaseLine>(bytes) {
+        Ok(line) if line.schema != SCHEMA => return Err(foreign(line.schema)),
+        Ok(line) => line,
+        // Another version's form may differ in everything else.
+        Err(error) => {
+            return Err(schema_of(bytes)
+                .filter(|schema| *schema != SCHEMA)
+                .map_or_else(|| fault(error.to_string()), foreign));
+        }
+    };
+    let place = LinePosition::take(&mut line.metrics);
+    Ok(ReadLine { line: shrunk(line), place, sealed })
+}
+
+/// The version that a line states.
+fn schema_of(bytes: &[u8]) -> Option<u32> {
     #[derive(serde::Deserialize)]
     struct Version {
         schema: u32,
     }
-    match serde_json::from_slice::<Version>(bytes) {
-        Ok(Version { schema }) if schema != SCHEMA => {
-            return Err(Fault::Other(format!("schema {schema}; this program reads {SCHEMA}")));
-        }
-        _ => {}
-    }
-    let fault = if sealed { Fault::Other } else { Fault::Damaged };
-    let mut line: CaseLine = serde_json::from_slice(bytes).map_err(|error| fault(error.to_string()))?;
-    let place = LinePosition::take(&mut line.metrics);
-    Ok(ReadLine { line: shrunk(line), place, sealed })
+    serde_json::from_slice::<Version>(bytes).ok().map(|version| version.schema)
 }
 
 /// The line without the room that its parts grew by: a record may hold 100,000 of them.

@@ -45,38 +45,66 @@ fn line(words: &Words) -> String {
 }
 
 fn inline(words: &Words, begins: bool) -> String {
-    let part = |(at, part): (usize, Part)| match part {
-        Part::Text(text) => inert(text, begins && at == 0),
-        Part::Code(text) => code(text),
-        Part::Strong(text) => format!("**{}**", inert(text, false)),
-    };
-    words.parts().enumerate().map(part).collect()
+    let mut text = String::new();
+    push_words(&mut text, words, begins);
+    text
+}
+
+fn push_words(text: &mut String, words: &Words, begins: bool) {
+    for (at, part) in words.parts().enumerate() {
+        match part {
+            Part::Text(words) => text.push_str(&inert(words, begins && at == 0)),
+            Part::Code(words) => text.push_str(&code(words)),
+            Part::Strong(words) => {
+                text.push_str("**");
+                text.push_str(&inert(words, false));
+                text.push_str("**");
+            }
+        }
+    }
 }
 
 /// Cells are escaped twice, for their widths and for the text: all of a large table at once would be held twice.
 fn table(table: &Table) -> String {
-    let cell = |words: &Words| inline(words, false);
-    let width = |at: usize| {
-        let cells = table.rows().iter().map(|row| cell(&row[at]).chars().count());
-        cells.chain([cell(&table.columns()[at].0).chars().count(), 3]).max().unwrap_or(3)
+    let mut widths = vec![3; table.columns().len()];
+    let mut cell = String::new();
+    let titles = || table.columns().iter().map(|(title, _)| title);
+    let mut measure = |cells: &mut dyn Iterator<Item = &Words>| {
+        for (words, width) in cells.zip(&mut widths) {
+            cell.clear();
+            push_words(&mut cell, words, false);
+            *width = cell.chars().count().max(*width);
+        }
     };
+    measure(&mut titles());
+    table.rows().iter().for_each(|cells| measure(&mut cells.iter()));
     let columns: Vec<(usize, Align)> =
-        table.columns().iter().enumerate().map(|(at, (_, align))| (width(at), *align)).collect();
-    let row = |cells: &mut dyn Iterator<Item = &Words>| {
-        let padded = |(words, (width, align)): (&Words, &(usize, Align))| match align {
-            Align::Left => format!(" {:<width$} |", cell(words)),
-            Align::Right => format!(" {:>width$} |", cell(words)),
-        };
-        format!("|{}\n", cells.zip(&columns).map(padded).collect::<String>())
-    };
+        widths.into_iter().zip(table.columns().iter().map(|(_, align)| *align)).collect();
     let rule = |(width, align): &(usize, Align)| match align {
         Align::Left => format!(" {} |", "-".repeat(*width)),
         Align::Right => format!(" {}: |", "-".repeat(width - 1)),
     };
-    let mut text = row(&mut table.columns().iter().map(|(title, _)| title));
+    let mut text = String::new();
+    push_row(&mut text, titles(), &columns);
     text += &format!("|{}\n", columns.iter().map(rule).collect::<String>());
-    table.rows().iter().for_each(|cells| text += &row(&mut cells.iter()));
+    table.rows().iter().for_each(|cells| push_row(&mut text, cells.iter(), &columns));
     text
+}
+
+fn push_row<'w>(text: &mut String, cells: impl Iterator<Item = &'w Words>, columns: &[(usize, Align)]) {
+    text.push('|');
+    for (words, (width, align)) in cells.zip(columns) {
+        text.push(' ');
+        let begin = text.len();
+        push_words(text, words, false);
+        let room = " ".repeat(width - text[begin..].chars().count());
+        match align {
+            Align::Left => text.push_str(&room),
+            Align::Right => text.insert_str(begin, &room),
+        }
+        text.push_str(" |");
+    }
+    text.push('\n');
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A line of words, some of them code or strong.
 
-use view::one_line;
+use view::{into_one_line, one_line};
 
 /// Begins and ends code inside of [`Words`]. [`one_line`] removes it from data.
 const CODE: char = '\u{1}';
@@ -91,7 +91,7 @@ impl From<String> for Words {
     fn from(text: String) -> Self {
         let is_mark = |c: char| c == CODE || c == STRONG;
         if !text.contains(is_mark) {
-            return Self(one_line(&text));
+            return Self(into_one_line(text));
         }
         // Between marks everything is made one line; a space next to a mark stays.
         let mut line = String::with_capacity(text.len());

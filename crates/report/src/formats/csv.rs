@@ -12,7 +12,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::escape;
-use crate::formats::rows::{Cells, Columns};
+use crate::formats::rows::Columns;
 use crate::formats::write::Out;
 use crate::{Artifact, Error, Format, Run, error, formats::rows, words::explained};
 
@@ -49,7 +49,7 @@ impl Format for Csv {
 /// Goes over the cases twice, first for the columns: rows that are kept until all columns are known take more memory than
 /// the text.
 fn write(run: &Run, to: &mut dyn Write) -> io::Result<()> {
-    let (columns, mut cells) = (Columns::<()>::from_cases(&run.cases, |_, _| {}), Cells::default());
+    let mut columns = Columns::<()>::from_cases(&run.cases, |_, _| {});
     let mut text = String::new();
     line(&mut text, columns.names().iter().map(|name| escape::csv(name)));
     let mut row = vec![String::new(); columns.names().len()];
@@ -57,7 +57,7 @@ fn write(run: &Run, to: &mut dyn Write) -> io::Result<()> {
         to.write_all(text.as_bytes())?;
         text.clear();
         row.iter_mut().for_each(String::clear);
-        cells.each(case, &mut |name, value| row[columns.place(name)] = cell(value));
+        columns.each(case, &mut |place, value| cell(value, &mut row[place]));
         line(&mut text, row.iter());
     }
     to.write_all(text.as_bytes())
@@ -73,10 +73,13 @@ fn line(text: &mut String, cells: impl Iterator<Item = impl AsRef<str>>) {
     text.push('\n');
 }
 
-fn cell(value: &Value) -> String {
-    match value {
-        // Numbers and switches have nothing to escape.
-        Value::Number(_) | Value::Bool(_) => value.to_string(),
-        other => escape::csv(&rows::text(other)),
-    }
+fn cell(value: &Value, text: &mut String) {
+    use std::fmt::Write as _;
+    text.clear();
+    // Numbers and switches have nothing to escape. Writing to a text cannot fail.
+    let _ = match value {
+        Value::Number(number) => write!(text, "{number}"),
+        Value::Bool(on) => write!(text, "{on}"),
+        other => text.write_str(&escape::csv(&rows::text(other))),
+    };
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use column::{Cell, Kind, ValueKinds};
 use file::File;
 
-use crate::formats::rows::{Cells, Columns};
+use crate::formats::rows::Columns;
 use crate::formats::write::Out;
 use crate::{Artifact, Error, Format, Run, error};
 
@@ -54,17 +54,14 @@ impl Format for Parquet {
 
 /// Goes over the cases twice, first for the columns and their types.
 fn write(run: &Run, to: &mut dyn Write) -> io::Result<()> {
-    let columns = Columns::<ValueKinds>::from_cases(&run.cases, ValueKinds::note);
+    let mut columns = Columns::<ValueKinds>::from_cases(&run.cases, ValueKinds::note);
     let kinds: Vec<Kind> = columns.noted().iter().map(ValueKinds::kind).collect();
-    let mut cells = Cells::default();
-    let mut file = File::begin(to, columns.names(), &kinds)?;
+    let names = columns.names().to_vec();
+    let mut file = File::begin(to, &names, &kinds)?;
     for cases in run.cases.chunks(GROUP) {
         let mut held: Vec<Vec<Cell>> = kinds.iter().map(|_| vec![Cell::Null; cases.len()]).collect();
         for (row, case) in cases.iter().enumerate() {
-            cells.each(case, &mut |name, value| {
-                let place = columns.place(name);
-                held[place][row] = kinds[place].cell(value);
-            });
+            columns.each(case, &mut |place, value| held[place][row] = kinds[place].cell(value));
         }
         file.group(&held)?;
     }

@@ -5,7 +5,9 @@
 
 mod leaves;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use record::CaseLine;
 use serde_json::Value;
@@ -40,32 +42,42 @@ const FIRST: [&str; 20] = [
 pub(crate) struct Columns<T> {
     names: Vec<String>,
     noted: Vec<T>,
-    /// The column of each name.
-    places: HashMap<String, usize>,
+    cells: Cells,
+    /// The place of each column, by its number.
+    places: Vec<usize>,
 }
 
 impl<T: Default> Columns<T> {
     /// Collects the columns of all cases, and passes each value to `note`.
     pub(crate) fn from_cases(cases: &[CaseLine], mut note: impl FnMut(&mut T, &Value)) -> Self {
-        let (mut found, mut places): (Vec<(String, T)>, HashMap<String, usize>) = Default::default();
-        let mut cells = Cells::default();
+        let (mut noted, mut cells): (Vec<T>, Cells) = Default::default();
         for case in cases {
-            cells.each(case, &mut |name, value| {
-                let place = places.get(name).copied().unwrap_or_else(|| {
-                    places.insert(name.to_owned(), found.len());
-                    found.push((name.to_owned(), T::default()));
-                    found.len() - 1
-                });
-                note(&mut found[place].1, value);
+            cells.each(case, &mut |number, value| {
+                // Numbers are given in order.
+                if number == noted.len() {
+                    noted.push(T::default());
+                }
+                note(&mut noted[number], value);
             });
         }
+        let mut found: Vec<(usize, String, T)> =
+            cells.numbers.names.iter().cloned().zip(noted).enumerate().map(|(at, (name, of))| (at, name, of)).collect();
         // A stable sort: other columns stand in the order in which they occur.
-        found.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
-        let (names, noted): (Vec<String>, Vec<T>) = found.into_iter().unzip();
-        let places = names.iter().cloned().zip(0..).collect();
-        Self { names, noted, places }
+        found.sort_by_key(|(_, name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
+        let mut places = vec![0; found.len()];
+        found.iter().enumerate().for_each(|(place, (number, ..))| places[*number] = place);
+        let (names, noted) = found.into_iter().map(|(_, name, noted)| (name, noted)).unzip();
+        Self { names, noted, cells, places }
     }
 
+    /// Each cell that one of the cases has, by the place of its column.
+    pub(crate) fn each(&mut self, case: &CaseLine, put: &mut impl FnMut(usize, &Value)) {
+        let places = &self.places;
+        self.cells.each(case, &mut |number, value| put(places[number], value));
+    }
+}
+
+impl<T> Columns<T> {
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
@@ -73,52 +85,138 @@ impl<T: Default> Columns<T> {
     pub(crate) fn noted(&self) -> &[T] {
         &self.noted
     }
+}
 
-    /// The place of a column that one of the cases has.
-    pub(crate) fn place(&self, name: &str) -> usize {
-        self.places[name]
+/// Names, numbered in the order in which they first occur.
+#[derive(Default)]
+struct Numbers {
+    names: Vec<String>,
+    known: HashMap<String, usize>,
+}
+
+impl Numbers {
+    fn of(&mut self, name: &str) -> usize {
+        if let Some(known) = self.known.get(name) {
+            return *known;
+        }
+        self.names.push(name.to_owned());
+        self.known.insert(name.to_owned(), self.names.len() - 1);
+        self.names.len() - 1
     }
 }
 
 /// Reads case lines as rows. Room is kept from one to the next.
 #[derive(Default)]
-pub(crate) struct Cells(Leaves);
+struct Cells {
+    leaves: Leaves,
+    /// What becomes of leaves, with their names. A record has many cases, and few kinds of them.
+    shapes: Vec<(Vec<String>, Vec<Source>)>,
+    /// The place of the last case's.
+    last: usize,
+    numbers: Numbers,
+}
+
+/// Kinds of cases that are remembered: those of a strange record could be as many as its cases.
+const SHAPES: usize = 64;
+
+/// A leaf that becomes one cell or, as the two ends of an interval, two.
+struct Source {
+    /// Its place among the leaves.
+    leaf: usize,
+    name: String,
+    /// Of a parameter, the leaf that may repeat it.
+    repeated: Option<usize>,
+    /// The number of its column, once that is needed.
+    whole: Option<usize>,
+    /// The numbers of the columns of its ends.
+    ends: Option<[usize; 2]>,
+}
+
+impl Source {
+    fn new(leaf: usize, name: &str, repeated: Option<usize>) -> Self {
+        Self { leaf, name: name.to_owned(), repeated, whole: None, ends: None }
+    }
+
+    fn put(&mut self, value: &Value, numbers: &mut Numbers, put: &mut impl FnMut(usize, &Value)) {
+        match value {
+            Value::Array(ends) if ends.len() == 2 && is_interval(&self.name) => {
+                let name = &self.name;
+                let own =
+                    self.ends.get_or_insert_with(|| ["low", "high"].map(|end| numbers.of(&format!("{name}_{end}"))));
+                own.iter().zip(ends).for_each(|(number, end)| put(*number, end));
+            }
+            other => put(*self.whole.get_or_insert_with(|| numbers.of(&self.name)), other),
+        }
+    }
+}
 
 impl Cells {
-    /// Each cell that the case has, by the name of its column.
-    pub(crate) fn each(&mut self, case: &CaseLine, put: &mut impl FnMut(&str, &Value)) {
-        each_cell(&mut self.0, case, put);
+    /// Each cell that the case has, by the number of its column: 0 for the first name that occurred.
+    fn each(&mut self, case: &CaseLine, put: &mut impl FnMut(usize, &Value)) {
+        self.leaves.flatten(case);
+        let leaves = self.leaves.last();
+        if self.leaves.are_renamed() {
+            self.last = place_of(&mut self.shapes, leaves);
+        }
+        let Some((_, sources)) = self.shapes.get_mut(self.last) else { return };
+        for source in sources {
+            let value = &leaves[source.leaf].1;
+            if source.repeated.is_none_or(|other| leaves[other].1 != *value) {
+                source.put(value, &mut self.numbers, put);
+            }
+        }
     }
 }
 
 /// A value as one plain text: items of a list are joined by spaces. Null is empty.
-pub(crate) fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> Cow<'_, str> {
     match value {
-        Value::Null => String::new(),
+        Value::Null => Cow::Borrowed(""),
+        Value::String(text) => Cow::Borrowed(text),
         Value::Array(items) if items.iter().all(|item| !item.is_object() && !item.is_array()) => {
-            items.iter().map(view::plain).collect::<Vec<_>>().join(" ")
+            let mut text = String::new();
+            for (place, item) in items.iter().enumerate() {
+                text.push_str(if place > 0 { " " } else { "" });
+                // Writing to a text cannot fail.
+                let _ = match item {
+                    Value::String(word) => text.write_str(word),
+                    other => write!(text, "{other}"),
+                };
+            }
+            Cow::Owned(text)
         }
-        other => view::plain(other),
+        other => Cow::Owned(other.to_string()),
     }
 }
 
-/// The case line as a row of flat names and values. What the parameters repeat of the line is not repeated here.
-fn each_cell(leaves: &mut Leaves, case: &CaseLine, put: &mut impl FnMut(&str, &Value)) {
-    let leaves = leaves.flatten(case);
-    let line = || leaves.iter().filter(|(name, _)| own(name).is_none());
-    for (name, value) in line() {
-        put_leaf(name, value, put);
-    }
-    for (whole, value) in leaves {
+/// Where it stands what becomes of leaves of these names.
+fn place_of(shapes: &mut Vec<(Vec<String>, Vec<Source>)>, leaves: &[(String, Value)]) -> usize {
+    let names = || leaves.iter().map(|(name, _)| name);
+    let is_known = |(known, _): &(Vec<String>, Vec<Source>)| known.iter().eq(names());
+    shapes.iter().position(is_known).unwrap_or_else(|| {
+        if shapes.len() == SHAPES {
+            shapes.clear();
+        }
+        shapes.push((names().cloned().collect(), sources(leaves)));
+        shapes.len() - 1
+    })
+}
+
+/// What becomes of the leaves of a case line, those of its parameters last. What these repeat of the line is left out.
+fn sources(leaves: &[(String, Value)]) -> Vec<Source> {
+    let line = || leaves.iter().enumerate().filter(|(_, (name, _))| own(name).is_none());
+    let mut sources: Vec<Source> = line().map(|(leaf, (name, _))| Source::new(leaf, name, None)).collect();
+    for (leaf, (whole, _)) in leaves.iter().enumerate() {
         let Some(name) = own(whole) else { continue };
         let begins =
             |other: &str| other.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        match line().find(|(other, _)| begins(other)) {
-            Some((other, repeated)) if other == name && repeated == value => {}
-            Some(_) => put_leaf(whole, value, put),
-            None => put_leaf(name, value, put),
-        }
+        sources.push(match line().find(|(_, (other, _))| begins(other)) {
+            Some((place, (other, _))) if other == name => Source::new(leaf, whole, Some(place)),
+            Some(_) => Source::new(leaf, whole, None),
+            None => Source::new(leaf, name, None),
+        });
     }
+    sources
 }
 
 /// The name of a parameter's leaf without what all of them begin with.
@@ -126,17 +224,53 @@ fn own(name: &str) -> Option<&str> {
     name.strip_prefix("parameters.")
 }
 
-fn put_leaf(name: &str, value: &Value, put: &mut impl FnMut(&str, &Value)) {
-    match value {
-        Value::Array(ends) if is_interval(name) && ends.len() == 2 => {
-            put(&format!("{name}_low"), &ends[0]);
-            put(&format!("{name}_high"), &ends[1]);
-        }
-        other => put(name, other),
-    }
-}
-
 /// Whether a field holds the two ends of an interval, which get a column each.
 fn is_interval(name: &str) -> bool {
     name.ends_with("ci95") || name.ends_with("ci95_again")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(parameters: Value, metrics: Value) -> CaseLine {
+        let mut line = json!({
+            "schema": 1, "id": "0", "benchmark": "x", "parameters": parameters, "status": "ok", "ranks": 2, "runtime": "native",
+            "backend": "shm", "device": "cpu", "mode": "streaming", "caveats": [], "simulated": false,
+        });
+        let members = metrics.as_object().cloned().unwrap_or_default();
+        line.as_object_mut().unwrap().extend(members);
+        serde_json::from_value(line).unwrap()
+    }
+
+    #[test]
+    fn each_case_has_its_own_cells_whatever_stood_before_it() {
+        let cases = [
+            line(json!({"ranks": 2, "a": 1}), json!({"rate": {"value": 5, "ci95": [4, 6]}})),
+            // The line says something else than the parameter.
+            line(json!({"ranks": 3, "a": 1}), json!({"rate": {"value": 5, "ci95": [4, 6]}})),
+            // A list of three numbers is not an interval, and the line has members of this parameter.
+            line(json!({"rate": "x", "a": 2}), json!({"rate": {"ci95": [1, 2, 3]}})),
+            line(json!({"ranks": 2, "a": 3}), json!({"rate": {"value": 7, "ci95": [6, 8]}})),
+        ];
+        let mut columns = Columns::<usize>::from_cases(&cases, |number, _| *number += 1);
+        let names = columns.names().to_vec();
+        let counted: Vec<usize> = columns.noted().to_vec();
+        let own = ["ranks", "parameters.ranks", "a", "rate.value", "rate.ci95", "rate.ci95_low", "parameters.rate"];
+        let cells = |case: &CaseLine| {
+            let mut cells = own.map(|_| String::new());
+            columns.each(case, &mut |place, value| {
+                if let Some(at) = own.iter().position(|name| *name == names[place]) {
+                    cells[at] = text(value).into_owned();
+                }
+            });
+            cells.join("|")
+        };
+        let shown: Vec<String> = cases.iter().map(cells).collect();
+        assert_eq!(shown, ["2||1|5||4|", "2|3|1|5||4|", "2||2||1 2 3||x", "2||3|7||6|"]);
+        let number = |name: &str| names.iter().position(|other| other == name).map(|place| counted[place]);
+        assert_eq!(["id", "rate.ci95_high", "rate.ci95"].map(number), [Some(4), Some(3), Some(1)]);
+    }
 }

@@ -1,6 +1,7 @@
 //! The head of a report, and facts about the run.
 
-use record::{CaseLine, Caveat};
+use record::Caveat;
+use serde_json::Value;
 use terms::{Named as _, Status};
 
 use crate::Run;
@@ -21,7 +22,7 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding]) -> Ve
     blocks.push(Block::Paragraph(verdict_line(&verdict(run, operations, found))));
     blocks.push(Block::Paragraph(status(run)));
     blocks.extend(run.plan_notes.iter().map(|note| Block::Paragraph(Words::prose(note).behind("Plan: "))));
-    blocks.extend(peers::runtimes(run).iter().map(|line| Block::Paragraph(line.as_str().into())));
+    blocks.extend(peers::runtimes_of(operations).iter().map(|line| Block::Paragraph(line.as_str().into())));
     blocks
 }
 
@@ -76,10 +77,8 @@ pub(crate) fn warnings(run: &Run) -> impl Iterator<Item = Block> {
 
 /// What the machine's sensors showed while cases ran: the hottest, the slowest clock, medians of power and utilization.
 pub(crate) fn sensors(run: &Run) -> String {
-    let values = |name: &str| -> Vec<f64> {
-        let of = |case: &CaseLine| case.metrics.get("sensors")?.get(name)?.as_f64();
-        run.cases.iter().filter_map(of).collect()
-    };
+    let looks: Vec<&Value> = run.cases.iter().filter_map(|case| case.metrics.get("sensors")).collect();
+    let values = |name: &str| looks.iter().filter_map(|look| look.get(name)?.as_f64()).collect::<Vec<f64>>();
     let median = |name: &str| Some(values(name)).filter(|all| !all.is_empty()).map(|all| stats::median(&all));
     let hottest = values("temperature_c").into_iter().max_by(f64::total_cmp);
     let slowest = values("clock_mhz").into_iter().min_by(f64::total_cmp);
@@ -89,13 +88,12 @@ pub(crate) fn sensors(run: &Run) -> String {
         median("power_w").map(|watts| format!("{watts:.0} W")),
         median("utilization").map(|share| format!("{} of all cores busy", crate::number::percent(share))),
     ];
-    parts.into_iter().flatten().chain(device_sensors(run)).collect::<Vec<_>>().join(", ")
+    parts.into_iter().flatten().chain(device_sensors(&looks)).collect::<Vec<_>>().join(", ")
 }
 
 /// Of the devices that ranks worked on: how many, the hottest, and the slowest clock.
-fn device_sensors(run: &Run) -> Option<String> {
-    let of = |case: &'_ CaseLine| Some(case.metrics.get("sensors")?.get("devices")?.as_array()?.clone());
-    let looks: Vec<serde_json::Value> = run.cases.iter().filter_map(of).flatten().collect();
+fn device_sensors(looks: &[&Value]) -> Option<String> {
+    let looks: Vec<&Value> = looks.iter().filter_map(|look| look.get("devices")?.as_array()).flatten().collect();
     let values = |name: &str| looks.iter().filter_map(|look| look.get(name)?.as_f64()).collect::<Vec<f64>>();
     let devices: std::collections::BTreeSet<u64> = values("device").into_iter().map(|device| device as u64).collect();
     let hottest = values("temperature_c").into_iter().max_by(f64::total_cmp);

@@ -8,7 +8,7 @@ use record::show::{Column, Format, Show, Table as Declared};
 use terms::Status;
 
 use super::caveats::{Shared, Wording};
-use super::results::{is_parameter_of, is_predicted, value};
+use super::results::{asked_for, is_parameter, is_predicted, value};
 use crate::number::NONE;
 use crate::study::{Configuration, Operation};
 
@@ -105,7 +105,8 @@ impl<'d> Layout<'d> {
         };
         let is_time = |column: &Column| column.source == "time_s.median" && column.format == Format::Seconds;
         let timed = declared.columns.iter().position(is_time).unwrap_or(0);
-        let of = |column| Cell::Declared(column, !is_parameter_of(&lines, column));
+        let asked = asked_for(lines.iter().copied());
+        let of = |column| Cell::Declared(column, !is_parameter(&asked, column));
         let columns = declared.columns.iter().map(of).enumerate();
         // What stands before the time says which case a row is of, even if it is not a parameter.
         let (given, found): (Vec<_>, Vec<_>) =
@@ -137,7 +138,7 @@ impl<'d> Layout<'d> {
         if marked { &mut layout.shown } else { &mut layout.hidden }.push(Cell::Caveats);
         for cell in found {
             // A word that is the same in all rows is said of all.
-            match layout.constant(&cell, &cases).filter(|_| cell.is_word()) {
+            match Some(&cell).filter(|cell| cell.is_word()).and_then(|cell| layout.constant(cell, &cases)) {
                 Some(text) => layout.lift(cell, &text, &spoken),
                 None => layout.shown.push(cell),
             }

@@ -20,7 +20,13 @@ pub(crate) fn of_case(run: &Run, case: Option<&CaseLine>) -> Vec<String> {
 
 fn of_cases(run: &Run, cases: &[&CaseLine]) -> Vec<String> {
     // Many cases, few kinds: what follows from the kind is made into text once.
-    let kinds: HashMap<_, &CaseLine> = cases.iter().map(|case| (kind(run, case), *case)).collect();
+    let mut kinds: HashMap<_, &CaseLine> = HashMap::new();
+    let mut last: Option<&CaseLine> = None;
+    for case in cases {
+        if last.replace(case).is_none_or(|last| !are_alike(last, case)) {
+            kinds.insert(kind(run, case), case);
+        }
+    }
     let names = |of: &dyn Fn(&CaseLine) -> String| kinds.values().map(|case| of(case)).collect::<BTreeSet<String>>();
     let software = names(&|case| software(run, case));
     let launchers = join(&names(&|case| launcher(run, case)));
@@ -41,6 +47,12 @@ fn join(names: &BTreeSet<String>) -> String {
 /// All of a case that [`software`] and [`launcher`] read.
 fn kind<'c>(run: &Run, case: &'c CaseLine) -> (&'c str, &'c str, Option<&'c str>) {
     (&case.runtime, &case.backend, library(run, case))
+}
+
+/// Whether two cases, which differ in their size at most, are certainly of one kind. Of cases one behind another most are.
+fn are_alike(one: &CaseLine, other: &CaseLine) -> bool {
+    let parameters = one.parameters.says_the_same_but(&other.parameters, "bytes");
+    parameters && one.benchmark == other.benchmark && one.runtime == other.runtime && one.backend == other.backend
 }
 
 /// The library or the Python that the case names.

@@ -67,6 +67,9 @@ fn pairs<'o>(operation: &'o Operation<'o>, is_peer: fn(&str) -> bool) -> Vec<Pai
         let key = key(peer, declared).unwrap_or_default();
         peers.entry(key).or_default().push(peer);
     }
+    if peers.is_empty() {
+        return Vec::new();
+    }
     let mut pairs = Vec::new();
     for configuration in operation.configurations.iter().filter(|configuration| configuration.backend == OURS) {
         let alike = key(configuration, declared).and_then(|key| peers.get(&key));
@@ -198,7 +201,12 @@ pub(crate) fn sentence(operation: &Operation) -> Option<String> {
 
 /// How the native runtime compares with PyTorch, a line for each operation that both measured.
 pub fn runtimes(run: &Run) -> Vec<String> {
-    operations(&run.cases, &run.benchmarks).iter().filter_map(runtime).collect()
+    runtimes_of(&operations(&run.cases, &run.benchmarks))
+}
+
+/// The same of a run's operations.
+pub(crate) fn runtimes_of(operations: &[Operation]) -> Vec<String> {
+    operations.iter().filter_map(runtime).collect()
 }
 
 fn runtime(operation: &Operation) -> Option<String> {

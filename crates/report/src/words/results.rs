@@ -1,10 +1,10 @@
 //! The tables of a section, as its benchmark declares them: a row for each measured or predicted case, or for those side by
 //! side.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use record::show::{Column, Format, Show, Table as Declared};
-use record::{CaseLine, Caveat};
+use record::{CaseLine, Caveat, SharedMap};
 use terms::{Named as _, Status};
 use view::{Pivot, shown};
 
@@ -177,7 +177,8 @@ fn main_table<'d>(
 
 /// A further table.
 fn one(operation: &Operation, declared: &Declared, cases: &[Case]) -> Vec<Block> {
-    let found: Vec<&Column> = declared.columns.iter().filter(|column| !is_parameter(cases, column)).collect();
+    let asked = asked_for(cases.iter().map(|(_, case)| *case));
+    let found: Vec<&Column> = declared.columns.iter().filter(|column| !is_parameter(&asked, column)).collect();
     // The main table has the time of each case: where there is more, a time alone says nothing new.
     let is_more = |column: &&&Column| column.source != "time_s.median" && column.format != Format::Word;
     let more: Vec<&Column> = found.iter().filter(is_more).copied().collect();
@@ -224,7 +225,7 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case]) -> Vec<Block>
 
 /// Whether a case's cell in a column may have a value: what is wrong has no time and no rate.
 pub(crate) fn is_told(case: &CaseLine, column: &Column, is_found: bool) -> bool {
-    !is_found || column.source == "wrong" || Measured::from_case(case).is_some() || is_predicted(case)
+    !is_found || column.source == "wrong" || Measured::is_measured(case) || is_predicted(case)
 }
 
 /// Whether a case did not run here, and its benchmark said what it knows without a run.
@@ -258,15 +259,23 @@ fn caveats(row: &[Option<Case>], labels: &[String], shared: &Shared) -> String {
     parts.join("; ")
 }
 
-/// Whether a column tells what was asked for, not what was found.
-fn is_parameter(rows: &[Case], column: &Column) -> bool {
-    is_parameter_of(&rows.iter().map(|(_, case)| *case).collect::<Vec<_>>(), column)
+/// The names of all parameters of these cases.
+pub(crate) fn asked_for<'c>(cases: impl Iterator<Item = &'c CaseLine>) -> HashSet<&'c str> {
+    let mut names = HashSet::new();
+    let mut last: Option<&SharedMap> = None;
+    for case in cases {
+        if last.is_none_or(|last| !case.parameters.has_names_of(last)) {
+            names.extend(case.parameters.keys());
+        }
+        last = Some(&case.parameters);
+    }
+    names
 }
 
-/// The same of case lines.
-pub(crate) fn is_parameter_of(cases: &[&CaseLine], column: &Column) -> bool {
+/// Whether a column tells what was asked for, not what was found.
+pub(crate) fn is_parameter(asked_for: &HashSet<&str>, column: &Column) -> bool {
     matches!(column.source.as_str(), "ranks" | "bytes" | "dtype" | "mode" | "device")
-        || column.source.split('|').any(|source| cases.iter().any(|case| case.parameters.contains_key(source)))
+        || column.source.split('|').any(|source| asked_for.contains(source))
 }
 
 fn or_none(text: &str) -> String {

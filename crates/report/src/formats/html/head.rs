@@ -37,15 +37,15 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], headi
     let _ = write!(out, "<p class=\"{class}\"><strong>{}</strong>{rest}.</p>", escape(&verdict.word));
     out + &share(run, verdict.tone)
         + &plan(run)
-        + &runtimes(run)
+        + &runtimes(operations)
         + &comparison(run)
         + &cards(found)
         + &glance(&tiles(run, operations))
 }
 
 /// How the runtimes compare, where the run measured both.
-fn runtimes(run: &Run) -> String {
-    let lines = peers::runtimes(run);
+fn runtimes(operations: &[Operation]) -> String {
+    let lines = peers::runtimes_of(operations);
     lines.iter().map(|line| format!("<p class=\"runtimes\">{}</p>", escape(line))).collect()
 }
 

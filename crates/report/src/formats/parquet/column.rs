@@ -80,7 +80,7 @@ impl Kind {
             Self::Bool => value.as_bool().map(Cell::Bool),
             Self::Int => value.as_i64().map(Cell::Int),
             Self::Double => value.as_f64().map(Cell::Double),
-            Self::Text => Some(Cell::Text(rows::text(value))),
+            Self::Text => Some(Cell::Text(rows::text(value).into_owned())),
         };
         of.unwrap_or(Cell::Null)
     }

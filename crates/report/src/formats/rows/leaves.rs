@@ -16,18 +16,32 @@ pub(super) struct Leaves {
     used: usize,
     /// The name of what is written now.
     path: String,
+    /// Whether names differ from those of the value before.
+    renamed: bool,
 }
 
 impl Leaves {
     /// The leaves of `value` in its order. Lists are leaves.
     pub(super) fn flatten(&mut self, value: &impl Serialize) -> &[(String, Value)] {
-        self.used = 0;
+        let before = std::mem::take(&mut self.used);
+        self.renamed = false;
         self.path.clear();
         // A case line is plain data with text keys, so this conversion cannot fail.
         if value.serialize(&mut *self).is_err() {
             self.used = 0;
         }
+        self.renamed |= self.used != before;
+        self.last()
+    }
+
+    /// The leaves of the last value.
+    pub(super) fn last(&self) -> &[(String, Value)] {
         &self.held[..self.used]
+    }
+
+    /// Whether the names of the last value's leaves are not those of the value before it.
+    pub(super) fn are_renamed(&self) -> bool {
+        self.renamed
     }
 
     fn put(&mut self, value: Value) {
@@ -35,7 +49,10 @@ impl Leaves {
             self.held.push(Default::default());
         }
         let (name, held) = &mut self.held[self.used];
-        name.clone_from(&self.path);
+        if *name != self.path {
+            name.clone_from(&self.path);
+            self.renamed = true;
+        }
         *held = value;
         self.used += 1;
     }
@@ -62,11 +79,14 @@ pub(super) struct Nested<'l> {
 }
 
 impl Nested<'_> {
-    fn name(&mut self, key: &(impl Serialize + ?Sized)) -> Result<(), Error> {
+    /// The path up to the name of a member.
+    fn path(&mut self) -> &mut String {
         let path = &mut self.leaves.path;
         path.truncate(self.begin);
-        let dot = if path.is_empty() { "" } else { "." };
-        write!(path, "{dot}{}", Shown(key)).map_err(|_| serde::ser::Error::custom("a key that is not text"))
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path
     }
 }
 
@@ -75,7 +95,7 @@ impl SerializeMap for Nested<'_> {
     type Error = Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        self.name(key)
+        write!(self.path(), "{}", Shown(key)).map_err(|_| serde::ser::Error::custom("a key that is not text"))
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
@@ -93,7 +113,7 @@ impl SerializeStruct for Nested<'_> {
     type Error = Error;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Error> {
-        self.name(key)?;
+        self.path().push_str(key);
         value.serialize(&mut *self.leaves)
     }
 

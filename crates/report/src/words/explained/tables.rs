@@ -64,7 +64,7 @@ impl<'r> Named<'r> {
     /// All of it as CSV.
     pub(crate) fn csv(&self) -> String {
         let line = |cells: Vec<String>| cells.join(",") + "\n";
-        let mut text = line(self.table.columns.iter().map(|head| escape::csv(head)).collect());
+        let mut text = line(self.table.columns.iter().map(|head| escape::csv(head).into_owned()).collect());
         for row in &self.table.rows {
             text += &line(self.cells(row).map(cell).collect());
         }
@@ -84,7 +84,7 @@ fn cell(value: &Value) -> String {
     match value {
         // Numbers and switches have nothing to escape.
         Value::Number(_) | Value::Bool(_) => value.to_string(),
-        other => escape::csv(&text(other)),
+        other => escape::csv(&text(other)).into_owned(),
     }
 }
 

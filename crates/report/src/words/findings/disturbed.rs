@@ -6,7 +6,7 @@ use terms::Named as _;
 use super::{Finding, Kind, cases, finding, share};
 use crate::Run;
 use crate::number::{list, percent, seconds};
-use crate::study::Measured;
+use crate::study::{Measured, Operation};
 use crate::words::states;
 
 /// A caveat of noise on more than this share of cases is a finding.
@@ -97,9 +97,9 @@ fn levels(run: &Run) -> Option<Finding> {
 }
 
 /// Intervals above the target: a hint, unless most are so wide that the times say little.
-pub(super) fn wide(run: &Run) -> Option<Finding> {
-    let measured: Vec<Measured> = run.cases.iter().filter_map(Measured::from_case).collect();
-    let half = |of: &&Measured| of.time.relative_half_width().is_some_and(|half| half >= UNCERTAIN);
+pub(super) fn wide(operations: &[Operation]) -> Option<Finding> {
+    let measured: Vec<&Measured> = operations.iter().flat_map(Operation::points).collect();
+    let half = |of: &&&Measured| of.time.relative_half_width().is_some_and(|half| half >= UNCERTAIN);
     let (total, uncertain) = (measured.len(), measured.iter().filter(half).count());
     let above = measured.iter().filter(|of| of.has(Caveat::CiAboveTarget)).count();
     let action = "Give each case more time: `--max-seconds`.";

@@ -87,7 +87,7 @@ pub(crate) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     all.extend(limits::scaling(run, operations));
     all.extend(limits::bandwidth_bound(run, operations));
     all.extend(oversubscribed(run));
-    all.extend(disturbed::wide(run));
+    all.extend(disturbed::wide(operations));
     all.extend(skipped(run));
     all.sort_by_key(|finding| finding.kind);
     all.truncate(MOST);
