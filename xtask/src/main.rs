@@ -9,7 +9,7 @@
 //! * `browser` checks HTML reports.
 //! * `gpu_check` runs the GPU checks on a machine that has one.
 //! * `bounds` compares the cost of the largest plans and records with what is promised.
-//! * `dist` makes wheels and tarballs.
+//! * `dist` makes wheels and tarballs, `ptx` the text of the GPU kernels.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 #![expect(clippy::disallowed_methods, reason = "a tool for the terminal reads its arguments and variables")]
@@ -32,6 +32,7 @@ mod interleave_rates;
 mod job_rates;
 mod ledger;
 mod packages;
+mod ptx;
 mod python;
 #[cfg(test)]
 #[path = "../../tests/skip.rs"]
@@ -79,6 +80,8 @@ usage: cargo xtask COMMAND
         what plans and records of the most cases cost on this machine, against what is promised
   dist [--out DIR]
         wheels and tarballs to hand out, for each target into DIR (default: dist); tries those that run on this machine
+  ptx [--check]
+        the PTX text of the kernels in crates/device, made again from their source by a compiler from PyPI
   figures [--python PATH] [--records DIR]
         runs every command of docs/performance.md and writes that page; PATH is a Python with torch
 
@@ -88,7 +91,7 @@ The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing
 type Chore = fn(&Path, &[&str]) -> Result<bool, String>;
 
 /// Chores with options.
-const CHORES: [(&str, Chore); 10] = [
+const CHORES: [(&str, Chore); 11] = [
     ("test", test::run),
     ("coverage", coverage::run),
     ("equal-runs", equal_runs::run),
@@ -98,6 +101,7 @@ const CHORES: [(&str, Chore); 10] = [
     ("job-rates", job_rates::run),
     ("gpu-check", gpu_check::run),
     ("dist", dist::run),
+    ("ptx", ptx::run),
     ("figures", figures::run),
 ];
 
