@@ -121,6 +121,8 @@ mod tests {
         clock: Clock,
         room: u32,
         refills: u32,
+        /// What a device has still to do when calls are over.
+        left_ns: u64,
     }
 
     impl Timed for Scripted {
@@ -128,6 +130,10 @@ mod tests {
         fn call(&mut self) -> Result<(), ()> {
             self.clock.advance(10);
             self.room -= 1;
+            Ok(())
+        }
+        fn drain(&mut self) -> Result<(), ()> {
+            self.clock.advance(self.left_ns);
             Ok(())
         }
         fn synchronise(&mut self) -> Result<(), ()> {
@@ -149,12 +155,23 @@ mod tests {
     #[test]
     fn only_calls_are_timed() {
         let clock = Clock::fake();
-        let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0 };
+        let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0, left_ns: 0 };
         let request = SampleRequest { mode: Mode::Streaming, samples: 2, calls: 7 };
         assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [70, 70]);
         assert_eq!(scripted.refills, 4);
         let request = SampleRequest { mode: Mode::Isolated, samples: 3, calls: 1 };
         let taken = take(&clock, &mut scripted, request).unwrap();
         assert_eq!((taken.ns.as_slice(), taken.missed_starts), (&[10, 10, 10][..], 0));
+    }
+
+    #[test]
+    fn what_a_device_has_still_to_do_is_timed() {
+        let clock = Clock::fake();
+        let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0, left_ns: 500 };
+        let request = SampleRequest { mode: Mode::Streaming, samples: 1, calls: 7 };
+        // Batches of three, three and one call.
+        assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [70 + 3 * 500]);
+        let request = SampleRequest { mode: Mode::Isolated, samples: 1, calls: 1 };
+        assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [510]);
     }
 }

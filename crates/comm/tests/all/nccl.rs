@@ -360,6 +360,41 @@ fn a_call_that_was_enqueued_is_complete_only_once_it_is_drained() {
     });
 }
 
+/// Whether the stream has run all that it was given: the fake goes on only where somebody waits or asks.
+fn is_idle(stream: *mut std::ffi::c_void) -> bool {
+    let library = Library::open(&fakes::folder("").unwrap().join("libcuda.so.1"), Visibility::Local).unwrap();
+    // SAFETY: the driver's function of this name takes a stream and gives a code.
+    let query: unsafe extern "C" fn(*mut std::ffi::c_void) -> i32 =
+        unsafe { std::mem::transmute(library.symbol(c"cuStreamQuery").unwrap()) };
+    // SAFETY: a stream that is alive.
+    unsafe { query(stream) == 0 }
+}
+
+#[test]
+fn each_way_to_wait_waits_for_the_stream() {
+    if surrounded("each_way_to_wait_waits_for_the_stream").is_none() {
+        return;
+    }
+    on_gpus(1, |mut comm| {
+        let whole = comm.alloc(16, Space::Cuda).unwrap().whole();
+        let (call, stream) = (sum(&whole), whole.gpu().unwrap().stream());
+        comm.run(&call).unwrap();
+        assert!(is_idle(stream), "run");
+        comm.enqueue(&call).unwrap();
+        assert!(!is_idle(stream), "enqueue does not wait");
+        comm.enqueue(&call).unwrap();
+        comm.drain().unwrap();
+        assert!(is_idle(stream), "drain");
+        let mut tickets = [(); 2].map(|()| comm.start(std::slice::from_ref(&call), &Queue::host()).unwrap());
+        assert!(!is_idle(stream), "start does not wait");
+        tickets.iter_mut().for_each(|ticket| assert!(comm.finish(ticket, Wait::Host).unwrap()));
+        assert!(is_idle(stream), "finish");
+        let mut ticket = comm.start(std::slice::from_ref(&call), &Queue::host()).unwrap();
+        let turns = (0..1000).take_while(|_| !comm.finish(&mut ticket, Wait::Poll).unwrap()).count();
+        assert!((1..1000).contains(&turns) && is_idle(stream), "poll: {turns}");
+    });
+}
+
 fn sum(whole: &Slice) -> Call {
     Call {
         op: Collective::AllReduce,
