@@ -15,7 +15,7 @@ fn a_dry_run_shows_the_cases_and_makes_nothing() {
         collective  all_reduce  shm  in place  registered buffers  cache-warm  f32  sum\n  2 ranks       1KiB\n  2 ranks      64KiB\n\n\
         collective  barrier  shm\n  2 ranks\n\n\
         cases    3 would run\ntrials   12\n\
-        time     about 11 s; at least 6 s: trials of a case begin that far apart; at most 9 s of sampling\n";
+        time     about 10 s; at least 6 s: trials of a case begin that far apart; at most 9 s of sampling\n";
     assert_eq!((ended.out.as_str(), ended.err.as_str()), (expected, ""));
     assert_eq!(place.names(), [""; 0], "nothing is written");
 }
