@@ -85,7 +85,7 @@ impl Card {
 /// Opens this rank's GPU and the library. Collective: where a rank lacks something or two share a GPU, all ranks get the same words.
 ///
 /// # Errors
-/// [`Error::Unsupported`] with what lacks, and on which rank.
+/// [`Error::Unsupported`] with what is missing, and on which rank.
 pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result<(Arc<Gpu>, Arc<Symbols>)> {
     let place = bootstrap.place();
     let own = own(&place, named);
@@ -103,14 +103,14 @@ pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result
     own.map_err(|what| Error::Unsupported { backend: NAME, what })
 }
 
-/// What lacks on some rank.
+/// What is missing on some rank.
 fn lacking(cards: &[Card]) -> Option<String> {
     let whys: Vec<(usize, &String)> =
         cards.iter().enumerate().filter_map(|(rank, card)| Some((rank, card.gpu.as_ref().err()?))).collect();
     let (rank, why) = whys.first()?;
     let others = match whys.len() {
         1 => String::new(),
-        all => format!(" (and {} more ranks)", all - 1),
+        all => format!(" (and {} more)", all - 1),
     };
     Some(format!("use a GPU on rank {rank}, host {}{others}: {why}", cards[*rank].host))
 }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn what_lacks_is_said_once_with_its_rank() {
         let cards = [card("a", Ok(1)), card("b", Err("no libcuda.so")), card("b", Err("no libcuda.so"))];
-        let words = "use a GPU on rank 1, host b (and 1 more ranks): no libcuda.so";
+        let words = "use a GPU on rank 1, host b (and 1 more): no libcuda.so";
         assert_eq!(lacking(&cards).as_deref(), Some(words));
         assert_eq!(lacking(&cards[..1]), None);
     }

@@ -128,9 +128,11 @@ impl OnGpu {
         Ok(unsafe { place.read() } == 1)
     }
 
-    /// Memory that peers reach without a copy, where the library allocates such.
+    /// Memory that the library allocates, which peers can reach without a copy.
     fn registered(&mut self, bytes: usize) -> Result<Arc<Region>> {
-        let Some((alloc, free)) = self.symbols.mem_alloc.zip(self.symbols.mem_free) else { return self.plain(bytes) };
+        let what = || "register buffers: its library has no ncclMemAlloc (2.19 has; or `buffers: private`)".to_owned();
+        let functions = self.symbols.mem_alloc.zip(self.symbols.mem_free);
+        let (alloc, free) = functions.ok_or_else(|| Error::Unsupported { backend: NAME, what: what() })?;
         self.room_for(bytes)?;
         let mut address = std::ptr::null_mut();
         // SAFETY: as nccl.h declares it; the out-pointer is valid.

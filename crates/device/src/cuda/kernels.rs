@@ -161,6 +161,12 @@ impl Repeated<'_> {
 }
 
 impl Slice {
+    /// The arguments that all kernels begin with.
+    fn arguments(&self, table: &Slice, [count, period, phase]: [u64; 3]) -> [Argument; 5] {
+        let [own, table] = [self, table].map(|slice| Argument::Word(slice.address() as u64));
+        [own, table, Argument::Word(count), Argument::Half(period as u32), Argument::Half(phase as u32)]
+    }
+
     /// Fills device memory with a sequence, in the stream's order.
     ///
     /// # Errors
@@ -168,18 +174,13 @@ impl Slice {
     pub fn fill(&self, with: Repeated<'_>) -> Result<()> {
         let gpu = self.on_device("fill")?;
         with.table.on_device("fill")?;
-        let ([count, period, phase], width) = (with.numbers(self.len())?, width(with.element)?);
+        let (numbers, width) = (with.numbers(self.len())?, width(with.element)?);
+        let [count, ..] = numbers;
         if count == 0 {
             return Ok(());
         }
         let name = format!("fill_{}", 8 * with.element);
-        let mut arguments = [
-            Argument::Word(self.address() as u64),
-            Argument::Word(with.table.address() as u64),
-            Argument::Word(count),
-            Argument::Half(period as u32),
-            Argument::Half(phase as u32),
-        ];
+        let mut arguments = self.arguments(with.table, numbers);
         // SAFETY: the kernel writes `count` elements, which the slice holds, and reads a period, which the table holds.
         unsafe { gpu.launch((gpu.kernels()?.fill[width], &name), count, &mut arguments) }
     }
@@ -191,7 +192,8 @@ impl Slice {
     pub fn compare(&self, with: Repeated<'_>) -> Result<Found> {
         let gpu = self.on_device("compare")?;
         with.table.on_device("compare")?;
-        let ([count, period, phase], width) = (with.numbers(self.len())?, width(with.element)?);
+        let (numbers, width) = (with.numbers(self.len())?, width(with.element)?);
+        let [count, ..] = numbers;
         if count == 0 {
             return Ok(Found::default());
         }
@@ -204,14 +206,8 @@ impl Slice {
         .whole();
         found.set(0)?;
         let name = format!("compare_{}", 8 * with.element);
-        let mut arguments = [
-            Argument::Word(self.address() as u64),
-            Argument::Word(with.table.address() as u64),
-            Argument::Word(count),
-            Argument::Half(period as u32),
-            Argument::Half(phase as u32),
-            Argument::Word(found.address() as u64),
-        ];
+        let place_of_found = Argument::Word(found.address() as u64);
+        let mut arguments = [&self.arguments(with.table, numbers)[..], &[place_of_found]].concat();
         // SAFETY: the kernel reads `count` elements, which the slice holds, and a period, which the table holds; what it found
         // has the room that `Found` of check.cu takes.
         unsafe { gpu.launch((kernels.compare[width], &name), count, &mut arguments)? };
