@@ -67,7 +67,8 @@ fn steps(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> V
     let mut seen = std::collections::HashSet::new();
     steps.retain(|step| seen.insert(step.number));
     if steps.len() < before {
-        notes.push(format!("{} marks of steps are left out: their numbers occur twice", before - steps.len()));
+        let left_out = counted(before - steps.len(), "mark of a step is", "marks of steps are");
+        notes.push(format!("{left_out} left out: the same number occurs twice"));
     }
     let back = steps.windows(2).filter(|pair| pair[1].number < pair[0].number).count();
     if back > 0 {

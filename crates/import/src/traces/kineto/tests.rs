@@ -334,11 +334,19 @@ fn odd_events_are_counted() {
     for wanted in [
         "1 event is left out: an end before",
         "1 event is left out: no time",
-        "1 marks of steps",
+        "1 mark of a step is left out",
         "the profiler says: out of",
     ] {
         assert!(notes.iter().any(|note| note.starts_with(wanted)), "{wanted}: {notes:?}");
     }
+}
+
+#[test]
+fn steps_that_overlap_are_counted() {
+    let mark = |number: u32, from: f64| event("user_annotation", &format!("ProfilerStep#{number}"), 10, from, 10.0, "");
+    let notes = |from: f64| one(&file(&base(), &[mark(0, 0.0), mark(1, from)], "")).notes;
+    assert_eq!(notes(9.0), ["1 step begins before the end of the step before"]);
+    assert_eq!(notes(10.0), Vec::<String>::new());
 }
 
 #[test]
