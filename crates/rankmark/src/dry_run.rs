@@ -169,7 +169,7 @@ fn shared<'a>(members: &[&'a Planned<'_>]) -> HashSet<&'a str> {
 fn label(case: &Case, shared: &HashSet<&str>) -> String {
     let ranks = case.ranks();
     let mut parts = vec![format!("{ranks} {}", if ranks == 1 { "rank " } else { "ranks" })];
-    parts.extend(case.bytes().map(|bytes| format!("{:>9}", terms::Bytes(bytes).to_string())));
+    parts.extend(case.bytes().map(|bytes| format!("{:>9}", terms::Bytes(bytes).short())));
     for (name, value) in &case.parameters {
         if !shared.contains(name) && !["ranks", "bytes"].contains(&name) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -12,7 +12,7 @@ fn a_dry_run_shows_the_cases_and_makes_nothing() {
     let ended = place.run(&format!("{line} 4 --dry-run")).exits(0);
     let expected = "dry run   plan collective: nothing is started, nothing is written\n\
         note: 1 case is asked for more than once; each runs once, at its first place\n\n\
-        collective  all_reduce  shm  in place  registered buffers  cache-warm  f32  sum\n  2 ranks       1KiB\n  2 ranks      64KiB\n\n\
+        collective  all_reduce  shm  in place  registered buffers  cache-warm  f32  sum\n  2 ranks      1 KiB\n  2 ranks     64 KiB\n\n\
         collective  barrier  shm\n  2 ranks\n\n\
         cases    3 would run\ntrials   12\n\
         time     about 10 s; at least 6 s: trials of a case begin that far apart; at most 9 s of sampling\n";
@@ -54,7 +54,7 @@ fn float(value: Value) -> Value {
 fn what_would_be_skipped_is_named_with_its_reason() {
     let place = Place::new();
     let ended = place.run("comm all_reduce --backend shm,nccl --bytes 1KiB --dry-run").exits(0);
-    assert!(ended.out.contains("  2 ranks       1KiB  skipped: backend `nccl` is not ready: "), "{}", ended.out);
+    assert!(ended.out.contains("  2 ranks      1 KiB  skipped: backend `nccl` is not ready: "), "{}", ended.out);
     assert!(ended.out.contains("\ncases    1 would run, 1 would be skipped\n"), "{}", ended.out);
     // As of the run itself.
     place.run("comm all_reduce --backend nccl --bytes 1KiB --dry-run").exits(2);

@@ -88,8 +88,11 @@ pub(crate) fn average(configuration: &Configuration) -> Option<(usize, f64)> {
     (rates.len() > 1).then(|| (rates.len(), rates.iter().sum::<f64>() / rates.len() as f64))
 }
 
-/// The highest busbw.
+/// The highest busbw. None of one rank: it sends nothing, and its bytes over its time can be any number.
 pub(crate) fn peak<'c>(configuration: &'c Configuration) -> Option<(u64, Estimate, &'c Measured<'c>)> {
+    if configuration.ranks < 2 {
+        return None;
+    }
     let rated = configuration.sized().filter_map(|(bytes, point)| Some((bytes, point.busbw?, point)));
     rated.max_by(|(_, a, _), (_, b, _)| a.mid.total_cmp(&b.mid))
 }

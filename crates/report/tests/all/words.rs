@@ -216,6 +216,18 @@ fn drift() {
 }
 
 #[test]
+fn one_rank_has_no_peak() {
+    let broadcast = |ranks| {
+        let mut cases = series(ranks, &[(KIB, 2.2e-8), (MIB, 2.2e-8)]);
+        cases.iter_mut().for_each(|case| case.op = "broadcast");
+        lines(&cases)
+    };
+    says(broadcast(2), "broadcast peaks at ");
+    says_not(broadcast(1), "peaks at ");
+    says(broadcast(1), "broadcast takes 22.0 ns");
+}
+
+#[test]
 fn operations_without_bytes_have_times() {
     let mut cases = series(2, &[(0, 2e-7)]);
     cases.extend(series(4, &[(0, 3e-6)]));
