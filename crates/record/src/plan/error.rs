@@ -5,7 +5,7 @@ use std::fmt;
 
 use terms::Error;
 
-use super::source::{At, SourceLocation, Sources};
+use super::source::{At, SourceLocation, Sources, lines};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +86,8 @@ impl Diagnostics {
     }
 
     pub(crate) fn add(&mut self, at: At, error: Error) {
+        let Error { what, cause, hint } = error;
+        let error = Error { what: lines(&what), cause: cause.as_deref().map(lines), hint: hint.as_deref().map(lines) };
         self.added += 1;
         if self.is_hopeless() {
             self.more += 1;

@@ -111,6 +111,11 @@ fn printable(c: char) -> char {
     }
 }
 
+/// A message that quotes the user, printable line by line.
+pub(super) fn lines(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' { c } else { printable(c) }).collect()
+}
+
 /// A word of the user's, fit for a message: printable and at most 64 characters.
 pub(crate) fn shown(word: &str) -> String {
     let mut short: String = word.chars().take(64).map(printable).collect();

@@ -26,7 +26,11 @@ fn plans() {
         let text = String::from_utf8_lossy(&bytes);
         match plan::read(&text, "p.yaml", &TABLE, &pairs(&[("seed", &text)])) {
             Ok(plan) => assert!(!plan.cases.is_empty(), "{}", path.display()),
-            Err(errors) => assert!(!errors.errors.is_empty(), "{}", path.display()),
+            Err(errors) => {
+                assert!(!errors.errors.is_empty(), "{}", path.display());
+                let shown = errors.to_string();
+                assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{}: {shown:?}", path.display());
+            }
         }
         taken += usize::from(plan::read(&text, "p.yaml", &TABLE, &[]).is_ok());
     }
