@@ -37,18 +37,22 @@ pub(super) static ABOUT: About = About {
     show: super::show::show,
 };
 
-static METRICS: &[Metric] = &[
-    Metric::new("count", "elements", Better::Higher, "elements of S"),
-    Metric::new("algbw_gbs", "GB/s", Better::Higher, "S / time").shape(Shape::Rate),
-    Metric::new("busbw_gbs", "GB/s", Better::Higher, "algbw x the operation's bus factor").shape(Shape::Rate),
-    Metric::new(
-        "limit_share",
-        "",
-        Better::Higher,
-        "time of the bare memory traffic / time, at the same working set, ranks and cores",
-    ),
-    Metric::new("limit_busbw_gbs", "GB/s", Better::Higher, "busbw at 100% of the limit"),
-];
+record::metrics! {
+    /// What a collective's case says.
+    pub(super) METRICS {
+        COUNT: u64 = Metric::new("count", "elements", Better::Higher, "elements of S"),
+        ALGBW_GBS: Option<f64> = Metric::new("algbw_gbs", "GB/s", Better::Higher, "S / time").shape(Shape::Rate),
+        BUSBW_GBS: Option<f64> =
+            Metric::new("busbw_gbs", "GB/s", Better::Higher, "algbw x the operation's bus factor").shape(Shape::Rate),
+        LIMIT_SHARE: f64 = Metric::new(
+            "limit_share",
+            "",
+            Better::Higher,
+            "time of the bare memory traffic / time, at the same working set, ranks and cores",
+        ),
+        LIMIT_BUSBW_GBS: Option<f64> = Metric::new("limit_busbw_gbs", "GB/s", Better::Higher, "busbw at 100% of the limit"),
+    }
+}
 
 /// Which parameters mean something in which operation.
 fn concerns(op: Collective, field: &str) -> bool {

@@ -32,6 +32,7 @@ use record::{About, Case};
 use serde_json::{Map, Value};
 use terms::{BufferKind, Bytes, Collective, Seconds};
 
+use about::{ALGBW_GBS, BUSBW_GBS, COUNT, LIMIT_BUSBW_GBS, LIMIT_SHARE};
 use fields::Fields;
 use parameters::Parameters;
 
@@ -92,20 +93,14 @@ impl Benchmark for CollectiveBenchmark {
         let Ok(parameters) = Parameters::from_case(case) else { return metrics };
         let (bytes, time) = (Bytes(parameters.bytes), Seconds(median_s));
         if parameters.bytes > 0 {
-            metrics.insert("count".to_owned(), Value::from(parameters.count()));
+            COUNT.put(&mut metrics, parameters.count());
         }
-        let mut put = |name: &str, value: Option<f64>| {
-            if let Some(value) = value.and_then(serde_json::Number::from_f64) {
-                metrics.insert(name.to_owned(), Value::Number(value));
-            }
-        };
-        put("algbw_gbs", parameters.op.algbw_gbs(bytes, time));
-        put("busbw_gbs", parameters.op.busbw_gbs(bytes, parameters.ranks, time));
+        let busbw = parameters.op.busbw_gbs(bytes, parameters.ranks, time);
+        ALGBW_GBS.put(&mut metrics, parameters.op.algbw_gbs(bytes, time));
+        BUSBW_GBS.put(&mut metrics, busbw);
         if let Some(share) = measure::limit_share(measured.limit) {
-            let busbw = parameters.op.busbw_gbs(bytes, parameters.ranks, time);
-            let whole = share.as_f64().filter(|share| *share > 0.0).zip(busbw).map(|(share, busbw)| busbw / share);
-            metrics.insert("limit_share".to_owned(), share);
-            metrics.extend(whole.map(|whole| ("limit_busbw_gbs".to_owned(), Value::from(whole))));
+            LIMIT_SHARE.put(&mut metrics, share);
+            LIMIT_BUSBW_GBS.put(&mut metrics, busbw.filter(|_| share > 0.0).map(|busbw| busbw / share));
         }
         metrics
     }

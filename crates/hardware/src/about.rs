@@ -1,20 +1,20 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
 use contract::fields::{Execution, Sampling, World, problem};
-use record::{About, Better, Case, Caveat, Command, Metric, Shape};
+use record::{About, Case, Caveat, Command};
 use serde_json::Value;
 use terms::{FieldError, Named};
 
 use super::fields::{Area, Fields, Test};
 use super::resolve::{self, Task};
-use super::{HardwareBenchmark, memory, storage, torch};
+use super::{HardwareBenchmark, declared, memory, storage, torch};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
     name: "hardware",
     doc: "what this machine can do: memory bandwidth, peaks of computation, links between ranks, storage",
     fields: &[Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
-    metrics: METRICS,
+    metrics: declared::METRICS,
     check,
     command: Some(Command {
         name: "hardware",
@@ -33,32 +33,6 @@ pub(super) static ABOUT: About = About {
     }),
     show: super::show::show,
 };
-
-static METRICS: &[Metric] = &[
-    Metric::new("gbs", "GB/s", Better::Higher, "bytes that the test reads and writes (STREAM), or sends, / time")
-        .shape(Shape::Rate),
-    Metric::new("moved_gbs", "GB/s", Better::Higher, "the same with write-allocate: lines that are read to be written")
-        .shape(Shape::Rate),
-    Metric::new("gflops", "GFLOP/s", Better::Higher, "multiplications and additions / time, all ranks")
-        .shape(Shape::Rate),
-    Metric::new("loop", "", Better::Higher, "the instructions that compute").shape(Shape::Word),
-    Metric::new("cache", "", Better::Higher, "cold: the system has forgotten the pages of the file").shape(Shape::Word),
-    Metric::new("pair_s", "s", Better::Lower, "time of one message from rank (row) to rank (column)")
-        .shape(Shape::Matrix),
-    Metric::new("pair_us", "us", Better::Lower, "the same in microseconds").shape(Shape::Matrix),
-    Metric::new("pair_gbs", "GB/s", Better::Higher, "bytes of one message / its time, each direction")
-        .shape(Shape::Matrix),
-    Metric::new("pairs", "", Better::Higher, "median and slowest pair, and ranks and pairs that are slow")
-        .shape(Shape::Map),
-    Metric::new(
-        "node_gbs",
-        "GB/s",
-        Better::Higher,
-        "triad from the cores of a node (row) to memory of a node (column)",
-    )
-    .shape(Shape::Matrix),
-    Metric::new("ceiling", "", Better::Higher, "what a profile of the machine keeps of this case").shape(Shape::Map),
-];
 
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;

@@ -2,6 +2,7 @@
 
 mod about;
 mod compute;
+mod declared;
 mod expand;
 mod fields;
 mod loops;
@@ -9,6 +10,7 @@ mod memory;
 mod metrics;
 mod numa;
 mod pairs;
+mod pairs_found;
 mod resolve;
 mod show;
 mod storage;

@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 use stats::PairVerdict;
 use terms::{Dtype, Named};
 
+use super::declared::{CACHE, CEILING, GBS, GFLOPS, LOOP, MOVED_GBS, NODE_GBS, PAIR_GBS, PAIR_S, PAIR_US, PAIRS};
 use super::fields::{Area, CUDA, Test};
+use super::pairs_found::{Cells, Pairs, SlowPair, SlowRank};
 use super::resolve::{Task, task};
 use super::{compute, fields, memory};
 
@@ -19,42 +21,56 @@ use super::{compute, fields, memory};
 pub(super) fn for_case(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
     let Ok(task) = task(case) else { return Map::new() };
     let seconds = measured.times.median;
-    let mut metrics = match task.test.area() {
-        Area::Memory => bandwidth(case, &task, seconds),
-        Area::Compute => rate(&task, seconds),
-        Area::Storage => {
-            let rate = number("gbs", task.bytes as f64 / seconds / 1e9);
-            rate.into_iter().chain([("cache".to_owned(), "cold".into())]).collect()
+    let mut metrics = Map::new();
+    // In units of 1e9 a second.
+    let rate = match task.test.area() {
+        Area::Memory => bandwidth(case, &task, seconds, &mut metrics),
+        Area::Compute => {
+            let rate = compute::operations(&task) * f64::from(task.ranks) / seconds / 1e9;
+            GFLOPS.put(&mut metrics, rate);
+            rate
         }
-        Area::Transfer => Map::from_iter(number("gbs", f64::from(task.ranks) * task.bytes as f64 / seconds / 1e9)),
+        Area::Storage => {
+            let rate = task.bytes as f64 / seconds / 1e9;
+            GBS.put(&mut metrics, rate);
+            CACHE.put(&mut metrics, "cold");
+            rate
+        }
+        Area::Transfer => {
+            let rate = f64::from(task.ranks) * task.bytes as f64 / seconds / 1e9;
+            GBS.put(&mut metrics, rate);
+            rate
+        }
         Area::Pairs => return pairs(case, &task, measured.trials),
         Area::Nodes => return nodes(measured.trials),
-        Area::All => Map::new(),
+        Area::All => f64::NAN,
     };
     let details = measured.trials.last().and_then(|trial| trial.details.first());
     let name = details.and_then(|details| details.get("loop").or_else(|| details.get("multiplied")));
-    metrics.extend(name.map(|name| ("loop".to_owned(), name.clone())));
-    metrics.extend(ceiling(case, &task, &metrics));
+    LOOP.put(&mut metrics, name.cloned().unwrap_or_default());
+    put_ceiling(&mut metrics, case, &task, rate);
     metrics
 }
 
-/// What a profile keeps of the case.
-fn ceiling(case: &Case, task: &Task, metrics: &Map<String, Value>) -> Option<(String, Value)> {
-    let rate = |name: &str| Some(metrics.get(name)?.as_f64()? * 1e9);
+/// What a profile keeps of the case, which reached so many 1e9 bytes or operations a second.
+fn put_ceiling(metrics: &mut Map<String, Value>, case: &Case, task: &Task, rate: f64) {
     let area = task.test.area();
     let on_gpus = fields::is_on_gpus(case);
-    let (kind, rate) = match area {
-        Area::Memory => (CeilingKind::Memory, rate("gbs")?),
-        Area::Compute => (CeilingKind::Compute, rate("gflops")?),
-        Area::Pairs if task.test != Test::Latency => (CeilingKind::Link, rate("gbs")?),
-        Area::Storage => (CeilingKind::Storage, rate("gbs")?),
-        Area::Transfer => (CeilingKind::Transfer, rate("gbs")?),
-        Area::Pairs | Area::Nodes | Area::All => return None,
+    let kind = match area {
+        Area::Memory => CeilingKind::Memory,
+        Area::Compute => CeilingKind::Compute,
+        Area::Pairs if task.test != Test::Latency => CeilingKind::Link,
+        Area::Storage => CeilingKind::Storage,
+        Area::Transfer => CeilingKind::Transfer,
+        Area::Pairs | Area::Nodes | Area::All => return,
     };
+    if !rate.is_finite() {
+        return;
+    }
     let ceiling = Ceiling {
         kind,
         name: task.test.name().to_owned(),
-        rate,
+        rate: rate * 1e9,
         threads: if area == Area::Pairs { 1 } else { task.ranks * task.threads as u32 },
         bytes: match area {
             Area::Compute => None,
@@ -65,7 +81,7 @@ fn ceiling(case: &Case, task: &Task, metrics: &Map<String, Value>) -> Option<(St
         device: on_gpus.then(|| CUDA.to_owned()),
         backend: (area == Area::Pairs).then(|| Common::of(case).ok()?.backend).flatten(),
     };
-    Some(("ceiling".to_owned(), serde_json::to_value(ceiling).ok()?))
+    CEILING.put(metrics, ceiling);
 }
 
 /// What a run measured of its machine: of each kind of ceiling the two fastest, because no product is its own ceiling.
@@ -117,22 +133,17 @@ pub(super) fn roofline(line: &CaseLine, ceilings: &Ceilings<'_>) -> Map<String, 
     placed.map(|point| ("roofline".to_owned(), Value::Object(point))).into_iter().collect()
 }
 
-fn number(name: &str, value: f64) -> Option<(String, Value)> {
-    Some((name.to_owned(), Value::Number(serde_json::Number::from_f64(value)?)))
-}
-
-fn bandwidth(case: &Case, task: &Task, seconds: f64) -> Map<String, Value> {
+/// Bytes that the loop names over time, and those that memory moves. Gives the first, in GB/s.
+fn bandwidth(case: &Case, task: &Task, seconds: f64, metrics: &mut Map<String, Value>) -> f64 {
     let elements = memory::elements(task.test, task.bytes) as f64 * f64::from(task.ranks);
     let rate = |bytes: u64| bytes as f64 * elements / seconds / 1e9;
-    let rates = [("gbs", task.test.counted_bytes()), ("moved_gbs", task.test.moved_bytes())];
+    let counted = rate(task.test.counted_bytes());
+    GBS.put(metrics, counted);
     // What torch's loops and the caches of GPUs read before they write is not known.
-    let known = if is_pytorch(case) { 1 } else { rates.len() };
-    rates[..known].iter().filter_map(|(name, bytes)| number(name, rate(*bytes))).collect()
-}
-
-fn rate(task: &Task, seconds: f64) -> Map<String, Value> {
-    let all = compute::operations(task) * f64::from(task.ranks);
-    Map::from_iter(number("gflops", all / seconds / 1e9))
+    if !is_pytorch(case) {
+        MOVED_GBS.put(metrics, rate(task.test.moved_bytes()));
+    }
+    counted
 }
 
 /// Seconds of a message between each two ranks: the median over trials of what the lower rank's clock says. None where no
@@ -163,41 +174,43 @@ fn nodes(trials: &[Trial]) -> Map<String, Value> {
     };
     let row = |row: usize| (0..first.len()).map(|column| cell(row, column)).collect::<Vec<_>>();
     let all: Vec<Vec<f64>> = (0..first.len()).map(row).collect();
-    Map::from_iter([("node_gbs".to_owned(), json!(all))])
+    let mut metrics = Map::new();
+    NODE_GBS.put(&mut metrics, all);
+    metrics
 }
 
 fn pairs(case: &Case, task: &Task, trials: &[Trial]) -> Map<String, Value> {
     let Some(times) = matrix(task.ranks as usize, trials) else { return Map::new() };
-    let cells = |of: &dyn Fn(f64) -> f64| -> Value {
-        let row = |row: &Vec<f64>| row.iter().map(|time| json!(of(*time))).collect::<Vec<_>>();
-        times.iter().map(row).collect::<Vec<_>>().into()
+    let cells = |of: &dyn Fn(f64) -> f64| -> Cells {
+        times.iter().map(|row| row.iter().map(|time| json!(of(*time))).collect()).collect()
     };
     let mut metrics = Map::new();
-    metrics.insert("pair_s".to_owned(), cells(&|time| time));
+    PAIR_S.put(&mut metrics, cells(&|time| time));
     if task.test == Test::Latency {
-        metrics.insert("pair_us".to_owned(), cells(&|time| time * 1e6));
+        PAIR_US.put(&mut metrics, cells(&|time| time * 1e6));
     } else {
-        metrics.insert("pair_gbs".to_owned(), cells(&|time| task.bytes as f64 / time / 1e9));
+        PAIR_GBS.put(&mut metrics, cells(&|time| task.bytes as f64 / time / 1e9));
     }
     let above = |low: usize| (low + 1..times.len()).map(move |high| (low, high));
     let all: Vec<f64> = (0..times.len()).flat_map(above).map(|(low, high)| times[low][high]).collect();
     let median = stats::median(&all);
-    let mut found = json!({
-        "median": median,
-        "slowest": all.iter().copied().fold(0.0, f64::max),
-        "ranks": task.ranks,
-        "at_once": trials.last().and_then(|trial| trial.details.first()?.get("at_once").cloned()),
-    });
     let hosts = hosts(trials);
-    if hosts.iter().any(|host| Some(host) != hosts.first()) {
-        found["hosts"] = json!(hosts);
-    }
+    let differ = hosts.iter().any(|host| Some(host) != hosts.first());
+    let mut found = Pairs {
+        median,
+        slowest: all.iter().copied().fold(0.0, f64::max),
+        ranks: task.ranks,
+        at_once: trials.last().and_then(|trial| trial.details.first()?.get("at_once").cloned()).unwrap_or_default(),
+        hosts: if differ { hosts } else { Vec::new() },
+        ..Pairs::default()
+    };
     judge(&mut found, &times);
-    metrics.insert("pairs".to_owned(), found);
+    PAIRS.put(&mut metrics, found);
     if task.test != Test::Latency {
-        metrics.extend(number("gbs", task.bytes as f64 / median / 1e9));
+        let rate = task.bytes as f64 / median / 1e9;
+        GBS.put(&mut metrics, rate);
+        put_ceiling(&mut metrics, case, task, rate);
     }
-    metrics.extend(ceiling(case, task, &metrics));
     metrics
 }
 
@@ -212,28 +225,26 @@ fn hosts(trials: &[Trial]) -> Vec<String> {
 const MOST_UNSEEN: f64 = 2.0;
 
 /// Names what is slow.
-fn judge(found: &mut Value, times: &[Vec<f64>]) {
+fn judge(found: &mut Pairs, times: &[Vec<f64>]) {
     let (ranks, pairs) = match stats::slow_pairs(times) {
         PairVerdict::CannotTell => {
-            found["slow"] = "cannot tell".into();
+            found.slow = "cannot tell".to_owned();
             return;
         }
         PairVerdict::Healthy { least } => {
-            found["least_factor"] = least.into();
-            found["slow"] = if least > MOST_UNSEEN { "cannot tell" } else { "none" }.into();
+            found.least_factor = Some(least);
+            found.slow = if least > MOST_UNSEEN { "cannot tell" } else { "none" }.to_owned();
             return;
         }
         PairVerdict::Slow { ranks, pairs } => (ranks, pairs),
     };
-    let hosts: Vec<String> =
-        found.get("hosts").and_then(|of| serde_json::from_value(of.clone()).ok()).unwrap_or_default();
-    let on = |rank: usize| hosts.get(rank).map_or_else(String::new, |host| format!(" on {host}"));
+    let on = |rank: usize| found.hosts.get(rank).map_or_else(String::new, |host| format!(" on {host}"));
     let words: Vec<String> = ranks
         .iter()
         .map(|(rank, _)| format!("rank {rank}{}", on(*rank)))
         .chain(pairs.iter().map(|([low, high], _)| format!("{low}-{high}")))
         .collect();
-    found["slow"] = words.join(", ").into();
-    found["slow_ranks"] = ranks.iter().map(|(rank, factor)| json!({"rank": rank, "factor": factor})).collect();
-    found["slow_pairs"] = pairs.iter().map(|(pair, factor)| json!({"ranks": pair, "factor": factor})).collect();
+    found.slow = words.join(", ");
+    found.slow_ranks = Some(ranks.into_iter().map(|(rank, factor)| SlowRank { rank, factor }).collect());
+    found.slow_pairs = Some(pairs.into_iter().map(|(ranks, factor)| SlowPair { ranks, factor }).collect());
 }

@@ -7,6 +7,9 @@ use record::CaseLine;
 
 use contract::fields::CUDA;
 
+use super::declared::{GBS, GFLOPS, NODE_GBS, PAIRS};
+use super::pairs_found::{Pairs, SlowPair, SlowRank};
+
 /// See the module's documentation.
 pub(super) struct HardwareView;
 
@@ -19,7 +22,7 @@ fn threads(point: &Measured) -> u64 {
 }
 
 fn rate(point: &Measured) -> Option<f64> {
-    point.case.metric("gbs")
+    GBS.of(point.case)
 }
 
 /// `2 threads`; of GPUs, each rank has one: `2 GPUs`.
@@ -31,13 +34,13 @@ fn on(point: &Measured) -> String {
 impl View for HardwareView {
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
         let has = |metric: &str| section.points().any(|point| point.case.metrics.contains_key(metric));
-        if has("pairs") {
+        if has(PAIRS.name()) {
             return Some(section.points().filter_map(|point| links(&section.name, point.case)).flatten().collect());
         }
-        if has("node_gbs") {
+        if has(NODE_GBS.name()) {
             return Some(section.points().filter_map(|point| nodes(&section.name, point.case)).collect());
         }
-        if has("gflops") {
+        if has(GFLOPS.name()) {
             return Some(peaks(section));
         }
         bandwidths(section)
@@ -48,7 +51,7 @@ impl View for HardwareView {
 fn peaks(section: &Operation) -> Vec<Finding> {
     let dtype =
         |point: &Measured| point.case.parameters.get("dtype").and_then(serde_json::Value::as_str).map(str::to_owned);
-    let rate = |point: &Measured| point.case.metric("gflops").unwrap_or(0.0);
+    let rate = |point: &Measured| GFLOPS.of(point.case).unwrap_or(0.0);
     let mut types: Vec<String> = section.points().filter_map(dtype).collect();
     types.sort();
     types.dedup();
@@ -58,7 +61,7 @@ fn peaks(section: &Operation) -> Vec<Finding> {
     };
     let sentence = |of: &String| {
         let best = fastest(of)?;
-        let range = best.estimate("gflops", "", section.declared).map(|found| found.range(three_digits));
+        let range = best.estimate(GFLOPS.name(), "", section.declared).map(|found| found.range(three_digits));
         let (name, rate, threads) = (&section.name, three_digits(rate(best)), on(best));
         Some(Finding::new(format!("{name}: {rate} GFLOP/s{} of {of} on {threads}.", range.unwrap_or_default())))
     };
@@ -67,7 +70,7 @@ fn peaks(section: &Operation) -> Vec<Finding> {
 
 /// Own memory against that of the farthest node.
 fn nodes(name: &str, case: &CaseLine) -> Option<Finding> {
-    let table: Vec<Vec<f64>> = serde_json::from_value(case.metrics.get("node_gbs")?.clone()).ok()?;
+    let table = NODE_GBS.of(case)?;
     let own: Vec<f64> = table.iter().enumerate().filter_map(|(node, row)| row.get(node).copied()).collect();
     let others = table
         .iter()
@@ -82,41 +85,29 @@ fn nodes(name: &str, case: &CaseLine) -> Option<Finding> {
 
 /// What the pairs of a case show.
 fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
-    let pairs = case.metrics.get("pairs")?;
-    let list = |name: &str| pairs.get(name).and_then(|list| list.as_array()).cloned().unwrap_or_default();
-    let factor_of =
-        |entry: &serde_json::Value| factor(entry.get("factor").and_then(serde_json::Value::as_f64).unwrap_or(1.0));
-    let hosts = list("hosts");
-    let on = |rank: u64| {
-        let host = hosts.get(rank as usize).and_then(serde_json::Value::as_str);
-        host.map_or_else(|| format!("{rank}"), |host| format!("{rank} on {host}"))
-    };
+    let Pairs { median, hosts, least_factor, slow, slow_ranks, slow_pairs, .. } = PAIRS.of(case)?;
+    let on = |rank: usize| hosts.get(rank).map_or_else(|| format!("{rank}"), |host| format!("{rank} on {host}"));
     let mut found = Vec::new();
-    for entry in list("slow_ranks") {
-        let rank = entry.get("rank").and_then(serde_json::Value::as_u64)?;
+    for SlowRank { rank, factor: times } in slow_ranks.into_iter().flatten() {
         let text = format!(
             "{name}: rank {} is slow: its messages take {} as long as messages between other ranks.",
             on(rank),
-            factor_of(&entry)
+            factor(times)
         );
         found.push(Finding::new(text).before_others());
     }
-    for entry in list("slow_pairs") {
-        let ranks: Vec<u64> = entry.get("ranks")?.as_array()?.iter().filter_map(serde_json::Value::as_u64).collect();
-        let [low, high] = ranks[..] else { continue };
+    for SlowPair { ranks: [low, high], factor: times } in slow_pairs.into_iter().flatten() {
         let text = format!(
             "{name}: the pair of ranks {} and {} is slow: its messages take {} as long as those of the other pairs.",
             on(low),
             on(high),
-            factor_of(&entry)
+            factor(times)
         );
         found.push(Finding::new(text).before_others());
     }
-    let median = seconds(pairs.get("median")?.as_f64()?);
-    // Older records have none.
-    let least = pairs.get("least_factor").and_then(serde_json::Value::as_f64);
-    let about = match pairs.get("slow").and_then(serde_json::Value::as_str) {
-        Some("cannot tell") => match least {
+    let median = seconds(median);
+    let about = match slow.as_str() {
+        "cannot tell" => match least_factor {
             // A factor that no fault has says nothing to a reader.
             Some(least) if least > FINDABLE => {
                 "; the times of pairs vary so much that a slow rank would not show: none is cleared".to_owned()
@@ -127,10 +118,10 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
             ),
             None => format!("; fewer than {} ranks cannot tell a slow one", stats::FEWEST_RANKS),
         },
-        Some("none") => format!(
+        "none" => format!(
             "; of {} ranks none is slow, and no pair{}",
             case.ranks,
-            least.map_or_else(String::new, |least| format!(
+            least_factor.map_or_else(String::new, |least| format!(
                 " (a rank that took {} as long would be named)",
                 factor(least)
             ))
@@ -148,7 +139,7 @@ fn bandwidths(section: &Operation) -> Option<Vec<Finding>> {
     let at_largest = || points.iter().copied().filter(|point| point.bytes == Some(largest));
     let best = at_largest().max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))?;
     let range = |point: &Measured| {
-        let estimate = point.estimate("gbs", "", section.declared);
+        let estimate = point.estimate(GBS.name(), "", section.declared);
         estimate.map_or_else(String::new, |estimate| estimate.range(three_digits))
     };
     let (name, best_rate) = (&section.name, rate(best)?);

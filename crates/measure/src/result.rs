@@ -347,7 +347,7 @@ fn quantised(series: &[f64]) -> bool {
 
 /// The share of the limit as a metric's value; None where none was found. What reaches more than its limit within the noise of
 /// both reaches all of it; [`Limit::share`] keeps the quotient.
-pub fn limit_share(limit: Option<&Limit>) -> Option<Value> {
+pub fn limit_share(limit: Option<&Limit>) -> Option<f64> {
     let limit = limit.filter(|limit| is_share(limit))?;
-    serde_json::Number::from_f64(limit.share.min(1.0)).map(Value::Number)
+    Some(limit.share.min(1.0)).filter(|share| share.is_finite())
 }

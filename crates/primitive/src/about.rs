@@ -1,7 +1,7 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
 use contract::fields::{Execution, Sampling, World, problem};
-use record::{About, Better, Case, Command, Metric, Plan, Shape, Sweep};
+use record::{About, Case, Command, Plan, Sweep};
 use serde_json::Value;
 use terms::{Dtype, FieldError, Mode, Named};
 
@@ -11,14 +11,14 @@ use super::implementations::{self, ALL};
 use super::resolve::{chosen, task};
 use super::task::{Options, Scheme, whole};
 use super::words::{Primitive, Tokens};
-use super::{PrimitiveBenchmark, torch};
+use super::{PrimitiveBenchmark, declared, torch};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
     name: "primitive",
     doc: "a matrix product and the collective that a parallel model needs with it: does overlap pay?",
     fields: &[Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
-    metrics: METRICS,
+    metrics: declared::METRICS,
     check,
     command: Some(Command {
         name: "primitive",
@@ -37,18 +37,6 @@ pub(super) static ABOUT: About = About {
     }),
     show: super::show::show,
 };
-
-static METRICS: &[Metric] = &[
-    Metric::new("tflops", "TFLOP/s", Better::Higher, "operations of the whole problem / time").shape(Shape::Rate),
-    Metric::new("tflops_per_rank", "TFLOP/s", Better::Higher, "operations that one rank does / time")
-        .shape(Shape::Rate),
-    Metric::new("variant", "", Better::Higher, "the implementation with its options").shape(Shape::Word),
-    Metric::new("order", "", Better::Higher, "what is communicated before or after the product").shape(Shape::Word),
-    Metric::new("conditions", "", Better::Higher, "threads, kernel, buffer bytes, mode and warm-up of the case")
-        .shape(Shape::Map),
-    Metric::new("overlap", "", Better::Higher, "the four times of its order, and what follows from them")
-        .shape(Shape::Map),
-];
 
 fn check(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;

@@ -4,6 +4,7 @@
 mod about;
 mod attention;
 mod crossover;
+mod declared;
 mod exchange;
 mod fields;
 mod gathering;
@@ -35,6 +36,7 @@ use record::{About, Case, CaseLine};
 use serde_json::{Map, Value, json};
 use terms::{Collective, Named as _};
 
+use self::declared::{CONDITIONS, ORDER, TFLOPS, TFLOPS_PER_RANK, VARIANT};
 use self::implementation::Step;
 use self::resolve::resolved;
 use self::site::Site;
@@ -111,17 +113,17 @@ impl Benchmark for PrimitiveBenchmark {
         let mut metrics = Map::new();
         let seconds = measured.times.median;
         if implementation.name != implementations::communication_only::VARIANT.name {
-            let rate = |operations: f64| Value::from(operations / seconds / 1e12);
-            metrics.insert("tflops".to_owned(), rate(task.whole_flops()));
-            metrics.insert("tflops_per_rank".to_owned(), rate(task.flops()));
+            let rate = |operations: f64| operations / seconds / 1e12;
+            TFLOPS.put(&mut metrics, rate(task.whole_flops()));
+            TFLOPS_PER_RANK.put(&mut metrics, rate(task.flops()));
         }
-        metrics.insert("variant".to_owned(), show::variant(implementation.name, &options).into());
-        metrics.insert("order".to_owned(), show::order(task.scheme).into());
+        VARIANT.put(&mut metrics, show::variant(implementation.name, &options));
+        ORDER.put(&mut metrics, show::order(task.scheme).to_owned());
         let ranks = measured.trials.last().map_or(&[][..], |trial| &trial.details[..]);
         if let Some(mut conditions) = relations::of_ranks(ranks) {
             conditions.insert("warmup".to_owned(), case.warmup().map_or("adaptive".into(), Value::from));
             conditions.insert("mode".to_owned(), case.mode().name().into());
-            metrics.insert("conditions".to_owned(), conditions.into());
+            CONDITIONS.put(&mut metrics, conditions);
         }
         metrics
     }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use contract::Firsts;
 use record::CaseLine;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+
+use super::declared::{Audit, CONDITIONS, ORDER, OVERLAP, Overlap};
 
 /// Communication and product differ by more than this factor: overlap has nothing to gain.
 const WORTH: [f64; 2] = [0.3, 3.0];
@@ -39,7 +41,7 @@ pub(super) fn implementation(line: &CaseLine) -> &str {
 
 /// What is communicated when, as the case's metric says.
 pub(super) fn order(line: &CaseLine) -> &str {
-    line.metrics.get("order").and_then(Value::as_str).unwrap_or_default()
+    ORDER.word(line).unwrap_or_default()
 }
 
 /// The lines of a run that others are compared with. They differ from those in the implementation alone.
@@ -104,14 +106,6 @@ fn is_worth(ratio: f64) -> bool {
     (WORTH[0]..=WORTH[1]).contains(&ratio)
 }
 
-fn number(value: f64) -> Value {
-    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
-}
-
-fn ends(interval: Option<[f64; 2]>) -> Value {
-    interval.map_or(Value::Null, |[low, high]| json!([number(low), number(high)]))
-}
-
 /// The metrics that compare this case with others of its run. Those that need a missing case are left out.
 pub(super) fn for_case(line: &CaseLine, compared: &Compared<'_>) -> Map<String, Value> {
     let mut found = Map::new();
@@ -122,30 +116,28 @@ pub(super) fn for_case(line: &CaseLine, compared: &Compared<'_>) -> Map<String, 
     if peers.all().is_empty() {
         return found;
     }
-    let median = |line: &CaseLine| line.time_s.as_ref().map_or(f64::NAN, |time| time.median);
-    let time_of = |line: Option<&CaseLine>| line.map_or(Value::Null, |line| number(median(line)));
-    let mut overlap = json!({
-        "compute_s": time_of(peers.compute),
-        "communication_s": time_of(peers.communication),
-        "sequential_s": time_of(peers.sequential),
-        "audit": audit(line, &peers.all()),
-    });
+    let median = |line: &CaseLine| line.time_s.as_ref().map(|time| time.median);
+    let mut overlap = Overlap {
+        compute_s: peers.compute.and_then(median),
+        communication_s: peers.communication.and_then(median),
+        sequential_s: peers.sequential.and_then(median),
+        audit: audit(line, &peers.all()),
+        ..Overlap::default()
+    };
     if let Some(sequential) = peers.sequential.filter(|_| implementation(line) != "sequential") {
         let (own, theirs) = line.paired_trials(sequential);
-        if let Some(speedup) = stats::paired_ratio(&theirs, &own) {
-            overlap["speedup"] = number(speedup.mid);
-            overlap["speedup_ci95"] = ends(speedup.ends);
-        }
+        let speedup = stats::paired_ratio(&theirs, &own);
+        (overlap.speedup, overlap.speedup_ci95) =
+            (speedup.map(|found| found.mid), speedup.and_then(|found| found.ends));
     }
-    if let (Some(compute), Some(communication)) = (peers.compute, peers.communication) {
-        let [t_compute, t_communication] = [compute, communication].map(median);
+    if let (Some(compute), Some(communication)) = (peers.compute, peers.communication)
+        && let (Some(t_compute), Some(t_communication)) = (overlap.compute_s, overlap.communication_s)
+    {
         let ratio = t_communication / t_compute;
-        overlap["ratio"] = number(ratio);
-        overlap["worth"] = is_worth(ratio).into();
+        (overlap.ratio, overlap.worth) = (Some(ratio), Some(is_worth(ratio)));
         let light = |t: f64, compute: f64, communication: f64| compute.max(communication) / t;
         if let Some((share, interval)) = of_rounds([line, compute, communication], light) {
-            overlap["speed_of_light"] = number(share);
-            overlap["speed_of_light_ci95"] = ends(interval);
+            (overlap.speed_of_light, overlap.speed_of_light_ci95) = (Some(share), interval);
         }
         // Where one of the two is next to nothing, the quotient is noise over next to nothing.
         let has_efficiency = is_worth(ratio) && implementation(line) != "sequential";
@@ -154,8 +146,7 @@ pub(super) fn for_case(line: &CaseLine, compared: &Compared<'_>) -> Map<String, 
         if let Some((efficiency, interval)) =
             of_rounds([line, compute, communication], hidden).filter(|_| has_efficiency)
         {
-            overlap["efficiency"] = number(efficiency);
-            overlap["efficiency_ci95"] = ends(interval);
+            (overlap.efficiency, overlap.efficiency_ci95) = (Some(efficiency), interval);
         }
         if t_communication > t_compute
             && let Some(mut roofline) = line.metrics.get("roofline").cloned()
@@ -164,10 +155,7 @@ pub(super) fn for_case(line: &CaseLine, compared: &Compared<'_>) -> Map<String, 
             found.insert("roofline".to_owned(), roofline);
         }
     }
-    if let Value::Object(map) = &mut overlap {
-        map.retain(|_, value| !value.is_null());
-    }
-    found.insert("overlap".to_owned(), overlap);
+    OVERLAP.put(&mut found, overlap);
     found
 }
 
@@ -200,8 +188,8 @@ pub(super) fn of_ranks(ranks: &[Map<String, Value>]) -> Option<Map<String, Value
 
 /// Which conditions differ between a case and those that it is compared with, or between its ranks. Only an empty list makes
 /// the ratios ratios of implementations. A condition that was not recorded is none that is the same.
-fn audit(line: &CaseLine, others: &[&CaseLine]) -> Value {
-    let condition = |line: &CaseLine, name: &str| line.metrics.get("conditions").and_then(|all| all.get(name)).cloned();
+fn audit(line: &CaseLine, others: &[&CaseLine]) -> Audit {
+    let condition = |line: &CaseLine, name: &str| CONDITIONS.value(line).and_then(|all| all.get(name)).cloned();
     let settings = |line: &CaseLine| (line.worlds, line.backend.clone());
     let differs = |name: &&str| {
         let own = condition(line, name);
@@ -211,16 +199,18 @@ fn audit(line: &CaseLine, others: &[&CaseLine]) -> Value {
     if others.iter().any(|other| settings(other) != settings(line)) {
         differ.push("worlds");
     }
-    let buffers: Map<String, Value> = std::iter::once(&line)
+    let buffer_bytes = std::iter::once(&line)
         .chain(others)
         .filter_map(|case| Some((implementation(case).to_owned(), condition(case, BUFFERS)?)))
         .collect();
-    json!({"same": same, "differ": differ, BUFFERS: buffers})
+    let texts = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    Audit { same: texts(same), differ: texts(differ), buffer_bytes }
 }
 
 #[cfg(test)]
 mod tests {
     use record::{Case, TimeSummary};
+    use serde_json::json;
     use terms::Status;
 
     use super::*;

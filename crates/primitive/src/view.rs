@@ -10,6 +10,7 @@ use record::{CaseLine, Caveat};
 use serde_json::Value;
 
 use super::crossover::{Line, Point, most, sentence};
+use super::declared::{OVERLAP, Overlap, VARIANT};
 use super::relations::{implementation, order};
 
 /// See the module's documentation.
@@ -33,17 +34,6 @@ impl Best<'_> {
 
 fn size(case: &CaseLine, name: &str) -> u64 {
     case.parameters.get(name).and_then(Value::as_u64).unwrap_or(0)
-}
-
-fn overlap<'c>(case: &'c CaseLine, name: &str) -> Option<&'c Value> {
-    case.metrics.get("overlap")?.get(name)
-}
-
-fn speedup(case: &CaseLine) -> Option<Estimate> {
-    let mid = overlap(case, "speedup")?.as_f64()?;
-    let ends = overlap(case, "speedup_ci95").and_then(Value::as_array);
-    let ends = ends.and_then(|ends| Some([ends.first()?.as_f64()?, ends.get(1)?.as_f64()?]));
-    Some(Estimate::new(mid, ends))
 }
 
 /// A parameter with its value, in a unit where it has one.
@@ -89,10 +79,11 @@ type Grid<'a> = BTreeMap<(u64, u64), Best<'a>>;
 fn grids<'a>(section: &'a Operation<'a>) -> BTreeMap<Family, Grid<'a>> {
     let mut grids: BTreeMap<Family, Grid> = BTreeMap::new();
     for case in section.points().map(|point: &Measured| point.case) {
-        let Some(speedup) = speedup(case) else { continue };
-        let ratio = overlap(case, "ratio").and_then(Value::as_f64);
+        let Some(Overlap { speedup: Some(speedup), speedup_ci95, ratio, worth, .. }) = OVERLAP.of(case) else {
+            continue;
+        };
         // Where the ratio was not measured, the case is judged all the same.
-        let worth = overlap(case, "worth").and_then(Value::as_bool).unwrap_or(true);
+        let (speedup, worth) = (Estimate::new(speedup, speedup_ci95), worth.unwrap_or(true));
         let best = Best { case, speedup, ratio, worth };
         let grid = grids.entry(Family::from_case(case)).or_default();
         match grid.get(&(size(case, "m"), size(case, "n"))) {
@@ -126,14 +117,13 @@ fn crossover(subject: &str, grid: &Grid) -> Option<(String, bool)> {
 
 /// Comparisons that are of more than implementations, in one sentence for each condition.
 fn unequal(section: &Operation) -> Vec<Finding> {
-    let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for case in section.points().map(|point: &Measured| point.case) {
-        let differ = overlap(case, "audit").and_then(|audit| audit.get("differ")).and_then(Value::as_array);
-        for name in differ.into_iter().flatten().filter_map(Value::as_str) {
+        for name in OVERLAP.of(case).into_iter().flat_map(|overlap| overlap.audit.differ) {
             found.entry(name).or_default().insert(implementation(case));
         }
     }
-    let text = |(name, ways): (&str, BTreeSet<&str>)| {
+    let text = |(name, ways): (String, BTreeSet<&str>)| {
         let ways = ways.into_iter().collect::<Vec<_>>().join(", ");
         format!(
             "{}: {ways} and what they are compared with, or their ranks, differ in {name}: more than the way to overlap \
@@ -189,7 +179,7 @@ fn times(section: &Operation) -> Vec<NamedChart> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for measured in section.points() {
         let case = measured.case;
-        let name = case.metrics.get("variant").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = VARIANT.of(case).unwrap_or_default();
         names.insert(name.clone());
         let Estimate { mid, low, high, .. } = measured.time;
         let oversubscribed = measured.has(Caveat::Oversubscribed);

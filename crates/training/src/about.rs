@@ -6,7 +6,7 @@ use record::{About, Case, Command};
 use terms::FieldError;
 
 use super::resolve::{self, Task};
-use super::{MemoryBenchmark, TrainingBenchmark, fields, predict, torch, view};
+use super::{MemoryBenchmark, TrainingBenchmark, declared, fields, predict, torch, view};
 
 /// The table entry of `training`.
 pub(super) static TRAINING: About = About {
@@ -22,7 +22,7 @@ pub(super) static TRAINING: About = About {
         comm::fields,
         || fields::SAMPLING,
     ],
-    metrics: fields::METRICS,
+    metrics: declared::METRICS,
     check,
     command: Some(Command {
         name: "train",
@@ -45,7 +45,7 @@ pub(super) static MEMORY: About = About {
     name: fields::MEMORY,
     doc: "memory of training by category: predicted, measured, and the largest batch that fits",
     fields: &[fields::Fields::fields, || fields::DIMENSIONS, World::fields, comm::fields, fields::Memory::fields],
-    metrics: fields::MEMORY_METRICS,
+    metrics: declared::MEMORY_METRICS,
     check,
     command: Some(Command {
         name: "memory",

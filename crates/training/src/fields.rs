@@ -3,7 +3,6 @@
 use engine::Matmul;
 use model::CATALOG;
 use parallel::{Balance, Schedule};
-use record::{Better, Metric, Shape};
 use terms::{Dtype, Field, Kind, Label, Named, Role};
 
 use contract::fields::{ANY_BACKEND, DEVICES, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, groups, setting};
@@ -332,67 +331,3 @@ record::fields! {
         expect: Vec<String> = EXPECT,
     }
 }
-
-const fn metric(name: &'static str, unit: &'static str, better: Better, doc: &'static str) -> Metric {
-    Metric::new(name, unit, better, doc)
-}
-
-/// What a training case says.
-pub(super) static METRICS: &[Metric] = &[
-    metric("step_s", "s", Better::Lower, "a whole step, data and optimizer included (`time_s`)").shape(Shape::Map),
-    metric(
-        "phases_s",
-        "s",
-        Better::Lower,
-        "time of each phase of a step, of the slowest rank and of every rank, if known",
-    )
-    .shape(Shape::Map),
-    metric("parts", "", Better::Lower, "work of each phase on all ranks: seconds, operations, bytes read and written")
-        .shape(Shape::Map),
-    metric("samples_per_s", "1/s", Better::Higher, "global batch / median step").shape(Shape::Rate),
-    metric("tokens_per_s", "1/s", Better::Higher, "samples/s x sequence").shape(Shape::Rate),
-    metric("samples_per_s_per_rank", "1/s", Better::Higher, "samples/s / ranks").shape(Shape::Rate),
-    metric("tokens_per_s_per_rank", "1/s", Better::Higher, "tokens/s / ranks").shape(Shape::Rate),
-    metric(
-        "mfu",
-        "",
-        Better::Higher,
-        "share of the measured peak, by each convention of counting operations, and what multiplied",
-    )
-    .shape(Shape::Map),
-    metric("loss", "", Better::Lower, "global mean loss of each step").shape(Shape::List),
-    metric("memory", "bytes", Better::Lower, "predicted by category, measured, and their difference").shape(Shape::Map),
-    metric(
-        "traffic",
-        "",
-        Better::Lower,
-        "what a step exchanges on the rank that moves the most, by axis and operation",
-    )
-    .shape(Shape::Map),
-    metric("cpu", "s", Better::Lower, "threads, and processor time of all ranks").shape(Shape::Map),
-    metric(
-        "exchange",
-        "",
-        Better::Higher,
-        "gradients are exchanged: overlapped with the backward pass, after it, or not",
-    )
-    .shape(Shape::Word),
-    metric("efficiency", "", Better::Higher, "throughput per rank against fewer ranks"),
-    metric("scaling", "", Better::Higher, "weak or strong, the base, the efficiency with its interval and its word")
-        .shape(Shape::Map),
-    metric("overlapped", "", Better::Higher, "share of the communication that is overlapped, by three times")
-        .shape(Shape::Map),
-];
-
-/// What a memory case says.
-pub(super) static MEMORY_METRICS: &[Metric] = &[
-    metric(
-        "max_batch",
-        "samples",
-        Better::Higher,
-        "the largest batch under the limit: one more does not fit by the plan",
-    ),
-    metric("memory", "bytes", Better::Lower, "predicted by category, measured, and their difference").shape(Shape::Map),
-    metric("step_s", "s", Better::Lower, "a whole step, data and optimizer included (`time_s`)").shape(Shape::Map),
-    metric("loss", "", Better::Lower, "global mean loss of each step").shape(Shape::List),
-];

@@ -6,6 +6,7 @@ mod balance;
 mod baselines;
 mod catalog;
 mod data;
+mod declared;
 mod exchange;
 mod fields;
 mod limit;
@@ -152,7 +153,9 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn relations<'a>(&self, _all: &[&'a CaseLine]) -> Relations<'a> {
-        let largest = |line: &CaseLine| search::largest(line).map(|batch| ("max_batch".to_owned(), Value::from(batch)));
+        let largest = |line: &CaseLine| {
+            search::largest(line).map(|batch| (declared::MAX_BATCH.name().to_owned(), Value::from(batch)))
+        };
         Box::new(move |line| largest(line).into_iter().collect())
     }
 }

@@ -9,6 +9,10 @@ use contract::Measured;
 use model::Convention;
 use serde_json::{Map, Value, json};
 
+use super::declared::{
+    CPU, EXCHANGE, LOSS, MEMORY, MFU, MeasuredMemory, Memory, PARTS, PHASES_S, SAMPLES_PER_S, SAMPLES_PER_S_PER_RANK,
+    STEP_S, TOKENS_PER_S, TOKENS_PER_S_PER_RANK, TRAFFIC,
+};
 use super::notes::{Notes, Phases};
 use super::predict;
 use super::resolve::Task;
@@ -41,29 +45,23 @@ pub(super) fn number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-fn put(metrics: &mut Map<String, Value>, name: &str, value: Value) {
-    if !value.is_null() {
-        metrics.insert(name.to_owned(), value);
-    }
-}
-
 /// The metrics of a training case. What programs hold and exchange is known of `ours` only, and not of what others run.
 pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes], ours: bool) -> Map<String, Value> {
     let (mut metrics, median_s) = (Map::new(), measured.times.median);
-    put(&mut metrics, "step_s", json!(measured.times));
-    put(&mut metrics, "phases_s", phases(notes));
+    STEP_S.put(&mut metrics, measured.times.clone());
+    PHASES_S.put(&mut metrics, phases(notes));
     put_rates(&mut metrics, task, median_s, notes.len());
-    put(&mut metrics, "mfu", mfu(task, median_s, notes, ours));
-    put(&mut metrics, "loss", first_losses(measured));
+    MFU.put(&mut metrics, mfu(task, median_s, notes, ours));
+    LOSS.put(&mut metrics, first_losses(measured));
     if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
-        put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
-        put(&mut metrics, "traffic", predict::traffic(&outlines));
-        put(&mut metrics, "parts", phase_work(&outlines, notes));
+        MEMORY.put(&mut metrics, memory(Some(predict::categories(task, &outlines)), notes));
+        TRAFFIC.put(&mut metrics, predict::traffic(&outlines));
+        PARTS.put(&mut metrics, phase_work(&outlines, notes));
     } else {
-        put(&mut metrics, "memory", memory(None, notes));
+        MEMORY.put(&mut metrics, memory(None, notes));
     }
-    put(&mut metrics, "cpu", cpu(task, notes));
-    put(&mut metrics, "exchange", exchange(task));
+    CPU.put(&mut metrics, cpu(task, notes));
+    EXCHANGE.put(&mut metrics, exchange(task));
     metrics
 }
 
@@ -100,10 +98,10 @@ fn exchange(task: &Task) -> Value {
 pub(super) fn of_memory(task: &Task, measured: &Measured<'_>, notes: &[Notes]) -> Map<String, Value> {
     let mut metrics = Map::new();
     if let Ok(outlines) = predict::outlines(task) {
-        put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
+        MEMORY.put(&mut metrics, memory(Some(predict::categories(task, &outlines)), notes));
     }
-    put(&mut metrics, "step_s", json!(measured.times));
-    put(&mut metrics, "loss", first_losses(measured));
+    STEP_S.put(&mut metrics, measured.times.clone());
+    LOSS.put(&mut metrics, first_losses(measured));
     metrics
 }
 
@@ -111,21 +109,21 @@ pub(super) fn of_memory(task: &Task, measured: &Measured<'_>, notes: &[Notes]) -
 pub(super) fn predicted(task: &Task) -> Map<String, Value> {
     let mut metrics = Map::new();
     if let Ok(outlines) = predict::outlines(task) {
-        put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), &[]));
+        MEMORY.put(&mut metrics, memory(Some(predict::categories(task, &outlines)), &[]));
     }
     metrics
 }
 
 fn put_rates(metrics: &mut Map<String, Value>, task: &Task, median_s: f64, ranks: usize) {
     let samples = task.recipe.global_batch() as f64 / median_s;
-    let tokens = samples * task.tokens() as f64;
-    put(metrics, "samples_per_s", number(samples));
-    if tokens > 0.0 {
-        put(metrics, "tokens_per_s", number(tokens));
+    let tokens = Some(samples * task.tokens() as f64).filter(|tokens| *tokens > 0.0);
+    SAMPLES_PER_S.put(metrics, samples);
+    if let Some(tokens) = tokens {
+        TOKENS_PER_S.put(metrics, tokens);
     }
-    put(metrics, "samples_per_s_per_rank", number(samples / ranks as f64));
-    if tokens > 0.0 {
-        put(metrics, "tokens_per_s_per_rank", number(tokens / ranks as f64));
+    SAMPLES_PER_S_PER_RANK.put(metrics, samples / ranks as f64);
+    if let Some(tokens) = tokens {
+        TOKENS_PER_S_PER_RANK.put(metrics, tokens / ranks as f64);
     }
 }
 
@@ -173,6 +171,12 @@ fn transfers(notes: &[Notes]) -> Option<Vec<f64>> {
     let all_measured = steps > 0 && notes.iter().all(|rank| rank.phases.communication.is_some());
     let least = |step: usize| notes.iter().map(|rank| rank.communication_s[step]).fold(f64::INFINITY, f64::min);
     all_measured.then(|| (0..steps).map(least).collect())
+}
+
+fn put(metrics: &mut Map<String, Value>, name: &str, value: Value) {
+    if !value.is_null() {
+        metrics.insert(name.to_owned(), value);
+    }
 }
 
 /// Shares of the peak that all ranks' cores, or GPUs, reached together.
@@ -231,27 +235,22 @@ fn multiplied(notes: &[Notes]) -> Value {
 /// Predicted by category and measured, in bytes over all ranks. `process` is what ranks held before anything of the case
 /// was there (program, libraries, measuring code): no plan knows it, so it is measured, is not part of what was predicted, and is
 /// taken off what was measured before the two are compared.
-fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> Value {
+fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> Memory {
     let process: u64 = notes.iter().map(|rank| rank.base_bytes).sum();
-    let measured: u64 = notes.iter().map(|rank| rank.held_bytes).sum();
-    let mut memory = Map::new();
-    if measured > 0 {
-        let per_rank: Value = notes.iter().map(|rank| rank.held_bytes).collect();
-        let case = measured.saturating_sub(process);
-        let all = json!({"total": measured, "process": process, "case": case, "per_rank": per_rank});
-        memory.insert("measured".to_owned(), all);
-    }
-    let Some(mut predicted) = predicted else { return Value::Object(memory) };
-    let total: u64 = predicted.values().filter_map(Value::as_u64).sum();
-    let parts = parts(&predicted);
-    predicted.insert("total".to_owned(), total.into());
-    memory.shift_insert(0, "predicted".to_owned(), Value::Object(predicted));
-    memory.shift_insert(1, "parts".to_owned(), Value::Object(parts));
-    if measured > process {
-        let case = (measured - process) as f64;
-        memory.insert("difference".to_owned(), number((total as f64 - case) / case));
-    }
-    Value::Object(memory)
+    let total: u64 = notes.iter().map(|rank| rank.held_bytes).sum();
+    let case = total.saturating_sub(process);
+    let measured = (total > 0).then(|| MeasuredMemory {
+        total,
+        process: Some(process),
+        case,
+        per_rank: notes.iter().map(|rank| rank.held_bytes).collect(),
+    });
+    let Some(mut predicted) = predicted else { return Memory { measured, ..Memory::default() } };
+    let planned: u64 = predicted.values().filter_map(Value::as_u64).sum();
+    let parts = Some(parts(&predicted));
+    predicted.insert("total".to_owned(), planned.into());
+    let difference = (case > 0).then(|| (planned as f64 - case as f64) / case as f64);
+    Memory { predicted: Some(predicted), parts, measured, difference }
 }
 
 /// What was predicted, in as many parts as a table shows.
@@ -331,7 +330,7 @@ mod tests {
         let predicted: Map<String, Value> =
             [("parameters".to_owned(), json!(600)), ("activations".to_owned(), json!(300))].into_iter().collect();
         let held = |base_bytes, held_bytes| Notes { base_bytes, held_bytes, ..Notes::default() };
-        let memory = memory(Some(predicted), &[held(5_000, 5_500), held(5_000, 5_500)]);
+        let memory = json!(memory(Some(predicted), &[held(5_000, 5_500), held(5_000, 5_500)]));
         assert_eq!(memory["predicted"]["total"], 900);
         assert_eq!(memory["predicted"].get("process"), None);
         assert_eq!(memory["measured"]["process"], 10_000);

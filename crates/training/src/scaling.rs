@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use contract::Firsts;
 use record::{CaseLine, Caveat};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use stats::Ratio;
 
+use super::declared::{EFFICIENCY, MFU, OVERLAPPED, Overlapped, PHASES_S, SAMPLES_PER_S, SCALING, Scaling};
 use super::fields::TRAINING;
-use super::metrics::number;
 
 /// The time of `a` over that of `b`, by their trials of the same rounds. Without a common round (one of them was measured
 /// by the run that this one goes on with), by what an equal run of each would show.
@@ -58,11 +58,11 @@ fn communicates(line: &CaseLine) -> bool {
 }
 
 fn global_batch(line: &CaseLine) -> Option<f64> {
-    line.metric("samples_per_s").zip(line.time_s.as_ref()).map(|(rate, time)| (rate * time.median).round())
+    SAMPLES_PER_S.of(line).zip(line.time_s.as_ref()).map(|(rate, time)| (rate * time.median).round())
 }
 
 /// What may differ between two cases that show what overlap hides.
-const OVERLAPPED: &[&str] = &["overlap", "communicate"];
+const OVERLAP_FIELDS: &[&str] = &["overlap", "communicate"];
 
 /// The lines of a run that others are compared with.
 pub(super) struct Compared<'a> {
@@ -86,8 +86,8 @@ impl<'a> Compared<'a> {
         Self {
             single: Firsts::new(&[SCALED, &["strategy"]].concat(), single),
             fewest: Firsts::new(SCALED, several),
-            off: Firsts::new(OVERLAPPED, off),
-            without: Firsts::new(OVERLAPPED, without),
+            off: Firsts::new(OVERLAP_FIELDS, off),
+            without: Firsts::new(OVERLAP_FIELDS, without),
         }
     }
 
@@ -102,12 +102,12 @@ pub(super) fn relations(line: &CaseLine, compared: &Compared<'_>) -> Map<String,
     let mut found = Map::new();
     // What does not communicate trains nothing together: it has a time, and no efficiency.
     let base = compared.base(line).filter(|_| communicates(line));
-    if let Some((efficiency, about)) = base.and_then(|base| scaling(line, base)) {
-        found.insert("efficiency".to_owned(), number(efficiency));
-        found.insert("scaling".to_owned(), about);
+    if let Some(scaling) = base.and_then(|base| scaling(line, base)) {
+        EFFICIENCY.put(&mut found, scaling.efficiency);
+        SCALING.put(&mut found, scaling);
     }
     if let Some(hidden) = hidden(line, compared) {
-        found.insert("overlapped".to_owned(), hidden);
+        OVERLAPPED.put(&mut found, hidden);
     }
     if let Some(roofline) = bound_by_communication(line) {
         found.insert("roofline".to_owned(), roofline);
@@ -119,7 +119,7 @@ pub(super) fn relations(line: &CaseLine, compared: &Compared<'_>) -> Map<String,
 /// computation: no ceiling of the rank's cores is the bound then.
 fn bound_by_communication(line: &CaseLine) -> Option<Value> {
     let mut roofline = line.metrics.get("roofline")?.clone();
-    let phases = line.metrics.get("phases_s")?;
+    let phases = PHASES_S.value(line)?;
     let computing = compute(line)? + phases.get("optimizer")?.as_f64()?;
     if phases.get("communication")?.as_f64()? <= computing {
         return None;
@@ -137,7 +137,7 @@ pub(super) fn unexplained(all: &[&CaseLine]) -> Vec<String> {
     let apart = |line: &&&CaseLine| !line.caveats.contains(&Caveat::Oversubscribed);
     for line in all.iter().filter(own).filter(apart).filter(|line| communicates(line)) {
         let Some(base) = compared.base(line) else { continue };
-        if scaling(line, base).is_some_and(|(_, about)| about["ci95"].is_array() && about["word"].is_null()) {
+        if scaling(line, base).is_some_and(|about| about.ci95.is_some() && about.word.is_none()) {
             found.extend([base.id.as_str(), line.id.as_str()]);
         }
     }
@@ -147,7 +147,7 @@ pub(super) fn unexplained(all: &[&CaseLine]) -> Vec<String> {
 
 /// Weak: each rank has as many samples as before, E = T(n) / (n T(n0) / n0). Strong: all ranks together have,
 /// E = t(n0) n0 / (n t(n)). Anything else compares nothing.
-fn scaling(line: &CaseLine, base: &CaseLine) -> Option<(f64, Value)> {
+fn scaling(line: &CaseLine, base: &CaseLine) -> Option<Scaling> {
     let (n, n0) = (f64::from(line.ranks), f64::from(base.ranks));
     let (batch, batch0) = (global_batch(line)?, global_batch(base)?);
     let kind = match () {
@@ -157,23 +157,17 @@ fn scaling(line: &CaseLine, base: &CaseLine) -> Option<(f64, Value)> {
     };
     // Throughput per rank over that of the base, which is what both formulas come to.
     let efficiency = times(ratio(base, line)?, batch / batch0 * n0 / n);
-    let mut about = json!({
-        "kind": kind,
-        "base_ranks": base.ranks,
-        "efficiency": number(efficiency.mid),
-    });
-    if let Some([low, high]) = efficiency.ends {
-        about["ci95"] = json!([number(low), number(high)]);
+    let fma_scaling = fma_scaling(line, base);
+    Some(Scaling {
+        kind: kind.to_owned(),
+        base_ranks: base.ranks,
+        efficiency: efficiency.mid,
+        ci95: efficiency.ends,
         // A word is a promise: the low end must deserve it.
-        if let Some(word) = word(low) {
-            about["word"] = word.into();
-        }
-    }
-    if let Some(fma) = fma_scaling(line, base) {
-        about["fma_scaling"] = number(fma);
-        about["normalised"] = number(efficiency.mid / fma);
-    }
-    Some((efficiency.mid, about))
+        word: efficiency.ends.and_then(|[low, _]| word(low)).map(str::to_owned),
+        fma_scaling,
+        normalised: fma_scaling.map(|fma| efficiency.mid / fma),
+    })
 }
 
 /// What definitions.md calls an efficiency.
@@ -188,39 +182,28 @@ fn word(efficiency: f64) -> Option<&'static str> {
 /// The same efficiency of a loop that only computes, on the same cores: cores that share power or threads of one core
 /// do not scale, whatever the program.
 fn fma_scaling(line: &CaseLine, base: &CaseLine) -> Option<f64> {
-    let peak = |line: &CaseLine| Some(line.metrics.get("mfu")?.get("peak_flops")?.as_f64()? / f64::from(line.ranks));
+    let peak = |line: &CaseLine| Some(MFU.value(line)?.get("peak_flops")?.as_f64()? / f64::from(line.ranks));
     Some(peak(line)? / peak(base)?)
 }
 
 /// `hidden = (t_off - t_on) / (t_off - t_nocomm)`: of the time that communication costs without overlap, the share that
 /// overlap takes away. By times, because a communication thread that takes the core looks overlapped in spans.
-fn hidden(line: &CaseLine, compared: &Compared<'_>) -> Option<Value> {
+fn hidden(line: &CaseLine, compared: &Compared<'_>) -> Option<Overlapped> {
     if flag(line, "overlap") != Some(true) || !communicates(line) {
         return None;
     }
     let (off, without) = (compared.off.like(line)?, compared.without.like(line)?);
     let median = |line: &CaseLine| line.time_s.as_ref().map(|time| time.median);
     let (t_on, t_off, t_nocomm) = (median(line)?, median(off)?, median(without)?);
-    let mut about = json!({
-        "off_s": number(t_off),
-        "on_s": number(t_on),
-        "nocomm_s": number(t_nocomm),
-        "compute_slowdown": compute(line).zip(compute(off)).map_or(Value::Null, |(on, off)| number(on / off)),
-    });
-    if about["compute_slowdown"].is_null() {
-        about.as_object_mut()?.remove("compute_slowdown");
-    }
+    let compute_slowdown = compute(line).zip(compute(off)).map(|(on, off)| on / off);
+    let mut about =
+        Overlapped { off_s: t_off, on_s: t_on, nocomm_s: t_nocomm, compute_slowdown, ..Overlapped::default() };
     // Only where communication clearly costs something is there a share of it: else the quotient is noise over noise.
     let cost = ratio(off, without)?;
     let costs = cost.ends.is_some_and(|[low, _]| low > 1.0);
     match hidden_by_round(line, off, without).filter(|_| costs) {
-        Some((share, ends)) => {
-            about["share"] = number(share);
-            if let Some([low, high]) = ends {
-                about["ci95"] = json!([number(low), number(high)]);
-            }
-        }
-        None if cost.ends.is_some() => about["nothing_to_overlap"] = true.into(),
+        Some((share, ends)) => (about.share, about.ci95) = (Some(share), ends),
+        None if cost.ends.is_some() => about.nothing_to_overlap = true,
         // Too few trials to tell whether communication costs anything.
         None => {}
     }
@@ -244,7 +227,7 @@ fn hidden_by_round(on: &CaseLine, off: &CaseLine, without: &CaseLine) -> Option<
 
 /// Seconds of forward and backward pass of the slowest rank.
 fn compute(line: &CaseLine) -> Option<f64> {
-    let phases = line.metrics.get("phases_s")?;
+    let phases = PHASES_S.value(line)?;
     Some(phases.get("forward")?.as_f64()? + phases.get("backward")?.as_f64()?)
 }
 

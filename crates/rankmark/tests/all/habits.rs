@@ -66,7 +66,7 @@ fn options_of_nccl_tests_and_osu_are_taken() {
         assert_eq!(case["samples"], 3);
     }
     let sizes = place.run("comm all_gather -m 64:256 --dry-run").exits(0).out;
-    assert!(["64", "128", "256"].iter().all(|size| sizes.contains(&format!(" {size}\n"))), "{sizes}");
+    assert!(["64", "128", "256"].iter().all(|size| sizes.contains(&format!(" {size} B\n"))), "{sizes}");
     place.run("comm all_reduce -b 8 -e 1M --dry-run").refuses(&["add `-f 2`"]);
 }
 

@@ -309,7 +309,8 @@ fn trained(benchmark: &str, strategy: &str, ranks: u32, samples: u32, scaling: O
     line.metrics.insert("samples_per_s".into(), json!(f64::from(samples) / time));
     if let Some((kind, efficiency)) = scaling {
         let ends = [efficiency - 0.02, efficiency + 0.02];
-        line.metrics.insert("scaling".into(), json!({"kind": kind, "efficiency": efficiency, "ci95": ends}));
+        line.metrics
+            .insert("scaling".into(), json!({"kind": kind, "base_ranks": 1, "efficiency": efficiency, "ci95": ends}));
     }
     line
 }

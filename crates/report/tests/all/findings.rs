@@ -31,12 +31,13 @@ fn said(run: &Run) -> Said {
 fn trained(efficiency: [f64; 3], terms: &[(&str, f64)]) -> Run {
     let mut run = data::scaled();
     let [low, mid, high] = efficiency;
-    let line = run.cases.iter_mut().max_by_key(|line| line.ranks).unwrap();
+    let mut line = run.cases.iter().max_by_key(|line| line.ranks).unwrap().clone();
     line.metrics
         .insert("scaling".into(), json!({"kind": "weak", "base_ranks": 1, "efficiency": mid, "ci95": [low, high]}));
     line.parameters.insert("overlap".to_owned(), json!(true));
     let (id, ranks) = (line.id.clone(), line.ranks);
-    run.cases.retain(|line| line.ranks == 1 || line.id == id);
+    run.cases.retain(|line| line.ranks == 1);
+    run.cases.push(line);
     let terms: Vec<(String, f64)> = terms.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
     let end = 1.0 + terms.iter().map(|(_, value)| value).sum::<f64>();
     let fall = Waterfall {

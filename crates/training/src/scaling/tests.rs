@@ -1,6 +1,7 @@
 //! Efficiencies and hidden shares against numbers worked out by hand.
 
 use record::{Case, TimeSummary};
+use serde_json::json;
 use terms::Status;
 
 use super::*;

@@ -10,7 +10,8 @@ use view::number::list;
 use view::study::{Configuration, Measured, Operation, banner, written};
 use view::{Axis, ChartSpec, Mark, NamedChart, Point, Quantity, Reference, Scale, Series, Stack};
 
-use super::findings::{REST, inner, is_ours, measured, parameter, process, word};
+use super::super::declared::{SAMPLES_PER_S, SCALING};
+use super::findings::{REST, is_ours, measured, parameter, predicted, process, total_held, word};
 
 /// The charts of training cases.
 pub(super) fn of_training(operation: &Operation) -> Vec<NamedChart> {
@@ -25,13 +26,13 @@ pub(super) fn of_training(operation: &Operation) -> Vec<NamedChart> {
 /// What stays the same while ranks grow: samples of a rank (weak) or of all together (strong).
 const KINDS: [&str; 2] = ["weak", "strong"];
 
-fn kind_of(case: &CaseLine) -> Option<&str> {
-    case.metrics.get("scaling")?.get("kind")?.as_str()
+fn kind_of(case: &CaseLine) -> Option<String> {
+    Some(SCALING.of(case)?.kind)
 }
 
 /// Samples of a step that stay the same while ranks grow.
 fn constant(case: &CaseLine, kind: &str) -> Option<f64> {
-    let all = (case.metric("samples_per_s")? * case.time_s.as_ref()?.median).round();
+    let all = (SAMPLES_PER_S.of(case)? * case.time_s.as_ref()?.median).round();
     Some(if kind == "weak" { all / f64::from(case.ranks) } else { all })
 }
 
@@ -86,7 +87,9 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
     };
     let mut lines: Vec<Line> = Vec::new();
     let mut cases: Vec<&CaseLine> = Vec::new();
-    for (configuration, case) in measured(operation).into_iter().filter(|(_, case)| kind_of(case) == Some(kind)) {
+    for (configuration, case) in
+        measured(operation).into_iter().filter(|(_, case)| kind_of(case).as_deref() == Some(kind))
+    {
         let (Some(point), Some(constant)) = (point(case), constant(case, kind)) else { continue };
         let label = label((&varying, operation.declared), configuration, case, word(case, "strategy"));
         cases.push(case);
@@ -152,23 +155,15 @@ fn efficiency(operation: &Operation, kind: &str) -> Option<NamedChart> {
     let varying = varying(operation);
     let mut series: Vec<Series> = Vec::new();
     let mut cases = Vec::new();
-    for (configuration, case) in measured(operation).into_iter().filter(|(_, case)| kind_of(case) == Some(kind)) {
-        let number = |value: Option<&Value>| value.and_then(Value::as_f64).map(|share| 100.0 * share);
-        let point = || {
-            let about = case.metrics.get("scaling")?;
-            let y = number(about.get("efficiency"))?;
-            let ends = about.get("ci95").and_then(Value::as_array);
-            // Fewer than six trials have no interval.
-            let end = |place: usize| ends.and_then(|ends| number(ends.get(place))).unwrap_or(y);
-            Some(Point {
-                x: f64::from(case.ranks),
-                y,
-                low: end(0),
-                high: end(1),
-                oversubscribed: case.caveats.contains(&Caveat::Oversubscribed),
-            })
-        };
-        let Some(point) = point() else { continue };
+    for (configuration, case) in
+        measured(operation).into_iter().filter(|(_, case)| kind_of(case).as_deref() == Some(kind))
+    {
+        let Some(about) = SCALING.of(case) else { continue };
+        let y = 100.0 * about.efficiency;
+        // Fewer than six trials have no interval.
+        let [low, high] = about.ci95.map_or([y, y], |ends| ends.map(|end| 100.0 * end));
+        let oversubscribed = case.caveats.contains(&Caveat::Oversubscribed);
+        let point = Point { x: f64::from(case.ranks), y, low, high, oversubscribed };
         let label = label((&varying, operation.declared), configuration, case, word(case, "strategy"));
         cases.push(case);
         match series.iter_mut().find(|known| known.label == label) {
@@ -214,8 +209,7 @@ const CATEGORIES: [(&str, &[&str]); 6] = [
 /// Bytes of all ranks by category, with what was measured and what they may hold.
 pub(super) fn memory(operation: &Operation) -> Option<NamedChart> {
     let all: Vec<&CaseLine> = measured(operation).into_iter().map(|(_, case)| case).collect();
-    let all: Vec<&CaseLine> =
-        all.into_iter().filter(|case| inner(case, &["memory", "predicted", "total"]).is_some()).collect();
+    let all: Vec<&CaseLine> = all.into_iter().filter(|case| predicted(case, "total").is_some()).collect();
     let shown = &all[..all.len().min(BARS)];
     let (title, places, keys) = places(shown);
     let bars = |height: &dyn Fn(&CaseLine) -> Option<f64>| -> Vec<[f64; 2]> {
@@ -227,7 +221,7 @@ pub(super) fn memory(operation: &Operation) -> Option<NamedChart> {
     let process = Stack { label: "process (measured)".to_owned(), style: CATEGORIES.len(), bars: bars(&process) };
     let categories = CATEGORIES.iter().enumerate().map(|(style, (label, names))| {
         let held = |case: &CaseLine| {
-            let each = |name: &&str| inner(case, &["memory", "predicted", name]);
+            let each = |name: &&str| predicted(case, name);
             names.iter().map(each).sum::<Option<f64>>()
         };
         Stack { label: (*label).to_owned(), style, bars: bars(&held) }
@@ -238,11 +232,7 @@ pub(super) fn memory(operation: &Operation) -> Option<NamedChart> {
         Some(a_rank as f64 * f64::from(case.ranks))
     };
     let marks = [
-        Mark {
-            label: "measured".to_owned(),
-            limit: false,
-            points: bars(&|case| inner(case, &["memory", "measured", "total"])),
-        },
+        Mark { label: "measured".to_owned(), limit: false, points: bars(&total_held) },
         Mark { label: "limit, all ranks".to_owned(), limit: true, points: bars(&limit) },
     ];
     let left_out = match all.len() - shown.len() {

@@ -1,7 +1,7 @@
 //! What training and memory cases show, in sentences. Efficiency, overlap and memory stand in the case lines; nothing here
 //! needs samples.
 
-use record::CaseLine;
+use record::{CaseLine, Key};
 use serde_json::Value;
 use terms::Status;
 use view::number::{bytes, factor, list, percent, seconds, three_digits};
@@ -9,14 +9,28 @@ use view::study::{Configuration, Measured, Operation, backend, ranks};
 
 use contract::fields::CUDA;
 
+use super::super::declared::{
+    MAX_BATCH, MEMORY, MFU, MeasuredMemory, OVERLAPPED, Overlapped, PHASES_S, SAMPLES_PER_S, SCALING, Scaling,
+    TOKENS_PER_S,
+};
+
 /// A number inside of a metric.
-pub(super) fn inner(case: &CaseLine, path: &[&str]) -> Option<f64> {
-    lookup(case, path)?.as_f64()
+fn inner(metric: &Key<Value>, case: &CaseLine, path: &[&str]) -> Option<f64> {
+    path.iter().try_fold(metric.value(case)?, |value, name| value.get(name))?.as_f64()
 }
 
-fn lookup<'c>(case: &'c CaseLine, path: &[&str]) -> Option<&'c Value> {
-    let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(case.metrics.get(*first)?, |value, name| value.get(name))
+/// Bytes of a category as predicted, over all ranks.
+pub(super) fn predicted(case: &CaseLine, category: &str) -> Option<f64> {
+    MEMORY.value(case)?.get("predicted")?.get(category)?.as_f64()
+}
+
+fn held(case: &CaseLine) -> Option<MeasuredMemory> {
+    MEMORY.of(case)?.measured
+}
+
+/// Bytes that the processes of all ranks held.
+pub(super) fn total_held(case: &CaseLine) -> Option<f64> {
+    Some(held(case)?.total as f64)
 }
 
 pub(super) fn parameter<'c>(case: &'c CaseLine, name: &str) -> Option<&'c Value> {
@@ -28,14 +42,10 @@ pub(super) fn word<'c>(case: &'c CaseLine, name: &str) -> &'c str {
 }
 
 /// `94% (92% to 96%), excellent`.
-fn efficiency(case: &CaseLine) -> Option<String> {
-    let about = case.metrics.get("scaling")?;
-    let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-    let ends = about.get("ci95").and_then(Value::as_array);
-    let ends = ends.and_then(|ends| Some([number(ends.first())?, number(ends.get(1))?]));
-    let range = ends.map_or(String::new(), |[low, high]| format!(" ({} to {})", percent(low), percent(high)));
-    let word = about.get("word").and_then(Value::as_str).map_or(String::new(), |word| format!(", {word}"));
-    Some(format!("{}{range}{word}", percent(number(about.get("efficiency"))?)))
+fn efficiency(about: &Scaling) -> String {
+    let range = about.ci95.map_or(String::new(), |[low, high]| format!(" ({} to {})", percent(low), percent(high)));
+    let word = about.word.as_ref().map_or(String::new(), |word| format!(", {word}"));
+    format!("{}{range}{word}", percent(about.efficiency))
 }
 
 /// Measured, right cases, in the order of the run.
@@ -51,18 +61,19 @@ pub(super) const REST: [&str; 4] = ["input", "read_ahead", "scalars", "scratch"]
 
 /// What the processes held before the case. Older records have it among what was predicted.
 pub(super) fn process(case: &CaseLine) -> Option<f64> {
-    inner(case, &["memory", "measured", "process"]).or_else(|| inner(case, &["memory", "predicted", "process"]))
+    let measured = held(case).and_then(|held| held.process).map(|bytes| bytes as f64);
+    measured.or_else(|| predicted(case, "process"))
 }
 
 /// What was predicted of the case alone.
 pub(super) fn predicted_total(case: &CaseLine) -> Option<f64> {
-    let older = inner(case, &["memory", "predicted", "process"]).unwrap_or(0.0);
-    inner(case, &["memory", "predicted", "total"]).map(|total| total - older)
+    let older = predicted(case, "process").unwrap_or(0.0);
+    predicted(case, "total").map(|total| total - older)
 }
 
 /// How far what was predicted is from what was measured, both of the case alone.
 pub(super) fn difference(case: &CaseLine) -> Option<f64> {
-    let measured = inner(case, &["memory", "measured", "total"])? - process(case)?;
+    let measured = total_held(case)? - process(case)?;
     predicted_total(case).filter(|_| measured > 0.0).map(|predicted| (predicted - measured) / measured)
 }
 
@@ -117,30 +128,28 @@ fn computing(case: &CaseLine) -> &'static str {
 
 /// The fastest case.
 fn throughput(cases: &[&CaseLine]) -> Option<String> {
-    let rate = |case: &CaseLine| case.metric("samples_per_s").unwrap_or(0.0);
+    let rate = |case: &CaseLine| SAMPLES_PER_S.of(case).unwrap_or(0.0);
     let best = cases.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let time = Measured::from_case(best)?.time;
-    let tokens =
-        best.metric("tokens_per_s").map_or(String::new(), |rate| format!(" ({} tokens/s)", three_digits(rate)));
-    let how = inner(best, &["mfu", "multiplied", "bf16x6"])
+    let tokens = TOKENS_PER_S.of(best).map_or(String::new(), |rate| format!(" ({} tokens/s)", three_digits(rate)));
+    let how = inner(&MFU, best, &["multiplied", "bf16x6"])
         .map_or(String::new(), |share| format!(", with {} of its products as bf16 on AMX", percent(share)));
-    let mfu = inner(best, &["mfu", "headline"]).map_or(String::new(), |share| {
+    let mfu = inner(&MFU, best, &["headline"]).map_or(String::new(), |share| {
         format!(", {} of the measured peak of its {}{how}", percent(share), computing(best))
     });
     let interval = format!("{}{}", seconds(time.mid), time.range(seconds));
-    let rate = three_digits(best.metric("samples_per_s")?);
+    let rate = three_digits(SAMPLES_PER_S.of(best)?);
     Some(format!("Training {} reaches {rate} samples/s{tokens}: {interval} a step{mfu}.", label(best)))
 }
 
 fn scaling(case: &CaseLine) -> Option<String> {
-    let about = case.metrics.get("scaling")?;
-    let (kind, base) = (about.get("kind")?.as_str()?, about.get("base_ranks")?.as_u64()?);
+    let about = SCALING.of(case)?;
+    let kind = &about.kind;
     let held = if kind == "weak" { "batch per rank" } else { "global batch" };
-    let normalised = about.get("normalised").and_then(Value::as_f64).map_or(String::new(), |share| {
+    let normalised = about.normalised.map_or(String::new(), |share| {
         format!("; {} of the compute-only scaling of these {}", percent(share), computing(case))
     });
-    let efficiency = efficiency(case)?;
-    let base = ranks(u32::try_from(base).ok()?);
+    let (efficiency, base) = (efficiency(&about), ranks(about.base_ranks));
     Some(format!(
         "{}: {kind}-scaling efficiency {efficiency}, against {base} at the same {held}{normalised}.",
         label(case)
@@ -148,19 +157,12 @@ fn scaling(case: &CaseLine) -> Option<String> {
 }
 
 fn overlapped(case: &CaseLine) -> Option<String> {
-    let about = case.metrics.get("overlapped")?;
-    let time = |name: &str| about.get(name).and_then(Value::as_f64).map(seconds);
-    let times = format!(
-        "{} without overlap, {} with it, {} without communication",
-        time("off_s")?,
-        time("on_s")?,
-        time("nocomm_s")?
-    );
-    let slower = about
-        .get("compute_slowdown")
-        .and_then(Value::as_f64)
+    let Overlapped { off_s, on_s, nocomm_s, compute_slowdown, share, .. } = OVERLAPPED.of(case)?;
+    let [off, on, without] = [off_s, on_s, nocomm_s].map(seconds);
+    let times = format!("{off} without overlap, {on} with it, {without} without communication");
+    let slower = compute_slowdown
         .map_or(String::new(), |slower| format!("; computation takes {} as long meanwhile", factor(slower)));
-    Some(match about.get("share").and_then(Value::as_f64) {
+    Some(match share {
         Some(share) => {
             format!("{} of the communication of {} is overlapped: {times}{slower}.", percent(share), label(case))
         }
@@ -171,9 +173,9 @@ fn overlapped(case: &CaseLine) -> Option<String> {
 /// The phase that takes the most, of the case with the most ranks.
 fn longest_phase(cases: &[&CaseLine]) -> Option<String> {
     let case = cases.iter().max_by_key(|case| case.ranks)?;
-    let phases = PHASES.iter().filter_map(|name| Some((*name, inner(case, &["phases_s", name])?)));
+    let phases = PHASES.iter().filter_map(|name| Some((*name, inner(&PHASES_S, case, &[name])?)));
     let (name, longest) = phases.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let all: f64 = PHASES.iter().filter_map(|name| inner(case, &["phases_s", name])).sum();
+    let all: f64 = PHASES.iter().filter_map(|name| inner(&PHASES_S, case, &[name])).sum();
     let name = if name == "communication" { "exposed communication" } else { name };
     (all > 0.0).then(|| format!("Of a step of {}, {} is {name}.", label(case), percent(longest / all)))
 }
@@ -183,11 +185,9 @@ fn fullest(cases: &[&CaseLine]) -> Option<String> {
     let total = |case: &CaseLine| predicted_total(case).unwrap_or(0.0);
     let case = cases.iter().max_by(|a, b| total(a).total_cmp(&total(b)))?;
     let parts = ["parameters", "gradients", "optimizer", "activations"];
-    let named: Vec<String> = parts
-        .iter()
-        .filter_map(|name| Some(format!("{} {name}", bytes(inner(case, &["memory", "predicted", name])? as u64))))
-        .collect();
-    let measured = inner(case, &["memory", "measured", "total"]).zip(process(case)).zip(difference(case));
+    let named: Vec<String> =
+        parts.iter().filter_map(|name| Some(format!("{} {name}", bytes(predicted(case, name)? as u64)))).collect();
+    let measured = total_held(case).zip(process(case)).zip(difference(case));
     let measured = measured.map_or(String::new(), |((held, process), off)| {
         let (held, process) = (bytes((held - process) as u64), bytes(process as u64));
         format!(" by the plan, {held} measured ({} off) plus {process} of the processes", percent(off))
@@ -206,7 +206,7 @@ fn largest(operation: &Operation) -> Option<String> {
     let limit = parameter(best, "limit").and_then(Value::as_u64).map(bytes)?;
     let same = |case: &&&CaseLine| word(case, "model") == word(best, "model") && case.ranks == best.ranks;
     let failed = limited.iter().filter(same).filter(|case| case.status == Status::Failed && batch(case) > batch(best));
-    let why = match (best.metric("max_batch"), failed.map(|case| batch(case)).min()) {
+    let why = match (MAX_BATCH.of(best), failed.map(|case| batch(case)).min()) {
         (Some(_), _) => "it ran, and one more does not fit by the plan".to_owned(),
         (None, Some(failed)) => format!("it ran, and {failed} did not"),
         (None, None) => return None,

@@ -1,0 +1,49 @@
+//! The metrics of hardware cases.
+
+use record::{Better, Ceiling, Metric, Shape};
+use serde_json::Value;
+
+use super::pairs_found::{Cells, Pairs};
+
+record::metrics! {
+    /// What a hardware case says.
+    pub(super) METRICS {
+        GBS: f64 =
+            Metric::new("gbs", "GB/s", Better::Higher, "bytes that the test reads and writes (STREAM), or sends, / time")
+                .shape(Shape::Rate),
+        MOVED_GBS: f64 = Metric::new(
+            "moved_gbs",
+            "GB/s",
+            Better::Higher,
+            "the same with write-allocate: lines that are read to be written",
+        )
+        .shape(Shape::Rate),
+        GFLOPS: f64 =
+            Metric::new("gflops", "GFLOP/s", Better::Higher, "multiplications and additions / time, all ranks")
+                .shape(Shape::Rate),
+        LOOP: Value = Metric::new("loop", "", Better::Higher, "the instructions that compute").shape(Shape::Word),
+        CACHE: &'static str =
+            Metric::new("cache", "", Better::Higher, "cold: the system has forgotten the pages of the file")
+                .shape(Shape::Word),
+        PAIR_S: Cells = Metric::new("pair_s", "s", Better::Lower, "time of one message from rank (row) to rank (column)")
+            .shape(Shape::Matrix),
+        PAIR_US: Cells =
+            Metric::new("pair_us", "us", Better::Lower, "the same in microseconds").shape(Shape::Matrix),
+        PAIR_GBS: Cells =
+            Metric::new("pair_gbs", "GB/s", Better::Higher, "bytes of one message / its time, each direction")
+                .shape(Shape::Matrix),
+        PAIRS: Pairs =
+            Metric::new("pairs", "", Better::Higher, "median and slowest pair, and ranks and pairs that are slow")
+                .shape(Shape::Map),
+        NODE_GBS: Vec<Vec<f64>> = Metric::new(
+            "node_gbs",
+            "GB/s",
+            Better::Higher,
+            "triad from the cores of a node (row) to memory of a node (column)",
+        )
+        .shape(Shape::Matrix),
+        CEILING: Ceiling =
+            Metric::new("ceiling", "", Better::Higher, "what a profile of the machine keeps of this case")
+                .shape(Shape::Map),
+    }
+}
