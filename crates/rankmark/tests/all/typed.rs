@@ -15,7 +15,7 @@ fn options_have_the_names_of_other_tools() {
             assert!(out.contains("\n  3 ranks "), "--{name}{between}3: {out}");
         }
     }
-    assert!(dry("comm all_reduce --size 2KiB").contains(" 2KiB\n"));
+    assert!(dry("comm all_reduce --size 2KiB").contains(" 2 KiB\n"));
     for name in ["bs", "batch-size", "batch_size"] {
         assert!(dry(&format!("train --{name} 3")).contains("batch 3"), "{name}");
     }
@@ -114,7 +114,7 @@ fn ambiguous_sizes_are_asked_back() {
         place.run("run plan.yaml").refuses(&["plan.yaml:3:", &hint]);
     }
     // A number without a unit is bytes, as docs/reference.md says.
-    assert!(dry("comm all_reduce --bytes 16").contains(" 16\n"));
+    assert!(dry("comm all_reduce --bytes 16").contains(" 16 B\n"));
     place.run("comm all_reduce --bytes 1x").refuses(&["is not a number of bytes", "64KiB, 100MB or 4096"]);
 }
 
@@ -238,6 +238,6 @@ fn lines_of_nccl_tests_run_as_they_are() {
         .run(&format!("{long} --datatype half --cudagraph 1 --report_cputime 1 --average 3 --dry-run"))
         .exits(0)
         .out;
-    assert!(out.contains("f16") && out.contains(" 8\n"), "{out}");
+    assert!(out.contains("f16") && out.contains(" 8 B\n"), "{out}");
     place.run("comm all_reduce -b 8 -c").refuses(&["`-c` has no value"]);
 }
