@@ -15,7 +15,7 @@ pub(super) fn show() -> Show {
         Column::new("bandwidth", "gbs", Format::Number).unit("GB/s").gives_way(1),
         Column::new("moved", "moved_gbs", Format::Number).unit("GB/s").gives_way(2),
         Column::new("rate", "gflops", Format::Number).unit("GFLOP/s").gives_way(1),
-        Column::new("of ceiling", "roofline.share", Format::Share).gives_way(2),
+        Column::new("of ceiling", "roofline.share", Format::Bounded).gives_way(2),
         Column::new("loop", "loop", Format::Word).gives_way(4),
         Column::new("median pair", "pairs.median", Format::Seconds).gives_way(1),
         Column::new("slowest pair", "pairs.slowest", Format::Seconds).gives_way(2),

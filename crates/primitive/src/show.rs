@@ -47,13 +47,13 @@ pub(super) fn show() -> Show {
         Column::precision(),
         Column::new("speedup", "overlap.speedup", Format::Number).ends("overlap.speedup_ci95").unit("x"),
         Column::new("overlap", "overlap.efficiency", Format::Share).ends("overlap.efficiency_ci95").gives_way(3),
-        Column::new("speed of light", "overlap.speed_of_light", Format::Share)
+        Column::new("speed of light", "overlap.speed_of_light", Format::Bounded)
             .ends("overlap.speed_of_light_ci95")
             .gives_way(4),
         Column::new("TFLOP/s", "tflops", Format::Number).gives_way(1),
         Column::new("a rank", "tflops_per_rank", Format::Number).unit("TFLOP/s").gives_way(2),
         // Where the run has a profile of the machine.
-        Column::new("limit", "roofline.share", Format::Share).gives_way(3),
+        Column::new("limit", "roofline.share", Format::Bounded).gives_way(3),
         Column::new("bound", "roofline.bound", Format::Word).gives_way(5),
         Column::wrong(),
     ];

@@ -78,6 +78,8 @@ pub enum Format {
     Seconds,
     /// A share, as per cent.
     Share,
+    /// A share of a bound, as per cent. What lies above it is `>100%`: then the bound is none, and the number says nothing.
+    Bounded,
     /// A difference as a signed share.
     Change,
     /// Half of the interval's width, relative to the value, as per cent.

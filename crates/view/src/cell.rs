@@ -4,7 +4,7 @@ use record::CaseLine;
 use record::show::{Column, Format};
 use serde_json::Value;
 
-use crate::number::{bytes, percent, seconds, thousands, three_digits};
+use crate::number::{bounded, bytes, percent, seconds, thousands, three_digits};
 use crate::text::into_one_line;
 
 /// The value at a source: a member of the line, a metric or something inside one, or a parameter. Of sources with `|`
@@ -76,6 +76,7 @@ pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
         Format::Bytes => bytes(mid()? as u64),
         Format::Seconds => seconds(mid()?),
         Format::Share => percent(mid()?),
+        Format::Bounded => bounded(mid()?),
         Format::Change => signed(mid()?),
         Format::Precision => percent(half()? / mid().filter(|mid| *mid > 0.0)?),
         Format::FirstAndLast => {
@@ -85,7 +86,7 @@ pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
             format!("{}, {}", number(items.first())?, number(items.last())?)
         }
     };
-    if let Some(half) = (column.format == Format::Share).then(half).flatten() {
+    if let Some(half) = matches!(column.format, Format::Share | Format::Bounded).then(half).flatten() {
         text += " ± ";
         text += &percent(half);
     }
@@ -140,6 +141,8 @@ mod tests {
         }));
         let shown = |source: &str, format| super::shown(&line, &Column::new("", source, format));
         assert_eq!(shown("share", Format::Share), Some("90% ± 2.0%".into()));
+        let shares = [(0.9, "90%"), (1.04, "100%"), (1.51, ">100%")];
+        assert!(shares.iter().all(|(share, text)| crate::number::bounded(*share) == *text));
         let word = Column::new("", "share", Format::Share).word("share.word");
         assert_eq!(super::shown(&line, &word), Some("90% ± 2.0% good".into()));
         assert_eq!(shown("loss", Format::FirstAndLast), Some("2.50, 1.25".into()));

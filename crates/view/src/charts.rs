@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use record::show::{At, Chart, ChartKind, Format};
-use record::{CaseLine, Caveat};
+use record::{Better, CaseLine, Caveat};
 use serde_json::Value;
 
 use crate::number::bytes;
@@ -374,8 +374,12 @@ fn matrices(section: &Operation, chart: &Chart) -> Vec<ChartSpec> {
             quantity: quantity(chart.y_format),
             ..Matrix::default()
         };
-        // Times are better when they are less, rates when they are more.
-        let matrix = matrix.around_median(chart.y_format != Format::Seconds);
+        let name = chart.y.split('.').next();
+        let declared = section.declared.and_then(|all| all.metrics.iter().find(|metric| Some(&*metric.name) == name));
+        // Without a declaration: times are better when they are less, rates when they are more.
+        let higher_is_better =
+            declared.map_or(chart.y_format != Format::Seconds, |metric| metric.better == Better::Higher);
+        let matrix = matrix.around_median(higher_is_better);
         Some(ChartSpec {
             title: titled(&section.name, &chart.title),
             subtitle: key(configuration, case),

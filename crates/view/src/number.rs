@@ -103,6 +103,14 @@ pub fn bandwidth(gbs: f64) -> String {
     format!("{} GB/s", three_digits(gbs))
 }
 
+/// A larger share than this exceeds its bound by more than the noise of the two: the bound does not hold.
+pub const EXCEEDED: f64 = 1.1;
+
+/// A share of what bounds it: `94%`, at most `100%`; `>100%` where the bound does not hold.
+pub fn bounded(share: f64) -> String {
+    if share > EXCEEDED { ">100%".to_owned() } else { percent(share.min(1.0)) }
+}
+
 /// A share as per cent: two significant digits at most above 1%, `<0.01%` below what can be read.
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;

@@ -4,7 +4,7 @@ use record::CaseLine;
 use serde_json::Value;
 
 use crate::charts::NamedChart;
-use crate::number::{bytes, count, percent};
+use crate::number::{EXCEEDED, bytes, count, percent};
 use crate::study::{Estimate, Measured, Operation};
 use crate::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
 
@@ -194,9 +194,15 @@ pub fn sentence(section: &Operation) -> Option<String> {
     };
     let label =
         [name_of(best), sizes(best, &cases)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
-    let (section, reached) = (&section.name, percent(reached));
-    let most = if cases.len() > 1 { ", the most" } else { "" };
-    Some(format!("{section}: {bounds}; {label} reaches {reached} of its ceiling{most}.{}", parts(&cases)))
+    let section = &section.name;
+    let reaches = match reached {
+        above if above > EXCEEDED => "is faster than its ceiling, which the run measured too low".to_owned(),
+        share => {
+            let most = if cases.len() > 1 { ", the most" } else { "" };
+            format!("reaches {} of its ceiling{most}", percent(share.min(1.0)))
+        }
+    };
+    Some(format!("{section}: {bounds}; {label} {reaches}.{}", parts(&cases)))
 }
 
 #[cfg(test)]
@@ -275,6 +281,15 @@ mod tests {
         assert!(all.contains("memory bounds 1 case, computation bounds 1 case, communication bounds 1 case"), "{all}");
         assert!(all.contains("b reaches 90% of its ceiling, the most"), "{all}");
         assert!(sentence_of(&lines[..1]).unwrap().contains("memory bounds each case; a reaches 50% of its ceiling."));
+        for (share, words) in
+            [(1.05, "b reaches 100% of its ceiling, the most"), (1.51, "b is faster than its ceiling")]
+        {
+            let mut best = point(9.0, 90.0, 10.0);
+            best["share"] = share.into();
+            let lines = [line("a", "memory", point(1.0, 5.0, 10.0)), line("b", "compute", best)];
+            let said = sentence_of(&lines).unwrap();
+            assert!(said.contains(words), "{said}");
+        }
         let mut larger = lines.clone();
         larger[1].parameters.insert("m", 1024.into());
         assert!(sentence_of(&larger).unwrap().contains("b, m 1024 reaches 90%"), "a size that differs is told");

@@ -17,7 +17,13 @@ fn room(format: Format) -> usize {
         Format::Bytes | Format::Seconds => 9,
         Format::Number => 7,
         Format::Change => 6,
-        Format::Share | Format::Precision | Format::Count | Format::Word | Format::Switch | Format::FirstAndLast => 5,
+        Format::Share
+        | Format::Bounded
+        | Format::Precision
+        | Format::Count
+        | Format::Word
+        | Format::Switch
+        | Format::FirstAndLast => 5,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::document::{Block, Words, bullets, strong};
 use crate::escape::{one_line, shell};
 use crate::number::{count, list, seconds};
 use crate::study::cache;
+use crate::words::explained::explained_job;
 use crate::words::imported;
 use crate::words::names::what;
 
@@ -26,6 +27,12 @@ pub(crate) fn caveats(run: &Run) -> Vec<Block> {
     bullets(numbers.iter().map(line))
 }
 
+/// How the numbers of a profiled job came about.
+const JOB: &str = "The job was not timed by Rankmark: times are those that the recorder of its traces noted. The time of a \
+                   step is the median of the steps after warm-up, and one run of a job gives it no interval. Intervals of \
+                   findings are those of medians over these steps. docs/profile.md says how waits, losses and confidence \
+                   are found. Exact values are in `profile.json`.";
+
 /// How the numbers came about; only what applies to this run.
 pub(crate) fn method(run: &Run) -> Vec<Block> {
     let measured: Vec<&CaseLine> = run.cases.iter().filter(|case| case.time_s.is_some()).collect();
@@ -40,6 +47,9 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
             false => "",
         };
         return vec![Block::Paragraph(Words::prose(&format!("{}{rates}", imported::method(run))))];
+    }
+    if explained_job(run).is_some() {
+        return vec![Block::Paragraph(Words::prose(JOB))];
     }
     let mut text = String::from(
         "A sample's time is the maximum over ranks. A trial is one visit to a case; it gives one median. The time of a \

@@ -173,8 +173,8 @@ pub(crate) fn limit(configuration: &Configuration) -> Option<Limit> {
     Some(Limit::Bound { bytes: *from, shares: [low, high] })
 }
 
-/// A limit exceeded by more than this factor limits nothing.
-pub(crate) const EXCEEDED: f64 = 1.1;
+// A limit exceeded by more than this factor limits nothing.
+pub(crate) use view::number::EXCEEDED;
 
 /// `84% to 96%`. What reaches more than its limit, within the noise of both, reaches all of it; what exceeds it by more has no
 /// limit there, and shows so.

@@ -277,6 +277,14 @@ fn libraries_are_named_with_version_and_launcher() {
 }
 
 #[test]
+fn a_slow_pair_of_ranks_is_worse_in_the_key_whatever_the_unit() {
+    // Microseconds have no format of their own: which way is better stands in the metric's declaration.
+    let page =
+        String::from_utf8(format("html").unwrap().render(&data::matrices()).unwrap()[0].content.clone()).unwrap();
+    assert!(page.contains("orange: worse, to 11.6"), "{}", page.split("Grey").nth(1).unwrap_or("no key"));
+}
+
+#[test]
 fn weak_and_strong_scaling_have_a_chart_each() {
     for what in ["throughput", "efficiency"] {
         let of = |kind: &str| svg(&data::scaled(), &format!("training-{what}-{kind}.svg"));

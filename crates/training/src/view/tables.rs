@@ -31,7 +31,7 @@ pub(crate) fn training() -> Show {
         Column::new("tokens/s", "tokens_per_s", Format::Number).gives_way(1),
         Column::new("MFU", "mfu.headline", Format::Share).gives_way(2),
         // Where the run has a profile of the machine.
-        Column::new("limit", "roofline.share", Format::Share).gives_way(3),
+        Column::new("limit", "roofline.share", Format::Bounded).gives_way(3),
         Column::new("bound", "roofline.bound", Format::Word).gives_way(5),
         Column::new("scaling", "scaling.kind", Format::Word).lifted("{} scaling"),
         Column::new("efficiency", "scaling.efficiency", Format::Share)

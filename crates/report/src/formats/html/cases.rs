@@ -85,7 +85,7 @@ const fn format_of(column: &Column) -> &'static str {
         Format::Number => "number",
         Format::Bytes => "bytes",
         Format::Seconds => "seconds",
-        Format::Share | Format::Precision => "share",
+        Format::Share | Format::Bounded | Format::Precision => "share",
         Format::Change => "change",
     }
 }
@@ -104,7 +104,7 @@ fn cell(case: &CaseLine, column: &Column, found: bool) -> String {
             let number = number().map_or_else(none, |value| json::number(value, DIGITS));
             let read = number.parse().ok().map(|value| match column.format {
                 Format::Seconds => seconds(value),
-                Format::Share => percent(value),
+                Format::Share | Format::Bounded => percent(value),
                 _ => three_digits(value),
             });
             // What lies halfway between two may fall on the other side.

@@ -90,10 +90,19 @@ fn fresh(taken: &mut Vec<String>, name: &str) -> String {
     fresh
 }
 
+/// A command without the folders of its programs and files: what "Run it again" has in full.
+fn short_paths(title: &str) -> String {
+    let short = |word: &str| match word.rsplit_once('/') {
+        Some((_, name)) if word.starts_with('/') && !name.is_empty() => name.to_owned(),
+        _ => word.to_owned(),
+    };
+    title.split(' ').map(short).collect::<Vec<_>>().join(" ")
+}
+
 fn explanation<'r>(run: &Run, of: &'r ExplainedCase, stem: String) -> Explanation<'r> {
     let line = run.cases.iter().find(|line| line.id == of.case);
     let title = [of.title.as_str(), of.case.as_str(), "case"].into_iter().map(one_line).find(|text| !text.is_empty());
-    let title = title.unwrap_or_default();
+    let title = short_paths(&title.unwrap_or_default());
     let fall = waterfall::waterfall(of, line);
     let (mut charts, own) = charts::of_case(of, fall.as_ref(), &format!("profile-{stem}"));
     let (banner, origin) = (banner(line.into_iter()), origin::of_case(run, line));

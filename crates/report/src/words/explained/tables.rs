@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::document::{Align, Block, Table, Words, code};
 use crate::escape::{self, one_line};
-use crate::number::{NONE, bytes, count, percent, seconds, three_digits};
+use crate::number::{NONE, count, percent, seconds, three_digits};
 
 /// Rows that are shown; the file of the table has all.
 const ROWS: usize = 50;
@@ -110,7 +110,7 @@ fn shown(value: &Value, head: &str) -> String {
         (Value::Number(number), Some(value)) => match last {
             "s" | "seconds" => seconds(value),
             "share" | "efficiency" => percent(value),
-            "bytes" if value >= 0.0 => bytes(value as u64),
+            "bytes" if value >= 0.0 => terms::Bytes(value as u64).about(),
             _ if number.is_f64() && (value.fract() != 0.0 || value.abs() >= 1e15) => three_digits(value),
             _ if number.is_f64() => format!("{value:.0}"),
             _ => number.to_string(),
