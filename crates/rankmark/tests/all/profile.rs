@@ -24,6 +24,13 @@ fn a_slow_rank_its_phase_and_its_share_are_named() {
     let ran = place.run(&format!("{ASLEEP} --json --inject delay:rank=1,phase=backward,percent=20")).exits(0);
     let told = profiles(&ran.out);
     let slow = &told[0]["straggler"];
+    // On a busy machine it may say that it cannot tell, and never that another rank is slow.
+    let case = &place.cases("record")[0];
+    let is_busy = case["caveats"].as_array().unwrap().iter().any(|caveat| caveat == "other_programs");
+    if is_busy && slow.is_null() {
+        assert!(told[0]["straggler_abstains"].as_str().is_some_and(|why| !why.is_empty()), "{}", told[0]);
+        return;
+    }
     assert_eq!((&slow["rank"], &slow["phase"]), (&Value::from(1), &Value::from("backward")), "{slow}");
     // The step takes 120% of what it takes without the delay.
     let truth = 0.2 / 1.2;
