@@ -9,21 +9,38 @@ const FUNCTIONS: [&str; 7] = ["text", "texts", "word", "whole", "number", "flag"
 /// The only place for such look-ups.
 const HERE: &str = "crates/record/src/shared_fields.rs";
 
+/// Crates that know no benchmark: they take no field from the map of parameters either. Views and reports read lines of records,
+/// whose benchmark may be unknown.
+const BLIND: [&str; 6] =
+    ["crates/comm/", "crates/control/", "crates/launch/", "crates/measure/", "crates/process/", "crates/runner/"];
+/// The map of a case's fields.
+const MAP: &str = "parameters.get(";
+
 /// Look-ups of a case's fields by a name in quotes.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust().filter(|file| file.is_product() && file.path != HERE) {
         let code = product_code(&file.text);
-        for (at, _) in code.match_indices("case.") {
-            if let Some(name) = looked_up(&code[at + "case.".len()..], &file.text[at + "case.".len()..]) {
-                let line = 1 + code[..at].matches('\n').count();
-                let what =
-                    format!("`{name}` is looked up by its name: use a function of {HERE}, or the declared struct");
-                findings.push(Finding::error(&file.path, line, what));
-            }
+        let after = |at: usize, word: &str| (&code[at + word.len()..], &file.text[at + word.len()..]);
+        let functions = code.match_indices("case.").filter_map(|(at, word)| {
+            let (code, text) = after(at, word);
+            Some((at, looked_up(code, text)?))
+        });
+        let is_blind = BLIND.iter().any(|blind| file.path.starts_with(blind));
+        let maps = code.match_indices(MAP).filter(|_| is_blind);
+        let maps = maps.filter_map(|(at, word)| Some((at, quoted(after(at, word).1)?)));
+        for (at, name) in functions.chain(maps) {
+            let line = 1 + code[..at].matches('\n').count();
+            let what = format!("`{name}` is looked up by its name: use a function of {HERE}, or the declared struct");
+            findings.push(Finding::error(&file.path, line, what));
         }
     }
     findings
+}
+
+/// The text in quotes that begins here.
+fn quoted(text: &str) -> Option<&str> {
+    text.strip_prefix('"')?.split('"').next()
 }
 
 /// The name in quotes that a function of a case is called with; `text` is the source of the code, which has no names.
@@ -32,7 +49,7 @@ fn looked_up<'t>(code: &str, text: &'t str) -> Option<&'t str> {
     let rest = code.get(function.len()..).filter(|_| FUNCTIONS.contains(&function))?;
     // The type may be named: `word::<Mode>(`.
     let opened = rest.find('(').filter(|opened| *opened == 0 || rest.starts_with("::<"))?;
-    text.get(function.len() + opened + 1..)?.strip_prefix('"')?.split('"').next()
+    quoted(text.get(function.len() + opened + 1..)?)
 }
 
 #[cfg(test)]
@@ -46,7 +63,9 @@ mod tests {
 
     #[test]
     fn look_ups_by_name_are_found() {
-        for line in ["case.text(\"backend\")", "run.case.word::<Mode>(\"mode\")", "self.case.flag(\"quick\")"] {
+        let map = "case.parameters.get(\"ranks\")";
+        assert_eq!((found("crates/launch/src/job.rs", map), found("crates/report/src/run.rs", map)), (1, 0));
+        for line in ["case.text(\"backend\")", "run.case.word::<Mode>(\"mode\")", "self.case.flag(\"quick\")", map] {
             assert_eq!(found("crates/runner/src/run.rs", line), 1, "{line}");
         }
     }

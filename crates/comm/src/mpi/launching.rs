@@ -139,7 +139,7 @@ impl Extras {
     }
 }
 
-/// Whether a library has UCC's collectives, before a world is started in vain: next to it, in the folders that `env` adds, or
+/// Whether a library has UCC's collectives, before a world is started for nothing: next to it, in the folders that `env` adds, or
 /// built in, when it needs UCC itself. Whether they can be loaded and work the ranks see.
 fn has_ucc(facts: &Facts, wished: &[(String, String)]) -> Result<(), String> {
     if facts.vendor != Vendor::OpenMpi {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn ucc_is_never_asked_for_in_vain() {
+    fn ucc_is_asked_for_only_where_it_is() {
         let ucc = || json!({"mpi_collectives": "ucc"});
         let why = extras(Vendor::Mpich, ucc(), &[]).unwrap_err();
         assert_eq!(why, "`mpi_collectives: ucc` is for Open MPI, and this is MPICH 1.0");
