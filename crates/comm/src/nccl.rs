@@ -12,6 +12,7 @@ mod rank;
 mod steps;
 mod symbols;
 
+use std::io::Read as _;
 use std::path::Path;
 
 use choice::{CHOICES, FIELDS, LIBRARY};
@@ -85,11 +86,34 @@ impl Backend for Nccl {
     }
 }
 
-/// The version that the file's name ends with, as `2.28.9`; `2` where the file is a link that says no more.
+/// The version that the file's name ends with, as `2.28.9`. Where it is a link that says no more than `2`, as in NVIDIA's wheels,
+/// what the library would say of itself.
 fn version_of(path: &Path) -> String {
     let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    name.split_once(".so.").map_or_else(|| "of unknown version".to_owned(), |(_, version)| version.to_owned())
+    let named = name.split_once(".so.").map(|(_, version)| version.to_owned());
+    let is_whole = |version: &String| version.matches('.').count() > 1;
+    let version = named.clone().filter(is_whole).or_else(|| written_version(&file)).or(named);
+    version.unwrap_or_else(|| "of unknown version".to_owned())
+}
+
+/// Bytes of a library that are read for its version: its texts stand before the code of devices, which is all but a few MiB.
+const TEXTS: u64 = 16 << 20;
+
+/// The number in the text `NCCL version 2.30.7+cuda13.3` of a library's file, without opening the library. RCCL's has its own
+/// name.
+fn written_version(file: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file).ok()?.take(TEXTS).read_to_end(&mut bytes).ok()?;
+    let text = b"CCL version ";
+    let number = |at: usize| {
+        let rest = &bytes[at + text.len()..];
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
+        let version = std::str::from_utf8(&rest[..end]).ok()?.trim_end_matches('.');
+        (version.matches('.').count() == 2).then(|| version.to_owned())
+    };
+    let places = bytes.windows(text.len()).enumerate().filter(|(_, window)| window == text);
+    places.map(|(at, _)| at).find_map(number)
 }
 
 /// All that is missing, the worst first, and how to fix it. `root` is where /proc and /dev lie.
@@ -161,5 +185,15 @@ mod tests {
         assert_eq!(version_of(Path::new("/nowhere/libnccl.so.2.28.9")), "2.28.9");
         assert_eq!(version_of(Path::new("/nowhere/libnccl.so.2")), "2");
         assert_eq!(version_of(Path::new("/nowhere/libnccl.so")), "of unknown version");
+        let folder = std::env::temp_dir().join(format!("rankmark-nccl-version-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("libnccl.so.2");
+        let texts =
+            b"\x7fELF\0NCCL version info only\0NCCL version %s\0NCCL version 2.30.7+cuda13.3\0NCCL version 9.9.9 ";
+        std::fs::write(&file, texts).unwrap();
+        assert_eq!(version_of(&file), "2.30.7");
+        std::fs::write(&file, b"NCCL version 2.30\0CCL version ").unwrap();
+        assert_eq!(version_of(&file), "2");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

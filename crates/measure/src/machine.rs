@@ -33,6 +33,7 @@ pub fn detect() -> Machine {
         container: container(),
         interfaces: topology::interfaces(Path::new("/sys/class")),
         gpus: gpu_models(Path::new(GPUS)),
+        gpu_driver: gpu_driver(&read("/proc/driver/nvidia/version")),
     }
 }
 
@@ -77,6 +78,12 @@ fn gpu_models(folder: &Path) -> Vec<String> {
             .unwrap_or_else(|| "NVIDIA GPU".to_owned())
     };
     found.iter().map(model).collect()
+}
+
+/// The version in what NVIDIA's kernel module says of itself, whose first line is of no fixed form.
+fn gpu_driver(text: &str) -> Option<String> {
+    let is_version = |word: &&str| word.contains('.') && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    text.lines().next()?.split_whitespace().find(is_version).map(str::to_owned)
 }
 
 /// Cores' worth of time that a container's quota leaves (cgroup v2 `cpu.max`, v1 `cpu.cfs_quota_us`); None without one.
@@ -268,6 +275,15 @@ mod tests {
         let cpuinfo = "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 1\nphysical id : 0\ncore id : 0\n";
         assert_eq!((cores(cpuinfo), threads(cpuinfo)), (Some(1), Some(2)));
         assert_eq!(isa("fpu avx2 avx512f"), ["avx2", "avx512f"]);
+    }
+
+    #[test]
+    fn the_gpu_driver_has_its_version() {
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC version: 11.4.0\n";
+        let open =
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.03  Release Build  (dvs-builder@U22)\n";
+        let found = [closed, open, "", "NVRM version: unknown\nGCC version: 11.4.0\n"].map(gpu_driver);
+        assert_eq!(found, [Some("535.104.05".to_owned()), Some("580.159.03".to_owned()), None, None]);
     }
 
     #[test]

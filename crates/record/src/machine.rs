@@ -54,6 +54,9 @@ pub struct Machine {
     /// Models of the GPUs that NVIDIA's driver lists, each GPU's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
+    /// The version of that driver ("580.159.03").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_driver: Option<String>,
 }
 
 /// A network interface.

@@ -276,7 +276,11 @@ pub fn machine_line(machine: &Machine) -> String {
         _ => String::new(),
     };
     let kernel = if machine.kernel.is_empty() { String::new() } else { format!("Linux {}{place}", machine.kernel) };
-    let parts = [processor.join(" "), memory.unwrap_or_default(), gpus(&machine.gpus), kernel];
+    let mut gpus = gpus(&machine.gpus);
+    if let Some(driver) = machine.gpu_driver.as_ref().filter(|_| !gpus.is_empty()) {
+        gpus += &format!(" (driver {driver})");
+    }
+    let parts = [processor.join(" "), memory.unwrap_or_default(), gpus, kernel];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -313,6 +317,9 @@ mod tests {
         assert_eq!(machine_line(&machine), line);
         let gpus = ["H100", "H100", "L4"].map(str::to_owned).to_vec();
         let line = line.replace("GiB, ", "GiB, 2 x H100, 1 x L4, ");
-        assert_eq!(machine_line(&Machine { gpus, ..machine }), line);
+        let machine = Machine { gpus, ..machine };
+        assert_eq!(machine_line(&machine), line);
+        let line = line.replace("L4,", "L4 (driver 580.159.03),");
+        assert_eq!(machine_line(&Machine { gpu_driver: Some("580.159.03".to_owned()), ..machine }), line);
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn facts(file: &RunFile) -> BTreeMap<String, String> {
     put("hypervisor", machine.hypervisor.clone().unwrap_or_default());
     put("container", machine.container.clone().unwrap_or_default());
     put("GPUs", machine.gpus.join(", "));
+    put("GPU driver", machine.gpu_driver.clone().unwrap_or_default());
     put("memory limit", machine.memory_limit_bytes.map_or(String::new(), |bytes| terms::Bytes(bytes).about()));
     put("allowed CPUs", machine.allowed_cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
     put("started by", file.started_by.clone().unwrap_or_default());
