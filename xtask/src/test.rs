@@ -186,8 +186,13 @@ fn budget(root: &Path, ledger: &mut Ledger, options: &Options, again: impl Fn(&s
     if options.level == Level::Full {
         return ledger.skip("budget", "heavy tests have none");
     }
+    let late = times::over(&tests);
+    let slowdown = if late.is_empty() { 1.0 } else { times::slowdown() };
+    if slowdown > times::BUSY {
+        let why = format!("a computation takes {slowdown:.1} times as long as alone, and times are not judged");
+        return ledger.skip("budget", format!("{} tests took longer than their limit; {why}", late.len()));
+    }
     ledger.step("budget", || {
-        let late = times::over(&tests);
         println!("    {} tests took longer than their limit, which is {} s for most", late.len(), times::BUDGET);
         let still: Vec<String> = late.iter().filter_map(|test| over_budget_alone(root, test, &again)).collect();
         still.iter().for_each(|line| println!("    {line}"));

@@ -11,6 +11,9 @@ use std::time::Instant;
 pub(crate) const BUDGET: f64 = 10.0;
 /// How many times its limit a test may take by itself: processors differ.
 pub(crate) const MARGIN: f64 = 2.0;
+/// A machine that is slowed down by more than this is busy. Times are not judged then: ranks that wait for each other by turns are
+/// slowed down far more than a computation is, and by no factor that is known.
+pub(crate) const BUSY: f64 = 1.25;
 /// Tests and modules with a limit of their own, each with the reason.
 static LONGER: &[(&str, f64, &str)] = &[
     (
