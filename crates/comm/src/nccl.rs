@@ -87,8 +87,8 @@ impl Backend for Nccl {
 }
 
 /// The version that the file's name ends with, as `2.28.9`. Where it is a link that says no more than `2`, as in NVIDIA's wheels,
-/// what the library would say of itself.
-fn version_of(path: &Path) -> String {
+/// what the library would say of itself. Opens nothing.
+pub fn version_of(path: &Path) -> String {
     let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let named = name.split_once(".so.").map(|(_, version)| version.to_owned());

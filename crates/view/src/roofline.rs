@@ -196,7 +196,7 @@ pub fn sentence(section: &Operation) -> Option<String> {
         [name_of(best), sizes(best, &cases)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
     let section = &section.name;
     let reaches = match reached {
-        above if above > EXCEEDED => "is faster than its ceiling, which the run measured too low".to_owned(),
+        above if above > EXCEEDED => "is faster than its ceiling, which was measured too low".to_owned(),
         share => {
             let most = if cases.len() > 1 { ", the most" } else { "" };
             format!("reaches {} of its ceiling{most}", percent(share.min(1.0)))

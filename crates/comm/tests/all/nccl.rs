@@ -173,13 +173,17 @@ fn waits_end_by_abort_and_by_the_librarys_own_errors() {
 
 /// The real library: RANKMARK_TEST_NCCL names it, else where the loader finds it.
 fn real(name: &str) -> Option<Arc<Symbols>> {
+    let path = real_file(name)?;
+    Some(Arc::new(Symbols::open(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))))
+}
+
+fn real_file(name: &str) -> Option<PathBuf> {
     let named = std::env::var_os("RANKMARK_TEST_NCCL").map(PathBuf::from);
     let found = named.or_else(|| comm::library::find(&comm::library::search_path(), &["libnccl"]).into_iter().next());
-    let Some(path) = found else {
+    if found.is_none() {
         skip::skip(name, "no NCCL (hint: RANKMARK_TEST_NCCL=PATH of libnccl.so.2 from the wheel nvidia-nccl-cu13)");
-        return None;
-    };
-    Some(Arc::new(Symbols::open(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))))
+    }
+    found
 }
 
 #[test]
@@ -188,6 +192,8 @@ fn the_real_library_says_its_version_errors_and_identities() {
     let version = symbols.version().unwrap();
     let numbers: Vec<u32> = version.split('.').map(|number| number.parse().unwrap()).collect();
     assert!(numbers.len() == 3 && (2..10).contains(&numbers[0]), "{version}");
+    let file = real_file("the_real_library_says_its_version_errors_and_identities").unwrap();
+    assert_eq!(comm::nccl::version_of(&file), version, "what is read in the file is what the library says");
     assert_eq!(symbols.error_string(0), "no error");
     assert_eq!(symbols.error_string(4), "invalid argument (run with NCCL_DEBUG=WARN for details)");
     assert!(symbols.error_string(99).contains("unknown result code"), "{}", symbols.error_string(99));
