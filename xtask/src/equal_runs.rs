@@ -31,7 +31,9 @@ struct RunCase {
     all: MedianInterval,
     /// As the row has it.
     row: MedianInterval,
-    /// The clock's canary in the row's state.
+    /// The state that the row's trials are of.
+    state: Option<String>,
+    /// The clock's canary in that state.
     clock: Option<f64>,
 }
 
@@ -83,7 +85,8 @@ fn read(record: &Path) -> Result<Vec<RunCase>, String> {
             name: format!("all_reduce {}", cases::bytes(line["bytes"].as_u64()?)),
             all: MedianInterval { median: stats::median(medians), ends: stats::sign_interval(medians) },
             row: MedianInterval { median: time["median"].as_f64()?, ends: cases::ends(time, "ci95") },
-            clock: clock(&run, line),
+            state: state(&run, line).and_then(|state| state["name"].as_str()).map(str::to_owned),
+            clock: clock(state(&run, line)),
         })
     };
     Ok(cases::read(record)?.iter().filter_map(seen).collect())
@@ -98,11 +101,14 @@ fn trial(line: &Value) -> Option<f64> {
     (!times.is_empty()).then(|| stats::median(&times) / 1e9 / line["calls"].as_f64().unwrap_or(1.0))
 }
 
-fn clock(run: &Value, line: &Value) -> Option<f64> {
+/// The state of a row: the one that it names, or the only one of its run.
+fn state<'r>(run: &'r Value, line: &Value) -> Option<&'r Value> {
     let states = run["states"].as_array()?;
-    let is_it = |state: &&Value| line["state"].is_null() || state["name"] == line["state"];
-    let state = states.iter().find(is_it)?;
-    state["canaries"].as_array()?.iter().find(|level| level["canary"] == "clock_ns")?["median"].as_f64()
+    states.iter().find(|state| line["state"].is_null() || state["name"] == line["state"])
+}
+
+fn clock(state: Option<&Value>) -> Option<f64> {
+    state?["canaries"].as_array()?.iter().find(|level| level["canary"] == "clock_ns")?["median"].as_f64()
 }
 
 /// How often equal runs disagree: rows with an interval that misses the median of the other runs, and pairs of disjoint intervals.
@@ -115,12 +121,10 @@ fn agreement(
     let (mut held, mut rows, mut disjoint, mut all) = (0, 0, 0, 0);
     for case in 0..runs.first().map_or(0, Vec::len) {
         let seen: Vec<&RunCase> = runs.iter().filter_map(|run| run.get(case)).collect();
-        for (at, own) in seen.iter().enumerate() {
-            let others = seen.iter().enumerate().filter(|(other, seen)| *other != at && alike(own, seen));
-            let medians: Vec<f64> = others.map(|(_, seen)| of(seen).median).collect();
-            let Some([low, high]) = of(own).ends.filter(|_| !medians.is_empty()) else { continue };
+        for at in 0..seen.len() {
+            let Some(([low, high], others)) = interval_and_others(&seen, at, of, alike) else { continue };
             rows += 1;
-            held += usize::from((low..=high).contains(&stats::median(&medians)));
+            held += usize::from((low..=high).contains(&others));
         }
         for (a, b) in pairs(seen.len()).filter(|(a, b)| alike(seen[*a], seen[*b])) {
             let Some((a, b)) = of(seen[a]).ends.zip(of(seen[b]).ends) else { continue };
@@ -133,7 +137,46 @@ fn agreement(
     [share(held, rows), share(disjoint, all)]
 }
 
+/// The interval of a run's case, and the median of the other runs that are alike.
+fn interval_and_others(
+    seen: &[&RunCase],
+    at: usize,
+    of: fn(&RunCase) -> MedianInterval,
+    alike: fn(&RunCase, &RunCase) -> bool,
+) -> Option<([f64; 2], f64)> {
+    let others = seen.iter().enumerate().filter(|(other, other_case)| *other != at && alike(seen[at], other_case));
+    let medians: Vec<f64> = others.map(|(_, other)| of(other).median).collect();
+    of(seen[at]).ends.filter(|_| !medians.is_empty()).map(|ends| (ends, stats::median(&medians)))
+}
+
+/// The rows whose interval misses the median of the other runs in the same state, one a line.
+fn misses(runs: &[Vec<RunCase>]) -> String {
+    let mut text = String::new();
+    for case in 0..runs.first().map_or(0, Vec::len) {
+        let seen: Vec<&RunCase> = runs.iter().filter_map(|run| run.get(case)).collect();
+        for (at, own) in seen.iter().enumerate() {
+            let found = interval_and_others(&seen, at, |seen| seen.row, same_state);
+            let Some(([low, high], others)) = found.filter(|([low, high], other)| !(low..=high).contains(&other))
+            else {
+                continue;
+            };
+            let state = own.state.as_deref().unwrap_or("no state");
+            let [low, high, others] = [low, high, others].map(|seconds| 1e6 * seconds);
+            text += &format!("| {} | {} | {state} | {low:.4} to {high:.4} us | {others:.4} us |\n", at + 1, own.name);
+        }
+    }
+    if text.is_empty() { text } else { head("| run | case | state | interval | median of the others |") + &text }
+}
+
+fn same_state(a: &RunCase, b: &RunCase) -> bool {
+    a.state == b.state
+}
+
 fn same_clock(a: &RunCase, b: &RunCase) -> bool {
+    same_state(a, b) && same_clocks(a, b)
+}
+
+fn same_clocks(a: &RunCase, b: &RunCase) -> bool {
     a.clock.zip(b.clock).is_some_and(|(a, b)| (a / b).ln().abs() < SAME_CLOCK)
 }
 
@@ -143,8 +186,9 @@ fn table(runs: &[Vec<RunCase>], verdicts: &[Value]) -> String {
     let any = |_: &RunCase, _: &RunCase| true;
     for (name, [held, disjoint]) in [
         ("all trials", agreement(runs, |seen| seen.all, any)),
-        ("trials of the row's state", agreement(runs, |seen| seen.row, any)),
-        ("the same, of runs with the same clock", agreement(runs, |seen| seen.row, same_clock)),
+        ("trials of the row's state, all runs", agreement(runs, |seen| seen.row, any)),
+        ("trials of the row's state, runs in the same state", agreement(runs, |seen| seen.row, same_state)),
+        ("the same, with the same clock", agreement(runs, |seen| seen.row, same_clock)),
     ] {
         text += &format!("| {name} | {held} | {disjoint} |\n");
     }
@@ -166,9 +210,14 @@ fn table(runs: &[Vec<RunCase>], verdicts: &[Value]) -> String {
             100.0 * ordered[ordered.len() - 1]
         );
     }
+    text += "\n\nIntervals that miss the median of the other runs in the same state:\n\n";
+    text += &misses(runs);
     text.push('\n');
     for run in runs {
-        let of = |seen: &RunCase| format!("{} {:.4} us", seen.name, 1e6 * seen.row.median);
+        let of = |seen: &RunCase| {
+            let state = seen.state.as_ref().map_or(String::new(), |state| format!(" ({state})"));
+            format!("{} {:.4} us{state}", seen.name, 1e6 * seen.row.median)
+        };
         let clock =
             run.first().and_then(|seen| seen.clock).map_or(String::new(), |clock| format!(", clock {clock:.0} ns"));
         text += &format!("* {}{clock}\n", run.iter().map(of).collect::<Vec<_>>().join(", "));
@@ -182,7 +231,7 @@ mod tests {
 
     fn seen(median: f64, clock: f64) -> RunCase {
         let known = MedianInterval { median, ends: Some([0.99 * median, 1.01 * median]) };
-        RunCase { name: "x".to_owned(), all: known, row: known, clock: Some(clock) }
+        RunCase { name: "x".to_owned(), all: known, row: known, state: None, clock: Some(clock) }
     }
 
     #[test]
@@ -192,6 +241,15 @@ mod tests {
         let any = |_: &RunCase, _: &RunCase| true;
         assert_eq!(agreement(&runs, |seen| seen.row, any), ["0 of 4 (0 %)", "4 of 6 (67 %)"]);
         assert_eq!(agreement(&runs, |seen| seen.row, same_clock), ["4 of 4 (100 %)", "0 of 2 (0 %)"]);
+    }
+
+    #[test]
+    fn runs_in_another_state_are_not_equal_runs() {
+        let run = |median: f64, state: &str| vec![RunCase { state: Some(state.to_owned()), ..seen(median, 100.0) }];
+        let runs = [run(1.0, "near"), run(1.005, "near"), run(4.0, "far"), run(4.01, "far"), run(5.0, "far")];
+        assert_eq!(agreement(&runs, |seen| seen.row, same_state), ["2 of 5 (40 %)", "2 of 4 (50 %)"]);
+        assert!(misses(&runs).contains("| 5 | x | far | "), "{}", misses(&runs));
+        assert_eq!(misses(&runs).lines().count(), 2 + 3, "rows below the head");
     }
 
     #[test]

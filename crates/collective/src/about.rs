@@ -3,13 +3,14 @@
 use comm::blocks;
 use contract::fields::{Execution, Sampling, World, problem};
 use contract::runtime::{self, Native, is_on_gpus, is_pytorch};
-use record::{About, Better, Case, Caveat, Command, Metric, Shape, Sweep};
+use record::{About, Better, Case, Caveat, Command, Metric, Shape, Sweep, found};
 use serde_json::Value;
 use terms::{BufferKind, Cache, Collective, FieldError, Named, Reduce};
 
 use super::fields::Fields;
+use super::interference::{GroupTimes, Interference};
 use super::pattern::Pattern;
-use super::{CollectiveBenchmark, copies, torch, uneven};
+use super::{CollectiveBenchmark, copies, groups, torch, uneven};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -41,16 +42,24 @@ record::metrics! {
     /// What a collective's case says.
     pub(super) METRICS {
         COUNT: u64 = Metric::new("count", "elements", Better::Higher, "elements of S"),
-        ALGBW_GBS: Option<f64> = Metric::new("algbw_gbs", "GB/s", Better::Higher, "S / time").shape(Shape::Rate),
-        BUSBW_GBS: Option<f64> =
-            Metric::new("busbw_gbs", "GB/s", Better::Higher, "algbw x the operation's bus factor").shape(Shape::Rate),
-        LIMIT_SHARE: f64 = Metric::new(
-            "limit_share",
-            "",
-            Better::Higher,
-            "time of the bare memory traffic / time, at the same working set, ranks and cores",
-        ),
+        ALGBW_GBS: Option<f64> = found::ALGBW_GBS.metric(),
+        BUSBW_GBS: Option<f64> = found::BUSBW_GBS.metric(),
+        LIMIT_SHARE: f64 = found::LIMIT_SHARE.metric(),
         LIMIT_BUSBW_GBS: Option<f64> = Metric::new("limit_busbw_gbs", "GB/s", Better::Higher, "busbw at 100% of the limit"),
+        BY_GROUP: Vec<GroupTimes> =
+            Metric::new("by_group", "", Better::Lower, "ranks, times and rates of each group, at once and alone")
+                .shape(Shape::List),
+        AT_ONCE_GBS: Vec<f64> =
+            Metric::new("at_once_gbs", "GB/s", Better::Higher, "busbw of each group while all groups run").shape(Shape::List),
+        ALONE_GBS: Vec<f64> =
+            Metric::new("alone_gbs", "GB/s", Better::Higher, "busbw of each group while no other runs").shape(Shape::List),
+        INTERFERENCE: Interference = Metric::new(
+            "interference",
+            "",
+            Better::Lower,
+            "time of a group while all groups run / its time alone: of the group that loses most",
+        )
+        .shape(Shape::Interval),
     }
 }
 
@@ -82,6 +91,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     runtime::resolve(case, &torch::names(), Native::Gpus)?;
     fill_absent(case, op);
     torch::resolve(case)?;
+    groups::resolve(case)?;
     let fields = Fields::of(case)?;
     check_ranks(&fields)?;
     check_in_place(&fields)?;
@@ -122,11 +132,12 @@ fn check_nccl(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     if fields.backend.as_deref() != Some("nccl") {
         return Ok(());
     }
-    let rounds = fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && !fields.ranks.is_power_of_two();
+    let rounds =
+        fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && !fields.ranks_of_a_call().is_power_of_two();
     if rounds && fields.op.reduces() {
         let what =
             "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
-        case.skip = Some(format!("{what}, which {} is not", fields.ranks));
+        case.skip = Some(format!("{what}, which {} is not", fields.ranks_of_a_call()));
     }
     if is_pytorch(case) {
         return Ok(());
@@ -142,7 +153,8 @@ fn check_nccl(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
 }
 
 fn check_ranks(fields: &Fields) -> Result<(), FieldError> {
-    let Fields { op, ranks, root, peer, .. } = *fields;
+    let Fields { op, root, peer, .. } = *fields;
+    let ranks = fields.ranks_of_a_call();
     if op.has_root() && root >= ranks {
         return Err(problem("root", format!("there is no rank {root} among {ranks}"), "ranks count from 0"));
     }
@@ -167,7 +179,8 @@ fn check_in_place(fields: &Fields) -> Result<(), FieldError> {
 
 /// Sizes that do not divide round down, visibly; zero elements are skipped.
 fn round_size(case: &mut Case, fields: &Fields) {
-    let Fields { op, bytes: requested, direction, ranks, .. } = *fields;
+    let Fields { op, bytes: requested, direction, .. } = *fields;
+    let ranks = fields.ranks_of_a_call();
     let element = fields.dtype.bytes();
     let blocks = blocks(op, direction, ranks);
     case.bytes_requested = Some(requested);
@@ -185,7 +198,8 @@ fn round_size(case: &mut Case, fields: &Fields) {
 }
 
 fn check_exactness(fields: &Fields) -> Result<(), FieldError> {
-    let Fields { op, dtype, ranks, .. } = *fields;
+    let Fields { op, dtype, .. } = *fields;
+    let ranks = fields.ranks_of_a_call();
     let reduce = fields.reduce.unwrap_or(Reduce::Sum);
     match Pattern::new(op, dtype, reduce, ranks, fields.in_place.unwrap_or(false), 1) {
         Some(_) => Ok(()),

@@ -2,6 +2,7 @@
 
 use terms::{BufferKind, Cache, Collective, Direction, Dtype, Field, Kind, Label, Mode, Named, Reduce, Role, Traffic};
 
+use super::groups::Groups;
 use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, setting};
 
 /// A parameter. Its name is that of its member.
@@ -67,11 +68,27 @@ record::fields! {
             Some("one_way"),
             "send_recv: one way or both ways round the ring",
         ),
+        groups: Option<String> = extra(
+            Kind::Text,
+            None,
+            "several communicators at once: `mod 8`, `div 8` (docs/method.md)",
+        )
+        .label(Label::Around("groups {}")),
+        alone: Option<u32> = extra(Kind::Whole(0, 1023), None, "only this one of the groups runs")
+            .role(Role::Implementation)
+            .label(Label::Around("group {} alone")),
         traffic: Traffic = extra(Kind::Word(Traffic::names), Some("uniform"), "all_to_allv: how counts are drawn"),
         traffic_file: Option<String> = extra(
             Kind::Text,
             None,
             "traffic=file: file of ranks x ranks weights",
         ),
+    }
+}
+
+impl Fields {
+    /// How many ranks make one call: those of a group, where they are in groups.
+    pub(super) fn ranks_of_a_call(&self) -> u32 {
+        Groups::of_fields(self).ok().flatten().map_or(self.ranks, |groups| groups.size())
     }
 }

@@ -4,6 +4,8 @@ mod about;
 mod bare;
 mod copies;
 mod fields;
+mod groups;
+mod interference;
 mod loops;
 mod number;
 mod parameters;
@@ -26,14 +28,15 @@ mod facts;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
-use contract::{Benchmark, Host, Measured, Prepared, RankContext};
+use contract::{Benchmark, Host, Measured, Prepared, RankContext, Relations};
 use measure::Failure;
-use record::{About, Case};
+use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
 use terms::{BufferKind, Bytes, Collective, Seconds};
 
 use about::{ALGBW_GBS, BUSBW_GBS, COUNT, LIMIT_BUSBW_GBS, LIMIT_SHARE};
 use fields::Fields;
+use groups::Groups;
 use parameters::Parameters;
 
 /// The benchmark `collective`.
@@ -58,7 +61,7 @@ impl Benchmark for CollectiveBenchmark {
             BufferKind::Private => (0..parameters.ranks).map(held).fold(0, u64::saturating_add),
             BufferKind::Registered => held(0).saturating_mul(u64::from(parameters.ranks)),
         };
-        of_one.saturating_mul(parameters.in_flight)
+        of_one.saturating_mul(parameters.in_flight).saturating_mul(u64::from(parameters.groups))
     }
 
     fn admit(&self, case: &Case, host: &Host) -> Result<(), String> {
@@ -76,11 +79,23 @@ impl Benchmark for CollectiveBenchmark {
 
     fn sent(&self, case: &Case) -> f64 {
         let (op, bytes) = self.operation(case);
-        op.bus_factor(case.ranks()) * bytes as f64
+        op.bus_factor(Fields::of(case).map_or(1, |fields| fields.ranks_of_a_call())) * bytes as f64
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        prepared::prepare(Parameters::from_case(case)?, rank)
+        let parameters = Parameters::from_case(case)?;
+        match Groups::of_fields(&Fields::of(case)?)? {
+            Some(groups) => groups::prepare(parameters, &groups, rank),
+            None => prepared::prepare(parameters, rank),
+        }
+    }
+
+    fn complete(&self, plan: &mut Plan) {
+        groups::complete(plan);
+    }
+
+    fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
+        interference::relations(all)
     }
 
     fn view(&self) -> Option<&'static dyn ::view::View> {
@@ -101,6 +116,10 @@ impl Benchmark for CollectiveBenchmark {
         if let Some(share) = measure::limit_share(measured.limit) {
             LIMIT_SHARE.put(&mut metrics, share);
             LIMIT_BUSBW_GBS.put(&mut metrics, busbw.filter(|_| share > 0.0).map(|busbw| busbw / share));
+        }
+        let groups = Fields::of(case).ok().and_then(|fields| Groups::of_fields(&fields).ok().flatten());
+        if let Some(groups) = groups.filter(|_| parameters.alone.is_none()) {
+            metrics.extend(interference::times(&parameters, &groups, measured.trials));
         }
         metrics
     }

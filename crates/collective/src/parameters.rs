@@ -23,7 +23,12 @@ pub(super) struct Parameters {
     pub(super) touch: bool,
     pub(super) peer: u32,
     pub(super) direction: Direction,
+    /// Of one call: those of a group, where ranks are in groups.
     pub(super) ranks: u32,
+    /// How many groups make calls at once: 1 where the world is one.
+    pub(super) groups: u32,
+    /// The only group that makes calls.
+    pub(super) alone: Option<u32>,
     pub(super) seed: u64,
     /// Operations of a call, each on buffers of its own.
     pub(super) in_flight: u64,
@@ -59,7 +64,9 @@ impl Parameters {
             touch: fields.touch,
             peer,
             direction: fields.direction,
-            ranks: fields.ranks,
+            ranks: fields.ranks_of_a_call(),
+            groups: fields.ranks / fields.ranks_of_a_call().max(1),
+            alone: fields.alone,
             seed: fields.seed,
             in_flight: torch.in_flight.unwrap_or(1),
             counts: uneven::of_case(case).map_err(Failure::new)?,

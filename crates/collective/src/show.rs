@@ -15,14 +15,35 @@ pub(super) fn show() -> Show {
         Column::new("algbw", "algbw_gbs", Format::Number).unit("GB/s").gives_way(3).each(),
         Column::new("busbw", "busbw_gbs", Format::Number).unit("GB/s").each(),
         Column::new("limit", "limit_share", Format::Share).gives_way(2).each(),
+        Column::new("at once/alone", "interference", Format::Number).gives_way(2).each(),
         Column::wrong().each(),
+    ];
+    let groups = vec![
+        Column::new("bytes", "bytes", Format::Bytes),
+        Column::new("groups", "groups", Format::Word),
+        Column::new("ranks", "ranks", Format::Count),
+        Column::new("busbw of each, at once", "at_once_gbs", Format::Each).unit("GB/s"),
+        Column::new("alone", "alone_gbs", Format::Each).unit("GB/s"),
+        Column::new("at once/alone", "interference", Format::Number),
+        Column::new("±95%", "interference", Format::Precision),
+        Column::new("of group", "interference.group", Format::Count),
     ];
     let busbw = Chart { y_title: "busbw, GB/s".into(), ..over_bytes("busbw", "busbw_gbs", Format::Number) };
     let time = Chart { y_title: "time of one call".into(), ..over_bytes("time", "time_s.median", Format::Seconds) };
     Show {
         section: "op".into(),
         // As nccl-tests prints them.
-        tables: vec![Table { columns, pivot: "in_place".into(), ..Table::default() }],
+        tables: vec![
+            Table { columns, pivot: "in_place".into(), ..Table::default() },
+            Table {
+                title: "Groups that run at once".into(),
+                columns: groups,
+                note: "At once/alone: the time of a group while all groups run over its time while the others wait, in the \
+                       same rounds; of the group that loses most."
+                    .into(),
+                ..Table::default()
+            },
+        ],
         charts: vec![
             time.clone(),
             Chart { ceiling: "limit_busbw_gbs".into(), ..busbw.clone() },

@@ -34,7 +34,7 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError
         (_, Some(_)) => return Err(problem(format!("traffic={traffic} reads no file"), "add `traffic: file`")),
         (_, None) => return Ok(()),
     };
-    let (weights, digest) = read(path, fields.ranks)?;
+    let (weights, digest) = read(path, fields.ranks_of_a_call())?;
     case.parameters.insert("traffic_sha256".to_owned(), Value::from(digest));
     case.settings.insert("traffic_weights", Value::from(weights));
     Ok(())
@@ -80,7 +80,7 @@ pub(super) fn of_case(case: &Case) -> Result<Option<Counts>, String> {
     if fields.op != Collective::AllToAllV {
         return Ok(None);
     }
-    let ranks = fields.ranks;
+    let ranks = fields.ranks_of_a_call();
     let count = case.bytes_requested.unwrap_or(fields.bytes) / fields.dtype.bytes();
     let weights = match fields.traffic {
         Traffic::Uniform => vec![1; ranks as usize * ranks as usize],

@@ -42,7 +42,7 @@ pub use pauses::{Pauses, Who};
 pub use series::Series;
 pub use settings::{MINIMUM_STEPS, Pipeline, Settings};
 pub use steps::{RankSteps, Steps};
-pub use straggler::{Phase, Rotating, Straggler};
+pub use straggler::{Phase, PhaseExcess, Rotating, Straggler};
 pub use waterfall::{Bar, Cause, Scaling, Term, Waterfall, waterfall};
 
 /// Analyses a timeline. It takes time in proportion to the spans.

@@ -1,6 +1,6 @@
 //! The metrics of hardware cases.
 
-use record::{Better, Ceiling, Metric, Shape};
+use record::{Better, Ceiling, Metric, Shape, found};
 use serde_json::Value;
 
 use super::pairs_found::{Cells, Pairs};
@@ -22,9 +22,7 @@ record::metrics! {
             Metric::new("gflops", "GFLOP/s", Better::Higher, "multiplications and additions / time, all ranks")
                 .shape(Shape::Rate),
         LOOP: Value = Metric::new("loop", "", Better::Higher, "the instructions that compute").shape(Shape::Word),
-        CACHE: &'static str =
-            Metric::new("cache", "", Better::Higher, "cold: the system has forgotten the pages of the file")
-                .shape(Shape::Word),
+        CACHE: String = found::CACHE.metric(),
         PAIR_S: Cells = Metric::new("pair_s", "s", Better::Lower, "time of one message from rank (row) to rank (column)")
             .shape(Shape::Matrix),
         PAIR_US: Cells =
@@ -42,8 +40,6 @@ record::metrics! {
             "triad from the cores of a node (row) to memory of a node (column)",
         )
         .shape(Shape::Matrix),
-        CEILING: Ceiling =
-            Metric::new("ceiling", "", Better::Higher, "what a profile of the machine keeps of this case")
-                .shape(Shape::Map),
+        CEILING: Ceiling = found::CEILING.metric(),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use contract::runtime::is_pytorch;
 use contract::{Common, Measured};
 use measure::Trial;
-use record::{Case, CaseLine, Ceiling, CeilingKind, Demand, Profile};
+use record::{Case, CaseLine, Ceiling, CeilingKind, Demand, Profile, found};
 use serde_json::{Map, Value, json};
 use stats::PairVerdict;
 use terms::{Dtype, Named};
@@ -33,7 +33,7 @@ pub(super) fn for_case(case: &Case, measured: &Measured<'_>) -> Map<String, Valu
         Area::Storage => {
             let rate = task.bytes as f64 / seconds / 1e9;
             GBS.put(&mut metrics, rate);
-            CACHE.put(&mut metrics, "cold");
+            CACHE.put(&mut metrics, "cold".to_owned());
             rate
         }
         Area::Transfer => {
@@ -130,7 +130,11 @@ pub(super) fn roofline(line: &CaseLine, ceilings: &Ceilings<'_>) -> Map<String, 
     };
     let profile = Profile { ceilings: ceilings.of_other_cases(line), ..Profile::default() };
     let placed = profile.roof(&demand).map(|roof| roof.point(&demand, time.median));
-    placed.map(|point| ("roofline".to_owned(), Value::Object(point))).into_iter().collect()
+    let mut metrics = Map::new();
+    if let Some(point) = placed {
+        found::ROOFLINE.put(&mut metrics, point);
+    }
+    metrics
 }
 
 /// Bytes that the loop names over time, and those that memory moves. Gives the first, in GB/s.

@@ -1,7 +1,7 @@
 //! Times of single processes and iterations, as few tools tell them: samples of the record, and the rank that is slow.
 
+use record::found::{SLOW_RANK, SLOW_RANK_WAIT_S};
 use record::{Case, CaseLine, CaseSamples, Caveat};
-use serde_json::Value;
 
 use crate::Figures;
 
@@ -19,8 +19,8 @@ pub(crate) fn add(line: &mut CaseLine, figures: &[Figures]) {
     line.per_rank_median_s = Some(rows.iter().map(|row| stats::median(row)).collect());
     if let Some((rank, wait)) = slow(&rows) {
         line.caveats.push(Caveat::SlowRank);
-        line.metrics.insert("slow_rank".to_owned(), Value::from(rank));
-        line.metrics.insert("slow_rank_wait_s".to_owned(), Value::from(wait));
+        SLOW_RANK.put(&mut line.metrics, rank as u32);
+        SLOW_RANK_WAIT_S.put(&mut line.metrics, wait);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use record::found::SensorsOfDevice;
 
 /// Who looks at devices while trials run. What it sees between `begin` and `end` belongs to one trial.
 pub trait DeviceSensors {
@@ -30,30 +30,30 @@ pub struct DeviceLook {
 }
 
 /// Of each device the hottest look, the slowest clock, the median power and utilization, and the most memory.
-pub(crate) fn summary<'l>(looks: impl Iterator<Item = &'l DeviceLook>) -> Vec<Value> {
+pub(crate) fn summary<'l>(looks: impl Iterator<Item = &'l DeviceLook>) -> Vec<SensorsOfDevice> {
     let mut by_device: BTreeMap<u32, Vec<&DeviceLook>> = BTreeMap::new();
     looks.for_each(|look| by_device.entry(look.device).or_default().push(look));
     by_device.into_iter().map(|(device, looks)| device_summary(device, &looks)).collect()
 }
 
-fn device_summary(device: u32, looks: &[&DeviceLook]) -> Value {
+fn device_summary(device: u32, looks: &[&DeviceLook]) -> SensorsOfDevice {
     let values = |of: fn(&DeviceLook) -> Option<f64>| looks.iter().filter_map(|look| of(look)).collect::<Vec<f64>>();
     let most = |of| values(of).into_iter().max_by(f64::total_cmp);
     let median = |of| Some(values(of)).filter(|all| !all.is_empty()).map(|all| stats::median(&all));
-    let found = [
-        ("temperature_c", most(|look| look.temperature_c)),
-        ("clock_mhz", values(|look| look.clock_mhz).into_iter().min_by(f64::total_cmp)),
-        ("power_w", median(|look| look.power_w)),
-        ("utilization", median(|look| look.utilization)),
-        ("memory_bytes", most(|look| look.memory_bytes)),
-    ];
-    let mut object = Map::from_iter([("device".to_owned(), json!(device))]);
-    object.extend(found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))));
-    Value::Object(object)
+    SensorsOfDevice {
+        device,
+        temperature_c: most(|look| look.temperature_c),
+        clock_mhz: values(|look| look.clock_mhz).into_iter().min_by(f64::total_cmp),
+        power_w: median(|look| look.power_w),
+        utilization: median(|look| look.utilization),
+        memory_bytes: most(|look| look.memory_bytes),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -68,13 +68,13 @@ mod tests {
         };
         let looks =
             [look(1, 60.0, 1980.0, None), look(0, 50.0, 1700.0, Some(300.0)), look(0, 70.0, 1500.0, Some(500.0))];
-        let found = summary(looks.iter());
+        let found = serde_json::to_value(summary(looks.iter())).unwrap();
         assert_eq!(
             found,
-            [
-                json!({"device": 0, "temperature_c": 70.0, "clock_mhz": 1500.0, "power_w": 400.0, "utilization": 0.5}),
-                json!({"device": 1, "temperature_c": 60.0, "clock_mhz": 1980.0, "utilization": 0.5}),
-            ]
+            json!([
+                {"device": 0, "temperature_c": 70.0, "clock_mhz": 1500.0, "power_w": 400.0, "utilization": 0.5},
+                {"device": 1, "temperature_c": 60.0, "clock_mhz": 1980.0, "utilization": 0.5},
+            ])
         );
         assert!(summary([].iter()).is_empty());
     }

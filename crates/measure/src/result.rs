@@ -1,7 +1,7 @@
 //! From what trials gave to the case line: times, intervals, wrong elements, caveats.
 
+use record::found::{self, Level};
 use record::{CaseLine, CaseState, Caveat, Limit, TimeSummary, WorldUse, WrongElement};
-use serde_json::{Value, json};
 use stats::{median, quantile, sign_interval, sorted};
 use terms::{Collective, Status};
 
@@ -70,23 +70,22 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
         let within = trial.sensors.iter().copied();
         Some(std::iter::once(before.system.sensors).chain(within).chain([after.system.sensors]).collect())
     };
-    let mut sensors = sensors::summary(&run.trials.iter().filter_map(looks).collect::<Vec<_>>());
-    let devices = device_sensors::summary(run.trials.iter().flat_map(|trial| &trial.devices));
-    if !devices.is_empty() {
-        sensors.insert("devices".to_owned(), Value::Array(devices));
-    }
-    if !sensors.is_empty() {
-        line.metrics.insert("sensors".to_owned(), Value::Object(sensors));
+    let sensors = found::Sensors {
+        devices: device_sensors::summary(run.trials.iter().flat_map(|trial| &trial.devices)),
+        ..sensors::summary(&run.trials.iter().filter_map(looks).collect::<Vec<_>>())
+    };
+    if sensors != found::Sensors::default() {
+        found::SENSORS.put(&mut line.metrics, sensors);
     }
     let levels = levels(run, &line);
     if !levels.is_empty() {
-        line.metrics.insert("levels".to_owned(), Value::Array(levels));
+        found::LEVELS.put(&mut line.metrics, levels);
     }
     let slow = slow_rank(run, about);
     line.caveats = caveats(run, &line, &series, slow.as_ref(), about);
     if let Some(slow) = slow.filter(|_| line.reason.is_none()) {
-        line.metrics.insert("slow_rank".to_owned(), slow.rank.0.into());
-        line.metrics.insert("slow_rank_wait_s".to_owned(), slow.wait_s.into());
+        found::SLOW_RANK.put(&mut line.metrics, slow.rank.0);
+        found::SLOW_RANK_WAIT_S.put(&mut line.metrics, slow.wait_s);
     }
     line
 }
@@ -164,7 +163,7 @@ fn states(run: &CaseRun) -> (Option<String>, Vec<CaseState>) {
 }
 
 /// The levels that the medians of trials lie on, in the order of their times; none where there is one.
-fn levels(run: &CaseRun, line: &CaseLine) -> Vec<Value> {
+fn levels(run: &CaseRun, line: &CaseLine) -> Vec<Level> {
     if run.simulated {
         return Vec::new();
     }
@@ -174,10 +173,10 @@ fn levels(run: &CaseRun, line: &CaseLine) -> Vec<Value> {
         return Vec::new();
     }
     let level = |state: usize| {
-        let number = states.of.iter().filter(|of| **of == state).count();
-        json!({"median_s": states.levels[state][0], "trials": number, "share": states.share(state)})
+        let trials = states.of.iter().filter(|of| **of == state).count() as u64;
+        Some(Level { median_s: states.levels[state][0]?, trials, share: states.share(state) })
     };
-    (0..states.count()).map(level).collect()
+    (0..states.count()).filter_map(level).collect()
 }
 
 /// Median of each rank's own samples, over all trials.
@@ -288,7 +287,7 @@ fn caveats(
     add(short && !about.open, Caveat::ShortSpan);
     add(wide, Caveat::CiAboveTarget);
     add(skewed, Caveat::MeanDiffers);
-    add(line.metrics.contains_key("levels"), Caveat::TwoLevels);
+    add(found::LEVELS.value(line).is_some(), Caveat::TwoLevels);
     add(line.limit.as_ref().is_some_and(|limit| !is_share(limit)), Caveat::LimitNotFound);
     // Most of the trials: one that met the machine at a bad moment is not a caveat about all.
     let judged: Vec<bool> = run.trials.iter().filter_map(|trial| trial.steady).collect();

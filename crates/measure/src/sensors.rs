@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use serde_json::{Map, Value};
+use record::found;
 
 /// One look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -86,7 +86,7 @@ fn ticks(stat: &str) -> Option<[f64; 2]> {
 
 /// What the looks before, within and after each trial tell of a case: the hottest, the slowest clock, mean power and
 /// utilization.
-pub(crate) fn summary(trials: &[Vec<Sensors>]) -> Map<String, Value> {
+pub(crate) fn summary(trials: &[Vec<Sensors>]) -> found::Sensors {
     let all = || trials.iter().flatten();
     let ends = || trials.iter().filter_map(|looks| looks.first().zip(looks.last()));
     let median = |values: Vec<f64>| (!values.is_empty()).then(|| stats::median(&values));
@@ -100,14 +100,14 @@ pub(crate) fn summary(trials: &[Vec<Sensors>]) -> Map<String, Value> {
         let ([from, begin], [to, end]) = (before.ticks?, after.ticks?);
         (end > begin).then(|| (to - from) / (end - begin))
     };
-    let found = [
-        ("temperature_c", all().filter_map(|look| look.temperature_c).max_by(f64::total_cmp)),
-        ("clock_mhz", all().filter_map(|look| look.clock_mhz).min_by(f64::total_cmp)),
-        ("power_w", median(ends().filter_map(power).collect())),
-        ("utilization", median(ends().filter_map(busy).collect())),
-    ];
-    let finite = found.into_iter().filter_map(|(name, value)| Some((name, serde_json::Number::from_f64(value?)?)));
-    finite.map(|(name, value)| (name.to_owned(), Value::Number(value))).collect()
+    let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+    found::Sensors {
+        temperature_c: finite(all().filter_map(|look| look.temperature_c).max_by(f64::total_cmp)),
+        clock_mhz: finite(all().filter_map(|look| look.clock_mhz).min_by(f64::total_cmp)),
+        power_w: finite(median(ends().filter_map(power).collect())),
+        utilization: finite(median(ends().filter_map(busy).collect())),
+        devices: Vec::new(),
+    }
 }
 
 #[cfg(test)]
@@ -146,8 +146,8 @@ mod tests {
         write(folder.path(), "class/thermal/thermal_zone0/temp", "no number");
         let look = Sensors::under(folder.path(), &[0]);
         assert_eq!(look, Sensors::default());
-        assert!(summary(&[vec![look, look]]).is_empty());
-        assert!(summary(&[]).is_empty());
+        assert_eq!(summary(&[vec![look, look]]), found::Sensors::default());
+        assert_eq!(summary(&[]), found::Sensors::default());
     }
 
     #[test]
@@ -162,11 +162,10 @@ mod tests {
         };
         let within = Sensors { temperature_c: Some(90.0), clock_mhz: Some(900.0), ..Sensors::default() };
         let found = summary(&[vec![look(0, 10.0, [0.0, 0.0]), within, look(2, 110.0, [300.0, 400.0])]]);
-        let number = |name: &str| found[name].as_f64().unwrap();
-        assert_eq!([number("power_w"), number("utilization")], [50.0, 0.75]);
-        assert_eq!([number("temperature_c"), number("clock_mhz")], [90.0, 900.0], "of a look within the trial");
+        assert_eq!([found.power_w, found.utilization], [Some(50.0), Some(0.75)]);
+        assert_eq!([found.temperature_c, found.clock_mhz], [Some(90.0), Some(900.0)], "of a look within the trial");
         let around = summary(&[vec![look(0, 110.0, [0.0, 0.0]), look(2, 10.0, [0.0, 0.0])]]);
-        assert!(!around.contains_key("power_w") && !around.contains_key("utilization"), "{around:?}");
+        assert_eq!((around.power_w, around.utilization), (None, None));
     }
 
     #[test]

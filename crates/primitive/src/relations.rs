@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use contract::Firsts;
-use record::CaseLine;
+use record::found::{ROOFLINE, Roofline};
+use record::{COMMUNICATION, CaseLine};
 use serde_json::{Map, Value};
 
 use super::declared::{Audit, CONDITIONS, ORDER, OVERLAP, Overlap};
@@ -149,10 +150,9 @@ pub(super) fn for_case(line: &CaseLine, compared: &Compared<'_>) -> Map<String, 
             (overlap.efficiency, overlap.efficiency_ci95) = (Some(efficiency), interval);
         }
         if t_communication > t_compute
-            && let Some(mut roofline) = line.metrics.get("roofline").cloned()
+            && let Some(roofline) = ROOFLINE.of(line)
         {
-            roofline["bound"] = "communication".into();
-            found.insert("roofline".to_owned(), roofline);
+            ROOFLINE.put(&mut found, Roofline { bound: COMMUNICATION.to_owned(), ..roofline });
         }
     }
     OVERLAP.put(&mut found, overlap);

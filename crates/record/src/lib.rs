@@ -16,6 +16,7 @@ mod expected;
 mod explained;
 mod field;
 pub mod file;
+pub mod found;
 mod interleaved;
 mod json;
 mod labels;
@@ -61,7 +62,7 @@ pub use metrics::Key;
 pub use origin::{Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{Ceiling, CeilingKind, Profile};
-pub use roofline::Roof;
+pub use roofline::{COMMUNICATION, Roof};
 pub use run_file::{
     BackendState, Declared, DeclaredField, DeclaredMetric, End, Overhead, Placement, Rounds, RunFile, Tool,
 };

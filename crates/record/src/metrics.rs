@@ -9,24 +9,29 @@ use crate::{CaseLine, Metric};
 
 /// A declared metric whose value is a `T`.
 pub struct Key<T> {
-    name: &'static str,
+    metric: Metric,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T> Key<T> {
     /// That of this declaration.
     pub const fn new(metric: Metric) -> Self {
-        Self { name: metric.name, value: PhantomData }
+        Self { metric, value: PhantomData }
+    }
+
+    /// The declaration.
+    pub const fn metric(&self) -> Metric {
+        self.metric
     }
 
     /// Its key in the case line.
     pub const fn name(&self) -> &'static str {
-        self.name
+        self.metric.name
     }
 
     /// The value as it stands in the line, for what other programs or older records may have given another form.
     pub fn value<'l>(&self, line: &'l CaseLine) -> Option<&'l Value> {
-        line.metrics.get(self.name)
+        line.metrics.get(self.metric.name)
     }
 }
 
@@ -50,7 +55,7 @@ impl<T: Serialize> Key<T> {
         if let Ok(value) = serde_json::to_value(value)
             && !value.is_null()
         {
-            metrics.insert(self.name.to_owned(), value);
+            metrics.insert(self.metric.name.to_owned(), value);
         }
     }
 }
@@ -58,8 +63,8 @@ impl<T: Serialize> Key<T> {
 /// Declares metrics once: `KEY: Type = Metric`. Gives a constant [`Key`] for each, and their table in the same order.
 #[macro_export]
 macro_rules! metrics {
-    ($(#[$meta:meta])* $vis:vis $table:ident { $($key:ident: $type:ty = $metric:expr),+ $(,)? }) => {
-        $($vis const $key: $crate::Key<$type> = $crate::Key::new($metric);)+
+    ($(#[$meta:meta])* $vis:vis $table:ident { $($(#[$doc:meta])* $key:ident: $type:ty = $metric:expr),+ $(,)? }) => {
+        $($(#[$doc])* $vis const $key: $crate::Key<$type> = $crate::Key::new($metric);)+
 
         $(#[$meta])*
         $vis static $table: &[$crate::Metric] = &[$($metric),+];

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use terms::{Error, Status};
 
 use crate::demand::{CPU, Demand};
-use crate::{CaseLine, Machine, RunFile, store};
+use crate::{CaseLine, Machine, RunFile, found, store};
 
 /// What a ceiling bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ impl Profile {
     /// The ceilings that these lines measured.
     pub fn ceilings<'l>(lines: impl IntoIterator<Item = &'l CaseLine>) -> Vec<Ceiling> {
         let sound = |line: &&CaseLine| line.status == Status::Ok && !line.simulated;
-        let ceiling = |line: &CaseLine| serde_json::from_value::<Ceiling>(line.metrics.get("ceiling")?.clone()).ok();
+        let ceiling = |line: &CaseLine| found::CEILING.of(line);
         let usable = |ceiling: &Ceiling| ceiling.rate.is_finite() && ceiling.rate > 0.0;
         lines.into_iter().filter(sound).filter_map(ceiling).filter(usable).collect()
     }

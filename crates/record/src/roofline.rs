@@ -1,8 +1,7 @@
 //! The roofline (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785): how fast the ceilings of a machine let
 //! a computation be.
 
-use serde_json::{Map, Value, json};
-
+use crate::found::Roofline;
 use crate::{Demand, Profile};
 
 /// The shortest time of a demand, and which ceiling sets it.
@@ -17,6 +16,9 @@ pub struct Roof {
     /// Operations per second that they can make.
     pub compute: Option<f64>,
 }
+
+/// The bound of what waits for other ranks.
+pub const COMMUNICATION: &str = "communication";
 
 /// Operations a byte below which memory is the bound on every machine, whatever its peak: sums of collectives.
 const MEMORY_BOUND: f64 = 1.0;
@@ -34,7 +36,7 @@ impl Profile {
         let times = [
             (memory.map(|rate| demand.traffic / rate), "memory"),
             (compute.map(|rate| demand.flops / rate), "compute"),
-            (link.map(|rate| demand.sent / rate), "communication"),
+            (link.map(|rate| demand.sent / rate), COMMUNICATION),
         ];
         // Of equal times the first counts.
         let longest = times.into_iter().rev().filter_map(|(time, bound)| Some((time?, bound)));
@@ -44,22 +46,19 @@ impl Profile {
 }
 
 impl Roof {
-    /// Where a demand that took so many seconds lies below it, as the metric `roofline` of a case.
-    pub fn point(&self, demand: &Demand<'_>, seconds: f64) -> Map<String, Value> {
+    /// Where a demand that took so many seconds lies below it.
+    pub fn point(&self, demand: &Demand<'_>, seconds: f64) -> Roofline {
         let giga = |rate: Option<f64>| rate.map(|rate| rate / 1e9);
-        let intensity = (demand.traffic > 0.0).then(|| demand.flops / demand.traffic);
-        let value = json!({
-            "bound": self.bound,
-            "intensity": intensity,
-            "gflops": demand.flops / seconds / 1e9,
-            "roof_gflops": demand.flops / self.time_s / 1e9,
-            "memory_gbs": giga(self.memory),
-            "peak_gflops": giga(self.compute),
-            "share": self.time_s / seconds,
-        });
-        let Value::Object(mut map) = value else { return Map::new() };
-        map.retain(|_, value| !value.is_null());
-        map
+        Roofline {
+            bound: self.bound.to_owned(),
+            intensity: (demand.traffic > 0.0).then(|| demand.flops / demand.traffic),
+            gflops: Some(demand.flops / seconds / 1e9),
+            roof_gflops: Some(demand.flops / self.time_s / 1e9),
+            memory_gbs: giga(self.memory),
+            peak_gflops: giga(self.compute),
+            share: Some(self.time_s / seconds),
+            ..Roofline::default()
+        }
     }
 }
 
@@ -94,9 +93,8 @@ mod tests {
         assert_eq!(time_and_bound(0.0, 1e9), Some((0.01, "compute")));
         assert_eq!(time_and_bound(0.0, 0.0), None);
         let placed = roof(1e9, 20e9).unwrap().point(&demand(1e9, 20e9), 0.4);
-        let number = |name: &str| placed[name].as_f64().unwrap();
-        assert_eq!([number("intensity"), number("gflops"), number("roof_gflops")], [20.0, 50.0, 100.0]);
-        assert_eq!([number("share"), number("memory_gbs"), number("peak_gflops")], [0.5, 10.0, 100.0]);
+        assert_eq!([placed.intensity, placed.gflops, placed.roof_gflops], [20.0, 50.0, 100.0].map(Some));
+        assert_eq!([placed.share, placed.memory_gbs, placed.peak_gflops], [0.5, 10.0, 100.0].map(Some));
         for traffic in [0.0, 1e9] {
             let of_f64 = Demand { dtype: "f64", ..demand(traffic, 1e9) };
             assert_eq!(profile().roof(&of_f64), None, "a type without a peak has no roof");

@@ -86,6 +86,8 @@ pub enum Format {
     Precision,
     /// The first and the last number of a list.
     FirstAndLast,
+    /// The numbers of a list, up to eight of them.
+    Each,
 }
 
 /// One column.

@@ -2,6 +2,7 @@
 
 use benchmarks::{backend_of, benchmark};
 use measure::{BEYOND_LIMIT, CaseRun, limit_share};
+use record::found::{PartWork, ROOFLINE, Roofline};
 use record::{Case, CaseLine, Caveat, Demand, Limit, Profile};
 use serde_json::{Map, Value};
 
@@ -32,25 +33,25 @@ fn demand(run: &CaseRun) -> Option<Demand<'_>> {
 
 /// Places the parts of a call, where its benchmark tells their work: phases of a step. The whole then has their traffic, too.
 pub(crate) fn place_parts(run: &CaseRun, line: &mut CaseLine, profile: &Profile) {
-    let Some((whole, parts)) = demand(run).zip(line.metrics.get("parts").and_then(Value::as_object)) else { return };
-    let member = |part: &Value, name: &str| part.get(name)?.as_f64().filter(|number| *number > 0.0);
-    let placed = |part: &Value| {
-        let flops = member(part, "flops").unwrap_or(0.0);
-        let demand = Demand { traffic: member(part, "bytes")?, flops, ..whole };
-        let mut point = profile.roof(&demand)?.point(&demand, member(part, "seconds")?);
-        point.retain(|name, value| name != "share" || value.as_f64().is_some_and(|share| share <= BEYOND_LIMIT));
-        Some(Value::Object(point))
+    let Some((whole, parts)) = demand(run).zip(PartWork::of_parts(line)) else { return };
+    let above_0 = |number: Option<f64>| number.filter(|number| *number > 0.0);
+    let placed = |part: &PartWork| {
+        let flops = above_0(part.flops).unwrap_or(0.0);
+        let demand = Demand { traffic: above_0(part.bytes)?, flops, ..whole };
+        let point = profile.roof(&demand)?.point(&demand, above_0(part.seconds)?);
+        let share = point.share.filter(|share| *share <= BEYOND_LIMIT);
+        serde_json::to_value(Roofline { share, ..point }).ok()
     };
     let placed: Map<String, Value> =
         parts.iter().filter_map(|(name, part)| Some((name.clone(), placed(part)?))).collect();
-    let traffic = whole.traffic + parts.values().filter_map(|part| member(part, "bytes")).sum::<f64>();
+    let traffic = whole.traffic + parts.iter().filter_map(|(_, part)| above_0(part.bytes)).sum::<f64>();
     // A whole without a place lacks a ceiling of its own: the traffic of its phases alone would name a wrong bound.
-    if placed.is_empty() || !line.metrics.contains_key("roofline") {
+    if placed.is_empty() || ROOFLINE.of(line).is_none() {
         return;
     }
     set(line, profile, &Demand { traffic, ..whole });
-    if let Some(Value::Object(roofline)) = line.metrics.get_mut("roofline") {
-        roofline.insert("parts".to_owned(), Value::Object(placed));
+    if let Some(roofline) = ROOFLINE.of(line) {
+        ROOFLINE.put(&mut line.metrics, Roofline { parts: placed, ..roofline });
     }
 }
 
@@ -80,10 +81,10 @@ fn set(line: &mut CaseLine, profile: &Profile, demand: &Demand<'_>) {
     };
     let is_limit = limit_share(Some(&limit)).is_some();
     if demand.flops > 0.0 {
-        let mut point = roof.point(demand, time.median);
+        let point = roof.point(demand, time.median);
         // Beyond its ceiling it has no share of it.
-        point.retain(|name, _| is_limit || name != "share");
-        line.metrics.insert("roofline".to_owned(), Value::Object(point));
+        let share = point.share.filter(|_| is_limit);
+        ROOFLINE.put(&mut line.metrics, Roofline { share, ..point });
     }
     if !is_limit && !line.caveats.contains(&Caveat::LimitNotFound) {
         line.caveats.push(Caveat::LimitNotFound);

@@ -26,9 +26,7 @@ record::metrics! {
             "time of each phase of a step, of the slowest rank and of every rank, if known",
         )
         .shape(Shape::Map),
-        PARTS: Value =
-            metric("parts", "", Better::Lower, "work of each phase on all ranks: seconds, operations, bytes read and written")
-                .shape(Shape::Map),
+        PARTS: Map<String, Value> = record::found::PARTS.metric(),
         SAMPLES_PER_S: f64 = metric("samples_per_s", "1/s", Better::Higher, "global batch / median step").shape(Shape::Rate),
         TOKENS_PER_S: f64 = metric("tokens_per_s", "1/s", Better::Higher, "samples/s x sequence").shape(Shape::Rate),
         SAMPLES_PER_S_PER_RANK: f64 =

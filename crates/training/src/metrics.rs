@@ -7,6 +7,7 @@ use measure::Trial;
 
 use contract::Measured;
 use model::Convention;
+use record::found::PartWork;
 use serde_json::{Map, Value, json};
 
 use super::declared::{
@@ -56,7 +57,9 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
     if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
         MEMORY.put(&mut metrics, memory(Some(predict::categories(task, &outlines)), notes));
         TRAFFIC.put(&mut metrics, predict::traffic(&outlines));
-        PARTS.put(&mut metrics, phase_work(&outlines, notes));
+        if let Some(parts) = phase_work(&outlines, notes) {
+            PARTS.put(&mut metrics, parts);
+        }
     } else {
         MEMORY.put(&mut metrics, memory(None, notes));
     }
@@ -66,22 +69,23 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
 }
 
 /// The phases of a step on all ranks: operations, memory traffic, and the time of the rank that computes longest.
-fn phase_work(outlines: &[parallel::Outline], notes: &[Notes]) -> Value {
+fn phase_work(outlines: &[parallel::Outline], notes: &[Notes]) -> Option<Map<String, Value>> {
     let slowest = notes.iter().max_by(|a, b| a.phases.computing().total_cmp(&b.phases.computing()));
-    let Some(Phases { forward, backward, optimizer, .. }) = slowest.map(|rank| &rank.phases) else {
-        return Value::Null;
-    };
+    let Phases { forward, backward, optimizer, .. } = slowest.map(|rank| &rank.phases)?;
     let part = |phase: Phase, seconds: f64| {
         let work = |outline: &parallel::Outline| outline.phases.get(&phase).copied().unwrap_or_default();
         let sum =
             |pick: fn(&parallel::PhaseWork) -> f64| outlines.iter().map(|outline| pick(&work(outline))).sum::<f64>();
-        json!({"seconds": seconds, "flops": sum(|work| work.flops), "bytes": sum(|work| work.bytes)})
+        let sums = [sum(|work| work.flops), sum(|work| work.bytes)];
+        let [flops, bytes] = sums.map(Some);
+        json!(PartWork { seconds: Some(seconds), flops, bytes })
     };
-    json!({
-        "forward": part(Phase::Forward, *forward),
-        "backward": part(Phase::Backward, *backward),
-        "optimizer": part(Phase::Optimizer, *optimizer),
-    })
+    let parts = [
+        ("forward", part(Phase::Forward, *forward)),
+        ("backward", part(Phase::Backward, *backward)),
+        ("optimizer", part(Phase::Optimizer, *optimizer)),
+    ];
+    Some(parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect())
 }
 
 /// How gradients are exchanged, in a word; none where no replica has another to exchange them with.

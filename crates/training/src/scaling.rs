@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 
 use contract::Firsts;
-use record::{CaseLine, Caveat};
+use record::found::{ROOFLINE, Roofline};
+use record::{COMMUNICATION, CaseLine, Caveat};
 use serde_json::{Map, Value};
 use stats::Ratio;
 
@@ -110,22 +111,21 @@ pub(super) fn relations(line: &CaseLine, compared: &Compared<'_>) -> Map<String,
         OVERLAPPED.put(&mut found, hidden);
     }
     if let Some(roofline) = bound_by_communication(line) {
-        found.insert("roofline".to_owned(), roofline);
+        ROOFLINE.put(&mut found, roofline);
     }
     found
 }
 
 /// The case's place in the roofline where its slowest rank spends more time on communication that nothing hides than on
 /// computation: no ceiling of the rank's cores is the bound then.
-fn bound_by_communication(line: &CaseLine) -> Option<Value> {
-    let mut roofline = line.metrics.get("roofline")?.clone();
+fn bound_by_communication(line: &CaseLine) -> Option<Roofline> {
+    let roofline = ROOFLINE.of(line)?;
     let phases = PHASES_S.value(line)?;
     let computing = compute(line)? + phases.get("optimizer")?.as_f64()?;
     if phases.get("communication")?.as_f64()? <= computing {
         return None;
     }
-    roofline["bound"] = "communication".into();
-    Some(roofline)
+    Some(Roofline { bound: COMMUNICATION.to_owned(), ..roofline })
 }
 
 /// The cases of native ranks with an efficiency that is not good, and what they are compared with: one rank waits for nobody,

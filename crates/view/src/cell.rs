@@ -85,6 +85,7 @@ pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
             let number = |item: Option<&Value>| Some(three_digits(item?.as_f64()?));
             format!("{}, {}", number(items.first())?, number(items.last())?)
         }
+        Format::Each => each(value_at(line, &column.source)?.as_array()?)?,
     };
     if let Some(half) = matches!(column.format, Format::Share | Format::Bounded).then(half).flatten() {
         text += " ± ";
@@ -97,6 +98,16 @@ pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
         text += &into_one_line(word);
     }
     Some(text)
+}
+
+/// Numbers of a list that a cell has room for.
+const EACH: usize = 8;
+
+fn each(items: &[Value]) -> Option<String> {
+    let numbers: Option<Vec<String>> = items.iter().take(EACH).map(|item| item.as_f64().map(three_digits)).collect();
+    let more = items.len().saturating_sub(EACH);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    Some(numbers?.join(", ") + &more).filter(|text| !text.is_empty())
 }
 
 /// Exactly, with separators from five digits on: `2048` is a size that many know by heart.
@@ -146,6 +157,7 @@ mod tests {
         let word = Column::new("", "share", Format::Share).word("share.word");
         assert_eq!(super::shown(&line, &word), Some("90% ± 2.0% good".into()));
         assert_eq!(shown("loss", Format::FirstAndLast), Some("2.50, 1.25".into()));
+        assert_eq!(shown("loss", Format::Each), Some("2.50, 2.00, 1.25".into()));
         assert_eq!(shown("off", Format::Change), Some("-3.1%".into()));
         assert_eq!(shown("many", Format::Count), Some("123,456".into()));
         assert_eq!(shown("on", Format::Switch), Some("on".into()));

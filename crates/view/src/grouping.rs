@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use record::found::CACHE;
 use record::{CaseLine, Caveat, Declared};
 use serde_json::Value;
 
@@ -96,7 +97,7 @@ fn are_alike(one: &CaseLine, other: &CaseLine) -> bool {
         && one.device == other.device
         && one.dtype == other.dtype
         && one.parameters.says_the_same_but(&other.parameters, SIZE)
-        && one.metrics.get("cache") == other.metrics.get("cache")
+        && CACHE.value(one) == CACHE.value(other)
         && imported(one) == imported(other)
 }
 

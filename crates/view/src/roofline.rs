@@ -1,6 +1,7 @@
 //! The roofline of a section: its cases below the ceilings of the machine, for every benchmark with the metric `roofline`.
 
 use record::CaseLine;
+use record::found::{ROOFLINE, Roofline};
 use serde_json::Value;
 
 use crate::charts::NamedChart;
@@ -25,35 +26,29 @@ struct Placed<'a> {
     peak_gflops: f64,
 }
 
-fn member(case: &CaseLine, name: &str) -> Option<f64> {
-    let value = case.metrics.get("roofline")?.get(name)?.as_f64()?;
-    (value.is_finite() && value > 0.0).then_some(value)
-}
-
-fn bound(case: &CaseLine) -> Option<&str> {
-    case.metrics.get("roofline")?.get("bound")?.as_str()
+/// A number that a chart with logarithmic axes can show.
+fn usable(number: Option<f64>) -> Option<f64> {
+    number.filter(|number| number.is_finite() && *number > 0.0)
 }
 
 fn placed<'a>(measured: &Measured<'a>) -> Vec<Placed<'a>> {
     let (case, time) = (measured.case, measured.time);
-    let Some(whole) = case.metrics.get("roofline") else { return Vec::new() };
-    let one = |label: String, of: &Value, known: bool| {
-        let member = |name: &str| of.get(name)?.as_f64().filter(|value| value.is_finite() && *value > 0.0);
-        let mid = member("gflops")?;
+    let Some(whole) = ROOFLINE.of(case) else { return Vec::new() };
+    let one = |label: String, of: &Roofline, known: bool| {
+        let mid = usable(of.gflops)?;
         let ends = known.then(|| [mid * time.mid / time.high, mid * time.mid / time.low]);
         Some(Placed {
             case,
             label,
-            intensity: member("intensity")?,
+            intensity: usable(of.intensity)?,
             rate: Estimate::new(mid, ends),
-            memory_gbs: member("memory_gbs")?,
-            peak_gflops: member("peak_gflops")?,
+            memory_gbs: usable(of.memory_gbs)?,
+            peak_gflops: usable(of.peak_gflops)?,
         })
     };
     // The interval of a part's time is not known.
-    let parts = whole.get("parts").and_then(Value::as_object).into_iter().flatten();
-    let parts = parts.filter_map(|(name, part)| one(format!("{}, {name}", name_of(case)), part, false));
-    one(name_of(case), whole, time.known).into_iter().chain(parts).collect()
+    let parts = whole.parts().filter_map(|(name, part)| one(format!("{}, {name}", name_of(case)), &part, false));
+    one(name_of(case), &whole, time.known).into_iter().chain(parts).collect()
 }
 
 /// The chart, where cases have a place in it.
@@ -111,9 +106,9 @@ fn name_of(case: &CaseLine) -> String {
 
 /// The sizes that tell a case from others, as its parameters write them: whole numbers that are neither ranks, threads nor
 /// seed, and differ.
-fn sizes(case: &CaseLine, all: &[&CaseLine]) -> String {
+fn sizes(case: &CaseLine, all: &[(&CaseLine, Roofline)]) -> String {
     const OTHERS: [&str; 3] = ["ranks", "threads", "seed"];
-    let differs = |name: &str, value: &Value| all.iter().any(|other| other.parameters.get(name) != Some(value));
+    let differs = |name: &str, value: &Value| all.iter().any(|(other, _)| other.parameters.get(name) != Some(value));
     let own =
         case.parameters.iter().filter(|(name, value)| value.is_u64() && !OTHERS.contains(name) && differs(name, value));
     let text = |(name, value): (&str, &Value)| match value.as_u64() {
@@ -124,19 +119,16 @@ fn sizes(case: &CaseLine, all: &[&CaseLine]) -> String {
 }
 
 /// What bounds the parts of the cases, phases of a step for instance: those that are bound alike in all cases.
-fn parts(cases: &[&CaseLine]) -> String {
+fn parts(all: &[(&CaseLine, Roofline)]) -> String {
     let mut bounds: Vec<(String, Vec<String>)> = Vec::new();
-    let parts_of = |case: &CaseLine| case.metrics.get("roofline").and_then(|all| all.get("parts")).cloned();
-    let all: Vec<Value> = cases.iter().filter_map(|case| parts_of(case)).collect();
-    let bound = |parts: &Value, name: &str| parts.get(name)?.get("bound")?.as_str().map(str::to_owned);
-    for name in all.first().and_then(Value::as_object).into_iter().flat_map(|parts| parts.keys()) {
-        let Some(word) = bound(&all[0], name) else { continue };
-        if all.iter().any(|other| bound(other, name).as_deref() != Some(&word)) {
+    let all: Vec<&Roofline> = all.iter().map(|(_, whole)| whole).filter(|whole| !whole.parts.is_empty()).collect();
+    for (name, Roofline { bound: word, .. }) in all.first().into_iter().flat_map(|first| first.parts()) {
+        if all.iter().any(|other| other.part(name).is_none_or(|part| part.bound != word)) {
             continue;
         }
         match bounds.iter_mut().find(|(known, _)| *known == word) {
-            Some((_, names)) => names.push(name.clone()),
-            None => bounds.push((word, vec![name.clone()])),
+            Some((_, names)) => names.push(name.to_owned()),
+            None => bounds.push((word, vec![name.to_owned()])),
         }
     }
     let text = |(word, names): (String, Vec<String>)| {
@@ -178,12 +170,12 @@ fn roofs(points: &[Placed], left: f64, right: f64) -> Vec<Reference> {
 
 /// What bounds the cases, and how near the best comes.
 pub fn sentence(section: &Operation) -> Option<String> {
-    let cases: Vec<&CaseLine> = section.points().map(|point| point.case).filter(|case| bound(case).is_some()).collect();
-    let number = |word: &str| cases.iter().filter(|case| bound(case) == Some(word)).count();
+    let all: Vec<(&CaseLine, Roofline)> =
+        section.points().filter_map(|point| Some((point.case, ROOFLINE.of(point.case)?))).collect();
+    let number = |word: &str| all.iter().filter(|(_, whole)| whole.bound == word).count();
     let bound_counts: Vec<(&str, usize)> =
         KINDS.into_iter().map(|(name, word)| (name, number(word))).filter(|(_, number)| *number > 0).collect();
-    let share = |case: &CaseLine| member(case, "share");
-    let shares = cases.iter().filter_map(|case| Some((*case, share(case)?)));
+    let shares = all.iter().filter_map(|(case, whole)| Some((*case, usable(whole.share)?)));
     let (best, reached) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let bounds = match bound_counts.as_slice() {
         [(name, _)] => format!("{name} bounds each case"),
@@ -193,16 +185,16 @@ pub fn sentence(section: &Operation) -> Option<String> {
         }
     };
     let label =
-        [name_of(best), sizes(best, &cases)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+        [name_of(best), sizes(best, &all)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
     let section = &section.name;
     let reaches = match reached {
         above if above > EXCEEDED => "is faster than its ceiling, which was measured too low".to_owned(),
         share => {
-            let most = if cases.len() > 1 { ", the most" } else { "" };
+            let most = if all.len() > 1 { ", the most" } else { "" };
             format!("reaches {} of its ceiling{most}", percent(share.min(1.0)))
         }
     };
-    Some(format!("{section}: {bounds}; {label} {reaches}.{}", parts(&cases)))
+    Some(format!("{section}: {bounds}; {label} {reaches}.{}", parts(&all)))
 }
 
 #[cfg(test)]

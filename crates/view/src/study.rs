@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use record::{CaseLine, Caveat, Declared};
+use record::{CaseLine, Caveat, Declared, found};
 use serde_json::Value;
 use terms::Status;
 
@@ -103,16 +103,16 @@ impl<'a> Measured<'a> {
         let ends = time.ci95.map(|[low, high]| [end(low).min(time.median), end(high).max(time.median)]);
         let time = Estimate::new(time.median, ends);
         // Bandwidth is work over time, so its interval is the time's, turned over.
-        let rate = |name: &str| {
-            let mid = case.metric(name).filter(|value| usable(*value))?;
+        let rate = |rate: record::Key<Option<f64>>| {
+            let mid = rate.of(case).flatten().filter(|value| usable(*value))?;
             let ends = time.known.then(|| [mid * time.mid / time.high, mid * time.mid / time.low]);
             Some(Estimate::new(mid, ends))
         };
         Some(Self {
             bytes: case.bytes.filter(|bytes| *bytes > 0),
-            algbw: rate("algbw_gbs"),
-            busbw: rate("busbw_gbs"),
-            limit_share: case.metric("limit_share").filter(|share| usable(*share)),
+            algbw: rate(found::ALGBW_GBS),
+            busbw: rate(found::BUSBW_GBS),
+            limit_share: found::LIMIT_SHARE.of(case).filter(|share| usable(*share)),
             time,
             case,
         })
@@ -133,8 +133,8 @@ impl<'a> Measured<'a> {
         let shape = declared.and_then(|declared| declared.metrics.iter().find(|metric| metric.name == source));
         let is_rate = shape.is_some_and(|metric| metric.shape == record::Shape::Rate);
         let known = match source {
-            "algbw_gbs" => self.algbw,
-            "busbw_gbs" => self.busbw,
+            name if name == found::ALGBW_GBS.name() => self.algbw,
+            name if name == found::BUSBW_GBS.name() => self.busbw,
             _ => None,
         };
         if let Some(known) = known.filter(|_| is_rate) {
@@ -276,7 +276,7 @@ pub fn declaration<'d>(declared: &'d [Declared], benchmark: &str) -> Option<&'d 
 /// where calls are not back to back, or have no buffers.
 pub fn cache(case: &CaseLine) -> Option<&'static str> {
     let repeats = case.mode == terms::Mode::Streaming && case.bytes.is_some();
-    let word = case.parameters.get("cache").or(case.metrics.get("cache"));
+    let word = case.parameters.get("cache").or(found::CACHE.value(case));
     let cold = word.and_then(Value::as_str) == Some("cold");
     repeats.then_some(if cold { "cache-cold" } else { "cache-warm" })
 }

@@ -15,6 +15,10 @@ const BLIND: [&str; 6] =
     ["crates/comm/", "crates/control/", "crates/launch/", "crates/measure/", "crates/process/", "crates/runner/"];
 /// The map of a case's fields.
 const MAP: &str = "parameters.get(";
+/// Metrics of a line: a `Key` of their declaration reads and writes them.
+const METRICS: [&str; 3] = ["metrics.get(", ".metric(", "metrics.insert("];
+/// The files of other tools' reports have the names that those tools give.
+const LAYOUTS: &str = "crates/report/src/formats/layouts/";
 
 /// Look-ups of a case's fields by a name in quotes.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
@@ -28,10 +32,14 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         });
         let is_blind = BLIND.iter().any(|blind| file.path.starts_with(blind));
         let maps = code.match_indices(MAP).filter(|_| is_blind);
-        let maps = maps.filter_map(|(at, word)| Some((at, quoted(after(at, word).1)?)));
+        let is_layout = file.path.starts_with(LAYOUTS);
+        let metrics = METRICS.iter().flat_map(|word| code.match_indices(word)).filter(|_| !is_layout);
+        let maps = maps.chain(metrics).filter_map(|(at, word)| Some((at, quoted(after(at, word).1)?)));
         for (at, name) in functions.chain(maps) {
             let line = 1 + code[..at].matches('\n').count();
-            let what = format!("`{name}` is looked up by its name: use a function of {HERE}, or the declared struct");
+            let what = format!(
+                "`{name}` is looked up by its name: use a function of {HERE}, the declared struct, or the `Key` of a metric"
+            );
             findings.push(Finding::error(&file.path, line, what));
         }
     }
@@ -65,6 +73,10 @@ mod tests {
     fn look_ups_by_name_are_found() {
         let map = "case.parameters.get(\"ranks\")";
         assert_eq!((found("crates/launch/src/job.rs", map), found("crates/report/src/run.rs", map)), (1, 0));
+        for line in ["line.metrics.get(\"levels\")", "line.metric(\"gbs\")", "line.metrics.insert(\"gbs\".into(), v)"] {
+            assert_eq!(found("crates/view/src/cell.rs", line), 1, "{line}");
+            assert_eq!(found("crates/report/src/formats/layouts/candle.rs", line), 0, "{line}");
+        }
         for line in ["case.text(\"backend\")", "run.case.word::<Mode>(\"mode\")", "self.case.flag(\"quick\")", map] {
             assert_eq!(found("crates/runner/src/run.rs", line), 1, "{line}");
         }

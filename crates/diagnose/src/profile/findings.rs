@@ -170,9 +170,8 @@ impl Sources<'_> {
         Finding {
             kind: FindingKind::Straggler,
             what: format!(
-                "Rank {rank}{host} is slower than the others {when}. It loses {} of a step in {}.{}",
-                percent(*share),
-                phase.name(),
+                "Rank {rank}{host} is slower than the others {when}. {}{}",
+                loss(straggler),
                 if is_descheduled { " It can run and waits for a processor." } else { "" }
             ),
             saves_s_per_step: *lost_s_per_step,
@@ -380,6 +379,19 @@ impl Sources<'_> {
                 "Merge them: larger `bucket_cap_mb`, one flat buffer, or `torch.distributed._coalescing_manager`.",
             ),
         })
+    }
+}
+
+/// What a slow rank loses, and in which phase.
+fn loss(straggler: &Straggler) -> String {
+    let (share, phase) = (percent(straggler.share), straggler.phase.name());
+    match straggler.only_in_phase {
+        None => format!("It loses {share} of a step in {phase}."),
+        Some(excess) => format!(
+            "It takes {} of a step longer in {phase}. Its work as a whole takes {share} longer, and varies too much for more \
+             than that.",
+            percent(excess.share)
+        ),
     }
 }
 

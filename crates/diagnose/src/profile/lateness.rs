@@ -1,7 +1,8 @@
 //! Which rank is late more than chance allows, from the ranks' own work in each step: the test behind the verdict.
 //!
-//! The unit is the step. Lateness of a rank in a step is its own work minus the median of the other ranks' work. Two
-//! questions are asked of each rank, each at half of the family's level divided by the ranks (Bonferroni):
+//! The unit is the step. Lateness of a rank in a step is its own work minus the median of the other ranks' work. Three
+//! questions are asked of each rank. The first two share half of the family's level, the third has the other half, each
+//! divided by the ranks (Bonferroni):
 //!
 //! 1. *Persistent*: is its median lateness above the minimum share of a step? If ranks are exchangeable within a step, a
 //!    rank is above the median of the others in half of the steps, however skewed or heavy-tailed the work is. So the sign
@@ -13,11 +14,17 @@
 //!    exchangeable. Batch means with Student's t bound its mean. The cost is skewed to the right, which makes the lower
 //!    bound careful.
 //!
+//! 3. *Late in a part of its work* (input, forward pass, ...): the first question, asked of each part. Computation that shares
+//!    cores with another rank varies by more than a rank waits too long for its data, and that wait hardly varies. The rank
+//!    has to be later than all others but a quarter: where another rank is early in a part, the rest are late by their median.
+//!    The whole work has to be later too, as far as can be seen: by the minimum share, and by a quarter of what the part is.
+//!    Else the rank makes up for it elsewhere, and nobody waits.
+//!
 //! Circular shifts of each rank's series, as a null, leave every rank's mean as it is: they see whether ranks are late
 //! together, and not whether one is late always. Hence exchangeability of ranks, and a bound that must exceed the minimum
 //! share. A rank that is slower by less than the minimum share is not named, however certain the difference.
 
-use super::series::{mean, mean_bounds, median_bounds, pessimistic_bounds};
+use super::series::{mean, mean_bounds, median_bounds, pessimistic_bounds, range_bounds};
 
 /// A robust deviation below the median, as a quantile of a normal law: 16% lie further below than one deviation.
 const ONE_DEVIATION_BELOW: f64 = 0.158_655;
@@ -26,6 +33,36 @@ const ONE_DEVIATION_BELOW: f64 = 0.158_655;
 const OUT_OF_LINE: f64 = 6.0;
 /// Fewer such steps are single events.
 const FEWEST_EVENTS: usize = 3;
+/// A rank that is late in a part must be late as a whole by this much of it. Two ranks that share a core help each other: while
+/// one waits for data, the other computes faster, and then it is the other way round. That gave back 35 of 62 ms.
+const LEAST_KEPT: f64 = 0.25;
+
+/// What each rank took in each step: `works[rank][step]`, and `parts[part][rank][step]` of its work.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Times {
+    pub(super) works: Vec<Vec<f64>>,
+    pub(super) parts: Vec<Vec<Vec<f64>>>,
+}
+
+impl Times {
+    /// Those of some steps.
+    pub(super) fn only(&self, steps: &[usize]) -> Self {
+        let of = |ranks: &Vec<Vec<f64>>| {
+            ranks.iter().map(|rank| steps.iter().map(|step| rank[*step]).collect()).collect::<Vec<Vec<f64>>>()
+        };
+        Self { works: of(&self.works), parts: self.parts.iter().map(of).collect() }
+    }
+}
+
+/// The part of its work that a rank is late in.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LateIn {
+    /// Its place among the parts.
+    pub(super) part: usize,
+    /// How much longer it takes there, in seconds a step.
+    pub(super) excess_s: f64,
+    pub(super) ci95: [f64; 2],
+}
 
 /// A rank that is late.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +70,10 @@ pub(super) struct Late {
     /// Its place among the ranks.
     pub(super) rank: usize,
     pub(super) persistent: bool,
+    /// What shows it, where its whole work varies too much to.
+    pub(super) late_in: Option<LateIn>,
     pub(super) lost_s: f64,
-    /// The 95% interval of the loss.
+    /// The 95% interval of the loss. It may hold 0 where a part shows that the rank is late.
     pub(super) ci95: [f64; 2],
     /// The highest level of confidence at which the loss is above the minimum share, corrected for the ranks.
     pub(super) confidence: f64,
@@ -59,6 +98,13 @@ pub(super) struct Judged {
     pub(super) enough: bool,
     /// The rank that may be latest though it is not named; None where a rank is named, or the steps bound no rank.
     pub(super) unseen: Option<Unseen>,
+}
+
+impl Judged {
+    /// Places of the late ranks.
+    fn ranks(&self) -> Vec<usize> {
+        self.late.iter().map(|late| late.rank).collect()
+    }
 }
 
 /// What can hide in the noise: the lateness that a rank may have without being named.
@@ -95,6 +141,22 @@ pub(super) fn against_others(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
     found
 }
 
+/// Own value minus a large one of the other ranks': of fewer than five the largest, else that which a quarter of them exceed.
+fn against_most(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let steps = values.first().map_or(0, Vec::len);
+    let of_rank = |rank: usize| {
+        let of_step = |step: usize| {
+            let mut others: Vec<f64> =
+                values.iter().enumerate().filter(|(other, _)| *other != rank).map(|(_, values)| values[step]).collect();
+            let exceeded_by = others.len() / 4;
+            let (_, large, _) = others.select_nth_unstable_by(exceeded_by, |a, b| b.total_cmp(a));
+            values[rank][step] - *large
+        };
+        (0..steps).map(of_step).collect()
+    };
+    (0..values.len()).map(of_rank).collect()
+}
+
 /// What each rank costs in each step: its work minus that of the next slowest, if it is the slowest.
 pub(super) fn costs(works: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let steps = works.first().map_or(0, Vec::len);
@@ -114,10 +176,12 @@ pub(super) fn costs(works: &[Vec<f64>]) -> Vec<Vec<f64>> {
 }
 
 /// Judges the own work of each rank in each step. Needs two ranks.
-pub(super) fn judge(works: &[Vec<f64>], question: Question) -> Judged {
+pub(super) fn judge(times: &Times, question: Question) -> Judged {
+    let works = &times.works;
     let lateness = against_others(works);
     // Two questions a rank; a two-sided interval has twice the error of the one-sided question.
-    let level = 2.0 * question.level / (2.0 * works.len() as f64);
+    let own = if times.parts.is_empty() { question.level } else { 0.5 * question.level };
+    let level = 2.0 * own / (2.0 * works.len() as f64);
     let mut judged = Judged { enough: true, ..Judged::default() };
     for (rank, late) in lateness.iter().enumerate() {
         let bounds = median_bounds(late, level).or_else(|| pessimistic_bounds(late, level));
@@ -128,12 +192,12 @@ pub(super) fn judge(works: &[Vec<f64>], question: Question) -> Judged {
         let interval = stats::median_interval(late).map(|interval| [interval.low, interval.high]);
         let interval = interval.or_else(|| pessimistic_bounds(late, 0.05));
         if let Some(ci95) = interval.filter(|[low, _]| *low > question.minimum_s) {
-            let confidence = 1.0 - question.level;
-            judged.late.push(Late { rank, persistent: true, lost_s: stats::median(late), ci95, confidence });
+            let (lost_s, confidence) = (stats::median(late), 1.0 - question.level);
+            judged.late.push(Late { rank, persistent: true, late_in: None, lost_s, ci95, confidence });
         }
     }
-    let persistent: Vec<usize> = judged.late.iter().map(|late| late.rank).collect();
-    judged.late.extend(intermittent(works, &persistent, level, question));
+    judged.late.extend(intermittent(works, &judged.ranks(), level, question));
+    judged.late.extend(late_in_parts(times, &lateness, &judged.ranks(), question));
     judged.late.sort_by(|a, b| b.lost_s.total_cmp(&a.lost_s));
     if judged.late.is_empty() {
         // A rank that is late in most steps by more than that is not late in turn, even where the noise hides it.
@@ -142,6 +206,31 @@ pub(super) fn judge(works: &[Vec<f64>], question: Question) -> Judged {
         judged.unseen = unseen(works, &lateness);
     }
     judged
+}
+
+/// Ranks whose work is late in one part, where the whole varies too much to show it. `lateness`: of the whole.
+fn late_in_parts(times: &Times, lateness: &[Vec<f64>], known: &[usize], question: Question) -> Vec<Late> {
+    let level = 2.0 * 0.5 * question.level / (times.parts.len() * lateness.len()).max(1) as f64;
+    let parts: Vec<Vec<Vec<f64>>> = times.parts.iter().map(|part| against_most(part)).collect();
+    let of_rank = |rank: usize| {
+        let lost_s = stats::median(&lateness[rank]);
+        let late_in = |(part, late): (usize, &Vec<Vec<f64>>)| {
+            let late = &late[rank];
+            let excess_s = stats::median(late);
+            let is_kept = lost_s > question.minimum_s && lost_s >= LEAST_KEPT * excess_s;
+            let is_late = is_kept && any_bounds(late, level).is_some_and(|[low, _]| low > question.minimum_s);
+            is_late.then(|| Some(LateIn { part, excess_s, ci95: any_bounds(late, 0.05)? })).flatten()
+        };
+        let most = parts.iter().enumerate().filter_map(late_in).max_by(|a, b| a.excess_s.total_cmp(&b.excess_s));
+        let (late_in, ci95) = (Some(most?), any_bounds(&lateness[rank], 0.05)?);
+        Some(Late { rank, persistent: true, late_in, lost_s, ci95, confidence: 1.0 - question.level })
+    };
+    (0..lateness.len()).filter(|rank| !known.contains(rank)).filter_map(of_rank).collect()
+}
+
+/// The narrowest interval of a median that the number and the correlation of the steps permit.
+fn any_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
+    median_bounds(values, level).or_else(|| pessimistic_bounds(values, level)).or_else(|| range_bounds(values, level))
 }
 
 /// The rank that may be latest. One-sided bounds that hold for all ranks together (Bonferroni). None where single steps cost a
@@ -179,7 +268,7 @@ fn intermittent(works: &[Vec<f64>], known: &[usize], level: f64, question: Quest
         mean_bounds(own, level).filter(|[low, _]| *low > question.minimum_s)?;
         let ci95 = mean_bounds(own, 0.05)?;
         let confidence = 1.0 - question.level;
-        Some(Late { rank, persistent: false, lost_s: mean(own), ci95, confidence })
+        Some(Late { rank, persistent: false, late_in: None, lost_s: mean(own), ci95, confidence })
     };
     (0..works.len()).filter(|rank| !known.contains(rank)).filter_map(of_rank).collect()
 }
@@ -219,6 +308,14 @@ mod tests {
         let found = against_others(&values);
         assert_eq!(found, [vec![-3.0, 0.0], vec![-2.0, 0.0], vec![7.0, -4.0], vec![2.0, 0.0]]);
         assert_eq!(against_others(&values[..2]), [vec![-1.0, 0.0], vec![1.0, 0.0]]);
+    }
+
+    #[test]
+    fn most_others_leave_out_a_quarter_of_them() {
+        let three = [vec![1.0], vec![2.0], vec![9.0]];
+        assert_eq!(against_most(&three), [vec![-8.0], vec![-7.0], vec![7.0]]);
+        let six: Vec<Vec<f64>> = [1.0, 2.0, 3.0, 4.0, 8.0, 9.0].iter().map(|value| vec![*value]).collect();
+        assert_eq!(against_most(&six)[4..], [vec![4.0], vec![5.0]], "two slow ranks do not hide each other");
     }
 
     #[test]

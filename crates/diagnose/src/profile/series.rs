@@ -100,6 +100,23 @@ pub(super) fn pessimistic_bounds(values: &[f64], level: f64) -> Option<[f64; 2]>
     Some([middle - reach, middle + reach])
 }
 
+/// The range of fewer steps says nothing of their noise.
+const FEWEST_OF_RANGE: usize = 8;
+
+/// The two-sided interval of the median of steps that are too few, or too correlated, for a law of their noise: half of the
+/// range of all steps, times Student's t with three degrees of freedom. Values that stay near each other for all steps although
+/// their noise is large do so by chance, and the strongest correlation that a few steps can have makes that likeliest. So only
+/// what lies far beyond all that was seen is told from 0.
+pub(super) fn range_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
+    if values.len() < FEWEST_OF_RANGE {
+        return None;
+    }
+    let sorted = stats::sorted(values);
+    let reach = 0.5 * (sorted[sorted.len() - 1] - sorted[0]) * stats::student_two_sided(level, 3.0);
+    let middle = stats::quantile(&sorted, 0.5);
+    Some([middle - reach, middle + reach])
+}
+
 /// Batches of a series for the interval of its mean: enough for a t quantile, long enough to outlast correlation.
 const MOST_BATCHES: usize = 16;
 /// Shorter batches are as correlated as single steps.
@@ -168,6 +185,16 @@ mod tests {
         // Half a swing looks late in every step.
         let swing: Vec<f64> = (0..24).map(|i| (f64::from(i) / 24.0 * 3.0).sin() + 0.01 * noise(i)).collect();
         assert!(pessimistic_bounds(&swing, 0.0025).is_none_or(|[low, _]| low < 0.0));
+    }
+
+    #[test]
+    fn the_range_of_a_few_steps_shows_only_what_lies_far_beyond_it() {
+        let noise = |i: i32| f64::from((i * 37) % 11) / 11.0;
+        let values = |middle: f64| (0..10).map(|i| middle + noise(i)).collect::<Vec<f64>>();
+        let [low, high] = range_bounds(&values(20.0), 0.001).unwrap();
+        assert!(low > 10.0 && high < 31.0, "{low} {high}");
+        assert!(range_bounds(&values(4.0), 0.001).unwrap()[0] < 0.0);
+        assert_eq!(range_bounds(&[1.0; 7], 0.001), None);
     }
 
     #[test]

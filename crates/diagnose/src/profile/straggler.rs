@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::blame::shares;
 use super::lanes::Prepared;
-use super::lateness::{Judged, Late, Question, against_others, costs, judge};
+use super::lateness::{Judged, Late, Question, Times, against_others, costs, judge};
 use super::pauses::{Pauses, Who};
-use super::series::mean;
+use super::series::{Series, mean};
 use super::steps::{RankSteps, Steps};
 use super::{MINIMUM_STEPS, Settings};
 
@@ -42,6 +42,15 @@ impl Phase {
     }
 }
 
+/// How much longer than the others a rank takes in one phase, which shows that it is slow where its whole work varies too much.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PhaseExcess {
+    /// The median over steps, as a share of a step.
+    pub share: f64,
+    /// Its 95% interval.
+    pub ci95: [f64; 2],
+}
+
 /// A rank that makes the others wait.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Straggler {
@@ -54,9 +63,11 @@ pub struct Straggler {
     /// The phase is the host, and most of the loss comes before the forward pass, in a trace that marks no input. Input that no
     /// DataLoader loads is there.
     pub before_forward: bool,
+    /// How much longer it takes in `phase` alone; None where its whole work shows that it is slow.
+    pub only_in_phase: Option<PhaseExcess>,
     /// `lost_s_per_step` over the median step time.
     pub share: f64,
-    /// The 95% interval of the share.
+    /// The 95% interval of the share. It may hold 0 where only the phase shows that the rank is slow.
     pub ci95: [f64; 2],
     /// Persistent: the median over steps of its work minus the median of the others' work. Else: the mean over steps of its
     /// cost as the slowest rank, minus the mean cost of the others.
@@ -123,9 +134,13 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
     let Some(step_s) = steps.step.median.filter(|step| *step > 0.0) else {
         return abstain("steps have no duration".to_owned());
     };
-    let works: Vec<Vec<f64>> = steps.ranks.iter().map(RankSteps::work).collect();
+    let phases = if is_pipeline(prepared, settings) { Vec::new() } else { phases(steps) };
+    let times = Times {
+        works: steps.ranks.iter().map(RankSteps::work).collect(),
+        parts: phases.iter().map(|phase| values_of(*phase, steps)).collect(),
+    };
     let question = Question { minimum_s: settings.minimum_share * step_s, level: settings.level };
-    let judged = judged(&works, question, steps, context.pauses);
+    let judged = judged(&times, question, steps, context.pauses);
     if judged.late.is_empty() && !judged.enough {
         return abstain(format!(
             "{count} steps are too few, or too correlated, to name a slow rank at a level of {}",
@@ -141,7 +156,7 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
     if let Some(why) = hidden(&judged, steps, step_s) {
         return abstain(why);
     }
-    let verdict = judge_ranks(&judged, &works, steps, context.blame, step_s);
+    let verdict = judge_ranks(&judged, (&times.works, &phases), steps, context.blame, step_s);
     // What a rank loses in pauses is more than what it loses in the other steps.
     let pauses_alone = context.pauses.is_some_and(|pauses| matches!(pauses.who, Who::Rank(_)));
     Verdict { unseen_share: verdict.unseen_share.filter(|_| !pauses_alone), ..verdict }
@@ -149,16 +164,15 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
 
 /// Judges all steps. Where no rank is late, pauses would hide what the other steps show. Which steps are pauses does not depend on
 /// the order of ranks, so equal ranks are as likely to be late in the rest.
-fn judged(works: &[Vec<f64>], question: Question, steps: &Steps, pauses: Option<&Pauses>) -> Judged {
-    let judged = judge(works, question);
+fn judged(times: &Times, question: Question, steps: &Steps, pauses: Option<&Pauses>) -> Judged {
+    let judged = judge(times, question);
     let Some(pauses) = pauses.filter(|_| judged.late.is_empty()) else { return judged };
     let is_kept = |step: &usize| !pauses.steps.contains(&steps.numbers[*step]);
     let kept: Vec<usize> = (0..steps.numbers.len()).filter(is_kept).collect();
     if kept.len() < MINIMUM_STEPS {
         return judged;
     }
-    let rest: Vec<Vec<f64>> = works.iter().map(|work| kept.iter().map(|step| work[*step]).collect()).collect();
-    let rest = judge(&rest, question);
+    let rest = judge(&times.only(&kept), question);
     match pauses.who {
         // These are what makes ranks late in turn.
         Who::InTurn if rest.late.is_empty() && judged.moving.is_some() => judged,
@@ -181,7 +195,13 @@ fn hidden(judged: &Judged, steps: &Steps, step_s: f64) -> Option<String> {
     })
 }
 
-fn judge_ranks(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option<&[Vec<f64>]>, step_s: f64) -> Verdict {
+fn judge_ranks(
+    judged: &Judged,
+    (works, phases): (&[Vec<f64>], &[Phase]),
+    steps: &Steps,
+    blame: Option<&[Vec<f64>]>,
+    step_s: f64,
+) -> Verdict {
     let blames = blame.map(shares);
     let costs = costs(works);
     let straggler = |late: &Late| {
@@ -189,7 +209,8 @@ fn judge_ranks(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option
         let lost = &costs[late.rank];
         let waited = descheduled(late, steps, lost);
         let worst = (0..lost.len()).max_by(|a, b| lost[*a].total_cmp(&lost[*b])).unwrap_or(0);
-        let phase = phase_of(late, steps, (lost, waited));
+        let late_in = late.late_in.as_ref();
+        let phase = late_in.map_or_else(|| phase_of(late, steps, (lost, waited)), |late_in| phases[late_in.part]);
         let works = phase == Phase::Host && waited.is_none_or(|waited| waited < 0.5 * late.lost_s);
         Straggler {
             rank: own.rank,
@@ -197,6 +218,10 @@ fn judge_ranks(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option
             phase,
             before_forward: works && is_before_forward(late, steps, lost),
             descheduled_share: waited.map(|waited| waited / step_s),
+            only_in_phase: late_in.map(|late_in| PhaseExcess {
+                share: late_in.excess_s / step_s,
+                ci95: late_in.ci95.map(|bound| bound / step_s),
+            }),
             share: late.lost_s / step_s,
             ci95: late.ci95.map(|bound| bound / step_s),
             lost_s_per_step: late.lost_s,
@@ -248,23 +273,48 @@ fn is_before_forward(late: &Late, steps: &Steps, costs: &[f64]) -> bool {
 /// The phase with the largest excess. The device comes first if it explains half of the loss, because the step's thread waits
 /// for it in any phase. So does waiting for a processor, which is not a fault of the phase that it happens in.
 fn phase_of(late: &Late, steps: &Steps, (costs, descheduled): (&[f64], Option<f64>)) -> Phase {
-    let excess = |of: &dyn Fn(&RankSteps) -> Vec<f64>| excess(late, steps, costs, of);
+    let excess = |phase: Phase| excess(late, steps, costs, &|rank| series(phase, rank).values);
     if descheduled.is_some_and(|waited| waited >= 0.5 * late.lost_s) {
         return Phase::Host;
     }
-    if steps.ranks.iter().all(|rank| rank.device.is_some()) {
-        let device = excess(&|rank| rank.device.as_ref().map_or(Vec::new(), |device| device.values.clone()));
-        if device >= 0.5 * late.lost_s {
-            return Phase::Device;
-        }
+    if has_device(steps) && excess(Phase::Device) >= 0.5 * late.lost_s {
+        return Phase::Device;
     }
-    let phases: [(Phase, f64); 5] = [
-        (Phase::Input, excess(&|rank| rank.input.values.clone())),
-        (Phase::Forward, excess(&|rank| rank.forward.values.clone())),
-        (Phase::Backward, excess(&|rank| rank.backward.values.clone())),
-        (Phase::Optimizer, excess(&|rank| rank.optimizer.values.clone())),
-        (Phase::Host, excess(&|rank| rank.other.values.clone())),
-    ];
-    let largest = phases.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    largest.map_or(Phase::Host, |(phase, _)| phase)
+    HOST_PHASES.into_iter().max_by(|a, b| excess(*a).total_cmp(&excess(*b))).unwrap_or(Phase::Host)
+}
+
+/// The phases of a step's thread, which add up to its work where no kernel runs.
+const HOST_PHASES: [Phase; 5] = [Phase::Input, Phase::Forward, Phase::Backward, Phase::Optimizer, Phase::Host];
+
+fn has_device(steps: &Steps) -> bool {
+    steps.ranks.iter().all(|rank| rank.device.is_some())
+}
+
+/// Phases that equal ranks take equally long for, and that somebody spends time in. The thread of a device launches its work
+/// ahead, so that it may be late in a phase and its device not.
+fn phases(steps: &Steps) -> Vec<Phase> {
+    let all = if has_device(steps) { &[Phase::Device][..] } else { &HOST_PHASES };
+    let is_spent = |phase: &&Phase| steps.ranks.iter().any(|rank| series(**phase, rank).mean() > 0.0);
+    all.iter().filter(is_spent).copied().collect()
+}
+
+/// Whether ranks hold different layers, so that their phases are not of equal length.
+fn is_pipeline(prepared: &Prepared, settings: &Settings) -> bool {
+    settings.pipeline.is_some() || prepared.ranks.iter().any(|lanes| !lanes.point_to_point.is_empty())
+}
+
+/// The seconds of a phase in each step of a rank; none of a device that it does not have.
+fn series(phase: Phase, rank: &RankSteps) -> Series {
+    match phase {
+        Phase::Input => rank.input.clone(),
+        Phase::Forward => rank.forward.clone(),
+        Phase::Backward => rank.backward.clone(),
+        Phase::Optimizer => rank.optimizer.clone(),
+        Phase::Host => rank.other.clone(),
+        Phase::Device => rank.device.clone().unwrap_or_default(),
+    }
+}
+
+fn values_of(phase: Phase, steps: &Steps) -> Vec<Vec<f64>> {
+    steps.ranks.iter().map(|rank| series(phase, rank).values).collect()
 }

@@ -1,19 +1,14 @@
 //! Words at the end of a row: what went wrong with its cases, and what limits their numbers.
 
+use record::found::{LEVELS, Level, SLOW_RANK};
 use record::{CaseLine, Caveat};
 use report::caveats::Shared;
-use serde_json::Value;
 use terms::{Seconds, Status};
 
 /// "two levels: 125 ns (62% of trials), 580 ns (38%)".
 fn levels(line: &CaseLine) -> Option<String> {
-    let levels = line.metrics.get("levels")?.as_array()?;
-    let number = |level: &Value, name: &str| level.get(name).and_then(Value::as_f64);
-    let level = |level: &Value| {
-        let (median, share) = (number(level, "median_s")?, number(level, "share")?);
-        Some((Seconds(median).to_string(), (100.0 * share).round()))
-    };
-    let known: Vec<(String, f64)> = levels.iter().filter_map(level).collect();
+    let level = |level: Level| (Seconds(level.median_s).to_string(), (100.0 * level.share).round());
+    let known: Vec<(String, f64)> = LEVELS.of(line)?.into_iter().map(level).collect();
     let [(first, share), others @ ..] = &known[..] else { return None };
     let count = if others.len() > 1 { "three levels" } else { "two levels" };
     let others: String = others.iter().map(|(time, share)| format!(", {time} ({share}%)")).collect();
@@ -31,7 +26,7 @@ fn of_case(line: &CaseLine, said: &Shared) -> (Vec<String>, Vec<String>) {
     if !line.gates_missed.is_empty() {
         states.push("GATE".to_owned());
     }
-    let caveat = |caveat: &Caveat| match (caveat, line.metrics.get("slow_rank").and_then(Value::as_u64)) {
+    let caveat = |caveat: &Caveat| match (caveat, SLOW_RANK.of(line)) {
         (Caveat::SlowRank, Some(rank)) => format!("slow rank {rank}"),
         (Caveat::TwoLevels, _) => levels(line).unwrap_or_else(|| said.words(*caveat)),
         _ => said.words(*caveat),

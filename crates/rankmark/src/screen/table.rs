@@ -23,7 +23,8 @@ fn room(format: Format) -> usize {
         | Format::Count
         | Format::Word
         | Format::Switch
-        | Format::FirstAndLast => 5,
+        | Format::FirstAndLast
+        | Format::Each => 5,
     }
 }
 

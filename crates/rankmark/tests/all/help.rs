@@ -6,7 +6,7 @@ use crate::place::Place;
 const MOST: &[(&str, usize, usize)] = &[
     ("run", 7, 21),
     ("profile", 29, 40),
-    ("comm", 15, 67),
+    ("comm", 15, 69),
     ("primitive", 18, 59),
     ("train", 20, 104),
     ("memory", 19, 92),

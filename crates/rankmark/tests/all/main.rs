@@ -18,6 +18,7 @@ mod faults;
 mod foreign;
 mod gates;
 mod gpus;
+mod groups;
 mod habits;
 mod hardware;
 mod help;

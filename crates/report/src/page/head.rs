@@ -1,7 +1,7 @@
 //! The head of a report, and facts about the run.
 
 use record::Caveat;
-use serde_json::Value;
+use record::found::{SENSORS, Sensors};
 use terms::{Named as _, Status};
 
 use crate::Run;
@@ -77,27 +77,28 @@ pub(crate) fn warnings(run: &Run) -> impl Iterator<Item = Block> {
 
 /// What the machine's sensors showed while cases ran: the hottest, the slowest clock, medians of power and utilization.
 pub(crate) fn sensors(run: &Run) -> String {
-    let looks: Vec<&Value> = run.cases.iter().filter_map(|case| case.metrics.get("sensors")).collect();
-    let values = |name: &str| looks.iter().filter_map(|look| look.get(name)?.as_f64()).collect::<Vec<f64>>();
-    let median = |name: &str| Some(values(name)).filter(|all| !all.is_empty()).map(|all| stats::median(&all));
-    let hottest = values("temperature_c").into_iter().max_by(f64::total_cmp);
-    let slowest = values("clock_mhz").into_iter().min_by(f64::total_cmp);
+    let looks: Vec<Sensors> = run.cases.iter().filter_map(|case| SENSORS.of(case)).collect();
+    let median = |of: fn(&Sensors) -> Option<f64>| {
+        let values: Vec<f64> = looks.iter().filter_map(of).collect();
+        (!values.is_empty()).then(|| stats::median(&values))
+    };
+    let hottest = looks.iter().filter_map(|look| look.temperature_c).max_by(f64::total_cmp);
+    let slowest = looks.iter().filter_map(|look| look.clock_mhz).min_by(f64::total_cmp);
     let parts = [
         hottest.map(|degrees| format!("up to {degrees:.0} °C")),
         slowest.map(|mhz| format!("slowest core at {mhz:.0} MHz")),
-        median("power_w").map(|watts| format!("{watts:.0} W")),
-        median("utilization").map(|share| format!("{} of all cores busy", crate::number::percent(share))),
+        median(|look| look.power_w).map(|watts| format!("{watts:.0} W")),
+        median(|look| look.utilization).map(|share| format!("{} of all cores busy", crate::number::percent(share))),
     ];
     parts.into_iter().flatten().chain(device_sensors(&looks)).collect::<Vec<_>>().join(", ")
 }
 
 /// Of the devices that ranks worked on: how many, the hottest, and the slowest clock.
-fn device_sensors(looks: &[&Value]) -> Option<String> {
-    let looks: Vec<&Value> = looks.iter().filter_map(|look| look.get("devices")?.as_array()).flatten().collect();
-    let values = |name: &str| looks.iter().filter_map(|look| look.get(name)?.as_f64()).collect::<Vec<f64>>();
-    let devices: std::collections::BTreeSet<u64> = values("device").into_iter().map(|device| device as u64).collect();
-    let hottest = values("temperature_c").into_iter().max_by(f64::total_cmp);
-    let slowest = values("clock_mhz").into_iter().min_by(f64::total_cmp);
+fn device_sensors(looks: &[Sensors]) -> Option<String> {
+    let looks = || looks.iter().flat_map(|look| &look.devices);
+    let devices: std::collections::BTreeSet<u32> = looks().map(|look| look.device).collect();
+    let hottest = looks().filter_map(|look| look.temperature_c).max_by(f64::total_cmp);
+    let slowest = looks().filter_map(|look| look.clock_mhz).min_by(f64::total_cmp);
     let parts = [
         hottest.map(|degrees| format!("up to {degrees:.0} °C")),
         slowest.map(|mhz| format!("slowest clock {mhz:.0} MHz")),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use record::found::{BUSBW_GBS, LIMIT_SHARE};
 use record::{CaseLine, Caveat};
 use terms::Named as _;
 
@@ -40,7 +41,7 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
         return Vec::new();
     }
     if measured.iter().all(|case| case.caveats.contains(&Caveat::Imported)) {
-        let rates = match measured.iter().any(|case| case.metric("busbw_gbs").is_some()) {
+        let rates = match measured.iter().any(|case| BUSBW_GBS.value(case).is_some()) {
             true => {
                 " algbw = bytes / time and busbw = algbw x a factor of operation and ranks, both in GB/s (1e9 bytes a second)."
             }
@@ -81,11 +82,11 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
     if measured.iter().any(|case| cache(case) == Some("cache-cold")) {
         text += " `cache-cold`: each call uses other buffers, of more than the last cache in all.";
     }
-    if measured.iter().any(|case| case.metric("busbw_gbs").is_some()) {
+    if measured.iter().any(|case| BUSBW_GBS.value(case).is_some()) {
         text += " algbw = bytes / time and busbw = algbw x a factor of operation and ranks, both in GB/s (1e9 bytes a \
                  second), as nccl-tests define them.";
     }
-    if measured.iter().any(|case| case.metric("limit_share").is_some()) {
+    if measured.iter().any(|case| LIMIT_SHARE.value(case).is_some()) {
         text += " % of limit compares with the time in which the same cores move the operation's memory traffic, \
                  measured beside each case at the same working set and ranks.";
     }

@@ -104,7 +104,7 @@ fn title((cell, place): &Placed, labels: &[String]) -> (String, Align) {
             let label = place.and_then(|place| labels.get(place)).map_or("", String::as_str);
             let words = [label, &column.title, &column.unit];
             let title = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-            let left = has_words(column) || column.format == Format::FirstAndLast;
+            let left = has_words(column) || matches!(column.format, Format::FirstAndLast | Format::Each);
             (title, if left { Align::Left } else { Align::Right })
         }
         Cell::Backend => ("backend".to_owned(), Align::Left),

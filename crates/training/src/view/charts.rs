@@ -76,7 +76,7 @@ struct Line {
 fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
     let varying = varying(operation);
     let point = |case: &CaseLine| {
-        let (y, time) = (case.metric("samples_per_s")?, Measured::from_case(case)?.time);
+        let (y, time) = (SAMPLES_PER_S.of(case)?, Measured::from_case(case)?.time);
         Some(Point {
             x: f64::from(case.ranks),
             y,

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use view::number::factor;
 use view::study::{Estimate, Measured, Operation, ranks, ratio};
 
+use super::super::declared::SAMPLES_PER_S;
 use super::super::scaling;
 use super::findings::{communicates, word};
 
 /// Samples of all ranks a second.
 fn rate(point: &Measured) -> f64 {
-    point.case.metric("samples_per_s").unwrap_or(0.0)
+    SAMPLES_PER_S.of(point.case).unwrap_or(0.0)
 }
 
 /// Samples of one step of all ranks.

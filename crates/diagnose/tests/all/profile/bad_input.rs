@@ -113,8 +113,12 @@ fn one_rank_of_eight_is_described_and_not_judged() {
 fn few_steps_name_nobody() {
     let analysis = analysed(&Scenario { steps: 8, ..planted(vec![delay(1, Phase::Forward, 0.5)]) });
     assert!(analysis.straggler.is_none() && analysis.straggler_abstains.unwrap().contains("8 steps are too few"));
-    let analysis = analysed(&Scenario { steps: 11, ..planted(vec![delay(1, Phase::Forward, 0.5)]) });
+    let noisy = Scenario { steps: 11, jitter: 0.15, ..planted(vec![delay(1, Phase::Forward, 0.2)]) };
+    let analysis = analysed(&noisy);
     assert!(analysis.straggler.is_none() && analysis.straggler_abstains.unwrap().contains("too correlated"));
+    // What lies far beyond all noise is named.
+    let analysis = analysed(&Scenario { jitter: 0.001, ..noisy });
+    assert_eq!(analysis.straggler.map(|one| (one.rank, one.phase)), Some((1, Phase::Forward)));
 }
 
 #[test]

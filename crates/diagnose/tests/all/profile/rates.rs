@@ -78,6 +78,10 @@ fn few_steps_accuse_nobody_and_show_what_stands_far_out() {
         (24, Law::HeavyTailed),
         (50, Law::Correlated(0.6)),
         (50, Law::Correlated(0.9)),
+        (10, Law::Normal),
+        (10, Law::Correlated(0.9)),
+        (10, Law::HeavyTailed),
+        (15, Law::Correlated(0.9)),
     ];
     let is_full = skip::heavy(NAME);
     for &(steps, law) in if is_full { &situations[..] } else { &situations[..1] } {
@@ -91,6 +95,34 @@ fn few_steps_accuse_nobody_and_show_what_stands_far_out() {
         let counts = rates(&Scenario { law, faults, ..Scenario::equal(2, steps, 0.01) }, 200);
         assert!(counts.found >= 190 && counts.phase >= 190, "{steps} {law:?}: {counts:?}");
     }
+}
+
+/// A rank that waits for 8% of a step for its data, and computes faster while the other one waits for it.
+fn late_input() -> Vec<Fault> {
+    let fault = |phase, delay| Fault { target: Target::Rank(1), phase, delay, every: 1 };
+    vec![fault(Phase::Input, 0.08), fault(Phase::Backward, -0.035)]
+}
+
+#[test]
+fn a_phase_names_a_rank_whose_whole_work_varies_too_much() {
+    let situations = [(10, Law::Normal, 0.03), (23, Law::Correlated(0.6), 0.03), (50, Law::Correlated(0.9), 0.02)];
+    for &(steps, law, jitter) in if skip::heavy(NAME) { &situations[..] } else { &situations[1..2] } {
+        let noisy = Scenario { law, quiet: Some(Phase::Input), ..Scenario::equal(2, steps, jitter) };
+        let counts = rates(&Scenario { faults: late_input(), ..noisy.clone() }, 200);
+        assert!(counts.found >= 180 && counts.phase == counts.found, "{steps} {law:?}: {counts:?}");
+        let equal = rates(&noisy, 400);
+        // Of 400, a rate of 1% exceeds 11 in one of a thousand.
+        assert!(equal.named <= 11, "{steps} {law:?}: {equal:?}");
+    }
+}
+
+#[test]
+fn a_rank_that_makes_up_for_a_late_phase_is_not_slow() {
+    let mut faults = late_input();
+    faults[1].delay = -0.08;
+    let made_up = Scenario { faults, quiet: Some(Phase::Input), ..Scenario::equal(4, 200, 0.05) };
+    let counts = rates(&made_up, 60);
+    assert!(counts.named <= 3, "{counts:?}");
 }
 
 #[test]

@@ -72,9 +72,11 @@ pub(crate) struct Scenario {
     pub(crate) jitter: f64,
     /// Its law.
     pub(crate) law: Law,
+    /// A phase with a tenth of this noise, as waiting has beside computation.
+    pub(crate) quiet: Option<Phase>,
     /// How much slower the last rank is than the first, all the time, as a part of a step; the others lie between.
     pub(crate) spread: f64,
-    /// Planted delays.
+    /// Planted delays. A negative one is time that a rank gains.
     pub(crate) faults: Vec<Fault>,
     /// Whether clocks are aligned, within 1 us. Else each rank's clock begins elsewhere.
     pub(crate) aligned: bool,
@@ -83,7 +85,7 @@ pub(crate) struct Scenario {
 impl Scenario {
     /// Equal ranks with normal noise.
     pub(crate) fn equal(ranks: usize, steps: usize, jitter: f64) -> Self {
-        Self { ranks, steps, jitter, law: Law::Normal, spread: 0.0, faults: Vec::new(), aligned: true }
+        Self { ranks, steps, jitter, law: Law::Normal, quiet: None, spread: 0.0, faults: Vec::new(), aligned: true }
     }
 
     /// The timeline of this situation; equal for equal seeds.
@@ -136,7 +138,8 @@ impl Scenario {
             std::array::from_fn(|phase| {
                 let (name, _, part) = PHASES[phase];
                 // Independent phases: their variances add up to that of the step.
-                let noise = self.jitter * (part / work).sqrt() * noise[phase][step];
+                let calm = if self.quiet == Some(name) { 0.1 } else { 1.0 };
+                let noise = calm * self.jitter * (part / work).sqrt() * noise[phase][step];
                 let own = (part * (1.0 + slower / work) + noise).max(SHORTEST * part);
                 let delays = self.faults.iter().filter(|fault| fault.phase == name && self.hits(fault, rank, step));
                 ((own + delays.map(|fault| fault.delay).sum::<f64>()) * STEP_NS) as i64

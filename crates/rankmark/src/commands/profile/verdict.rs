@@ -34,7 +34,6 @@ pub(super) fn verdict(one: &Explanation) -> String {
 }
 
 fn slow_rank(slow: &Straggler, stragglers: usize) -> String {
-    let [low, high] = slow.ci95;
     let also = match stragglers {
         0 | 1 => String::new(),
         more => format!("; {} more ranks are slow", more - 1),
@@ -46,14 +45,18 @@ fn slow_rank(slow: &Straggler, stragglers: usize) -> String {
     });
     let place =
         if slow.before_forward { ", before the forward pass (such as input that no DataLoader loads)" } else { "" };
-    format!(
-        "rank {} is slow in {}{place}: it costs {} of a step ({} to {}){waits}{also}",
-        slow.rank,
-        slow.phase.name(),
-        percent(slow.share),
-        percent(low),
-        percent(high)
-    )
+    let between = |[low, high]: [f64; 2]| format!("{} to {}", percent(low), percent(high));
+    let costs = match slow.only_in_phase {
+        None => format!("it costs {} of a step ({})", percent(slow.share), between(slow.ci95)),
+        Some(there) => format!(
+            "there it takes {} of a step longer than the others ({}); what that costs is less certain, {} of a step ({})",
+            percent(there.share),
+            between(there.ci95),
+            percent(slow.share),
+            between(slow.ci95)
+        ),
+    };
+    format!("rank {} is slow in {}{place}: {costs}{waits}{also}", slow.rank, slow.phase.name())
 }
 
 /// The verdict on ranks if none is named. Pauses are separate from the other steps.

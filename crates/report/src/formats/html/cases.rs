@@ -80,7 +80,7 @@ fn head(cell: &Cell, hidden: bool, place: &mut usize) -> String {
 
 const fn format_of(column: &Column) -> &'static str {
     match column.format {
-        Format::Word | Format::Switch | Format::FirstAndLast => "word",
+        Format::Word | Format::Switch | Format::FirstAndLast | Format::Each => "word",
         Format::Count => "count",
         Format::Number => "number",
         Format::Bytes => "bytes",
@@ -96,7 +96,7 @@ fn cell(case: &CaseLine, column: &Column, found: bool) -> String {
     let Some(text) = shown(case, column).filter(|_| is_told(case, column, found)) else { return none() };
     let number = || number_at(case, &column.source);
     match column.format {
-        Format::Word | Format::Switch | Format::FirstAndLast => json::line(&text),
+        Format::Word | Format::Switch | Format::FirstAndLast | Format::Each => json::line(&text),
         Format::Count => value_at(case, &column.source).and_then(|value| value.as_u64()).map_or_else(none, json::whole),
         Format::Precision => precision(case, column).map_or_else(none, |share| json::number(share, DIGITS)),
         Format::Bytes => number().map_or_else(none, |bytes| json::number(bytes, 20)),

@@ -135,10 +135,15 @@ fn glance(tiles: &[Tile]) -> String {
             escape(&one_line(&tile.name)),
             value(&tile.value),
             escape(&one_line(interval)),
-            escape(&one_line(&tile.of))
+            breakable(&tile.of)
         )
     };
     format!("<h2>At a glance</h2><dl class=\"tiles\">{}</dl>", tiles.iter().map(tile).collect::<String>())
+}
+
+/// Text that breaks inside names of options (`compute_only:size=sharded`), before it breaks inside their words.
+fn breakable(text: &str) -> String {
+    [':', '=', '_'].iter().fold(escape(&one_line(text)), |text, sign| text.replace(*sign, &format!("{sign}<wbr>")))
 }
 
 /// A number as large as the tile allows, and its unit smaller behind it.

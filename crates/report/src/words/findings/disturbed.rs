@@ -1,5 +1,6 @@
 //! Findings about the machine while it was measured: what disturbed it, its states, and intervals that it made wide.
 
+use record::found::{LEVELS, Level};
 use record::{CaseLine, Caveat};
 use terms::Named as _;
 
@@ -76,16 +77,11 @@ fn states(run: &Run) -> Option<Finding> {
 
 /// Cases that the machine ran at several speeds, and the one with the speeds furthest apart.
 fn levels(run: &Run) -> Option<Finding> {
-    let of = |case: &'_ CaseLine| -> Vec<(f64, f64)> {
-        let levels = case.metrics.get("levels").and_then(serde_json::Value::as_array);
-        let number = |level: &serde_json::Value, name: &str| level.get(name).and_then(serde_json::Value::as_f64);
-        let both = |level| Some((number(level, "median_s")?, number(level, "share")?));
-        levels.into_iter().flatten().filter_map(both).collect()
-    };
-    let all: Vec<Vec<(f64, f64)>> = run.cases.iter().map(of).filter(|levels| levels.len() > 1).collect();
-    let apart = |levels: &[(f64, f64)]| levels[levels.len() - 1].0 / levels[0].0;
+    let all = run.cases.iter().filter_map(|case| LEVELS.of(case)).filter(|levels| levels.len() > 1);
+    let all: Vec<Vec<Level>> = all.collect();
+    let apart = |levels: &[Level]| levels[levels.len() - 1].median_s / levels[0].median_s;
     let furthest = all.iter().max_by(|a, b| apart(a).total_cmp(&apart(b)))?;
-    let level = |(median, share): &(f64, f64)| format!("{} in {} of its trials", seconds(*median), percent(*share));
+    let level = |level: &Level| format!("{} in {} of its trials", seconds(level.median_s), percent(level.share));
     let levels: Vec<String> = furthest.iter().map(level).collect();
     let measured = run.cases.iter().filter(|case| case.time_s.is_some()).count();
     let title = format!("The machine had several speeds in {} of {}", all.len(), cases(measured));

@@ -1,0 +1,338 @@
+//! Several communicators at once: the ranks of a world in groups, each of which makes the operation among its own ranks. Rails
+//! of a cluster are such groups, and tensor groups beside data groups. Cases in which one group runs alone show what the others
+//! cost it.
+
+use std::str::FromStr;
+
+use comm::Communicator;
+use contract::fields::problem;
+use contract::runtime::is_pytorch;
+use contract::{Prepared, RankContext, Work, failure};
+use measure::{Failure, WrongReport};
+use record::{Case, Plan};
+use serde_json::Value;
+use terms::{Collective, FieldError};
+
+use super::fields::Fields;
+use super::parameters::Parameters;
+use super::{about, prepared};
+
+/// The parameter with the rule.
+const GROUPS: &str = "groups";
+const HINT: &str = "`mod 2`, `div 2`: groups of at least two ranks, all of one size";
+/// The parameter with the number of the only group that runs.
+pub(super) const ALONE: &str = "alone";
+
+/// How the group of a rank follows from its number: the words of nccl-tests' NCCL_TESTS_SPLIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rule {
+    operator: Operator,
+    number: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Mod,
+    Div,
+    And,
+    Or,
+}
+
+/// Each operator: its word, and its sign.
+const OPERATORS: [(Operator, &str, &str); 4] =
+    [(Operator::Mod, "mod", "%"), (Operator::Div, "div", "/"), (Operator::And, "and", "&"), (Operator::Or, "or", "|")];
+
+impl FromStr for Rule {
+    type Err = ();
+
+    /// `mod 8`, `DIV 8`, `& 0x7`, `%8`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let text = text.trim().to_ascii_lowercase();
+        let cut = |word: &str| text.strip_prefix(word).map(str::to_owned);
+        let read = |(operator, word, sign): &(Operator, &str, &str)| {
+            let number = cut(word).or_else(|| cut(sign))?;
+            let number = number.trim();
+            let number = match number.strip_prefix("0x") {
+                Some(digits) => u32::from_str_radix(digits, 16),
+                None => number.parse(),
+            };
+            number.ok().map(|number| Self { operator: *operator, number })
+        };
+        OPERATORS.iter().find_map(read).ok_or(())
+    }
+}
+
+impl std::fmt::Display for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = OPERATORS.iter().find(|(operator, ..)| *operator == self.operator).map_or("", |(_, word, _)| word);
+        write!(f, "{word} {}", self.number)
+    }
+}
+
+impl Rule {
+    /// What the ranks of a group have in common; None where the rule divides by zero.
+    fn color(self, rank: u32) -> Option<u32> {
+        match self.operator {
+            Operator::Mod => rank.checked_rem(self.number),
+            Operator::Div => rank.checked_div(self.number),
+            Operator::And => Some(rank & self.number),
+            Operator::Or => Some(rank | self.number),
+        }
+    }
+}
+
+/// The ranks of each group, ascending; groups in the order of their first ranks. All have equally many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Groups(Vec<Vec<u32>>);
+
+impl Groups {
+    fn new(rule: Rule, ranks: u32) -> Result<Self, String> {
+        let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
+        for rank in 0..ranks {
+            let color = rule.color(rank).ok_or_else(|| format!("`{rule}` divides by zero"))?;
+            match groups.iter_mut().find(|(known, _)| *known == color) {
+                Some((_, members)) => members.push(rank),
+                None => groups.push((color, vec![rank])),
+            }
+        }
+        let groups: Vec<Vec<u32>> = groups.into_iter().map(|(_, members)| members).collect();
+        let sizes = || groups.iter().map(Vec::len);
+        if let Some(single) = groups.iter().find(|members| members.len() == 1) {
+            return Err(format!("`{rule}` leaves rank {} of {ranks} alone", single[0]));
+        }
+        if groups.len() == 1 {
+            return Err(format!("`{rule}` puts all {ranks} ranks into one group"));
+        }
+        if sizes().min() != sizes().max() {
+            let sizes: Vec<String> = sizes().map(|size| size.to_string()).collect();
+            return Err(format!("`{rule}` makes groups of {} of {ranks} ranks: not equally many", sizes.join(", ")));
+        }
+        Ok(Self(groups))
+    }
+
+    /// Those of a case; None where all its ranks make one operation.
+    pub(super) fn of_fields(fields: &Fields) -> Result<Option<Self>, FieldError> {
+        let Some(text) = &fields.groups else { return Ok(None) };
+        let rule = text.parse::<Rule>();
+        let rule = rule.map_err(|()| problem(GROUPS, format!("`{text}` is not a rule that makes groups"), HINT))?;
+        Self::new(rule, fields.ranks).map(Some).map_err(|what| problem(GROUPS, what, HINT))
+    }
+
+    /// How many.
+    pub(super) fn count(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    /// Ranks of each.
+    pub(super) fn size(&self) -> u32 {
+        self.0[0].len() as u32
+    }
+
+    /// The ranks of each.
+    pub(super) fn members(&self) -> &[Vec<u32>] {
+        &self.0
+    }
+
+    /// The group of a rank, and its place there.
+    fn place(&self, rank: u32) -> Option<(u32, u32)> {
+        let find = |(group, members): (usize, &Vec<u32>)| {
+            let place = members.iter().position(|member| *member == rank)?;
+            Some((group as u32, place as u32))
+        };
+        self.0.iter().enumerate().find_map(find)
+    }
+}
+
+/// Spells the rule in one way, and refuses what has no groups.
+pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
+    let fields = Fields::of(case)?;
+    let Some(groups) = Groups::of_fields(&fields)? else {
+        return match fields.alone {
+            None => Ok(()),
+            Some(_) => Err(problem(ALONE, "`alone` names one of several groups", "add `groups`, as in `mod 2`")),
+        };
+    };
+    if let Some(rule) = fields.groups.and_then(|text| text.parse::<Rule>().ok()) {
+        case.parameters.insert(GROUPS.to_owned(), Value::from(rule.to_string()));
+    }
+    let refused = |what: &str, hint: &str| Err(problem(GROUPS, what.to_owned(), hint));
+    match () {
+        () if is_pytorch(case) => {
+            refused("PyTorch ranks make no groups here", "leave `groups` out, or use native ranks")
+        }
+        () if fields.backend.as_deref() == Some("sim") => {
+            refused("the model of `sim` knows no interference between groups", "another backend, as `shm` or `mpi`")
+        }
+        () if fields.op == Collective::PingPong => {
+            refused("ping_pong is of rank 0 and its peer, and not of groups", "another operation, as send_recv")
+        }
+        () if fields.alone.is_some_and(|alone| alone >= groups.count()) => {
+            Err(problem(ALONE, format!("there are {} groups, which count from 0", groups.count()), "a smaller number"))
+        }
+        () => Ok(()),
+    }
+}
+
+/// Adds the cases in which one group runs alone behind the one in which all run at once.
+pub(super) fn complete(plan: &mut Plan) {
+    let mut cases = Vec::with_capacity(plan.cases.len());
+    let mut known: std::collections::HashSet<String> = plan.cases.iter().map(|case| case.id.clone()).collect();
+    for case in std::mem::take(&mut plan.cases) {
+        let is_own = case.benchmark == about::ABOUT.name && case.skip.is_none();
+        let fields = Fields::of(&case).ok().filter(|fields| is_own && fields.alone.is_none());
+        let groups = fields.and_then(|fields| Groups::of_fields(&fields).ok().flatten());
+        let alone = (0..groups.map_or(0, |groups| groups.count())).map(|group| {
+            let mut alone = case.clone();
+            alone.parameters.insert(ALONE.to_owned(), Value::from(group));
+            contract::fields::reorder(&mut alone, &about::ABOUT);
+            alone.identify();
+            alone
+        });
+        let alone: Vec<Case> = alone.filter(|case| known.insert(case.id.clone())).collect();
+        cases.push(case);
+        cases.extend(alone);
+    }
+    plan.cases = cases;
+}
+
+/// A collective of one group.
+struct InGroup {
+    /// Ends before the communicator that its buffers are of.
+    collective: Box<dyn Prepared>,
+    comm: Box<dyn Communicator>,
+    /// The world's ranks in the group.
+    members: Vec<u32>,
+    /// False while another group runs alone.
+    runs: bool,
+}
+
+/// Allocates and fills, in the communicator of the rank's group. Collective over the world.
+pub(super) fn prepare(
+    parameters: Parameters,
+    groups: &Groups,
+    context: &mut RankContext,
+) -> Result<Box<dyn Prepared>, Failure> {
+    let lost = || Failure::new(format!("rank {} is in no group", context.rank));
+    let (group, place) = groups.place(context.rank).ok_or_else(lost)?;
+    let lost = || Failure::new(format!("group {group} has no communicator"));
+    let own = context.comm.split(Some(group), place).map_err(failure)?.ok_or_else(lost)?;
+    let runs = parameters.alone.is_none_or(|alone| alone == group);
+    // What is prepared sees the group, and nothing of the world.
+    let world = std::mem::replace(&mut context.comm, own);
+    let (rank, ranks) = (context.rank, context.ranks);
+    (context.rank, context.ranks) = (place, groups.size());
+    let collective = prepared::prepare(parameters, context);
+    let comm = std::mem::replace(&mut context.comm, world);
+    (context.rank, context.ranks) = (rank, ranks);
+    let members = groups.members()[group as usize].clone();
+    Ok(Box::new(InGroup { collective: collective?, comm, members, runs }))
+}
+
+impl Prepared for InGroup {
+    fn run(&mut self, _world: &mut dyn Communicator) -> Result<(), Failure> {
+        if !self.runs {
+            return Ok(());
+        }
+        self.collective.run(&mut *self.comm)
+    }
+
+    fn drain(&mut self, _world: &mut dyn Communicator) -> Result<(), Failure> {
+        self.collective.drain(&mut *self.comm)
+    }
+
+    fn refill(&mut self) {
+        self.collective.refill();
+    }
+
+    /// Where the group waited, nothing may have changed.
+    fn check(&mut self, _world: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
+        let mut report = self.collective.check(&mut *self.comm, if self.runs { calls } else { 0 })?;
+        for wrong in &mut report.first {
+            wrong.rank = self.members.get(wrong.rank as usize).copied().unwrap_or(wrong.rank);
+        }
+        Ok(report)
+    }
+
+    fn work(&self) -> Work {
+        let work = self.collective.work();
+        if self.runs { work } else { Work { traffic_bytes: 0, flops: 0.0, ..work } }
+    }
+
+    fn path(&self, _world: &dyn Communicator) -> String {
+        self.collective.path(&*self.comm)
+    }
+
+    fn limits(&self) -> Vec<String> {
+        self.collective.limits()
+    }
+
+    fn limit(&mut self, variant: usize, round: u32) -> Option<u64> {
+        if self.runs { self.collective.limit(variant, round) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(rule: &str, ranks: u32) -> Result<Vec<Vec<u32>>, String> {
+        let rule: Rule = rule.parse().map_err(|()| "not a rule".to_owned())?;
+        Groups::new(rule, ranks).map(|groups| groups.0)
+    }
+
+    #[test]
+    fn ranks_are_divided_as_nccl_tests_does() {
+        let pairs = |text| groups(text, 4).unwrap();
+        for rails in ["mod 2", "MOD 2", "%2", "and 0x1", "& 1"] {
+            assert_eq!(pairs(rails), [vec![0, 2], vec![1, 3]], "{rails}");
+        }
+        for nodes in ["div 2", "DIV 2", "/ 2", "or 1", "|0x1"] {
+            assert_eq!(pairs(nodes), [vec![0, 1], vec![2, 3]], "{nodes}");
+        }
+        let rule: Rule = "MOD 8".parse().unwrap();
+        assert_eq!(rule.to_string(), "mod 8");
+        let eight = Groups::new(rule, 64).unwrap();
+        assert_eq!((eight.count(), eight.size(), eight.place(17)), (8, 8, Some((1, 2))));
+    }
+
+    #[test]
+    fn what_makes_no_groups_says_why() {
+        for (rule, ranks, why) in [
+            ("mod 2", 3, "leaves rank 1 of 3 alone"),
+            ("div 4", 6, "groups of 4, 2 of 6 ranks"),
+            ("div 8", 8, "all 8 ranks into one group"),
+            ("mod 0", 4, "divides by zero"),
+            ("2", 4, "not a rule"),
+            ("mod", 4, "not a rule"),
+            ("mod -1", 4, "not a rule"),
+        ] {
+            let refused = groups(rule, ranks).unwrap_err();
+            assert!(refused.contains(why), "{rule}: {refused}");
+        }
+    }
+
+    #[test]
+    fn each_group_also_runs_alone_and_once() {
+        let flags = [("groups", "MOD 2"), ("ranks", "4"), ("bytes", "1KiB")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let mut plan = record::plan::from_flags(&about::ABOUT, &flags, &[]).unwrap();
+        complete(&mut plan);
+        let alone = |case: &Case| case.parameters.get(ALONE).and_then(Value::as_u64);
+        assert_eq!(plan.cases.iter().map(alone).collect::<Vec<_>>(), [None, Some(0), Some(1)]);
+        assert!(plan.cases.iter().all(|case| case.parameters.get(GROUPS) == Some(&Value::from("mod 2"))));
+        complete(&mut plan);
+        assert_eq!(plan.cases.len(), 3, "a plan that is read again has them");
+        let refused = |flags: &[(&str, &str)]| {
+            let flags: Vec<(String, String)> = flags.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+            record::plan::from_flags(&about::ABOUT, &flags, &[]).unwrap_err().to_string()
+        };
+        for (flags, why) in [
+            (&[("alone", "0")][..], "names one of several groups"),
+            (&[("groups", "mod 2"), ("ranks", "4"), ("alone", "2")], "there are 2 groups"),
+            (&[("groups", "mod 2"), ("ranks", "4"), ("backend", "sim")], "no interference"),
+            (&[("groups", "mod 2"), ("ranks", "4"), ("op", "ping_pong")], "ping_pong"),
+            (&[("groups", "two"), ("ranks", "4")], "`two` is not a rule"),
+        ] {
+            assert!(refused(flags).contains(why), "{flags:?}: {}", refused(flags));
+        }
+    }
+}

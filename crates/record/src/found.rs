@@ -1,0 +1,188 @@
+//! Metrics that several crates know, declared once: what a run finds of any case, and what views look for in the lines of any
+//! benchmark.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{Better, CaseLine, Ceiling, Metric, Shape};
+
+crate::metrics! {
+    /// All of them.
+    pub FOUND {
+        /// The levels of speed that the machine was at while the case ran.
+        LEVELS: Vec<Level> =
+            Metric::new("levels", "", Better::Lower, "levels of speed that the machine was at").shape(Shape::List),
+        /// The rank that others wait for.
+        SLOW_RANK: u32 = Metric::new("slow_rank", "", Better::Lower, "the rank that others wait for"),
+        /// How long they wait for it in a call.
+        SLOW_RANK_WAIT_S: f64 =
+            Metric::new("slow_rank_wait_s", "s", Better::Lower, "how long others wait for the slow rank in a call"),
+        /// What the machine's sensors showed.
+        SENSORS: Sensors =
+            Metric::new("sensors", "", Better::Lower, "what the machine's sensors showed").shape(Shape::Map),
+        /// The case's place below the ceilings of its machine.
+        ROOFLINE: Roofline =
+            Metric::new("roofline", "", Better::Higher, "its place below the machine's ceilings").shape(Shape::Map),
+        /// The work of each part of a call: a [`PartWork`].
+        PARTS: Map<String, Value> = Metric::new(
+            "parts",
+            "",
+            Better::Lower,
+            "work of each phase on all ranks: seconds, operations, bytes read and written",
+        )
+        .shape(Shape::Map),
+        /// The rate of a message, whatever its operation moves.
+        ALGBW_GBS: Option<f64> = Metric::new("algbw_gbs", "GB/s", Better::Higher, "S / time").shape(Shape::Rate),
+        /// The rate on a bus.
+        BUSBW_GBS: Option<f64> =
+            Metric::new("busbw_gbs", "GB/s", Better::Higher, "algbw x the operation's bus factor").shape(Shape::Rate),
+        /// The share of a limit that the same run measured.
+        LIMIT_SHARE: f64 = Metric::new(
+            "limit_share",
+            "",
+            Better::Higher,
+            "time of the bare memory traffic / time, at the same working set, ranks and cores",
+        ),
+        /// Whether the system has forgotten the pages of a file.
+        CACHE: String =
+            Metric::new("cache", "", Better::Higher, "cold: the system has forgotten the pages of the file")
+                .shape(Shape::Word),
+        /// What a profile of the machine keeps of the case.
+        CEILING: Ceiling =
+            Metric::new("ceiling", "", Better::Higher, "what a profile of the machine keeps of this case")
+                .shape(Shape::Map),
+    }
+}
+
+/// A level of speed that the machine was at while a case ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// The median of its trials, in seconds.
+    pub median_s: f64,
+    /// How many these are.
+    pub trials: u64,
+    /// Their share of all.
+    pub share: f64,
+}
+
+/// What the coordinator's machine showed while a case ran; what it did not tell is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sensors {
+    /// The hottest, in degrees Celsius.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_c: Option<f64>,
+    /// The slowest core, in MHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_mhz: Option<f64>,
+    /// The median, in watts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<f64>,
+    /// The median share of all cores that was busy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilization: Option<f64>,
+    /// The devices that ranks worked on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<SensorsOfDevice>,
+}
+
+/// What one device showed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SensorsOfDevice {
+    /// Its index on the host.
+    pub device: u32,
+    /// The hottest, in degrees Celsius.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_c: Option<f64>,
+    /// The slowest clock of its multiprocessors, in MHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_mhz: Option<f64>,
+    /// The median, in watts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<f64>,
+    /// The median share of time in which a kernel ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilization: Option<f64>,
+    /// The most memory that was in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<f64>,
+}
+
+/// A case's place below the ceilings of its machine. Formulas: [`crate::Roof`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Roofline {
+    /// `memory`, `compute` or `communication`.
+    pub bound: String,
+    /// Operations a byte of memory traffic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intensity: Option<f64>,
+    /// The rate that it reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gflops: Option<f64>,
+    /// The rate of its roof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub roof_gflops: Option<f64>,
+    /// What its threads can move.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_gbs: Option<f64>,
+    /// What they can compute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_gflops: Option<f64>,
+    /// Of the ceiling; None beyond it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// The same of its parts, such as the phases of a step, in the order of the case.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub parts: Map<String, Value>,
+}
+
+impl Roofline {
+    /// Its parts by name.
+    pub fn parts(&self) -> impl Iterator<Item = (&str, Self)> {
+        self.parts.iter().filter_map(|(name, value)| Some((name.as_str(), Self::deserialize(value).ok()?)))
+    }
+
+    /// A part of it.
+    pub fn part(&self, name: &str) -> Option<Self> {
+        Self::deserialize(self.parts.get(name)?).ok()
+    }
+}
+
+/// The work of a part of a call, on all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartWork {
+    /// How long it takes.
+    pub seconds: Option<f64>,
+    /// Operations.
+    pub flops: Option<f64>,
+    /// Bytes that it reads and writes.
+    pub bytes: Option<f64>,
+}
+
+impl PartWork {
+    /// That of each part of a case, in their order; None where its benchmark tells none.
+    pub fn of_parts(line: &CaseLine) -> Option<Vec<(String, Self)>> {
+        let read = |(name, part)| Some((name, serde_json::from_value(part).ok()?));
+        Some(PARTS.of(line)?.into_iter().filter_map(read).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let text = r#"{"bound":"memory","intensity":4.0,"gflops":30.0,"parts":{"forward":{"bound":"compute"},"a":3}}"#;
+        let read: Roofline = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        let parts: Vec<(&str, String)> = read.parts().map(|(name, part)| (name, part.bound)).collect();
+        assert_eq!(parts, [("forward", "compute".to_owned())], "what has another form is left out");
+        let text = r#"{"temperature_c":70.0,"devices":[{"device":1,"clock_mhz":1980.0}]}"#;
+        let read: Sensors = serde_json::from_str(text).unwrap();
+        assert_eq!((read.devices[0].device, serde_json::to_string(&read).unwrap().as_str()), (1, text));
+    }
+}
