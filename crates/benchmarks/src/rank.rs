@@ -7,7 +7,7 @@ mod open;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use comm::{Call, Communicator};
+use comm::{Call, Communicator, Devices};
 use contract::{Prepared, RankContext, Sampling, Work, failure};
 use device::Slice;
 use measure::{
@@ -124,8 +124,22 @@ impl RankWork {
         });
         let wrong = if check { self.check()? } else { WrongReport::default() };
         let max_calls = if work.max_calls == u64::MAX { 0 } else { work.max_calls };
-        let Work { traffic_bytes, flops, messages, steps, .. } = work;
-        Ok(Ready { traffic_bytes, flops, max_calls, messages, steps, records, path, wrong, limits })
+        let Work { traffic_bytes, flops, messages, steps, group, .. } = work;
+        let Devices { emulated, shared: shared_device } = self.context.comm.devices();
+        Ok(Ready {
+            traffic_bytes,
+            flops,
+            max_calls,
+            messages,
+            steps,
+            records,
+            path,
+            wrong,
+            limits,
+            group,
+            emulated,
+            shared_device,
+        })
     }
 
     fn sample(&mut self, request: SampleRequest) -> Result<Vec<u64>, Failure> {

@@ -200,6 +200,8 @@ struct InGroup {
     /// Ends before the communicator that its buffers are of.
     collective: Box<dyn Prepared>,
     comm: Box<dyn Communicator>,
+    /// Its number, from 0.
+    group: u32,
     /// The world's ranks in the group.
     members: Vec<u32>,
     /// False while another group runs alone.
@@ -225,7 +227,7 @@ pub(super) fn prepare(
     let comm = std::mem::replace(&mut context.comm, world);
     (context.rank, context.ranks) = (rank, ranks);
     let members = groups.members()[group as usize].clone();
-    Ok(Box::new(InGroup { collective: collective?, comm, members, runs }))
+    Ok(Box::new(InGroup { collective: collective?, comm, group, members, runs }))
 }
 
 impl Prepared for InGroup {
@@ -255,6 +257,7 @@ impl Prepared for InGroup {
 
     fn work(&self) -> Work {
         let work = self.collective.work();
+        let work = Work { group: self.group, ..work };
         if self.runs { work } else { Work { traffic_bytes: 0, flops: 0.0, ..work } }
     }
 

@@ -316,6 +316,7 @@ impl Prepared for PreparedCollective {
             copies: self.copies.count,
             checks: 1 + u32::from(small),
             steps: false,
+            group: 0,
         }
     }
 

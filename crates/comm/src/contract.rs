@@ -173,10 +173,24 @@ pub trait Communicator: Send {
         None
     }
 
+    /// What is to be known of the devices that its ranks work on.
+    fn devices(&self) -> Devices {
+        Devices::default()
+    }
+
     /// Which path an operation of these bytes takes here ("direct", "staged", "eager"...), for the record.
     fn path(&self, _call: &Call) -> &'static str {
         ""
     }
+}
+
+/// What is to be known of the devices that ranks work on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Devices {
+    /// They are stand-ins in memory of the host.
+    pub emulated: bool,
+    /// Several ranks work on one of them.
+    pub shared: bool,
 }
 
 /// What a backend says of itself.

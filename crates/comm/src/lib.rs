@@ -36,7 +36,9 @@ use terms::Field;
 
 pub use abort::Abort;
 pub use bootstrap::{Bootstrap, RankPlacement, ThreadBootstrap, threads};
-pub use contract::{About, Backend, Call, Capabilities, Communicator, Progress, Readiness, Shape, Ticket, Wait};
+pub use contract::{
+    About, Backend, Call, Capabilities, Communicator, Devices, Progress, Readiness, Shape, Ticket, Wait,
+};
 pub use counts::Counts;
 pub use error::{Error, Result};
 pub use launch::{Asked, Launch, StartedBy, Tools};

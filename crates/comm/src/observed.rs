@@ -13,7 +13,7 @@ use device::{Queue, Region, Slice};
 use terms::{Collective, Dtype, Space};
 use trace::{Clock, Hook};
 
-use crate::{Call, Communicator, Progress, Result, Shape, Ticket, Wait};
+use crate::{Call, Communicator, Devices, Progress, Result, Shape, Ticket, Wait};
 
 /// A communicator that passes each operation through a hook.
 pub struct Observed {
@@ -214,6 +214,10 @@ impl Communicator for Observed {
 
     fn control(&mut self) -> Option<&mut dyn Communicator> {
         self.inner.control()
+    }
+
+    fn devices(&self) -> Devices {
+        self.inner.devices()
     }
 
     fn path(&self, call: &Call) -> &'static str {

@@ -24,7 +24,7 @@ use device::{Queue, Region, Slice};
 use terms::{Collective, Direction, Dtype, Reduce, Seconds, Space};
 use trace::Clock;
 
-use crate::{Abort, Call, Communicator, Error, Options, Pace, Result, Shape, Ticket, Wait};
+use crate::{Abort, Call, Communicator, Devices, Error, Options, Pace, Result, Shape, Ticket, Wait};
 
 /// A communicator as slow as a link.
 pub struct Paced {
@@ -249,6 +249,10 @@ impl Communicator for Paced {
 
     fn clock(&self) -> Clock {
         self.inner.clock()
+    }
+
+    fn devices(&self) -> Devices {
+        self.inner.devices()
     }
 
     fn path(&self, call: &Call) -> &'static str {

@@ -18,7 +18,7 @@ use device::{Event, Queue, Region};
 use terms::Space;
 use trace::Clock;
 
-use crate::{Abort, Call, Communicator, Error, Options, Progress, Result, Shape, Ticket, Wait, wait};
+use crate::{Abort, Call, Communicator, Devices, Error, Options, Progress, Result, Shape, Ticket, Wait, wait};
 use handoff::{Bed, SPIN};
 
 /// Groups that may be in flight; the next `start` waits for room.
@@ -261,6 +261,10 @@ impl Communicator for Threaded {
 
     fn clock(&self) -> Clock {
         self.clock.clone()
+    }
+
+    fn devices(&self) -> Devices {
+        self.idle().map_or(Devices::default(), |inner| inner.devices())
     }
 
     fn path(&self, call: &Call) -> &'static str {

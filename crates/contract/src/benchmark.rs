@@ -137,6 +137,8 @@ pub struct Work {
     pub checks: u32,
     /// Whether calls are steps of one series, see [`measure::Ready::steps`].
     pub steps: bool,
+    /// Which of several groups of ranks that call among themselves this rank is in.
+    pub group: u32,
 }
 
 /// A case, ready on one rank.

@@ -64,6 +64,8 @@ pub enum Reason {
     Imported,
     /// One was computed, the other measured.
     OneComputed,
+    /// The device of one was a stand-in.
+    Emulated,
     /// The machine was in different states: what it showed then (a round trip in ns, where both know it), and what it is called.
     OtherState([StateSeen; 2]),
     /// The time changed, and so did the clock of the cores, which may be all of it: a loop took so many times as long.

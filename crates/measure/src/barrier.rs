@@ -34,10 +34,28 @@ pub struct Early {
     pub by_ns: f64,
 }
 
+/// Judges the barriers of each group of ranks by itself. `groups[rank]` is its group; ranks beyond it are in group 0.
+pub(crate) fn judge_groups(arrivals: &[Vec<f64>], groups: &[u32], apart_ns: f64) -> Exits {
+    let group = |rank: usize| groups.get(rank).copied().unwrap_or(0);
+    let mut known: Vec<u32> = (0..arrivals.len()).map(group).collect();
+    known.sort_unstable();
+    known.dedup();
+    let judged = known.into_iter().map(|number| {
+        let members: Vec<usize> = (0..arrivals.len()).filter(|rank| group(*rank) == number).collect();
+        let own: Vec<Vec<f64>> = members.iter().map(|rank| arrivals[*rank].clone()).collect();
+        let mut exits = judge(&own, apart_ns);
+        for early in &mut exits.first {
+            [early.rank, early.last] = [early.rank, early.last].map(|place| members[place as usize] as u32);
+        }
+        exits
+    });
+    together(judged.collect::<Vec<Exits>>().iter())
+}
+
 /// Judges barriers by `arrivals[rank] = [begin, end, begin, end, ...]` in ns of one clock. `apart_ns`: the largest error of
 /// a time between two ranks. An exit that lies within this of the last entry could be either, and is not compared.
 /// Nothing is compared where ranks recorded different numbers of barriers.
-pub(crate) fn judge(arrivals: &[Vec<f64>], apart_ns: f64) -> Exits {
+fn judge(arrivals: &[Vec<f64>], apart_ns: f64) -> Exits {
     let barriers = arrivals.first().map_or(0, |own| own.len() / 2);
     let mut exits = Exits::default();
     if arrivals.len() < 2 || arrivals.iter().any(|rank| rank.len() != 2 * barriers) {
@@ -116,6 +134,21 @@ mod tests {
             vec![10.0, 1_000.0, 2_010.0, 3_200.0],
             vec![1_000.0, 1_050.0, 3_000.0, 3_050.0],
         ]
+    }
+
+    #[test]
+    fn groups_wait_for_their_own_ranks_only() {
+        // Two groups of two: the second enters when the first has left.
+        let arrivals = [vec![0.0, 10.0], vec![100.0, 110.0], vec![5.0, 10.0], vec![105.0, 110.0]];
+        let exits = judge_groups(&arrivals, &[0, 1, 0, 1], 0.0);
+        assert_eq!((exits.compared, exits.early), (4, 0));
+        assert_eq!(judge_groups(&arrivals, &[], 0.0).early, 2, "as one group they would not have waited");
+        let early = [vec![0.0, 10.0], vec![0.0, 10.0], vec![0.0, 10.0], vec![50.0, 60.0]];
+        let found = judge_groups(&early, &[0, 1, 0, 1], 0.0);
+        assert_eq!(found.first, [Early { rank: 1, barrier: 0, last: 3, by_ns: 40.0 }]);
+        // A group that does nothing has no barriers.
+        let alone = [vec![0.0, 10.0], Vec::new(), vec![0.0, 10.0], Vec::new()];
+        assert_eq!(judge_groups(&alone, &[0, 1, 0, 1], 0.0).compared, 2);
     }
 
     #[test]

@@ -194,8 +194,9 @@ fn per_rank(trials: &[Trial]) -> Vec<f64> {
 
 /// The rank that others wait for, by the arrivals of all trials.
 fn slow_rank(run: &CaseRun, about: Circumstances) -> Option<Straggler> {
-    // Where ranks may run ahead of each other, or wait for a core, being last means nothing.
-    let tells = run.case.op().is_some_and(Collective::synchronises) && !about.oversubscribed;
+    // Where ranks may run ahead of each other, are in groups, or wait for a core, being last means nothing.
+    let in_groups = run.trials.iter().flat_map(|trial| &trial.ready).any(|ready| ready.group > 0);
+    let tells = run.case.op().is_some_and(Collective::synchronises) && !about.oversubscribed && !in_groups;
     let looks: Vec<&[Vec<f64>]> = run.trials.iter().map(|trial| trial.arrivals.as_slice()).collect();
     let apart = run.trials.iter().map(|trial| trial.arrivals_apart_ns).fold(0.0, f64::max);
     straggler(&looks).filter(|slow| tells && apart < CLEARLY * slow.wait_s * 1e9)
@@ -281,6 +282,9 @@ fn caveats(
     add(about.oversubscribed, Caveat::Oversubscribed);
     add(about.virtualised, Caveat::Virtualised);
     add(run.case.is_paced(), Caveat::Paced);
+    let ready = || run.trials.iter().flat_map(|trial| &trial.ready);
+    add(ready().any(|ready| ready.emulated), Caveat::Emulated);
+    add(ready().any(|ready| ready.shared_device), Caveat::SharedDevice);
     let (short, wide, skewed) = (is_short(run, line), is_wide(run, line), is_skewed(line));
     add(run.settings.quick, Caveat::QuickLook);
     add(about.open, Caveat::Preliminary);

@@ -437,7 +437,8 @@ impl Visit<'_> {
         let within = f64::from(ARRIVALS) * self.settings.max_seconds.max(0.1) / seconds.max(1e-9);
         let operations = ARRIVALS.max(ranks).min(within as u32).max(FEWEST_EXITS);
         let recorded = self.arrivals(operations, barrier::STAGGER_NS)?;
-        self.trial.exits = barrier::judge(&recorded, self.trial.arrivals_apart_ns);
+        let groups: Vec<u32> = self.trial.ready.iter().map(|ready| ready.group).collect();
+        self.trial.exits = barrier::judge_groups(&recorded, &groups, self.trial.arrivals_apart_ns);
         Ok(())
     }
 

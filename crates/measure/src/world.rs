@@ -137,6 +137,15 @@ pub struct Ready {
     /// limit.
     #[serde(default)]
     pub limits: Vec<String>,
+    /// Which of several groups of ranks that call among themselves, and not with each other.
+    #[serde(default)]
+    pub group: u32,
+    /// Whether its device is a stand-in in memory of the host.
+    #[serde(default)]
+    pub emulated: bool,
+    /// Whether another rank works on its device.
+    #[serde(default)]
+    pub shared_device: bool,
     /// Which path the backend takes.
     pub path: String,
     /// What the check before the first sample found.

@@ -50,6 +50,10 @@ terms::named! {
         Restarted = "restarted",
         /// Slowed down to a given link.
         Paced = "paced",
+        /// Its device was a stand-in in memory of the host.
+        Emulated = "emulated",
+        /// Several ranks worked on one device.
+        SharedDevice = "shared_device",
         /// Ranks slept instead of computing.
         ComputeAsleep = "compute_asleep",
         /// Computed by a model; never measured.
@@ -102,6 +106,10 @@ impl Caveat {
             Self::ClockResolution => "samples are too short for the clock's resolution",
             Self::Restarted => "ranks died while other cases ran, and were started again",
             Self::Paced => "the backend was slowed down to a given link",
+            Self::Emulated => {
+                "the device was a stand-in in this host's memory: results are checked, times say nothing about a GPU"
+            }
+            Self::SharedDevice => "several ranks worked on one device: times include waiting for each other there",
             Self::ComputeAsleep => {
                 "ranks slept for a given time instead of computing: only exchanges and waits are real"
             }

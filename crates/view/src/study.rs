@@ -424,9 +424,10 @@ fn value_of<'f>(fields: &'f [(String, String)], name: &str) -> Option<&'f str> {
 /// The warning that must stand over every page and picture drawn from these cases, if any of them was not a plain
 /// measurement.
 pub fn banner<'a>(cases: impl Iterator<Item = &'a CaseLine>) -> Option<String> {
-    const WARNINGS: [(Caveat, &str, &str); 5] = [
+    const WARNINGS: [(Caveat, &str, &str); 6] = [
         (Caveat::Simulated, "SIMULATED", "times were computed by a model and never measured"),
         (Caveat::Imported, "IMPORTED", "measured by another program, by its own statistic and checks"),
+        (Caveat::Emulated, "EMULATED", "the device was a stand-in in memory of the host, and no GPU"),
         (Caveat::Paced, "PACED", "slowed down to a given link"),
         (Caveat::ComputeAsleep, "COMPUTE ASLEEP", "ranks slept instead of computing"),
         (Caveat::Injected, "FAULT INJECTED", "on request"),

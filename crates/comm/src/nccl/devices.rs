@@ -7,7 +7,7 @@ use device::cuda::{self, Driver, Gpu, Uuid};
 use device::library;
 
 use super::symbols::{NAME, STEMS, Symbols};
-use crate::{Bootstrap, Error, RankPlacement, Result};
+use crate::{Bootstrap, Devices, Error, RankPlacement, Result};
 
 /// What this process knows of its surroundings, of which libraries read nothing themselves.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +86,7 @@ impl Card {
 ///
 /// # Errors
 /// [`Error::Unsupported`] with what is missing, and on which rank.
-pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result<(Arc<Gpu>, Arc<Symbols>)> {
+pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result<((Arc<Gpu>, Devices), Arc<Symbols>)> {
     let place = bootstrap.place();
     let own = own(&place, named);
     let gpu = own.as_ref().map(|(gpu, _)| gpu.uuid()).map_err(Clone::clone);
@@ -97,10 +97,14 @@ pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result
         Card::from_bytes(bytes).ok_or_else(another)
     });
     let cards: Vec<Card> = cards.collect::<Result<_>>()?;
-    if let Some(what) = lacking(&cards).or_else(|| shared(&cards, surroundings().shares_gpus)) {
+    let shared = shared(&cards);
+    let refused = shared.clone().filter(|_| !surroundings().shares_gpus);
+    if let Some(what) = lacking(&cards).or(refused) {
         return Err(Error::Unsupported { backend: NAME, what });
     }
-    own.map_err(|what| Error::Unsupported { backend: NAME, what })
+    let (gpu, symbols) = own.map_err(|what| Error::Unsupported { backend: NAME, what })?;
+    let devices = Devices { emulated: gpu.is_emulated(), shared: shared.is_some() };
+    Ok(((gpu, devices), symbols))
 }
 
 /// What is missing on some rank.
@@ -115,14 +119,14 @@ fn lacking(cards: &[Card]) -> Option<String> {
     Some(format!("use a GPU on rank {rank}, host {}{others}: {why}", cards[*rank].host))
 }
 
-/// Two ranks with one GPU, unless that is asked for.
-fn shared(cards: &[Card], permitted: bool) -> Option<String> {
+/// Two ranks with one GPU.
+fn shared(cards: &[Card]) -> Option<String> {
     let of = |card: &Card| card.gpu.clone().ok().map(|uuid| (card.host.clone(), uuid));
     let found = cards.iter().enumerate().find_map(|(rank, card)| {
         let before = cards[..rank].iter().position(|other| of(other) == of(card))?;
         Some((before, rank, card))
     });
-    let (first, second, card) = found.filter(|_| !permitted)?;
+    let (first, second, card) = found?;
     let uuid = card.gpu.clone().ok()?;
     Some(format!(
         "give ranks {first} and {second} one GPU (host {}, GPU-{uuid}): use as many ranks as GPUs, or \
@@ -183,13 +187,12 @@ mod tests {
     #[test]
     fn who_shares_a_gpu_is_named_and_equal_gpus_of_two_hosts_are_not_shared() {
         let cards = [card("a", Ok(1)), card("a", Ok(2)), card("b", Ok(1)), card("a", Ok(2))];
-        let words = shared(&cards, false).unwrap();
+        let words = shared(&cards).unwrap();
         assert!(
             words.starts_with("give ranks 1 and 3 one GPU (host a, GPU-02020202-0202-0202-0202-020202020202)"),
             "{words}"
         );
-        assert_eq!(shared(&cards, true), None);
-        assert_eq!(shared(&cards[..3], false), None);
+        assert_eq!(shared(&cards[..3]), None);
     }
 
     #[test]

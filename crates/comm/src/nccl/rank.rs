@@ -9,7 +9,7 @@ use terms::{Bytes, Collective, Direction, Dtype, Reduce, Space};
 
 use super::handle::{Handle, Stream};
 use super::symbols::{NAME, Symbols};
-use crate::{Abort, Call, Communicator, Error, Result, Shape, Ticket, Wait, wait};
+use crate::{Abort, Call, Communicator, Devices, Error, Result, Shape, Ticket, Wait, wait};
 
 /// Bytes of the device that calls in memory of the host go through: words that ranks agree on, on several hosts.
 const STAGED: usize = 4096;
@@ -20,6 +20,7 @@ pub(super) struct OnGpu {
     handle: Handle,
     symbols: Arc<Symbols>,
     gpu: Arc<Gpu>,
+    devices: Devices,
     abort: Abort,
     /// The same ranks in memory of the host, where they are on one.
     control: Option<Box<dyn Communicator>>,
@@ -51,7 +52,7 @@ impl OnGpu {
     pub(super) fn new(
         handle: Handle,
         symbols: Arc<Symbols>,
-        gpu: Arc<Gpu>,
+        (gpu, devices): (Arc<Gpu>, Devices),
         abort: Abort,
         control: Option<Box<dyn Communicator>>,
     ) -> Result<Self> {
@@ -60,7 +61,8 @@ impl OnGpu {
             Region::host(8).map_err(|source| Error::System { what: "map 8 bytes of memory".to_owned(), source })?;
         let last = Event::new(&gpu).map_err(refused)?;
         let (flying, idle) = (VecDeque::new(), Vec::new());
-        Ok(Self { handle, symbols, gpu, abort, control, small, word: host.whole(), last, flying, idle, started: 0 })
+        let word = host.whole();
+        Ok(Self { handle, symbols, gpu, devices, abort, control, small, word, last, flying, idle, started: 0 })
     }
 
     /// Gives calls to the stream.
@@ -257,13 +259,18 @@ impl Communicator for OnGpu {
         }
     }
 
+    fn devices(&self) -> Devices {
+        self.devices
+    }
+
     fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
         let control = match &mut self.control {
             Some(control) => control.split(color, key)?,
             None => None,
         };
         let Some(handle) = self.handle.split(color, key)? else { return Ok(None) };
-        let part = Self::new(handle, self.symbols.clone(), self.gpu.clone(), self.abort.clone(), control)?;
+        let gpu = (self.gpu.clone(), self.devices);
+        let part = Self::new(handle, self.symbols.clone(), gpu, self.abort.clone(), control)?;
         Ok(Some(Box::new(part)))
     }
 }

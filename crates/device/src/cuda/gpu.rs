@@ -15,6 +15,9 @@ const WITHOUT_TIMES: u32 = 2;
 /// CUDA_ERROR_NOT_READY.
 const NOT_READY: c_int = 600;
 
+/// What a device that is a stand-in in memory of the host calls itself.
+const EMULATED: &str = "Emulated GPU";
+
 /// CUuuid: names a device in all processes and containers of its host.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,6 +92,11 @@ impl Gpu {
     /// "NVIDIA H100 80GB HBM3".
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it is a stand-in in memory of the host, which no driver of NVIDIA's has.
+    pub fn is_emulated(&self) -> bool {
+        self.name == EMULATED
     }
 
     /// Names the device in all processes of its host.

@@ -186,6 +186,9 @@ fn law(
     if base.simulated != new.simulated {
         return Err(Reason::OneComputed);
     }
+    if [base, new].iter().any(|line| line.caveats.contains(&record::Caveat::Emulated)) {
+        return Err(Reason::Emulated);
+    }
     let constant = |line: &CaseLine| line.trial_median_s.windows(2).all(|pair| pair[0] == pair[1]);
     if base.simulated && constant(base) && constant(new) {
         return Ok((Law::Exact, Source::Exact));

@@ -388,8 +388,7 @@ fn loss(straggler: &Straggler) -> String {
     match straggler.only_in_phase {
         None => format!("It loses {share} of a step in {phase}."),
         Some(excess) => format!(
-            "It takes {} of a step longer in {phase}. Its work as a whole takes {share} longer, and varies too much for more \
-             than that.",
+            "It takes {} of a step longer in {phase}. Its whole work takes {share} longer, which varies too much to be certain.",
             percent(excess.share)
         ),
     }

@@ -48,7 +48,7 @@ fn groups_run_at_once_and_alone() {
     let report = place.read("out/report.md");
     assert!(report.contains("Groups that run at once") && report.contains("mod 2"), "{report}");
     let place = Place::new();
-    is_whole(&place.run(&format!("comm all_reduce --buffers private --mode isolated {SHORT}")).exits(0), 1);
+    is_whole(&place.run(&format!("comm all_reduce --buffers private {SHORT}")).exits(0), 1);
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(crate) const fn mark(caveat: Caveat) -> &'static str {
         Caveat::ClockResolution => "C",
         Caveat::Restarted => "RS",
         Caveat::Paced => "PA",
+        Caveat::Emulated => "E",
+        Caveat::SharedDevice => "SD",
         Caveat::ComputeAsleep => "CA",
         Caveat::Simulated => "S",
         Caveat::Imported => "I",

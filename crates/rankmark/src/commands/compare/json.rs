@@ -39,6 +39,7 @@ fn reason(reason: &Reason) -> &'static str {
         Reason::OneFigure => "one_figure",
         Reason::Imported => "imported",
         Reason::OneComputed => "one_computed",
+        Reason::Emulated => "emulated",
         Reason::OtherState(_) => "other_state",
         Reason::OtherClock(_) => "other_clock",
         Reason::NotOk(..) => "not_ok",

@@ -135,6 +135,7 @@ pub(super) fn why(case: &Compared, threshold: f64) -> String {
         }
         Reason::OneFigure => format!("one figure a run: {FEWEST_RUNS} equal runs tell its noise"),
         Reason::Imported => "another program measured it: one statistic, no trials".to_owned(),
+        Reason::Emulated => "a device was emulated: its times say nothing about a GPU".to_owned(),
         Reason::OneComputed => "one is computed and the other measured".to_owned(),
         Reason::OtherState(seen) => other_state(seen),
         Reason::OtherClock(slower) => {

@@ -49,7 +49,7 @@ fn slow_rank(slow: &Straggler, stragglers: usize) -> String {
     let costs = match slow.only_in_phase {
         None => format!("it costs {} of a step ({})", percent(slow.share), between(slow.ci95)),
         Some(there) => format!(
-            "there it takes {} of a step longer than the others ({}); what that costs is less certain, {} of a step ({})",
+            "there it takes {} of a step longer than the others ({}), which costs about {} of a step ({})",
             percent(there.share),
             between(there.ci95),
             percent(slow.share),
