@@ -3,12 +3,12 @@
 use comm::blocks;
 use contract::fields::{Execution, Sampling, World, problem};
 use contract::runtime::{self, Native, is_on_gpus, is_pytorch};
-use record::{About, Better, Case, Caveat, Command, Metric, Shape, Sweep, found};
+use record::{About, Case, Caveat, Command, Sweep};
 use serde_json::Value;
 use terms::{BufferKind, Cache, Collective, FieldError, Named, Reduce};
 
+use super::declared::METRICS;
 use super::fields::Fields;
-use super::interference::{GroupTimes, Interference};
 use super::pattern::Pattern;
 use super::{CollectiveBenchmark, copies, groups, torch, uneven};
 
@@ -37,31 +37,6 @@ pub(super) static ABOUT: About = About {
     }),
     show: super::show::show,
 };
-
-record::metrics! {
-    /// What a collective's case says.
-    pub(super) METRICS {
-        COUNT: u64 = Metric::new("count", "elements", Better::Higher, "elements of S"),
-        ALGBW_GBS: Option<f64> = found::ALGBW_GBS.metric(),
-        BUSBW_GBS: Option<f64> = found::BUSBW_GBS.metric(),
-        LIMIT_SHARE: f64 = found::LIMIT_SHARE.metric(),
-        LIMIT_BUSBW_GBS: Option<f64> = Metric::new("limit_busbw_gbs", "GB/s", Better::Higher, "busbw at 100% of the limit"),
-        BY_GROUP: Vec<GroupTimes> =
-            Metric::new("by_group", "", Better::Lower, "ranks, times and rates of each group, at once and alone")
-                .shape(Shape::List),
-        AT_ONCE_GBS: Vec<f64> =
-            Metric::new("at_once_gbs", "GB/s", Better::Higher, "busbw of each group while all groups run").shape(Shape::List),
-        ALONE_GBS: Vec<f64> =
-            Metric::new("alone_gbs", "GB/s", Better::Higher, "busbw of each group while no other runs").shape(Shape::List),
-        INTERFERENCE: Interference = Metric::new(
-            "interference",
-            "",
-            Better::Lower,
-            "time of a group while all groups run / its time alone: of the group that loses most",
-        )
-        .shape(Shape::Interval),
-    }
-}
 
 /// Which parameters mean something in which operation.
 fn concerns(op: Collective, field: &str) -> bool {

@@ -4,18 +4,13 @@
 
 use std::str::FromStr;
 
-use comm::Communicator;
 use contract::fields::problem;
 use contract::runtime::is_pytorch;
-use contract::{Prepared, RankContext, Work, failure};
-use measure::{Failure, WrongReport};
-use record::{Case, Plan};
+use record::{About, Case, Plan};
 use serde_json::Value;
 use terms::{Collective, FieldError};
 
 use super::fields::Fields;
-use super::parameters::Parameters;
-use super::{about, prepared};
 
 /// The parameter with the rule.
 const GROUPS: &str = "groups";
@@ -134,7 +129,7 @@ impl Groups {
     }
 
     /// The group of a rank, and its place there.
-    fn place(&self, rank: u32) -> Option<(u32, u32)> {
+    pub(super) fn place(&self, rank: u32) -> Option<(u32, u32)> {
         let find = |(group, members): (usize, &Vec<u32>)| {
             let place = members.iter().position(|member| *member == rank)?;
             Some((group as u32, place as u32))
@@ -174,17 +169,17 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
 }
 
 /// Adds the cases in which one group runs alone behind the one in which all run at once.
-pub(super) fn complete(plan: &mut Plan) {
+pub(super) fn complete(plan: &mut Plan, about: &About) {
     let mut cases = Vec::with_capacity(plan.cases.len());
     let mut known: std::collections::HashSet<String> = plan.cases.iter().map(|case| case.id.clone()).collect();
     for case in std::mem::take(&mut plan.cases) {
-        let is_own = case.benchmark == about::ABOUT.name && case.skip.is_none();
+        let is_own = case.benchmark == about.name && case.skip.is_none();
         let fields = Fields::of(&case).ok().filter(|fields| is_own && fields.alone.is_none());
         let groups = fields.and_then(|fields| Groups::of_fields(&fields).ok().flatten());
         let alone = (0..groups.map_or(0, |groups| groups.count())).map(|group| {
             let mut alone = case.clone();
             alone.parameters.insert(ALONE.to_owned(), Value::from(group));
-            contract::fields::reorder(&mut alone, &about::ABOUT);
+            contract::fields::reorder(&mut alone, about);
             alone.identify();
             alone
         });
@@ -195,87 +190,9 @@ pub(super) fn complete(plan: &mut Plan) {
     plan.cases = cases;
 }
 
-/// A collective of one group.
-struct InGroup {
-    /// Ends before the communicator that its buffers are of.
-    collective: Box<dyn Prepared>,
-    comm: Box<dyn Communicator>,
-    /// Its number, from 0.
-    group: u32,
-    /// The world's ranks in the group.
-    members: Vec<u32>,
-    /// False while another group runs alone.
-    runs: bool,
-}
-
-/// Allocates and fills, in the communicator of the rank's group. Collective over the world.
-pub(super) fn prepare(
-    parameters: Parameters,
-    groups: &Groups,
-    context: &mut RankContext,
-) -> Result<Box<dyn Prepared>, Failure> {
-    let lost = || Failure::new(format!("rank {} is in no group", context.rank));
-    let (group, place) = groups.place(context.rank).ok_or_else(lost)?;
-    let lost = || Failure::new(format!("group {group} has no communicator"));
-    let own = context.comm.split(Some(group), place).map_err(failure)?.ok_or_else(lost)?;
-    let runs = parameters.alone.is_none_or(|alone| alone == group);
-    // What is prepared sees the group, and nothing of the world.
-    let world = std::mem::replace(&mut context.comm, own);
-    let (rank, ranks) = (context.rank, context.ranks);
-    (context.rank, context.ranks) = (place, groups.size());
-    let collective = prepared::prepare(parameters, context);
-    let comm = std::mem::replace(&mut context.comm, world);
-    (context.rank, context.ranks) = (rank, ranks);
-    let members = groups.members()[group as usize].clone();
-    Ok(Box::new(InGroup { collective: collective?, comm, group, members, runs }))
-}
-
-impl Prepared for InGroup {
-    fn run(&mut self, _world: &mut dyn Communicator) -> Result<(), Failure> {
-        if !self.runs {
-            return Ok(());
-        }
-        self.collective.run(&mut *self.comm)
-    }
-
-    fn drain(&mut self, _world: &mut dyn Communicator) -> Result<(), Failure> {
-        self.collective.drain(&mut *self.comm)
-    }
-
-    fn refill(&mut self) {
-        self.collective.refill();
-    }
-
-    /// Where the group waited, nothing may have changed.
-    fn check(&mut self, _world: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
-        let mut report = self.collective.check(&mut *self.comm, if self.runs { calls } else { 0 })?;
-        for wrong in &mut report.first {
-            wrong.rank = self.members.get(wrong.rank as usize).copied().unwrap_or(wrong.rank);
-        }
-        Ok(report)
-    }
-
-    fn work(&self) -> Work {
-        let work = self.collective.work();
-        let work = Work { group: self.group, ..work };
-        if self.runs { work } else { Work { traffic_bytes: 0, flops: 0.0, ..work } }
-    }
-
-    fn path(&self, _world: &dyn Communicator) -> String {
-        self.collective.path(&*self.comm)
-    }
-
-    fn limits(&self) -> Vec<String> {
-        self.collective.limits()
-    }
-
-    fn limit(&mut self, variant: usize, round: u32) -> Option<u64> {
-        if self.runs { self.collective.limit(variant, round) } else { None }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::about::ABOUT;
     use super::*;
 
     fn groups(rule: &str, ranks: u32) -> Result<Vec<Vec<u32>>, String> {
@@ -317,16 +234,16 @@ mod tests {
     #[test]
     fn each_group_also_runs_alone_and_once() {
         let flags = [("groups", "MOD 2"), ("ranks", "4"), ("bytes", "1KiB")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-        let mut plan = record::plan::from_flags(&about::ABOUT, &flags, &[]).unwrap();
-        complete(&mut plan);
+        let mut plan = record::plan::from_flags(&ABOUT, &flags, &[]).unwrap();
+        complete(&mut plan, &ABOUT);
         let alone = |case: &Case| case.parameters.get(ALONE).and_then(Value::as_u64);
         assert_eq!(plan.cases.iter().map(alone).collect::<Vec<_>>(), [None, Some(0), Some(1)]);
         assert!(plan.cases.iter().all(|case| case.parameters.get(GROUPS) == Some(&Value::from("mod 2"))));
-        complete(&mut plan);
+        complete(&mut plan, &ABOUT);
         assert_eq!(plan.cases.len(), 3, "a plan that is read again has them");
         let refused = |flags: &[(&str, &str)]| {
             let flags: Vec<(String, String)> = flags.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-            record::plan::from_flags(&about::ABOUT, &flags, &[]).unwrap_err().to_string()
+            record::plan::from_flags(&ABOUT, &flags, &[]).unwrap_err().to_string()
         };
         for (flags, why) in [
             (&[("alone", "0")][..], "names one of several groups"),

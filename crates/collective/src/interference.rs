@@ -5,48 +5,12 @@ use std::collections::HashMap;
 use contract::{Firsts, Relations};
 use measure::Trial;
 use record::CaseLine;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::{Bytes, Seconds};
 
-use super::about::{ALONE_GBS, AT_ONCE_GBS, BUSBW_GBS, BY_GROUP, INTERFERENCE};
+use super::declared::{ALONE_GBS, AT_ONCE_GBS, BUSBW_GBS, BY_GROUP, GroupTimes, INTERFERENCE, Interference};
 use super::groups::{ALONE, Groups};
 use super::parameters::Parameters;
-
-/// One group while all run at once.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct GroupTimes {
-    /// Its ranks.
-    pub(super) ranks: Vec<u32>,
-    /// Seconds of a call, of its slowest rank: the median of its trials.
-    pub(super) time_s: f64,
-    /// None where nothing moves.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) busbw_gbs: Option<f64>,
-    /// The medians of its trials, in the order of the case's.
-    pub(super) trial_median_s: Vec<f64>,
-    /// Seconds of a call while no other group runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) alone_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) alone_busbw_gbs: Option<f64>,
-    /// Time at once over time alone, of the same rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) slowdown: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) slowdown_ci95: Option<[f64; 2]>,
-}
-
-/// The largest slowdown of a group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Interference {
-    pub(super) value: f64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) ci95: Option<[f64; 2]>,
-    /// Which group it is, from 0.
-    pub(super) group: usize,
-}
 
 /// The metrics of a case in which all groups run at once.
 pub(super) fn times(parameters: &Parameters, groups: &Groups, trials: &[Trial]) -> Map<String, Value> {

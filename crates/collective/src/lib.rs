@@ -3,8 +3,10 @@
 mod about;
 mod bare;
 mod copies;
+mod declared;
 mod fields;
 mod groups;
+mod in_group;
 mod interference;
 mod loops;
 mod number;
@@ -34,7 +36,7 @@ use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
 use terms::{BufferKind, Bytes, Collective, Seconds};
 
-use about::{ALGBW_GBS, BUSBW_GBS, COUNT, LIMIT_BUSBW_GBS, LIMIT_SHARE};
+use declared::{ALGBW_GBS, BUSBW_GBS, COUNT, LIMIT_BUSBW_GBS, LIMIT_SHARE};
 use fields::Fields;
 use groups::Groups;
 use parameters::Parameters;
@@ -85,13 +87,13 @@ impl Benchmark for CollectiveBenchmark {
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let parameters = Parameters::from_case(case)?;
         match Groups::of_fields(&Fields::of(case)?)? {
-            Some(groups) => groups::prepare(parameters, &groups, rank),
+            Some(groups) => in_group::prepare(parameters, &groups, rank),
             None => prepared::prepare(parameters, rank),
         }
     }
 
     fn complete(&self, plan: &mut Plan) {
-        groups::complete(plan);
+        groups::complete(plan, &about::ABOUT);
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {

@@ -16,6 +16,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use choice::{CHOICES, FIELDS, LIBRARY};
+use devices::Opened;
 pub use devices::{Surroundings, surrounded_by};
 pub use handle::{Handle, Stream};
 pub use steps::{Step, steps};
@@ -75,14 +76,15 @@ impl Backend for Nccl {
     }
 
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
-        let (gpu, symbols) = devices::open(bootstrap, options.own.get(LIBRARY).and_then(Value::as_str))?;
+        let Opened { gpu, devices, symbols } =
+            devices::open(bootstrap, options.own.get(LIBRARY).and_then(Value::as_str))?;
         let (abort, place) = (Abort::default(), bootstrap.place());
         let control: Option<Box<dyn Communicator>> = match place.here == place.size {
             true => Some(Box::new(crate::shm::world(bootstrap, options, &abort)?)),
             false => None,
         };
         let handle = Handle::join(symbols.clone(), bootstrap, abort.clone())?;
-        Ok((Box::new(rank::OnGpu::new(handle, symbols, gpu, abort.clone(), control)?), abort))
+        Ok((Box::new(rank::OnGpu::new(handle, symbols, (gpu, devices), abort.clone(), control)?), abort))
     }
 }
 

@@ -40,6 +40,6 @@ record::metrics! {
             "triad from the cores of a node (row) to memory of a node (column)",
         )
         .shape(Shape::Matrix),
-        CEILING: Ceiling = found::CEILING.metric(),
+        CEILING: Ceiling = record::CEILING.metric(),
     }
 }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Better, CaseLine, Ceiling, Metric, Shape};
+use crate::{Better, CaseLine, Metric, Shape};
 
 crate::metrics! {
     /// All of them.
@@ -47,10 +47,6 @@ crate::metrics! {
         CACHE: String =
             Metric::new("cache", "", Better::Higher, "cold: the system has forgotten the pages of the file")
                 .shape(Shape::Word),
-        /// What a profile of the machine keeps of the case.
-        CEILING: Ceiling =
-            Metric::new("ceiling", "", Better::Higher, "what a profile of the machine keeps of this case")
-                .shape(Shape::Map),
     }
 }
 

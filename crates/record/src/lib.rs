@@ -61,7 +61,7 @@ pub use merge::merge;
 pub use metrics::Key;
 pub use origin::{Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};
-pub use profile::{Ceiling, CeilingKind, Profile};
+pub use profile::{CEILING, Ceiling, CeilingKind, Profile};
 pub use roofline::{COMMUNICATION, Roof};
 pub use run_file::{
     BackendState, Declared, DeclaredField, DeclaredMetric, End, Overhead, Placement, Rounds, RunFile, Tool,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use terms::{Error, Status};
 
 use crate::demand::{CPU, Demand};
-use crate::{CaseLine, Machine, RunFile, found, store};
+use crate::{Better, CaseLine, Key, Machine, Metric, RunFile, Shape, store};
 
 /// What a ceiling bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -26,6 +26,11 @@ pub enum CeilingKind {
     /// Bytes per second between the host and a device.
     Transfer,
 }
+
+/// What a profile of the machine keeps of a case.
+pub const CEILING: Key<Ceiling> = Key::new(
+    Metric::new("ceiling", "", Better::Higher, "what a profile of the machine keeps of this case").shape(Shape::Map),
+);
 
 /// One measured ceiling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -95,7 +100,7 @@ impl Profile {
     /// The ceilings that these lines measured.
     pub fn ceilings<'l>(lines: impl IntoIterator<Item = &'l CaseLine>) -> Vec<Ceiling> {
         let sound = |line: &&CaseLine| line.status == Status::Ok && !line.simulated;
-        let ceiling = |line: &CaseLine| found::CEILING.of(line);
+        let ceiling = |line: &CaseLine| CEILING.of(line);
         let usable = |ceiling: &Ceiling| ceiling.rate.is_finite() && ceiling.rate > 0.0;
         lines.into_iter().filter(sound).filter_map(ceiling).filter(usable).collect()
     }

@@ -82,11 +82,18 @@ impl Card {
     }
 }
 
+/// What a rank works with.
+pub(super) struct Opened {
+    pub(super) gpu: Arc<Gpu>,
+    pub(super) devices: Devices,
+    pub(super) symbols: Arc<Symbols>,
+}
+
 /// Opens this rank's GPU and the library. Collective: where a rank lacks something or two share a GPU, all ranks get the same words.
 ///
 /// # Errors
 /// [`Error::Unsupported`] with what is missing, and on which rank.
-pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result<((Arc<Gpu>, Devices), Arc<Symbols>)> {
+pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result<Opened> {
     let place = bootstrap.place();
     let own = own(&place, named);
     let gpu = own.as_ref().map(|(gpu, _)| gpu.uuid()).map_err(Clone::clone);
@@ -104,7 +111,7 @@ pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result
     }
     let (gpu, symbols) = own.map_err(|what| Error::Unsupported { backend: NAME, what })?;
     let devices = Devices { emulated: gpu.is_emulated(), shared: shared.is_some() };
-    Ok(((gpu, devices), symbols))
+    Ok(Opened { gpu, devices, symbols })
 }
 
 /// What is missing on some rank.

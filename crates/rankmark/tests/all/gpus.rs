@@ -44,7 +44,38 @@ fn every_operation_runs_on_gpus_and_is_right() {
             assert_eq!(line["parameters"]["device"], "cuda", "{line}");
             assert_eq!(line["wrong"], 0, "{line}");
             assert!(line["parameters"].get("runtime").is_none(), "these are native ranks: {line}");
+            assert!(line["caveats"].as_array().unwrap().contains(&"emulated".into()), "{line}");
         }
+    }
+}
+
+/// No figure of a stand-in passes for one of a GPU.
+#[test]
+fn an_emulated_device_is_said_and_not_compared() {
+    let Some(folder) = folder("an_emulated_device_is_said_and_not_compared") else { return };
+    let place = Place::new();
+    for record in ["a", "b"] {
+        let short = "--max-seconds 0.02s --trials 6 --spacing 0s";
+        let mut starting =
+            place.command(&format!("comm all_reduce --backend nccl --bytes 3KiB {short} --output-dir {record}"));
+        starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
+        starting.run().exits(0);
+    }
+    assert!(place.read("a/report.html").contains("EMULATED: the device was a stand-in"), "a banner");
+    // Nothing could be compared.
+    let compared = place.run("compare a b").exits(2);
+    assert!(compared.out.contains("cannot tell: a device was emulated"), "{}", compared.out);
+}
+
+#[test]
+fn ranks_that_share_a_gpu_say_so() {
+    let Some(folder) = folder("ranks_that_share_a_gpu_say_so") else { return };
+    let arguments = "comm all_reduce --backend nccl --ranks 2 --bytes 4KiB --env NCCL_MULTI_RANK_GPU_ENABLE=1";
+    for (devices, shared) in [("1", true), ("2", false)] {
+        let place = Place::new();
+        let ended = run(&place, folder, arguments, &[("FAKE_CUDA_DEVICES", devices)]).exits(0);
+        let line = &json_lines(&ended.out)[0];
+        assert_eq!(line["caveats"].as_array().unwrap().contains(&"shared_device".into()), shared, "{line}");
     }
 }
 
