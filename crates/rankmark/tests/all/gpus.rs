@@ -63,7 +63,7 @@ fn an_emulated_device_is_said_and_not_compared() {
     }
     assert!(place.read("a/report.html").contains("EMULATED: the device was a stand-in"), "a banner");
     // Nothing could be compared.
-    let compared = place.run("compare a b").exits(2);
+    let compared = place.run("compare a b").exits(3);
     assert!(compared.out.contains("cannot tell: a device was emulated"), "{}", compared.out);
 }
 
