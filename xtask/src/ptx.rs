@@ -1,14 +1,20 @@
 //! The kernels' PTX text, made again from their source by NVRTC of CUDA 11.8: the last that writes ISA 7.8, which drivers from 520 on
-//! read, and that still compiles for sm_70. Needs no GPU and no toolkit: the compiler comes from PyPI.
+//! read, and that still compiles for sm_70. Then assembled by ptxas for the GPUs that people have, as a driver would do it. Needs
+//! no GPU and no toolkit: both programs come from PyPI.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::experiments::printed;
+use crate::ledger::{Ending, Ledger};
 use crate::test::target;
 use crate::wheels;
 
 const WHEELS: &[&str] = &["nvidia-cuda-nvrtc-cu11==11.8.89"];
+/// The assembler of CUDA 12.9, which knows GPUs from Maxwell to Blackwell.
+const ASSEMBLER: &[&str] = &["nvidia-cuda-nvcc-cu12==12.9.86"];
+/// Turing, Ampere, Ada, Hopper, Blackwell.
+const GPUS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
 /// The source, without its ending, and its text beside it.
 const KERNELS: &str = "crates/device/kernels/check";
 
@@ -43,12 +49,75 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
         ["--check"] => true,
         _ => return Err("valid options: --check".to_owned()),
     };
-    Ok(printed(made(root).and_then(|made| keep(root, &made, checks))))
+    let tools = Tools::install(root, true)?;
+    let kept = made(root, &tools).and_then(|made| keep(root, &made, checks));
+    Ok(printed(kept.and_then(|kept| Ok(kept + &assembled(root, &tools)?))))
 }
 
-fn made(root: &Path) -> Result<String, String> {
-    let place = target(root).join("xtask/nvrtc");
-    wheels::environment(&place, WHEELS, true, wheels::plain)?;
+/// The same as a step of the gate. Without the programs it is skipped, with the reason.
+pub(crate) fn check(root: &Path, may_install: bool, ledger: &mut Ledger) {
+    match Tools::install(root, may_install) {
+        Err(why) => ledger.skip("kernels", why),
+        Ok(tools) => ledger.step("kernels", || {
+            let kept = made(root, &tools).and_then(|made| keep(root, &made, true));
+            let ended = kept.and_then(|_| assembled(root, &tools));
+            (ended.map_or_else(Ending::Failed, |_| Ending::Passed), None)
+        }),
+    }
+}
+
+/// Where the programs lie.
+struct Tools {
+    nvrtc: PathBuf,
+    ptxas: PathBuf,
+}
+
+impl Tools {
+    fn install(root: &Path, may_install: bool) -> Result<Self, String> {
+        let install = |folder: &str, wheels| {
+            let place = std::path::absolute(target(root).join(folder)).map_err(|error| error.to_string())?;
+            wheels::environment(&place, wheels, may_install, wheels::plain).map(|()| place)
+        };
+        let (nvrtc, assembler) = (install("xtask/nvrtc", WHEELS)?, install("xtask/ptxas", ASSEMBLER)?);
+        let libraries = std::fs::read_dir(assembler.join("lib")).map_err(|error| error.to_string())?;
+        let below = "site-packages/nvidia/cuda_nvcc/bin/ptxas";
+        let ptxas = libraries.flatten().map(|python| python.path().join(below)).find(|path| path.is_file());
+        Ok(Self { nvrtc, ptxas: ptxas.ok_or("the wheel has no ptxas")? })
+    }
+}
+
+/// Takes the text through ptxas for each GPU: it must be accepted, and no kernel may spill registers into memory.
+fn assembled(root: &Path, tools: &Tools) -> Result<String, String> {
+    let text = root.join(KERNELS).with_extension("ptx");
+    let mut found = String::new();
+    for gpu in GPUS {
+        let mut command = Command::new(&tools.ptxas);
+        command.args(["--verbose", "--gpu-name", gpu, "--output-file", "/dev/null"]).arg(&text).stdin(Stdio::null());
+        let ended = command.output().map_err(|error| format!("{}: {error}", tools.ptxas.display()))?;
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned() + &String::from_utf8_lossy(&ended.stdout);
+        if !ended.status.success() {
+            return Err(format!("ptxas for {gpu}: {said}"));
+        }
+        let kernels = without_spills(&said).map_err(|why| format!("ptxas for {gpu}: {why}"))?;
+        found += &format!("{gpu}: {kernels} kernels, no spills\n");
+    }
+    Ok(found)
+}
+
+/// How many kernels ptxas assembled, none of which spills.
+fn without_spills(said: &str) -> Result<usize, String> {
+    let frames = said.lines().filter(|line| line.contains("spill stores"));
+    let clean = |line: &&str| line.contains(" 0 bytes spill stores, 0 bytes spill loads");
+    let (clean, spilled): (Vec<&str>, Vec<&str>) = frames.partition(clean);
+    match (spilled.first(), clean.len()) {
+        (Some(line), _) => Err(line.trim().to_owned()),
+        (None, 0) => Err("it tells of no kernel".to_owned()),
+        (None, kernels) => Ok(kernels),
+    }
+}
+
+fn made(root: &Path, tools: &Tools) -> Result<String, String> {
+    let place = &tools.nvrtc;
     let source = root.join(KERNELS).with_extension("cu");
     let mut command = Command::new(place.join("bin/python"));
     command.args(["-c", SCRIPT]).arg(&source).stdin(Stdio::null());
@@ -69,5 +138,22 @@ fn keep(root: &Path, made: &str, checks: bool) -> Result<String, String> {
             std::fs::write(&path, made).map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(format!("{}: made again\n", path.display()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_spills_is_refused() {
+        let frame = |stores: u32| {
+            format!(
+                "ptxas info    : Function properties for fill\n    0 bytes stack frame, {stores} bytes spill stores, 0 bytes spill loads\n"
+            )
+        };
+        assert_eq!(without_spills(&(frame(0) + &frame(0))), Ok(2));
+        assert!(without_spills(&(frame(0) + &frame(8))).unwrap_err().contains("8 bytes spill stores"));
+        assert!(without_spills("ptxas info    : 0 bytes gmem\n").is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{browser, counts, deny, install, packages, python, tidy, times, wheels};
+use crate::{browser, counts, deny, install, packages, ptx, python, tidy, times, wheels};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
@@ -108,12 +108,21 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
     tests(root, &mut ledger, options);
     if options.packages.is_empty() {
         deny::check(root, !options.no_install, &mut ledger);
+        kernels(root, &mut ledger, options);
     }
     loom(root, &mut ledger, options);
     loops(root, &mut ledger, options);
     pages(root, &mut ledger, options);
     println!("{}", ledger.summary());
     Ok(ledger.total().failed == 0)
+}
+
+/// The text of the GPU kernels, against its source and by ptxas.
+fn kernels(root: &Path, ledger: &mut Ledger, options: &Options) {
+    match options.level {
+        Level::Change => ledger.skip("kernels", "of the gate (hint: --gate)"),
+        Level::Gate | Level::Full => ptx::check(root, !options.no_install, ledger),
+    }
 }
 
 /// What the compiler knows beyond errors, and whether the documentation has dead links.

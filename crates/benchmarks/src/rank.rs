@@ -11,8 +11,8 @@ use comm::{Call, Communicator, Devices};
 use contract::{Prepared, RankContext, Sampling, Work, failure};
 use device::Slice;
 use measure::{
-    AgreedStart, ClockFit, Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, StepTimes,
-    Timed, WrongReport, take,
+    AgreedStart, ClockFit, Command, Failure, Launches, Observations, Probe, RankSide, Ready, Reply, SampleRequest,
+    StepTimes, Timed, WrongReport, take,
 };
 use record::Case;
 use terms::{Collective, Direction, Dtype, Reduce, Space};
@@ -56,6 +56,7 @@ struct Current {
     /// Why a comparison in the middle could not be made.
     failed: Option<Failure>,
     missed_starts: u64,
+    launches: Launches,
     /// Passes of a round of the limit probe, by variant, and rounds so far: the same on all ranks.
     passes: BTreeMap<u32, u32>,
     rounds: u32,
@@ -118,6 +119,7 @@ impl RankWork {
             midway: Midway::default(),
             failed: None,
             missed_starts: 0,
+            launches: Launches::default(),
             passes,
             rounds: 0,
             sampled: 1,
@@ -125,7 +127,7 @@ impl RankWork {
         let wrong = if check { self.check()? } else { WrongReport::default() };
         let max_calls = if work.max_calls == u64::MAX { 0 } else { work.max_calls };
         let Work { traffic_bytes, flops, messages, steps, group, .. } = work;
-        let Devices { emulated, shared: shared_device } = self.context.comm.devices();
+        let Devices { emulated, shared: shared_device, .. } = self.context.comm.devices();
         Ok(Ready {
             traffic_bytes,
             flops,
@@ -147,6 +149,7 @@ impl RankWork {
         let taken = take(&clock, &mut self.running()?, request)?;
         if let Some(current) = &mut self.current {
             current.missed_starts += taken.missed_starts;
+            current.launches.add(taken.launches);
             current.sampled = request.calls;
             if let Some(failed) = current.failed.take() {
                 return Err(failed);
@@ -271,6 +274,7 @@ impl RankWork {
             peak_bytes: peak_bytes(),
             operations: self.context.hook.count(),
             missed_starts: self.current.as_ref().map_or(0, |current| current.missed_starts),
+            launch_s: self.current.as_ref().and_then(|current| current.launches.mean_s()),
             details,
         }
     }
@@ -412,6 +416,10 @@ impl Timed for ActiveCase<'_> {
 
     fn drain(&mut self) -> Result<(), Failure> {
         self.current.prepared.drain(&mut *self.context.comm)
+    }
+
+    fn launches(&self) -> bool {
+        self.context.comm.devices().any
     }
 
     fn synchronise(&mut self) -> Result<(), Failure> {

@@ -187,6 +187,8 @@ pub trait Communicator: Send {
 /// What is to be known of the devices that ranks work on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
+    /// There are any: calls are given to them.
+    pub any: bool,
     /// They are stand-ins in memory of the host.
     pub emulated: bool,
     /// Several ranks work on one of them.

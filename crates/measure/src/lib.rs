@@ -34,7 +34,7 @@ pub use result::{BEYOND_LIMIT, Circumstances, case_line, conclude, limit_share};
 pub use sensors::Sensors;
 pub use settings::{MAX_SAMPLES, Settings};
 pub use straggler::{Straggler, straggler};
-pub use timing::{AgreedStart, Taken, Timed, take};
+pub use timing::{AgreedStart, Launches, Taken, Timed, take};
 pub use trial::{LimitTime, Trial};
 pub use world::{
     Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Samples, Starter, StepTimes, Verdict,

@@ -77,6 +77,10 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     if sensors != found::Sensors::default() {
         found::SENSORS.put(&mut line.metrics, sensors);
     }
+    let launches: Vec<f64> = run.trials.iter().filter_map(|trial| trial.launch_s).collect();
+    if !launches.is_empty() {
+        found::LAUNCH_S.put(&mut line.metrics, median(&launches));
+    }
     let levels = levels(run, &line);
     if !levels.is_empty() {
         found::LEVELS.put(&mut line.metrics, levels);

@@ -24,6 +24,11 @@ pub trait Timed {
         Ok(())
     }
 
+    /// Whether calls are given to a device: then the time of giving is of interest, and worth another clock reading.
+    fn launches(&self) -> bool {
+        false
+    }
+
     /// All ranks meet.
     ///
     /// # Errors
@@ -55,6 +60,30 @@ pub struct Taken {
     pub ns: Vec<u64>,
     /// Isolated: samples in which this rank had missed the agreed start when it got there.
     pub missed_starts: u64,
+    /// How long the calls themselves took, before the wait for what they gave to a device.
+    pub launches: Launches,
+}
+
+/// Calls, and how long it took to make them: on a device, to give it the work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Launches {
+    /// How many.
+    pub calls: u64,
+    /// Nanoseconds of all.
+    pub ns: u64,
+}
+
+impl Launches {
+    /// With those of another sample.
+    pub fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.ns += other.ns;
+    }
+
+    /// Seconds of one; None where there was none.
+    pub fn mean_s(&self) -> Option<f64> {
+        (self.calls > 0).then(|| self.ns as f64 / 1e9 / self.calls as f64)
+    }
 }
 
 /// Takes the samples that were asked for.
@@ -62,13 +91,18 @@ pub struct Taken {
 /// # Errors
 /// The first error of a call or a synchronisation.
 pub fn take<T: Timed>(clock: &Clock, timed: &mut T, request: SampleRequest) -> Result<Taken, T::Error> {
-    let mut taken = Taken { ns: Vec::with_capacity(request.samples as usize), missed_starts: 0 };
+    let mut taken = Taken { ns: Vec::with_capacity(request.samples as usize), ..Taken::default() };
     for _ in 0..request.samples {
         match request.mode {
-            Mode::Streaming => taken.ns.push(streaming(clock, timed, request.calls)?),
-            Mode::Isolated => {
-                let (ns, missed) = isolated(clock, timed)?;
+            Mode::Streaming => {
+                let (ns, launches) = streaming(clock, timed, request.calls)?;
                 taken.ns.push(ns);
+                taken.launches.add(launches);
+            }
+            Mode::Isolated => {
+                let (ns, launch, missed) = isolated(clock, timed)?;
+                taken.ns.push(ns);
+                taken.launches.add(launch);
                 taken.missed_starts += u64::from(missed);
             }
         }
@@ -78,8 +112,9 @@ pub fn take<T: Timed>(clock: &Clock, timed: &mut T, request: SampleRequest) -> R
 
 /// `calls` calls back to back. Where values would leave the exact range, the sample is a sum of batches with fresh
 /// inputs between them, outside the timing.
-fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<u64, T::Error> {
-    let (mut left, mut total) = (calls, 0);
+fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<(u64, Launches), T::Error> {
+    let (mut left, mut total, mut launches) = (calls, 0, Launches::default());
+    let on_device = timed.launches();
     while left > 0 {
         let batch = timed.make_room(left);
         timed.synchronise()?;
@@ -87,17 +122,22 @@ fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<u64, 
         for _ in 0..batch {
             timed.call()?;
         }
+        let launched = if on_device { clock.now_ns() } else { begin };
         timed.drain()?;
         total += clock.now_ns() - begin;
+        if on_device {
+            launches.add(Launches { calls: u64::from(batch), ns: launched - begin });
+        }
         left -= batch;
     }
-    Ok(total)
+    Ok((total, launches))
 }
 
 /// One call from an agreed instant: from that instant, not from when this rank got there, so that the maximum over
 /// ranks is the time until the last rank had its result.
-fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<(u64, bool), T::Error> {
+fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<(u64, Launches, bool), T::Error> {
     timed.make_room(1);
+    let on_device = timed.launches();
     timed.synchronise()?;
     let start = timed.agree_on_start()?.at_ns;
     let missed = clock.now_ns() > start;
@@ -108,8 +148,11 @@ fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<(u64, bool), T::Er
         std::hint::spin_loop();
     }
     timed.call()?;
+    let launched = if on_device { clock.now_ns() } else { start };
     timed.drain()?;
-    Ok((clock.now_ns().saturating_sub(start), missed))
+    let ns = clock.now_ns().saturating_sub(start);
+    let launches = Launches { calls: u64::from(on_device), ns: launched.saturating_sub(start) };
+    Ok((ns, launches, missed))
 }
 
 #[cfg(test)]
@@ -135,6 +178,9 @@ mod tests {
         fn drain(&mut self) -> Result<(), ()> {
             self.clock.advance(self.left_ns);
             Ok(())
+        }
+        fn launches(&self) -> bool {
+            self.left_ns > 0
         }
         fn synchronise(&mut self) -> Result<(), ()> {
             self.clock.advance(1000);
@@ -162,6 +208,7 @@ mod tests {
         let request = SampleRequest { mode: Mode::Isolated, samples: 3, calls: 1 };
         let taken = take(&clock, &mut scripted, request).unwrap();
         assert_eq!((taken.ns.as_slice(), taken.missed_starts), (&[10, 10, 10][..], 0));
+        assert_eq!(taken.launches, Launches::default(), "nothing is launched");
     }
 
     #[test]
@@ -170,8 +217,10 @@ mod tests {
         let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0, left_ns: 500 };
         let request = SampleRequest { mode: Mode::Streaming, samples: 1, calls: 7 };
         // Batches of three, three and one call.
-        assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [70 + 3 * 500]);
+        let taken = take(&clock, &mut scripted, request).unwrap();
+        assert_eq!((taken.ns, taken.launches), (vec![70 + 3 * 500], Launches { calls: 7, ns: 70 }));
         let request = SampleRequest { mode: Mode::Isolated, samples: 1, calls: 1 };
-        assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [510]);
+        let taken = take(&clock, &mut scripted, request).unwrap();
+        assert_eq!((taken.ns, taken.launches), (vec![510], Launches { calls: 1, ns: 10 }));
     }
 }

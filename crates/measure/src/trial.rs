@@ -60,6 +60,8 @@ pub struct Trial {
     pub starts_apart_ns: Option<f64>,
     /// Samples that a rank began late (isolated mode), the most of any rank.
     pub missed_starts: u64,
+    /// Seconds in which a call was given to a device, of the rank that took longest; None without devices.
+    pub launch_s: Option<f64>,
     /// The most memory that any rank held.
     pub peak_bytes: u64,
     /// What the benchmark noted on each rank.
@@ -104,6 +106,7 @@ impl Trial {
         self.exits = crate::barrier::together([&self.exits, &later.exits].into_iter());
         self.starts_apart_ns = self.starts_apart_ns.into_iter().chain(later.starts_apart_ns).reduce(f64::max);
         self.missed_starts = self.missed_starts.max(later.missed_starts);
+        self.launch_s = self.launch_s.into_iter().chain(later.launch_s).reduce(f64::max);
         self.peak_bytes = self.peak_bytes.max(later.peak_bytes);
         self.sampling_s += later.sampling_s;
         self.wall_s += later.wall_s;

@@ -353,6 +353,7 @@ impl Visit<'_> {
         let left = self.left();
         let observed = if self.round.keep { self.world.observe(left)? } else { self.world.finish(left)? };
         self.trial.missed_starts = observed.iter().map(|rank| rank.missed_starts).max().unwrap_or(0);
+        self.trial.launch_s = observed.iter().filter_map(|rank| rank.launch_s).reduce(f64::max);
         self.trial.peak_bytes = observed.iter().map(|rank| rank.peak_bytes).max().unwrap_or(0);
         self.trial.details = observed.into_iter().map(|rank| rank.details).collect();
         self.trial.calls = self.trial.calls.saturating_mul(messages(self.run));

@@ -172,6 +172,9 @@ pub struct Observations {
     pub operations: u64,
     /// Isolated mode: samples in which this rank missed the agreed start.
     pub missed_starts: u64,
+    /// Seconds in which a call of a sample was given to this rank's device, the mean; None where ranks have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch_s: Option<f64>,
     /// What the benchmark noted on this rank, for its own metrics.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub details: Map<String, Value>,

@@ -17,6 +17,8 @@ crate::metrics! {
         /// How long they wait for it in a call.
         SLOW_RANK_WAIT_S: f64 =
             Metric::new("slow_rank_wait_s", "s", Better::Lower, "how long others wait for the slow rank in a call"),
+        /// Seconds in which a call is given to a device, before it is waited for.
+        LAUNCH_S: f64 = Metric::new("launch_s", "s", Better::Lower, "time in which a call is given to the device"),
         /// What the machine's sensors showed.
         SENSORS: Sensors =
             Metric::new("sensors", "", Better::Lower, "what the machine's sensors showed").shape(Shape::Map),

@@ -270,6 +270,7 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "starts_apart_s": number,
         "slow_rank": count,
         "slow_rank_wait_s": number,
+        "launch_s": number,
         "levels": {"type": "array", "items": {
             "description": "a level of speed that the machine was at: the median of its trials, their number, and their share",
             "type": "object",

@@ -110,7 +110,7 @@ pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result
         return Err(Error::Unsupported { backend: NAME, what });
     }
     let (gpu, symbols) = own.map_err(|what| Error::Unsupported { backend: NAME, what })?;
-    let devices = Devices { emulated: gpu.is_emulated(), shared: shared.is_some() };
+    let devices = Devices { any: true, emulated: gpu.is_emulated(), shared: shared.is_some() };
     Ok(Opened { gpu, devices, symbols })
 }
 

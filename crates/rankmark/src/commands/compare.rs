@@ -10,6 +10,7 @@ mod plans;
 mod several;
 mod side;
 pub(super) mod sources;
+mod states;
 pub(super) mod text;
 
 use std::path::Path;

@@ -45,6 +45,7 @@ fn every_operation_runs_on_gpus_and_is_right() {
             assert_eq!(line["wrong"], 0, "{line}");
             assert!(line["parameters"].get("runtime").is_none(), "these are native ranks: {line}");
             assert!(line["caveats"].as_array().unwrap().contains(&"emulated".into()), "{line}");
+            assert!(line["launch_s"].as_f64().is_some_and(|launch| launch > 0.0 && launch < 1.0), "{line}");
         }
     }
 }

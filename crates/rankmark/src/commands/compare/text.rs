@@ -6,7 +6,6 @@ use diagnose::Verdict;
 use diagnose::compare::{
     Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, StateSeen, Topic, Unmatched,
 };
-use record::CaseLine;
 use record::show::Format;
 use terms::{Named, Status};
 use view::number::{bytes, count, percent, seconds, three_digits};
@@ -14,6 +13,7 @@ use view::number::{bytes, count, percent, seconds, three_digits};
 use super::label::Labels;
 use super::side::Side;
 use super::sources::Source;
+use super::states::in_states;
 use crate::screen;
 use terminal::{Cell, Column, Row, Style, Table, wrap};
 
@@ -282,40 +282,6 @@ fn injected(comparison: &Comparison) -> Option<String> {
     Some(format!("FAULT INJECTED on request into {sides}: their changes are those of the fault."))
 }
 
-/// That times are those of a state of the machine, where a run saw several, and which.
-fn in_states(comparison: &Comparison) -> Option<String> {
-    let name = |line: &CaseLine| line.state.as_ref().map(|state| view::one_line(state));
-    states_text(comparison.cases.iter().map(|case| [name(case.base), name(case.new)]))
-}
-
-/// The same of the states of each case, in the base and in the new record.
-fn states_text(states: impl Iterator<Item = [Option<String>; 2]>) -> Option<String> {
-    let which = |both: [Option<String>; 2]| match both {
-        [Some(base), Some(new)] if base == new => Some(base),
-        [Some(base), Some(new)] => Some(format!("{base} in the base, {new} in the new record")),
-        [Some(name), None] => Some(format!("{name}, the only one that the new record saw")),
-        [None, Some(name)] => Some(format!("{name}, the only one that the base saw")),
-        [None, None] => None,
-    };
-    let mut found: Vec<(String, usize)> = Vec::new();
-    for words in states.filter_map(which) {
-        match found.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, cases)) => *cases += 1,
-            None => found.push((words, 1)),
-        }
-    }
-    let cases = count(found.iter().map(|(_, cases)| cases).sum(), "case is", "cases are");
-    let which = match found.as_slice() {
-        [] => return None,
-        [(words, _)] => format!("{cases} compared in one state of the machine: {words}"),
-        several => {
-            let each = several.iter().map(|(words, cases)| format!("{words} ({})", count(*cases, "case", "cases")));
-            format!("{cases} each compared in one state of the machine: {}", each.collect::<Vec<_>>().join("; "))
-        }
-    };
-    Some(format!("{which}. Rows in the records may show another state."))
-}
-
 /// What the verdicts rest on, what has no partner, and what else differs.
 pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> String {
     let mut text = String::new();
@@ -494,22 +460,4 @@ fn differences(comparison: &Comparison, width: usize) -> String {
         }
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cases_in_other_states_are_counted_by_state() {
-        let text =
-            |names: &[&str]| states_text(names.iter().map(|name| [Some((*name).to_owned()), Some((*name).to_owned())]));
-        let one = text(&["near cores", "near cores"]).unwrap();
-        assert!(one.starts_with("2 cases are compared in one state of the machine: near cores."), "{one}");
-        let two = text(&["near cores", "far cores", "far cores"]).unwrap();
-        let expected =
-            "3 cases are each compared in one state of the machine: near cores (1 case); far cores (2 cases).";
-        assert!(two.starts_with(expected), "{two}");
-        assert_eq!(states_text([[None, None]].into_iter()), None);
-    }
 }
