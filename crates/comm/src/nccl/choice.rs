@@ -1,4 +1,4 @@
-//! Settings of the library's choice of algorithms and protocols: two variables, read when ranks join.
+//! Settings of the library's choice of algorithms, protocols and thread blocks: variables, read when ranks join.
 //!
 //! Grammar and words are those of NCCL's own parser (`parseList`; operations as prefixes came with 2.24). They are
 //! checked here because older versions pass over a word that they do not know, and then have nothing left to choose.
@@ -18,6 +18,7 @@ const SECTION: &Section = &Section { backend: "nccl", heading: "NCCL (--backend 
 pub(super) const FIELDS: &[Field] = &[
     own(ALGO.field, SECTION, Kind::Text, "NCCL_ALGO: Ring, Tree, ^PAT, ... (docs/nccl.md)"),
     own(PROTO.field, SECTION, Kind::Text, "NCCL_PROTO: LL, LL128, Simple"),
+    own(CTA_POLICY.field, SECTION, Kind::Text, "NCCL_CTA_POLICY: default, efficiency, zero (from 2.27 on)"),
     own(LIBRARY, SECTION, Kind::Text, "libnccl.so to use (default: where the loader looks, then wheels)").loads(),
 ];
 
@@ -29,6 +30,8 @@ pub(super) struct Choice {
     /// Its name.
     variable: &'static str,
     words: &'static [&'static str],
+    /// What the variable has for each word, where the value is one word; empty: the value is a list of words.
+    codes: &'static [&'static str],
 }
 
 /// Algorithms.
@@ -36,13 +39,23 @@ const ALGO: Choice = Choice {
     field: "nccl_algo",
     variable: "NCCL_ALGO",
     words: &["Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"],
+    codes: &[],
 };
 
 /// Protocols.
-const PROTO: Choice = Choice { field: "nccl_proto", variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"] };
+const PROTO: Choice =
+    Choice { field: "nccl_proto", variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"], codes: &[] };
+
+/// How many thread blocks operations take. Every version that knows the variable takes numbers; not every one takes words.
+const CTA_POLICY: Choice = Choice {
+    field: "nccl_cta_policy",
+    variable: "NCCL_CTA_POLICY",
+    words: &["default", "efficiency", "zero"],
+    codes: &["0", "1", "2"],
+};
 
 /// All, in the order of their fields.
-pub(super) static CHOICES: [Choice; 2] = [ALGO, PROTO];
+pub(super) static CHOICES: [Choice; 3] = [ALGO, PROTO, CTA_POLICY];
 
 /// The operations that a list may be for.
 const OPERATIONS: &[&str] = &["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"];
@@ -67,7 +80,9 @@ impl Choice {
 
     /// The variable and its value, where the field was given.
     pub(super) fn variable_for(&self, own: &Own) -> Option<(String, String)> {
-        Some((self.variable.to_owned(), own.get(self.field)?.as_str()?.to_owned()))
+        let given = own.get(self.field)?.as_str()?;
+        let code = self.words.iter().position(|word| *word == given).and_then(|place| self.codes.get(place));
+        Some((self.variable.to_owned(), code.map_or(given, |code| code).to_owned()))
     }
 
     /// The text in the library's own spelling, which disregards case: `ring` and `Ring` say the same. Lists are
@@ -77,6 +92,11 @@ impl Choice {
     /// # Errors
     /// What the library would not understand.
     fn canonical(&self, text: &str) -> Result<String, String> {
+        if !self.codes.is_empty() {
+            // nccl-tests takes the numbers.
+            let number = self.codes.iter().position(|code| *code == text);
+            return number.map_or_else(|| spelt(text, self.words), |place| Ok(self.words[place])).map(str::to_owned);
+        }
         let lists = text.split(';').enumerate().map(|(number, list)| self.list(list, number == 0));
         Ok(lists.collect::<Result<Vec<_>, _>>()?.join(";"))
     }
@@ -116,6 +136,8 @@ mod tests {
             (&ALGO, "allgather:pat", "AllGather:PAT"),
             (&PROTO, "^ll128;allreduce:ll128", "^LL128;AllReduce:LL128"),
             (&PROTO, "LL,Simple;reducescatter:^LL", "LL,Simple;ReduceScatter:^LL"),
+            (&CTA_POLICY, "Zero", "zero"),
+            (&CTA_POLICY, "1", "efficiency"),
         ] {
             assert_eq!(choice.canonical(given).as_deref(), Ok(expected));
             assert_eq!(choice.canonical(expected).as_deref(), Ok(expected));
@@ -138,5 +160,19 @@ mod tests {
             let why = choice.canonical(given).unwrap_err();
             assert!(why.contains(said), "{given}: {why}");
         }
+    }
+
+    #[test]
+    fn a_policy_is_given_as_a_number() {
+        let mut own = Own::new();
+        own.insert(CTA_POLICY.field.to_owned(), Value::from("Efficiency"));
+        CTA_POLICY.check(&mut own, &[]).unwrap();
+        assert_eq!(own[CTA_POLICY.field], "efficiency");
+        assert_eq!(CTA_POLICY.variable_for(&own), Some(("NCCL_CTA_POLICY".to_owned(), "1".to_owned())));
+        for wrong in ["zero,default", "^zero", "3", "fast"] {
+            own.insert(CTA_POLICY.field.to_owned(), Value::from(wrong));
+            assert!(CTA_POLICY.check(&mut own, &[]).is_err(), "{wrong}");
+        }
+        assert_eq!(ALGO.variable_for(&own), None);
     }
 }
