@@ -50,10 +50,6 @@ terms::named! {
         Restarted = "restarted",
         /// Slowed down to a given link.
         Paced = "paced",
-        /// Its device was a stand-in in memory of the host.
-        Emulated = "emulated",
-        /// Several ranks worked on one device.
-        SharedDevice = "shared_device",
         /// Ranks slept instead of computing.
         ComputeAsleep = "compute_asleep",
         /// Computed by a model; never measured.
@@ -66,6 +62,10 @@ terms::named! {
         Autocast = "autocast",
         /// In a container or a virtual machine that changes a limit.
         Virtualised = "virtualised",
+        /// Its device was a stand-in in memory of the host.
+        Emulated = "emulated",
+        /// Several ranks worked on one device.
+        SharedDevice = "shared_device",
     }
 }
 

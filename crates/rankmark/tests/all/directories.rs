@@ -150,7 +150,7 @@ fn results_are_printed_although_the_report_cannot_be_written() {
 #[test]
 fn a_full_disk_loses_no_finished_case() {
     let place = Place::new();
-    let Some(disk) = Mounted::new("full disk", "size=64k") else { return };
+    let Some(disk) = Mounted::new("full disk", "size=96k") else { return };
     let directory = disk.path("out");
     // Each of these cases keeps many samples, so that the disk is full in the middle.
     let plan = "comm all_reduce --bytes 64,128,256,512,1KiB,2KiB,4KiB,8KiB,16KiB,32KiB --iters 2000 --json";

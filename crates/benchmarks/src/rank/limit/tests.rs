@@ -295,25 +295,34 @@ fn interval(sorted: &[f64]) -> [f64; 2] {
     [sorted[low], sorted[sorted.len() - 1 - low]]
 }
 
-#[allow(clippy::print_stdout, reason = "the shares are what somebody who runs this by hand wants to see")]
-/// A busy machine makes both sides of a pair slow: the interval of their ratio widens and does not move.
+/// Of three tries one must succeed: a virtual machine whose cores move during a try changes one side of its pairs, and a loop that
+/// falls short of its limit does so in each.
 fn reaches_its_limit(bytes: u64, calls: u32, times: u32, most: f64) {
     for in_place in ["true", "false"] {
-        let bytes = bytes.to_string();
-        let fields = [("op", "all_reduce"), ("bytes", &*bytes), ("in-place", in_place), ("dtype", "f32")];
-        let size = Bytes(fields[1].1.parse().unwrap());
-        let medians = |of: &[(String, Vec<f64>)]| -> Vec<(String, f64)> {
-            of.iter().map(|(name, shares)| (name.clone(), stats::quantile(shares, 0.5))).collect()
-        };
-        let found = shares(&fields, calls, times, false);
-        let itself = medians(&shares(&fields, calls, times, true));
-        println!("{size} in place {in_place}: loops {:.3?}, all_reduce itself {itself:.3?}", medians(&found));
-        for (name, shares) in &found {
-            let [low, high] = interval(shares);
-            let range = format!("{size} in place {in_place}, {name}: {low:.3} to {high:.3}");
-            assert!(low <= 1.0 + most && high >= 1.0 / (1.0 + most), "{range}");
-        }
+        let tries: Vec<String> =
+            (0..3).map_while(|_| misses_its_limit((bytes, in_place), calls, times, most)).collect();
+        assert!(tries.len() < 3, "{tries:?}");
     }
+}
+
+#[allow(clippy::print_stdout, reason = "the shares are what somebody who runs this by hand wants to see")]
+/// What misses the limit, if anything. A busy machine makes both sides of a pair slow: the interval of their ratio widens and does
+/// not move.
+fn misses_its_limit((bytes, in_place): (u64, &str), calls: u32, times: u32, most: f64) -> Option<String> {
+    let bytes = bytes.to_string();
+    let fields = [("op", "all_reduce"), ("bytes", &*bytes), ("in-place", in_place), ("dtype", "f32")];
+    let size = Bytes(fields[1].1.parse().unwrap());
+    let medians = |of: &[(String, Vec<f64>)]| -> Vec<(String, f64)> {
+        of.iter().map(|(name, shares)| (name.clone(), stats::quantile(shares, 0.5))).collect()
+    };
+    let found = shares(&fields, calls, times, false);
+    let itself = medians(&shares(&fields, calls, times, true));
+    println!("{size} in place {in_place}: loops {:.3?}, all_reduce itself {itself:.3?}", medians(&found));
+    found.iter().find_map(|(name, shares)| {
+        let [low, high] = interval(shares);
+        let is_reached = low <= 1.0 + most && high >= 1.0 / (1.0 + most);
+        (!is_reached).then(|| format!("{size} in place {in_place}, {name}: {low:.3} to {high:.3}"))
+    })
 }
 
 #[test]
