@@ -23,9 +23,10 @@ const SIMULATED: f64 = 0.002;
 /// How long a run takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Estimate {
+    /// Seconds; of adaptive runs the most.
     pub(crate) seconds: f64,
-    /// Whether intervals that reach their target earlier make it shorter.
-    pub(crate) is_most: bool,
+    /// The seconds of a run whose intervals reach their target after the fewest trials; None where their number is fixed.
+    pub(crate) least: Option<f64>,
     /// Rounds over all cases, at most.
     rounds: usize,
 }
@@ -55,12 +56,16 @@ pub(crate) fn of_cases(cases: &[Sampled<'_>], several: bool) -> Estimate {
         let world = if several { String::new() } else { world_of(case.case) };
         worlds.entry(world).or_default().push(case);
     }
-    let paced: f64 = worlds.values().map(|cases| work(cases).max(pacing(cases))).sum();
+    let paced = |trials: fn(&Settings) -> usize| -> f64 {
+        worlds.values().map(|cases| work(cases, trials).max(pacing(cases, trials))).sum()
+    };
     let torches: BTreeSet<String> =
         cases.iter().filter(|case| benchmarks::is_pytorch(case.case)).map(|case| world_of(case.case)).collect();
+    let seconds = |trials| PROGRAM + paced(trials) + torches.len() as f64 * TORCH;
+    let is_adaptive = cases.iter().any(|case| case.settings.fewest_trials() < case.settings.most_trials());
     Estimate {
-        seconds: PROGRAM + paced + torches.len() as f64 * TORCH,
-        is_most: cases.iter().any(|case| case.settings.fewest_trials() < case.settings.most_trials()),
+        seconds: seconds(|settings| settings.most_trials()),
+        least: is_adaptive.then(|| seconds(|settings| settings.fewest_trials())),
         rounds: cases.iter().map(|case| case.settings.most_trials()).max().unwrap_or(0),
     }
 }
@@ -69,9 +74,9 @@ fn world_of(case: &Case) -> String {
     Value::Object(case.world.to_map()).to_string()
 }
 
-/// Seconds in which trials are made.
-fn work(cases: &[&Sampled<'_>]) -> f64 {
-    cases.iter().map(|case| case.settings.most_trials() as f64 * trial(case)).sum()
+/// Seconds in which so many trials of each case are made.
+fn work(cases: &[&Sampled<'_>], trials: fn(&Settings) -> usize) -> f64 {
+    cases.iter().map(|case| trials(&case.settings) as f64 * trial(case)).sum()
 }
 
 fn trial(sampled: &Sampled<'_>) -> f64 {
@@ -89,29 +94,32 @@ fn stays_prepared(case: &Case) -> bool {
 }
 
 /// Seconds from the first trial of a case to its last, which begin so far apart.
-fn pacing(cases: &[&Sampled<'_>]) -> f64 {
-    let waits = |case: &&&Sampled<'_>| {
-        case.settings.most_trials().saturating_sub(1) as f64 * case.settings.spacing.as_secs_f64()
-    };
+fn pacing(cases: &[&Sampled<'_>], trials: fn(&Settings) -> usize) -> f64 {
+    let waits =
+        |case: &&&Sampled<'_>| trials(&case.settings).saturating_sub(1) as f64 * case.settings.spacing.as_secs_f64();
     cases.iter().filter(|case| !case.simulated).map(|case| waits(&case)).fold(0.0, f64::max)
 }
 
 impl Estimate {
     /// The same where the run ends after so many seconds whatever is open.
     pub(crate) fn within(self, budget: Option<f64>) -> Self {
-        let seconds = budget.map_or(self.seconds, |budget| self.seconds.min(budget));
-        Self { seconds, ..self }
+        let within = |seconds: f64| budget.map_or(seconds, |budget| seconds.min(budget));
+        Self { seconds: within(self.seconds), least: self.least.map(within), ..self }
     }
 
     /// The same of a share of the cases.
     pub(crate) fn share(self, share: f64) -> Self {
-        Self { seconds: PROGRAM + (self.seconds - PROGRAM).max(0.0) * share, ..self }
+        let part = |seconds: f64| PROGRAM + (seconds - PROGRAM).max(0.0) * share;
+        Self { seconds: part(self.seconds), least: self.least.map(part), ..self }
     }
 
-    /// `about 90 s`.
+    /// `about 90 s`; `15 s to 66 s` where it depends on how much times vary.
     pub(crate) fn words(&self) -> String {
-        let about = if self.is_most { "at most about" } else { "about" };
-        format!("{about} {}", crate::screen::lasting(rounded(self.seconds)))
+        let lasting = |seconds: f64| crate::screen::lasting(rounded(seconds));
+        match self.least.map(lasting).filter(|least| *least != lasting(self.seconds)) {
+            Some(least) => format!("{least} to {}", lasting(self.seconds)),
+            None => format!("about {}", lasting(self.seconds)),
+        }
     }
 
     /// Seconds that are left after so many rounds, parts of one counted. Until the first is made, what was expected.
@@ -145,21 +153,26 @@ mod tests {
     fn trials_add_up_and_wait_for_each_other() {
         let sampled = [("trials", "6"), ("max_seconds", "0.6s"), ("spacing", "0s")];
         let one = estimate(&[&sampled[..], &[("bytes", "1KiB")]].concat());
-        assert!((one.seconds - (PROGRAM + 6.0 * (0.1 + TRIAL))).abs() < 0.01 && !one.is_most, "{one:?}");
+        assert!((one.seconds - (PROGRAM + 6.0 * (0.1 + TRIAL))).abs() < 0.01 && one.least.is_none(), "{one:?}");
         let four = estimate(&[&sampled[..], &[("bytes", "1KiB,2KiB,4KiB,8KiB")]].concat());
         assert!((four.seconds - PROGRAM) / (one.seconds - PROGRAM) > 3.9, "{four:?}");
         // Six trials that begin 1.6 s apart take eight seconds, however short they are.
         let paced = estimate(&[("trials", "6"), ("max_seconds", "0.6s"), ("bytes", "1KiB")]);
         assert!((paced.seconds - PROGRAM - 8.0).abs() < 0.01, "{paced:?}");
         let adaptive = estimate(&[("bytes", "1KiB")]);
-        assert!(adaptive.is_most && adaptive.words().starts_with("at most about "), "{adaptive:?}");
+        let words = adaptive.words();
+        assert!(
+            adaptive.least.is_some_and(|least| least < 0.5 * adaptive.seconds) && words.contains(" to "),
+            "{words}"
+        );
+        assert_eq!(adaptive.within(Some(3.0)).words(), "about 3 s", "the budget ends both");
         assert!(estimate(&[("backend", "sim"), ("bytes", "1KiB")]).seconds < 1.0);
         assert_eq!(paced.within(Some(3.0)).words(), "about 3 s");
     }
 
     #[test]
     fn what_is_left_follows_the_rounds() {
-        let estimate = Estimate { seconds: 60.0, is_most: false, rounds: 6 };
+        let estimate = Estimate { seconds: 60.0, least: None, rounds: 6 };
         assert_eq!((estimate.left(0.5, 5.0), estimate.left(0.0, 70.0)), (55.0, 0.0));
         assert_eq!((estimate.left(3.0, 45.0), estimate.left(6.0, 90.0)), (45.0, 0.0));
     }

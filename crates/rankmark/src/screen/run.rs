@@ -162,7 +162,7 @@ impl Screen {
     fn left(&self, share_of_round: f64) -> String {
         let elapsed = self.begun.elapsed().as_secs_f64();
         let left = self.estimate.left(f64::from(self.made) + share_of_round, elapsed);
-        let at_most = if self.estimate.is_most { "at most " } else { "" };
+        let at_most = if self.estimate.least.is_some() { "at most " } else { "" };
         if left < 1.0 { minutes(elapsed) } else { format!("{at_most}{} left", minutes(left)) }
     }
 
