@@ -37,6 +37,11 @@ static LONGER: &[(&str, f64, &str)] = &[
         30.0,
         "six trials, and four seconds of recording",
     ),
+    (
+        "matrix::every_admitted_case_is_right_on_the_reference",
+        30.0,
+        "ranks wait for each other on sockets some 100,000 times, each as long as an idle core takes to wake up",
+    ),
     ("hardware::a_slow_rank_is_named", 30.0, "delays of 20 ms, larger than what a busy machine adds"),
     (
         "slurm::sbatch_takes_the_file_of_gen_job",
