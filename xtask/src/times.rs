@@ -40,7 +40,7 @@ static LONGER: &[(&str, f64, &str)] = &[
     (
         "matrix::every_admitted_case_is_right_on_the_reference",
         30.0,
-        "ranks wait for each other on sockets some 100,000 times, each as long as an idle core takes to wake up",
+        "ranks wait for each other on sockets, each time as long as an idle core takes to wake up",
     ),
     ("hardware::a_slow_rank_is_named", 30.0, "delays of 20 ms, larger than what a busy machine adds"),
     (
