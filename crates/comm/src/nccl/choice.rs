@@ -18,7 +18,7 @@ const SECTION: &Section = &Section { backend: "nccl", heading: "NCCL (--backend 
 pub(super) const FIELDS: &[Field] = &[
     own(ALGO.field, SECTION, Kind::Text, "NCCL_ALGO: Ring, Tree, ^PAT, ... (docs/nccl.md)"),
     own(PROTO.field, SECTION, Kind::Text, "NCCL_PROTO: LL, LL128, Simple"),
-    own(CTA_POLICY.field, SECTION, Kind::Text, "NCCL_CTA_POLICY: default, efficiency, zero (from 2.27 on)"),
+    own(CTA_POLICY.field, SECTION, Kind::Text, "NCCL_CTA_POLICY: default, efficiency, zero (newer NCCL)"),
     own(LIBRARY, SECTION, Kind::Text, "libnccl.so to use (default: where the loader looks, then wheels)").loads(),
 ];
 
@@ -46,7 +46,8 @@ const ALGO: Choice = Choice {
 const PROTO: Choice =
     Choice { field: "nccl_proto", variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"], codes: &[] };
 
-/// How many thread blocks operations take. Every version that knows the variable takes numbers; not every one takes words.
+/// How many thread blocks operations take. Given as a number: the text of NCCL 2.30 calls these its older form, which it takes
+/// beside words.
 const CTA_POLICY: Choice = Choice {
     field: "nccl_cta_policy",
     variable: "NCCL_CTA_POLICY",

@@ -73,7 +73,7 @@ pub(super) static TABLE: &[Theirs] = &[
     theirs("-M", &["memory", "memory_report"], Meaning::Nothing("memory of the library is not reported")),
     theirs("-D", &["device_implementation"], Meaning::Nothing("kernels of nccl-tests itself are not measured")),
     theirs("-V", &["device_cta_count"], Meaning::Nothing("kernels of nccl-tests itself are not measured")),
-    theirs("-x", &["cta_policy"], Meaning::Ours("--nccl-cta-policy")),
+    theirs("-x", &["cta_policy"], Meaning::Nothing("`--nccl-cta-policy` sets it, with `--backend nccl`")),
     theirs("-y", &["stream_null"], Meaning::Nothing("streams are those of the backend")),
     theirs("-k", &["side_comp"], Meaning::Nothing("nothing is computed at the same time")),
     theirs("-l", &["replay"], Meaning::Nothing("calls are not replayed")),
