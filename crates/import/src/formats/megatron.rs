@@ -102,7 +102,8 @@ impl Reader<'_> {
         }
         let first_of = |keys: &[&str]| keys.iter().find_map(|key| number(text, key));
         let count = |key: &str| number(text, key).filter(|count| *count >= 0.0).unwrap_or(0.0) as u64;
-        self.bad += count("number of skipped iterations:") + count("number of nan iterations:");
+        let bad = count("number of skipped iterations:").saturating_add(count("number of nan iterations:"));
+        self.bad = self.bad.saturating_add(bad);
         self.steps.push(Step {
             number: iteration,
             time_s,

@@ -70,7 +70,10 @@ const WORDS: &[&str] = &[
     "inf",
     "1e999",
     "-0.0",
+    "18446744073709551615",
     "18446744073709551616",
+    "9223372036854775807",
+    "1e19",
     "=1+1",
     "<b>",
     "\"",
@@ -87,10 +90,10 @@ const WORDS: &[&str] = &[
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_mutation_panics(at in any::<prop::sample::Index>(), cuts in prop::collection::vec((any::<prop::sample::Index>(), 0usize..8, 0usize..21), 1..6)) {
+    fn no_mutation_panics(at in any::<prop::sample::Index>(), cuts in prop::collection::vec((any::<prop::sample::Index>(), 0usize..8, 0usize..24), 1..6)) {
         let all = all();
         let (format, path) = &all[at.index(all.len())];
         let mut bytes = std::fs::read(path).unwrap();
