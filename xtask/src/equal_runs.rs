@@ -31,6 +31,10 @@ struct RunCase {
     all: MedianInterval,
     /// As the row has it.
     row: MedianInterval,
+    /// The row's median with the interval that an equal run soon after is expected in.
+    again: MedianInterval,
+    /// The row's share of the limit, which was measured in the same rounds.
+    share: Option<MedianInterval>,
     /// The state that the row's trials are of.
     state: Option<String>,
     /// The clock's canary in that state.
@@ -79,12 +83,16 @@ fn read(record: &Path) -> Result<Vec<RunCase>, String> {
         trials.entry(id.to_owned()).or_default().push(median);
     }
     let seen = |line: &Value| {
-        let time = &line["time_s"];
+        let (time, limit) = (&line["time_s"], &line["limit"]);
         let medians = trials.get(line["id"].as_str()?)?;
         Some(RunCase {
             name: format!("all_reduce {}", cases::bytes(line["bytes"].as_u64()?)),
             all: MedianInterval { median: stats::median(medians), ends: stats::sign_interval(medians) },
             row: MedianInterval { median: time["median"].as_f64()?, ends: cases::ends(time, "ci95") },
+            again: MedianInterval { median: time["median"].as_f64()?, ends: cases::ends(time, "ci95_again") },
+            share: limit["share"]
+                .as_f64()
+                .map(|median| MedianInterval { median, ends: cases::ends(limit, "share_ci95") }),
             state: state(&run, line).and_then(|state| state["name"].as_str()).map(str::to_owned),
             clock: clock(state(&run, line)),
         })
@@ -115,7 +123,7 @@ fn clock(state: Option<&Value>) -> Option<f64> {
 /// `alike` says which runs count as equal.
 fn agreement(
     runs: &[Vec<RunCase>],
-    of: fn(&RunCase) -> MedianInterval,
+    of: fn(&RunCase) -> Option<MedianInterval>,
     alike: fn(&RunCase, &RunCase) -> bool,
 ) -> [String; 2] {
     let (mut held, mut rows, mut disjoint, mut all) = (0, 0, 0, 0);
@@ -127,7 +135,8 @@ fn agreement(
             held += usize::from((low..=high).contains(&others));
         }
         for (a, b) in pairs(seen.len()).filter(|(a, b)| alike(seen[*a], seen[*b])) {
-            let Some((a, b)) = of(seen[a]).ends.zip(of(seen[b]).ends) else { continue };
+            let ends = |at: usize| of(seen[at]).and_then(|found| found.ends);
+            let Some((a, b)) = ends(a).zip(ends(b)) else { continue };
             all += 1;
             disjoint += usize::from(a[1] < b[0] || b[1] < a[0]);
         }
@@ -141,12 +150,12 @@ fn agreement(
 fn interval_and_others(
     seen: &[&RunCase],
     at: usize,
-    of: fn(&RunCase) -> MedianInterval,
+    of: fn(&RunCase) -> Option<MedianInterval>,
     alike: fn(&RunCase, &RunCase) -> bool,
 ) -> Option<([f64; 2], f64)> {
     let others = seen.iter().enumerate().filter(|(other, other_case)| *other != at && alike(seen[at], other_case));
-    let medians: Vec<f64> = others.map(|(_, other)| of(other).median).collect();
-    of(seen[at]).ends.filter(|_| !medians.is_empty()).map(|ends| (ends, stats::median(&medians)))
+    let medians: Vec<f64> = others.filter_map(|(_, other)| of(other)).map(|other| other.median).collect();
+    of(seen[at])?.ends.filter(|_| !medians.is_empty()).map(|ends| (ends, stats::median(&medians)))
 }
 
 /// The rows whose interval misses the median of the other runs in the same state, one a line.
@@ -155,7 +164,7 @@ fn misses(runs: &[Vec<RunCase>]) -> String {
     for case in 0..runs.first().map_or(0, Vec::len) {
         let seen: Vec<&RunCase> = runs.iter().filter_map(|run| run.get(case)).collect();
         for (at, own) in seen.iter().enumerate() {
-            let found = interval_and_others(&seen, at, |seen| seen.row, same_state);
+            let found = interval_and_others(&seen, at, |seen| Some(seen.row), same_state);
             let Some(([low, high], others)) = found.filter(|([low, high], other)| !(low..=high).contains(&other))
             else {
                 continue;
@@ -185,10 +194,13 @@ fn table(runs: &[Vec<RunCase>], verdicts: &[Value]) -> String {
     let mut text = format!("{} equal runs\n\n{head}", runs.len());
     let any = |_: &RunCase, _: &RunCase| true;
     for (name, [held, disjoint]) in [
-        ("all trials", agreement(runs, |seen| seen.all, any)),
-        ("trials of the row's state, all runs", agreement(runs, |seen| seen.row, any)),
-        ("trials of the row's state, runs in the same state", agreement(runs, |seen| seen.row, same_state)),
-        ("the same, with the same clock", agreement(runs, |seen| seen.row, same_clock)),
+        ("all trials", agreement(runs, |seen| Some(seen.all), any)),
+        ("trials of the row's state, all runs", agreement(runs, |seen| Some(seen.row), any)),
+        ("trials of the row's state, runs in the same state", agreement(runs, |seen| Some(seen.row), same_state)),
+        ("the same, with the same clock", agreement(runs, |seen| Some(seen.row), same_clock)),
+        ("the same state, `ci95_again`", agreement(runs, |seen| Some(seen.again), same_state)),
+        ("share of the limit, the same state", agreement(runs, |seen| seen.share, same_state)),
+        ("share of the limit, all runs", agreement(runs, |seen| seen.share, any)),
     ] {
         text += &format!("| {name} | {held} | {disjoint} |\n");
     }
@@ -231,7 +243,15 @@ mod tests {
 
     fn seen(median: f64, clock: f64) -> RunCase {
         let known = MedianInterval { median, ends: Some([0.99 * median, 1.01 * median]) };
-        RunCase { name: "x".to_owned(), all: known, row: known, state: None, clock: Some(clock) }
+        RunCase {
+            name: "x".to_owned(),
+            all: known,
+            row: known,
+            again: known,
+            share: None,
+            state: None,
+            clock: Some(clock),
+        }
     }
 
     #[test]
@@ -239,17 +259,25 @@ mod tests {
         let runs = [(1.0, 100.0), (1.005, 100.0), (1.1, 107.0), (1.102, 107.0)];
         let runs: Vec<Vec<RunCase>> = runs.iter().map(|(median, clock)| vec![seen(*median, *clock)]).collect();
         let any = |_: &RunCase, _: &RunCase| true;
-        assert_eq!(agreement(&runs, |seen| seen.row, any), ["0 of 4 (0 %)", "4 of 6 (67 %)"]);
-        assert_eq!(agreement(&runs, |seen| seen.row, same_clock), ["4 of 4 (100 %)", "0 of 2 (0 %)"]);
+        assert_eq!(agreement(&runs, |seen| Some(seen.row), any), ["0 of 4 (0 %)", "4 of 6 (67 %)"]);
+        assert_eq!(agreement(&runs, |seen| Some(seen.row), same_clock), ["4 of 4 (100 %)", "0 of 2 (0 %)"]);
     }
 
     #[test]
     fn runs_in_another_state_are_not_equal_runs() {
         let run = |median: f64, state: &str| vec![RunCase { state: Some(state.to_owned()), ..seen(median, 100.0) }];
         let runs = [run(1.0, "near"), run(1.005, "near"), run(4.0, "far"), run(4.01, "far"), run(5.0, "far")];
-        assert_eq!(agreement(&runs, |seen| seen.row, same_state), ["2 of 5 (40 %)", "2 of 4 (50 %)"]);
+        assert_eq!(agreement(&runs, |seen| Some(seen.row), same_state), ["2 of 5 (40 %)", "2 of 4 (50 %)"]);
         assert!(misses(&runs).contains("| 5 | x | far | "), "{}", misses(&runs));
         assert_eq!(misses(&runs).lines().count(), 2 + 3, "rows below the head");
+    }
+
+    #[test]
+    fn a_row_without_a_share_counts_to_no_share() {
+        let share = |median: f64| Some(MedianInterval { median, ends: Some([median - 0.01, median + 0.01]) });
+        let run = |share| vec![RunCase { share, ..seen(1.0, 100.0) }];
+        let runs = [run(share(0.9)), run(None), run(share(0.905)), run(share(0.95))];
+        assert_eq!(agreement(&runs, |seen| seen.share, same_state), ["0 of 3 (0 %)", "2 of 3 (67 %)"]);
     }
 
     #[test]
