@@ -28,7 +28,7 @@ fn build() -> Option<PathBuf> {
     // Sources that changed have another folder: other runs of the tests may have the old libraries open.
     let sources = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c"].map(|name| fakes.join(name));
     let mut hasher = DefaultHasher::new();
-    for path in sources.iter().chain(&[kernels.join("check.cu")]) {
+    for path in sources.iter().chain(&["check.cu", "loops.cu"].map(|name| kernels.join(name))) {
         std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).hash(&mut hasher);
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fakes-{:016x}", hasher.finish()));

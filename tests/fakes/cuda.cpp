@@ -14,11 +14,8 @@
 
 #include "driver.h"
 
-#if __has_include("comm.cu")
-#include "comm.cu"
-#else
 #include "check.cu"
-#endif
+#include "loops.cu"
 
 namespace {
 
@@ -28,15 +25,17 @@ auto fill_bytes = [](auto *to, auto *table, u64 count, u32 period, u32) {
 auto compare_bytes = [](auto *held, auto *table, u64 count, u32 period, u32, Found *) {
     return Extents{count * sizeof *held, period * sizeof *table, sizeof(Found)};
 };
-[[maybe_unused]] auto triad_bytes = [](auto *, auto *, auto *, double, u64 pairs) { return Extents(3, pairs * sizeof(double2)); };
+auto two_arrays = [](auto *, auto *, u64 count) { return Extents(2, count * sizeof(double)); };
+auto three_arrays = [](auto *, auto *, auto *, u64 count) { return Extents(3, count * sizeof(double)); };
+auto chain_bytes = [](auto *, u64 words, u64, auto *) { return Extents{words * sizeof(u64), sizeof(u64)}; };
 const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel>{
     {"fill_8", make_kernel(fill_8, fill_bytes)},    {"compare_8", make_kernel(compare_8, compare_bytes)},
     {"fill_16", make_kernel(fill_16, fill_bytes)},  {"compare_16", make_kernel(compare_16, compare_bytes)},
     {"fill_32", make_kernel(fill_32, fill_bytes)},  {"compare_32", make_kernel(compare_32, compare_bytes)},
     {"fill_64", make_kernel(fill_64, fill_bytes)},  {"compare_64", make_kernel(compare_64, compare_bytes)},
-#if __has_include("comm.cu")
-    {"triad", make_kernel(triad, triad_bytes)},
-#endif
+    {"loop_copy", make_kernel(loop_copy, two_arrays)},    {"loop_scale", make_kernel(loop_scale, two_arrays)},
+    {"loop_add", make_kernel(loop_add, three_arrays)},    {"loop_triad", make_kernel(loop_triad, three_arrays)},
+    {"chase", make_kernel(chase, chain_bytes)},
 };
 
 } // namespace

@@ -232,11 +232,19 @@ char *reach(Address at, size_t bytes) {
     auto &[base, found] = *std::prev(next);
     return bytes <= found.bytes && at - base <= found.bytes - bytes ? found.view + (at - base) : nullptr;
 }
+/// The same in pinned memory of the host.
+char *reach_pinned(Address at, size_t bytes) {
+    auto next = driver.pinned.upper_bound(at);
+    if (next == driver.pinned.begin()) return nullptr;
+    auto &[base, found] = *std::prev(next);
+    return bytes <= found.bytes && at - base <= found.bytes - bytes ? (char *)at : nullptr;
+}
 /// For work that runs: memory may have been freed since the call.
 char *reach_or_fault(Address at, size_t bytes, size_t alignment = 1) {
     refuse_if(at % alignment, MISALIGNED_ADDRESS);
     Lock lock(driver.mutex);
     char *found = reach(at, bytes);
+    if (!found) found = reach_pinned(at, bytes);
     refuse_if(!found, ILLEGAL_ADDRESS);
     return found;
 }

@@ -15,8 +15,8 @@ const WHEELS: &[&str] = &["nvidia-cuda-nvrtc-cu11==11.8.89"];
 const ASSEMBLER: &[&str] = &["nvidia-cuda-nvcc-cu12==12.9.86"];
 /// Turing, Ampere, Ada, Hopper, Blackwell.
 const GPUS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
-/// The source, without its ending, and its text beside it.
-const KERNELS: &str = "crates/device/kernels/check";
+/// The sources, without their ending; their texts lie beside them.
+const KERNELS: [&str; 2] = ["crates/device/kernels/check", "crates/device/kernels/loops"];
 
 /// Calls the compiler: `python -c SCRIPT SOURCE` prints the text.
 const SCRIPT: &str = r#"
@@ -29,7 +29,7 @@ def text(measure, get):
     get(program, held)
     return held.value.decode()
 with open(sys.argv[1], "rb") as source:
-    if library.nvrtcCreateProgram(ctypes.byref(program), source.read(), b"check.cu", 0, None, None):
+    if library.nvrtcCreateProgram(ctypes.byref(program), source.read(), b"kernels.cu", 0, None, None):
         sys.exit("nvrtcCreateProgram failed")
 options = [b"--gpu-architecture=compute_70", b"--std=c++17"]
 code = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
@@ -50,7 +50,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
         _ => return Err("valid options: --check".to_owned()),
     };
     let tools = Tools::install(root, true)?;
-    let kept = made(root, &tools).and_then(|made| keep(root, &made, checks));
+    let kept = kept(root, &tools, checks);
     Ok(printed(kept.and_then(|kept| Ok(kept + &assembled(root, &tools)?))))
 }
 
@@ -59,8 +59,7 @@ pub(crate) fn check(root: &Path, may_install: bool, ledger: &mut Ledger) {
     match Tools::install(root, may_install) {
         Err(why) => ledger.skip("kernels", why),
         Ok(tools) => ledger.step("kernels", || {
-            let kept = made(root, &tools).and_then(|made| keep(root, &made, true));
-            let ended = kept.and_then(|_| assembled(root, &tools));
+            let ended = kept(root, &tools, true).and_then(|_| assembled(root, &tools));
             (ended.map_or_else(Ending::Failed, |_| Ending::Passed), None)
         }),
     }
@@ -86,11 +85,16 @@ impl Tools {
     }
 }
 
-/// Takes the text through ptxas for each GPU: it must be accepted, and no kernel may spill registers into memory.
+/// Makes each text again. What was done with it, a line each.
+fn kept(root: &Path, tools: &Tools, checks: bool) -> Result<String, String> {
+    KERNELS.iter().map(|kernels| keep(&root.join(kernels), &made(&root.join(kernels), tools)?, checks)).collect()
+}
+
+/// Takes the texts through ptxas for each GPU: they must be accepted, and no kernel may spill registers into memory.
 fn assembled(root: &Path, tools: &Tools) -> Result<String, String> {
-    let text = root.join(KERNELS).with_extension("ptx");
     let mut found = String::new();
-    for gpu in GPUS {
+    for (kernels, gpu) in KERNELS.iter().flat_map(|kernels| GPUS.map(|gpu| (*kernels, gpu))) {
+        let text = root.join(kernels).with_extension("ptx");
         let mut command = Command::new(&tools.ptxas);
         command.args(["--verbose", "--gpu-name", gpu, "--output-file", "/dev/null"]).arg(&text).stdin(Stdio::null());
         let ended = command.output().map_err(|error| format!("{}: {error}", tools.ptxas.display()))?;
@@ -98,8 +102,9 @@ fn assembled(root: &Path, tools: &Tools) -> Result<String, String> {
         if !ended.status.success() {
             return Err(format!("ptxas for {gpu}: {said}"));
         }
-        let kernels = without_spills(&said).map_err(|why| format!("ptxas for {gpu}: {why}"))?;
-        found += &format!("{gpu}: {kernels} kernels, no spills\n");
+        let count = without_spills(&said).map_err(|why| format!("ptxas for {gpu}: {why}"))?;
+        let name = text.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        found += &format!("{name}, {gpu}: {count} kernels, no spills\n");
     }
     Ok(found)
 }
@@ -116,9 +121,9 @@ fn without_spills(said: &str) -> Result<usize, String> {
     }
 }
 
-fn made(root: &Path, tools: &Tools) -> Result<String, String> {
+fn made(kernels: &Path, tools: &Tools) -> Result<String, String> {
     let place = &tools.nvrtc;
-    let source = root.join(KERNELS).with_extension("cu");
+    let source = kernels.with_extension("cu");
     let mut command = Command::new(place.join("bin/python"));
     command.args(["-c", SCRIPT]).arg(&source).stdin(Stdio::null());
     let ended = command.output().map_err(|error| format!("{}: {error}", place.display()))?;
@@ -128,9 +133,10 @@ fn made(root: &Path, tools: &Tools) -> Result<String, String> {
     String::from_utf8(ended.stdout).map_err(|error| error.to_string())
 }
 
-fn keep(root: &Path, made: &str, checks: bool) -> Result<String, String> {
-    let path = root.join(KERNELS).with_extension("ptx");
-    let held = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+fn keep(kernels: &Path, made: &str, checks: bool) -> Result<String, String> {
+    let path = kernels.with_extension("ptx");
+    // A new source has no text yet.
+    let held = std::fs::read_to_string(&path).unwrap_or_default();
     match (held == made, checks) {
         (true, _) => Ok(format!("{}: as its source says\n", path.display())),
         (false, true) => Err(format!("{} is not what its source says: `cargo xtask ptx` makes it", path.display())),

@@ -9,7 +9,7 @@ use super::driver::{DeviceNumber, Driver, Handle};
 use super::kernels::Kernels;
 
 /// CU_STREAM_NON_BLOCKING: the stream does not wait for the default one.
-const NON_BLOCKING: u32 = 1;
+pub(super) const NON_BLOCKING: u32 = 1;
 /// CU_EVENT_DISABLE_TIMING: an event that is only waited for.
 const WITHOUT_TIMES: u32 = 2;
 /// CUDA_ERROR_NOT_READY.
@@ -39,7 +39,7 @@ impl fmt::Display for Uuid {
 /// The context must be current on the thread that calls: [`Gpu::open`] makes it so, and [`Gpu::enter`] on another thread.
 pub struct Gpu {
     pub(super) driver: Driver,
-    device: DeviceNumber,
+    pub(super) device: DeviceNumber,
     context: Handle,
     pub(super) stream: Handle,
     name: String,
@@ -187,9 +187,21 @@ impl Event {
     /// # Errors
     /// What the driver says.
     pub fn record(&self) -> Result<()> {
+        self.record_on(self.gpu.stream)
+    }
+
+    /// The same behind all that this stream of the device was given.
+    pub(super) fn record_on(&self, stream: Handle) -> Result<()> {
         // SAFETY: as cuda.h declares it; event and stream are alive.
-        let recorded = unsafe { (self.gpu.driver.functions.event_record)(self.event, self.gpu.stream) };
+        let recorded = unsafe { (self.gpu.driver.functions.event_record)(self.event, stream) };
         self.gpu.driver.succeeded("cuEventRecord", recorded)
+    }
+
+    /// What this stream of the device is given from now on waits for it.
+    pub(super) fn hold(&self, stream: Handle) -> Result<()> {
+        // SAFETY: as above.
+        let held = unsafe { (self.gpu.driver.functions.stream_wait)(stream, self.event, 0) };
+        self.gpu.driver.succeeded("cuStreamWaitEvent", held)
     }
 
     /// Whether the stream has come to it.

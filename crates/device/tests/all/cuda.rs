@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use device::Region;
-use device::cuda::{Driver, Event, Gpu, PTX, Repeated};
+use device::cuda::{CHECK, Driver, Event, Gpu, LOOPS, Loop, Loops, Repeated, Stream};
 use terms::Space;
 
 use crate::fakes;
@@ -152,8 +152,109 @@ fn the_shipped_text_has_the_kernels_of_the_source() {
     let made: Vec<&str> = source.lines().filter_map(|line| line.strip_prefix("OF_WIDTH(")).collect();
     assert_eq!(made.len(), of_widths.len(), "{made:?}");
     let entries: Vec<&str> =
-        PTX.lines().filter_map(|line| line.strip_prefix(".visible .entry ")?.strip_suffix('(')).collect();
+        CHECK.lines().filter_map(|line| line.strip_prefix(".visible .entry ")?.strip_suffix('(')).collect();
     let expected: Vec<String> =
         of_widths.iter().flat_map(|width| [format!("fill_{width}"), format!("compare_{width}")]).collect();
     assert_eq!(entries, expected);
+}
+
+#[test]
+fn the_shipped_loops_are_those_of_the_source() {
+    let source = include_str!("../../kernels/loops.cu");
+    let named = |text: &str, head: &str| -> Vec<String> {
+        let name = |line: &str| Some(line.strip_prefix(head)?.split('(').next()?.to_owned());
+        text.lines().filter_map(name).collect()
+    };
+    let kernels = named(source, "extern \"C\" __global__ void ");
+    assert_eq!(kernels, ["loop_copy", "loop_scale", "loop_add", "loop_triad", "chase"]);
+    assert_eq!(named(LOOPS, ".visible .entry "), kernels);
+}
+
+fn numbers(count: usize, of: impl Fn(usize) -> f64) -> Vec<u8> {
+    (0..count).flat_map(|i| of(i).to_ne_bytes()).collect()
+}
+
+/// Even and odd counts: the last element of an odd one has no partner in a load of 16 bytes.
+#[test]
+fn loops_compute_each_element_and_nothing_more() {
+    let Some(gpu) = gpu("loops_compute_each_element_and_nothing_more") else { return };
+    let loops = Loops::load(&gpu).unwrap();
+    let all = [(Loop::Copy, [1.0, 0.0]), (Loop::Scale, [3.0, 0.0]), (Loop::Add, [1.0, 1.0]), (Loop::Triad, [1.0, 3.0])];
+    for (which, [of_a, of_b]) in all {
+        for count in [1, 2, 7, 1000, 70_001] {
+            let array = || Region::cuda(&gpu, 8 * (count + 1)).unwrap();
+            let [a, b, c] = [array(), array(), array()];
+            a.whole().write(&numbers(count, |i| i as f64)).unwrap();
+            b.whole().write(&numbers(count, |i| (7 * i % 101) as f64)).unwrap();
+            c.whole().set(0x7f).unwrap();
+            let part = |array: &Arc<Region>| array.slice(0, 8 * count).unwrap();
+            loops.run(which, [&part(&a), &part(&b), &part(&c)]).unwrap();
+            let mut got = vec![0; 8 * (count + 1)];
+            c.whole().read(&mut got).unwrap();
+            let expected = numbers(count, |i| of_a * i as f64 + of_b * (7 * i % 101) as f64);
+            assert!(got[..8 * count] == expected, "{which:?} of {count}");
+            assert_eq!(got[8 * count..], [0x7f; 8], "{which:?} of {count}: behind the last");
+        }
+    }
+    let (short, long) = (Region::cuda(&gpu, 64).unwrap().whole(), Region::cuda(&gpu, 80).unwrap().whole());
+    let odd = long.slice(8, 64).unwrap();
+    let refused = |arrays| loops.run(Loop::Copy, arrays).unwrap_err().to_string().contains("refused");
+    assert!(refused([&short, &short, &long]) && refused([&odd, &odd, &short]));
+    assert!(refused([&Region::host(64).unwrap().whole(), &short, &short]));
+}
+
+#[test]
+fn a_chain_in_pinned_memory_is_followed_to_its_end() {
+    let Some(gpu) = gpu("a_chain_in_pinned_memory_is_followed_to_its_end") else { return };
+    let loops = Loops::load(&gpu).unwrap();
+    let (chain, end) = (Region::pinned(&gpu, 8 * 100).unwrap(), Region::cuda(&gpu, 8).unwrap().whole());
+    for (place, next) in (0..100_u64).map(|i| (i, (i + 37) % 100)) {
+        // SAFETY: inside the region, and nothing is in flight.
+        unsafe { chain.base().cast::<u64>().add(place as usize).write(next) };
+    }
+    for steps in [0, 1, 3, 99] {
+        loops.chase(&chain.whole(), steps, &end).unwrap();
+        let mut at = [0; 8];
+        end.read(&mut at).unwrap();
+        assert_eq!(u64::from_ne_bytes(at), steps * 37 % 100);
+    }
+    assert!(loops.chase(&Region::host(8).unwrap().whole(), 1, &end).unwrap_err().to_string().contains("refused"));
+}
+
+#[test]
+fn copies_go_between_pinned_and_device_memory_and_within_it() {
+    let Some(gpu) = gpu("copies_go_between_pinned_and_device_memory_and_within_it") else { return };
+    let bytes = table(3001, 1);
+    let [from, to] = [(); 2].map(|()| Region::pinned(&gpu, bytes.len()).unwrap().whole());
+    let [first, second] = [(); 2].map(|()| Region::cuda(&gpu, bytes.len()).unwrap().whole());
+    // SAFETY: the region holds them, and nothing is in flight.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), from.ptr(), bytes.len()) };
+    first.copy_from(&from, None).unwrap();
+    second.copy_from(&first, None).unwrap();
+    to.copy_from(&second, None).unwrap();
+    gpu.synchronise().unwrap();
+    // SAFETY: as above.
+    assert!(unsafe { std::slice::from_raw_parts(to.ptr(), to.len()) } == bytes);
+    let plain = Region::host(bytes.len()).unwrap().whole();
+    assert!(first.copy_from(&plain, None).unwrap_err().to_string().contains("not pinned"));
+    assert!(first.copy_from(&from.slice(0, 5).unwrap(), None).unwrap_err().to_string().contains("other lengths"));
+    assert!(to.copy_from(&from, None).unwrap_err().to_string().contains("both sides are the host's"));
+}
+
+/// Without either wait the copies run in another order: the fake runs a stream when somebody waits for it, and no sooner.
+#[test]
+fn a_second_stream_follows_and_leads_the_first() {
+    let Some(gpu) = gpu("a_second_stream_follows_and_leads_the_first") else { return };
+    let other = Stream::new(&gpu).unwrap();
+    let [a, b, c] = [(); 3].map(|()| Region::cuda(&gpu, 4096).unwrap().whole());
+    a.set(7).unwrap();
+    other.follow().unwrap();
+    b.copy_from(&a, Some(&other)).unwrap();
+    other.synchronise().unwrap();
+    other.follow().unwrap();
+    c.copy_from(&b, Some(&other)).unwrap();
+    other.lead().unwrap();
+    let mut got = vec![0; 4096];
+    c.read(&mut got).unwrap();
+    assert!(got.iter().all(|byte| *byte == 7));
 }

@@ -1,0 +1,133 @@
+//! Kernels of a text of PTX, and how they are given to a stream.
+
+use std::ffi::{CString, c_uint, c_void};
+use std::ptr;
+
+use super::driver::Handle;
+use super::{CudaError, Gpu, Result};
+
+/// Threads of a block, and blocks at most: enough to keep any device's memory busy; each thread goes on by all of them.
+const THREADS: u32 = 256;
+const BLOCKS: u64 = 2048;
+
+/// A kernel that a device has loaded.
+#[derive(Clone, Debug)]
+pub(super) struct Kernel {
+    function: Handle,
+    name: String,
+    /// Bytes of each of its parameters, as its text has them.
+    sizes: Vec<usize>,
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Argument {
+    Word(u64),
+    Half(u32),
+}
+
+impl Argument {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Word(_) => 8,
+            Self::Half(_) => 4,
+        }
+    }
+}
+
+/// Loads a text, and finds kernels of it.
+///
+/// # Errors
+/// What the driver says.
+pub(super) fn load<const N: usize>(gpu: &Gpu, text: &str, names: [&str; N]) -> Result<[Kernel; N]> {
+    let functions = &gpu.driver.functions;
+    let held = CString::new(text).map_err(|_| CudaError::refused("cuModuleLoadData", "a zero byte in the PTX"))?;
+    let mut module = ptr::null_mut();
+    // SAFETY: as cuda.h declares it: a terminated text of PTX. The module is never unloaded; the context takes it along.
+    let loaded = unsafe { (functions.module_load)(&mut module, held.as_ptr().cast()) };
+    gpu.driver.succeeded("cuModuleLoadData", loaded)?;
+    let mut kernels =
+        names.map(|name| Kernel { function: ptr::null_mut(), name: name.to_owned(), sizes: parameters(text, name) });
+    for kernel in &mut kernels {
+        let name = CString::new(kernel.name.as_str()).unwrap_or_default();
+        // SAFETY: as cuda.h declares it; the out-pointer is valid, and the name is a terminated string.
+        let found = unsafe { (functions.module_function)(&mut kernel.function, module, name.as_ptr()) };
+        gpu.driver.succeeded("cuModuleGetFunction", found)?;
+    }
+    Ok(kernels)
+}
+
+/// Sizes of the parameters of a kernel, from its text.
+fn parameters(text: &str, kernel: &str) -> Vec<usize> {
+    let head = format!(".entry {kernel}(");
+    let Some(begin) = text.find(&head).map(|at| at + head.len()) else { return Vec::new() };
+    let list = text[begin..].split(')').next().unwrap_or_default();
+    list.split(',')
+        .filter_map(|each| each.trim().strip_prefix(".param .u")?.split(' ').next()?.parse::<usize>().ok())
+        .map(|bits| bits / 8)
+        .collect()
+}
+
+/// How many threads work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Threads {
+    /// One for each of so many elements, as far as the device keeps busy.
+    Elements(u64),
+    /// One.
+    One,
+}
+
+impl Gpu {
+    /// Gives a kernel to the device's stream, after its arguments were compared with its text.
+    ///
+    /// # Safety
+    /// The arguments are what the kernel expects: addresses of memory that the device reaches, of the lengths that it goes
+    /// through.
+    pub(super) unsafe fn launch(&self, kernel: &Kernel, threads: Threads, arguments: &mut [Argument]) -> Result<()> {
+        let given: Vec<usize> = arguments.iter().map(|argument| argument.bytes()).collect();
+        if given != kernel.sizes {
+            let said = format!("{} takes {:?} bytes, not {given:?}", kernel.name, kernel.sizes);
+            return Err(CudaError::refused("cuLaunchKernel", said));
+        }
+        let (blocks, width) = match threads {
+            Threads::Elements(count) => (count.div_ceil(u64::from(THREADS)).clamp(1, BLOCKS) as c_uint, THREADS),
+            Threads::One => (1, 1),
+        };
+        let mut places: Vec<*mut c_void> = arguments
+            .iter_mut()
+            .map(|argument| match argument {
+                Argument::Word(word) => ptr::from_mut(word).cast(),
+                Argument::Half(half) => ptr::from_mut(half).cast(),
+            })
+            .collect();
+        let (launch, places, none) = (self.driver.functions.launch, places.as_mut_ptr(), ptr::null_mut());
+        // SAFETY: as cuda.h declares it: the driver copies the arguments, whose number and sizes are those of the kernel.
+        let launched = unsafe { launch(kernel.function, blocks, 1, 1, width, 1, 1, 0, self.stream, places, none) };
+        self.driver.succeeded("cuLaunchKernel", launched)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CHECK, LOOPS};
+    use super::*;
+
+    #[test]
+    fn parameters_are_those_of_the_text() {
+        assert_eq!(parameters(CHECK, "fill_8"), [8, 8, 8, 4, 4]);
+        assert_eq!(parameters(CHECK, "compare_64"), [8, 8, 8, 4, 4, 8]);
+        assert_eq!(parameters(CHECK, "no_such_kernel"), []);
+        for width in [8, 16, 32, 64] {
+            assert_eq!(parameters(CHECK, &format!("fill_{width}")).len(), 5);
+        }
+        assert_eq!([parameters(LOOPS, "loop_copy"), parameters(LOOPS, "loop_triad")], [vec![8; 3], vec![8; 4]]);
+        assert_eq!(parameters(LOOPS, "chase"), [8; 4]);
+    }
+
+    #[test]
+    fn the_texts_run_on_old_drivers_and_devices() {
+        for text in [CHECK, LOOPS] {
+            assert!(text.contains(".version 7.8\n") && text.contains(".target sm_70\n"));
+        }
+    }
+}
