@@ -419,7 +419,7 @@ impl Timed for ActiveCase<'_> {
     }
 
     fn launches(&self) -> bool {
-        self.context.comm.devices().any
+        self.context.comm.devices().any && self.current.prepared.launches()
     }
 
     fn synchronise(&mut self) -> Result<(), Failure> {

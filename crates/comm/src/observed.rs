@@ -205,11 +205,14 @@ impl Communicator for Observed {
         Ok(())
     }
 
-    /// The status page shows the last operation as one that the rank is in: it is.
+    /// The status page shows the last operation as one that the rank is in: it is. Others than this communicator may have given
+    /// work to the device.
     #[inline]
     fn drain(&mut self) -> Result<()> {
-        let Some(operation) = self.queued.take() else { return Ok(()) };
-        self.hook.wait_in(operation, || self.inner.drain())
+        match self.queued.take() {
+            Some(operation) => self.hook.wait_in(operation, || self.inner.drain()),
+            None => self.inner.drain(),
+        }
     }
 
     fn control(&mut self) -> Option<&mut dyn Communicator> {

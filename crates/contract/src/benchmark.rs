@@ -157,6 +157,11 @@ pub trait Prepared {
         Ok(())
     }
 
+    /// Whether [`Prepared::run`] only gives calls to a device, where there is one, so that the time until then is that of launching.
+    fn launches(&self) -> bool {
+        true
+    }
+
     /// Fresh inputs, as before the first call. No operation is in flight on any rank.
     fn refill(&mut self);
 

@@ -14,9 +14,9 @@ mod memory;
 mod module;
 mod transfer;
 
-pub use driver::{Driver, STEMS};
+pub use driver::{Driver, STEMS, Uuid};
 pub use error::CudaError;
-pub use gpu::{Event, Gpu, Uuid};
+pub use gpu::{Event, Gpu};
 pub use kernels::{CHECK, Found, Repeated};
 pub use loops::{LOOPS, Loop, Loops};
 pub use transfer::{Pinned, Stream};

@@ -26,7 +26,7 @@ pub(super) static ABOUT: About = About {
             ("triad --threads 1,2", "memory bandwidth of one core and of two"),
             ("latency,bandwidth --ranks 8", "each pair of 8 ranks: which is slow?"),
             ("gemm --dtype bf16 --size 4096", "one product"),
-            ("--device cuda", "the GPUs of this machine (needs PyTorch)"),
+            ("--device cuda", "the GPUs of this machine"),
         ],
         notes: "`--limits RECORD` in other commands compares with the profile. docs/hardware.md explains each test.",
         sweep: None,

@@ -1,10 +1,12 @@
 //! What is measured where a case leaves it open: all tests in the place of `all`, several sizes, types and threads in the
 //! place of none.
 
+use contract::fields::Execution;
 use contract::runtime::is_pytorch;
 use measure::machine;
 use record::{Case, Plan};
 use serde_json::Value;
+use terms::{Named, Runtime};
 
 use super::about::{ABOUT, check};
 use super::fields::{self, Area, CUDA, Fields, Test};
@@ -51,11 +53,32 @@ fn by_torch(device: &str, quick: bool) -> Vec<(Test, Vec<Open>)> {
     let (types, few, sizes) = if on_gpus { (DTYPES_ON_GPUS, 2, SIZES_ON_GPUS) } else { (DTYPES, 1, &SIZES[..2]) };
     let types = if quick { &types[..few] } else { types };
     tests.push((Test::Gemm, vec![("dtype", values(types)), ("size", values(sizes))]));
-    let rest = [Test::HostToDevice, Test::DeviceToHost, Test::Latency, Test::Bandwidth, Test::BothWays];
     let alone = on_gpus && fields::gpus() < 2;
-    let rest = rest.into_iter().filter(|test| torch::has(*test, device) && !(alone && test.area() == Area::Pairs));
+    let rest = [&[Test::HostToDevice, Test::DeviceToHost], PAIRS].concat().into_iter();
+    let rest = rest.filter(|test| torch::has(*test, device) && !(alone && test.area() == Area::Pairs));
     tests.extend(rest.map(|test| (test, Vec::new())));
     tests
+}
+
+/// The tests between each two ranks.
+const PAIRS: &[Test] = &[Test::Latency, Test::Bandwidth, Test::BothWays];
+
+/// The cases of a profile of GPUs: those of native ranks, and products, which are PyTorch's unless native ranks were asked for.
+fn on_gpus(case: &Case) -> Vec<Case> {
+    let memory = if case.is_quick() { &[Test::Triad][..] } else { &[Test::Copy, Test::Triad] };
+    let transfers = [Test::DeviceCopy, Test::HostToDevice, Test::DeviceToHost, Test::HostBothWays, Test::HostLatency];
+    let pairs = if fields::gpus() < 2 { &[] } else { PAIRS };
+    let tests = [memory, &transfers[..], pairs].concat();
+    let mut cases: Vec<Case> =
+        tests.into_iter().flat_map(|test| of_test(case, test, true, &open(test, true))).collect();
+    if Execution::of(case).is_ok_and(|execution| execution.runtime.is_none()) {
+        let mut products = case.clone();
+        products.parameters.insert("runtime", Runtime::Pytorch.name().into());
+        products.world.insert("runtime", Runtime::Pytorch.name().into());
+        let tests = by_torch(CUDA, case.is_quick()).into_iter().filter(|(test, _)| *test == Test::Gemm);
+        cases.extend(tests.flat_map(|(test, open)| of_test(&products, test, true, &open)));
+    }
+    cases
 }
 
 /// Four times the last-level caches, past which an array is in memory (as STREAM's rules want), and at least the largest of the
@@ -118,14 +141,12 @@ fn each(case: &Case) -> Vec<Case> {
     let tests = match device {
         Some(device) if is_pytorch(case) => by_torch(device, case.is_quick()),
         None if is_pytorch(case) => by_torch("cpu", case.is_quick()),
+        Some(CUDA) => return on_gpus(case),
         _ => profile(case.is_quick()),
     };
     let mut cases: Vec<Case> = tests.into_iter().flat_map(|(test, open)| of_test(case, test, true, &open)).collect();
     if device.is_none() && !is_pytorch(case) && machine::gpus() > 0 {
-        let gpus = of_gpus(case);
-        cases.extend(
-            by_torch(CUDA, case.is_quick()).into_iter().flat_map(|(test, open)| of_test(&gpus, test, true, &open)),
-        );
+        cases.extend(on_gpus(&of_gpus(case)));
     }
     cases
 }

@@ -2,7 +2,7 @@
 
 use measure::machine;
 use record::Case;
-use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
+use terms::{Dtype, Field, Kind, Label, Mode, Named, Role, Space};
 
 use contract::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
 
@@ -38,6 +38,12 @@ terms::named! {
         HostToDevice = "host_to_device",
         /// The same the other way.
         DeviceToHost = "device_to_host",
+        /// Both at the same time.
+        HostBothWays = "host_both_ways",
+        /// A copy within memory of a device, by its copy engine.
+        DeviceCopy = "device_copy",
+        /// A load by a device from pinned memory of the host, after the one before it.
+        HostLatency = "host_latency",
         /// Each of them, for a profile of the machine.
         All = "all",
     }
@@ -63,7 +69,9 @@ impl Test {
             Self::Latency | Self::Bandwidth | Self::BothWays => Area::Pairs,
             Self::Numa => Area::Nodes,
             Self::StorageRead => Area::Storage,
-            Self::HostToDevice | Self::DeviceToHost => Area::Transfer,
+            Self::HostToDevice | Self::DeviceToHost | Self::HostBothWays | Self::DeviceCopy | Self::HostLatency => {
+                Area::Transfer
+            }
             Self::All => Area::All,
             _ => Area::Memory,
         }
@@ -74,6 +82,15 @@ impl Test {
         match self {
             Self::Add | Self::Triad => 3,
             _ => 2,
+        }
+    }
+
+    /// Times that each byte of a copy counts: in each direction, and where it is read and written in one memory, as of loops.
+    pub(super) const fn copies(self) -> u64 {
+        match self {
+            Self::HostToDevice | Self::DeviceToHost => 1,
+            Self::HostBothWays | Self::DeviceCopy => 2,
+            _ => 0,
         }
     }
 
@@ -97,15 +114,15 @@ impl Test {
     }
 }
 
-/// Where PyTorch's ranks compute, too. It has no default: all tests of a machine are those of its GPUs, too.
+/// Where ranks of GPUs compute, too. It has no default: all tests of a machine are those of its GPUs, too.
 const DEVICES: Field = Field {
     kind: Kind::Word(|| vec!["cpu", CUDA]),
     default: None,
-    doc: "what is measured: cpu, or GPUs through PyTorch (default: cpu; all tests: both)",
+    doc: "what is measured: cpu, or GPUs (default: cpu; all tests: both)",
     ..DEVICE
 };
 
-/// The devices that PyTorch's ranks measure.
+/// Devices beside the host's processors.
 pub(super) use contract::fields::CUDA;
 
 /// GPUs that ranks can have, at least one: a rank says what is missing where there is none.
@@ -116,6 +133,11 @@ pub(super) fn gpus() -> u32 {
 /// Whether the case measures GPUs.
 pub(super) fn is_on_gpus(case: &Case) -> bool {
     Fields::of(case).is_ok_and(|fields| fields.device.as_deref() == Some(CUDA))
+}
+
+/// Where the case's buffers lie.
+pub(super) fn space(case: &Case) -> Space {
+    if is_on_gpus(case) { Space::Cuda } else { Space::Host }
 }
 
 /// What only some tests take.

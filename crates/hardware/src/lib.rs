@@ -9,6 +9,7 @@ mod loops;
 mod memory;
 mod metrics;
 mod numa;
+mod on_gpu;
 mod pairs;
 mod pairs_found;
 mod resolve;
@@ -46,7 +47,8 @@ impl Benchmark for HardwareBenchmark {
             Area::Pairs => pairs::held(&task),
             Area::Nodes => task.bytes.saturating_mul(numa::nodes().len() as u64),
             // GPUs have memory of their own; only what is copied lies in the host's, too.
-            Area::Transfer => task.bytes,
+            Area::Transfer if task.test == Test::DeviceCopy => 0,
+            Area::Transfer => task.bytes.saturating_mul(task.test.copies().max(1)),
             Area::Compute | Area::Storage | Area::All => 0,
         };
         of_rank.saturating_mul(u64::from(task.ranks))
@@ -74,13 +76,14 @@ impl Benchmark for HardwareBenchmark {
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let task = task(case)?;
         match task.test.area() {
+            Area::Memory | Area::Transfer if fields::is_on_gpus(case) => on_gpu::prepare(&task, rank),
             Area::Memory => memory::prepare(&task, rank),
             Area::Compute if task.test == Test::Fma => compute::registers(&task, rank),
             Area::Compute => compute::product(&task, case, rank),
-            Area::Pairs => pairs::prepare(&task, rank),
+            Area::Pairs => pairs::prepare(&task, fields::space(case), rank),
             Area::Nodes => numa::prepare(&task, &numa::nodes()),
             Area::Storage => storage::prepare(&task),
-            Area::Transfer => Err(Failure::new("native ranks have no device to copy to")),
+            Area::Transfer => Err(Failure::new("the host has no device to copy to")),
             Area::All => Err(Failure::new("`all` stands for several tests, and is none itself")),
         }
     }

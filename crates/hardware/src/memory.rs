@@ -20,9 +20,9 @@ use super::team::Team;
 /// is then about a hundredth of its time.
 const CALL_BYTES: u64 = 8 << 20;
 /// What an array that is only written holds before the first call: no result of a loop is negative.
-const UNWRITTEN: f64 = -1.0;
+pub(super) const UNWRITTEN: f64 = -1.0;
 /// Values repeat after so many elements, a prime: neither parts nor lines begin alike.
-const PERIOD: u64 = 1021;
+pub(super) const PERIOD: u64 = 1021;
 /// Elements that a refill displaces them by.
 const SHIFT: u64 = 409;
 /// Bytes between two arrays: other sets of the caches, and other banks of memory, than equal distances of a power of two.

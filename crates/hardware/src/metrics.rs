@@ -37,7 +37,9 @@ pub(super) fn for_case(case: &Case, measured: &Measured<'_>) -> Map<String, Valu
             rate
         }
         Area::Transfer => {
-            let rate = f64::from(task.ranks) * task.bytes as f64 / seconds / 1e9;
+            // The time of a load says nothing of a bandwidth.
+            let Some(copies) = Some(task.test.copies()).filter(|copies| *copies > 0) else { return metrics };
+            let rate = f64::from(task.ranks) * (copies * task.bytes) as f64 / seconds / 1e9;
             GBS.put(&mut metrics, rate);
             rate
         }
@@ -61,8 +63,8 @@ fn put_ceiling(metrics: &mut Map<String, Value>, case: &Case, task: &Task, rate:
         Area::Compute => CeilingKind::Compute,
         Area::Pairs if task.test != Test::Latency => CeilingKind::Link,
         Area::Storage => CeilingKind::Storage,
-        Area::Transfer => CeilingKind::Transfer,
-        Area::Pairs | Area::Nodes | Area::All => return,
+        Area::Transfer if task.test.copies() == 1 => CeilingKind::Transfer,
+        Area::Transfer | Area::Pairs | Area::Nodes | Area::All => return,
     };
     if !rate.is_finite() {
         return;
@@ -144,7 +146,7 @@ fn bandwidth(case: &Case, task: &Task, seconds: f64, metrics: &mut Map<String, V
     let counted = rate(task.test.counted_bytes());
     GBS.put(metrics, counted);
     // What torch's loops and the caches of GPUs read before they write is not known.
-    if !is_pytorch(case) {
+    if !is_pytorch(case) && !fields::is_on_gpus(case) {
         MOVED_GBS.put(metrics, rate(task.test.moved_bytes()));
     }
     counted

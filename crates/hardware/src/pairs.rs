@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use comm::{Call, Communicator};
 use contract::{Prepared, RankContext, Work, failure};
+use device::cuda::{CudaError, Repeated};
 use device::{Region, Slice};
 use measure::{Failure, WrongReport};
 use record::WrongElement;
@@ -28,6 +29,8 @@ struct Duo {
     partner: u32,
     comm: Box<dyn Communicator>,
     call: Call,
+    /// One period of what messages hold, on the device where buffers lie there.
+    table: Option<Slice>,
     /// Seconds of one message, of each call since they were last asked for.
     times: Vec<f64>,
 }
@@ -45,10 +48,12 @@ struct Pairs {
     schedule: Vec<Round>,
     at_once: bool,
     seed: u64,
+    /// Why a buffer could not be filled.
+    failed: Option<CudaError>,
 }
 
 /// Splits the world into pairs, round by round. Collective.
-pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+pub(super) fn prepare(task: &Task, space: Space, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
     let all = rounds(task.ranks);
     let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
     let empty = cut(&region, 0)?;
@@ -62,11 +67,12 @@ pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn 
         let partner = if pair[0] == context.rank { pair[1] } else { pair[0] };
         let mut buffer = || -> Result<Slice, Failure> {
             let bytes = task.bytes as usize;
-            cut(&comm.alloc(bytes.max(64), Space::Host).map_err(failure)?, bytes)
+            cut(&comm.alloc(bytes.max(64), space).map_err(failure)?, bytes)
         };
         let (input, output) = (buffer()?, buffer()?);
+        let table = pattern(&mut *comm, space)?;
         let op = operation(task.test);
-        duos.push(Duo { partner, comm, call: call(op, &input, &output), times: Vec::new() });
+        duos.push(Duo { partner, comm, call: call(op, &input, &output), table, times: Vec::new() });
     }
     let at_once = !context.options.oversubscribed;
     let mut pairs = Pairs {
@@ -81,6 +87,7 @@ pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn 
         schedule: if at_once { all } else { one_at_a_time(all) },
         at_once,
         seed: task.seed,
+        failed: None,
     };
     pairs.refill();
     Ok(Box::new(pairs))
@@ -118,10 +125,28 @@ fn call(op: Collective, input: &Slice, output: &Slice) -> Call {
     }
 }
 
+/// Bytes of messages repeat after so many, a prime.
+const PERIOD: u64 = 251;
+
 /// A byte of the message from one rank to another; never [`UNWRITTEN`].
 fn byte(from: u32, to: u32, index: usize, seed: u64) -> u8 {
-    let place = index as u64 + 31 * u64::from(from) + 17 * u64::from(to) + seed;
-    (place % 251) as u8
+    ((index as u64 + displacement(from, to, seed)) % PERIOD) as u8
+}
+
+/// Where in its period a message begins.
+fn displacement(from: u32, to: u32, seed: u64) -> u64 {
+    (31 * u64::from(from) + 17 * u64::from(to) + seed) % PERIOD
+}
+
+/// The period of messages on the device of the buffers; None where they are the host's.
+fn pattern(comm: &mut dyn Communicator, space: Space) -> Result<Option<Slice>, Failure> {
+    if space == Space::Host {
+        return Ok(None);
+    }
+    let bytes: Vec<u8> = (0..PERIOD).map(|place| place as u8).collect();
+    let table = comm.alloc_private(bytes.len(), space).map_err(failure)?.whole();
+    table.write(&bytes).map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Some(table))
 }
 
 impl Duo {
@@ -130,7 +155,12 @@ impl Duo {
         if self.call.op == Collective::PingPong { 2.0 } else { 1.0 }
     }
 
-    fn fill(&self, rank: u32, seed: u64) {
+    fn fill(&self, rank: u32, seed: u64) -> Result<(), CudaError> {
+        if let Some(table) = &self.table {
+            let phase = displacement(rank, self.partner, seed) as usize;
+            self.call.output.set(UNWRITTEN)?;
+            return self.call.input.fill(Repeated { table, element: 1, phase });
+        }
         // SAFETY: this rank's own buffers, and no operation is in flight.
         unsafe {
             std::ptr::write_bytes(self.call.output.ptr(), UNWRITTEN, self.call.output.len());
@@ -138,6 +168,22 @@ impl Duo {
                 *self.call.input.ptr().add(index) = byte(rank, self.partner, index, seed);
             }
         }
+        Ok(())
+    }
+
+    /// The same on the device. What has not arrived is not looked at there: a call before its time shows in the next.
+    fn compare_there(&self, table: &Slice, rank: u32, seed: u64, report: &mut WrongReport) -> Result<(), CudaError> {
+        let phase = displacement(self.partner, rank, seed) as usize;
+        let found = self.call.output.compare(Repeated { table, element: 1, phase })?;
+        report.count += found.wrong;
+        report.compared += self.call.output.len() as u64;
+        if let Some(index) = found.first.first().filter(|_| report.first.is_empty()) {
+            let mut got = [0];
+            self.call.output.slice(*index as usize, 1).map_or(Ok(()), |one| one.read(&mut got))?;
+            let expected = byte(self.partner, rank, *index as usize, seed).to_string();
+            report.first.push(WrongElement { rank, index: *index, expected, got: got[0].to_string() });
+        }
+        Ok(())
     }
 
     fn compare(&self, rank: u32, seed: u64, arrived: bool, report: &mut WrongReport) {
@@ -169,22 +215,41 @@ impl Prepared for Pairs {
             duo.comm.run(&duo.call).map_err(failure)?;
             let begin = self.clock.now_ns();
             for _ in 0..self.messages {
-                duo.comm.run(&duo.call).map_err(failure)?;
+                duo.comm.enqueue(&duo.call).map_err(failure)?;
             }
+            duo.comm.drain().map_err(failure)?;
             let ns = self.clock.now_ns() - begin;
             duo.times.push(ns as f64 * 1e-9 / (self.messages as f64 * duo.passes()));
         }
         Ok(())
     }
 
+    /// Each round ends with a wait.
+    fn launches(&self) -> bool {
+        false
+    }
+
     fn refill(&mut self) {
         self.seed += 1;
-        self.duos.iter().for_each(|duo| duo.fill(self.rank, self.seed));
+        for duo in &self.duos {
+            let filled = duo.fill(self.rank, self.seed);
+            self.failed = self.failed.take().or(filled.err());
+        }
     }
 
     fn check(&mut self, _comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
+        let said = |error: CudaError| Failure::new(error.to_string());
+        self.failed.take().map_or(Ok(()), |error| Err(said(error)))?;
         let mut report = WrongReport::default();
-        self.duos.iter().for_each(|duo| duo.compare(self.rank, self.seed, calls > 0, &mut report));
+        for duo in &self.duos {
+            match &duo.table {
+                None => duo.compare(self.rank, self.seed, calls > 0, &mut report),
+                Some(table) if calls > 0 => {
+                    duo.compare_there(table, self.rank, self.seed, &mut report).map_err(said)?;
+                }
+                Some(_) => {}
+            }
+        }
         Ok(report)
     }
 

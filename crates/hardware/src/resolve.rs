@@ -65,6 +65,8 @@ const fn default_bytes(test: Test) -> u64 {
     match test {
         Test::Latency => 8,
         Test::Bandwidth | Test::BothWays => 1 << 20,
+        // As in nvbandwidth: more than a device's caches of the host's memory.
+        Test::HostLatency => 2 << 20,
         _ => 256 << 20,
     }
 }

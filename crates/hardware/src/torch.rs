@@ -1,8 +1,8 @@
-//! What differs where ranks are the user's Python: which tests they have, on which devices, and the recipe that they are
-//! sent, in which nothing is open.
+//! Who runs a test: native ranks, or the user's Python. Which tests those have, on which devices, and the recipe that they are sent,
+//! in which nothing is open.
 
-use contract::fields::{Sampling, problem};
-use contract::runtime::is_pytorch;
+use contract::fields::{Execution, Sampling, problem};
+use contract::runtime::{Native, is_pytorch};
 use record::Case;
 use serde_json::{Value, json};
 use terms::{FieldError, Named, Runtime};
@@ -28,25 +28,41 @@ pub(super) fn has(test: Test, device: &str) -> bool {
     }
 }
 
-/// Settles runtime, backend and device where one follows from the others: only PyTorch's ranks measure GPUs.
+/// Whether native ranks have this test on GPUs.
+pub(super) fn native_has(test: Test) -> bool {
+    match test.area() {
+        Area::Memory => test != Test::ReduceBroadcast,
+        Area::Transfer | Area::Pairs | Area::All => true,
+        Area::Compute | Area::Nodes | Area::Storage => false,
+    }
+}
+
+/// Where native ranks may have the test's buffers.
+fn native(test: Test) -> Native {
+    if native_has(test) { Native::Gpus } else { Native::Host }
+}
+
+/// Settles runtime, backend and device where one follows from the others. Tests of GPUs that native ranks lack are PyTorch's.
 pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     let device = fields.device.clone().unwrap_or_else(|| "cpu".to_owned());
     if device == CUDA {
-        set_where_open(case, "runtime", &Value::from(Runtime::Pytorch.name()));
-        // A rank by itself needs nothing between GPUs.
-        let backend = if fields.test.area() == Area::Pairs { OF_GPUS } else { ALONE };
-        if fields.test != Test::All && is_pytorch(case) {
+        if !native_has(fields.test) || Execution::of(case)?.python.is_some() {
+            set_where_open(case, "runtime", &Value::from(Runtime::Pytorch.name()));
+        }
+        if fields.test == Test::All {
+            // Each test has its own backend.
+            return Ok(());
+        }
+        if is_pytorch(case) {
+            // A rank by itself needs nothing between GPUs.
+            let backend = if fields.test.area() == Area::Pairs { OF_GPUS } else { ALONE };
             set_where_open(case, "backend", &backend.into());
         }
-    }
-    if fields.test == Test::All && device == CUDA {
-        // Each test has its own backend.
-        return Ok(());
     }
     if fields.test != Test::All {
         set_where_open(case, "device", &device.into());
     }
-    contract::runtime::resolve(case, &[], contract::runtime::Native::Host)
+    contract::runtime::resolve(case, &[], native(fields.test))
 }
 
 fn set_where_open(case: &mut Case, name: &str, value: &Value) {
@@ -59,15 +75,21 @@ fn set_where_open(case: &mut Case, name: &str, value: &Value) {
 /// Refuses what the case's ranks do not measure. After [`resolve`].
 pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     let (test, device) = (fields.test, fields.device.as_deref().unwrap_or("cpu"));
+    if device == CUDA && fields.threads.is_some() {
+        return Err(problem("threads", "a GPU has no threads that one could choose", "leave it out"));
+    }
     if !is_pytorch(case) {
-        if device != "cpu" {
-            return Err(problem("device", "native ranks measure the CPU", "`runtime: pytorch` measures GPUs"));
+        if device != "cpu" && !native_has(test) {
+            let message = format!("native ranks have no test `{test}` of GPUs");
+            return Err(problem("device", message, "`runtime: pytorch` has `gemm`"));
         }
-        if test.area() == Area::Transfer {
-            let message = format!("{test} copies between the host and a GPU");
-            return Err(problem("device", message, "`device: cuda` (needs PyTorch)"));
+        if device == "cpu" && test.area() == Area::Transfer && !contract::is_on_gpus(case) {
+            return Err(problem("device", format!("{test} moves data of a GPU"), "`device: cuda`"));
         }
-        return contract::runtime::check(case, &[], contract::runtime::Native::Host);
+        if test == Test::All && device != "cpu" {
+            return Ok(());
+        }
+        return contract::runtime::check(case, &[], native(test));
     }
     if !has(test, device) {
         let message = format!("PyTorch's ranks have no test `{test}` of `{device}`");
@@ -75,14 +97,11 @@ pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> 
         let hint = format!("valid values: {}", all.collect::<Vec<_>>().join(", "));
         return Err(problem("test", message, hint));
     }
-    if device == CUDA && fields.threads.is_some() {
-        return Err(problem("threads", "a GPU has no threads that one could choose", "leave it out"));
-    }
     if test.area() == Area::Pairs && !Sampling::of(case)?.inject.is_empty() {
         let message = "faults strike messages of native ranks, and a tournament of PyTorch's is one call";
         return Err(problem("inject", message, "`runtime: native`"));
     }
-    contract::runtime::check(case, &[], contract::runtime::Native::Host)?;
+    contract::runtime::check(case, &[], Native::Host)?;
     contract::runtime::check_threads(case)
 }
 

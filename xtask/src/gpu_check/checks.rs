@@ -100,6 +100,18 @@ pub(super) const CHECKS: &[Check] = &[
         "rankmark comm all_reduce --backend nccl --ranks 1 --bytes 1MiB --inject kill:rank=0,at=17 --quick --record",
     ),
     check(
+        "native_hardware",
+        0,
+        Expected::Right(17),
+        "rankmark hardware copy,scale,add,triad,device_copy,host_to_device,device_to_host,host_both_ways,host_latency --device cuda --ranks 1 --quick --json --record",
+    ),
+    check(
+        "native_hardware_beside_pytorch",
+        0,
+        Expected::Right(6),
+        "rankmark hardware triad,host_to_device,device_to_host --device cuda --runtime native,pytorch --ranks 1 --bytes 384MiB --quick --json --record",
+    ),
+    check(
         "native_sanitizer",
         0,
         Expected::Says(&["ERROR SUMMARY: 0 errors"]),

@@ -1,9 +1,10 @@
 //! The driver's functions, resolved whole or not at all; their forms are those of cuda.h.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fmt;
 use std::path::Path;
 
-use super::{CudaError, Result, Uuid};
+use super::{CudaError, Result};
 
 /// Names of the library's files, without `.so` and version.
 pub static STEMS: &[&str] = &["libcuda"];
@@ -54,6 +55,22 @@ crate::functions! {
     launch = c"cuLaunchKernel": fn(
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
     ) -> Code;
+}
+
+/// CUuuid: names a device in all processes and containers of its host.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uuid(pub [u8; 16]);
+
+impl fmt::Display for Uuid {
+    /// As nvidia-smi writes it, without `GPU-`.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, byte) in self.0.iter().enumerate() {
+            let dash = if matches!(place, 4 | 6 | 8 | 10) { "-" } else { "" };
+            write!(to, "{dash}{byte:02x}")?;
+        }
+        Ok(())
+    }
 }
 
 /// The driver's library, initialised.

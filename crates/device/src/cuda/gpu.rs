@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::Result;
-use super::driver::{DeviceNumber, Driver, Handle};
+use super::driver::{DeviceNumber, Driver, Handle, Uuid};
 use super::kernels::Kernels;
 
 /// CU_STREAM_NON_BLOCKING: the stream does not wait for the default one.
@@ -17,22 +17,6 @@ const NOT_READY: c_int = 600;
 
 /// What a device that is a stand-in in memory of the host calls itself.
 const EMULATED: &str = "Emulated GPU";
-
-/// CUuuid: names a device in all processes and containers of its host.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uuid(pub [u8; 16]);
-
-impl fmt::Display for Uuid {
-    /// As nvidia-smi writes it, without `GPU-`.
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, byte) in self.0.iter().enumerate() {
-            let dash = if matches!(place, 4 | 6 | 8 | 10) { "-" } else { "" };
-            write!(to, "{dash}{byte:02x}")?;
-        }
-        Ok(())
-    }
-}
 
 /// A device with its primary context, which libraries of CUDA's runtime find there, too, and one stream.
 ///

@@ -20,28 +20,68 @@ fn recipe(case: &Case, name: &str) -> Value {
     case.settings["recipe"][name].clone()
 }
 
+fn tests(cases: &[Case]) -> Vec<String> {
+    let mut tests: Vec<String> = cases.iter().filter_map(|case| case.text("test").map(str::to_owned)).collect();
+    tests.dedup();
+    tests
+}
+
+fn one<'a>(cases: &'a [Case], test: &str) -> &'a Case {
+    cases.iter().find(|case| case.text("test") == Some(test)).unwrap_or_else(|| panic!("no {test}"))
+}
+
+/// Products of GPUs are PyTorch's; all else is measured by this program's own ranks.
 #[test]
-fn gpus_are_measured_by_torch() {
+fn gpus_are_measured_natively_and_products_by_torch() {
     let all = cases(&[GPU]).unwrap();
-    let tests = |cases: &[Case]| {
-        let mut tests: Vec<String> = cases.iter().filter_map(|case| case.text("test").map(str::to_owned)).collect();
-        tests.dedup();
-        tests
-    };
-    let expected = ["copy", "triad", "gemm", "host_to_device", "device_to_host"];
-    assert_eq!(tests(&all)[..5], expected, "and pairs, where there are several GPUs");
+    let natively =
+        ["copy", "triad", "device_copy", "host_to_device", "device_to_host", "host_both_ways", "host_latency"];
+    assert_eq!(tests(&all)[..7], natively);
     for case in &all {
-        let of = |name: &str| case.text(name).map(str::to_owned);
-        assert_eq!([of("runtime"), of("device")], ["pytorch", "cuda"].map(|word| Some(word.to_owned())), "{case:?}");
-        assert_eq!((case.whole("threads"), &case.skip), (None, &None));
+        assert_eq!((case.whole("threads"), &case.skip), (None, &None), "{case:?}");
         assert_eq!(case.world.get("device"), Some(&Value::from("cuda")), "other ranks than those of the CPU");
+        let by_torch = case.text("test") == Some("gemm");
+        assert_eq!((is_pytorch(case), case.text("backend") == Some("nccl")), (by_torch, !by_torch), "{case:?}");
     }
+    assert!(all.iter().any(is_pytorch), "a profile has products");
     let sizes: Vec<u64> =
         all.iter().filter(|case| case.text("test") == Some("triad")).filter_map(|case| case.whole("bytes")).collect();
     assert_eq!(sizes, [48 << 20, 384 << 20, 3 << 30]);
-    assert_eq!(tests(&cases(&[GPU, ("quick", "true")]).unwrap())[..5], expected);
-    let backend = |test| cases(&[("test", test), GPU, ("ranks", "2")]).unwrap()[0].text("backend").map(str::to_owned);
-    assert_eq!([backend("triad"), backend("latency")], ["gloo", "nccl"].map(|name| Some(name.to_owned())));
+    assert_eq!(tests(&cases(&[GPU, ("quick", "true")]).unwrap())[..2], ["triad", "device_copy"]);
+    let only = cases(&[GPU, ("runtime", "native")]).unwrap();
+    assert!(!only.iter().any(is_pytorch), "as asked for");
+}
+
+#[test]
+fn who_asks_for_a_python_has_its_ranks_on_gpus() {
+    for asked in [TORCH, ("python", "python3")] {
+        let all = cases(&[GPU, asked]).unwrap();
+        assert_eq!(tests(&all)[..5], ["copy", "triad", "gemm", "host_to_device", "device_to_host"], "{asked:?}");
+        assert!(all.iter().all(is_pytorch));
+        let backend =
+            |test| cases(&[("test", test), GPU, asked, ("ranks", "2")]).unwrap()[0].text("backend").map(str::to_owned);
+        assert_eq!([backend("triad"), backend("latency")], ["gloo", "nccl"].map(|name| Some(name.to_owned())));
+    }
+    // Both in one plan, and one test of each.
+    let both = cases(&[("test", "triad,gemm"), GPU, ("runtime", "native,pytorch")]);
+    let why = both.unwrap_err();
+    assert!(why.contains("no test `gemm` of GPUs"), "{why}");
+    let both = cases(&[("test", "triad"), GPU, ("bytes", "48MiB"), ("runtime", "native,pytorch")]).unwrap();
+    assert_eq!(both.iter().map(is_pytorch).collect::<Vec<_>>(), [false, true]);
+    let mixed = cases(&[("test", "triad,gemm"), GPU]).unwrap();
+    assert!(!is_pytorch(one(&mixed, "triad")) && is_pytorch(one(&mixed, "gemm")));
+}
+
+#[test]
+fn tests_have_the_names_that_nvbandwidth_gives_them() {
+    for (theirs, ours) in [
+        ("host_to_device_memcpy_ce", "host_to_device"),
+        ("host_to_device_bidirectional_memcpy_ce", "host_both_ways"),
+        ("device_local_copy", "device_copy"),
+        ("host_device_latency_sm", "host_latency"),
+    ] {
+        assert_eq!(cases(&[("test", theirs), GPU]).unwrap()[0].text("test"), Some(ours));
+    }
 }
 
 #[test]
@@ -69,9 +109,11 @@ fn what_torch_lacks_is_refused_with_what_it_has() {
             "valid values: copy, scale, add, triad, gemm, latency, bandwidth, both_ways, all",
         ),
         (vec![("test", "numa"), GPU], "PyTorch's ranks have no test `numa` of `cuda`"),
-        (vec![("test", "host_to_device")], "`device: cuda` (needs PyTorch)"),
+        (vec![("test", "host_to_device")], "host_to_device moves data of a GPU"),
+        (vec![("test", "host_latency"), GPU, TORCH], "no test `host_latency` of `cuda`"),
+        (vec![("test", "gemm"), GPU, ("runtime", "native")], "native ranks have no test `gemm` of GPUs"),
+        (vec![("test", "triad"), GPU, ("backend", "shm"), ("runtime", "native")], "by `nccl`, and not by `shm`"),
         (vec![("test", "host_to_device"), TORCH], "no test `host_to_device` of `cpu`"),
-        (vec![("test", "triad"), GPU, ("runtime", "native")], "`runtime: pytorch` measures GPUs"),
         (vec![("test", "triad"), GPU, ("threads", "2")], "a GPU has no threads"),
         (
             vec![("test", "latency"), TORCH, ("inject", "delay:rank=1,time=5us")],

@@ -207,3 +207,56 @@ fn without_a_gpu_one_line_says_what_lacks() {
     let said = ended.out.lines().filter(|line| line.starts_with("skipped  ")).collect::<Vec<_>>();
     assert!(said.len() == 1 && said[0].contains("no GPU driver"), "{}", ended.out);
 }
+
+/// Loops, copies of all directions, loads, and messages between pairs: nothing but the driver and the library is there.
+#[test]
+fn the_hardware_of_gpus_is_measured_and_every_element_is_right() {
+    let Some(folder) = folder("the_hardware_of_gpus_is_measured_and_every_element_is_right") else { return };
+    let place = Place::new();
+    let tests = "copy,scale,add,triad,device_copy,host_to_device,device_to_host,host_both_ways,host_latency";
+    let arguments = format!("hardware {tests} --device cuda --ranks 2 --bytes 480008 --quick");
+    let ended = run(&place, folder, &arguments, &[]).exits(0);
+    let lines = json_lines(&ended.out);
+    assert_eq!(statuses(&lines), [9, 0, 0, 0], "{}", ended.err);
+    for line in &lines {
+        assert_eq!((line["wrong"].as_u64(), line["backend"].as_str()), (Some(0), Some("nccl")), "{line}");
+        assert!(line["caveats"].as_array().unwrap().contains(&"emulated".into()), "{line}");
+        let is_load = line["parameters"]["test"] == "host_latency";
+        // What runs on a host cannot be faster: nobody would have waited for it.
+        assert_eq!(line["gbs"].as_f64().is_some_and(|gbs| gbs < 2000.0), !is_load, "{line}");
+    }
+    let place = Place::new();
+    let arguments = "hardware latency,bandwidth,both_ways --device cuda --ranks 4 --bytes 4099 --quick";
+    let ended = run(&place, folder, arguments, &[]).exits(0);
+    let lines = json_lines(&ended.out);
+    assert_eq!(statuses(&lines), [3, 0, 0, 0], "{}", ended.err);
+    for line in &lines {
+        assert!(line["wrong"] == 0 && line["pair_s"][3][0].as_f64() > Some(0.0), "{line}");
+        assert!(line.get("launch_s").is_none(), "a tournament waits: {line}");
+    }
+}
+
+/// A device that lacks something: one skipped case each, with the reason, and the others go on.
+#[test]
+fn what_hardware_lacks_on_gpus_is_the_reason_of_a_skipped_case() {
+    let Some(folder) = folder("what_hardware_lacks_on_gpus_is_the_reason_of_a_skipped_case") else { return };
+    for (variables, said) in [
+        (&[("FAKE_CUDA_DEVICES", "0")][..], "no CUDA-capable device"),
+        (&[("FAKE_CUDA_MEMORY", "1000000")], "a buffer on Emulated GPU"),
+        (&[("FAKE_CUDA_FAIL", "cuMemHostAlloc:1:2")], "cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY"),
+    ] {
+        let place = Place::new();
+        let arguments = "hardware host_to_device --device cuda --ranks 1 --bytes 4MiB";
+        let ended = run(&place, folder, arguments, variables);
+        let lines = json_lines(&ended.out);
+        assert_eq!(statuses(&lines), [0, 0, 1, 0], "{variables:?}: {}", ended.err);
+        assert!(reason(&lines[0]).contains(said), "{variables:?}: {}", lines[0]);
+    }
+    // What fails in the middle is a failed case, and nothing hangs.
+    let place = Place::new();
+    let variables = [("FAKE_CUDA_FAIL", "cuLaunchKernel:40:719")];
+    let ended = run(&place, folder, "hardware triad --device cuda --ranks 2 --bytes 1MiB", &variables);
+    let lines = json_lines(&ended.out);
+    assert_eq!(statuses(&lines), [0, 1, 0, 0], "{}", ended.err);
+    assert!(reason(&lines[0]).contains("CUDA_ERROR_LAUNCH_FAILED"), "{}", lines[0]);
+}

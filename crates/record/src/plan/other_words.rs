@@ -37,6 +37,13 @@ const SAME: &[(&str, &str)] = &[
     ("pp", "pipeline"),
     ("pipeline_parallel", "pipeline"),
     ("model_parallel", "model"),
+    // Tests of nvbandwidth.
+    ("host_to_device_memcpy_ce", "host_to_device"),
+    ("device_to_host_memcpy_ce", "device_to_host"),
+    ("host_to_device_bidirectional_memcpy_ce", "host_both_ways"),
+    ("device_to_host_bidirectional_memcpy_ce", "host_both_ways"),
+    ("device_local_copy", "device_copy"),
+    ("host_device_latency_sm", "host_latency"),
 ];
 
 /// Words that mean more or less than a word of a field: the word that a field has if it is meant, and what to write.
