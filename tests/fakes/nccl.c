@@ -480,6 +480,10 @@ static int init(const char *function, Comm **comm, int size, Id id, int rank) {
     if (code) return code;
     if (cuda && (cuda->current(&context) || !context)) return fail(UNHANDLED_CUDA_ERROR, "no current device");
     __sync_bool_compare_and_swap(&process_rank, -1, rank);
+    // What a library takes of the device for itself.
+    uint64_t taken = 0;
+    int bytes = number_of("FAKE_NCCL_TAKES", 0);
+    if (cuda && bytes && cuda->alloc(&taken, bytes)) return fail(UNHANDLED_CUDA_ERROR, "out of memory");
     return join(comm, size, id.internal, rank, rank, cuda);
 }
 int ncclCommInitRank(Comm **comm, int size, Id id, int rank) { return init(__func__, comm, size, id, rank); }

@@ -57,6 +57,8 @@ struct Current {
     failed: Option<Failure>,
     missed_starts: u64,
     launches: Launches,
+    /// Seconds of a call in each sample, by the device's clock.
+    device_s: Vec<f64>,
     /// Passes of a round of the limit probe, by variant, and rounds so far: the same on all ranks.
     passes: BTreeMap<u32, u32>,
     rounds: u32,
@@ -120,6 +122,7 @@ impl RankWork {
             failed: None,
             missed_starts: 0,
             launches: Launches::default(),
+            device_s: Vec::new(),
             passes,
             rounds: 0,
             sampled: 1,
@@ -150,6 +153,8 @@ impl RankWork {
         if let Some(current) = &mut self.current {
             current.missed_starts += taken.missed_starts;
             current.launches.add(taken.launches);
+            let calls = f64::from(request.calls) * f64::from(current.prepared.work().messages.max(1));
+            current.device_s.extend(taken.device_ns.iter().map(|ns| ns / 1e9 / calls));
             current.sampled = request.calls;
             if let Some(failed) = current.failed.take() {
                 return Err(failed);
@@ -275,6 +280,8 @@ impl RankWork {
             operations: self.context.hook.count(),
             missed_starts: self.current.as_ref().map_or(0, |current| current.missed_starts),
             launch_s: self.current.as_ref().and_then(|current| current.launches.mean_s()),
+            device_s: self.current.as_ref().and_then(|current| measure::device_times::of_samples(&current.device_s)),
+            library_bytes: self.context.comm.library_bytes(),
             details,
         }
     }
@@ -416,6 +423,14 @@ impl Timed for ActiveCase<'_> {
 
     fn drain(&mut self) -> Result<(), Failure> {
         self.current.prepared.drain(&mut *self.context.comm)
+    }
+
+    fn begin_device_time(&mut self) -> Result<(), Failure> {
+        self.context.comm.begin_device_time().map_err(failure)
+    }
+
+    fn device_ns(&mut self) -> Result<Option<f64>, Failure> {
+        self.context.comm.device_ns().map_err(failure)
     }
 
     fn launches(&self) -> bool {

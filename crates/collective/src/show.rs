@@ -13,6 +13,8 @@ pub(super) fn show() -> Show {
         Column::time("time").each(),
         Column::precision().gives_way(1).each(),
         Column::new("launch", "launch_s", Format::Seconds).gives_way(2).each(),
+        Column::new("device", "device_s.p50", Format::Seconds).gives_way(3).each(),
+        Column::new("library", "library_bytes", Format::Bytes).gives_way(3),
         Column::new("algbw", "algbw_gbs", Format::Number).unit("GB/s").gives_way(3).each(),
         Column::new("busbw", "busbw_gbs", Format::Number).unit("GB/s").each(),
         Column::new("limit", "limit_share", Format::Share).gives_way(2).each(),

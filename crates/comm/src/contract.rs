@@ -167,6 +167,28 @@ pub trait Communicator: Send {
         Ok(())
     }
 
+    /// From here on the device's own clock measures what it is given, up to the next [`Communicator::drain`]. Nothing where calls
+    /// run on the calling thread.
+    ///
+    /// # Errors
+    /// As [`Communicator::finish`].
+    fn begin_device_time(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Nanoseconds of the device between the last two of these; None without a device.
+    ///
+    /// # Errors
+    /// As [`Communicator::finish`].
+    fn device_ns(&mut self) -> Result<Option<f64>> {
+        Ok(None)
+    }
+
+    /// Bytes of its device that the library took for itself since this rank joined; None where that is not known.
+    fn library_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The same ranks in memory of the host, where that is another communicator: for what ranks agree on between calls. A barrier
     /// of a device takes ten times as long.
     fn control(&mut self) -> Option<&mut dyn Communicator> {

@@ -83,8 +83,9 @@ impl Backend for Nccl {
             true => Some(Box::new(crate::shm::world(bootstrap, options, &abort)?)),
             false => None,
         };
+        let free = gpu.free_bytes().map_err(rank::refused)?;
         let handle = Handle::join(symbols.clone(), bootstrap, abort.clone())?;
-        Ok((Box::new(rank::OnGpu::new(handle, symbols, (gpu, devices), abort.clone(), control)?), abort))
+        Ok((Box::new(rank::OnGpu::new(handle, symbols, (gpu, devices), abort.clone(), (control, free))?), abort))
     }
 }
 

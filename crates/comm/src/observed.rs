@@ -215,6 +215,18 @@ impl Communicator for Observed {
         }
     }
 
+    fn begin_device_time(&mut self) -> Result<()> {
+        self.inner.begin_device_time()
+    }
+
+    fn device_ns(&mut self) -> Result<Option<f64>> {
+        self.inner.device_ns()
+    }
+
+    fn library_bytes(&self) -> Option<u64> {
+        self.inner.library_bytes()
+    }
+
     fn control(&mut self) -> Option<&mut dyn Communicator> {
         self.inner.control()
     }

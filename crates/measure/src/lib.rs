@@ -9,6 +9,7 @@ mod canary;
 mod case;
 mod clock;
 mod device_sensors;
+pub mod device_times;
 mod labels;
 pub mod machine;
 mod machine_states;

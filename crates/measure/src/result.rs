@@ -6,7 +6,7 @@ use stats::{median, quantile, sign_interval, sorted};
 use terms::{Collective, Status};
 
 use crate::straggler::{Straggler, straggler};
-use crate::{CaseRun, Trial, barrier, device_sensors, sensors};
+use crate::{CaseRun, Trial, barrier, device_sensors, device_times, sensors};
 
 /// Wrong elements that a case line names.
 const MOST_REPORTED: usize = 16;
@@ -80,6 +80,13 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     let launches: Vec<f64> = run.trials.iter().filter_map(|trial| trial.launch_s).collect();
     if !launches.is_empty() {
         found::LAUNCH_S.put(&mut line.metrics, median(&launches));
+    }
+    if let Some(times) = device_times::median(&run.trials.iter().filter_map(|trial| trial.device_s).collect::<Vec<_>>())
+    {
+        found::DEVICE_S.put(&mut line.metrics, times);
+    }
+    if let Some(bytes) = run.trials.iter().filter_map(|trial| trial.library_bytes).max() {
+        found::LIBRARY_BYTES.put(&mut line.metrics, bytes);
     }
     let levels = levels(run, &line);
     if !levels.is_empty() {

@@ -29,6 +29,22 @@ pub trait Timed {
         false
     }
 
+    /// The device's own clock counts from here to the next [`Timed::drain`].
+    ///
+    /// # Errors
+    /// As [`Timed::call`].
+    fn begin_device_time(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Nanoseconds that it counted; None without a device.
+    ///
+    /// # Errors
+    /// As [`Timed::call`].
+    fn device_ns(&mut self) -> Result<Option<f64>, Self::Error> {
+        Ok(None)
+    }
+
     /// All ranks meet.
     ///
     /// # Errors
@@ -54,7 +70,7 @@ pub struct AgreedStart {
 }
 
 /// Samples, and how many of them began late.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
     /// Nanoseconds of each sample (all its calls).
     pub ns: Vec<u64>,
@@ -62,6 +78,17 @@ pub struct Taken {
     pub missed_starts: u64,
     /// How long the calls themselves took, before the wait for what they gave to a device.
     pub launches: Launches,
+    /// Nanoseconds of each sample by the device's own clock; empty without one.
+    pub device_ns: Vec<f64>,
+}
+
+/// One sample.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    ns: u64,
+    launches: Launches,
+    missed: bool,
+    device_ns: Option<f64>,
 }
 
 /// Calls, and how long it took to make them: on a device, to give it the work.
@@ -93,49 +120,48 @@ impl Launches {
 pub fn take<T: Timed>(clock: &Clock, timed: &mut T, request: SampleRequest) -> Result<Taken, T::Error> {
     let mut taken = Taken { ns: Vec::with_capacity(request.samples as usize), ..Taken::default() };
     for _ in 0..request.samples {
-        match request.mode {
-            Mode::Streaming => {
-                let (ns, launches) = streaming(clock, timed, request.calls)?;
-                taken.ns.push(ns);
-                taken.launches.add(launches);
-            }
-            Mode::Isolated => {
-                let (ns, launch, missed) = isolated(clock, timed)?;
-                taken.ns.push(ns);
-                taken.launches.add(launch);
-                taken.missed_starts += u64::from(missed);
-            }
-        }
+        let sample = match request.mode {
+            Mode::Streaming => streaming(clock, timed, request.calls)?,
+            Mode::Isolated => isolated(clock, timed)?,
+        };
+        taken.ns.push(sample.ns);
+        taken.launches.add(sample.launches);
+        taken.missed_starts += u64::from(sample.missed);
+        taken.device_ns.extend(sample.device_ns);
     }
     Ok(taken)
 }
 
 /// `calls` calls back to back. Where values would leave the exact range, the sample is a sum of batches with fresh
 /// inputs between them, outside the timing.
-fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<(u64, Launches), T::Error> {
-    let (mut left, mut total, mut launches) = (calls, 0, Launches::default());
+fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<Sample, T::Error> {
+    let (mut left, mut sample) = (calls, Sample::default());
     let on_device = timed.launches();
     while left > 0 {
         let batch = timed.make_room(left);
         timed.synchronise()?;
+        if on_device {
+            timed.begin_device_time()?;
+        }
         let begin = clock.now_ns();
         for _ in 0..batch {
             timed.call()?;
         }
         let launched = if on_device { clock.now_ns() } else { begin };
         timed.drain()?;
-        total += clock.now_ns() - begin;
+        sample.ns += clock.now_ns() - begin;
         if on_device {
-            launches.add(Launches { calls: u64::from(batch), ns: launched - begin });
+            sample.launches.add(Launches { calls: u64::from(batch), ns: launched - begin });
+            sample.device_ns = timed.device_ns()?.map(|ns| ns + sample.device_ns.unwrap_or(0.0));
         }
         left -= batch;
     }
-    Ok((total, launches))
+    Ok(sample)
 }
 
 /// One call from an agreed instant: from that instant, not from when this rank got there, so that the maximum over
 /// ranks is the time until the last rank had its result.
-fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<(u64, Launches, bool), T::Error> {
+fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<Sample, T::Error> {
     timed.make_room(1);
     let on_device = timed.launches();
     timed.synchronise()?;
@@ -143,6 +169,9 @@ fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<(u64, Launches, bo
     let missed = clock.now_ns() > start;
     if clock.is_fake() {
         clock.advance_to(start);
+    }
+    if on_device {
+        timed.begin_device_time()?;
     }
     while clock.now_ns() < start {
         std::hint::spin_loop();
@@ -152,7 +181,8 @@ fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<(u64, Launches, bo
     timed.drain()?;
     let ns = clock.now_ns().saturating_sub(start);
     let launches = Launches { calls: u64::from(on_device), ns: launched.saturating_sub(start) };
-    Ok((ns, launches, missed))
+    let device_ns = if on_device { timed.device_ns()? } else { None };
+    Ok(Sample { ns, launches, missed, device_ns })
 }
 
 #[cfg(test)]
@@ -166,6 +196,8 @@ mod tests {
         refills: u32,
         /// What a device has still to do when calls are over.
         left_ns: u64,
+        /// When the device's clock began to count, and what it counted.
+        device: (u64, u64),
     }
 
     impl Timed for Scripted {
@@ -177,7 +209,15 @@ mod tests {
         }
         fn drain(&mut self) -> Result<(), ()> {
             self.clock.advance(self.left_ns);
+            self.device.1 = self.clock.now_ns() - self.device.0;
             Ok(())
+        }
+        fn begin_device_time(&mut self) -> Result<(), ()> {
+            self.device.0 = self.clock.now_ns();
+            Ok(())
+        }
+        fn device_ns(&mut self) -> Result<Option<f64>, ()> {
+            Ok(Some(self.device.1 as f64))
         }
         fn launches(&self) -> bool {
             self.left_ns > 0
@@ -201,26 +241,32 @@ mod tests {
     #[test]
     fn only_calls_are_timed() {
         let clock = Clock::fake();
-        let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0, left_ns: 0 };
+        let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0, left_ns: 0, device: (0, 0) };
         let request = SampleRequest { mode: Mode::Streaming, samples: 2, calls: 7 };
         assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [70, 70]);
         assert_eq!(scripted.refills, 4);
         let request = SampleRequest { mode: Mode::Isolated, samples: 3, calls: 1 };
         let taken = take(&clock, &mut scripted, request).unwrap();
         assert_eq!((taken.ns.as_slice(), taken.missed_starts), (&[10, 10, 10][..], 0));
-        assert_eq!(taken.launches, Launches::default(), "nothing is launched");
+        assert_eq!((taken.launches, taken.device_ns.len()), (Launches::default(), 0), "nothing is launched");
     }
 
     #[test]
     fn what_a_device_has_still_to_do_is_timed() {
         let clock = Clock::fake();
-        let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0, left_ns: 500 };
+        let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0, left_ns: 500, device: (0, 0) };
         let request = SampleRequest { mode: Mode::Streaming, samples: 1, calls: 7 };
         // Batches of three, three and one call.
         let taken = take(&clock, &mut scripted, request).unwrap();
         assert_eq!((taken.ns, taken.launches), (vec![70 + 3 * 500], Launches { calls: 7, ns: 70 }));
+        assert_eq!(taken.device_ns, [1570.0], "neither refills nor meetings of ranks");
         let request = SampleRequest { mode: Mode::Isolated, samples: 1, calls: 1 };
         let taken = take(&clock, &mut scripted, request).unwrap();
         assert_eq!((taken.ns, taken.launches), (vec![510], Launches { calls: 1, ns: 10 }));
+        assert!(
+            taken.device_ns[0] <= 560.0,
+            "from the agreed start, give or take the wait for it: {:?}",
+            taken.device_ns
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! One visit to a case, and what it gave.
 
+use record::found::DeviceTimes;
 use serde_json::{Map, Value};
 use trace::timeline::Timeline;
 
 use crate::barrier::Exits;
 use crate::canary::Canary;
+use crate::device_times;
 use crate::{DeviceLook, Ready, Samples, Sensors, WrongReport};
 
 /// Time of one variant of the case's limit in one trial.
@@ -62,6 +64,10 @@ pub struct Trial {
     pub missed_starts: u64,
     /// Seconds in which a call was given to a device, of the rank that took longest; None without devices.
     pub launch_s: Option<f64>,
+    /// Times of a call by the device's clock, of the rank with the longest; None without devices.
+    pub device_s: Option<DeviceTimes>,
+    /// The most bytes of a device that the communication library took.
+    pub library_bytes: Option<u64>,
     /// The most memory that any rank held.
     pub peak_bytes: u64,
     /// What the benchmark noted on each rank.
@@ -107,6 +113,8 @@ impl Trial {
         self.starts_apart_ns = self.starts_apart_ns.into_iter().chain(later.starts_apart_ns).reduce(f64::max);
         self.missed_starts = self.missed_starts.max(later.missed_starts);
         self.launch_s = self.launch_s.into_iter().chain(later.launch_s).reduce(f64::max);
+        self.device_s = device_times::longest(self.device_s.into_iter().chain(later.device_s));
+        self.library_bytes = self.library_bytes.max(later.library_bytes);
         self.peak_bytes = self.peak_bytes.max(later.peak_bytes);
         self.sampling_s += later.sampling_s;
         self.wall_s += later.wall_s;

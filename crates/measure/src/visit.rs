@@ -8,6 +8,7 @@ use trace::Clock;
 use crate::barrier;
 use crate::canary::{Canary, SystemCounters};
 use crate::case::{CaseRun, Progress, Round, Sampling, messages};
+use crate::device_times;
 use crate::steps;
 use crate::trial::{LimitTime, Trial, slowest};
 use crate::{ClockFit, Command, Probe, SampleRequest, Samples, Settings, Verdict, VerdictKind, World, apart_ns};
@@ -354,6 +355,8 @@ impl Visit<'_> {
         let observed = if self.round.keep { self.world.observe(left)? } else { self.world.finish(left)? };
         self.trial.missed_starts = observed.iter().map(|rank| rank.missed_starts).max().unwrap_or(0);
         self.trial.launch_s = observed.iter().filter_map(|rank| rank.launch_s).reduce(f64::max);
+        self.trial.device_s = device_times::longest(observed.iter().filter_map(|rank| rank.device_s));
+        self.trial.library_bytes = observed.iter().filter_map(|rank| rank.library_bytes).max();
         self.trial.peak_bytes = observed.iter().map(|rank| rank.peak_bytes).max().unwrap_or(0);
         self.trial.details = observed.into_iter().map(|rank| rank.details).collect();
         self.trial.calls = self.trial.calls.saturating_mul(messages(self.run));

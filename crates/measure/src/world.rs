@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use record::found::DeviceTimes;
 use record::{Case, WrongElement};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -175,6 +176,12 @@ pub struct Observations {
     /// Seconds in which a call of a sample was given to this rank's device, the mean; None where ranks have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch_s: Option<f64>,
+    /// Seconds of a call by the clock of this rank's device, over its samples; None where ranks have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_s: Option<DeviceTimes>,
+    /// Bytes of this rank's device that the communication library took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library_bytes: Option<u64>,
     /// What the benchmark noted on this rank, for its own metrics.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub details: Map<String, Value>,

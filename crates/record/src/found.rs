@@ -19,6 +19,13 @@ crate::metrics! {
             Metric::new("slow_rank_wait_s", "s", Better::Lower, "how long others wait for the slow rank in a call"),
         /// Seconds in which a call is given to a device, before it is waited for.
         LAUNCH_S: f64 = Metric::new("launch_s", "s", Better::Lower, "time in which a call is given to the device"),
+        /// Seconds of a call by the clock of the device.
+        DEVICE_S: DeviceTimes =
+            Metric::new("device_s", "s", Better::Lower, "time of a call by the device's own clock: p50, p90, p99, max")
+                .shape(Shape::Map),
+        /// Memory of the device that the communication library took.
+        LIBRARY_BYTES: u64 =
+            Metric::new("library_bytes", "B", Better::Lower, "memory of the device that the library took, of a rank"),
         /// What the machine's sensors showed.
         SENSORS: Sensors =
             Metric::new("sensors", "", Better::Lower, "what the machine's sensors showed").shape(Shape::Map),
@@ -50,6 +57,19 @@ crate::metrics! {
             Metric::new("cache", "", Better::Higher, "cold: the system has forgotten the pages of the file")
                 .shape(Shape::Word),
     }
+}
+
+/// Times of a call by the clock of a device, in seconds, over samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceTimes {
+    /// Their median.
+    pub p50: f64,
+    /// Their 90th percentile.
+    pub p90: f64,
+    /// Their 99th percentile.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
 }
 
 /// A level of speed that the machine was at while a case ran.

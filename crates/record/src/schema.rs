@@ -271,6 +271,8 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "slow_rank": count,
         "slow_rank_wait_s": number,
         "launch_s": number,
+        "device_s": {"type": "object", "additionalProperties": number},
+        "library_bytes": count,
         "levels": {"type": "array", "items": {
             "description": "a level of speed that the machine was at: the median of its trials, their number, and their share",
             "type": "object",

@@ -27,8 +27,12 @@ pub(super) struct OnGpu {
     small: Arc<Region>,
     /// A word of the host.
     word: Slice,
+    /// Where the device's clock begins to count.
+    first: Event,
     /// Recorded behind all that was enqueued when somebody waits for it.
     last: Event,
+    /// Bytes of the device that were free before the library was asked for anything.
+    free_at_first: u64,
     /// Of groups that were started and not finished, oldest first.
     flying: VecDeque<(u64, Event)>,
     /// Events that are done.
@@ -54,15 +58,31 @@ impl OnGpu {
         symbols: Arc<Symbols>,
         (gpu, devices): (Arc<Gpu>, Devices),
         abort: Abort,
-        control: Option<Box<dyn Communicator>>,
+        (control, free_at_first): (Option<Box<dyn Communicator>>, u64),
     ) -> Result<Self> {
         let small = Region::cuda(&gpu, STAGED + SCRATCH).map_err(refused)?;
         let host =
             Region::host(8).map_err(|source| Error::System { what: "map 8 bytes of memory".to_owned(), source })?;
-        let last = Event::new(&gpu).map_err(refused)?;
+        let (first, last) = (Event::timed(&gpu).map_err(refused)?, Event::timed(&gpu).map_err(refused)?);
+        first.record().map_err(refused)?;
         let (flying, idle) = (VecDeque::new(), Vec::new());
-        let word = host.whole();
-        Ok(Self { handle, symbols, gpu, devices, abort, control, small, word, last, flying, idle, started: 0 })
+        let (word, started) = (host.whole(), 0);
+        Ok(Self {
+            handle,
+            symbols,
+            gpu,
+            devices,
+            abort,
+            control,
+            small,
+            word,
+            first,
+            last,
+            free_at_first,
+            flying,
+            idle,
+            started,
+        })
     }
 
     /// Gives calls to the stream.
@@ -137,6 +157,7 @@ impl OnGpu {
         let (alloc, free) = functions.ok_or_else(|| Error::Unsupported { backend: NAME, what: what() })?;
         self.room_for(bytes)?;
         let mut address = std::ptr::null_mut();
+        let before = self.gpu.free_bytes().map_err(refused)?;
         // SAFETY: as nccl.h declares it; the out-pointer is valid.
         self.symbols.succeeded("ncclMemAlloc", None, unsafe { alloc(&mut address, bytes.max(1)) })?;
         let symbols = self.symbols.clone();
@@ -146,7 +167,7 @@ impl OnGpu {
             drop(symbols);
         };
         // SAFETY: memory of this device, of that length, until it is given back.
-        unsafe { Region::cuda_from_raw(&self.gpu, address, bytes, release) }.map_err(refused)
+        unsafe { Region::cuda_from_raw(&self.gpu, address, bytes, before, release) }.map_err(refused)
     }
 
     fn plain(&mut self, bytes: usize) -> Result<Arc<Region>> {
@@ -252,6 +273,20 @@ impl Communicator for OnGpu {
         self.wait_for_last()
     }
 
+    fn begin_device_time(&mut self) -> Result<()> {
+        self.first.record().map_err(refused)
+    }
+
+    fn device_ns(&mut self) -> Result<Option<f64>> {
+        self.last.since(&self.first).map(Some).map_err(refused)
+    }
+
+    fn library_bytes(&self) -> Option<u64> {
+        // What others take of a GPU that is shared cannot be told apart.
+        let free = self.gpu.free_bytes().ok().filter(|_| !self.devices.shared)?;
+        Some(self.free_at_first.saturating_sub(free).saturating_sub(self.gpu.held_bytes()))
+    }
+
     fn control(&mut self) -> Option<&mut dyn Communicator> {
         match &mut self.control {
             Some(control) => Some(&mut **control),
@@ -270,7 +305,8 @@ impl Communicator for OnGpu {
         };
         let Some(handle) = self.handle.split(color, key)? else { return Ok(None) };
         let gpu = (self.gpu.clone(), self.devices);
-        let part = Self::new(handle, self.symbols.clone(), gpu, self.abort.clone(), control)?;
+        let before = (control, self.free_at_first);
+        let part = Self::new(handle, self.symbols.clone(), gpu, self.abort.clone(), before)?;
         Ok(Some(Box::new(part)))
     }
 }

@@ -50,6 +50,7 @@ crate::functions! {
     event_destroy = c"cuEventDestroy_v2": fn(Handle) -> Code;
     event_record = c"cuEventRecord": fn(Handle, Handle) -> Code;
     event_query = c"cuEventQuery": fn(Handle) -> Code;
+    event_elapsed = c"cuEventElapsedTime": fn(*mut f32, Handle, Handle) -> Code;
     module_load = c"cuModuleLoadData": fn(*mut Handle, *const c_void) -> Code;
     module_function = c"cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char) -> Code;
     launch = c"cuLaunchKernel": fn(

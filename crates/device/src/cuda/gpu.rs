@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::Result;
@@ -29,6 +30,8 @@ pub struct Gpu {
     name: String,
     uuid: Uuid,
     kernels: OnceLock<Kernels>,
+    /// Bytes of the device that this program's own buffers and kernels hold.
+    held: AtomicU64,
 }
 
 // SAFETY: the driver's functions may be called from any thread, and the handles are its own.
@@ -56,7 +59,8 @@ impl Gpu {
         let name: Vec<u8> = name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
         let stream = std::ptr::null_mut();
-        let mut gpu = Self { driver, device, context, stream, name, uuid, kernels: OnceLock::new() };
+        let mut gpu =
+            Self { driver, device, context, stream, name, uuid, kernels: OnceLock::new(), held: AtomicU64::new(0) };
         gpu.enter()?;
         // SAFETY: as cuda.h declares it; the out-pointer is valid.
         let made = unsafe { (gpu.driver.functions.stream_create)(&mut gpu.stream, NON_BLOCKING) };
@@ -105,6 +109,22 @@ impl Gpu {
         Ok(free as u64)
     }
 
+    /// Bytes of the device that this program's own buffers and kernels hold; what libraries take is not among them.
+    pub fn held_bytes(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Counts what was taken since so many bytes were free.
+    pub(super) fn take(&self, free_before: u64) -> Result<u64> {
+        let taken = free_before.saturating_sub(self.free_bytes()?);
+        self.held.fetch_add(taken, Ordering::Relaxed);
+        Ok(taken)
+    }
+
+    pub(super) fn give_back(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// Blocks the calling thread until the stream has run all that it was given.
     ///
     /// # Errors
@@ -119,7 +139,9 @@ impl Gpu {
         if let Some(kernels) = self.kernels.get() {
             return Ok(kernels);
         }
+        let before = self.free_bytes()?;
         let loaded = Kernels::load(self)?;
+        self.take(before)?;
         Ok(self.kernels.get_or_init(|| loaded))
     }
 }
@@ -159,11 +181,37 @@ impl Event {
     /// # Errors
     /// What the driver says.
     pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+        Self::with(gpu, WITHOUT_TIMES)
+    }
+
+    /// The same with the device's time of each record, which takes the device a little longer.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn timed(gpu: &Arc<Gpu>) -> Result<Self> {
+        Self::with(gpu, 0)
+    }
+
+    fn with(gpu: &Arc<Gpu>, flags: u32) -> Result<Self> {
         let mut event = std::ptr::null_mut();
         // SAFETY: as cuda.h declares it; the out-pointer is valid.
-        let made = unsafe { (gpu.driver.functions.event_create)(&mut event, WITHOUT_TIMES) };
+        let made = unsafe { (gpu.driver.functions.event_create)(&mut event, flags) };
         gpu.driver.succeeded("cuEventCreate", made)?;
         Ok(Self { gpu: gpu.clone(), event })
+    }
+
+    /// Nanoseconds of the device's clock since another event; both are timed, recorded and done. The clock's steps are of about
+    /// half a microsecond.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn since(&self, earlier: &Self) -> Result<f64> {
+        let mut milliseconds = 0.0;
+        let elapsed = self.gpu.driver.functions.event_elapsed;
+        // SAFETY: as cuda.h declares it; the out-pointer is valid, and the events are alive.
+        let asked = unsafe { elapsed(&mut milliseconds, earlier.event, self.event) };
+        self.gpu.driver.succeeded("cuEventElapsedTime", asked)?;
+        Ok(1e6 * f64::from(milliseconds))
     }
 
     /// From now on it is the point behind all that the stream was given so far.

@@ -42,7 +42,10 @@ impl Loops {
     pub fn load(gpu: &Arc<Gpu>) -> Result<Self> {
         gpu.enter()?;
         let names = ["loop_copy", "loop_scale", "loop_add", "loop_triad", "chase"];
-        Ok(Self { gpu: gpu.clone(), kernels: load(gpu, LOOPS, names)? })
+        let before = gpu.free_bytes()?;
+        let kernels = load(gpu, LOOPS, names)?;
+        gpu.take(before)?;
+        Ok(Self { gpu: gpu.clone(), kernels })
     }
 
     /// Gives a loop to the device's stream. `b` is read by [`Loop::Add`] and [`Loop::Triad`].

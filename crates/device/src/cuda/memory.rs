@@ -17,6 +17,8 @@ type Release = Box<dyn FnOnce(*mut c_void) + Send + Sync>;
 struct Memory {
     gpu: Arc<Gpu>,
     address: *mut c_void,
+    /// Bytes that went of the device for it: allocators round up.
+    taken: u64,
     release: Option<Release>,
 }
 
@@ -34,6 +36,7 @@ impl Drop for Memory {
         if let Some(release) = self.release.take() {
             release(self.address);
         }
+        self.gpu.give_back(self.taken);
     }
 }
 
@@ -44,7 +47,7 @@ impl Region {
     /// What the driver says: [`CudaError::is_out_of_memory`] where there is too little.
     pub fn cuda(gpu: &Arc<Gpu>, len: usize) -> Result<Arc<Self>> {
         gpu.enter()?;
-        let mut address: Address = 0;
+        let (mut address, before): (Address, u64) = (0, gpu.free_bytes()?);
         // SAFETY: as cuda.h declares it; the out-pointer is valid.
         let made = unsafe { (gpu.driver.functions.memory_alloc)(&mut address, len.max(1)) };
         gpu.driver.succeeded("cuMemAlloc", made)?;
@@ -54,10 +57,11 @@ impl Region {
             (of.driver.functions.memory_free)(at as Address);
         };
         // SAFETY: memory of this device, of that length, until `free` gives it back.
-        unsafe { Self::cuda_from_raw(gpu, address as *mut c_void, len, free) }
+        unsafe { Self::cuda_from_raw(gpu, address as *mut c_void, len, before, free) }
     }
 
-    /// The same over memory that a library allocated on the device, of which nothing is expected: it is zeroed here.
+    /// The same over memory that a library allocated on the device, of which nothing is expected: it is zeroed here. `free_before`:
+    /// bytes of the device that were free before.
     ///
     /// # Errors
     /// What the driver says; the memory is then released.
@@ -68,9 +72,11 @@ impl Region {
         gpu: &Arc<Gpu>,
         address: *mut c_void,
         len: usize,
+        free_before: u64,
         release: impl FnOnce(*mut c_void) + Send + Sync + 'static,
     ) -> Result<Arc<Self>> {
-        let memory = Memory { gpu: gpu.clone(), address, release: Some(Box::new(release)) };
+        let mut memory = Memory { gpu: gpu.clone(), address, taken: 0, release: Some(Box::new(release)) };
+        memory.taken = gpu.take(free_before)?;
         let base = NonNull::new(address.cast::<u8>())
             .ok_or_else(|| CudaError::refused("an allocation", "the driver gave no address"))?;
         // SAFETY: the caller's promise; the owner gives the memory back when the region is dropped. Nothing here reads or writes

@@ -73,8 +73,10 @@ fn new_memory_is_zero_and_memory_that_is_given_back_is_not_written_to() {
     assert!(bytes.iter().all(|byte| *byte == 0), "the driver gives what was there before");
     // In the stream when the memory goes.
     region.whole().set(7).unwrap();
+    assert_eq!(gpu.held_bytes(), 4096, "what this program holds of the device");
     drop(region);
     gpu.synchronise().unwrap();
+    assert_eq!(gpu.held_bytes(), 0);
 }
 
 #[test]

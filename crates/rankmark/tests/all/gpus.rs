@@ -37,7 +37,7 @@ fn every_operation_runs_on_gpus_and_is_right() {
     {
         let place = Place::new();
         let arguments = format!("comm {operations} --backend nccl --ranks {ranks} --bytes 3KiB");
-        let ended = run(&place, folder, &arguments, &[]).exits(0);
+        let ended = run(&place, folder, &arguments, &[("FAKE_NCCL_TAKES", "300000")]).exits(0);
         let lines = json_lines(&ended.out);
         assert_eq!(statuses(&lines), [cases, 0, 0, 0], "{}", ended.err);
         for line in &lines {
@@ -46,6 +46,9 @@ fn every_operation_runs_on_gpus_and_is_right() {
             assert!(line["parameters"].get("runtime").is_none(), "these are native ranks: {line}");
             assert!(line["caveats"].as_array().unwrap().contains(&"emulated".into()), "{line}");
             assert!(line["launch_s"].as_f64().is_some_and(|launch| launch > 0.0 && launch < 1.0), "{line}");
+            let [p50, p99] = ["p50", "p99"].map(|share| line["device_s"][share].as_f64().unwrap());
+            assert!(p50 > 0.0 && p50 <= p99 && p99 < 1.0, "{line}");
+            assert_eq!(line["library_bytes"], 300_000, "neither buffers nor tables are the library's: {line}");
         }
     }
 }
