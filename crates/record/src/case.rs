@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::schema::{Scalar, Words};
+use crate::schema::words::{Scalar, Words};
 use crate::{Caveat, Pool, SharedMap};
 
 /// One case. Parameters are scalars; their order is that of the declared fields.

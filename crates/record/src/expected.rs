@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::Status;
 
-use crate::schema::Words;
+use crate::schema::words::Words;
 use crate::{Better, CaseLine};
 
 terms::named! {

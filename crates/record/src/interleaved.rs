@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::Status;
 
-use crate::schema::Words;
+use crate::schema::words::Words;
 use crate::{Case, DeclaredField, RunFile};
 
 /// The parameter that tells the cases of both sides apart in such a record. No benchmark declares it, and no rank sees it.

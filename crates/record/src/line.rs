@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::{Mode, Status};
 
-use crate::schema::{FoundMetrics, HEX_12, Scalar, Words};
+use crate::schema::words::{HEX_12, Scalar, Words};
 use crate::{Case, CaseState, Caveat, SharedMap};
 
 /// Times of a case in seconds; percentiles are of samples.
@@ -211,7 +211,7 @@ pub struct CaseLine {
     pub starts_apart_s: Option<f64>,
     /// The declared metrics of the benchmark, in their order.
     #[serde(flatten)]
-    #[schemars(with = "FoundMetrics")]
+    #[schemars(skip)]
     pub metrics: Map<String, Value>,
     /// Wrong elements on all ranks; absent where nothing was checked because nothing ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]

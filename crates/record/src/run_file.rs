@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use terms::{Label, Role};
 
-use crate::schema::{HEX_12, Words};
+use crate::schema::words::{HEX_12, Words};
 use crate::{About, Better, Imported, Interleaved, Labels, Machine, MachineState, Part, Plan, Profile, SCHEMA, Shape};
 
 /// `run.json`.

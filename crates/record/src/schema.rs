@@ -13,10 +13,9 @@ use crate::{About, Basis};
 use terms::{Field, Kind, Named, Role};
 
 mod record;
+pub(crate) mod words;
 
 pub use record::record;
-
-pub(crate) use record::{FoundMetrics, HEX_12, Scalar, Words};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 

@@ -1,84 +1,14 @@
 //! The schema of records: derived from the types that are written, so that a new member is described without another line.
 
-use std::borrow::Cow;
-use std::marker::PhantomData;
-
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
-use terms::Named;
 
 use super::DRAFT;
+use super::words::HEX_12;
 use crate::found::{LAUNCH_S, LEVELS, ROOFLINE, SENSORS, SLOW_RANK, SLOW_RANK_WAIT_S};
 use crate::{About, CaseLine, CaseSamples, Key, Metric, RunFile};
-
-/// The pattern of identities of cases and runs.
-pub(crate) const HEX_12: &str = "^[0-9a-f]{12}$";
-
-/// A word of a closed set, in the schema.
-pub(crate) struct Words<T>(PhantomData<T>);
-
-impl<T: Named> JsonSchema for Words<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::KIND.into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "enum": T::names()})
-    }
-}
-
-/// The value of a parameter, in the schema.
-pub(crate) struct Scalar;
-
-impl JsonSchema for Scalar {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "scalar".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": ["string", "number", "boolean"]})
-    }
-}
-
-/// The metrics that runs find of any case, in the schema.
-pub(crate) struct FoundMetrics;
-
-impl JsonSchema for FoundMetrics {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "found metrics".into()
-    }
-
-    fn json_schema(types: &mut SchemaGenerator) -> Schema {
-        let mut members = Map::new();
-        found(&LEVELS, &mut members, types);
-        found(&SLOW_RANK, &mut members, types);
-        found(&SLOW_RANK_WAIT_S, &mut members, types);
-        found(&LAUNCH_S, &mut members, types);
-        found(&SENSORS, &mut members, types);
-        found(&ROOFLINE, &mut members, types);
-        json_schema!({"properties": members})
-    }
-}
-
-fn found<T: JsonSchema>(key: &Key<T>, members: &mut Map<String, Value>, types: &mut SchemaGenerator) {
-    let mut schema = types.subschema_for::<T>();
-    schema.insert("description".to_owned(), described(&key.metric()).into());
-    members.insert(key.name().to_owned(), schema.into());
-}
 
 /// The schema of one object of a record: a case line, a line of samples, or the run file.
 pub fn record(benchmarks: &[&'static About]) -> Value {
@@ -143,7 +73,20 @@ fn types() -> Map<String, Value> {
 fn types_of(settings: SchemaSettings) -> Map<String, Value> {
     let mut types = settings.with_transform(RecursiveTransform(simplify)).into_generator();
     <(CaseLine, CaseSamples, RunFile)>::json_schema(&mut types);
+    add_metric(&LEVELS, &mut types);
+    add_metric(&SLOW_RANK, &mut types);
+    add_metric(&SLOW_RANK_WAIT_S, &mut types);
+    add_metric(&LAUNCH_S, &mut types);
+    add_metric(&SENSORS, &mut types);
+    add_metric(&ROOFLINE, &mut types);
     types.take_definitions(true)
+}
+
+/// Adds a metric that runs find of any case.
+fn add_metric<T: JsonSchema>(key: &Key<T>, types: &mut SchemaGenerator) {
+    let mut schema = types.subschema_for::<T>();
+    schema.insert("description".to_owned(), described(&key.metric()).into());
+    types.definitions_mut()["case_line"]["properties"][key.name()] = schema.into();
 }
 
 fn required(schema: &Value) -> Vec<&str> {

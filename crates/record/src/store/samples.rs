@@ -14,7 +14,7 @@ use super::sequence::check_run;
 use super::{DamagedLine, SAMPLES_FILE, StoreError, limits};
 use crate::CanaryKind;
 use crate::file::open_inside;
-use crate::schema::HEX_12;
+use crate::schema::words::HEX_12;
 
 /// The samples of one trial of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
