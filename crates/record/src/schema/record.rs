@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::DRAFT;
 use super::words::HEX_12;
 use crate::found::{LAUNCH_S, LEVELS, ROOFLINE, SENSORS, SLOW_RANK, SLOW_RANK_WAIT_S};
-use crate::{About, CaseLine, CaseSamples, Key, Metric, RunFile};
+use crate::{About, CaseLine, CaseSamples, Key, Metric, RunFile, Shape};
 
 /// The schema of one object of a record: a case line, a line of samples, or the run file.
 pub fn record(benchmarks: &[&'static About]) -> Value {
@@ -16,8 +16,8 @@ pub fn record(benchmarks: &[&'static About]) -> Value {
     let mut add = |name: &str, member: &str, schema: Value| types[name]["properties"][member] = schema;
     for metric in benchmarks.iter().flat_map(|about| about.metrics) {
         // Never null, since absent ones are omitted.
-        let any = json!({"description": described(metric), "type": ["number", "string", "array", "object"]});
-        add("case_line", metric.name, any);
+        let of = if metric.shape == Shape::Word { json!("string") } else { json!(["number", "array", "object"]) };
+        add("case_line", metric.name, json!({"description": described(metric), "type": of}));
     }
     let names: Vec<&str> = benchmarks.iter().map(|about| about.name).collect();
     add("case_line", "benchmark", json!({"description": "The benchmark's name.", "enum": names}));

@@ -110,8 +110,13 @@ fn what_is_written_is_valid() {
     assert_eq!(faults(&schema, &written), Vec::<String>::new());
     assert_eq!(serde_json::from_value::<CaseLine>(written).unwrap(), over_hosts);
 
-    for (name, value) in [("status", json!("fine")), ("id", json!(7)), ("busbw_gbs", json!(null)), ("extra", json!(1))]
-    {
+    for (name, value) in [
+        ("status", json!("fine")),
+        ("id", json!(7)),
+        ("busbw_gbs", json!(null)),
+        ("busbw_gbs", json!("fast")),
+        ("extra", json!(1)),
+    ] {
         let mut wrong = line.clone();
         wrong[name] = value;
         assert!(!faults(&schema, &wrong).is_empty(), "the schema takes {name}");
