@@ -1,24 +1,31 @@
 //! One combination of a plan's values: what is measured, how long, and in which world.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use crate::schema::words::{Scalar, Words};
 use crate::{Caveat, Pool, SharedMap};
 
 /// One case. Parameters are scalars; their order is that of the declared fields.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Case {
     /// 12 hex digits of SHA-256 over the canonical JSON of benchmark and parameters.
     pub id: String,
     /// The benchmark's name.
     pub benchmark: String,
     /// What is measured: the case's identity.
+    #[schemars(with = "BTreeMap<String, Scalar>")]
     pub parameters: SharedMap,
     /// How it is sampled: not part of the identity.
+    #[schemars(with = "Map<String, Value>")]
     pub settings: SharedMap,
     /// The parameters and settings that decide in which rank processes it runs; cases with equal worlds share them.
+    #[schemars(with = "Map<String, Value>")]
     pub world: SharedMap,
     /// Caveats that are known before it runs.
+    #[schemars(with = "Vec<Words<Caveat>>")]
     pub caveats: Vec<Caveat>,
     /// The size asked for, when it was rounded down.
     pub bytes_requested: Option<u64>,

@@ -1,9 +1,11 @@
 //! Figures that a plan expects of its hardware, and the case lines that they are compared with.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::Status;
 
+use crate::schema::words::Words;
 use crate::{Better, CaseLine};
 
 terms::named! {
@@ -17,7 +19,7 @@ terms::named! {
 }
 
 /// A figure that the hardware is expected to reach: `expected` of a plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expected {
     /// The benchmark's name.
     pub benchmark: String,
@@ -29,6 +31,7 @@ pub struct Expected {
     /// In the metric's unit; above 0.
     pub value: f64,
     /// What it rests on.
+    #[schemars(with = "Words<Basis>")]
     pub basis: Basis,
     /// Where it was read.
     pub source: String,

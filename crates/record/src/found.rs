@@ -1,6 +1,7 @@
 //! Metrics that several crates know, declared once: what a run finds of any case, and what views look for in the lines of any
 //! benchmark.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -60,7 +61,7 @@ crate::metrics! {
 }
 
 /// Times of a call by the clock of a device, in seconds, over samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceTimes {
     /// Their median.
     pub p50: f64,
@@ -73,7 +74,8 @@ pub struct DeviceTimes {
 }
 
 /// A level of speed that the machine was at while a case ran.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Level {
     /// The median of its trials, in seconds.
     pub median_s: f64,
@@ -84,7 +86,7 @@ pub struct Level {
 }
 
 /// What the coordinator's machine showed while a case ran; what it did not tell is absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Sensors {
     /// The hottest, in degrees Celsius.
@@ -105,7 +107,7 @@ pub struct Sensors {
 }
 
 /// What one device showed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SensorsOfDevice {
     /// Its index on the host.
@@ -127,8 +129,8 @@ pub struct SensorsOfDevice {
     pub memory_bytes: Option<f64>,
 }
 
-/// A case's place below the ceilings of its machine. Formulas: [`crate::Roof`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A case's place below the ceilings of its machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Roofline {
     /// `memory`, `compute` or `communication`.
@@ -148,7 +150,7 @@ pub struct Roofline {
     /// What they can compute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_gflops: Option<f64>,
-    /// Of the ceiling; None beyond it.
+    /// Share of the ceiling that it reached; absent beyond it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
     /// The same of its parts, such as the phases of a step, in the order of the case.

@@ -1,16 +1,18 @@
 //! Two sides that were measured interleaved: what `rankmark compare --interleave` adds to `run.json`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::Status;
 
+use crate::schema::words::Words;
 use crate::{Case, DeclaredField, RunFile};
 
 /// The parameter that tells the cases of both sides apart in such a record. No benchmark declares it, and no rank sees it.
 const SIDE: &str = "side";
 
 /// Two sides and how they compare.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interleaved {
     /// Side A, then side B.
     pub sides: [Side; 2],
@@ -25,7 +27,7 @@ pub struct Interleaved {
 }
 
 /// One of two sides.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
     /// The plan, as it was named.
     pub plan: String,
@@ -41,7 +43,7 @@ pub struct Side {
 }
 
 /// One case of both sides, compared pair by pair.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparedCase {
     /// The benchmark's name.
     pub benchmark: String,
@@ -53,6 +55,7 @@ pub struct ComparedCase {
     /// Identities of the two case lines, A and B.
     pub ids: [String; 2],
     /// How it ended: `ok` only where both sides are.
+    #[schemars(with = "Words<Status>")]
     pub status: Status,
     /// Why, for every status but ok, and where a comparison ended early.
     #[serde(default, skip_serializing_if = "Option::is_none")]

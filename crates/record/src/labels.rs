@@ -1,5 +1,6 @@
 //! What a user calls a run: a name, tags, and a note. Measures nothing; lets people find the run again.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::is_safe_name;
@@ -12,7 +13,8 @@ const LONGEST_TAG: usize = 64;
 const LONGEST_NOTE: usize = 4096;
 
 /// What the user calls a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Labels {
     /// Its name; safe as a directory's.
     #[serde(default, skip_serializing_if = "Option::is_none")]

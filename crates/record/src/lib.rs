@@ -10,6 +10,7 @@ mod aliases;
 mod baseline;
 mod case;
 mod caveat;
+mod declaration;
 mod demand;
 mod environment;
 mod expected;

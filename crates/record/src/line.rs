@@ -1,13 +1,17 @@
 //! The case line: what one case measured, one JSON object a line.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::{Mode, Status};
 
+use crate::schema::words::{HEX_12, Scalar, Words};
 use crate::{Case, CaseState, Caveat, SharedMap};
 
 /// Times of a case in seconds; percentiles are of samples.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeSummary {
     /// Median of the medians of trials (of a sample, the maximum over ranks).
     pub median: f64,
@@ -41,7 +45,7 @@ pub struct TimeSummary {
 }
 
 /// An element that is not what it should be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WrongElement {
     /// On which rank.
     pub rank: u32,
@@ -61,7 +65,8 @@ impl TimeSummary {
 }
 
 /// The machine's limit for a case: the time of the memory traffic that a call cannot avoid.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Limit {
     /// The loop that was fastest.
     pub variant: String,
@@ -90,11 +95,12 @@ terms::named! {
 }
 
 /// How the clock of a host ran against that of rank 0's host during a case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct HostClock {
     /// The host.
     pub host: String,
-    /// What its clock showed more.
+    /// By how much its clock was ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset_ns: Option<i64>,
     /// By how many millionths it ran faster; 0 where that was not known yet.
@@ -109,29 +115,37 @@ pub struct HostClock {
 }
 
 /// One line of `cases.jsonl`. Absent values are omitted; there is no NaN.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "case_line", deny_unknown_fields)]
 pub struct CaseLine {
     /// Version of this form.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: u32,
-    /// See [`Case::id`].
+    /// The case's identity: 12 hex digits of SHA-256 over the benchmark and its parameters.
+    #[schemars(regex(pattern = HEX_12))]
     pub id: String,
     /// The benchmark's name.
     pub benchmark: String,
-    /// See [`Case::parameters`].
+    /// What was measured: the case's identity.
+    #[schemars(with = "BTreeMap<String, Scalar>")]
     pub parameters: SharedMap,
     /// How it ended.
+    #[schemars(with = "Words<Status>")]
     pub status: Status,
     /// Why, for every status but ok.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Repeated from the parameters.
+    #[schemars(range(min = 1))]
     pub ranks: u32,
     /// Hosts that the ranks were on; absent where it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2))]
     pub hosts: Option<u32>,
     /// Hosts of the two ranks between which a call goes (`ping_pong`), where `hosts` are several: 1, within a host, or 2.
     /// Absent where all ranks take part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2))]
     pub pair_hosts: Option<u32>,
     /// Who executed the ranks.
     pub runtime: String,
@@ -143,11 +157,12 @@ pub struct CaseLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
     /// Repeated from the parameters.
+    #[schemars(with = "Words<Mode>")]
     pub mode: Mode,
-    /// S, as used.
+    /// The message size S, as used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// S, as asked for.
+    /// The message size S, as asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_requested: Option<u64>,
     /// Samples kept, over all trials.
@@ -159,11 +174,12 @@ pub struct CaseLine {
     /// Trials: visits to the case, each with one median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trials: Option<u32>,
-    /// Seconds from the begin of the first trial to the end of the last.
+    /// Seconds from the start of the first trial to the end of the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span_s: Option<f64>,
-    /// In which rank processes they ran.
+    /// In which rank processes the trials ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Words<WorldUse>>")]
     pub worlds: Option<WorldUse>,
     /// Times of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,17 +211,19 @@ pub struct CaseLine {
     pub starts_apart_s: Option<f64>,
     /// The declared metrics of the benchmark, in their order.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub metrics: Map<String, Value>,
     /// Wrong elements on all ranks; absent where nothing was checked because nothing ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong: Option<u64>,
-    /// The first of them.
+    /// The first of the wrong elements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrong_elements: Vec<WrongElement>,
     /// Gates (`expect`) that were missed, each with the value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates_missed: Vec<String>,
-    /// Caveats.
+    /// Reasons to read the figures with care.
+    #[schemars(with = "Vec<Words<Caveat>>")]
     pub caveats: Vec<Caveat>,
     /// Whether the times were computed and never measured.
     pub simulated: bool,

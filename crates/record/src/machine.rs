@@ -1,9 +1,10 @@
 //! What a machine is, as the record keeps it. Finding it out is another crate's; this one only holds it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One machine. Absent means unknown, never zero.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Host name.
     pub host: String,
@@ -60,7 +61,7 @@ pub struct Machine {
 }
 
 /// A network interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkInterface {
     /// Its name ("eth0", "mlx5_0:1").
     pub name: String,
@@ -109,11 +110,11 @@ impl Machine {
 }
 
 /// One cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
-    /// 1, 2, 3.
+    /// Its level: 1, 2, 3.
     pub level: u32,
-    /// "data", "instruction", "unified".
+    /// What it holds: `data`, `instruction`, `unified`.
     pub kind: String,
     /// Its size.
     pub bytes: u64,

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Machine;
 
 /// Where the figures of an imported record are from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Imported {
     /// The file format, as `rankmark list formats` names it.
     pub format: String,
@@ -21,6 +23,7 @@ pub struct Imported {
     pub statistic: String,
     /// Runs that the file holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub runs: Option<u32>,
     /// What the file says of its run, as it says it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -37,7 +40,7 @@ pub struct Imported {
 }
 
 /// One of the records that a merged record is made of.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     /// Its directory, as it was named.
     pub directory: String,

@@ -7,6 +7,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use terms::Error;
 
@@ -41,7 +42,7 @@ use source::{At, Sources};
 use tree::{Key, Node};
 
 /// A plan, resolved: what will run, in this order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Its name; safe as a directory's.
     pub experiment: String,

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use terms::{Error, Status};
 
@@ -11,7 +12,7 @@ use crate::demand::{CPU, Demand};
 use crate::{Better, CaseLine, Key, Machine, Metric, RunFile, Shape, store};
 
 /// What a ceiling bounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingKind {
     /// Bytes per second that cores read and write.
@@ -33,7 +34,7 @@ pub const CEILING: Key<Ceiling> = Key::new(
 );
 
 /// One measured ceiling.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceiling {
     /// What it bounds.
     pub kind: CeilingKind,
@@ -65,7 +66,7 @@ impl Ceiling {
 }
 
 /// A machine's ceilings, and where they are from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// The path by which a plan names it.
     pub path: String,

@@ -2,20 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use terms::{Label, Role};
 
+use crate::schema::words::{HEX_12, Words};
 use crate::{About, Better, Imported, Interleaved, Labels, Machine, MachineState, Part, Plan, Profile, SCHEMA, Shape};
 
 /// `run.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "run", deny_unknown_fields)]
 pub struct RunFile {
-    /// Version of this form, [`SCHEMA`].
+    /// Version of this form.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: u32,
     /// The run's identity, which its lines name; empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(regex(pattern = HEX_12))]
     pub id: String,
     /// Who wrote it.
     pub tool: Tool,
@@ -25,8 +30,9 @@ pub struct RunFile {
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// When it started: UTC, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub started: String,
-    /// The command as typed, through [`crate::command_line`].
+    /// The command as typed, without secrets.
     pub command_line: Vec<String>,
     /// The words of the launcher that started ranks and this command with them (`mpirun`, `-n`, `4`); empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -48,7 +54,7 @@ pub struct RunFile {
     /// Who started the ranks (mpirun, srun, torchrun, ...), where this program did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_by: Option<String>,
-    /// Environment variables on the allow-list, through [`crate::environment`].
+    /// Environment variables on the allow-list, without secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// The plan, resolved.
@@ -87,7 +93,7 @@ pub struct RunFile {
 }
 
 /// The rounds of a run: each visits every open case once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rounds {
     /// Seed of the order of cases within rounds.
     pub seed: u64,
@@ -100,23 +106,23 @@ pub struct Rounds {
 }
 
 /// What is known once a run has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct End {
     /// Lines of `cases.jsonl`.
     pub case_lines: u64,
 }
 
 /// The program that wrote a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
-    /// "rankmark".
+    /// Its name: `rankmark`.
     pub name: String,
     /// Its version.
     pub version: String,
 }
 
 /// Where the ranks of one world ran.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
     /// Ranks.
     pub ranks: u32,
@@ -137,14 +143,14 @@ pub struct Placement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
     /// Network interface of each rank, by rank: the one that has its host's address on the rank's connection with the
-    /// coordinator. What moves the data (MPI, NCCL, gloo) chooses its own. None where it is not known; empty where all ranks
+    /// coordinator. What moves the data (MPI, NCCL, gloo) chooses its own. Null where it is not known; empty where all ranks
     /// are on one host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<Option<String>>,
 }
 
 /// One backend on this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackendState {
     /// Its name.
     pub name: String,
@@ -168,7 +174,7 @@ pub struct BackendState {
 }
 
 /// What measuring itself costs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overhead {
     /// Nanoseconds a sample.
     pub sample_ns: f64,
@@ -177,7 +183,7 @@ pub struct Overhead {
 }
 
 /// What a benchmark declared when the run was taken.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Declared {
     /// Its name.
     pub name: String,
@@ -193,7 +199,7 @@ pub struct Declared {
 }
 
 /// A field as declared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeclaredField {
     /// Its name.
     pub name: String,
@@ -209,6 +215,7 @@ pub struct DeclaredField {
     pub doc: String,
     /// What it decides.
     #[serde(default = "workload")]
+    #[schemars(with = "Words<Role>")]
     pub role: Role,
     /// The backend or runtime that alone understands it; empty: all do.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -229,7 +236,7 @@ const fn workload() -> Role {
 }
 
 /// A metric as declared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeclaredMetric {
     /// Its key in case lines.
     pub name: String,

@@ -1,5 +1,6 @@
-//! JSON Schemas (draft 2020-12) of plans and records, made from the declared fields and metrics, so that an editor
-//! completes and checks a plan and others can read a record.
+//! JSON Schemas (draft 2020-12) of plans and records, so that an editor completes and checks a plan and others can read a
+//! record. That of plans is made from the declared fields; that of records from the types that are written, and the declared
+//! metrics.
 //!
 //! They accept what this program writes, and plans in their usual spelling: that hyphens stand for underscores, and
 //! any nesting of field names, is forgiven by the reader and not said here. Combinations (a root among the ranks) are
@@ -8,8 +9,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::plan::limits;
-use crate::{About, Basis, Caveat, SCHEMA, WorldUse};
-use terms::{Field, Kind, Mode, Named, Role, Status};
+use crate::{About, Basis};
+use terms::{Field, Kind, Named, Role};
+
+mod record;
+pub(crate) mod words;
+
+pub use record::record;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -88,21 +94,6 @@ fn expected(about: &About) -> Value {
             "value": {"description": "In the metric's unit.", "type": "number", "exclusiveMinimum": 0},
             "basis": {"enum": Basis::names()},
             "source": {"description": "Where the figure was read.", "type": "string", "minLength": 1},
-        },
-    })
-}
-
-/// The schema of one object of a record: a case line, a line of samples, or the run file.
-pub fn record(benchmarks: &[&'static About]) -> Value {
-    json!({
-        "$schema": DRAFT,
-        "title": "Rankmark record",
-        "description": "A line of cases.jsonl, a line of samples.jsonl, or run.json.",
-        "anyOf": [{"$ref": "#/$defs/case_line"}, {"$ref": "#/$defs/sample_line"}, {"$ref": "#/$defs/run"}],
-        "$defs": {
-            "case_line": case_line(benchmarks),
-            "sample_line": sample_line(),
-            "run": run(),
         },
     })
 }
@@ -221,264 +212,5 @@ fn options(variant: &terms::Variant) -> Value {
         "description": variant.doc,
         "additionalProperties": false,
         "properties": properties,
-    })
-}
-
-fn case_line(benchmarks: &[&'static About]) -> Value {
-    let number = json!({"type": "number"});
-    let count = json!({"type": "integer", "minimum": 0});
-    let text = json!({"type": "string"});
-    let percentiles = ["median", "mean", "p05", "p50", "p95", "p99", "min", "max"];
-    let mut time: Map<String, Value> = percentiles.iter().map(|name| ((*name).to_owned(), number.clone())).collect();
-    let interval = json!({"type": "array", "items": number, "minItems": 2, "maxItems": 2});
-    time.insert("ci95".to_owned(), interval.clone());
-    time.insert("ci95_again".to_owned(), interval.clone());
-    let mut properties = json!({
-        "schema": {"const": SCHEMA},
-        "id": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
-        "benchmark": {"enum": benchmarks.iter().map(|about| about.name).collect::<Vec<_>>()},
-        "parameters": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
-        "status": {"enum": Status::names()},
-        "reason": text,
-        "ranks": {"type": "integer", "minimum": 1},
-        "hosts": {"type": "integer", "minimum": 2},
-        "pair_hosts": {"type": "integer", "minimum": 1, "maximum": 2},
-        "runtime": text,
-        "backend": text,
-        "device": text,
-        "dtype": text,
-        "mode": {"enum": Mode::names()},
-        "bytes": count,
-        "bytes_requested": count,
-        "samples": count,
-        "calls_per_sample": count,
-        "time_s": {"type": "object", "required": ["median"], "properties": time},
-        "per_rank_median_s": {"type": "array", "items": number},
-        "clocks": {"type": "array", "items": {
-            "description": "clocks of the other hosts against that of rank 0's",
-            "type": "object",
-            "required": ["host"],
-            "additionalProperties": false,
-            "properties": {
-                "host": text,
-                "offset_ns": {"type": "integer"},
-                "drift_ppm": number,
-                "residual_ns": number,
-                "why": text,
-            },
-        }},
-        "starts_apart_s": number,
-        "slow_rank": count,
-        "slow_rank_wait_s": number,
-        "launch_s": number,
-        "device_s": {"type": "object", "additionalProperties": number},
-        "library_bytes": count,
-        "levels": {"type": "array", "items": {
-            "description": "a level of speed that the machine was at: the median of its trials, their number, and their share",
-            "type": "object",
-            "required": ["median_s", "trials", "share"],
-            "additionalProperties": false,
-            "properties": {"median_s": number, "trials": count, "share": number},
-        }},
-        "roofline": {"type": "object"},
-        "wrong": count,
-        "wrong_elements": {"type": "array", "items": {
-            "type": "object",
-            "required": ["rank", "index", "expected", "got"],
-            "properties": {"rank": count, "index": count, "expected": text, "got": text},
-        }},
-        "gates_missed": {"type": "array", "items": text},
-        "caveats": {"type": "array", "items": {"enum": Caveat::names()}},
-        "simulated": {"type": "boolean"},
-        "run": run_identity(),
-        "line": {"description": "its number among the lines of the run", "type": "integer", "minimum": 1},
-        "crc32": checksum(),
-    });
-    properties["sensors"] = json!({
-        "type": "object",
-        "properties": {
-            "temperature_c": number, "clock_mhz": number, "power_w": number, "utilization": number,
-            "devices": {"type": "array", "items": {
-                "type": "object",
-                "required": ["device"],
-                "properties": {
-                    "device": count, "temperature_c": number, "clock_mhz": number, "power_w": number,
-                    "utilization": number, "memory_bytes": number,
-                },
-            }},
-        },
-    });
-    properties["trials"] = count.clone();
-    properties["span_s"] = number.clone();
-    properties["worlds"] = json!({"enum": WorldUse::names()});
-    properties["trial_median_s"] = json!({"type": "array", "items": number});
-    properties["trial_round"] = json!({"type": "array", "items": count});
-    properties["state"] = json!({"description": "the state of the machine that these times are of", "type": "string"});
-    properties["states"] = crate::state::case_states();
-    properties["limit"] = json!({
-        "description": "time of the memory traffic that a call cannot avoid, and its share of the call's time",
-        "type": "object",
-        "required": ["variant", "time_s", "share"],
-        "additionalProperties": false,
-        "properties": {"variant": text, "time_s": number, "ci95": interval, "share": number, "share_ci95": interval},
-    });
-    for metric in benchmarks.iter().flat_map(|about| about.metrics) {
-        // A metric may be a number, a list, or an object of numbers; never null, since absent ones are omitted.
-        properties[metric.name] = json!({
-            "description": format!("{} ({})", metric.doc, metric.unit),
-            "type": ["number", "array", "object"],
-        });
-    }
-    let required = [
-        "schema",
-        "id",
-        "benchmark",
-        "parameters",
-        "status",
-        "ranks",
-        "runtime",
-        "backend",
-        "device",
-        "mode",
-        "caveats",
-        "simulated",
-    ];
-    json!({"type": "object", "required": required, "additionalProperties": false, "properties": properties})
-}
-
-fn sample_line() -> Value {
-    json!({
-        "type": "object",
-        "required": ["id", "trial", "calls", "ns"],
-        "additionalProperties": false,
-        "properties": {
-            "id": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
-            "trial": {"type": "integer", "minimum": 0},
-            "round": {"type": "integer", "minimum": 0},
-            "begun_s": {"description": "seconds since 1970", "type": "number"},
-            "after": {"description": "the case that was visited before", "type": "string"},
-            "fresh": {"description": "whether ranks were started for this round", "type": "boolean"},
-            "slices": {
-                "description": "samples of each slice, where the trial was interleaved with another side",
-                "type": "array",
-                "items": {"type": "integer", "minimum": 0},
-            },
-            "calls": {"type": "integer", "minimum": 0},
-            "ns": {
-                "description": "[rank][sample], nanoseconds of all calls of a sample",
-                "type": "array",
-                "items": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-            },
-            "run": run_identity(),
-            "crc32": checksum(),
-        },
-    })
-}
-
-/// The member by which a line names its run.
-fn run_identity() -> Value {
-    json!({"description": "the `id` of run.json", "type": "string", "pattern": "^[0-9a-f]{12}$"})
-}
-
-/// The last member of a line.
-fn checksum() -> Value {
-    json!({
-        "description": "CRC-32 (IEEE 802.3, as zlib) of the line, or of run.json, without this member and its comma; records of earlier \
-                        versions have none",
-        "type": "string",
-        "pattern": "^[0-9a-f]{8}$",
-    })
-}
-
-fn imported() -> Value {
-    json!({
-        "description": "what another program measured, and where its figures stand",
-        "type": "object",
-        "required": ["format", "file", "sha256", "tool", "statistic"],
-        "additionalProperties": false,
-        "properties": {
-            "format": {"type": "string"},
-            "file": {"type": "string"},
-            "sha256": {"type": "string"},
-            "tool": {"type": "string"},
-            "statistic": {"type": "string"},
-            "runs": {"type": "integer", "minimum": 1},
-            "facts": {"type": "object", "additionalProperties": {"type": "string"}},
-            "notes": {"type": "array", "items": {"type": "string"}},
-            "cut": {"type": "boolean", "description": "the end of a run is missing: it was ended, or the file is cut"},
-            "omitted": {"type": "array", "items": {"type": "string"}},
-        },
-    })
-}
-
-fn run() -> Value {
-    let objects = json!({"type": "array", "items": {"type": "object"}});
-    let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
-    json!({
-        "type": "object",
-        "required": ["schema", "tool", "experiment", "started", "command_line", "machine", "plan", "benchmarks", "simulated"],
-        "additionalProperties": false,
-        "properties": {
-            "schema": {"const": SCHEMA},
-            "id": run_identity(),
-            "tool": {
-                "type": "object",
-                "required": ["name", "version"],
-                "properties": {"name": {"type": "string"}, "version": {"type": "string"}},
-            },
-            "experiment": {"type": "string"},
-            "labels": {
-                "type": "object",
-                "additionalProperties": false,
-                "properties": {
-                    "name": {"type": "string"},
-                    "tags": {"type": "array", "items": {"type": "string"}},
-                    "note": {"type": "string"},
-                },
-            },
-            "started": {"type": "string", "format": "date-time"},
-            "command_line": {"type": "array", "items": {"type": "string"}},
-            "launcher": {"type": "array", "items": {"type": "string"}},
-            "machine": {"type": "object"},
-            "hosts": objects,
-            "placement": objects,
-            "versions": texts,
-            "backends": objects,
-            "started_by": {"type": "string"},
-            "environment": texts,
-            "plan": {
-                "type": "object",
-                "required": ["experiment", "profiling", "cases"],
-                "properties": {"cases": {"type": "array", "items": {
-                    "type": "object",
-                    "required": ["id", "benchmark", "parameters", "settings", "world"],
-                }}},
-            },
-            "benchmarks": objects,
-            "overhead": {"type": "object", "properties": {"sample_ns": {"type": "number"}, "call_ns": {"type": "number"}}},
-            "rounds": {
-                "type": "object",
-                "required": ["seed", "made"],
-                "properties": {
-                    "seed": {"type": "integer", "minimum": 0},
-                    "made": {"type": "integer", "minimum": 0},
-                    "correlation": {"type": "number"},
-                },
-            },
-            "states": crate::state::machine_states(),
-            "unseen_states": crate::state::machine_states(),
-            "end": {
-                "description": "absent while the run goes on, and where it was killed",
-                "type": "object",
-                "required": ["case_lines"],
-                "properties": {"case_lines": {"type": "integer", "minimum": 0}},
-            },
-            "interleaved": {"type": "object", "required": ["sides", "threshold"]},
-            "profiles": objects,
-            "imported": imported(),
-            "merged": objects,
-            "simulated": {"type": "boolean"},
-            "crc32": checksum(),
-        },
     })
 }

@@ -5,10 +5,11 @@
 //! A **source** is the path of a value in a case line: a member of the line (`ranks`, `bytes`, `time_s.median`), a metric
 //! (`busbw_gbs`, `mfu.headline`), or a parameter (`mesh`). No two have the same name.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a benchmark's case lines are shown.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Show {
     /// The parameter with a section for each of its values (`op`); empty: the benchmark is one section.
@@ -43,7 +44,7 @@ impl Default for Show {
 }
 
 /// A table: a row for each case that has a value in one of its metrics' columns.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Table {
     /// What it shows, as a line above it; empty for the section's main table.
@@ -60,7 +61,7 @@ pub struct Table {
 }
 
 /// How a value becomes the text of a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// A word as it is.
@@ -91,7 +92,7 @@ pub enum Format {
 }
 
 /// One column.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Column {
     /// Its title.
@@ -167,7 +168,7 @@ impl Column {
 }
 
 /// What a chart draws.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChartKind {
     /// A line for each configuration, with intervals.
@@ -184,7 +185,7 @@ pub enum ChartKind {
 }
 
 /// Which of several sizes a chart against something else takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum At {
     /// All of them.
@@ -192,14 +193,14 @@ pub enum At {
     Every,
     /// The largest.
     Largest,
-    /// None: it is a chart of cases without a size.
+    /// A chart of cases without a size.
     Unsized,
     /// The one at which several backends meet that is nearest to 100 MB; no chart where there is none.
     Shared,
 }
 
 /// A chart of a section.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Chart {
     /// What its files are named after, in addition to the section.

@@ -1,14 +1,14 @@
 //! States of the machine: what a run saw of them, and the times of a case in each.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 mod known;
 
 pub use known::known_states;
 
 /// What a canary measures. Each runs before and after the samples of a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CanaryKind {
     /// Nanoseconds of a round trip of a cache line between the cores of neighbouring ranks.
@@ -35,11 +35,13 @@ impl CanaryKind {
 }
 
 /// What a canary showed in a state.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct CanaryLevel {
     /// Which.
     pub canary: CanaryKind,
     /// Ranks that looked at once: others show other values.
+    #[schemars(range(min = 1))]
     pub ranks: u32,
     /// Where ranks were on several hosts: the host that showed it, by its place in `hosts` of `run.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +51,8 @@ pub struct CanaryLevel {
 }
 
 /// A state in which a run found the machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct MachineState {
     /// What it is called: by what was seen. Absent where the run saw one state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +66,8 @@ pub struct MachineState {
 }
 
 /// Times of a case in one state of the machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct CaseState {
     /// The state's name.
     pub name: String,
@@ -114,52 +118,6 @@ pub fn likest<'s>(state: &MachineState, others: &'s [MachineState]) -> Option<&'
     let can_be = others.iter().filter(|other| state.may_be(other));
     let known = can_be.filter_map(|other| Some((distance(&other)?, other)));
     known.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, other)| other)
-}
-
-/// The schema of a run's states.
-pub(crate) fn machine_states() -> Value {
-    let (number, count) = (json!({"type": "number"}), json!({"type": "integer", "minimum": 0}));
-    json!({"type": "array", "items": {
-        "description": "a state in which the run found the machine, by what canaries showed",
-        "type": "object",
-        "required": ["share", "trials", "canaries"],
-        "additionalProperties": false,
-        "properties": {
-            "name": {"type": "string"},
-            "share": number,
-            "trials": count,
-            "canaries": {"type": "array", "items": {
-                "type": "object",
-                "required": ["canary", "ranks", "median"],
-                "additionalProperties": false,
-                "properties": {
-                    "canary": {"enum": ["round_trip_ns", "units_shared", "clock_ns"]},
-                    "ranks": {"type": "integer", "minimum": 1},
-                    "host": {"type": "integer", "minimum": 0},
-                    "median": number,
-                },
-            }},
-        },
-    }})
-}
-
-/// The schema of the times of a case in each state.
-pub(crate) fn case_states() -> Value {
-    let (text, number) = (json!({"type": "string"}), json!({"type": "number"}));
-    json!({"type": "array", "items": {
-        "description": "times in a state of the machine",
-        "type": "object",
-        "required": ["name", "share", "trials", "median_s", "trial_median_s"],
-        "additionalProperties": false,
-        "properties": {
-            "name": text,
-            "share": number,
-            "trials": {"type": "integer", "minimum": 0},
-            "median_s": number,
-            "ci95_s": {"type": "array", "items": number, "minItems": 2, "maxItems": 2},
-            "trial_median_s": {"type": "array", "items": number},
-        },
-    }})
 }
 
 #[cfg(test)]

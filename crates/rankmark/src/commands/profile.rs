@@ -28,6 +28,7 @@ use super::{Ended, Row};
 use crate::Failure;
 use crate::options::{RunOptions, fields, names_given, parts};
 use crate::session::Entry;
+pub(super) use kept::ABOUT as JOB;
 use wanted::{Target, Wanted, range_of};
 
 const EXAMPLES: &str = "\

@@ -1,5 +1,6 @@
-//! `rankmark schema`: JSON Schemas, made from what benchmarks declare.
+//! `rankmark schema`: JSON Schemas, made from what benchmarks declare and from the types of records.
 
+use super::profile::JOB;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::{Failure, screen};
@@ -18,7 +19,7 @@ impl Typed for Schema {
     fn run(self, _: Entry<'_>) -> Ended {
         let abouts = benchmarks::abouts();
         let schema = match self.of.as_str() {
-            "record" => record::schema::record(&abouts),
+            "record" => record::schema::record(&[&abouts[..], &[&JOB]].concat()),
             _ => record::schema::plan(&abouts),
         };
         let text = serde_json::to_string_pretty(&schema)

@@ -53,6 +53,7 @@ mod promises;
 mod pytorch;
 mod readiness;
 mod resuming;
+mod schemas;
 mod simulated;
 mod sizes;
 #[path = "../../../../tests/skip.rs"]
@@ -67,6 +68,8 @@ mod trust;
 mod tutorials;
 mod typed;
 mod validate;
+#[path = "../../../record/tests/all/validator.rs"]
+mod validator;
 mod verdicts;
 mod version;
 mod watch;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::checksum::Checker;
@@ -13,11 +14,14 @@ use super::sequence::check_run;
 use super::{DamagedLine, SAMPLES_FILE, StoreError, limits};
 use crate::CanaryKind;
 use crate::file::open_inside;
+use crate::schema::words::HEX_12;
 
 /// The samples of one trial of a case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "sample_line", deny_unknown_fields)]
 pub struct CaseSamples {
     /// The case's identity.
+    #[schemars(regex(pattern = HEX_12))]
     pub id: String,
     /// Which trial of it, from 0. A case that a resumed run takes up begins at 0 again.
     #[serde(alias = "launch")]
@@ -47,7 +51,7 @@ pub struct CaseSamples {
 }
 
 /// What a canary showed before and after the samples of a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Seen {
     /// Which.
     pub canary: CanaryKind,

@@ -1,6 +1,7 @@
 //! The schemas accept what the reader accepts and the writer writes, and refuse slips.
 
-use record::{CaseLine, HostClock, plan, schema};
+use record::{CanaryKind, CaseLine, HostClock, Machine, Placement, RunFile, Seen, TimeSummary, plan, schema};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_json::{Value, json};
 
 use crate::table::TABLE;
@@ -90,6 +91,9 @@ fn what_is_written_is_valid() {
     assert_eq!(faults(&schema, &samples), Vec::<String>::new());
     samples["crc32"] = json!("0123ABC");
     assert!(!faults(&schema, &samples).is_empty());
+    let mut seen = crate::store::samples("0123456789ab", 0);
+    seen.canaries = vec![Seen { canary: CanaryKind::ClockNs, host: Some(0), before: 1.0, after: 1.5 }];
+    assert_eq!(faults(&schema, &json!(seen)), Vec::<String>::new());
     let read: CaseLine = serde_json::from_value(line.clone()).unwrap();
     let sealed: Value = serde_json::from_str(&record::line_text(&read).unwrap()).unwrap();
     assert!(sealed["crc32"].is_string());
@@ -106,11 +110,117 @@ fn what_is_written_is_valid() {
     assert_eq!(faults(&schema, &written), Vec::<String>::new());
     assert_eq!(serde_json::from_value::<CaseLine>(written).unwrap(), over_hosts);
 
-    for (name, value) in [("status", json!("fine")), ("id", json!(7)), ("busbw_gbs", json!(null)), ("extra", json!(1))]
-    {
+    for (name, value) in [
+        ("status", json!("fine")),
+        ("id", json!(7)),
+        ("busbw_gbs", json!(null)),
+        ("busbw_gbs", json!("fast")),
+        ("extra", json!(1)),
+    ] {
         let mut wrong = line.clone();
         wrong[name] = value;
         assert!(!faults(&schema, &wrong).is_empty(), "the schema takes {name}");
+    }
+}
+
+/// Absent members are omitted. A null is read as one only where an older record may have it.
+#[test]
+fn a_null_is_valid_only_where_one_is_written() {
+    let schema = schema::record(&TABLE);
+    let line: Value = serde_json::from_str(crate::line::DESIGN).unwrap();
+    let run = json!(crate::store::run_file());
+    let with = |value: &Value, parent: &str, name: &str| {
+        let mut value = value.clone();
+        value.pointer_mut(parent).unwrap()[name] = Value::Null;
+        faults(&schema, &value)
+    };
+    let optional = ["reason", "hosts", "worlds", "samples", "limit", "states", "roofline", "time_s"];
+    for (value, parent, names) in [
+        (&line, "", &optional[..]),
+        (&line, "/time_s", &["ci95", "p05"]),
+        (&run, "", &["labels", "launcher", "hosts", "versions", "started_by", "rounds", "imported", "end"]),
+        (&run, "/machine", &["cores", "wsl", "caches"]),
+        (&run, "/benchmarks/0/fields/0", &["default", "role"]),
+    ] {
+        assert_eq!(faults(&schema, value), Vec::<String>::new());
+        for name in names {
+            assert!(!with(value, parent, name).is_empty(), "the schema takes a null as {parent}/{name}");
+        }
+    }
+    for written in ["bytes_requested", "skip"] {
+        assert!(run["plan"]["cases"][0].get(written).is_some_and(Value::is_null), "{written}");
+        assert_eq!(with(&run, "/plan/cases/0", written), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn other_members_are_refused_at_the_top_and_taken_within_a_machine() {
+    let schema = schema::record(&TABLE);
+    let mut run = json!(crate::store::run_file());
+    run["machine"]["colour"] = json!("grey");
+    assert_eq!(faults(&schema, &run), Vec::<String>::new());
+    run["machine"]["threads"] = json!("many");
+    assert!(!faults(&schema, &run).is_empty(), "the schema takes a word as a number");
+    for name in ["colour", "labels"] {
+        let mut wrong = json!(crate::store::run_file());
+        wrong[name] = json!({"colour": "grey"});
+        assert!(!faults(&schema, &wrong).is_empty(), "the schema takes {name}");
+    }
+}
+
+/// Notes the members of a struct that serde asks for.
+struct Members<'a>(&'a mut Vec<&'static str>);
+
+impl<'de> Deserializer<'de> for Members<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(Error::custom("not a struct"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &str,
+        members: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Self::Error> {
+        self.0.extend(members);
+        Err(Error::custom("only its members are wanted"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+fn members<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
+    let mut found = Vec::new();
+    assert!(T::deserialize(Members(&mut found)).is_err());
+    found
+}
+
+#[test]
+fn every_member_that_is_read_is_described_in_words_for_users() {
+    let schema = schema::record(&TABLE);
+    for (name, members) in [
+        ("run", members::<RunFile>()),
+        ("Machine", members::<Machine>()),
+        ("Placement", members::<Placement>()),
+        ("TimeSummary", members::<TimeSummary>()),
+    ] {
+        assert!(!members.is_empty(), "{name}");
+        for member in members {
+            assert!(schema["$defs"][name]["properties"][member].is_object(), "{name}.{member}");
+        }
+    }
+    for (name, schema) in schema["$defs"].as_object().unwrap() {
+        let members = schema["properties"].as_object().into_iter().flatten();
+        for (member, schema) in members.map(|(member, schema)| (member.as_str(), schema)).chain([("", schema)]) {
+            let description = schema["description"].as_str().unwrap_or_default();
+            let is_for_rust = ["[`", "::", "None", "\n"].iter().any(|sign| description.contains(sign));
+            assert!(!description.is_empty() && !is_for_rust, "{name}.{member}: `{description}`");
+        }
     }
 }
 

@@ -10,6 +10,9 @@ pub(crate) fn faults(schema: &Value, value: &Value) -> Vec<String> {
 }
 
 fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    if *schema == Value::Bool(true) {
+        return;
+    }
     for (keyword, rule) in schema.as_object().expect("a schema is an object") {
         let fine = match keyword.as_str() {
             "$schema" | "title" | "description" | "default" | "$defs" | "format" => true,
@@ -19,11 +22,8 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
                 check(root, target, value, at, found);
                 true
             }
-            "anyOf" => rule.as_array().unwrap().iter().any(|option| {
-                let mut faults = Vec::new();
-                check(root, option, value, at, &mut faults);
-                faults.is_empty()
-            }),
+            "anyOf" => matching(root, rule, value, at) > 0,
+            "oneOf" => matching(root, rule, value, at) == 1,
             "const" => value == rule,
             "enum" => rule.as_array().unwrap().contains(value),
             "type" => match rule {
@@ -72,6 +72,16 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
             found.push(format!("{at}: {keyword}"));
         }
     }
+}
+
+/// How many of these schemas a value matches.
+fn matching(root: &Value, options: &Value, value: &Value, at: &str) -> usize {
+    let matches = |option: &&Value| {
+        let mut faults = Vec::new();
+        check(root, option, value, at, &mut faults);
+        faults.is_empty()
+    };
+    options.as_array().unwrap().iter().filter(matches).count()
 }
 
 fn is(value: &Value, name: &Value) -> bool {

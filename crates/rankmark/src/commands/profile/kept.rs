@@ -23,7 +23,7 @@ static FIELDS: &[Field] = &[
     benchmarks::fields::RANKS.named("ranks"),
 ];
 
-static ABOUT: About = About {
+pub(in crate::commands) static ABOUT: About = About {
     name: NAME,
     doc: "training steps of another program, as its traces show them",
     fields: &[|| FIELDS],
