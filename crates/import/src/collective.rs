@@ -31,11 +31,13 @@ pub(crate) struct MeasuredBy {
     pub(crate) backend: &'static str,
     pub(crate) device: &'static str,
     pub(crate) by_pytorch: bool,
+    /// In a file of ours.
+    pub(crate) is_ours: bool,
 }
 
 impl Default for MeasuredBy {
     fn default() -> Self {
-        Self { backend: "nccl", device: "cuda", by_pytorch: false }
+        Self { backend: "nccl", device: "cuda", by_pytorch: false, is_ours: false }
     }
 }
 

@@ -421,7 +421,10 @@ fn new_results(run: &Run<'_>) -> Results {
         Some("3") => "the slowest rank",
         _ => "the mean over ranks",
     };
-    let mut results = Results::new(run.tool.clone(), format!("mean over iterations of {over_ranks}"));
+    // A file of ours that says `-a 3` was measured by us; others went through us.
+    let over_calls =
+        if run.by.is_ours && run.average == Some("3") { "median over trials" } else { "mean over iterations" };
+    let mut results = Results::new(run.tool.clone(), format!("{over_calls} of {over_ranks}"));
     results.hosts.clone_from(&run.hosts);
     results.versions.clone_from(&run.versions);
     results.started.clone_from(&run.started);

@@ -257,6 +257,7 @@ fn by(arguments: &[&str]) -> MeasuredBy {
         backend: named("--backend", &["shm", "mpi", "gloo", "ucc", "reference"]).unwrap_or(default.backend),
         device: named("--device", &["cpu"]).unwrap_or(default.device),
         by_pytorch: value("--runtime") == Some("pytorch"),
+        is_ours: value("--backend").is_some(),
     }
 }
 

@@ -103,10 +103,12 @@ fn our_own_importer_reads_the_same_figures() {
     let out = place.run("report record --layout nccl-tests-json").exits(0).out;
     let files: Vec<&str> = out.lines().collect();
     assert_eq!(files.len(), 7, "{out}");
+    assert_eq!(json(&place, files[0])["config"]["warmup_iters"], 1);
     assert!(files.contains(&"record/nccl-tests-json/reduce_scatter_perf-shm-2.json"), "{out}");
     let mut back = Vec::new();
     for (at, file) in files.iter().enumerate() {
-        place.run(&format!("import {file} --output-dir back{at}")).exits(0);
+        let said = place.run(&format!("import {file} --output-dir back{at}")).exits(0);
+        assert!(format!("{said:?}").contains("median over trials of the slowest rank"), "{said:?}");
         back.extend(figures(&place, &format!("back{at}")));
     }
     back.sort_by(|a, b| a.0.cmp(&b.0));

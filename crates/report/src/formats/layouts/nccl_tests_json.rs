@@ -8,7 +8,7 @@ mod facts;
 
 use std::collections::{BTreeMap, HashMap};
 
-use record::{CaseLine, Caveat, Machine};
+use record::{Case, CaseLine, Caveat, Machine};
 use serde_json::{Map, Value, json};
 use terms::{Bytes, Collective, Dtype, Mode, Named, Reduce, Seconds, Status};
 
@@ -51,9 +51,11 @@ impl Format for NcclTestsJson {
             let what = if reasons.is_empty() { what.to_owned() } else { format!("{what}: {}", list(&reasons)) };
             return Err(Error::new(what).hint("rankmark comm all_reduce --backend nccl --ranks 8"));
         }
-        // The record as it was written has what a run in memory leaves out: each GPU's model.
         let record = record::read_run(&run.directory).ok();
-        let machines: Vec<&Machine> = record.iter().map(|record| &record.file.machine).chain(&run.hosts).collect();
+        let known = Known {
+            warmup: record.iter().flat_map(|record| &record.file.plan.cases).filter_map(fixed_warmup).collect(),
+            machines: record.iter().map(|record| &record.file.machine).chain(&run.hosts).collect(),
+        };
         let files: Vec<File<'_>> = files.into_iter().filter(|file| !file.rows.is_empty()).collect();
         let is_only = files.len() == 1;
         let mut taken: HashMap<String, usize> = HashMap::new();
@@ -61,7 +63,7 @@ impl Format for NcclTestsJson {
             let stem = file.stem(is_only);
             let number = taken.entry(stem.clone()).and_modify(|number| *number += 1).or_insert(1);
             let name = if *number == 1 { format!("{stem}.json") } else { format!("{stem}-{number}.json") };
-            Artifact::new(name, format!("{}\n", file.json(run, &machines)).into_bytes())
+            Artifact::new(name, format!("{}\n", file.json(run, &known)).into_bytes())
         };
         let mut artifacts: Vec<Artifact> = files.iter().map(artifact).collect();
         if let Some(first) = artifacts.first_mut().filter(|_| !reasons.is_empty()) {
@@ -69,6 +71,18 @@ impl Format for NcclTestsJson {
         }
         Ok(artifacts)
     }
+}
+
+/// What only the record as it was written has.
+struct Known<'r> {
+    /// Calls before the timed ones, of cases where they are fixed.
+    warmup: HashMap<&'r str, u64>,
+    /// With each GPU's model.
+    machines: Vec<&'r Machine>,
+}
+
+fn fixed_warmup(case: &Case) -> Option<(&str, u64)> {
+    Some((case.id.as_str(), u64::from(case.warmup()?)))
 }
 
 /// What one program would have measured in one run.
@@ -235,7 +249,7 @@ impl<'r> File<'r> {
         format!("{}-{backend}-{}", self.program, self.first.ranks)
     }
 
-    fn json(&self, run: &Run, machines: &[&Machine]) -> Value {
+    fn json(&self, run: &Run, known: &Known<'_>) -> Value {
         let results: Vec<Value> = self.rows.iter().map(|row| row.json(self)).collect();
         let halves = || self.rows.iter().flat_map(|row| row.halves).flatten();
         let wrong = halves().filter(|case| case.wrong.is_some_and(|wrong| wrong > 0)).count();
@@ -248,7 +262,7 @@ impl<'r> File<'r> {
             "args": self.arguments(),
             "env": run.environment.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>(),
             "nccl_version": facts::nccl_version(run, self.first).unwrap_or(0),
-            "config": self.config(run, machines),
+            "config": self.config(run, known),
             "results": results,
             "out_of_bounds": { "count": wrong, "okay": (wrong == 0).to_string() },
             "average_bus_bandwidth": { "bandwidth": six(mean), "okay": "unchecked" },
@@ -279,9 +293,9 @@ impl<'r> File<'r> {
         [sizes().min().unwrap_or(0), sizes().max().unwrap_or(0)]
     }
 
-    fn config(&self, run: &Run, machines: &[&Machine]) -> Value {
+    fn config(&self, run: &Run, known: &Known<'_>) -> Value {
         let [least, most] = self.sizes();
-        let warmup = self.first.parameters.get("warmup").and_then(Value::as_u64);
+        let warmup = known.warmup.get(self.first.id.as_str());
         let calls = self.rows.iter().find_map(Row::calls);
         json!({
             "nthreads": 1,
@@ -289,7 +303,7 @@ impl<'r> File<'r> {
             "minimum_bytes": least,
             "maximum_bytes": most,
             "step_factor": self.step_factor(),
-            "warmup_iters": warmup.unwrap_or(0),
+            "warmup_iters": warmup.copied().unwrap_or(0),
             "iterations": calls.unwrap_or(0),
             "aggregated_iterations": 1,
             "validation": 1,
@@ -298,7 +312,7 @@ impl<'r> File<'r> {
             "per_iter_timing": "false",
             "per_iter_skip": 0,
             "parallel_init": "false",
-            "devices": facts::devices(run, self.first, machines),
+            "devices": facts::devices(run, self.first, &known.machines),
         })
     }
 
