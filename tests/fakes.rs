@@ -1,4 +1,4 @@
-//! Libraries of GPUs for machines without one: what the driver and NCCL would do, on this host's memory (`fakes/`). Built when they
+//! Libraries of GPUs for machines without one: what the driver, NCCL and NVML would do, on this host (`fakes/`). Built when they
 //! are first asked for. What they prove is what this program passes to the libraries; never how fast a GPU is.
 //!
 //! Tests of several crates share this file as they share `skip.rs`.
@@ -21,22 +21,55 @@ pub(crate) fn folder(test: &str) -> Option<&'static Path> {
     folder
 }
 
-fn build() -> Option<PathBuf> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
-    let (fakes, kernels) =
-        (crates.parent().expect("the repository").join("tests/fakes"), crates.join("device/kernels"));
-    // Sources that changed have another folder: other runs of the tests may have the old libraries open.
-    let sources = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c"].map(|name| fakes.join(name));
-    let mut hasher = DefaultHasher::new();
-    for path in sources.iter().chain(&["check.cu", "loops.cu"].map(|name| kernels.join(name))) {
-        std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).hash(&mut hasher);
+/// How many of NVML's functions a driver has.
+#[derive(Clone, Copy)]
+pub(crate) enum Driver {
+    /// Only those that every driver has.
+    Bare = 0,
+    /// Those of old drivers, under their old names.
+    Old = 1,
+    New = 2,
+}
+
+/// The folder with libnvidia-ml.so.1 of such a driver; None where there is no compiler of C, which is then listed as skipped.
+pub(crate) fn nvml(test: &str, driver: Driver) -> Option<PathBuf> {
+    let source = sources().join("nvml.c");
+    let folder = built(&[&source]).join(format!("nvml-{}", driver as u8));
+    let made = library(&folder, "libnvidia-ml.so.1", "cc", &[&format!("-DAGE={}", driver as u8)], &source);
+    if !made {
+        crate::skip::skip(test, "no C compiler (cc)");
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fakes-{:016x}", hasher.finish()));
+    made.then_some(folder)
+}
+
+fn build() -> Option<PathBuf> {
+    let kernels = crates().join("device/kernels");
+    let sources = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c"].map(|name| sources().join(name));
+    let folder =
+        built(&sources.iter().chain(&["check.cu", "loops.cu"].map(|name| kernels.join(name))).collect::<Vec<_>>());
     let compiled = [
         library(&folder, "libcuda.so.1", "c++", &["-std=c++17", "-I", kernels.to_str()?], &sources[0]),
         library(&folder, "libnccl.so.2", "cc", &["-fwrapv"], &sources[3]),
     ];
     compiled.iter().all(|made| *made).then_some(folder)
+}
+
+fn crates() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates")
+}
+
+fn sources() -> PathBuf {
+    crates().parent().expect("the repository").join("tests/fakes")
+}
+
+/// Where libraries of these sources are built. Sources that changed have another folder: other runs of the tests may have the
+/// old libraries open.
+fn built(sources: &[&PathBuf]) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    for path in sources {
+        std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).hash(&mut hasher);
+    }
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fakes-{:016x}", hasher.finish()))
 }
 
 /// Whether the library is there: it is built under another name and renamed, since other processes may be building it, too.

@@ -25,6 +25,22 @@ pub(crate) struct Call {
     pub(crate) device: &'static str,
 }
 
+/// What moved the data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MeasuredBy {
+    pub(crate) backend: &'static str,
+    pub(crate) device: &'static str,
+    pub(crate) by_pytorch: bool,
+    /// In a file of ours.
+    pub(crate) is_ours: bool,
+}
+
+impl Default for MeasuredBy {
+    fn default() -> Self {
+        Self { backend: "nccl", device: "cuda", by_pytorch: false, is_ours: false }
+    }
+}
+
 impl Call {
     /// A call with nothing particular about it.
     pub(crate) const fn new(op: Collective, ranks: u32, backend: &'static str, device: &'static str) -> Self {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 /// What is true of a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -46,13 +48,28 @@ pub struct Finding {
     pub asked: bool,
     /// The MPI library that it is about, where ranks can be started with it.
     pub library: Option<PathBuf>,
+    /// A table that stands below the row; the first line is its head.
+    pub table: Vec<Vec<String>>,
+    /// What was found, for programs.
+    pub details: Option<Value>,
 }
 
 impl Finding {
     fn new(name: impl Into<String>, state: State, found: impl Into<String>) -> Self {
-        // One line each: what libraries and programs say may have several.
-        let found = found.into().split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { group: "", name: name.into(), state, found, impact: None, fix: None, asked: false, library: None }
+        // One line each: what libraries and programs say may have several, and characters that move a terminal's cursor.
+        let found = found.into().split_whitespace().collect::<Vec<_>>().join(" ").replace(char::is_control, "?");
+        Self {
+            group: "",
+            name: name.into(),
+            state,
+            found,
+            impact: None,
+            fix: None,
+            asked: false,
+            library: None,
+            table: Vec::new(),
+            details: None,
+        }
     }
 
     /// It works.
@@ -100,6 +117,20 @@ impl Finding {
     #[must_use]
     pub fn library(mut self, path: impl Into<PathBuf>) -> Self {
         self.library = Some(path.into());
+        self
+    }
+
+    /// With a table below it.
+    #[must_use]
+    pub fn table(mut self, table: Vec<Vec<String>>) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// With what programs read of it.
+    #[must_use]
+    pub fn details(mut self, details: Value) -> Self {
+        self.details = Some(details);
         self
     }
 

@@ -1,11 +1,13 @@
 //! GPUs, their driver, and the libraries that they are used through.
 
+mod device;
+mod topology;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use comm::library;
 use serde_json::Value;
-use terms::Bytes;
 
 use super::native::{self, Native};
 use super::{Finding, Request, State, probe};
@@ -97,7 +99,9 @@ fn driver(folders: &[PathBuf], bus: &[String]) -> Vec<Finding> {
     if devices.is_empty() {
         rows.push(Finding::missing("GPU", "the driver knows none").impact(IMPACT));
     }
-    rows.extend(devices.iter().map(device));
+    let nvlinks = devices.iter().any(device::has_nvlinks);
+    rows.extend(devices.iter().map(|device| device::row(device, nvlinks)));
+    rows.extend(about.get("links").and_then(topology::row));
     rows
 }
 
@@ -137,56 +141,9 @@ fn cuda_driver(folders: &[PathBuf]) -> Option<Finding> {
     }
 }
 
-fn device(about: &Value) -> Finding {
-    let name = format!("GPU {}", word(about, "index"));
-    if let Some(why) = about.get("error").and_then(Value::as_str) {
-        let fix = "nvidia-smi -q shows more; a GPU that fell off the bus needs a restart";
-        return Finding::misconfigured(name, why).impact("this GPU cannot be used").fix(fix);
-    }
-    let number = |name: &str| about.get(name).and_then(Value::as_u64);
-    let mut parts = vec![word(about, "name")];
-    parts.extend(number("memory_bytes").map(|bytes| Bytes(bytes).about()));
-    parts.extend(number("nvlinks").filter(|links| *links > 0).map(|links| format!("{links} NVLinks")));
-    let width = number("pcie_width").zip(number("pcie_width_max"));
-    let generation = number("pcie_generation_max");
-    parts.extend(width.zip(generation).map(|((width, _), generation)| format!("PCIe {generation} x{width}")));
-    if about.get("mig").and_then(Value::as_bool) == Some(true) {
-        parts.push("MIG on".to_owned());
-    }
-    // The generation falls when a GPU is idle; the width does not, unless the slot or the riser has fewer lanes.
-    if let Some((now, most)) = width.filter(|(now, most)| now < most) {
-        return Finding::slow(name, parts.join(", "))
-            .impact(format!("its slot gives {now} of {most} PCIe lanes: copies and collectives through the host"))
-            .fix("another slot, or the firmware's bifurcation setting");
-    }
-    let used = number("used_bytes").zip(number("memory_bytes")).filter(|(used, all)| used * 10 > *all);
-    if let Some((used, _)) = used {
-        return Finding::slow(name, format!("{}, {} in use", parts.join(", "), Bytes(used).about()))
-            .impact("another process uses it")
-            .fix("nvidia-smi lists these processes");
-    }
-    Finding::ready(name, parts.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_gpu_without_its_lanes_or_to_itself_is_slow() {
-        let whole = json!({"index": 0, "name": "H100", "memory_bytes": 80_u64 << 30, "used_bytes": 0,
-                           "pcie_generation_max": 5, "pcie_width": 16, "pcie_width_max": 16, "nvlinks": 18});
-        assert_eq!(device(&whole), Finding::ready("GPU 0", "H100, 80.0 GiB, 18 NVLinks, PCIe 5 x16"));
-        let with = |key: &str, value: Value| {
-            let mut about = whole.clone();
-            about[key] = value;
-            device(&about)
-        };
-        assert_eq!(with("pcie_width", json!(8)).state, State::Slow);
-        assert_eq!(with("used_bytes", json!(20_u64 << 30)).state, State::Slow);
-        assert_eq!(device(&json!({"index": 1, "error": "GPU is lost"})).state, State::Misconfigured);
-    }
 
     #[test]
     fn a_gpu_on_the_bus_without_a_driver_is_misconfigured_and_none_is_missing() {

@@ -5,6 +5,7 @@
 
 mod device_sensors;
 mod finding;
+mod function;
 mod gpu;
 mod inspect;
 mod launchers;

@@ -3,12 +3,12 @@
 //! Their functions' forms are those of the libraries' own headers, named next to each.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::ptr::NonNull;
 
 use comm::library::{Library, Visibility};
 use comm::nccl::Symbols;
 use serde_json::{Value, json};
 
+use super::function::function;
 use super::nvml;
 
 /// A kind of library.
@@ -122,17 +122,6 @@ static UCC: Native = local(
 /// Every library that a child can be asked to open.
 pub(super) static LIBRARIES: &[&Native] =
     &[&MPI, &NVML, &CUDA_DRIVER, &CUDA_RUNTIME, &CUBLAS, &CUDNN, &NVRTC, &NCCL, &RCCL, &UCX, &UCC];
-
-/// A function of the library, of the type that is asked for.
-///
-/// # Safety
-/// `F` is a function pointer of the form that the library's header declares for this name.
-pub(super) unsafe fn function<F: Copy>(library: &Library, name: &CStr) -> Result<F, String> {
-    const { assert!(size_of::<F>() == size_of::<NonNull<()>>(), "a function pointer") };
-    let symbol = library.symbol(name)?;
-    // SAFETY: both are one address; the form is the caller's promise.
-    Ok(unsafe { std::mem::transmute_copy(&symbol) })
-}
 
 fn version(version: impl Into<String>) -> Value {
     json!({ "version": version.into() })

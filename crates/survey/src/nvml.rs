@@ -1,11 +1,17 @@
-//! What NVML tells of the driver and the GPUs (nvml.h). Runs in a child only.
+//! What NVML knows of the driver and the GPUs (nvml.h). Runs in a child only.
+//!
+//! The functions that every driver has are required. Each of the others is optional: without it, its fact is absent.
+
+mod health;
+mod links;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use comm::library::Library;
 use serde_json::{Map, Value, json};
 
-use super::native::function;
+use super::function::function;
+use links::Gpu;
 
 type Device = *mut c_void;
 type Init = unsafe extern "C" fn() -> c_int;
@@ -17,7 +23,6 @@ type DeviceText = unsafe extern "C" fn(Device, *mut c_char, c_uint) -> c_int;
 type DeviceNumber = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
 type DeviceMode = unsafe extern "C" fn(Device, *mut c_uint, *mut c_uint) -> c_int;
 type DeviceMemory = unsafe extern "C" fn(Device, *mut Memory) -> c_int;
-type DeviceLink = unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int;
 
 /// nvmlMemory_t.
 #[repr(C)]
@@ -28,10 +33,11 @@ struct Memory {
     used: u64,
 }
 
-/// NVML_NVLINK_MAX_LINKS.
-const LINKS: c_uint = 18;
+/// The most GPUs of a host. A library that reports more is not believed, and of so many the answer fits into what is kept of
+/// a child's output.
+const MOST_DEVICES: c_uint = 32;
 
-/// The driver's version, the newest CUDA that it runs, and each GPU.
+/// The driver's version, the newest CUDA that it runs, each GPU, and the links between them.
 pub(super) fn ask(library: Library) -> Result<Value, String> {
     let library = &library;
     // SAFETY: as nvml.h declares it.
@@ -41,20 +47,26 @@ pub(super) fn ask(library: Library) -> Result<Value, String> {
     // SAFETY: as nvml.h declares it; the out-pointer is valid.
     let code = unsafe { function::<Number>(library, c"nvmlSystemGetCudaDriverVersion_v2")?(&mut cuda) };
     succeeded(library, "nvmlSystemGetCudaDriverVersion", code)?;
-    let mut count: c_uint = 0;
-    // SAFETY: as nvml.h declares it (an unsigned, which is as large); the out-pointer is valid.
-    let code = unsafe {
-        function::<Number>(library, c"nvmlDeviceGetCount_v2")?(std::ptr::from_mut(&mut count).cast::<c_int>())
-    };
-    succeeded(library, "nvmlDeviceGetCount", code)?;
-    let devices: Vec<Value> = (0..count)
-        .map(|index| device(library, index).unwrap_or_else(|why| json!({ "index": index, "error": why })))
-        .collect();
-    Ok(json!({
+    let handles: Vec<Result<Device, String>> = (0..count(library)?).map(|index| handle(library, index)).collect();
+    let gpus = links::look(library, &handles);
+    let devices = handles.iter().zip(0..).map(|(handle, index)| {
+        let gpu = gpus.iter().find(|gpu| gpu.index == index);
+        let about = match (handle, gpu) {
+            (Err(why), _) => Err(why.clone()),
+            (Ok(_), None) => Err("it has no handle".to_owned()),
+            (Ok(_), Some(gpu)) => device(library, gpu),
+        };
+        about.unwrap_or_else(|why| json!({ "index": index, "error": why }))
+    });
+    let mut about = json!({
         "version": driver(library)?,
         "cuda": format!("{}.{}", cuda / 1000, cuda % 1000 / 10),
-        "devices": devices,
-    }))
+        "devices": devices.collect::<Vec<Value>>(),
+    });
+    if let Some(links) = links::matrix(library, &gpus) {
+        about["links"] = links;
+    }
+    Ok(about)
 }
 
 fn succeeded(library: &Library, what: &str, code: c_int) -> Result<(), String> {
@@ -67,6 +79,28 @@ fn succeeded(library: &Library, what: &str, code: c_int) -> Result<(), String> {
         if text.is_null() { format!("code {code}") } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
     };
     Err(format!("`{what}` failed: {said}"))
+}
+
+fn count(library: &Library) -> Result<c_uint, String> {
+    let mut count: c_uint = 0;
+    // SAFETY: as nvml.h declares it (an unsigned, which is as large); the out-pointer is valid.
+    let code = unsafe {
+        function::<Number>(library, c"nvmlDeviceGetCount_v2")?(std::ptr::from_mut(&mut count).cast::<c_int>())
+    };
+    succeeded(library, "nvmlDeviceGetCount", code)?;
+    if count > MOST_DEVICES {
+        return Err(format!(
+            "`nvmlDeviceGetCount` reports {count} GPUs, and more than {MOST_DEVICES} are not believed"
+        ));
+    }
+    Ok(count)
+}
+
+fn handle(library: &Library, index: c_uint) -> Result<Device, String> {
+    let mut device: Device = std::ptr::null_mut();
+    // SAFETY: as nvml.h declares it; the out-pointer is valid.
+    let code = unsafe { function::<DeviceByIndex>(library, c"nvmlDeviceGetHandleByIndex_v2")?(index, &mut device) };
+    succeeded(library, "nvmlDeviceGetHandleByIndex", code).map(|()| device)
 }
 
 fn driver(library: &Library) -> Result<String, String> {
@@ -85,12 +119,9 @@ fn written(text: &[u8]) -> String {
     String::from_utf8_lossy(&text[..end]).into_owned()
 }
 
-/// One GPU. What it does not tell (a consumer's card, a slice of a GPU) is absent.
-fn device(library: &Library, index: c_uint) -> Result<Value, String> {
-    let mut device: Device = std::ptr::null_mut();
-    // SAFETY: as nvml.h declares it; the out-pointer is valid.
-    let code = unsafe { function::<DeviceByIndex>(library, c"nvmlDeviceGetHandleByIndex_v2")?(index, &mut device) };
-    succeeded(library, "nvmlDeviceGetHandleByIndex", code)?;
+/// One GPU. What it does not answer (a consumer's card, a slice of a GPU) is absent.
+fn device(library: &Library, gpu: &Gpu) -> Result<Value, String> {
+    let device = gpu.handle;
     let mut name = [0_u8; 128];
     // SAFETY: as nvml.h declares it; the handle is NVML's own, and the text's length is given.
     let code = unsafe {
@@ -99,7 +130,7 @@ fn device(library: &Library, index: c_uint) -> Result<Value, String> {
     };
     succeeded(library, "nvmlDeviceGetName", code)?;
     let mut about = Map::new();
-    about.insert("index".to_owned(), index.into());
+    about.insert("index".to_owned(), gpu.index.into());
     about.insert("name".to_owned(), written(&name).into());
     let mut memory = Memory::default();
     // SAFETY: as nvml.h declares it; the struct is nvmlMemory_t.
@@ -120,14 +151,11 @@ fn device(library: &Library, index: c_uint) -> Result<Value, String> {
             about.insert(key.to_owned(), number.into());
         }
     }
-    // SAFETY: as nvml.h declares it; both out-pointers are valid.
-    let mig = unsafe {
-        let (mut now, mut later) = (0, 0);
-        let get = function::<DeviceMode>(library, c"nvmlDeviceGetMigMode").ok();
-        get.filter(|get| get(device, &mut now, &mut later) == 0).map(|_| now)
-    };
-    about.extend(mig.map(|mig| ("mig".to_owned(), (mig == 1).into())));
-    about.insert("nvlinks".to_owned(), links(library, device).into());
+    // SAFETY: as nvml.h declares it.
+    let mig = unsafe { mode(library, c"nvmlDeviceGetMigMode", device) };
+    about.extend(mig.map(|(mig, _)| ("mig".to_owned(), (mig == 1).into())));
+    about.insert("nvlinks".to_owned(), gpu.links_json());
+    health::look(library, device, &mut about);
     Ok(Value::Object(about))
 }
 
@@ -142,14 +170,13 @@ unsafe fn number(library: &Library, symbol: &CStr, device: Device) -> Option<c_u
     (code == 0).then_some(number)
 }
 
-/// NVLinks that are up.
-fn links(library: &Library, device: Device) -> usize {
-    // SAFETY: as nvml.h declares it.
-    let Ok(get) = (unsafe { function::<DeviceLink>(library, c"nvmlDeviceGetNvLinkState") }) else { return 0 };
-    let is_up = |link: &c_uint| {
-        let mut state = 0;
-        // SAFETY: as above; the out-pointer is valid, and a link that there is not is answered with an error.
-        unsafe { get(device, *link, &mut state) == 0 && state == 1 }
-    };
-    (0..LINKS).filter(is_up).count()
+/// A mode of a GPU as it is, and as it is after the next reset.
+///
+/// # Safety
+/// The symbol is a function of NVML's from a device to two unsigned.
+unsafe fn mode(library: &Library, symbol: &CStr, device: Device) -> Option<(c_uint, c_uint)> {
+    let (mut now, mut later) = (0, 0);
+    // SAFETY: the caller's promise; both out-pointers are valid.
+    let code = unsafe { function::<DeviceMode>(library, symbol).ok()?(device, &mut now, &mut later) };
+    (code == 0).then_some((now, later))
 }

@@ -32,4 +32,5 @@ fn trouble_is_what_is_wrong_or_was_asked_for() {
     assert!(!Finding::missing("a", "b").is_trouble() && !Finding::slow("a", "b").is_trouble());
     assert!(asked(Finding::missing("a", "b")).is_trouble() && !asked(Finding::ready("a", "b")).is_trouble());
     assert_eq!(Finding::ready("a", " two\n lines ").found, "two lines");
+    assert_eq!(Finding::ready("a", "\u{1b}[2J").found, "?[2J");
 }

@@ -6,7 +6,7 @@ use terms::{Collective, Dtype, Error};
 
 use super::nccl_bandwidth::{derive, disagreement};
 use super::runs::{self, MOST_RESULTS, Origin};
-use crate::collective::{self, Call};
+use crate::collective::{self, Call, MeasuredBy};
 use crate::{Details, Figures, Results, Source};
 
 /// The name that nccl-tests has for the reduction in tables and files. Our own word is another, so it is spelled once.
@@ -19,6 +19,7 @@ pub(super) struct Run<'s> {
     pub(super) line: usize,
     /// `nccl-tests` or `rccl-tests`, with the version if the file has it.
     pub(super) tool: String,
+    pub(super) by: MeasuredBy,
     /// `all_reduce_perf`.
     pub(super) program: Option<&'s str>,
     /// Whether the program is known from a command line, and not from its own output.
@@ -420,7 +421,10 @@ fn new_results(run: &Run<'_>) -> Results {
         Some("3") => "the slowest rank",
         _ => "the mean over ranks",
     };
-    let mut results = Results::new(run.tool.clone(), format!("mean over iterations of {over_ranks}"));
+    // A file of ours that says `-a 3` was measured by us; others went through us.
+    let over_calls =
+        if run.by.is_ours && run.average == Some("3") { "median over trials" } else { "mean over iterations" };
+    let mut results = Results::new(run.tool.clone(), format!("{over_calls} of {over_ranks}"));
     results.hosts.clone_from(&run.hosts);
     results.versions.clone_from(&run.versions);
     results.started.clone_from(&run.started);
@@ -436,8 +440,9 @@ fn calls(run: &Run<'_>, op: Collective, ranks: u32) -> Vec<Option<Call>> {
             Some(word) => Some(collective::reduce(word)?),
         };
         let root = row.root.and_then(|root| u32::try_from(root).ok()).filter(|_| op.has_root());
-        let call = Call::new(op, ranks, "nccl", "cuda");
-        Some(Call { dtype, bytes: row.bytes, reduce, root, isolated: run.blocking, ..call })
+        let call = Call::new(op, ranks, run.by.backend, run.by.device);
+        let by_pytorch = run.by.by_pytorch;
+        Some(Call { dtype, bytes: row.bytes, reduce, root, isolated: run.blocking, by_pytorch, ..call })
     };
     run.rows.iter().map(call).collect()
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use terms::Error;
 
 use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, fact, of_graph, plain, version_of_code};
+use crate::collective::MeasuredBy;
 use crate::json::{parsed, syntax};
 use crate::{Content, Format, Source};
 
@@ -199,7 +200,8 @@ fn wrong(source: &Source, place: &str, expected: &str) -> Error {
 /// What the file says of the run.
 fn head(root: &Value) -> Run<'_> {
     let mut run = Run { line: 1, tool: "nccl-tests".to_owned(), ..Run::default() };
-    if let Some(code) = root.get("nccl_version") {
+    // 0: by another backend, in a file of ours.
+    if let Some(code) = root.get("nccl_version").filter(|code| code.as_u64() != Some(0)) {
         let code = code.to_string();
         run.versions.insert("nccl".to_owned(), version_of_code(&code).unwrap_or_else(|| plain(&code)));
     }
@@ -208,6 +210,7 @@ fn head(root: &Value) -> Run<'_> {
     run.program = arguments.first().and_then(|path| path.rsplit('/').next()).filter(|name| name.contains("_perf"));
     let average = arguments.iter().position(|word| matches!(*word, "-a" | "--average"));
     run.average = average.and_then(|at| arguments.get(at + 1)).copied().or(Some("1"));
+    run.by = by(&arguments);
     run.facts.push(("arguments", fact(&arguments.join(" "))));
     for (name, key) in [("start, local time", "start_time"), ("end, local time", "end_time")] {
         if let Some(time) = root.get(key).and_then(Value::as_str) {
@@ -237,6 +240,25 @@ fn head(root: &Value) -> Run<'_> {
         run.facts.push(("average bus bandwidth, GB/s", rate.to_string()));
     }
     run
+}
+
+/// What moved the data, in a file that `rankmark report --layout nccl-tests-json` wrote: nccl-tests has no such options.
+fn by(arguments: &[&str]) -> MeasuredBy {
+    let value = |option: &str| {
+        let at = arguments.iter().position(|word| *word == option)?;
+        arguments.get(at + 1).copied()
+    };
+    let named = |option: &str, names: &[&'static str]| {
+        let word = value(option)?.split(':').next()?;
+        names.iter().copied().find(|name| *name == word)
+    };
+    let default = MeasuredBy::default();
+    MeasuredBy {
+        backend: named("--backend", &["shm", "mpi", "gloo", "ucc", "reference"]).unwrap_or(default.backend),
+        device: named("--device", &["cpu"]).unwrap_or(default.device),
+        by_pytorch: value("--runtime") == Some("pytorch"),
+        is_ours: value("--backend").is_some(),
+    }
 }
 
 fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {

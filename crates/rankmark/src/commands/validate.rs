@@ -165,6 +165,9 @@ impl Findings {
             for (name, text) in optional.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
                 value[name] = text.as_str().into();
             }
+            if let Some(details) = &row.details {
+                value["details"] = details.clone();
+            }
             value
         };
         let left_out = |(name, why): &(&str, &str)| json!({ "name": name, "why": why });

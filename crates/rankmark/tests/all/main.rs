@@ -39,6 +39,7 @@ mod manual;
 mod mounted;
 mod mpi;
 mod namespaces;
+mod nccl_tests_json;
 mod next_lines;
 mod nvtx;
 mod packing;

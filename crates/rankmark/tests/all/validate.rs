@@ -1,6 +1,8 @@
 //! `validate` tells the truth of each library and program: the tests put some where it looks, among them libraries that
 //! abort, hang, print, or lack what they should have. What it says of this machine's own is in `readiness`.
 
+mod gpus;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -219,7 +221,7 @@ int nvmlDeviceGetMemoryInfo(void *d, Memory *m) { m->total = 80ull << 30; m->use
 int nvmlDeviceGetCurrPcieLinkWidth(void *d, unsigned *n) { *n = 8; return 0; }
 int nvmlDeviceGetMaxPcieLinkWidth(void *d, unsigned *n) { *n = 16; return 0; }
 int nvmlDeviceGetMaxPcieLinkGeneration(void *d, unsigned *n) { *n = 5; return 0; }
-int nvmlDeviceGetNvLinkState(void *d, unsigned l, unsigned *s) { *s = l < 4; return 0; }
+int nvmlDeviceGetNvLinkState(void *d, unsigned l, unsigned *s) { *s = 1; return l < 4 ? 0 : 2; }
 "#;
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod allreduce_study;
 mod candle;
+mod nccl_tests_json;
 mod results_json;
 
 use std::path::Path;
@@ -11,10 +12,11 @@ use crate::{Error, Format, Run, error};
 
 use allreduce_study::AllreduceStudy;
 use candle::Candle;
+use nccl_tests_json::NcclTestsJson;
 use results_json::ResultsJson;
 
 /// Every layout.
-pub static LAYOUTS: &[&dyn Format] = &[&AllreduceStudy, &Candle, &ResultsJson];
+pub static LAYOUTS: &[&dyn Format] = &[&AllreduceStudy, &Candle, &ResultsJson, &NcclTestsJson];
 
 /// The layout of this name.
 ///

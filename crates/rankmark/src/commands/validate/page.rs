@@ -90,6 +90,32 @@ impl Columns {
             let Some(remark) = remark else { continue };
             text.push_str(&format!("    {DIM}{label:words$}{PLAIN}  {}\n", self.wrapped(remark, middle)));
         }
+        self.table(&row.table, middle, text);
+    }
+
+    /// A table whose columns stand side by side as far as the terminal goes, and the others below them. Its first column is
+    /// repeated.
+    fn table(&self, table: &[Vec<String>], at: usize, text: &mut String) {
+        let Some(head) = table.first() else { return };
+        let wide =
+            |column: usize| table.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max();
+        let first = wide(0).unwrap_or(0);
+        let cell = (1..head.len()).filter_map(wide).max().unwrap_or(0);
+        let abreast = (self.width.saturating_sub(at + first) / (cell + 2)).max(1);
+        for begin in (1..head.len()).step_by(abreast) {
+            let columns = begin..head.len().min(begin + abreast);
+            for line in table {
+                let cells =
+                    columns.clone().map(|column| format!("  {:cell$}", line.get(column).map_or("", String::as_str)));
+                let line = format!(
+                    "{:at$}{:first$}{}",
+                    "",
+                    line.first().map_or("", String::as_str),
+                    cells.collect::<String>()
+                );
+                text.push_str(&format!("{}\n", line.trim_end()));
+            }
+        }
     }
 
     /// A text that begins at a column, and goes on there.

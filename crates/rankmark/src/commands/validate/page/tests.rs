@@ -96,3 +96,40 @@ fn what_is_wrong_is_all_that_is_said_quietly() {
     let fine = Findings { rows: vec![Finding::ready("CPU", "EPYC")], ..findings() };
     assert_eq!(wrong(&fine, 80), "");
 }
+
+/// The page of the links between so many GPUs.
+fn links(gpus: usize, width: usize) -> String {
+    let names = || (0..gpus).map(|gpu| format!("GPU{gpu}"));
+    let line = |(at, name): (usize, String)| {
+        let cells = (0..gpus).map(|other| if other == at { "X".to_owned() } else { "NV18".to_owned() });
+        std::iter::once(name).chain(cells).collect()
+    };
+    let head = std::iter::once(String::new()).chain(names()).collect();
+    let table = std::iter::once(head).chain(names().enumerate().map(line)).collect();
+    let row = Finding::ready("GPU links", format!("NV18 between all {gpus} GPUs")).of("GPU").table(table);
+    plain(&text(&Findings { rows: vec![row], ..findings() }, width, false))
+}
+
+#[test]
+fn a_matrix_of_eight_gpus_stands_below_its_row() {
+    let page = links(8, 80);
+    let expect = "\
+GPU
+  ✓ ready  GPU links  NV18 between all 8 GPUs
+                 GPU0  GPU1  GPU2  GPU3  GPU4  GPU5  GPU6  GPU7
+           GPU0  X     NV18  NV18  NV18  NV18  NV18  NV18  NV18
+           GPU1  NV18  X     NV18  NV18  NV18  NV18  NV18  NV18
+";
+    assert!(page.starts_with(expect), "{page}");
+}
+
+#[test]
+fn a_matrix_that_is_too_wide_goes_on_below() {
+    let page = links(16, 80);
+    assert!(page.lines().all(|line| line.chars().count() <= 80 && line == line.trim_end()), "{page}");
+    let lines: Vec<&str> = page.lines().map(str::trim).collect();
+    let heads: Vec<&&str> = lines.iter().filter(|line| line.starts_with("GPU0 ") && line.contains("GPU1 ")).collect();
+    assert_eq!(heads.len(), 1, "{page}");
+    assert!(lines.contains(&"GPU9   GPU10  GPU11  GPU12  GPU13  GPU14  GPU15"), "{page}");
+    assert!(lines.contains(&"GPU15  NV18   NV18   NV18   NV18   NV18   NV18   X"), "{page}");
+}
