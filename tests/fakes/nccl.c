@@ -51,6 +51,7 @@ typedef struct { /* Never freed: queued work may name it after its end. */
     World *world;
     int file, rank, size, home; /* home: the rank in the first communicator */
     int has_ended, error;
+    int registered; /* buffers; what is registered must be given back before the end */
     pthread_mutex_t running;
     const struct Cuda *cuda;
 } Comm;
@@ -448,6 +449,10 @@ static int join(Comm **made, int size, const char *name, int rank, int home, con
 }
 static int end(Comm *comm, int *counter) {
     if (!comm || __atomic_exchange_n(&comm->has_ended, 1, __ATOMIC_SEQ_CST)) return wrong("invalid argument");
+    if (comm->registered && counter == &destroys) {
+        fprintf(stderr, "a communicator ends with %d registered buffers\n", comm->registered);
+        abort();
+    }
     __sync_fetch_and_add(counter, 1);
     announce(comm->world);
     pthread_mutex_lock(&comm->running); /* what runs has touched its buffers for the last time */
@@ -522,12 +527,20 @@ int ncclCommGetAsyncError(Comm *comm, int *code) {
     if (!*code && has_dead_rank(comm)) *code = fail(REMOTE_ERROR, "a process of this communicator has died");
     return SUCCESS;
 }
+/* Addresses that ncclMemAlloc gave, newest first. */
+static void *made_here[4096];
+static int count_of_made;
+static int allocated(const void *memory) {
+    for (int i = __atomic_load_n(&count_of_made, __ATOMIC_SEQ_CST); i--;) if (made_here[i % 4096] == memory) return 1;
+    return 0;
+}
 int ncclMemAlloc(void **made, size_t bytes) {
     MAY_FAIL(process_rank);
     const struct Cuda *cuda = find_cuda();
     uint64_t address = 0;
     if (cuda && cuda->alloc(&address, bytes)) return fail(UNHANDLED_CUDA_ERROR, "out of memory");
     *made = cuda ? (void *)(uintptr_t)address : malloc(bytes);
+    made_here[__sync_fetch_and_add(&count_of_made, 1) % 4096] = *made;
     return SUCCESS;
 }
 int ncclMemFree(void *memory) {
@@ -540,9 +553,19 @@ int ncclCommRegister(Comm *comm, void *memory, size_t bytes, void **handle) {
     MAY_FAIL(comm->home);
     if (comm->cuda && !comm->cuda->reach(memory, bytes)) return wrong("not memory of the device");
     *handle = malloc(1);
+    comm->registered++;
     return SUCCESS;
 }
-int ncclCommDeregister(Comm *comm, void *handle) { MAY_FAIL(comm->home); free(handle); return SUCCESS; }
+int ncclCommDeregister(Comm *comm, void *handle) { MAY_FAIL(comm->home); free(handle); comm->registered--; return SUCCESS; }
+/* A window is made by all ranks together, of memory that the library allocated; FAKE_NCCL_WINDOWS=0: by no library or device. */
+int ncclCommWindowRegister(Comm *comm, void *memory, size_t bytes, void **handle, int flags) {
+    MAY_FAIL(comm->home);
+    if (flags != 1 || !allocated(memory)) return wrong("a window needs memory of ncclMemAlloc");
+    if (!barrier(comm)) return INTERNAL_ERROR;
+    *handle = NULL;
+    return number_of("FAKE_NCCL_WINDOWS", 1) ? ncclCommRegister(comm, memory, bytes, handle) : SUCCESS;
+}
+int ncclCommWindowDeregister(Comm *comm, void *handle) { return ncclCommDeregister(comm, handle); }
 
 #define ADD(from, to, ...) add(__func__, (Call){__VA_ARGS__}, from, to, comm, stream)
 int ncclAllReduce(const void *from, void *to, size_t n, int type, int op, Comm *comm, void *stream) { return ADD(from, to, n, ALL_REDUCE, type, op, 0); }

@@ -10,7 +10,7 @@ use terms::{BufferKind, Cache, Collective, FieldError, Named, Reduce};
 use super::declared::METRICS;
 use super::fields::Fields;
 use super::pattern::Pattern;
-use super::{CollectiveBenchmark, copies, groups, torch, uneven};
+use super::{CollectiveBenchmark, copies, groups, launches, torch, uneven};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -80,6 +80,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     runtime::check(case, &torch::names(), Native::Gpus)?;
     torch::check(case, &fields)?;
     check_nccl(case, &fields)?;
+    launches::check(case, &fields)?;
     if op != Collective::Barrier {
         check_exactness(&fields)?;
     }
@@ -91,7 +92,8 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
 fn fill_absent(case: &mut Case, op: Collective) {
     let by_torch = is_pytorch(case);
     // NCCL sends from and receives into one buffer in no order.
-    let apart = op == Collective::AllToAll && is_on_gpus(case);
+    let grouped = case.parameters.contains_key("aggregate");
+    let apart = grouped || op == Collective::AllToAll && is_on_gpus(case);
     let mut put = |name: &str, value: Value| {
         if concerns(op, name) && !case.parameters.contains_key(name) {
             case.parameters.insert(name.to_owned(), value);

@@ -1,6 +1,9 @@
 //! The fields of a collective case, declared once as a table and as a struct.
 
-use terms::{BufferKind, Cache, Collective, Direction, Dtype, Field, Kind, Label, Mode, Named, Reduce, Role, Traffic};
+use terms::{
+    BufferKind, Cache, Collective, Direction, Dtype, Field, Kind, Label, Mode, Named, Reduce, Registration, Role,
+    Traffic,
+};
 
 use super::groups::Groups;
 use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, setting};
@@ -47,6 +50,21 @@ record::fields! {
         )
         .role(Role::Implementation)
         .label(Label::Around("{} buffers")),
+        registration: Option<Registration> = extra(
+            Kind::Word(Registration::names),
+            None,
+            "nccl: how the communicator knows the buffers (default: not at all)",
+        )
+        .role(Role::Implementation)
+        .label(Label::Around("{} registration")),
+        graph: Option<u32> = extra(Kind::Whole(1, 4096), None, "nccl: replays so many calls as one CUDA graph")
+            .role(Role::Implementation)
+            .label(Label::Around("graph of {}")),
+        aggregate: Option<u32> = extra(Kind::Whole(1, 4096), None, "nccl: launches so many calls as one group")
+            .role(Role::Implementation)
+            .label(Label::Around("{} in a group")),
+        offset_bytes: Option<u64> = extra(Kind::Bytes, None, "buffers begin so far behind the start of their memory")
+            .label(Label::Around("offset {}")),
         cache: Option<Cache> = extra(
             Kind::Word(Cache::names),
             None,

@@ -8,6 +8,7 @@ mod fields;
 mod groups;
 mod in_group;
 mod interference;
+mod launches;
 mod loops;
 mod number;
 mod parameters;

@@ -3,7 +3,7 @@
 use comm::{Counts, extents};
 use measure::Failure;
 use record::Case;
-use terms::{BufferKind, Collective, Direction, Dtype, Reduce, Space};
+use terms::{BufferKind, Collective, Direction, Dtype, Reduce, Registration, Space};
 
 use super::fields::Fields;
 use super::streams::{Side, StreamStart};
@@ -18,6 +18,11 @@ pub(super) struct Parameters {
     pub(super) bytes: u64,
     pub(super) in_place: bool,
     pub(super) buffers: BufferKind,
+    pub(super) registration: Option<Registration>,
+    /// Operations that one launch consists of.
+    pub(super) together: Together,
+    /// Bytes from where memory begins to where buffers do.
+    pub(super) offset: usize,
     /// Where they lie.
     pub(super) space: Space,
     pub(super) touch: bool,
@@ -35,6 +40,27 @@ pub(super) struct Parameters {
     pub(super) counts: Option<Counts>,
     /// Bytes that all copies of all ranks' buffers exceed; None: there is one copy.
     pub(super) cold_bytes: Option<u64>,
+}
+
+/// How operations are launched together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Together {
+    /// Each by itself.
+    Single,
+    /// So many as a graph.
+    Graph(u32),
+    /// So many as a group.
+    Group(u32),
+}
+
+impl Together {
+    /// How many.
+    pub(super) fn count(self) -> u32 {
+        match self {
+            Self::Single => 1,
+            Self::Graph(count) | Self::Group(count) => count,
+        }
+    }
 }
 
 /// Where a byte of a buffer lies among all ranks' regions.
@@ -60,6 +86,13 @@ impl Parameters {
             bytes,
             in_place: fields.in_place.unwrap_or(false),
             buffers: fields.buffers.unwrap_or(BufferKind::Registered),
+            registration: fields.registration,
+            together: match (fields.graph, fields.aggregate) {
+                (Some(count), _) => Together::Graph(count),
+                (None, Some(count)) => Together::Group(count),
+                (None, None) => Together::Single,
+            },
+            offset: fields.offset_bytes.unwrap_or(0) as usize,
             space: if contract::is_on_gpus(case) { Space::Cuda } else { Space::Host },
             touch: fields.touch,
             peer,
@@ -98,11 +131,17 @@ impl Parameters {
             BufferKind::Private => self.lengths(rank),
             BufferKind::Registered => self.registered_lengths(),
         };
-        if self.in_place { (input.max(output), 0) } else { (input, output) }
+        let behind = |bytes: usize| bytes.saturating_add(self.offset);
+        if self.in_place { (behind(input.max(output)), 0) } else { (behind(input), behind(output)) }
     }
 
     /// Where a rank's input and output begin in their regions.
     pub(super) fn begins(&self, rank: u32) -> (usize, usize) {
+        let (input, output) = self.begins_of_blocks(rank);
+        (self.offset + input, self.offset + output)
+    }
+
+    fn begins_of_blocks(&self, rank: u32) -> (usize, usize) {
         let (input, output) = self.lengths(rank);
         let own_block = (self.bytes / u64::from(self.ranks)) as usize * rank as usize;
         // Rooted: only the root has both ends, and only there is one inside the other.

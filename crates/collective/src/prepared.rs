@@ -1,15 +1,17 @@
 //! A collective on one rank: its buffers, its call, what they must hold.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use comm::{Call, Communicator};
 use contract::{Prepared, RankContext, Work, failure};
+use device::cuda::Graph;
 use device::{Region, Slice};
 use measure::{Failure, WrongReport};
 use terms::{BufferKind, Collective, Reduce, Space};
 
 use super::bare::Bare;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, Together};
 use super::pattern::{PERIOD, Pattern};
 use super::segments::{Moves, Segment, compare, fill, poison};
 use super::streams::share_of;
@@ -28,6 +30,9 @@ const BESIDE: u64 = 3001;
 const CHECKED_TWICE: u64 = 1 << 20;
 
 struct PreparedCollective {
+    /// What ends before the buffers: a graph of calls, and their registrations.
+    graph: Option<Graph>,
+    _registered: Vec<Box<dyn Any>>,
     parameters: Parameters,
     rank: u32,
     pattern: Pattern,
@@ -114,7 +119,10 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
         counts: counts.map(Arc::new),
     };
     let rank = context.rank;
+    let registered = register(&parameters, context, [call.input.region(), call.output.region()])?;
     let mut prepared = PreparedCollective {
+        graph: None,
+        _registered: registered,
         parameters,
         rank,
         pattern,
@@ -131,7 +139,25 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
     };
     prepared.refill();
     prepared.filled()?;
+    if let Together::Graph(count) = prepared.parameters.together {
+        prepared.graph = Some(context.comm.capture(&prepared.call, count).map_err(failure)?);
+        prepared.refill();
+        prepared.filled()?;
+    }
     Ok(Box::new(prepared))
+}
+
+/// Makes the buffers known to the communicator, as the case asks for.
+fn register(
+    parameters: &Parameters,
+    context: &mut RankContext,
+    buffers: [&Arc<Region>; 2],
+) -> Result<Vec<Box<dyn Any>>, Failure> {
+    let Some(how) = parameters.registration else { return Ok(Vec::new()) };
+    let [input, output] = buffers;
+    let several = [Some(input), Some(output).filter(|_| input.id() != output.id())];
+    let mut register = |region: &Arc<Region>| context.comm.register(region, how).map_err(failure);
+    several.into_iter().flatten().map(&mut register).collect()
 }
 
 /// Every rank's input for operations that move data (any of it may arrive here); only this rank's for reductions.
@@ -259,7 +285,12 @@ impl Prepared for PreparedCollective {
         if self.failed.is_some() {
             self.filled()?;
         }
-        comm.enqueue(&self.call).map_err(failure)
+        match (self.parameters.together, &self.graph) {
+            (Together::Graph(_), Some(graph)) => comm.replay(graph, self.call.op),
+            (Together::Group(count), _) => comm.enqueue_grouped(&self.call, count),
+            _ => comm.enqueue(&self.call),
+        }
+        .map_err(failure)
     }
 
     fn drain(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
@@ -278,6 +309,7 @@ impl Prepared for PreparedCollective {
 
     fn check(&mut self, _comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
         self.filled()?;
+        let calls = calls * u64::from(self.parameters.together.count());
         let mut report = WrongReport::default();
         // Copies were used equally often, or once more: what must come out is computed for the two.
         let mut known: Vec<(u64, Vec<Segment>)> = Vec::with_capacity(2);
@@ -308,11 +340,17 @@ impl Prepared for PreparedCollective {
         // Of the case, not of this rank's share: all ranks must call equally often.
         let small = self.parameters.bytes <= CHECKED_TWICE && self.copies.count == 1;
         let divides = if reduce == Reduce::Avg { self.share.bytes / dtype.bytes() } else { 0 };
+        // What one launch makes is timed together, and the time of a call is its part.
+        let together = self.parameters.together.count();
+        let calls = match self.pattern.max_calls() {
+            u64::MAX => u64::MAX,
+            calls => (calls / u64::from(together)).max(1),
+        };
         Work {
-            traffic_bytes: self.share.traffic(),
-            flops: (adds + divides) as f64,
-            messages: if op == Collective::PingPong { 2 } else { 1 },
-            max_calls: if touch { 1 } else { self.pattern.max_calls().saturating_mul(self.copies.count) },
+            traffic_bytes: self.share.traffic() * u64::from(together),
+            flops: (adds + divides) as f64 * f64::from(together),
+            messages: together * if op == Collective::PingPong { 2 } else { 1 },
+            max_calls: if touch { 1 } else { calls.saturating_mul(self.copies.count) },
             copies: self.copies.count,
             checks: 1 + u32::from(small),
             steps: false,

@@ -1,9 +1,11 @@
 //! The contract: what a backend offers and what a communicator does.
 
+use std::any::Any;
 use std::sync::Arc;
 
+use device::cuda::Graph;
 use device::{Queue, Region, Slice};
-use terms::{Collective, Direction, Dtype, Field, FieldError, Reduce, Space};
+use terms::{Collective, Direction, Dtype, Field, FieldError, Reduce, Registration, Space};
 use trace::Clock;
 
 use crate::{Abort, Asked, Bootstrap, Counts, Error, Launch, Options, Own, Result, StartedBy, Tools};
@@ -165,6 +167,39 @@ pub trait Communicator: Send {
     /// As [`Communicator::finish`].
     fn drain(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// So many of one operation as a graph of the device. Runs the operation once before. Collective.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidCall`] without a device; else as [`Communicator::start`].
+    fn capture(&mut self, _call: &Call, _times: u32) -> Result<Graph> {
+        Err(Error::InvalidCall("a graph needs ranks that have a GPU".to_owned()))
+    }
+
+    /// Gives a graph of this communicator to the device, as [`Communicator::enqueue`] gives an operation.
+    ///
+    /// # Errors
+    /// As [`Communicator::start`].
+    fn replay(&mut self, graph: &Graph, _operation: Collective) -> Result<()> {
+        graph.launch().map_err(|error| Error::Library { what: error.what.to_owned(), said: error.to_string() })
+    }
+
+    /// Gives so many of one operation to the device as one launch.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidCall`] without a device; else as [`Communicator::start`].
+    fn enqueue_grouped(&mut self, _call: &Call, _times: u32) -> Result<()> {
+        Err(Error::InvalidCall("operations are grouped by ranks that have a GPU".to_owned()))
+    }
+
+    /// Registers a buffer of [`Communicator::alloc`] until what is given back is dropped, which must be before the communicator.
+    /// Collective.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] where the library has no such thing.
+    fn register(&mut self, _region: &Arc<Region>, _how: Registration) -> Result<Box<dyn Any>> {
+        Err(Error::InvalidCall("buffers are registered by ranks that have a GPU".to_owned()))
     }
 
     /// From here on the device's own clock measures what it is given, up to the next [`Communicator::drain`]. Nothing where calls

@@ -2,13 +2,14 @@
 //!
 //! `symbols` is our own table of the library's functions; `steps` writes an operation as the library's calls; `handle` is a rank's
 //! end of the library's communicator: it joins, issues, waits, splits, aborts; `devices` says which GPU a rank takes; `rank` puts
-//! them together; `choice` passes settings of algorithms and protocols. What ranks agree on between calls goes through shared
+//! them together; `registration` makes buffers known to a communicator; `choice` passes settings of algorithms and protocols. What ranks agree on between calls goes through shared
 //! memory, where they are on one host.
 
 mod choice;
 mod devices;
 mod handle;
 mod rank;
+mod registration;
 mod steps;
 mod symbols;
 

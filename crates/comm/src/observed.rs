@@ -6,11 +6,13 @@
 //! they started: a group is entered when the one before it is left. (An injected delay therefore falls before a group
 //! only where nothing else is in flight.)
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use device::cuda::Graph;
 use device::{Queue, Region, Slice};
-use terms::{Collective, Dtype, Space};
+use terms::{Collective, Dtype, Registration, Space};
 use trace::{Clock, Hook};
 
 use crate::{Call, Communicator, Devices, Progress, Result, Shape, Ticket, Wait};
@@ -213,6 +215,32 @@ impl Communicator for Observed {
             Some(operation) => self.hook.wait_in(operation, || self.inner.drain()),
             None => self.inner.drain(),
         }
+    }
+
+    fn capture(&mut self, call: &Call, times: u32) -> Result<Graph> {
+        self.inner.capture(call, times)
+    }
+
+    #[inline]
+    fn replay(&mut self, graph: &Graph, operation: Collective) -> Result<()> {
+        self.hook.enter(operation);
+        self.inner.replay(graph, operation)?;
+        self.hook.leave(operation, 0);
+        self.queued = Some(operation);
+        Ok(())
+    }
+
+    #[inline]
+    fn enqueue_grouped(&mut self, call: &Call, times: u32) -> Result<()> {
+        self.hook.enter(call.op);
+        self.inner.enqueue_grouped(call, times)?;
+        self.hook.leave(call.op, 0);
+        self.queued = Some(call.op);
+        Ok(())
+    }
+
+    fn register(&mut self, region: &Arc<Region>, how: Registration) -> Result<Box<dyn Any>> {
+        self.inner.register(region, how)
     }
 
     fn begin_device_time(&mut self) -> Result<()> {

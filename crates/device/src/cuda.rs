@@ -2,12 +2,13 @@
 //! fill and compare buffers. Nothing of CUDA is needed to build this.
 //!
 //! `driver` is the table of the library's functions; `gpu` a device that was opened; `memory` what is allocated there; `transfer`
-//! copies, pinned memory and further streams; `module` loads kernels from PTX text, which any driver from 520 on compiles for its
+//! copies, pinned memory and further streams; `graph` what is given again as a whole; `module` loads kernels from PTX text, which any driver from 520 on compiles for its
 //! device; `kernels` are those that fill and compare, `loops` those that go through memory; `error` what the driver says.
 
 mod driver;
 mod error;
 mod gpu;
+mod graph;
 mod kernels;
 mod loops;
 mod memory;
@@ -17,6 +18,7 @@ mod transfer;
 pub use driver::{Driver, STEMS, Uuid};
 pub use error::CudaError;
 pub use gpu::{Event, Gpu};
+pub use graph::Graph;
 pub use kernels::{CHECK, Found, Repeated};
 pub use loops::{LOOPS, Loop, Loops};
 pub use transfer::{Pinned, Stream};

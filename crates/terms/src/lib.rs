@@ -20,4 +20,6 @@ pub use error::{Error, FieldError};
 pub use field::{Field, Group, Kind, Label, Role, Variant};
 pub use name::{Named, did_you_mean, nearest, normalize, suggestion};
 pub use quantity::{Bandwidth, Bytes, ParseQuantityError, Ratio, Seconds};
-pub use words::{Bind, BufferKind, Cache, Direction, Mode, Rank, Runtime, Space, Status, Traffic, UnknownName};
+pub use words::{
+    Bind, BufferKind, Cache, Direction, Mode, Rank, Registration, Runtime, Space, Status, Traffic, UnknownName,
+};

@@ -94,6 +94,16 @@ named! {
 }
 
 named! {
+    /// How a communicator knows a buffer.
+    pub enum Registration("registration") {
+        /// On this rank.
+        Local = "local",
+        /// On all ranks alike, as a window.
+        Window = "window",
+    }
+}
+
+named! {
     /// What the caches hold of a call's buffers when it begins.
     pub enum Cache("cache state") {
         /// What calls before it left: all use the same buffers.

@@ -2,9 +2,12 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use terms::{Collective, Dtype, Reduce};
+use device::Region;
+use terms::{Collective, Dtype, Reduce, Registration};
 
+use super::registration::Registered;
 use super::steps::{Step, data_type, operator, single, steps};
 use super::symbols::{Code, Comm, IN_PROGRESS, Symbols, UNIQUE_ID_BYTES, UniqueId};
 use crate::{Abort, Bootstrap, Call, Capabilities, Error, Progress, Result, Shape};
@@ -26,6 +29,8 @@ pub struct Handle {
     abort: Abort,
     /// Whether an error came of it: what streams were given may then never be done, and destroying would wait for it.
     is_broken: bool,
+    /// False once the library has freed the communicator.
+    alive: Arc<AtomicBool>,
 }
 
 // SAFETY: the library lets any one thread at a time use a communicator, and `&mut self` sees to it that it is one.
@@ -63,7 +68,14 @@ impl Handle {
 
     fn new(symbols: Arc<Symbols>, comm: Comm, rank: u32, size: u32, abort: Abort) -> Self {
         let capabilities = Capabilities { progress: Progress::Device, peer_view: false };
-        Self { symbols, comm, shape: Shape { rank, size, capabilities }, abort, is_broken: false }
+        Self {
+            symbols,
+            comm,
+            shape: Shape { rank, size, capabilities },
+            abort,
+            is_broken: false,
+            alive: Arc::new(AtomicBool::new(true)),
+        }
     }
 
     /// Where this rank stands.
@@ -98,6 +110,30 @@ impl Handle {
             }
         }
         Ok(())
+    }
+
+    /// Gives so many of one operation to the stream as one group: the library launches them together.
+    ///
+    /// # Errors
+    /// As [`Handle::issue`].
+    ///
+    /// # Safety
+    /// As [`Handle::issue`].
+    pub unsafe fn issue_grouped(&mut self, call: &Call, times: u32, scratch: *mut u8, stream: Stream) -> Result<()> {
+        self.abort.check()?;
+        let steps = steps(call, &self.shape, scratch)?.concat();
+        let all: Vec<Step> = (0..times).flat_map(|_| steps.iter().copied()).collect();
+        // SAFETY: the caller's promise.
+        unsafe { self.group(call, &all, stream) }
+    }
+
+    /// Registers a buffer. Collective for windows.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the library lacks it; [`Error::Library`].
+    pub(super) fn register(&mut self, region: &Arc<Region>, how: Registration) -> Result<Registered> {
+        self.abort.check()?;
+        Registered::new(&self.symbols, (self.comm, self.alive.clone()), region, how)
     }
 
     /// # Safety
@@ -231,6 +267,7 @@ impl Handle {
         if comm.is_null() {
             return;
         }
+        self.alive.store(false, Ordering::Release);
         // Destroying waits for what was given to streams; aborting does not. What either says, nobody can act on.
         // SAFETY: as nccl.h declares them; the communicator is alive, and nobody uses it afterwards.
         unsafe {

@@ -1,11 +1,12 @@
 //! A rank's communicator: the library's, on memory and the stream of a GPU.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use device::cuda::{CudaError, Event, Gpu};
+use device::cuda::{CudaError, Event, Gpu, Graph};
 use device::{Queue, Region, Slice};
-use terms::{Bytes, Collective, Direction, Dtype, Reduce, Space};
+use terms::{Bytes, Collective, Direction, Dtype, Reduce, Registration, Space};
 
 use super::handle::{Handle, Stream};
 use super::symbols::{NAME, Symbols};
@@ -15,6 +16,25 @@ use crate::{Abort, Call, Communicator, Devices, Error, Result, Shape, Ticket, Wa
 const STAGED: usize = 4096;
 /// Bytes beside them that a barrier overwrites.
 const SCRATCH: usize = 64;
+
+/// Points of the device's stream, the same for a communicator and its parts: they share the stream.
+struct Points {
+    /// Where the device's clock begins to count.
+    first: Event,
+    /// Behind all that was enqueued when somebody waited for it.
+    last: Event,
+}
+
+// SAFETY: a rank's communicators are used by one thread at a time, and the driver's functions by any.
+unsafe impl Sync for Points {}
+
+impl Points {
+    fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+        let points = Self { first: Event::timed(gpu).map_err(refused)?, last: Event::timed(gpu).map_err(refused)? };
+        points.first.record().and_then(|()| points.last.record()).map_err(refused)?;
+        Ok(points)
+    }
+}
 
 pub(super) struct OnGpu {
     handle: Handle,
@@ -27,10 +47,7 @@ pub(super) struct OnGpu {
     small: Arc<Region>,
     /// A word of the host.
     word: Slice,
-    /// Where the device's clock begins to count.
-    first: Event,
-    /// Recorded behind all that was enqueued when somebody waits for it.
-    last: Event,
+    points: Arc<Points>,
     /// Bytes of the device that were free before the library was asked for anything.
     free_at_first: u64,
     /// Of groups that were started and not finished, oldest first.
@@ -63,8 +80,7 @@ impl OnGpu {
         let small = Region::cuda(&gpu, STAGED + SCRATCH).map_err(refused)?;
         let host =
             Region::host(8).map_err(|source| Error::System { what: "map 8 bytes of memory".to_owned(), source })?;
-        let (first, last) = (Event::timed(&gpu).map_err(refused)?, Event::timed(&gpu).map_err(refused)?);
-        first.record().map_err(refused)?;
+        let points = Arc::new(Points::new(&gpu)?);
         let (flying, idle) = (VecDeque::new(), Vec::new());
         let (word, started) = (host.whole(), 0);
         Ok(Self {
@@ -76,8 +92,7 @@ impl OnGpu {
             control,
             small,
             word,
-            first,
-            last,
+            points,
             free_at_first,
             flying,
             idle,
@@ -99,9 +114,9 @@ impl OnGpu {
     }
 
     fn wait_for_last(&mut self) -> Result<()> {
-        self.last.record().map_err(refused)?;
-        let Self { handle, last, .. } = self;
-        handle.wait(&mut || last.is_done().map_err(refused))
+        let Self { handle, points, .. } = self;
+        points.last.record().map_err(refused)?;
+        handle.wait(&mut || points.last.is_done().map_err(refused))
     }
 
     /// A call on a few bytes of the host, through the device.
@@ -273,12 +288,48 @@ impl Communicator for OnGpu {
         self.wait_for_last()
     }
 
+    fn capture(&mut self, call: &Call, times: u32) -> Result<Graph> {
+        // The library makes its connections at the first call: no part of a graph.
+        self.issue(std::slice::from_ref(call))?;
+        self.wait_for_last()?;
+        self.gpu.begin_capture().map_err(refused)?;
+        let issued = (0..times).try_for_each(|_| self.issue(std::slice::from_ref(call)));
+        let graph = self.gpu.end_capture();
+        issued.and_then(|()| graph.map_err(refused))
+    }
+
+    fn replay(&mut self, graph: &Graph, _operation: Collective) -> Result<()> {
+        self.abort.check()?;
+        graph.launch().map_err(refused)
+    }
+
+    fn enqueue_grouped(&mut self, call: &Call, times: u32) -> Result<()> {
+        if is_on_host(call) {
+            return Err(Error::Unsupported { backend: NAME, what: format!("group {} in memory of the host", call.op) });
+        }
+        let scratch = (self.small.address() + STAGED) as *mut u8;
+        let stream = Stream(self.gpu.stream());
+        // SAFETY: as in `issue`.
+        unsafe { self.handle.issue_grouped(call, times, scratch, stream) }
+    }
+
+    fn register(&mut self, region: &Arc<Region>, how: Registration) -> Result<Box<dyn Any>> {
+        let own = self.handle.register(region, how);
+        // A rank that cannot leaves; the others must not wait for it in the library.
+        let all = self.agree(own.is_ok())?;
+        let own = own?;
+        match all {
+            true => Ok(Box::new(own)),
+            false => Err(Error::Unsupported { backend: NAME, what: "register a buffer of another rank".to_owned() }),
+        }
+    }
+
     fn begin_device_time(&mut self) -> Result<()> {
-        self.first.record().map_err(refused)
+        self.points.first.record().map_err(refused)
     }
 
     fn device_ns(&mut self) -> Result<Option<f64>> {
-        self.last.since(&self.first).map(Some).map_err(refused)
+        self.points.last.since(&self.points.first).map(Some).map_err(refused)
     }
 
     fn library_bytes(&self) -> Option<u64> {
@@ -306,7 +357,8 @@ impl Communicator for OnGpu {
         let Some(handle) = self.handle.split(color, key)? else { return Ok(None) };
         let gpu = (self.gpu.clone(), self.devices);
         let before = (control, self.free_at_first);
-        let part = Self::new(handle, self.symbols.clone(), gpu, self.abort.clone(), before)?;
+        let mut part = Self::new(handle, self.symbols.clone(), gpu, self.abort.clone(), before)?;
+        part.points = self.points.clone();
         Ok(Some(Box::new(part)))
     }
 }

@@ -60,6 +60,10 @@ device::functions! {
     recv = c"ncclRecv": fn(*mut c_void, usize, c_int, c_int, Comm, RawStream) -> Code;
     ? mem_alloc = c"ncclMemAlloc": fn(*mut *mut c_void, usize) -> Code;
     ? mem_free = c"ncclMemFree": fn(*mut c_void) -> Code;
+    ? register = c"ncclCommRegister": fn(Comm, *mut c_void, usize, *mut *mut c_void) -> Code;
+    ? deregister = c"ncclCommDeregister": fn(Comm, *mut c_void) -> Code;
+    ? window_register = c"ncclCommWindowRegister": fn(Comm, *mut c_void, usize, *mut *mut c_void, c_int) -> Code;
+    ? window_deregister = c"ncclCommWindowDeregister": fn(Comm, *mut c_void) -> Code;
 }
 
 impl Symbols {

@@ -51,6 +51,12 @@ crate::functions! {
     event_record = c"cuEventRecord": fn(Handle, Handle) -> Code;
     event_query = c"cuEventQuery": fn(Handle) -> Code;
     event_elapsed = c"cuEventElapsedTime": fn(*mut f32, Handle, Handle) -> Code;
+    capture_begin = c"cuStreamBeginCapture_v2": fn(Handle, c_uint) -> Code;
+    capture_end = c"cuStreamEndCapture": fn(Handle, *mut Handle) -> Code;
+    graph_instantiate = c"cuGraphInstantiateWithFlags": fn(*mut Handle, Handle, u64) -> Code;
+    graph_launch = c"cuGraphLaunch": fn(Handle, Handle) -> Code;
+    graph_destroy = c"cuGraphDestroy": fn(Handle) -> Code;
+    graph_exec_destroy = c"cuGraphExecDestroy": fn(Handle) -> Code;
     module_load = c"cuModuleLoadData": fn(*mut Handle, *const c_void) -> Code;
     module_function = c"cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char) -> Code;
     launch = c"cuLaunchKernel": fn(

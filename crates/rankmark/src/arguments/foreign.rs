@@ -82,7 +82,18 @@ impl Line {
                 refuse_both(words, (name, option), ours)?;
                 self.kept.extend([ours.to_owned(), format!("{value}s")]);
             }
-            Meaning::Nothing(why) => self.notes.push(format!("`{name} {value}` is ignored: {why}")),
+            Meaning::OnGpus(ours, value_of, _) if on_gpus(words) => match value_of(value) {
+                Some(meant) => {
+                    refuse_both(words, (name, option), ours)?;
+                    self.notes.push(format!("`{name} {value}` is read as `{ours} {meant}`"));
+                    self.kept.extend([ours.to_owned(), meant]);
+                }
+                None if value == "0" => {}
+                None => return Err(Failure::new(format!("`{name} {value}` is not a value of nccl-tests"))),
+            },
+            Meaning::OnGpus(_, _, why) | Meaning::Nothing(why) => {
+                self.notes.push(format!("`{name} {value}` is ignored: {why}"))
+            }
         }
         Ok(())
     }
@@ -154,6 +165,12 @@ impl Line {
             self.notes.push(format!("`{name} {value}` is ignored: {}", options::NO_GROUPS));
         }
     }
+}
+
+/// Whether a line says that its ranks are native ranks on GPUs.
+fn on_gpus(words: &[&str]) -> bool {
+    let has = |wanted: &str| words.join(" ").replace('=', " ").contains(wanted);
+    (has("--backend nccl") || has("--device cuda")) && !has("--runtime pytorch") && !has("--python ")
 }
 
 /// The value behind an option.

@@ -263,3 +263,76 @@ fn what_hardware_lacks_on_gpus_is_the_reason_of_a_skipped_case() {
     assert_eq!(statuses(&lines), [0, 1, 0, 0], "{}", ended.err);
     assert!(reason(&lines[0]).contains("CUDA_ERROR_LAUNCH_FAILED"), "{}", lines[0]);
 }
+
+/// Graphs, groups, registered buffers and offsets: each operation is right, and no call is counted twice.
+#[test]
+fn calls_of_graphs_and_groups_on_registered_buffers_are_right() {
+    let Some(folder) = folder("calls_of_graphs_and_groups_on_registered_buffers_are_right") else { return };
+    let moves = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,gather,scatter,send_recv";
+    for (operations, options, cases) in [
+        (format!("{moves},ping_pong"), "--graph 7", 10),
+        (moves.to_owned(), "--aggregate 3", 9),
+        ("all_reduce,all_gather".to_owned(), "--registration local,window --in-place true,false", 8),
+        ("all_reduce".to_owned(), "--registration local --buffers private --graph 2", 1),
+        (format!("{moves},all_to_allv"), "--offset-bytes 12", 10),
+        ("all_reduce,all_gather".to_owned(), "--graph 5 --groups div2", 6),
+    ] {
+        let place = Place::new();
+        let ranks = if options.contains("groups") { 4 } else { 2 };
+        let ended = run(
+            &place,
+            folder,
+            &format!("comm {operations} --backend nccl --ranks {ranks} --bytes 3KiB {options}"),
+            &[],
+        );
+        let lines = json_lines(&ended.exits(0).out);
+        assert_eq!(statuses(&lines), [cases, 0, 0, 0], "{options}");
+        for line in &lines {
+            assert_eq!(line["wrong"], 0, "{options}: {line}");
+            let together = ["graph", "aggregate"].iter().find_map(|name| line["parameters"][*name].as_u64());
+            let calls = line["calls_per_sample"].as_u64().unwrap();
+            assert_eq!(calls % together.unwrap_or(1), 0, "{options}: the time is that of one call: {line}");
+        }
+    }
+    // A wrong element of one call of a graph is found.
+    let place = Place::new();
+    let variables = [("FAKE_NCCL_WRONG", "3"), ("FAKE_NCCL_RANK", "0")];
+    let ended = run(&place, folder, "comm all_reduce --backend nccl --ranks 2 --bytes 3KiB --graph 4", &variables);
+    let lines = json_lines(&ended.out);
+    assert!(lines[0]["wrong"].as_u64() > Some(0), "{}", lines[0]);
+}
+
+#[test]
+fn what_graphs_groups_and_registrations_exclude_is_refused() {
+    let Some(folder) = folder("what_graphs_groups_and_registrations_exclude_is_refused") else { return };
+    for (options, said) in [
+        ("--graph 4 --mode isolated", "`mode: isolated` times each call, and `graph` launches 4 at once"),
+        ("--graph 4 --touch true", "`touch` rewrites buffers"),
+        ("--graph 4 --inject kill:rank=0,at=3", "faults strike single calls"),
+        ("--graph 4 --aggregate 4", "exclude each other"),
+        ("--graph 4096 --dtype bf16 --in-place true", "stays exact for"),
+        ("--aggregate 4 --in-place true", "run in no order"),
+        ("--registration window --buffers private", "a window is made of memory that the library allocated"),
+        ("--offset-bytes 3", "not one of whole elements"),
+        ("--graph 4 --runtime pytorch", "`graph` is for native ranks on GPUs"),
+    ] {
+        let place = Place::new();
+        let ended =
+            run(&place, folder, &format!("comm all_reduce --backend nccl --ranks 2 --bytes 1KiB {options}"), &[]);
+        let ended = ended.exits(2);
+        assert!(ended.err.contains(said), "{options}: {}", ended.err);
+    }
+    let place = Place::new();
+    let ended = run(&place, folder, "comm all_reduce --backend shm --ranks 2 --bytes 1KiB --graph 4", &[]).exits(2);
+    assert!(ended.err.contains("`graph` is for native ranks on GPUs"), "{}", ended.err);
+    let place = Place::new();
+    let arguments = "comm all_reduce --backend nccl --ranks 2 --bytes 1KiB --registration window";
+    let lines = json_lines(&run(&place, folder, arguments, &[("FAKE_NCCL_WINDOWS", "0")]).out);
+    assert!(reason(&lines[0]).contains("make a window of this memory"), "{}", lines[0]);
+    // As nccl-tests has them.
+    let place = Place::new();
+    let arguments = "comm all_reduce --backend nccl -g 2 -b 1K -e 1K -G 3 -R 2 -x 1";
+    let lines = json_lines(&run(&place, folder, arguments, &[]).exits(0).out);
+    let of = |name: &str| lines[0]["parameters"][name].clone();
+    assert_eq!((of("graph"), of("registration")), (20.into(), "window".into()), "{}", lines[0]);
+}

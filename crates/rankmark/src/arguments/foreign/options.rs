@@ -12,8 +12,29 @@ pub(super) enum Meaning {
     Gpus,
     /// Part of the sizes.
     Size,
+    /// The same as an option that ranks on GPUs have, with another value; elsewhere it is ignored, because of this.
+    OnGpus(&'static str, fn(&str) -> Option<String>, &'static str),
     /// It is ignored, because of this.
     Nothing(&'static str),
+}
+
+/// Calls of a graph: those that nccl-tests captures by default. 0 is none.
+fn graph(value: &str) -> Option<String> {
+    value.parse::<u32>().ok().filter(|replays| *replays > 0).map(|_| "20".to_owned())
+}
+
+/// `-R 1` registers buffers, `-R 2` as windows.
+fn registration(value: &str) -> Option<String> {
+    match value {
+        "1" => Some("local".to_owned()),
+        "2" => Some("window".to_owned()),
+        _ => None,
+    }
+}
+
+/// `-x 1`, as it stands.
+fn policy(value: &str) -> Option<String> {
+    Some(value.to_owned())
 }
 
 /// An option of theirs.
@@ -26,7 +47,7 @@ pub(super) struct Theirs {
 }
 
 /// Why several operations are not put in a group.
-pub(super) const NO_GROUPS: &str = "operations are not grouped; `--call coalesced` of PyTorch ranks does it";
+pub(super) const NO_GROUPS: &str = "`--aggregate N` is for `--backend nccl`; `--call coalesced` for PyTorch ranks";
 
 const fn theirs(short: &'static str, longs: &'static [&'static str], meaning: Meaning) -> Theirs {
     Theirs { short, longs, meaning }
@@ -53,7 +74,7 @@ pub(super) static TABLE: &[Theirs] = &[
     theirs("-c", &["check"], Meaning::Nothing("results are always checked")),
     theirs("-p", &["parallel_init"], Meaning::Nothing("each rank is a process and starts by itself")),
     theirs("-z", &["blocking"], Meaning::Nothing("`--mode isolated` times each call by itself")),
-    theirs("-G", &["cudagraph"], Meaning::Nothing("calls are not captured in CUDA graphs")),
+    theirs("-G", &["cudagraph"], Meaning::OnGpus("--graph", graph, "`--graph N` is for `--backend nccl`")),
     theirs("-a", &["average"], Meaning::Nothing("the time of a sample is that of the slowest rank")),
     theirs(
         "-C",
@@ -62,22 +83,30 @@ pub(super) static TABLE: &[Theirs] = &[
     ),
     theirs("-S", &["report_timestamps"], Meaning::Nothing("the record has the time of each case")),
     theirs("-N", &["run_cycles", "stop_cycle"], Meaning::Nothing("`--trials` says how often a case is repeated")),
-    theirs("-R", &["local_register"], Meaning::Nothing("`--buffers` says whether buffers are registered")),
-    theirs("-J", &["output_file"], Meaning::Nothing("the record has all results; `rankmark report` writes CSV")),
+    theirs(
+        "-R",
+        &["local_register"],
+        Meaning::OnGpus("--registration", registration, "`--registration` is for `--backend nccl`"),
+    ),
+    theirs("-J", &["output_file"], Meaning::Nothing("`rankmark report RECORD --layout nccl-tests-json` writes it")),
     theirs(
         "-F",
         &["cache_flush", "ft_test"],
         Meaning::Nothing("the record has all results; `--cache cold` empties caches"),
     ),
     theirs("-O", &["out_of_place"], Meaning::Nothing("`--in-place` says where the output goes")),
-    theirs("-M", &["memory", "memory_report"], Meaning::Nothing("memory of the library is not reported")),
+    theirs("-M", &["memory", "memory_report"], Meaning::Nothing("on GPUs each row has the memory of the library")),
     theirs("-D", &["device_implementation"], Meaning::Nothing("kernels of nccl-tests itself are not measured")),
     theirs("-V", &["device_cta_count"], Meaning::Nothing("kernels of nccl-tests itself are not measured")),
-    theirs("-x", &["cta_policy"], Meaning::Nothing("`--nccl-cta-policy` sets it, with `--backend nccl`")),
+    theirs(
+        "-x",
+        &["cta_policy"],
+        Meaning::OnGpus("--nccl-cta-policy", policy, "`--nccl-cta-policy` is for `--backend nccl`"),
+    ),
     theirs("-y", &["stream_null"], Meaning::Nothing("streams are those of the backend")),
     theirs("-k", &["side_comp"], Meaning::Nothing("nothing is computed at the same time")),
     theirs("-l", &["replay"], Meaning::Nothing("calls are not replayed")),
-    theirs("-u", &["unalign", "cumask"], Meaning::Nothing("alignment and compute units are the backend's choice")),
+    theirs("-u", &["unalign", "cumask"], Meaning::Nothing("`--offset-bytes` moves buffers by whole elements")),
     theirs(
         "-s",
         &["swap_args", "swap_comms", "tbytes"],
@@ -92,7 +121,13 @@ pub(super) static TABLE: &[Theirs] = &[
         &["rotating_tensor", "simulate"],
         Meaning::Nothing("`--cache cold` rotates through copies of buffers"),
     ),
-    theirs("-I", &["init_ids"], Meaning::Nothing("samples of all ranks are in samples.jsonl")),
+    theirs(
+        "-I",
+        &["init_ids"],
+        Meaning::Nothing(
+            "samples of all ranks are in samples.jsonl; on GPUs rows have p50, p90, p99 of the device's clock",
+        ),
+    ),
     theirs("-Y", &["memory_type"], Meaning::Nothing("`--buffers` and `--device` say where buffers are")),
     // `-q` is ours.
     theirs("", &["delay_inout_place", "traffic_class"], Meaning::Nothing("calls are not delayed")),

@@ -1,0 +1,94 @@
+//! Fields of how operations are launched and how the library knows their buffers: what only native ranks on GPUs have, and what
+//! excludes what.
+
+use contract::fields::{Sampling, problem};
+use contract::runtime::{is_on_gpus, is_pytorch};
+use record::Case;
+use terms::{BufferKind, Collective, FieldError, Mode, Reduce, Registration};
+
+use super::fields::Fields;
+use super::pattern::Pattern;
+
+/// Refuses what cannot be. After the operation's own fields are settled.
+pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
+    check_offset(fields)?;
+    let together = [("graph", fields.graph), ("aggregate", fields.aggregate)];
+    let given = together.iter().find_map(|(name, count)| Some((*name, (*count)?)));
+    let name = given.map(|(name, _)| name).or(fields.registration.map(|_| "registration"));
+    let Some(name) = name else { return Ok(()) };
+    if is_pytorch(case) || !is_on_gpus(case) || fields.backend.as_deref() != Some("nccl") {
+        let message = format!("`{name}` is for native ranks on GPUs, by `nccl`");
+        return Err(problem(name, message, "`backend: nccl`, without a Python"));
+    }
+    check_registration(fields)?;
+    let Some((name, count)) = given else { return Ok(()) };
+    if fields.graph.is_some() && fields.aggregate.is_some() {
+        return Err(problem("aggregate", "`graph` and `aggregate` exclude each other", "give one of the two"));
+    }
+    if fields.mode == Mode::Isolated {
+        let message = format!("`mode: isolated` times each call, and `{name}` launches {count} at once");
+        return Err(problem("mode", message, "`mode: streaming`"));
+    }
+    if fields.touch {
+        let message = format!("`touch` rewrites buffers before each call, and `{name}` launches {count} at once");
+        return Err(problem("touch", message, "leave one of the two out"));
+    }
+    if !Sampling::of(case)?.inject.is_empty() {
+        let message = format!("faults strike single calls, and `{name}` launches {count} at once");
+        return Err(problem("inject", message, "leave one of the two out"));
+    }
+    if fields.op == Collective::Barrier {
+        return Err(problem(name, "a barrier between calls has no data to check", "another operation"));
+    }
+    if fields.aggregate.is_some() {
+        return check_group(fields);
+    }
+    check_sums(fields, count)
+}
+
+fn check_offset(fields: &Fields) -> Result<(), FieldError> {
+    let (offset, element) = (fields.offset_bytes.unwrap_or(0), fields.dtype.bytes());
+    if offset.is_multiple_of(element) && offset <= 1 << 30 {
+        return Ok(());
+    }
+    let message = format!("an offset of {offset} bytes is not one of whole elements, of {element} bytes each");
+    Err(problem("offset_bytes", message, "a multiple of the element's size, at most 1GiB"))
+}
+
+fn check_registration(fields: &Fields) -> Result<(), FieldError> {
+    let is_window = fields.registration == Some(Registration::Window);
+    if is_window && fields.buffers == Some(BufferKind::Private) {
+        let message = "a window is made of memory that the library allocated";
+        return Err(problem("registration", message, "`buffers: registered`"));
+    }
+    Ok(())
+}
+
+/// Operations of a group run in no order: none may read what another writes.
+fn check_group(fields: &Fields) -> Result<(), FieldError> {
+    if fields.in_place == Some(true) {
+        let message = "operations of a group run in no order: in place each would read what another writes";
+        return Err(problem("aggregate", message, "`in_place: false`"));
+    }
+    if fields.op == Collective::PingPong {
+        let message = "operations of a group run in no order: a message would not wait for its answer";
+        return Err(problem("aggregate", message, "`op: send_recv`"));
+    }
+    Ok(())
+}
+
+/// A graph runs to its end between two checks.
+fn check_sums(fields: &Fields, count: u32) -> Result<(), FieldError> {
+    let (ranks, in_place) = (fields.ranks_of_a_call(), fields.in_place.unwrap_or(false));
+    let reduce = fields.reduce.unwrap_or(Reduce::Sum);
+    let exact =
+        Pattern::new(fields.op, fields.dtype, reduce, ranks, in_place, 1).map_or(1, |pattern| pattern.max_calls());
+    if u64::from(count) <= exact {
+        return Ok(());
+    }
+    let message = format!(
+        "{reduce} of {} in place stays exact for {exact} calls in a row, and the graph makes {count}",
+        fields.dtype
+    );
+    Err(problem("graph", message, format!("`graph: {exact}`, or `in_place: false`")))
+}
