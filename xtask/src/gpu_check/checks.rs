@@ -100,6 +100,24 @@ pub(super) const CHECKS: &[Check] = &[
         "rankmark comm all_reduce --backend nccl --ranks 1 --bytes 1MiB --inject kill:rank=0,at=17 --quick --record",
     ),
     check(
+        "native_graphs",
+        0,
+        Expected::Right(12),
+        "rankmark comm all_reduce,all_gather --backend nccl --ranks 1 --bytes 8,64KiB,16MiB --graph 20 --in-place true,false --quick --json --record",
+    ),
+    check(
+        "native_groups",
+        0,
+        Expected::Right(3),
+        "rankmark comm all_reduce --backend nccl --ranks 1 --bytes 8,64KiB,16MiB --aggregate 4 --quick --json --record",
+    ),
+    check(
+        "native_registrations",
+        0,
+        Expected::Right(2),
+        "rankmark comm all_reduce --backend nccl --ranks 1 --bytes 1MiB,16MiB --registration local --offset-bytes 64 --quick --json --record",
+    ),
+    check(
         "native_hardware",
         0,
         Expected::Right(17),

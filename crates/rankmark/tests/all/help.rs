@@ -6,7 +6,7 @@ use crate::place::Place;
 const MOST: &[(&str, usize, usize)] = &[
     ("run", 7, 21),
     ("profile", 29, 40),
-    ("comm", 15, 70),
+    ("comm", 15, 74),
     ("primitive", 18, 60),
     ("train", 20, 105),
     ("memory", 19, 93),
