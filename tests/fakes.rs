@@ -50,6 +50,7 @@ fn build() -> Option<PathBuf> {
     let compiled = [
         library(&folder, "libcuda.so.1", "c++", &["-std=c++17", "-I", kernels.to_str()?], &sources[0]),
         library(&folder, "libnccl.so.2", "cc", &["-fwrapv"], &sources[3]),
+        library(&folder.join("old"), "libnccl.so.2", "cc", &["-fwrapv", "-DOLD"], &sources[3]),
     ];
     compiled.iter().all(|made| *made).then_some(folder)
 }

@@ -28,7 +28,7 @@
 
 enum { RANKS = 16, SLOT = 256 << 10, MAIL = 64 << 10, OPS = 256, PATIENCE = 60 /* seconds */ };
 enum { SUCCESS, UNHANDLED_CUDA_ERROR, SYSTEM_ERROR, INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR };
-enum { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, SEND, RECV };
+enum { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER, SEND, RECV };
 enum { SUM, PROD, MAX, MIN, AVG };
 
 typedef struct { char internal[128]; } Id;
@@ -220,17 +220,25 @@ static void reduce(const Comm *comm, char *to, size_t offset, size_t n, int type
 
 /* ---- Operations, in pieces that a slot holds. Aborted ones touch no memory. */
 
+/* Blocks of `count` elements that a rank gives. */
+static size_t blocks_read(const Op *op) {
+    int kind = op->call.kind;
+    return kind == REDUCE_SCATTER || kind == ALL_TO_ALL || kind == SCATTER ? op->comm->size : 1;
+}
 static size_t bytes_read(const Op *op) {
     const Call *call = &op->call;
     size_t bytes = call->count * bytes_of(call->type);
-    if (call->kind == RECV || (call->kind == BROADCAST && call->root != op->comm->rank)) return 0;
-    return call->kind == REDUCE_SCATTER ? bytes * op->comm->size : bytes;
+    if (call->kind == RECV) return 0;
+    if ((call->kind == BROADCAST || call->kind == SCATTER) && call->root != op->comm->rank) return 0;
+    return blocks_read(op) * bytes;
 }
 static size_t bytes_written(const Op *op) {
     const Call *call = &op->call;
     size_t bytes = call->count * bytes_of(call->type);
-    if (call->kind == SEND || (call->kind == REDUCE && call->root != op->comm->rank)) return 0;
-    return call->kind == ALL_GATHER ? bytes * op->comm->size : bytes;
+    if (call->kind == SEND) return 0;
+    if ((call->kind == REDUCE || call->kind == GATHER) && call->root != op->comm->rank) return 0;
+    int is_wide = call->kind == ALL_GATHER || call->kind == ALL_TO_ALL || call->kind == GATHER;
+    return is_wide ? bytes * op->comm->size : bytes;
 }
 static char *reach(const Comm *comm, const void *address, size_t bytes) {
     if (!bytes || !comm->cuda) return (char *)address;
@@ -245,7 +253,7 @@ static int collective(const Op *op) {
     Comm *comm = op->comm;
     World *world = comm->world;
     const Call *call = &op->call;
-    size_t width = bytes_of(call->type), blocks = call->kind == REDUCE_SCATTER ? comm->size : 1, at = 0, n;
+    size_t width = bytes_of(call->type), blocks = blocks_read(op), at = 0, n;
     const char *from = reach(comm, op->from, bytes_read(op));
     char *to = reach(comm, op->to, bytes_written(op));
     do {
@@ -260,6 +268,12 @@ static int collective(const Op *op) {
         char *here = to + at * width;
         if (agree && bytes_written(op)) switch (call->kind) {
         case BROADCAST: memcpy(here, world->slots[call->root], n * width); break;
+        case ALL_TO_ALL:
+            for (int rank = 0; rank < comm->size; rank++)
+                memcpy(here + rank * call->count * width, world->slots[rank] + comm->rank * n * width, n * width);
+            break;
+        case SCATTER: memcpy(here, world->slots[call->root] + comm->rank * n * width, n * width); break;
+        case GATHER:
         case ALL_GATHER:
             for (int rank = 0; rank < comm->size; rank++) memcpy(here + rank * call->count * width, world->slots[rank], n * width);
             break;
@@ -573,5 +587,10 @@ int ncclReduce(const void *from, void *to, size_t n, int type, int op, int root,
 int ncclBroadcast(const void *from, void *to, size_t n, int type, int root, Comm *comm, void *stream) { return ADD(from, to, n, BROADCAST, type, 0, root); }
 int ncclAllGather(const void *from, void *to, size_t n, int type, Comm *comm, void *stream) { return ADD(from, to, n, ALL_GATHER, type, 0, 0); }
 int ncclReduceScatter(const void *from, void *to, size_t n, int type, int op, Comm *comm, void *stream) { return ADD(from, to, n, REDUCE_SCATTER, type, op, 0); }
+#ifndef OLD /* libraries before 2.28 have none of these */
+int ncclAlltoAll(const void *from, void *to, size_t n, int type, Comm *comm, void *stream) { return ADD(from, to, n, ALL_TO_ALL, type, 0, 0); }
+int ncclGather(const void *from, void *to, size_t n, int type, int root, Comm *comm, void *stream) { return ADD(from, to, n, GATHER, type, 0, root); }
+int ncclScatter(const void *from, void *to, size_t n, int type, int root, Comm *comm, void *stream) { return ADD(from, to, n, SCATTER, type, 0, root); }
+#endif
 int ncclSend(const void *from, size_t n, int type, int peer, Comm *comm, void *stream) { return ADD(from, NULL, n, SEND, type, 0, peer); }
 int ncclRecv(void *to, size_t n, int type, int peer, Comm *comm, void *stream) { return ADD(NULL, to, n, RECV, type, 0, peer); }

@@ -20,7 +20,7 @@ use choice::{CHOICES, FIELDS, LIBRARY};
 use devices::Opened;
 pub use devices::{Surroundings, surrounded_by};
 pub use handle::{Handle, Stream};
-pub use steps::{Step, steps};
+pub use steps::{Step, Whole, steps};
 pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};
 
 use serde_json::Value;

@@ -81,6 +81,10 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     if !launches.is_empty() {
         found::LAUNCH_S.put(&mut line.metrics, median(&launches));
     }
+    let mut ready = run.trials.iter().rev().flat_map(|trial| &trial.ready);
+    if let Some(ready) = ready.find(|ready| !ready.path.is_empty()) {
+        found::PATH.put(&mut line.metrics, ready.path.clone());
+    }
     if let Some(times) = device_times::median(&run.trials.iter().filter_map(|trial| trial.device_s).collect::<Vec<_>>())
     {
         found::DEVICE_S.put(&mut line.metrics, times);

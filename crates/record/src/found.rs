@@ -20,6 +20,9 @@ crate::metrics! {
             Metric::new("slow_rank_wait_s", "s", Better::Lower, "how long others wait for the slow rank in a call"),
         /// Seconds in which a call is given to a device, before it is waited for.
         LAUNCH_S: f64 = Metric::new("launch_s", "s", Better::Lower, "time in which a call is given to the device"),
+        /// The way that data takes.
+        PATH: String = Metric::new("path", "", Better::Higher, "the way that the backend moves the data, where it has several")
+            .shape(Shape::Word),
         /// Seconds of a call by the clock of the device.
         DEVICE_S: DeviceTimes =
             Metric::new("device_s", "s", Better::Lower, "time of a call by the device's own clock: p50, p90, p99, max")

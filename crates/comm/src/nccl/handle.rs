@@ -8,8 +8,8 @@ use device::Region;
 use terms::{Collective, Dtype, Reduce, Registration};
 
 use super::registration::Registered;
-use super::steps::{Step, data_type, operator, single, steps};
-use super::symbols::{Code, Comm, IN_PROGRESS, Symbols, UNIQUE_ID_BYTES, UniqueId};
+use super::steps::{Step, Whole, data_type, operator, single, steps};
+use super::symbols::{Code, Comm, IN_PROGRESS, NAME, Symbols, UNIQUE_ID_BYTES, UniqueId};
 use crate::{Abort, Bootstrap, Call, Capabilities, Error, Progress, Result, Shape};
 
 /// Looks at the stream between two looks at the library's own errors.
@@ -24,6 +24,8 @@ pub struct Stream(pub *mut c_void);
 #[derive(Debug)]
 pub struct Handle {
     symbols: Arc<Symbols>,
+    /// What the library has as one call.
+    whole: Whole,
     comm: Comm,
     shape: Shape,
     abort: Abort,
@@ -69,12 +71,23 @@ impl Handle {
     fn new(symbols: Arc<Symbols>, comm: Comm, rank: u32, size: u32, abort: Abort) -> Self {
         let capabilities = Capabilities { progress: Progress::Device, peer_view: false };
         Self {
+            whole: Whole::of(&symbols),
             symbols,
             comm,
             shape: Shape { rank, size, capabilities },
             abort,
             is_broken: false,
             alive: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// How the library makes an operation, where there are two ways.
+    pub fn way(&self, op: Collective) -> &'static str {
+        match op {
+            Collective::AllToAll | Collective::Gather | Collective::Scatter if !self.whole.has(op) => {
+                "sends and receives"
+            }
+            _ => "",
         }
     }
 
@@ -96,13 +109,15 @@ impl Handle {
         if let [call] = calls {
             call.validate(&self.shape)?;
             // Outside a group: opening and closing one takes as long as a short call.
-            if let Some(step) = single(call, &self.shape, scratch) {
+            if let Some(step) = single(call, &self.shape, scratch, self.whole) {
                 // SAFETY: the caller's promise.
                 return unsafe { self.step(call, &step, stream) };
             }
         }
-        let planned: Vec<(&Call, Vec<Vec<Step>>)> =
-            calls.iter().map(|call| Ok((call, steps(call, &self.shape, scratch)?))).collect::<Result<_>>()?;
+        let planned: Vec<(&Call, Vec<Vec<Step>>)> = calls
+            .iter()
+            .map(|call| Ok((call, steps(call, &self.shape, scratch, self.whole)?)))
+            .collect::<Result<_>>()?;
         for (call, groups) in planned {
             for group in groups.iter().filter(|group| !group.is_empty()) {
                 // SAFETY: the caller's promise.
@@ -121,7 +136,7 @@ impl Handle {
     /// As [`Handle::issue`].
     pub unsafe fn issue_grouped(&mut self, call: &Call, times: u32, scratch: *mut u8, stream: Stream) -> Result<()> {
         self.abort.check()?;
-        let steps = steps(call, &self.shape, scratch)?.concat();
+        let steps = steps(call, &self.shape, scratch, self.whole)?.concat();
         let all: Vec<Step> = (0..times).flat_map(|_| steps.iter().copied()).collect();
         // SAFETY: the caller's promise.
         unsafe { self.group(call, &all, stream) }
@@ -182,6 +197,18 @@ impl Handle {
                     "ncclReduceScatter",
                     (symbols.reduce_scatter)(from.cast(), to.cast(), count(n), dtype, op, comm, stream),
                 ),
+                Step::AllToAll { from, to, count: n } => {
+                    let call = self.symbols.all_to_all.ok_or_else(|| lacking("ncclAlltoAll"))?;
+                    ("ncclAlltoAll", call(from.cast(), to.cast(), count(n), dtype, comm, stream))
+                }
+                Step::Gather { from, to, count: n, root } => {
+                    let call = self.symbols.gather.ok_or_else(|| lacking("ncclGather"))?;
+                    ("ncclGather", call(from.cast(), to.cast(), count(n), dtype, int(root)?, comm, stream))
+                }
+                Step::Scatter { from, to, count: n, root } => {
+                    let call = self.symbols.scatter.ok_or_else(|| lacking("ncclScatter"))?;
+                    ("ncclScatter", call(from.cast(), to.cast(), count(n), dtype, int(root)?, comm, stream))
+                }
                 Step::Send { from, count: n, peer } => {
                     ("ncclSend", (symbols.send)(from.cast(), count(n), dtype, int(peer)?, comm, stream))
                 }
@@ -284,6 +311,10 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn lacking(function: &str) -> Error {
+    Error::Unsupported { backend: NAME, what: format!("call {function}: its library has none") }
 }
 
 fn int(number: u32) -> Result<c_int> {

@@ -345,6 +345,10 @@ impl Communicator for OnGpu {
         }
     }
 
+    fn path(&self, call: &Call) -> &'static str {
+        self.handle.way(call.op)
+    }
+
     fn devices(&self) -> Devices {
         self.devices
     }

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use terms::{Collective, Direction, Dtype, Reduce};
 
-use super::symbols::NAME;
+use super::symbols::{NAME, Symbols};
 use crate::{Call, Error, Result, Shape};
 
 /// One call of the library. Addresses are of device memory; counts are of elements.
@@ -62,6 +62,37 @@ pub enum Step {
         /// Elements of a block.
         count: u64,
     },
+    /// ncclAlltoAll.
+    AllToAll {
+        /// All blocks.
+        from: *const u8,
+        /// Where all blocks go.
+        to: *mut u8,
+        /// Elements of a block.
+        count: u64,
+    },
+    /// ncclGather to the root.
+    Gather {
+        /// This rank's block.
+        from: *const u8,
+        /// All blocks, on the root.
+        to: *mut u8,
+        /// Elements of a block.
+        count: u64,
+        /// The root.
+        root: u32,
+    },
+    /// ncclScatter from the root.
+    Scatter {
+        /// All blocks, on the root.
+        from: *const u8,
+        /// Where this rank's block goes.
+        to: *mut u8,
+        /// Elements of a block.
+        count: u64,
+        /// The root.
+        root: u32,
+    },
     /// ncclSend.
     Send {
         /// What is sent.
@@ -80,6 +111,38 @@ pub enum Step {
         /// Who sends it.
         peer: u32,
     },
+}
+
+/// Operations that the library has whole: from 2.28 on. Before, they are its sends and receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whole {
+    /// ncclAlltoAll.
+    pub all_to_all: bool,
+    /// ncclGather.
+    pub gather: bool,
+    /// ncclScatter.
+    pub scatter: bool,
+}
+
+impl Whole {
+    /// What a library has.
+    pub(super) fn of(symbols: &Symbols) -> Self {
+        Self {
+            all_to_all: symbols.all_to_all.is_some(),
+            gather: symbols.gather.is_some(),
+            scatter: symbols.scatter.is_some(),
+        }
+    }
+
+    /// Whether an operation is one call.
+    pub(super) fn has(self, op: Collective) -> bool {
+        match op {
+            Collective::AllToAll => self.all_to_all,
+            Collective::Gather => self.gather,
+            Collective::Scatter => self.scatter,
+            _ => false,
+        }
+    }
 }
 
 /// ncclDataType_t.
@@ -112,9 +175,9 @@ pub(super) const fn operator(reduce: Reduce) -> c_int {
 /// # Errors
 /// An invalid call; [`Error::Unsupported`] for an all_to_all in place, which the library's sends and receives would
 /// overwrite before it is sent.
-pub fn steps(call: &Call, shape: &Shape, scratch: *mut u8) -> Result<Vec<Vec<Step>>> {
+pub fn steps(call: &Call, shape: &Shape, scratch: *mut u8, whole: Whole) -> Result<Vec<Vec<Step>>> {
     call.validate(shape)?;
-    if let Some(step) = single(call, shape, scratch) {
+    if let Some(step) = single(call, shape, scratch, whole) {
         return Ok(vec![vec![step]]);
     }
     let count = call.count(shape);
@@ -133,7 +196,7 @@ pub fn steps(call: &Call, shape: &Shape, scratch: *mut u8) -> Result<Vec<Vec<Ste
 }
 
 /// The one call of the library that a valid operation is; None where it takes several.
-pub(super) fn single(call: &Call, shape: &Shape, scratch: *mut u8) -> Option<Step> {
+pub(super) fn single(call: &Call, shape: &Shape, scratch: *mut u8, whole: Whole) -> Option<Step> {
     let (from, to, count) = (from_of(call), to_of(call), call.count(shape));
     let block = || count / u64::from(shape.size);
     let root = call.peer;
@@ -149,6 +212,11 @@ pub(super) fn single(call: &Call, shape: &Shape, scratch: *mut u8) -> Option<Ste
         }
         Collective::AllGather => Some(Step::AllGather { from, to, count: block() }),
         Collective::ReduceScatter => Some(Step::ReduceScatter { from, to, count: block() }),
+        Collective::AllToAll if whole.all_to_all && !call.is_in_place() => {
+            Some(Step::AllToAll { from, to, count: block() })
+        }
+        Collective::Gather if whole.gather => Some(Step::Gather { from, to, count: block(), root }),
+        Collective::Scatter if whole.scatter => Some(Step::Scatter { from, to, count: block(), root }),
         Collective::Barrier => Some(Step::AllReduce { from: scratch, to: scratch, count: 1 }),
         _ => None,
     }

@@ -60,6 +60,9 @@ device::functions! {
     recv = c"ncclRecv": fn(*mut c_void, usize, c_int, c_int, Comm, RawStream) -> Code;
     ? mem_alloc = c"ncclMemAlloc": fn(*mut *mut c_void, usize) -> Code;
     ? mem_free = c"ncclMemFree": fn(*mut c_void) -> Code;
+    ? all_to_all = c"ncclAlltoAll": fn(*const c_void, *mut c_void, usize, c_int, Comm, RawStream) -> Code;
+    ? gather = c"ncclGather": fn(*const c_void, *mut c_void, usize, c_int, c_int, Comm, RawStream) -> Code;
+    ? scatter = c"ncclScatter": fn(*const c_void, *mut c_void, usize, c_int, c_int, Comm, RawStream) -> Code;
     ? register = c"ncclCommRegister": fn(Comm, *mut c_void, usize, *mut *mut c_void) -> Code;
     ? deregister = c"ncclCommDeregister": fn(Comm, *mut c_void) -> Code;
     ? window_register = c"ncclCommWindowRegister": fn(Comm, *mut c_void, usize, *mut *mut c_void, c_int) -> Code;

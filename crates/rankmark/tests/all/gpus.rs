@@ -53,6 +53,25 @@ fn every_operation_runs_on_gpus_and_is_right() {
     }
 }
 
+/// A library before 2.28 has no all_to_all, gather and scatter: they are its sends and receives.
+#[test]
+fn what_an_older_library_lacks_is_made_of_sends_and_receives() {
+    let Some(folder) = folder("what_an_older_library_lacks_is_made_of_sends_and_receives") else { return };
+    for (library, path) in [("libnccl.so.2", ""), ("old/libnccl.so.2", "sends and receives")] {
+        let place = Place::new();
+        let library = folder.join(library);
+        let arguments = format!(
+            "comm all_to_all,gather,scatter --backend nccl --ranks 3 --bytes 3KiB --in-place false --nccl-library {}",
+            library.display()
+        );
+        let lines = json_lines(&run(&place, folder, &arguments, &[]).exits(0).out);
+        assert_eq!(statuses(&lines), [3, 0, 0, 0]);
+        for line in &lines {
+            assert_eq!((line["wrong"].as_u64(), line["path"].as_str().unwrap_or_default()), (Some(0), path), "{line}");
+        }
+    }
+}
+
 /// No figure of a stand-in passes for one of a GPU.
 #[test]
 fn an_emulated_device_is_said_and_not_compared() {
