@@ -2,13 +2,14 @@
 //! fill and compare buffers. Nothing of CUDA is needed to build this.
 //!
 //! `driver` is the table of the library's functions; `gpu` a device that was opened; `memory` what is allocated there; `transfer`
-//! copies, pinned memory and further streams; `graph` what is given again as a whole; `module` loads kernels from PTX text, which any driver from 520 on compiles for its
+//! copies, pinned memory and further streams; `graph` what is given again as a whole; `ipc` memory of other processes; `module` loads kernels from PTX text, which any driver from 520 on compiles for its
 //! device; `kernels` are those that fill and compare, `loops` those that go through memory; `error` what the driver says.
 
 mod driver;
 mod error;
 mod gpu;
 mod graph;
+mod ipc;
 mod kernels;
 mod loops;
 mod memory;
@@ -19,6 +20,7 @@ pub use driver::{Driver, STEMS, Uuid};
 pub use error::CudaError;
 pub use gpu::{Event, Gpu};
 pub use graph::Graph;
+pub use ipc::HANDLE_BYTES;
 pub use kernels::{CHECK, Found, Repeated};
 pub use loops::{LOOPS, Loop, Loops};
 pub use transfer::{Pinned, Stream};

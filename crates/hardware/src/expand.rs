@@ -67,8 +67,8 @@ const PAIRS: &[Test] = &[Test::Latency, Test::Bandwidth, Test::BothWays];
 fn on_gpus(case: &Case) -> Vec<Case> {
     let memory = if case.is_quick() { &[Test::Triad][..] } else { &[Test::Copy, Test::Triad] };
     let transfers = [Test::DeviceCopy, Test::HostToDevice, Test::DeviceToHost, Test::HostBothWays, Test::HostLatency];
-    let pairs = if fields::gpus() < 2 { &[] } else { PAIRS };
-    let tests = [memory, &transfers[..], pairs].concat();
+    let pairs = if fields::gpus() < 2 { Vec::new() } else { [&[Test::PeerCopy], PAIRS].concat() };
+    let tests = [memory, &transfers[..], &pairs].concat();
     let mut cases: Vec<Case> =
         tests.into_iter().flat_map(|test| of_test(case, test, true, &open(test, true))).collect();
     if Execution::of(case).is_ok_and(|execution| execution.runtime.is_none()) {

@@ -32,6 +32,8 @@ terms::named! {
         Bandwidth = "bandwidth",
         /// Long messages between each two ranks, both ways at once.
         BothWays = "both_ways",
+        /// Copies from the memory of each other GPU, by the copy engine.
+        PeerCopy = "peer_copy",
         /// A file read through a mapping, after the system has forgotten its pages.
         StorageRead = "storage_read",
         /// A copy from pinned memory of the host to memory of a device.
@@ -66,7 +68,7 @@ impl Test {
     pub(super) const fn area(self) -> Area {
         match self {
             Self::Fma | Self::Gemm => Area::Compute,
-            Self::Latency | Self::Bandwidth | Self::BothWays => Area::Pairs,
+            Self::Latency | Self::Bandwidth | Self::BothWays | Self::PeerCopy => Area::Pairs,
             Self::Numa => Area::Nodes,
             Self::StorageRead => Area::Storage,
             Self::HostToDevice | Self::DeviceToHost | Self::HostBothWays | Self::DeviceCopy | Self::HostLatency => {

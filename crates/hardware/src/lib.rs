@@ -12,6 +12,7 @@ mod numa;
 mod on_gpu;
 mod pairs;
 mod pairs_found;
+mod peers;
 mod resolve;
 mod show;
 mod storage;
@@ -80,6 +81,7 @@ impl Benchmark for HardwareBenchmark {
             Area::Memory => memory::prepare(&task, rank),
             Area::Compute if task.test == Test::Fma => compute::registers(&task, rank),
             Area::Compute => compute::product(&task, case, rank),
+            Area::Pairs if task.test == Test::PeerCopy => peers::prepare(&task, rank),
             Area::Pairs => pairs::prepare(&task, fields::space(case), rank),
             Area::Nodes => numa::prepare(&task, &numa::nodes()),
             Area::Storage => storage::prepare(&task),

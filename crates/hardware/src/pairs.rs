@@ -108,11 +108,11 @@ pub(super) fn held(task: &Task) -> u64 {
     task.bytes.max(64).saturating_mul(2 * u64::from(task.ranks - 1))
 }
 
-fn cut(region: &Arc<Region>, bytes: usize) -> Result<Slice, Failure> {
+pub(super) fn cut(region: &Arc<Region>, bytes: usize) -> Result<Slice, Failure> {
     region.slice(0, bytes).ok_or_else(|| Failure::new("a buffer is smaller than its layout"))
 }
 
-fn call(op: Collective, input: &Slice, output: &Slice) -> Call {
+pub(super) fn call(op: Collective, input: &Slice, output: &Slice) -> Call {
     Call {
         op,
         input: input.clone(),
@@ -126,7 +126,7 @@ fn call(op: Collective, input: &Slice, output: &Slice) -> Call {
 }
 
 /// Bytes of messages repeat after so many, a prime.
-const PERIOD: u64 = 251;
+pub(super) const PERIOD: u64 = 251;
 
 /// A byte of the message from one rank to another; never [`UNWRITTEN`].
 fn byte(from: u32, to: u32, index: usize, seed: u64) -> u8 {
@@ -134,12 +134,12 @@ fn byte(from: u32, to: u32, index: usize, seed: u64) -> u8 {
 }
 
 /// Where in its period a message begins.
-fn displacement(from: u32, to: u32, seed: u64) -> u64 {
+pub(super) fn displacement(from: u32, to: u32, seed: u64) -> u64 {
     (31 * u64::from(from) + 17 * u64::from(to) + seed) % PERIOD
 }
 
 /// The period of messages on the device of the buffers; None where they are the host's.
-fn pattern(comm: &mut dyn Communicator, space: Space) -> Result<Option<Slice>, Failure> {
+pub(super) fn pattern(comm: &mut dyn Communicator, space: Space) -> Result<Option<Slice>, Failure> {
     if space == Space::Host {
         return Ok(None);
     }

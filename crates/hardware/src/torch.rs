@@ -24,7 +24,7 @@ pub(super) fn has(test: Test, device: &str) -> bool {
     match test {
         Test::Copy | Test::Scale | Test::Add | Test::Triad | Test::Gemm | Test::All => true,
         Test::HostToDevice | Test::DeviceToHost => device == CUDA,
-        _ => test.area() == Area::Pairs,
+        _ => test.area() == Area::Pairs && test != Test::PeerCopy,
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> 
             let message = format!("native ranks have no test `{test}` of GPUs");
             return Err(problem("device", message, "`runtime: pytorch` has `gemm`"));
         }
-        if device == "cpu" && test.area() == Area::Transfer && !contract::is_on_gpus(case) {
+        if device == "cpu" && (test.area() == Area::Transfer || test == Test::PeerCopy) {
             return Err(problem("device", format!("{test} moves data of a GPU"), "`device: cuda`"));
         }
         if test == Test::All && device != "cpu" {

@@ -18,6 +18,11 @@ pub(super) type Handle = *mut c_void;
 /// CUdeviceptr.
 pub(super) type Address = u64;
 
+/// CUipcMemHandle.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct IpcHandle(pub(super) [u8; 64]);
+
 crate::functions! {
     /// The table.
     pub(super) struct Functions;
@@ -42,6 +47,9 @@ crate::functions! {
     copy_in = c"cuMemcpyHtoDAsync_v2": fn(Address, *const c_void, usize, Handle) -> Code;
     copy_out = c"cuMemcpyDtoHAsync_v2": fn(*mut c_void, Address, usize, Handle) -> Code;
     copy_within = c"cuMemcpyDtoDAsync_v2": fn(Address, Address, usize, Handle) -> Code;
+    ipc_get = c"cuIpcGetMemHandle": fn(*mut IpcHandle, Address) -> Code;
+    ipc_open = c"cuIpcOpenMemHandle_v2": fn(*mut Address, IpcHandle, c_uint) -> Code;
+    ipc_close = c"cuIpcCloseMemHandle": fn(Address) -> Code;
     stream_create = c"cuStreamCreate": fn(*mut Handle, c_uint) -> Code;
     stream_destroy = c"cuStreamDestroy_v2": fn(Handle) -> Code;
     stream_synchronize = c"cuStreamSynchronize": fn(Handle) -> Code;

@@ -195,14 +195,15 @@ impl std::fmt::Debug for Stream {
 
 impl Slice {
     /// Copies as many bytes here, in the order of a stream: the device's own, or another one of it. One side is device memory; the
-    /// other too, or pinned memory of the host.
+    /// other too, or that of another process (`Region::imported`), or pinned memory of the host.
     ///
     /// # Errors
     /// What the driver says; refused for other memory, and where the lengths differ.
     pub fn copy_from(&self, from: &Slice, beside: Option<&Stream>) -> Result<()> {
         let gpu = self.gpu().or(from.gpu());
         let gpu = gpu.ok_or_else(|| CudaError::refused("a copy", "both sides are the host's"))?;
-        let reached = |slice: &Slice| slice.gpu().is_some() || slice.region().owner::<Pinned>().is_some();
+        let there = |slice: &Slice| slice.gpu().is_some() || slice.region().reaching().is_some();
+        let reached = |slice: &Slice| there(slice) || slice.region().owner::<Pinned>().is_some();
         if self.len() != from.len() || !reached(self) || !reached(from) {
             return Err(CudaError::refused("a copy", "sides of other lengths, or memory that is not pinned"));
         }
@@ -215,9 +216,9 @@ impl Slice {
         // SAFETY: as cuda.h declares them: both sides hold so many bytes, and stay until the streams are done: the device's own is
         // waited for when memory is given back, and it comes after the others (`Stream::lead`).
         let (name, code) = unsafe {
-            match (self.gpu(), from.gpu()) {
-                (Some(_), Some(_)) => ("cuMemcpyDtoDAsync", (functions.copy_within)(to, at, bytes, stream)),
-                (Some(_), None) => ("cuMemcpyHtoDAsync", (functions.copy_in)(to, from.ptr().cast(), bytes, stream)),
+            match (there(self), there(from)) {
+                (true, true) => ("cuMemcpyDtoDAsync", (functions.copy_within)(to, at, bytes, stream)),
+                (true, false) => ("cuMemcpyHtoDAsync", (functions.copy_in)(to, from.ptr().cast(), bytes, stream)),
                 _ => ("cuMemcpyDtoHAsync", (functions.copy_out)(self.ptr().cast(), at, bytes, stream)),
             }
         };

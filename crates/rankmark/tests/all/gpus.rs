@@ -258,6 +258,26 @@ fn the_hardware_of_gpus_is_measured_and_every_element_is_right() {
     }
 }
 
+/// Each rank reads the memory of each other one, which its owner filled.
+#[test]
+fn copies_between_gpus_read_what_their_owners_wrote() {
+    let Some(folder) = folder("copies_between_gpus_read_what_their_owners_wrote") else { return };
+    let place = Place::new();
+    let arguments = "hardware peer_copy --device cuda --ranks 3 --bytes 70003 --quick";
+    let lines = json_lines(&run(&place, folder, arguments, &[]).exits(0).out);
+    assert_eq!((statuses(&lines), lines[0]["wrong"].as_u64()), ([1, 0, 0, 0], Some(0)), "{}", lines[0]);
+    let cells = |name: &str| (0..9).filter(|at| lines[0][name][at / 3][at % 3].as_f64() > Some(0.0)).count();
+    assert_eq!([cells("pair_s"), cells("pair_gbs")], [6, 6], "{}", lines[0]);
+    // Devices that do not reach each other: one skipped case, and no rank waits for another.
+    let place = Place::new();
+    let variables = [("FAKE_CUDA_FAIL", "cuIpcOpenMemHandle_v2:2:217")];
+    let lines = json_lines(&run(&place, folder, arguments, &variables).out);
+    assert_eq!(statuses(&lines), [0, 0, 1, 0], "{}", lines[0]);
+    assert!(reason(&lines[0]).contains("cuIpcOpenMemHandle"), "{}", lines[0]);
+    let ended = run(&place, folder, "hardware peer_copy --ranks 2", &[]).exits(2);
+    assert!(ended.err.contains("peer_copy moves data of a GPU"), "{}", ended.err);
+}
+
 /// A device that lacks something: one skipped case each, with the reason, and the others go on.
 #[test]
 fn what_hardware_lacks_on_gpus_is_the_reason_of_a_skipped_case() {

@@ -43,6 +43,7 @@ const SAME: &[(&str, &str)] = &[
     ("host_to_device_bidirectional_memcpy_ce", "host_both_ways"),
     ("device_to_host_bidirectional_memcpy_ce", "host_both_ways"),
     ("device_local_copy", "device_copy"),
+    ("device_to_device_memcpy_read_ce", "peer_copy"),
     ("host_device_latency_sm", "host_latency"),
 ];
 
