@@ -9,7 +9,7 @@
 // * Handles, addresses and sizes are checked. No handle or address is given out twice.
 //
 // Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes a device, counted per process), FAKE_CUDA_FAIL
-// (FUNCTION:FIRST_CALL:CODE), CUDA_VISIBLE_DEVICES (numbers).
+// (FUNCTION:FIRST_CALL:CODE), FAKE_CUDA_VERSION (12040), CUDA_VISIBLE_DEVICES (numbers).
 #include <sys/stat.h>
 
 #include "driver.h"
@@ -56,7 +56,10 @@ void *fake_cuda_reach(const void *at, size_t bytes) {
 
 // ---- As cuda.h declares them
 
-int cuDriverGetVersion(int *version) { return *version = 12040, SUCCESS; }
+int cuDriverGetVersion(int *version) {
+    const char *given = getenv("FAKE_CUDA_VERSION");
+    return *version = given ? atoi(given) : 12040, SUCCESS;
+}
 #define X(number, name, text) case number: return *said = number ? "CUDA_ERROR_" #name : "CUDA_SUCCESS", SUCCESS;
 int cuGetErrorName(int code, const char **said) { switch (code) { CODES(X) } return *said = nullptr, INVALID_VALUE; }
 #undef X

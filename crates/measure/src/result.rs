@@ -82,7 +82,8 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
         found::LAUNCH_S.put(&mut line.metrics, median(&launches));
     }
     let mut ready = run.trials.iter().rev().flat_map(|trial| &trial.ready);
-    if let Some(ready) = ready.find(|ready| !ready.path.is_empty()) {
+    // In memory of the host the way follows from the size alone.
+    if let Some(ready) = ready.find(|ready| line.device != "cpu" && !ready.path.is_empty()) {
         found::PATH.put(&mut line.metrics, ready.path.clone());
     }
     if let Some(times) = device_times::median(&run.trials.iter().filter_map(|trial| trial.device_s).collect::<Vec<_>>())

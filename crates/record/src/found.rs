@@ -21,7 +21,7 @@ crate::metrics! {
         /// Seconds in which a call is given to a device, before it is waited for.
         LAUNCH_S: f64 = Metric::new("launch_s", "s", Better::Lower, "time in which a call is given to the device"),
         /// The way that data takes.
-        PATH: String = Metric::new("path", "", Better::Higher, "the way that the backend moves the data, where it has several")
+        PATH: String = Metric::new("path", "", Better::Higher, "the way that data of a GPU takes, where there are several")
             .shape(Shape::Word),
         /// Seconds of a call by the clock of the device.
         DEVICE_S: DeviceTimes =

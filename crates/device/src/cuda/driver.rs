@@ -88,6 +88,14 @@ impl fmt::Display for Uuid {
     }
 }
 
+/// The first CUDA whose drivers compile the kernels' PTX, of ISA 7.8.
+const OLDEST: c_int = 11_080;
+
+/// `11.8` of 11080.
+fn version(number: c_int) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
+}
+
 /// The driver's library, initialised.
 #[derive(Debug)]
 pub struct Driver {
@@ -98,11 +106,17 @@ impl Driver {
     /// Opens the library and initialises it. Runs its code. A process that has called this must not fork.
     ///
     /// # Errors
-    /// What the loader says, the symbols that lack, or what the driver says: without a device, that there is none.
+    /// What the loader says, the symbols that lack, or what the driver says: without a device, that there is none. A driver that
+    /// is too old for the kernels.
     pub fn open(path: &Path) -> std::result::Result<Self, String> {
         let driver = Self { functions: Functions::open(path)? };
         // SAFETY: as cuda.h declares it.
         driver.succeeded("cuInit", unsafe { (driver.functions.init)(0) }).map_err(|error| error.to_string())?;
+        let number = driver.number().map_err(|error| error.to_string())?;
+        if number < OLDEST {
+            let [own, oldest] = [number, OLDEST].map(version);
+            return Err(format!("the driver runs CUDA {own}, and {oldest} is needed: driver 520 or later"));
+        }
         Ok(driver)
     }
 
@@ -116,10 +130,14 @@ impl Driver {
     /// # Errors
     /// What the driver says.
     pub fn version(&self) -> Result<String> {
+        self.number().map(version)
+    }
+
+    fn number(&self) -> Result<c_int> {
         let mut number = 0;
         // SAFETY: as cuda.h declares it; the out-pointer is valid.
         self.succeeded("cuDriverGetVersion", unsafe { (self.functions.version)(&mut number) })?;
-        Ok(format!("{}.{}", number / 1000, number % 1000 / 10))
+        Ok(number)
     }
 
     /// Devices that this process sees: CUDA_VISIBLE_DEVICES hides others.

@@ -32,9 +32,12 @@ fn every_operation_runs_on_gpus_and_is_right() {
     let Some(folder) = folder("every_operation_runs_on_gpus_and_is_right") else { return };
     let operations = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,all_to_allv,gather,scatter,send_recv,\
                       ping_pong,barrier";
-    for (ranks, operations, cases) in
-        [(2, operations, 12), (1, "all_reduce,all_gather", 2), (3, "all_gather,send_recv", 2)]
-    {
+    for (ranks, operations, cases) in [
+        (2, operations, 12),
+        (1, "all_reduce,all_gather", 2),
+        (3, "all_gather,send_recv", 2),
+        (8, "reduce_scatter,scatter", 2),
+    ] {
         let place = Place::new();
         let arguments = format!("comm {operations} --backend nccl --ranks {ranks} --bytes 3KiB");
         let ended = run(&place, folder, &arguments, &[("FAKE_NCCL_TAKES", "300000")]).exits(0);
@@ -153,6 +156,7 @@ fn what_lacks_is_said_by_the_case() {
     for (variables, arguments, words) in [
         (&[("FAKE_CUDA_DEVICES", "0")][..], two, &["CUDA_ERROR_NO_DEVICE", "host"][..]),
         (&[("CUDA_VISIBLE_DEVICES", "")], two, &["GPU"]),
+        (&[("FAKE_CUDA_VERSION", "11040")], two, &["the driver runs CUDA 11.4, and 11.8 is needed: driver 520"]),
         (&[("FAKE_CUDA_DEVICES", "1")], two, &["give ranks 0 and 1 one GPU", "NCCL_MULTI_RANK_GPU_ENABLE"]),
         (
             &[("FAKE_CUDA_DEVICES", "2")],
@@ -181,6 +185,22 @@ fn what_lacks_is_said_by_the_case() {
         assert_eq!(line["status"], "skipped", "{line}");
         let said = reason(line);
         words.iter().for_each(|word| assert!(said.contains(word), "`{word}` is missing: {said}"));
+    }
+}
+
+/// Files that are no NCCL: a text, and a library with other functions.
+#[test]
+fn a_library_that_is_not_nccl_is_refused_with_what_it_lacks() {
+    let Some(folder) = folder("a_library_that_is_not_nccl_is_refused_with_what_it_lacks") else { return };
+    for (is_text, said) in [(true, "invalid ELF header"), (false, "no symbol `ncclGetVersion`")] {
+        let place = Place::new();
+        place.write("libnccl.so", "a text");
+        let library = if is_text { place.path("libnccl.so") } else { folder.join("libcuda.so.1") };
+        let arguments =
+            format!("comm all_reduce --backend nccl --ranks 2 --bytes 4KiB --nccl-library {}", library.display());
+        let lines = json_lines(&run(&place, folder, &arguments, &[]).out);
+        assert_eq!((lines[0]["status"].as_str(), statuses(&lines)), (Some("skipped"), [0, 0, 1, 0]), "{}", lines[0]);
+        assert!(reason(&lines[0]).contains(said), "{}", lines[0]);
     }
 }
 
