@@ -63,7 +63,10 @@ impl Line {
                 refuse_both(words, (name, option), ours)?;
                 match (ours, value) {
                     ("--root", "all") => self.root_is_any = true,
-                    ("--dtype", "all") => self.kept.extend([ours.to_owned(), self.all_types(words, name)]),
+                    ("--dtype", "all") => {
+                        let types = self.all_types(words, name);
+                        self.kept.extend([ours.to_owned(), types]);
+                    }
                     _ => self.kept.extend([ours.to_owned(), all_of(ours, value)]),
                 }
             }
