@@ -18,14 +18,20 @@ from .group import TorchGroup, first_line, freed, waits
 from .pattern import PERIOD, Number, Pattern
 from .rank import TOLD, Failure, Prepared, WrongReport
 
+# Types that torch moves, if at all, under another name, have a type of the same bytes: none of them is reduced here.
 DTYPES = {
     "f32": torch.float32,
     "f64": torch.float64,
     "f16": torch.float16,
     "bf16": torch.bfloat16,
+    "i8": torch.int8,
     "i32": torch.int32,
     "i64": torch.int64,
     "u8": torch.uint8,
+    "u32": torch.int32,
+    "u64": torch.int64,
+    "f8e4m3": torch.uint8,
+    "f8e5m2": torch.uint8,
 }
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}

@@ -16,16 +16,24 @@ PERIOD = 8191
 UNBOUNDED = (1 << 64) - 1
 MASK = (1 << 64) - 1
 
+# The largest sums; of what only moves, the largest inputs.
 EXACT = {
     "bf16": 1 << 8,
+    "i8": 127,
     "u8": 255,
     "f16": 1 << 11,
     "f32": 1 << 24,
     "i32": (1 << 31) - 1,
+    "u32": (1 << 32) - 1,
     "f64": 1 << 53,
     "i64": (1 << 63) - 1,
+    "u64": (1 << 63) - 1,
+    "f8e4m3": 255,
+    "f8e5m2": 255,
 }
 FLOATS = ("f32", "f64", "f16", "bf16")
+# Bits of the types without a sign.
+UNSIGNED = {"u8": 8, "u32": 32, "u64": 64}
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 # Exponents (base 2): what sums in place start below zero by, and how far they may grow above it.
 ROOM = {"f32": 100, "bf16": 100, "f64": 900, "f16": 12}
@@ -35,7 +43,7 @@ SPREADS = (64, 16, 4, 2)
 ALIKE = 4
 HALVINGS = 3
 # Products: twos that the type holds.
-TWOS = {"u8": 7, "f16": 14, "i32": 30, "i64": 62}
+TWOS = {"i8": 6, "u8": 7, "f16": 14, "i32": 30, "u32": 31, "i64": 62, "u64": 63}
 
 Number = float
 
@@ -165,10 +173,12 @@ class Pattern:
             return self._number(mix(noise ^ rank) % values)
         if self.reduce in ("min", "max"):
             value = mix(noise ^ turn) % (values // 2)
-            return self._number(value + (values // 2 if (turn == 0) == (self.reduce == "max") else 0))
+            # Without a sign the larger half has the highest bit.
+            larger = 1 << (UNSIGNED[self.dtype] - 1) if self.dtype in UNSIGNED else values // 2
+            return self._number(value + (larger if (turn == 0) == (self.reduce == "max") else 0))
         if self.reduce == "prod":
             two = turn < TWOS.get(self.dtype, 100) and mix(noise ^ turn) % 2 == 0
-            return self._number(2 if two else 1 if self.dtype == "u8" else -1)
+            return self._number(2 if two else 1 if self.dtype in UNSIGNED else -1)
         value = self.share.value(turn, noise) * (self.ranks if self.reduce == "avg" else 1)
         if not self.floats:
             return value

@@ -178,6 +178,13 @@ fn check_exactness(fields: &Fields) -> Result<(), FieldError> {
     let Fields { op, dtype, .. } = *fields;
     let ranks = fields.ranks_of_a_call();
     let reduce = fields.reduce.unwrap_or(Reduce::Sum);
+    if op.reduces() && !dtype.reduces() {
+        return Err(problem(
+            "dtype",
+            format!("{op} does not take {dtype}: sums of fp8 are not exact here"),
+            "a type that is reduced, for example bf16; all_gather, broadcast and other moves take fp8",
+        ));
+    }
     match Pattern::new(op, dtype, reduce, ranks, fields.in_place.unwrap_or(false), 1) {
         Some(_) => Ok(()),
         None => Err(problem(

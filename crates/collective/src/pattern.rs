@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use terms::{Collective, Dtype, Reduce};
+use terms::{Collective, Dtype, DtypeKind, Reduce};
 
 use super::number::Number;
 use super::share::{Share, mix};
@@ -45,7 +45,8 @@ fn widest(n: u64) -> u64 {
 }
 
 impl Pattern {
-    /// The pattern of a case; None when no pattern is exact (an average of more ranks than the type can count).
+    /// The pattern of a case; None when no pattern is exact (an average of more ranks than the type can count, a reduction
+    /// of a type that only moves).
     pub(crate) fn new(
         op: Collective,
         dtype: Dtype,
@@ -55,6 +56,9 @@ impl Pattern {
         seed: u64,
     ) -> Option<Self> {
         let pattern = Self { op, dtype, reduce, ranks, in_place, seed, share: Share::default() };
+        if op.reduces() && !dtype.reduces() {
+            return None;
+        }
         if !op.reduces() || !matches!(reduce, Reduce::Sum | Reduce::Avg) {
             return Some(pattern);
         }
@@ -67,7 +71,7 @@ impl Pattern {
 
     /// Who adds how much to a sum: all ranks where the type holds as many ones.
     fn sum_share(&self) -> Option<Share> {
-        let (n, exact, float) = (u64::from(self.ranks), self.dtype.exact_integers(), self.dtype.is_float());
+        let (n, exact, float) = (u64::from(self.ranks), self.exact(), self.dtype.is_float());
         if self.grows() {
             // The second call adds what the first left, as often as there are ranks: more than one call stays exact
             // where that still fits.
@@ -86,7 +90,7 @@ impl Pattern {
     /// Who adds how much to an average. The sum that is divided is n times as much; a factor of two costs no digit of a
     /// float. None: more ranks than the type counts.
     fn average_share(&self) -> Option<Share> {
-        let (n, exact, float) = (u64::from(self.ranks), self.dtype.exact_integers(), self.dtype.is_float());
+        let (n, exact, float) = (u64::from(self.ranks), self.exact(), self.dtype.is_float());
         let most = exact / if float { odd(n) } else { n };
         if most == 0 {
             return None;
@@ -136,39 +140,51 @@ impl Pattern {
         }
     }
 
-    /// Integers from zero that inputs are drawn from, where they are not added.
+    /// The largest sum: what is exact in the type and fits into a [`Number`].
+    fn exact(&self) -> u64 {
+        self.dtype.exact_integers().min(i64::MAX as u64)
+    }
+
+    /// Integers from zero that inputs are drawn from, where they are not added. Of what only moves, all bytes but one.
     fn values(&self) -> u64 {
-        self.dtype.exact_integers().min(1 << 20)
+        if self.dtype.reduces() { self.dtype.exact_integers().min(1 << 20) } else { u8::MAX.into() }
     }
 
     /// Of a minimum or maximum: one rank holds the result of an element alone, each rank as often as any other. Without
     /// that, equal values would hide one that is left out, of many ranks and a narrow type.
+    ///
+    /// Without a sign the larger half has the highest bit, which is negative to who takes the type for one with a sign.
     fn contender(&self, turn: u64, noise: u64) -> u64 {
         let half = self.values() / 2;
         let value = mix(noise ^ turn) % half;
+        let larger = if self.is_unsigned() { 1 << (8 * self.dtype.bytes() - 1) } else { half };
         let wins = turn == 0;
-        if wins == (self.reduce == Reduce::Max) { half + value } else { value }
+        if wins == (self.reduce == Reduce::Max) { larger + value } else { value }
     }
 
     /// Of a product: as many twos as the type holds. The others are -1, which is not neutral either, where there is a
     /// sign; without one each of the twos may be a one, so that results differ by element.
     fn factor(&self, turn: u64, noise: u64) -> Number {
-        match (self.is_two(turn, noise), self.dtype) {
-            (true, dtype) => Number::new(dtype, 2),
-            (false, Dtype::U8) => Number::Whole(1),
-            (false, dtype) if dtype.is_float() => Number::Float(-1.0),
-            (false, _) => Number::Whole(-1),
+        match (self.is_two(turn, noise), self.dtype.kind()) {
+            (true, _) => Number::new(self.dtype, 2),
+            (false, DtypeKind::Float) => Number::Float(-1.0),
+            (false, DtypeKind::Signed) => Number::Whole(-1),
+            (false, DtypeKind::Unsigned | DtypeKind::MovesOnly) => Number::Whole(1),
         }
+    }
+
+    fn is_unsigned(&self) -> bool {
+        self.dtype.kind() == DtypeKind::Unsigned
     }
 
     /// Turns that may hold a two in a product.
     fn twos(&self) -> u64 {
-        match self.dtype {
-            Dtype::U8 => 7,
-            Dtype::F16 => 14,
-            Dtype::I32 => 30,
-            Dtype::I64 => 62,
-            Dtype::F32 | Dtype::F64 | Dtype::Bf16 => 100,
+        let bits = 8 * self.dtype.bytes();
+        match (self.dtype, self.dtype.kind()) {
+            (Dtype::F16, _) => 14,
+            (_, DtypeKind::Float) => 100,
+            (_, DtypeKind::Signed) => bits - 2,
+            (_, DtypeKind::Unsigned | DtypeKind::MovesOnly) => bits - 1,
         }
     }
 
@@ -180,7 +196,7 @@ impl Pattern {
     fn product(&self, noise: u64) -> Number {
         let n = u64::from(self.ranks);
         let twos = (0..n.min(self.twos())).filter(|turn| self.is_two(*turn, noise)).count() as u32;
-        let negative = self.dtype != Dtype::U8 && (n - u64::from(twos)) % 2 == 1;
+        let negative = !self.is_unsigned() && (n - u64::from(twos)) % 2 == 1;
         match (self.dtype.is_float(), negative) {
             (true, true) => Number::Float(-(2f64.powi(twos as i32))),
             (true, false) => Number::Float(2f64.powi(twos as i32)),
@@ -226,12 +242,11 @@ impl Pattern {
             return u64::MAX;
         }
         let largest = self.share.largest() as f64;
-        let exact = self.dtype.exact_integers() as f64;
+        let exact = self.exact() as f64;
         let n = f64::from(self.ranks);
         match (self.op, self.reduce) {
             (Collective::AllReduce, Reduce::Avg)
-                if !self.dtype.is_float()
-                    || self.share.digits() * widest(u64::from(self.ranks)) <= self.dtype.exact_integers() =>
+                if !self.dtype.is_float() || self.share.digits() * widest(u64::from(self.ranks)) <= self.exact() =>
             {
                 u64::MAX
             }
@@ -260,7 +275,7 @@ impl Pattern {
                 1 + growth.max(0.0) as u64
             }
             // reduce, reduce_scatter: call k gives S + (k-1)(S - own).
-            _ => (self.dtype.exact_integers() / self.share.largest()).max(1),
+            _ => (self.exact() / self.share.largest()).max(1),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use record::Case;
 use serde_json::Value;
-use terms::{BufferKind, Collective, Field, FieldError, Kind, Label, Named};
+use terms::{BufferKind, Collective, Dtype, Field, FieldError, Kind, Label, Named};
 
 use contract::fields::groups;
 use contract::runtime::is_pytorch;
@@ -89,6 +89,9 @@ pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(
         let form = if works_in_place(op) { "in place" } else { "out of place" };
         case.skip = Some(format!("torch.distributed has {op} {form} only"));
     }
+    if op.reduces() && matches!(fields.dtype, Dtype::U32 | Dtype::U64) {
+        case.skip = Some(format!("torch.distributed does not reduce {}", fields.dtype));
+    }
     if fields.ranks == 1 && matches!(op, Collective::SendRecv | Collective::PingPong) {
         case.skip = Some("torch.distributed sends nothing from a rank to itself".to_owned());
     }
@@ -112,7 +115,7 @@ mod tests {
     use contract::Benchmark;
     use record::Plan;
     use serde_json::Value;
-    use terms::{Dtype, Named, Reduce};
+    use terms::Reduce;
 
     fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {
         let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -215,6 +218,12 @@ mod tests {
         assert!(skip(&[torch, ("op", "all_to_all"), ("in_place", "true")]).contains("all_to_all out of place only"));
         assert!(skip(&[torch, ("buffers", "registered")]).contains("ordinary memory"));
         assert!(skip(&[torch, ("backend", "nccl")]).contains("memory of GPUs only"));
+        for dtype in ["u32", "u64"] {
+            let fields = |op| [torch, ("op", op), ("dtype", dtype)];
+            assert_eq!(skip(&fields("all_reduce")), format!("torch.distributed does not reduce {dtype}"));
+            assert_eq!(skip(&fields("all_gather")), "");
+        }
+        assert_eq!(skip(&[torch, ("dtype", "i8")]), "");
         assert_eq!(skip(&[torch, ("op", "barrier")]), "");
     }
 
@@ -274,8 +283,8 @@ mod tests {
                     [(1, true), (2, true), (3, true), (12, true), (24, true), (100, true), (5, false), (300, false)]
                 {
                     // Many ranks take long in Python: only where types have no room for all of them.
-                    let narrow =
-                        matches!(dtype, Dtype::U8 | Dtype::Bf16) && matches!(reduce, Reduce::Sum | Reduce::Avg);
+                    let narrow = matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::Bf16)
+                        && matches!(reduce, Reduce::Sum | Reduce::Avg);
                     if ranks > 24 && !(narrow && op == Collective::AllReduce) {
                         continue;
                     }
@@ -296,7 +305,7 @@ mod tests {
             let encoded = |numbers: &Value| {
                 let mut bytes = Vec::new();
                 for number in numbers.as_array().into_iter().flatten() {
-                    let whole = || number.as_i64().unwrap_or_default();
+                    let whole = || number.as_i64().or(number.as_u64().map(|bits| bits as i64)).unwrap_or_default();
                     let float = || number.as_f64().unwrap_or_default();
                     let number = if dtype.is_float() { Number::Float(float()) } else { Number::Whole(whole()) };
                     number.encode(*dtype, &mut bytes);

@@ -103,6 +103,9 @@ impl Call {
     pub fn validate(&self, shape: &Shape) -> Result<()> {
         let invalid = |what: String| Err(Error::InvalidCall(format!("{}: {what}", self.op)));
         let size = self.dtype.bytes() as usize;
+        if self.op.reduces() && !self.dtype.reduces() {
+            return invalid(format!("elements of {} are moved and not reduced", self.dtype));
+        }
         if (self.op.has_root() || self.op == Collective::PingPong) && self.peer >= shape.size {
             return invalid(format!("{} is not one of {} ranks", self.peer, shape.size));
         }

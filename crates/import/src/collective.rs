@@ -111,16 +111,11 @@ pub(crate) fn op(word: &str) -> Option<Collective> {
 
 /// The element type by a word of another tool. None for types that we lack.
 pub(crate) fn dtype(word: &str) -> Option<Dtype> {
-    Some(match word {
-        "float" | "float32" | "fp32" | "f32" | "MPI_FLOAT" => Dtype::F32,
-        "double" | "float64" | "fp64" | "f64" | "MPI_DOUBLE" => Dtype::F64,
-        "half" | "float16" | "fp16" | "f16" => Dtype::F16,
-        "bfloat16" | "bf16" => Dtype::Bf16,
-        "int" | "int32" | "i32" | "MPI_INT" => Dtype::I32,
-        "int64" | "i64" | "MPI_LONG" => Dtype::I64,
-        "char" | "int8" | "uint8" | "u8" | "MPI_CHAR" | "MPI_BYTE" => Dtype::U8,
-        _ => return None,
-    })
+    match word {
+        // A byte, and what it means is not said.
+        "char" | "MPI_CHAR" | "MPI_BYTE" => Some(Dtype::U8),
+        _ => word.parse().ok().or_else(|| Dtype::from_other_name(word)),
+    }
 }
 
 /// The reduction by a word of another tool: `sum`, `MPI_SUM`.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use record::{About, Case, CaseLine, CaseSamples, Caveat, Imported, Machine, Plan, RunFile, TimeSummary, Tool};
 use serde_json::Value;
-use terms::{Bytes, Error, Named as _, Seconds, Status};
+use terms::{Bytes, Dtype, Error, Named as _, Seconds, Status};
 
 use crate::formats::training_log;
 use crate::{Figures, Results, Shape, Source, processes};
@@ -108,7 +108,7 @@ impl<'b> Cases<'b> {
         let about = about.ok_or_else(|| format!("there is no benchmark `{}`", shape.benchmark))?;
         let pairs: Vec<(String, String)> =
             shape.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_owned())).collect();
-        let plan = record::plan::from_flags(about, &divisible(&pairs), &[]);
+        let plan = record::plan::from_flags(about, &runnable(&pairs), &[]);
         let mut cases = plan.map_err(|errors| first_line(&errors.to_string()))?.cases;
         if cases.len() != 1 {
             return Err(format!("its fields make {} cases", cases.len()));
@@ -129,6 +129,9 @@ impl<'b> Cases<'b> {
             *known = Value::from(bytes);
             case.bytes_requested = None;
         }
+        if let Some((name, dtype)) = pairs.iter().find(|(name, dtype)| name == "dtype" && stand_in(dtype).is_some()) {
+            case.parameters.insert(name.as_str(), Value::from(dtype.as_str()));
+        }
         if let Some(name) = &shape.implementation {
             case.parameters.insert("implementation", Value::from(name.as_str()));
         }
@@ -148,17 +151,28 @@ impl<'b> Cases<'b> {
     }
 }
 
-/// The fields with a size that can be divided among the ranks: plans refuse or round down other sizes.
-fn divisible(pairs: &[(String, String)]) -> Vec<(String, String)> {
+/// The type that the plan check sees instead, of as many bytes: reductions of some types are not run here, and others
+/// measure them.
+fn stand_in(dtype: &str) -> Option<Dtype> {
+    Dtype::from_name(dtype).filter(|dtype| !dtype.reduces()).map(|_| Dtype::U8)
+}
+
+/// The fields with a size that can be divided among the ranks, and a type that can be reduced: plans refuse others, or round
+/// the size down.
+fn runnable(pairs: &[(String, String)]) -> Vec<(String, String)> {
     let value = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let part = || {
         let ranks: u64 = value("ranks")?.parse().ok()?;
-        ranks.checked_mul(value("dtype").and_then(terms::Dtype::from_name).map_or(1, terms::Dtype::bytes))
+        ranks.checked_mul(value("dtype").and_then(Dtype::from_name).map_or(1, Dtype::bytes))
     };
     let rounded = |bytes: &str| bytes.parse::<u64>().ok()?.checked_next_multiple_of(part()?.max(1));
     let field = |(name, value): &(String, String)| {
-        let bytes = (name == "bytes").then(|| rounded(value)).flatten();
-        (name.clone(), bytes.map_or_else(|| value.clone(), |bytes| bytes.to_string()))
+        let changed = match name.as_str() {
+            "bytes" => rounded(value).map(|bytes| bytes.to_string()),
+            "dtype" => stand_in(value).map(|dtype| dtype.to_string()),
+            _ => None,
+        };
+        (name.clone(), changed.unwrap_or_else(|| value.clone()))
     };
     pairs.iter().map(field).collect()
 }
@@ -232,7 +246,7 @@ fn metrics(case: &Case, line: &CaseLine, figures: &[Figures]) -> Vec<(&'static s
     let time = line.time_s.as_ref().map_or(f64::NAN, |time| time.median);
     if let Some(op) = case.op() {
         let (bytes, ranks) = (line.bytes.unwrap_or(0), case.ranks());
-        let element = case.dtype().and_then(terms::Dtype::from_name).map_or(1, terms::Dtype::bytes);
+        let element = case.dtype().and_then(Dtype::from_name).map_or(1, Dtype::bytes);
         if bytes > 0 {
             found.push(("count", (bytes / element) as f64));
         }

@@ -15,7 +15,7 @@ mod quantity;
 mod words;
 
 pub use collective::{Collective, Reduce};
-pub use dtype::Dtype;
+pub use dtype::{Dtype, DtypeKind};
 pub use error::{Error, FieldError};
 pub use field::{Field, Group, Kind, Label, Role, Variant};
 pub use name::{Named, did_you_mean, nearest, normalize, suggestion};

@@ -48,8 +48,8 @@ pub(super) const CHECKS: &[Check] = &[
     check(
         "native_types",
         0,
-        Expected::Right(56),
-        "rankmark comm all_reduce --backend nccl --ranks 1 --dtype f32,f64,f16,bf16,i32,i64,u8 --in-place true,false --buffers registered,private --mode streaming,isolated --bytes 1MiB --quick --json --record",
+        Expected::Right(80),
+        "rankmark comm all_reduce --backend nccl --ranks 1 --dtype f32,f64,f16,bf16,i8,i32,i64,u8,u32,u64 --in-place true,false --buffers registered,private --mode streaming,isolated --bytes 1MiB --quick --json --record",
     ),
     check(
         "native_large",
@@ -144,8 +144,8 @@ pub(super) const CHECKS: &[Check] = &[
     check(
         "comm_types",
         0,
-        Expected::Right(7),
-        "rankmark comm all_reduce --device cuda --ranks 1 --dtype f32,f64,f16,bf16,i32,i64,u8 --bytes 4MiB --quick --json --record --python python",
+        Expected::Right(8),
+        "rankmark comm all_reduce --device cuda --ranks 1 --dtype f32,f64,f16,bf16,i8,i32,i64,u8 --bytes 4MiB --quick --json --record --python python",
     ),
     check(
         "comm_large",

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use comm::{Call, Communicator, Result};
 use device::Slice;
 use measure::{Settings, World, WrongReport};
-use terms::{Collective, Dtype, Named, Reduce, Status};
+use terms::{Collective, Dtype, DtypeKind, Named, Reduce, Status};
 
 use crate::plans;
 use crate::worlds::{Instead, Wrap, Wrapped};
@@ -125,13 +125,16 @@ fn first_check(world: &mut Wrapped, case: &record::Case) -> Vec<WrongReport> {
     found
 }
 
-/// Every operation, some types, both forms: `judge` gets the rank's own report and the number of its elements.
-fn everywhere(fault: Fault, judge: impl Fn(&WrongReport, u64) -> bool) {
+/// One type of each size, float or not, with a sign and without.
+const SOME: [Dtype; 4] = [Dtype::F32, Dtype::Bf16, Dtype::U8, Dtype::I64];
+
+/// Every operation, these types, both forms: `judge` gets the rank's own report and the number of its elements.
+fn everywhere(fault: Fault, types: &[Dtype], judge: impl Fn(&WrongReport, u64) -> bool) {
     for rank in [0, 1] {
         let mut world = mutant(3, rank, fault);
         let mut tried = 0;
         for op in ops() {
-            for dtype in ["f32", "bf16", "u8", "i64"] {
+            for dtype in types.iter().copied().map(Named::name) {
                 for in_place in [false, true] {
                     // The rank must get something that it did not have.
                     let root = match op {
@@ -158,7 +161,7 @@ fn everywhere(fault: Fault, judge: impl Fn(&WrongReport, u64) -> bool) {
 
 #[test]
 fn a_last_element_that_is_not_written_is_caught() {
-    everywhere(Fault::DropLast, |report, _| {
+    everywhere(Fault::DropLast, &SOME, |report, _| {
         // One element, always the same, in one or both of two checks: what was there before may be right by chance.
         let indices: Vec<u64> = report.first.iter().map(|wrong| wrong.index).collect();
         (1..=2).contains(&report.count) && indices.iter().all(|index| *index == indices[0] && *index > 1_000)
@@ -167,19 +170,19 @@ fn a_last_element_that_is_not_written_is_caught() {
 
 #[test]
 fn exchanged_halves_are_caught() {
-    everywhere(Fault::SwapHalves, |report, compared| report.count > compared / 8 && report.first.len() >= 8);
+    everywhere(Fault::SwapHalves, &SOME, |report, compared| report.count > compared / 8 && report.first.len() >= 8);
 }
 
 #[test]
 fn displacements_by_powers_of_two_are_caught() {
     for log in [0, 3, 10] {
-        everywhere(Fault::Shift(1 << log), |report, compared| report.count > compared / 8);
+        everywhere(Fault::Shift(1 << log), &SOME, |report, compared| report.count > compared / 8);
     }
 }
 
 #[test]
 fn one_wrong_bit_is_caught_and_its_element_named() {
-    everywhere(Fault::FlipBit(777), |report, _| {
+    everywhere(Fault::FlipBit(777), Dtype::ALL, |report, _| {
         // Both checks: the same element, and nothing else.
         report.count == 2 && report.first.iter().all(|wrong| wrong.index == 777 && wrong.expected != wrong.got)
     });
@@ -187,7 +190,7 @@ fn one_wrong_bit_is_caught_and_its_element_named() {
 
 #[test]
 fn stale_data_are_caught() {
-    everywhere(Fault::Stale, |report, compared| report.count > compared / 16);
+    everywhere(Fault::Stale, &SOME, |report, compared| report.count > compared / 16);
 }
 
 #[test]
@@ -266,27 +269,23 @@ fn a_fault_in_the_timed_calls_alone_reaches_the_line() {
 
 /// What leaves every result of this reduction as it is, in place of an element.
 fn neutral(call: &Call) -> Vec<u8> {
-    let (low, high) = match call.dtype {
-        Dtype::F32 => (f32::MIN.to_ne_bytes().to_vec(), f32::MAX.to_ne_bytes().to_vec()),
-        Dtype::F64 => (f64::MIN.to_ne_bytes().to_vec(), f64::MAX.to_ne_bytes().to_vec()),
+    let dtype = call.dtype;
+    let bits = 8 * dtype.bytes();
+    let whole = |value: u64| value.to_le_bytes()[..dtype.bytes() as usize].to_vec();
+    let (low, high, one) = match (dtype.kind(), dtype) {
+        (_, Dtype::F32) => (f32::MIN.to_le_bytes().to_vec(), f32::MAX.to_le_bytes().to_vec(), 1f32.to_bits().into()),
+        (_, Dtype::F64) => (f64::MIN.to_le_bytes().to_vec(), f64::MAX.to_le_bytes().to_vec(), 1f64.to_bits()),
         // The infinities; both are 16 bits with the sign first.
-        Dtype::F16 => (0xfc00u16.to_ne_bytes().to_vec(), 0x7c00u16.to_ne_bytes().to_vec()),
-        Dtype::Bf16 => (0xff80u16.to_ne_bytes().to_vec(), 0x7f80u16.to_ne_bytes().to_vec()),
-        Dtype::I32 => (i32::MIN.to_ne_bytes().to_vec(), i32::MAX.to_ne_bytes().to_vec()),
-        Dtype::I64 => (i64::MIN.to_ne_bytes().to_vec(), i64::MAX.to_ne_bytes().to_vec()),
-        Dtype::U8 => (vec![0], vec![255]),
+        (_, Dtype::F16) => (whole(0xfc00), whole(0x7c00), 0x3c00),
+        (_, Dtype::Bf16) => (whole(0xff80), whole(0x7f80), 0x3f80),
+        (DtypeKind::Signed, _) => (whole(1 << (bits - 1)), whole((1 << (bits - 1)) - 1), 1),
+        _ => (whole(0), whole(u64::MAX), 1),
     };
-    match (call.reduce, call.dtype) {
-        (Reduce::Max, _) => low,
-        (Reduce::Min, _) => high,
-        (Reduce::Sum | Reduce::Avg, dtype) => vec![0; dtype.bytes() as usize],
-        (Reduce::Prod, Dtype::F32) => 1f32.to_ne_bytes().to_vec(),
-        (Reduce::Prod, Dtype::F64) => 1f64.to_ne_bytes().to_vec(),
-        (Reduce::Prod, Dtype::F16) => 0x3c00u16.to_ne_bytes().to_vec(),
-        (Reduce::Prod, Dtype::Bf16) => 0x3f80u16.to_ne_bytes().to_vec(),
-        (Reduce::Prod, Dtype::I32) => 1i32.to_ne_bytes().to_vec(),
-        (Reduce::Prod, Dtype::I64) => 1i64.to_ne_bytes().to_vec(),
-        (Reduce::Prod, Dtype::U8) => vec![1],
+    match call.reduce {
+        Reduce::Max => low,
+        Reduce::Min => high,
+        Reduce::Sum | Reduce::Avg => whole(0),
+        Reduce::Prod => whole(one),
     }
 }
 

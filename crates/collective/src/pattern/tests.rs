@@ -15,6 +15,17 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> f64 {
     }
 }
 
+/// A whole number in an order that is the type's own.
+fn rank_of(pattern: &Pattern, number: i64) -> i128 {
+    if pattern.is_unsigned() { i128::from(number as u64) } else { i128::from(number) }
+}
+
+/// Every type that is reduced, by every operator.
+fn reductions() -> impl Iterator<Item = (Dtype, Reduce)> {
+    let types = Dtype::ALL.iter().filter(|dtype| dtype.reduces());
+    types.flat_map(|dtype| Reduce::ALL.iter().map(move |reduce| (*dtype, *reduce)))
+}
+
 /// The inputs of all ranks, put together one by one: what [`Pattern::result`] must be.
 fn fold(pattern: &Pattern, inputs: impl Iterator<Item = Number>) -> Number {
     let folded = inputs.reduce(|a, b| match (a, b) {
@@ -27,8 +38,8 @@ fn fold(pattern: &Pattern, inputs: impl Iterator<Item = Number>) -> Number {
         (Number::Whole(a), Number::Whole(b)) => Number::Whole(match pattern.reduce {
             Reduce::Sum | Reduce::Avg => a.wrapping_add(b),
             Reduce::Prod => a.wrapping_mul(b),
-            Reduce::Min => a.min(b),
-            Reduce::Max => a.max(b),
+            Reduce::Min => [a, b].into_iter().min_by_key(|number| rank_of(pattern, *number)).unwrap(),
+            Reduce::Max => [a, b].into_iter().max_by_key(|number| rank_of(pattern, *number)).unwrap(),
         }),
         (a, b) => panic!("{a:?} and {b:?}"),
     });
@@ -42,7 +53,7 @@ fn fold(pattern: &Pattern, inputs: impl Iterator<Item = Number>) -> Number {
 #[test]
 fn results_are_what_all_inputs_make() {
     let mut looked_at = 0;
-    for (dtype, reduce) in Dtype::ALL.iter().flat_map(|d| Reduce::ALL.iter().map(move |r| (*d, *r))) {
+    for (dtype, reduce) in reductions() {
         // Around the limits of the types, and where they have no room for all ranks.
         for ranks in (1..=20).chain([31, 63, 64, 65, 99, 100, 101, 127, 128, 129, 255, 256, 257, 1000, 1024]) {
             for (op, in_place) in [
@@ -184,7 +195,7 @@ fn shown(pattern: &Pattern, elements: u64) -> [usize; 2] {
 fn every_rank_shows_when_it_is_left_out_or_counts_twice() {
     let mut looked_at = 0;
     for op in [Collective::AllReduce, Collective::ReduceScatter, Collective::Reduce] {
-        for (dtype, reduce) in Dtype::ALL.iter().flat_map(|d| Reduce::ALL.iter().map(move |r| (*d, *r))) {
+        for (dtype, reduce) in reductions() {
             for ranks in (2..=9).chain([16, 17, 33, 64]) {
                 // Small counts in both forms; large ones where sums grow, which is where room is scarce.
                 for in_place in [false, true] {
@@ -192,14 +203,16 @@ fn every_rank_shows_when_it_is_left_out_or_counts_twice() {
                         continue;
                     }
                     let Some(pattern) = Pattern::new(op, dtype, reduce, ranks, in_place, 1) else { continue };
-                    let elements = u64::from(ranks).max(12);
+                    // An average of as many has room for one rank at an element, and half of the elements have none.
+                    let turns = if (dtype, reduce) == (Dtype::I8, Reduce::Avg) { 12 } else { 1 };
+                    let elements = (turns * u64::from(ranks)).max(12);
                     let [without, twice] = shown(&pattern, elements);
                     let what = format!("{op} {dtype} {reduce}, {ranks} ranks, in place {in_place}");
                     assert!(without > 0, "{what}: a rank may be left out unseen");
                     let idempotent = matches!(reduce, Reduce::Min | Reduce::Max);
                     assert!(twice > 0 || idempotent, "{what}: a rank may count twice unseen");
                     // Sums of up to 64 ranks have room for all of them at once.
-                    let all = reduce == Reduce::Sum && dtype != Dtype::U8;
+                    let all = reduce == Reduce::Sum && dtype.bytes() > 1;
                     assert!(!all || without as u64 == elements, "{what}: {without} of {elements}");
                     looked_at += 1;
                 }
@@ -211,7 +224,7 @@ fn every_rank_shows_when_it_is_left_out_or_counts_twice() {
 
 #[test]
 fn many_ranks_show_in_every_type() {
-    for (dtype, reduce) in Dtype::ALL.iter().flat_map(|d| Reduce::ALL.iter().map(move |r| (*d, *r))) {
+    for (dtype, reduce) in reductions() {
         for (ranks, in_place) in [(100, true), (255, false), (256, true), (257, false), (1024, true)] {
             let Some(pattern) = Pattern::new(Collective::AllReduce, dtype, reduce, ranks, in_place, 1) else {
                 assert!(reduce == Reduce::Avg && ranks > 128, "{dtype} {reduce} {ranks}");
@@ -232,7 +245,7 @@ fn many_ranks_show_in_every_type() {
 
 #[test]
 fn results_differ_by_element() {
-    for (dtype, reduce) in Dtype::ALL.iter().flat_map(|d| Reduce::ALL.iter().map(move |r| (*d, *r))) {
+    for (dtype, reduce) in reductions() {
         for ranks in [2, 3, 5, 16, 64, 255] {
             for in_place in [false, true] {
                 let Some(pattern) = Pattern::new(Collective::AllReduce, dtype, reduce, ranks, in_place, 1) else {
@@ -258,4 +271,34 @@ fn results_differ_by_element() {
 fn averages_beyond_the_type_are_refused() {
     assert!(Pattern::new(Collective::AllReduce, Dtype::U8, Reduce::Avg, 256, false, 1).is_none());
     assert!(Pattern::new(Collective::AllReduce, Dtype::U8, Reduce::Avg, 200, false, 1).is_some());
+}
+
+/// A library that takes a number without a sign for one with a sign gives another minimum and maximum, at every element.
+#[test]
+fn a_sign_that_a_type_does_not_have_shows() {
+    for dtype in [Dtype::U8, Dtype::U32, Dtype::U64] {
+        for reduce in [Reduce::Min, Reduce::Max] {
+            let pattern = Pattern::new(Collective::AllReduce, dtype, reduce, 3, false, 1).unwrap();
+            for index in 0..64 {
+                let signed = |rank| match pattern.input(rank, index) {
+                    Number::Whole(value) => value << (64 - 8 * dtype.bytes()),
+                    Number::Float(_) => unreachable!("integers only"),
+                };
+                let Number::Whole(right) = pattern.result(index) else { unreachable!("integers only") };
+                let all = (0..3).map(signed);
+                let wrong = if reduce == Reduce::Min { all.min() } else { all.max() };
+                assert_ne!(wrong, Some(right << (64 - 8 * dtype.bytes())), "{reduce} of {dtype}, element {index}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_only_moves_is_not_reduced() {
+    for dtype in Dtype::ALL.iter().filter(|dtype| !dtype.reduces()) {
+        for reduce in Reduce::ALL {
+            assert!(Pattern::new(Collective::Reduce, *dtype, *reduce, 2, false, 1).is_none(), "{reduce} of {dtype}");
+        }
+        assert!(Pattern::new(Collective::Broadcast, *dtype, Reduce::Sum, 2, false, 1).is_some(), "{dtype}");
+    }
 }

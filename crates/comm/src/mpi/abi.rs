@@ -44,7 +44,7 @@ pub(super) struct Constants {
     pub(super) request_empty: Option<Handle>,
     pub(super) errors_return: Handle,
     /// In the order of [`TYPES`].
-    types: [Handle; 6],
+    types: [Handle; TYPES.len()],
     /// sum, prod, min, max.
     operators: [Handle; 4],
     pub(super) in_place: *const c_void,
@@ -59,20 +59,33 @@ unsafe impl Send for Constants {}
 // SAFETY: as above.
 unsafe impl Sync for Constants {}
 
-/// f16 and bf16 travel as 16-bit words.
-const TYPES: [&str; 6] = ["uint8_t", "uint16_t", "int32_t", "int64_t", "float", "double"];
+/// f16 and bf16 travel as 16-bit words, FP8 as bytes.
+const TYPES: [&str; 9] =
+    ["uint8_t", "uint16_t", "int32_t", "int64_t", "float", "double", "int8_t", "uint32_t", "uint64_t"];
+/// Those that a library may lack: elements of theirs are then refused.
+const OPTIONAL: &[&str] = &["int8_t", "uint32_t", "uint64_t"];
+/// In place of the handle of a type that a library lacks.
+const LACKING: Handle = 0;
 
 impl Constants {
     /// The datatype that elements of this type travel as.
     pub(super) const fn datatype(&self, dtype: Dtype) -> Handle {
         self.types[match dtype {
-            Dtype::U8 => 0,
+            Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2 => 0,
             Dtype::F16 | Dtype::Bf16 => 1,
             Dtype::I32 => 2,
             Dtype::I64 => 3,
             Dtype::F32 => 4,
             Dtype::F64 => 5,
+            Dtype::I8 => 6,
+            Dtype::U32 => 7,
+            Dtype::U64 => 8,
         }]
+    }
+
+    /// Whether the library has a datatype for these elements.
+    pub(super) const fn has(&self, dtype: Dtype) -> bool {
+        self.datatype(dtype) != LACKING
     }
 
     /// The library's own operator; an average is a sum that is divided afterwards.
@@ -104,7 +117,7 @@ const STANDARD: Constants = Constants {
     request_null: 0x180,
     request_empty: None,
     errors_return: 0x143,
-    types: [0x241, 0x249, 0x250, 0x258, 0x210, 0x214],
+    types: [0x241, 0x249, 0x250, 0x258, 0x210, 0x214, 0x240, 0x251, 0x259],
     operators: [0x21, 0x24, 0x22, 0x23],
     in_place: std::ptr::without_provenance(1),
     status_ignore: std::ptr::null_mut(),
@@ -118,7 +131,17 @@ const MPICH: Constants = Constants {
     request_null: 0x2c00_0000,
     request_empty: None,
     errors_return: 0x5400_0001,
-    types: [0x4c00_013b, 0x4c00_023c, 0x4c00_0439, 0x4c00_083a, 0x4c00_040a, 0x4c00_080b],
+    types: [
+        0x4c00_013b,
+        0x4c00_023c,
+        0x4c00_0439,
+        0x4c00_083a,
+        0x4c00_040a,
+        0x4c00_080b,
+        0x4c00_0137,
+        0x4c00_043d,
+        0x4c00_083e,
+    ],
     operators: [0x5800_0003, 0x5800_0004, 0x5800_0002, 0x5800_0001],
     in_place: std::ptr::without_provenance(usize::MAX),
     status_ignore: std::ptr::without_provenance_mut(1),
@@ -127,20 +150,29 @@ const MPICH: Constants = Constants {
 };
 
 fn open_mpi(library: &Library) -> Result<Constants, Vec<String>> {
+    open_mpi_by(|name| library.symbol(name).map(|symbol| symbol as Handle))
+}
+
+/// By the addresses of the library's data.
+fn open_mpi_by(find: impl Fn(&CStr) -> Option<Handle>) -> Result<Constants, Vec<String>> {
     let mut missing = Vec::new();
-    let mut address = |name: String| {
+    let known = |name: &str| {
         let terminated = format!("{name}\0");
-        let symbol = CStr::from_bytes_with_nul(terminated.as_bytes()).ok().and_then(|name| library.symbol(name));
-        if symbol.is_none() {
-            missing.push(name);
-        }
-        symbol.map_or(0, |symbol| symbol as Handle)
+        CStr::from_bytes_with_nul(terminated.as_bytes()).ok().and_then(&find)
+    };
+    let mut address = |name: String| {
+        known(&name).unwrap_or_else(|| {
+            if !OPTIONAL.iter().any(|optional| name.ends_with(&format!("_mpi_{optional}"))) {
+                missing.push(name);
+            }
+            LACKING
+        })
     };
     let constants = Constants {
         world: address("ompi_mpi_comm_world".to_owned()),
         comm_null: address("ompi_mpi_comm_null".to_owned()),
         request_null: address("ompi_request_null".to_owned()),
-        request_empty: library.symbol(c"ompi_request_empty").map(|symbol| symbol as Handle),
+        request_empty: known("ompi_request_empty"),
         errors_return: address("ompi_mpi_errors_return".to_owned()),
         types: TYPES.map(|name| address(format!("ompi_mpi_{name}"))),
         operators: ["sum", "prod", "min", "max"].map(|name| address(format!("ompi_mpi_op_{name}"))),
@@ -194,6 +226,20 @@ mod tests {
             let distinct: std::collections::HashSet<Handle> = all.iter().copied().collect();
             assert_eq!(distinct.len(), all.len(), "{all:x?}");
         }
+    }
+
+    #[test]
+    fn a_library_may_lack_what_few_programs_use() {
+        let without = |lacking: &'static [&'static str]| {
+            open_mpi_by(move |name| {
+                let name = name.to_str().unwrap();
+                (!lacking.contains(&name)).then_some(name.len() as Handle)
+            })
+        };
+        let constants = without(&["ompi_mpi_uint32_t"]).unwrap();
+        let lacking: Vec<_> = Dtype::ALL.iter().copied().filter(|dtype| !constants.has(*dtype)).collect();
+        assert_eq!(lacking, [Dtype::U32]);
+        assert_eq!(without(&["ompi_mpi_uint16_t", "ompi_mpi_int8_t"]).unwrap_err(), ["ompi_mpi_uint16_t"]);
     }
 
     #[test]

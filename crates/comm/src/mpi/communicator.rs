@@ -114,6 +114,16 @@ impl MpiCommunicator {
         plan
     }
 
+    /// Refuses elements that the library has no datatype for, and what [`Self::refuse_left_out`] says.
+    fn refuse_lacking(&self, call: &Call) -> Result<()> {
+        let library = &self.common.session.library;
+        if call.op != Collective::Barrier && !library.constants.has(call.dtype) {
+            let what = format!("move {} elements: {} has no datatype for them", call.dtype, library.facts.version());
+            return Err(Error::Unsupported { backend: "mpi", what });
+        }
+        self.refuse_left_out(call)
+    }
+
     /// Open MPI's own algorithms must not be measured under UCC's name; a rank alone uses none.
     fn refuse_left_out(&self, call: &Call) -> Result<()> {
         let Some(left_out) = self.common.left_out.as_ref().filter(|_| self.shape.size > 1) else { return Ok(()) };
@@ -142,7 +152,7 @@ impl MpiCommunicator {
             Some((last, plan)) if Some(last) == known => plan,
             last => {
                 call.validate(&self.shape)?;
-                self.refuse_left_out(call)?;
+                self.refuse_lacking(call)?;
                 let mut plan = last.map(|(_, plan)| plan).or_else(|| self.spare.pop()).unwrap_or_default();
                 // One tag for all: blocking messages between two ranks never overtake each other.
                 self.planner(0).plan(call, &mut plan);
@@ -165,7 +175,7 @@ impl MpiCommunicator {
     }
 
     fn launch(&mut self, group: &[Call]) -> Result<Ticket> {
-        group.iter().try_for_each(|call| self.refuse_left_out(call))?;
+        group.iter().try_for_each(|call| self.refuse_lacking(call))?;
         let mut calls = Vec::with_capacity(group.len());
         for call in group {
             let plan = self.plan(call);

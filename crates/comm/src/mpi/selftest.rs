@@ -5,7 +5,8 @@ use std::ffi::{c_int, c_void};
 
 use terms::{Dtype, Named, Reduce};
 
-use super::functions::Handle;
+use super::functions::{Handle, UserFunction};
+use super::reduce::USER;
 use super::session::Session;
 use crate::{Error, Result};
 
@@ -16,7 +17,7 @@ use crate::{Error, Result};
 pub(super) fn run(session: &Session) -> Result<()> {
     let world = session.library.constants.world;
     let (rank, size) = session.place(world)?;
-    for dtype in Dtype::ALL {
+    for dtype in Dtype::ALL.iter().filter(|dtype| dtype.reduces() && session.library.constants.has(**dtype)) {
         for reduce in [Reduce::Sum, Reduce::Prod, Reduce::Min, Reduce::Max] {
             reduces(session, *dtype, reduce, (rank, size))?;
         }
@@ -26,35 +27,45 @@ pub(super) fn run(session: &Session) -> Result<()> {
     splits(session, rank)
 }
 
-/// Operators that the library has, but that treat bytes differently from unsigned numbers that wrap. The check takes
-/// all pairs of a few hundred values: enough for the library to use its vector code.
+/// Operators that the library has, but that treat integers differently from numbers that wrap and have the sign of their
+/// type. The check takes pairs of a few hundred values: enough for the library to use its vector code.
 ///
 /// # Errors
 /// What the library says.
-pub(super) fn wrong_of_bytes(session: &Session) -> Result<Vec<Reduce>> {
-    let (constants, functions) = (&session.library.constants, &session.library.functions);
-    let datatype = constants.datatype(Dtype::U8);
+pub(super) fn wrong_of_integers(session: &Session) -> Result<Vec<(Dtype, Reduce)>> {
+    let constants = &session.library.constants;
     let mut found = Vec::new();
-    for reduce in [Reduce::Sum, Reduce::Prod, Reduce::Min, Reduce::Max] {
-        let combine: fn(u8, u8) -> u8 = match reduce {
-            Reduce::Sum | Reduce::Avg => u8::wrapping_add,
-            Reduce::Prod => u8::wrapping_mul,
-            Reduce::Min => u8::min,
-            Reduce::Max => u8::max,
-        };
-        let pairs: Vec<(u8, u8)> = (0..=255).flat_map(|a: u8| [(a, 100), (a, a.wrapping_mul(37))]).collect();
-        let (a, mut b): (Vec<u8>, Vec<u8>) = pairs.iter().copied().unzip();
-        let operator = constants.operator(reduce);
-        // SAFETY: as many bytes on each side as are counted.
-        let code = unsafe {
-            (functions.reduce_local)(a.as_ptr().cast(), b.as_mut_ptr().cast(), b.len() as c_int, datatype, operator)
-        };
-        session.check(code, "MPI_Reduce_local")?;
-        if pairs.iter().zip(&b).any(|((a, b), got)| combine(*a, *b) != *got) {
-            found.push(reduce);
+    for (dtype, reduce, ours) in USER.into_iter().filter(|(dtype, ..)| !dtype.is_float() && constants.has(*dtype)) {
+        if !combines_like(session, dtype, reduce, ours)? {
+            found.push((dtype, reduce));
         }
     }
     Ok(found)
+}
+
+/// Whether the library combines pairs as our own operator does.
+fn combines_like(session: &Session, dtype: Dtype, reduce: Reduce, ours: UserFunction) -> Result<bool> {
+    const PAIRS: u64 = 512;
+    let (constants, functions) = (&session.library.constants, &session.library.functions);
+    // The highest byte of one side takes all values; the others are mixed up by odd factors.
+    let words = |of: &dyn Fn(u64) -> u64| -> Vec<u64> {
+        let size = dtype.bytes() as usize;
+        let bytes: Vec<u8> =
+            (0..PAIRS).flat_map(|i| (of(i) >> (64 - 8 * size)).to_ne_bytes()[..size].to_vec()).collect();
+        bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes"))).collect()
+    };
+    let mut a = words(&|i| i << 56 | i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
+    let mut got = words(&|i| {
+        if i < PAIRS / 2 { 100 << 56 | i } else { (i * 37) << 56 | i.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 8 }
+    });
+    let mut wanted = got.clone();
+    let (a, mut count) = (a.as_mut_ptr().cast::<c_void>(), PAIRS as c_int);
+    let (datatype, operator) = (constants.datatype(dtype), constants.operator(reduce));
+    // SAFETY: as many elements on each side as are counted, in words, so that they are aligned for every type.
+    let code = unsafe { (functions.reduce_local)(a, got.as_mut_ptr().cast(), count, datatype, operator) };
+    session.check(code, "MPI_Reduce_local")?;
+    ours(a, wanted.as_mut_ptr().cast(), &mut count, &mut 0);
+    Ok(got == wanted)
 }
 
 fn wrong(session: &Session, what: &str) -> Error {
@@ -121,9 +132,10 @@ fn encode(dtype: Dtype, value: i64, bytes: &mut Vec<u8>) {
         Dtype::F64 => bytes.extend((value as f64).to_ne_bytes()),
         Dtype::F16 => bytes.extend(half::f16::from_f64(value as f64).to_ne_bytes()),
         Dtype::Bf16 => bytes.extend(half::bf16::from_f64(value as f64).to_ne_bytes()),
-        Dtype::I32 => bytes.extend((value as i32).to_ne_bytes()),
-        Dtype::I64 => bytes.extend(value.to_ne_bytes()),
-        Dtype::U8 => bytes.push(value as u8),
+        // The lower bytes of a whole number are the same with a sign and without.
+        Dtype::I32 | Dtype::U32 => bytes.extend((value as i32).to_ne_bytes()),
+        Dtype::I64 | Dtype::U64 => bytes.extend(value.to_ne_bytes()),
+        Dtype::I8 | Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2 => bytes.push(value as u8),
     }
 }
 

@@ -15,10 +15,10 @@ use crate::{Error, Result};
 /// MPI, initialised.
 pub(super) struct Session {
     pub(super) library: Opened,
-    /// Operators for the small floats, in the order of [`USER`].
+    /// Operators of ours, in the order of [`USER`].
     pub(super) operators: [Handle; USER.len()],
-    /// Operators on bytes that the library has wrong.
-    wrong_of_bytes: Vec<Reduce>,
+    /// Operators on integers that the library has wrong.
+    wrong_of_integers: Vec<(Dtype, Reduce)>,
     /// Several threads may call at once.
     multiple: bool,
     /// Something was left in the middle: finalising would wait for ever.
@@ -54,9 +54,9 @@ impl Session {
         }
         let library = find(name).map_err(|why| unusable(&why))?;
         let (operators, poisoned) = ([0; USER.len()], AtomicBool::new(true));
-        let mut session = Self { library, operators, wrong_of_bytes: Vec::new(), multiple, poisoned };
+        let mut session = Self { library, operators, wrong_of_integers: Vec::new(), multiple, poisoned };
         session.initialise()?;
-        session.wrong_of_bytes = selftest::wrong_of_bytes(&session)?;
+        session.wrong_of_integers = selftest::wrong_of_integers(&session)?;
         session.poisoned = AtomicBool::new(false);
         let session = Arc::new(session);
         *life = Life::Alive(Arc::downgrade(&session));
@@ -116,8 +116,7 @@ impl Session {
     pub(super) fn operator(&self, dtype: Dtype, reduce: Reduce) -> (Handle, bool) {
         let ours = match dtype {
             Dtype::F16 | Dtype::Bf16 => true,
-            Dtype::U8 => self.wrong_of_bytes.contains(&if reduce == Reduce::Avg { Reduce::Sum } else { reduce }),
-            _ => false,
+            _ => self.wrong_of_integers.contains(&(dtype, if reduce == Reduce::Avg { Reduce::Sum } else { reduce })),
         };
         match user_operator(dtype, reduce).filter(|_| ours) {
             Some(index) => (self.operators[index], true),

@@ -145,12 +145,15 @@ impl Whole {
     }
 }
 
-/// ncclDataType_t.
+/// ncclDataType_t. FP8 moves as bytes, which every version has; types of its own came with NCCL 2.24.
 pub(super) const fn data_type(dtype: Dtype) -> c_int {
     match dtype {
-        Dtype::U8 => 1,
+        Dtype::I8 => 0,
+        Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2 => 1,
         Dtype::I32 => 2,
+        Dtype::U32 => 3,
         Dtype::I64 => 4,
+        Dtype::U64 => 5,
         Dtype::F16 => 6,
         Dtype::F32 => 7,
         Dtype::F64 => 8,

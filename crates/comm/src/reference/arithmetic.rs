@@ -73,8 +73,8 @@ macro_rules! integer {
             }
 
             fn divide(sum: $type, ranks: u32) -> $type {
-                // In i64, where every number of ranks fits: 256 ranks would be a division by zero in u8.
-                (sum as i64 / i64::from(ranks)) as $type
+                // In i128, where every element and every number of ranks fits: 256 would be zero in u8.
+                (i128::from(sum) / i128::from(ranks)) as $type
             }
         }
     };
@@ -84,9 +84,12 @@ float!(f32, f32, 4, std::convert::identity);
 float!(f64, f64, 8, std::convert::identity);
 float!(f16, f32, 2, f16::from_f32);
 float!(bf16, f32, 2, bf16::from_f32);
+integer!(i8, 1);
 integer!(i32, 4);
 integer!(i64, 8);
 integer!(u8, 1);
+integer!(u32, 4);
+integer!(u64, 8);
 
 /// The reduction of `inputs` (one per rank, in rank order, of equal length), appended to `output`.
 pub(crate) fn reduce(dtype: Dtype, reduce: Reduce, inputs: &[&[u8]], output: &mut Vec<u8>) {
@@ -95,9 +98,13 @@ pub(crate) fn reduce(dtype: Dtype, reduce: Reduce, inputs: &[&[u8]], output: &mu
         Dtype::F64 => fold::<f64>(reduce, inputs, output),
         Dtype::F16 => fold::<f16>(reduce, inputs, output),
         Dtype::Bf16 => fold::<bf16>(reduce, inputs, output),
+        Dtype::I8 => fold::<i8>(reduce, inputs, output),
         Dtype::I32 => fold::<i32>(reduce, inputs, output),
         Dtype::I64 => fold::<i64>(reduce, inputs, output),
         Dtype::U8 => fold::<u8>(reduce, inputs, output),
+        Dtype::U32 => fold::<u32>(reduce, inputs, output),
+        Dtype::U64 => fold::<u64>(reduce, inputs, output),
+        Dtype::F8E4M3 | Dtype::F8E5M2 => unreachable!("a call that reduces {dtype} is invalid"),
     }
 }
 
@@ -134,6 +141,13 @@ mod tests {
         assert_eq!(reduced(Dtype::U8, Reduce::Avg, &vec![[1]; 256]), [0]);
         let inputs = [(-3i32).to_ne_bytes(), (-4i32).to_ne_bytes()];
         assert_eq!(reduced(Dtype::I32, Reduce::Avg, &inputs), (-3i32).to_ne_bytes());
+        assert_eq!(reduced(Dtype::I8, Reduce::Sum, &[[100], [100]]), (-56i8).to_ne_bytes());
+        assert_eq!(reduced(Dtype::I8, Reduce::Min, &[[200], [100]]), [200]);
+        let inputs = [u64::MAX.to_ne_bytes(), 0u64.to_ne_bytes()];
+        assert_eq!(reduced(Dtype::U64, Reduce::Avg, &inputs), (u64::MAX / 2).to_ne_bytes());
+        assert_eq!(reduced(Dtype::U64, Reduce::Max, &inputs), u64::MAX.to_ne_bytes());
+        let inputs = [u32::MAX.to_ne_bytes(), 0u32.to_ne_bytes()];
+        assert_eq!(reduced(Dtype::U32, Reduce::Avg, &inputs), (u32::MAX / 2).to_ne_bytes());
         let inputs = [i64::MAX.to_ne_bytes(), 2i64.to_ne_bytes()];
         assert_eq!(reduced(Dtype::I64, Reduce::Prod, &inputs), (-2i64).to_ne_bytes());
     }

@@ -203,8 +203,8 @@ pub(crate) fn share(len: usize, rank: usize, ranks: usize) -> (usize, usize) {
     ((each * rank).min(len), (each * (rank + 1)).min(len))
 }
 
-/// What all ranks must agree on, packed: operation (4 bits), type (3), operator (3), direction (1), root (10), and the
-/// count (43), or for uneven counts their hash.
+/// What all ranks must agree on, packed: operation (4 bits), type (4), operator (3), direction (1), root (10), and the
+/// count (42), or for uneven counts their hash.
 #[inline]
 pub(crate) fn signature(call: &Call, count: u64) -> u64 {
     let reduce = if call.op.reduces() { call.reduce as u64 } else { 0 };
@@ -215,8 +215,8 @@ pub(crate) fn signature(call: &Call, count: u64) -> u64 {
         (Some(counts), Collective::AllToAllV) => hash(counts),
         _ => count,
     };
-    let kind = (call.op as u64 + 1) | (call.dtype as u64) << 4 | reduce << 7 | direction << 10 | peer << 11;
-    kind | (count & ((1 << 43) - 1)) << 21
+    let kind = (call.op as u64 + 1) | (call.dtype as u64) << 4 | reduce << 8 | direction << 11 | peer << 12;
+    kind | (count & ((1 << 42) - 1)) << 22
 }
 
 /// FNV-1a over the counts (Fowler, Noll, Vo), upper bits folded down.
@@ -228,7 +228,7 @@ fn hash(counts: &Counts) -> u64 {
             hash = (hash ^ counts.get(from, to)).wrapping_mul(0x0100_0000_01b3);
         }
     }
-    hash ^ hash >> 43
+    hash ^ hash >> 42
 }
 
 /// A signature in words, for the error.
@@ -236,8 +236,8 @@ pub(crate) fn describe(signature: u64) -> String {
     let name = |names: &[&'static str], index: u64| names.get(index as usize).copied().unwrap_or("?");
     let Some(op) = (signature & 0xf).checked_sub(1) else { return "an internal exchange".to_owned() };
     let op = name(&Collective::names(), op);
-    let dtype = name(&Dtype::names(), signature >> 4 & 7);
-    let reduce = name(&Reduce::names(), signature >> 7 & 7);
-    let (peer, count) = (signature >> 11 & 0x3ff, signature >> 21);
+    let dtype = name(&Dtype::names(), signature >> 4 & 0xf);
+    let reduce = name(&Reduce::names(), signature >> 8 & 7);
+    let (peer, count) = (signature >> 12 & 0x3ff, signature >> 22);
     format!("{op} ({dtype}, {reduce}, root or partner {peer}, count {count})")
 }

@@ -40,7 +40,9 @@ impl Operation {
 
     /// The operation with any type, operator, root and size of that class.
     pub(crate) fn random_of(op: Collective, random: &mut Random, ranks: u32, class: Class) -> Self {
-        let dtype = random.pick(Dtype::ALL);
+        let takes = |dtype: &Dtype| dtype.reduces() || !op.reduces();
+        let dtypes: Vec<Dtype> = Dtype::ALL.iter().copied().filter(takes).collect();
+        let dtype = random.pick(&dtypes);
         let direction = random.pick(Direction::ALL);
         let reduce = random.pick(Reduce::ALL);
         let mut peer = random.below(u64::from(ranks)) as u32;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use comm::Counts;
 use half::{bf16, f16};
-use terms::{Collective, Direction, Dtype, Reduce};
+use terms::{Collective, Direction, Dtype, DtypeKind, Reduce};
 
 use crate::random::mix;
 
@@ -35,23 +35,20 @@ enum Source {
 impl Operation {
     /// Element `index` of `rank`'s input: a small integer that is exact in the type and has an exact reduction, too;
     /// any value of an integer type, since those wrap.
-    pub(crate) fn value(&self, rank: u32, index: u64) -> i64 {
+    pub(crate) fn value(&self, rank: u32, index: u64) -> i128 {
         let bits = mix(self.seed ^ (u64::from(rank) << 40) ^ index);
-        match self.dtype {
-            Dtype::I64 => return bits as i64,
-            Dtype::I32 => return i64::from(bits as i32),
-            Dtype::U8 => return i64::from(bits as u8),
-            _ => {}
+        if !self.dtype.is_float() {
+            return wrapped(self.dtype, i128::from(bits));
         }
         // Multiplied and shifted: a division for each of millions of elements would be most of the test's time.
         let reach = |limit: u64| (((bits >> 32) * (2 * limit + 1)) >> 32) as i64 - limit as i64;
         let exact = self.dtype.exact_integers().min(1 << 30);
-        match (self.op.reduces(), self.reduce) {
+        i128::from(match (self.op.reduces(), self.reduce) {
             (true, Reduce::Sum | Reduce::Avg) => reach(exact / u64::from(self.ranks)),
             // Powers of two, so that the product is one, too.
             (true, Reduce::Prod) => [1, -1, 2, -2][(bits % 4) as usize],
             _ => reach(exact),
-        }
+        })
     }
 
     /// The bytes of `rank`'s input.
@@ -111,7 +108,7 @@ impl Operation {
     }
 
     fn reduced(&self, index: u64, bytes: &mut Vec<u8>) {
-        let values = (0..self.ranks).map(|rank| i128::from(self.value(rank, index)));
+        let values = (0..self.ranks).map(|rank| self.value(rank, index));
         let sum: i128 = values.clone().sum();
         let n = i128::from(self.ranks);
         let value = match self.reduce {
@@ -125,24 +122,30 @@ impl Operation {
                 Dtype::F32 => return bytes.extend((sum as f32 / n as f32).to_ne_bytes()),
                 Dtype::F16 => return bytes.extend(f16::from_f32(sum as f32 / n as f32).to_ne_bytes()),
                 Dtype::Bf16 => return bytes.extend(bf16::from_f32(sum as f32 / n as f32).to_ne_bytes()),
-                Dtype::I64 => i128::from(sum as i64) / n,
-                Dtype::I32 => i128::from(sum as i32) / n,
-                Dtype::U8 => i128::from(sum as u8) / n,
+                dtype => wrapped(dtype, sum) / n,
             },
         };
-        encode(self.dtype, value as i64, bytes);
+        encode(self.dtype, value, bytes);
     }
 }
 
+/// What is left of a whole number in an integer type: its lower bits, with the type's sign.
+fn wrapped(dtype: Dtype, value: i128) -> i128 {
+    let lost = 128 - 8 * dtype.bytes();
+    if dtype.kind() == DtypeKind::Signed { value << lost >> lost } else { ((value as u128) << lost >> lost) as i128 }
+}
+
 /// Appends an integer as an element.
-fn encode(dtype: Dtype, value: i64, bytes: &mut Vec<u8>) {
+fn encode(dtype: Dtype, value: i128, bytes: &mut Vec<u8>) {
+    // Its lower half is all that an integer keeps, and more than the numbers of floats need.
+    let value = value as i64;
     match dtype {
         Dtype::F32 => bytes.extend((value as f32).to_ne_bytes()),
         Dtype::F64 => bytes.extend((value as f64).to_ne_bytes()),
         Dtype::F16 => bytes.extend(f16::from_f32(value as f32).to_ne_bytes()),
         Dtype::Bf16 => bytes.extend(bf16::from_f32(value as f32).to_ne_bytes()),
-        Dtype::I32 => bytes.extend((value as i32).to_ne_bytes()),
-        Dtype::I64 => bytes.extend(value.to_ne_bytes()),
-        Dtype::U8 => bytes.push(value as u8),
+        Dtype::I32 | Dtype::U32 => bytes.extend((value as i32).to_ne_bytes()),
+        Dtype::I64 | Dtype::U64 => bytes.extend(value.to_ne_bytes()),
+        Dtype::I8 | Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2 => bytes.push(value as u8),
     }
 }

@@ -28,6 +28,8 @@ fn nonsense(region: &Arc<Region>, ranks: u32) -> Vec<(&'static str, Call)> {
         ("another length", call(AllReduce, part(0, 64), part(far, 60))),
         ("half an element", call(AllReduce, part(0, 62), part(far, 62))),
         ("not aligned", call(AllReduce, part(2, 64), part(far, 64))),
+        ("a sum of what only moves", Call { dtype: Dtype::F8E4M3, ..call(AllReduce, whole.clone(), whole.clone()) }),
+        ("a maximum of what only moves", Call { dtype: Dtype::F8E5M2, ..call(Reduce, whole.clone(), part(far, 64)) }),
         ("no such root", Call { peer: ranks, ..call(Broadcast, whole.clone(), whole.clone()) }),
         ("no such root", Call { peer: u32::MAX, ..call(Reduce, whole.clone(), whole.clone()) }),
         ("partly overlapping", call(AllReduce, part(0, 64), part(32, 64))),

@@ -5,7 +5,7 @@ mod sizes;
 
 use std::ffi::OsString;
 
-use terms::{Dtype, Named, Reduce};
+use terms::{Collective, Dtype, Named, Reduce, normalize};
 
 use crate::Failure;
 use options::{Given, Meaning, Theirs, given, is_attached};
@@ -63,6 +63,10 @@ impl Line {
                 refuse_both(words, (name, option), ours)?;
                 match (ours, value) {
                     ("--root", "all") => self.root_is_any = true,
+                    ("--dtype", "all") => {
+                        let types = self.all_types(words, name);
+                        self.kept.extend([ours.to_owned(), types]);
+                    }
                     _ => self.kept.extend([ours.to_owned(), all_of(ours, value)]),
                 }
             }
@@ -96,6 +100,20 @@ impl Line {
             }
         }
         Ok(())
+    }
+
+    /// Every type that the operations take.
+    fn all_types(&mut self, words: &[&str], name: &str) -> String {
+        let operations: Vec<Collective> = words[2..].iter().flat_map(|word| word.split(',')).filter_map(op).collect();
+        let only_move = !operations.is_empty() && operations.iter().all(|op| !op.reduces());
+        let (taken, left_out): (Vec<Dtype>, Vec<Dtype>) =
+            Dtype::ALL.iter().partition(|dtype| only_move || dtype.reduces());
+        let list = |types: Vec<Dtype>| types.into_iter().map(Named::name).collect::<Vec<_>>().join(",");
+        if !left_out.is_empty() {
+            let what = list(left_out);
+            self.notes.push(format!("`{name} all` is read without {what}: sums of these are not exact here"));
+        }
+        list(taken)
     }
 
     fn into_words(mut self) -> Result<Vec<String>, Failure> {
@@ -189,11 +207,16 @@ fn refuse_both(words: &[&str], (name, option): (&str, &'static Theirs), ours: &s
     Ok(())
 }
 
-/// `all` is each operator, or each element type.
+/// The operation that a word names: `all_reduce`, `AllReduce`.
+fn op(word: &str) -> Option<Collective> {
+    let letters = |word: &str| normalize(word).replace('_', "");
+    Collective::ALL.iter().copied().find(|op| letters(op.name()) == letters(word))
+}
+
+/// `all` is each operator.
 fn all_of(ours: &str, value: &str) -> String {
     match (ours, value) {
         ("--reduce", "all") => Reduce::names().join(","),
-        ("--dtype", "all") => Dtype::names().join(","),
         _ => value.to_owned(),
     }
 }
@@ -250,6 +273,18 @@ mod tests {
                 Ok(format!("rankmark comm all_reduce {expected}").trim_end().to_owned()),
                 "{given}"
             );
+        }
+        let types = "f32,f64,f16,bf16,i8,i32,i64,u8,u32,u64";
+        for (operations, more) in [
+            ("all_reduce", ""),
+            ("all_gather,ReduceScatter", ""),
+            ("all_gather", ",f8e4m3,f8e5m2"),
+            ("all-to-all,broadcast", ",f8e4m3,f8e5m2"),
+        ] {
+            let given = words(&format!("rankmark comm {operations} -d all")).unwrap();
+            assert_eq!(given[3..5], ["--dtype".to_owned(), format!("{types}{more}")], "{operations}");
+            let noted = given.iter().any(|word| word.contains("`-d all` is read without f8e4m3,f8e5m2: "));
+            assert_eq!(noted, more.is_empty(), "{operations}");
         }
         assert_eq!(after("rankmark pack dir -o x"), Ok("rankmark pack dir -o x".to_owned()));
         for (wrong, words) in [

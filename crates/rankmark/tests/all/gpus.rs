@@ -109,10 +109,13 @@ fn ranks_that_share_a_gpu_say_so() {
 fn types_buffers_and_modes_have_right_results_on_gpus() {
     let Some(folder) = folder("types_buffers_and_modes_have_right_results_on_gpus") else { return };
     let place = Place::new();
-    let arguments = "comm all_reduce --device cuda --ranks 2 --bytes 4KiB --dtype f32,f64,f16,bf16,i32,i64,u8 \
+    let arguments = "comm all_reduce --device cuda --ranks 2 --bytes 4KiB --dtype f32,f64,f16,bf16,i8,i32,i64,u8,u32,u64 \
                      --in-place true,false --buffers registered,private --mode streaming,isolated";
     let ended = run(&place, folder, arguments, &[]).exits(0);
-    assert_eq!(statuses(&json_lines(&ended.out)), [56, 0, 0, 0], "{}", ended.err);
+    assert_eq!(statuses(&json_lines(&ended.out)), [80, 0, 0, 0], "{}", ended.err);
+    let arguments = "comm all_gather,broadcast --device cuda --ranks 2 --bytes 4KiB --dtype f8e4m3,f8e5m2";
+    let ended = run(&Place::new(), folder, arguments, &[]).exits(0);
+    assert_eq!(statuses(&json_lines(&ended.out)), [4, 0, 0, 0], "{}", ended.err);
 }
 
 #[test]

@@ -86,7 +86,28 @@ fn element_types_have_their_other_names_in_plans_and_flags() {
         dtypes("comm all_reduce --bytes 1KiB --dtype double,uint8,int64 --dry-run --json"),
         ["f64", "u8", "i64"]
     );
+    assert_eq!(
+        dtypes("comm all_gather --bytes 1KiB --dtype int8,uint32,uint64,torch.float8_e4m3fn,fp8_e5m2 --dry-run --json"),
+        ["i8", "u32", "u64", "f8e4m3", "f8e5m2"]
+    );
     // One case, whatever it is called.
     assert_eq!(dtypes("comm all_reduce --bytes 1KiB --dtype f32,float --dry-run --json"), ["f32"]);
     place.run("comm all_reduce --reduce float --dry-run").refuses(&["`reduce` does not take `float`"]);
+    place.run("comm reduce --dtype fp8_e4m3 --dry-run").refuses(&[
+        "reduce does not take f8e4m3: sums of fp8 are not exact here",
+        "all_gather, broadcast and other moves take fp8",
+    ]);
+}
+
+#[test]
+fn all_types_of_nccl_tests_run() {
+    let place = Place::new();
+    for (op, types) in [("all_reduce", 10), ("all_gather", 12)] {
+        let line = format!("comm {op} -d all -b 1001 -g 2 -n 3 -w 1 --trials 1 --max-seconds 0.02s --output-dir {op}");
+        let ended = place.run(&line).exits(0);
+        let cases = place.cases(op);
+        assert_eq!(cases.len(), types, "{}", ended.out);
+        assert!(cases.iter().all(|case| case["status"] == "ok" && case["wrong"] == 0), "{cases:?}");
+        assert_eq!(ended.out.contains("`-d all` is read without f8e4m3,f8e5m2"), types == 10, "{}", ended.out);
+    }
 }

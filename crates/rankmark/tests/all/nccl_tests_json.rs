@@ -71,6 +71,19 @@ fn wrong_elements_and_halves_that_are_missing_come_back() {
     assert_eq!((&found["results"][1]["in_place"], &found["out_of_bounds"]), (&Value::Null, &wanted["out_of_bounds"]));
 }
 
+#[test]
+fn sums_of_fp8_that_others_measured_are_read_and_written() {
+    let place = Place::new();
+    let sample = Path::new(SAMPLES).join("../nccl_tests/2.19_per_iteration.txt");
+    place.write("log.txt", std::fs::read_to_string(sample).unwrap());
+    place.run("import log.txt --output-dir record").exits(0);
+    let types: Vec<Value> = place.cases("record").iter().map(|case| case["parameters"]["dtype"].clone()).collect();
+    assert_eq!(types, ["bf16", "bf16", "f8e4m3", "f8e4m3"]);
+    let out = place.run("report record --layout nccl-tests-json --output-dir back").exits(0).out;
+    let back = json(&place, out.trim_end());
+    assert_eq!([0, 1].map(|row| back["results"][row]["type"].clone()), ["bfloat16", "f8e4m3"]);
+}
+
 /// What identifies a case, then its time, bus bandwidth and wrong elements.
 fn figures(place: &Place, record: &str) -> Vec<(String, [f64; 3])> {
     let mut found: Vec<(String, [f64; 3])> = place
@@ -96,7 +109,7 @@ fn our_own_importer_reads_the_same_figures() {
     let operations = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,gather,scatter";
     place
         .run(&format!(
-            "comm {operations} --backend shm --ranks 2 --bytes 1KiB,64KiB --dtype f32,bf16,i64 --in-place true,false \
+            "comm {operations} --backend shm --ranks 2 --bytes 1KiB,64KiB --dtype bf16,i8,u32 --in-place true,false \
              --reduce max --root 1 --iters 2 --warmup 1 --trials 1 --output-dir record"
         ))
         .exits(0);

@@ -77,14 +77,18 @@ fn types_are_right_or_skipped() {
     }
     let Some(python) = torch("element types and operators of pytorch/gloo") else { return };
     let place = Place::new();
-    let lists = "--dtype f32,f64,f16,bf16,i32,i64,u8 --reduce sum,max,avg --ranks 2 --bytes 1KiB";
+    let lists = "--dtype f32,f64,f16,bf16,i8,i32,i64,u8 --reduce sum,max,avg --ranks 2 --bytes 1KiB";
     place.run(&format!("comm all_reduce --backend gloo --python {python} {lists} {FIXED}")).exits(0);
     let cases = place.cases("r");
     let [ok, failed, skipped, not_run] = statuses(&cases);
-    assert_eq!((ok + skipped, failed, not_run), (21, 0, 0), "{cases:?}");
+    assert_eq!((ok + skipped, failed, not_run), (24, 0, 0), "{cases:?}");
     // Averages of whole numbers are what some versions lack, and nothing else.
     let lacking = cases.iter().filter(|case| case["status"] == "skipped");
     assert!(lacking.clone().all(|case| case["parameters"]["reduce"] == "avg" && !reason(case).is_empty()), "{cases:?}");
+    // Those that are not reduced move.
+    let lists = "--dtype u32,u64,f8e4m3,f8e5m2 --ranks 2 --bytes 1KiB --output-dir moved";
+    place.run(&format!("comm all_gather,broadcast --backend gloo --python {python} {lists} {FIXED}")).exits(0);
+    assert_eq!(statuses(&place.cases("moved")), [8, 0, 0, 0]);
 }
 
 #[test]

@@ -1,25 +1,9 @@
 //! Values by the words of other tools: C, PyTorch, MPI, DeepSpeed, nccl-tests.
 
-use terms::normalize;
+use terms::{Dtype, Named, normalize};
 
-/// Words that mean exactly one word of a field, wherever a field has it.
+/// Words that mean exactly one word of a field, wherever a field has it; those of element types are in `terms`.
 const SAME: &[(&str, &str)] = &[
-    ("float", "f32"),
-    ("float32", "f32"),
-    ("fp32", "f32"),
-    ("single", "f32"),
-    ("mpi_float", "f32"),
-    ("double", "f64"),
-    ("float64", "f64"),
-    ("fp64", "f64"),
-    ("mpi_double", "f64"),
-    ("half", "f16"),
-    ("float16", "f16"),
-    ("fp16", "f16"),
-    ("bfloat16", "bf16"),
-    ("int32", "i32"),
-    ("int64", "i64"),
-    ("uint8", "u8"),
     ("add", "sum"),
     ("product", "prod"),
     ("minimum", "min"),
@@ -70,7 +54,10 @@ pub(super) fn meant(text: &str, words: &[&'static str]) -> Option<&'static str> 
     let wanted = normalize(text);
     let wanted = wanted.strip_prefix("torch.").unwrap_or(&wanted);
     let find = |is: &dyn Fn(&str) -> bool| words.iter().copied().find(|word| is(word));
-    let same = || SAME.iter().find(|(other, _)| *other == wanted).map(|(_, word)| *word);
+    let same = || {
+        let word = SAME.iter().find(|(other, _)| *other == wanted).map(|(_, word)| *word);
+        word.or_else(|| Dtype::from_other_name(wanted).map(Named::name))
+    };
     let exact = find(&|word| normalize(word) == wanted);
     exact.or_else(|| same().and_then(|same| find(&|word| word == same))).or_else(|| {
         // `allreduce`, `AllToAllv`.
@@ -101,6 +88,9 @@ mod tests {
             (meant("fsdp", &strategies), meant("half", &strategies), meant("", &strategies)),
             (None, None, None)
         );
+        let types = ["f16", "i8", "f8e4m3"];
+        assert_eq!((meant("half", &types), meant("torch.int8", &types)), (Some("f16"), Some("i8")));
+        assert_eq!((meant("torch.float8_e4m3fn", &types), meant("uint32", &types)), (Some("f8e4m3"), None));
         let operations = ["all_reduce", "all_to_allv", "broadcast"];
         assert_eq!(meant("AllToAllv", &operations), Some("all_to_allv"));
         assert_eq!((meant("MPI_Bcast", &operations), meant("bcast", &operations)), (None, Some("broadcast")));

@@ -111,7 +111,7 @@ macro_rules! integers {
     ($($integer:ty: $wider:ty),*) => {$(
         impl Number for $integer {
             const ZERO: Self = 0;
-            /// Wider than u8, since there can be more than 255 ranks.
+            /// Wider than a byte, since there can be more than 255 ranks.
             type Divisor = $wider;
             #[inline(always)]
             fn divisor(ranks: usize) -> $wider {
@@ -153,7 +153,7 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(i32: i32, i64: i64, u8: u32);
+integers!(i8: i32, i32: i32, i64: i64, u8: u32, u32: u32, u64: u64);
 
 /// bfloat16, as its bits.
 #[derive(Clone, Copy)]

@@ -149,6 +149,11 @@ unsafe fn exchanged(a: *mut u8, b: *mut u8, len: usize) {
     unsafe { std::ptr::swap_nonoverlapping(a.add(done), b.add(done), len - done) };
 }
 
+/// Whether the bits of the result are the same with a sign and without.
+const fn wraps(reduce: Reduce) -> bool {
+    matches!(reduce, Reduce::Sum | Reduce::Prod)
+}
+
 macro_rules! instances {
     ($name:ident, $store:path, $(#[$attribute:meta])*) => {
         mod $name {
@@ -224,15 +229,33 @@ macro_rules! instances {
                 }
             }
 
+            /// What depends on the sign.
+            fn compare<E: Element, const W: usize>(reduce: Reduce) -> Kernel {
+                match reduce {
+                    Reduce::Min => run::<E, Min, W>,
+                    Reduce::Max => run::<E, Max, W>,
+                    Reduce::Avg | Reduce::Sum | Reduce::Prod => run::<E, Avg, W>,
+                }
+            }
+
             pub(super) fn kernel(dtype: Dtype, reduce: Reduce) -> Kernel {
                 match dtype {
                     Dtype::F32 => operator::<f32, { block::<f32>() }>(reduce),
                     Dtype::F64 => operator::<f64, { block::<f64>() }>(reduce),
                     Dtype::F16 => operator::<F16, { block::<F16>() }>(reduce),
                     Dtype::Bf16 => operator::<Bf16, { block::<Bf16>() }>(reduce),
+                    // A sum or product that wraps has the same bits with a sign and without: one loop for both.
+                    Dtype::I8 if wraps(reduce) => kernel(Dtype::U8, reduce),
+                    Dtype::U32 if wraps(reduce) => kernel(Dtype::I32, reduce),
+                    Dtype::U64 if wraps(reduce) => kernel(Dtype::I64, reduce),
+                    Dtype::I8 => compare::<i8, { block::<i8>() }>(reduce),
                     Dtype::I32 => operator::<i32, { block::<i32>() }>(reduce),
                     Dtype::I64 => operator::<i64, { block::<i64>() }>(reduce),
                     Dtype::U8 => operator::<u8, { block::<u8>() }>(reduce),
+                    Dtype::U32 => compare::<u32, { block::<u32>() }>(reduce),
+                    Dtype::U64 => compare::<u64, { block::<u64>() }>(reduce),
+                    // Calls that reduce these are invalid.
+                    Dtype::F8E4M3 | Dtype::F8E5M2 => copy_bytes,
                 }
             }
         }

@@ -95,15 +95,22 @@ fn groups_share_their_parents_memory() {
 
 #[test]
 fn ranks_that_disagree_are_told() {
-    for sizes in [[4usize, 8], [4, 1 << 20], [1 << 20, 2 << 20]] {
+    let all_reduce = (Collective::AllReduce, Dtype::F32, Reduce::Sum, "all_reduce (f32, sum, ");
+    for (sizes, (op, dtype, reduce, what)) in [
+        ([4usize, 8], all_reduce),
+        ([4, 1 << 20], all_reduce),
+        ([1 << 20, 2 << 20], all_reduce),
+        ([8, 16], (Collective::AllReduce, Dtype::U64, Reduce::Avg, "all_reduce (u64, avg, ")),
+        ([8, 16], (Collective::AllToAll, Dtype::F8E5M2, Reduce::Sum, "all_to_all (f8e5m2, sum, ")),
+    ] {
         let errors = run(2, &shared_cores(), |communicator| {
             let region = Region::host(sizes[communicator.shape().rank as usize]).unwrap();
             let call = Call {
-                op: Collective::AllReduce,
+                op,
                 input: region.whole(),
                 output: region.whole(),
-                dtype: Dtype::F32,
-                reduce: Reduce::Sum,
+                dtype,
+                reduce,
                 peer: 0,
                 direction: Direction::OneWay,
                 counts: None,
@@ -111,7 +118,7 @@ fn ranks_that_disagree_are_told() {
             (communicator.run(&call).unwrap_err(), communicator.run(&call).unwrap_err())
         });
         for (first, again) in errors {
-            assert!(matches!(&first, Error::Mismatch(text) if text.contains("all_reduce (f32, sum")), "{first}");
+            assert!(matches!(&first, Error::Mismatch(text) if text.contains(what)), "{first}");
             assert!(matches!(again, Error::Mismatch(_)));
         }
     }

@@ -40,9 +40,13 @@ fn expected(dtype: Dtype, reduce: Reduce, values: &[Vec<u8>]) -> Vec<u8> {
         Dtype::F64 => float!(f64, f64, |x: f64| x, |x: f64| x),
         Dtype::F16 => float!(f16, f32, f16::to_f32, f16::from_f32),
         Dtype::Bf16 => float!(bf16, f32, bf16::to_f32, bf16::from_f32),
+        Dtype::I8 => integer!(i8),
         Dtype::I32 => integer!(i32),
         Dtype::I64 => integer!(i64),
         Dtype::U8 => integer!(u8),
+        Dtype::U32 => integer!(u32),
+        Dtype::U64 => integer!(u64),
+        Dtype::F8E4M3 | Dtype::F8E5M2 => unreachable!("{dtype} is not reduced"),
     }
 }
 
@@ -102,7 +106,7 @@ fn check(isa: Isa, dtype: Dtype, reduce: Reduce, ranks: usize, count: usize, shi
 #[test]
 fn kernels_agree_with_one_value_at_a_time() {
     for isa in Isa::all() {
-        for dtype in Dtype::ALL {
+        for dtype in Dtype::ALL.iter().filter(|dtype| dtype.reduces()) {
             for reduce in Reduce::ALL {
                 for ranks in [1, 2, 3, 7] {
                     for (count, shift) in [(1, 0), (31, 1), (64, 0), (1029, 3)] {

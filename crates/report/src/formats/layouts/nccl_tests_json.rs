@@ -134,9 +134,14 @@ const fn word_of(dtype: Dtype) -> &'static str {
         Dtype::F64 => "double",
         Dtype::F16 => "half",
         Dtype::Bf16 => "bfloat16",
+        Dtype::I8 => "int8",
         Dtype::I32 => "int32",
         Dtype::I64 => "int64",
         Dtype::U8 => "uint8",
+        Dtype::U32 => "uint32",
+        Dtype::U64 => "uint64",
+        Dtype::F8E4M3 => "f8e4m3",
+        Dtype::F8E5M2 => "f8e5m2",
     }
 }
 
