@@ -34,12 +34,23 @@ use contract::{Benchmark, Host, Measured, Prepared, RankContext, Relations};
 use measure::Failure;
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
-use terms::{BufferKind, Bytes, Collective, Seconds};
+use terms::{BufferKind, Bytes, Collective, Seconds, Space};
 
-use declared::{ALGBW_GBS, BUSBW_GBS, COUNT, LIMIT_BUSBW_GBS, LIMIT_SHARE};
+use declared::{ALGBW_GBS, BUSBW_GBS, COUNT, LIMIT_BUSBW_GBS, LIMIT_SHARE, PATH};
 use fields::Fields;
 use groups::Groups;
 use parameters::Parameters;
+
+/// Bytes of the host that calls on memory of GPUs go through, on all ranks.
+fn staged_bytes(case: &Case, parameters: &Parameters) -> u64 {
+    let goes_through = |backend: &dyn comm::Backend| backend.gpu_memory() == comm::GpuMemory::ThroughHost;
+    if !contract::backend_of(case).is_some_and(goes_through) {
+        return 0;
+    }
+    let Parameters { op, direction, dtype, ranks, peer, groups, ref counts, .. } = *parameters;
+    let of_one = comm::host_bytes((op, direction), (parameters.count(), dtype.bytes()), (ranks, peer), counts.as_ref());
+    of_one.saturating_mul(u64::from(ranks)).saturating_mul(u64::from(groups))
+}
 
 /// The benchmark `collective`.
 pub struct CollectiveBenchmark;
@@ -52,7 +63,7 @@ impl Benchmark for CollectiveBenchmark {
     fn memory(&self, case: &Case) -> u64 {
         let Ok(parameters) = Parameters::from_case(case) else { return 0 };
         if contract::is_on_gpus(case) {
-            return 0;
+            return staged_bytes(case, &parameters);
         }
         let held = |rank: u32| {
             let (input, output) = parameters.region_lengths(rank);
@@ -118,6 +129,11 @@ impl Benchmark for CollectiveBenchmark {
         if let Some(share) = measure::limit_share(measured.limit) {
             LIMIT_SHARE.put(&mut metrics, share);
             LIMIT_BUSBW_GBS.put(&mut metrics, busbw.filter(|_| share > 0.0).map(|busbw| busbw / share));
+        }
+        let ready = measured.trials.iter().flat_map(|trial| &trial.ready);
+        let path = ready.map(|ready| &ready.path).find(|path| !path.is_empty());
+        if let Some(path) = path.filter(|_| parameters.space == Space::Cuda) {
+            PATH.put(&mut metrics, path.clone());
         }
         let groups = Fields::of(case).ok().and_then(|fields| Groups::of_fields(&fields).ok().flatten());
         if let Some(groups) = groups.filter(|_| parameters.alone.is_none()) {
