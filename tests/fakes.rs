@@ -42,6 +42,19 @@ pub(crate) fn nvml(test: &str, driver: Driver) -> Option<PathBuf> {
     made.then_some(folder)
 }
 
+/// An MPI library that knows of the fake's GPUs, before Debian's Open MPI; None where that or a compiler of C lacks.
+pub(crate) fn mpi(test: &str) -> Option<PathBuf> {
+    let source = sources().join("mpi.c");
+    let folder = built(&[&source]);
+    let has_library = Path::new("/usr/bin/mpirun.openmpi").exists();
+    let made =
+        has_library && library(&folder, "libmpi-gpu.so", "cc", &["-Wl,--no-as-needed", "-l:libmpi.so.40"], &source);
+    if !made {
+        crate::skip::skip(test, "no Open MPI (Debian: openmpi-bin), or no C compiler (cc)");
+    }
+    made.then(|| folder.join("libmpi-gpu.so"))
+}
+
 fn build() -> Option<PathBuf> {
     let kernels = crates().join("device/kernels");
     let sources = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c"].map(|name| sources().join(name));

@@ -123,6 +123,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
         for (auto [handle, object] : std::map(driver.objects)) if (object->device == device) driver.objects.erase(handle);
         for (auto [base, old] : std::map(driver.allocations)) if (old.device == device) unmap_allocation(base);
         for (auto [base, old] : std::map(driver.pinned)) if (old.device == device) retire(base, old.bytes), driver.pinned.erase(base);
+        for (auto [base, old] : std::map(driver.registered)) if (old.device == device) driver.registered.erase(base);
     });
 }
 int cuCtxSetCurrent(void *context) {
@@ -177,6 +178,27 @@ int cuMemFreeHost(void *at) {
         refuse_while_capturing();
         retire(found->first, found->second.bytes);
         driver.pinned.erase(found);
+    });
+}
+/// Memory that the caller still has: it is touched.
+int cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
+    return call(__func__, CONTEXT, [&] {
+        refuse_if(!at || !bytes || flags > 15, INVALID_VALUE);
+        refuse_while_capturing();
+        auto next = driver.registered.lower_bound(Address(at) + bytes);
+        bool overlaps = next != driver.registered.begin() && std::prev(next)->first + std::prev(next)->second.bytes > Address(at);
+        refuse_if(overlaps, HOST_MEMORY_ALREADY_REGISTERED);
+        for (size_t i = 0; i < bytes; i += 4096) (void)((volatile char *)at)[i];
+        driver.registered[Address(at)] = {bytes, current};
+    });
+}
+int cuMemHostUnregister(void *at) {
+    return call(__func__, CONTEXT, [&] {
+        auto found = driver.registered.find(Address(at));
+        refuse_if(found == driver.registered.end(), HOST_MEMORY_NOT_REGISTERED);
+        refuse_while_capturing();
+        for (size_t i = 0; i < found->second.bytes; i += 4096) (void)((volatile char *)at)[i];
+        driver.registered.erase(found);
     });
 }
 int cuMemcpyHtoDAsync_v2(Address to, const void *from, size_t bytes, void *stream) {

@@ -38,6 +38,8 @@
     X(600, NOT_READY, "device not ready") \
     X(700, ILLEGAL_ADDRESS, "an illegal memory access was encountered") \
     X(709, CONTEXT_IS_DESTROYED, "context is destroyed") \
+    X(712, HOST_MEMORY_ALREADY_REGISTERED, "part or all of the requested memory range is already mapped") \
+    X(713, HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region") \
     X(716, MISALIGNED_ADDRESS, "misaligned address") \
     X(719, LAUNCH_FAILED, "unspecified launch failure") \
     X(801, NOT_SUPPORTED, "operation not supported") \
@@ -124,6 +126,7 @@ struct Driver {
     std::map<uintptr_t, Shared<Object>> objects;
     std::map<Address, Allocation> allocations;
     std::map<Address, Pinned> pinned;
+    std::map<Address, Pinned> registered; // memory of the caller's own
     uintptr_t last_handle = 0x1000;
     size_t memory = size_t(1) << 30;
     bool is_initialized = false;

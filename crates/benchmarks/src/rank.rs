@@ -7,7 +7,7 @@ mod open;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use comm::{Call, Communicator, Devices};
+use comm::{Call, Communicator, Devices, Progress};
 use contract::{Prepared, RankContext, Sampling, Work, failure};
 use device::Slice;
 use measure::{
@@ -434,7 +434,7 @@ impl Timed for ActiveCase<'_> {
     }
 
     fn launches(&self) -> bool {
-        self.context.comm.devices().any && self.current.prepared.launches()
+        self.context.comm.shape().capabilities.progress == Progress::Device && self.current.prepared.launches()
     }
 
     fn synchronise(&mut self) -> Result<(), Failure> {

@@ -63,7 +63,7 @@ pub(super) fn works_both_ways(op: &str) -> bool {
 fn check(case: &mut Case) -> Result<(), FieldError> {
     let op = Fields::of(case)?.op;
     case.parameters.retain(|name, _| concerns(op, name));
-    runtime::resolve(case, &torch::names(), Native::Gpus)?;
+    runtime::resolve(case, &torch::names(), Native::GpusThroughHost)?;
     fill_absent(case, op);
     torch::resolve(case)?;
     groups::resolve(case)?;
@@ -77,9 +77,10 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         round_size(case, &fields);
     }
     copies::check(case)?;
-    runtime::check(case, &torch::names(), Native::Gpus)?;
+    runtime::check(case, &torch::names(), Native::GpusThroughHost)?;
     torch::check(case, &fields)?;
-    check_nccl(case, &fields)?;
+    check_on_gpus(case, &fields)?;
+    check_nccl(case, &fields);
     launches::check(case, &fields)?;
     if op != Collective::Barrier {
         check_exactness(&fields)?;
@@ -104,10 +105,19 @@ fn fill_absent(case: &mut Case, op: Collective) {
     put("in_place", Value::from(if by_torch { torch::works_in_place(op) } else { has_in_place_form(op) && !apart }));
 }
 
-/// Skips what NCCL does not do, or not exactly, in both runtimes; refuses what its native ranks cannot do.
-fn check_nccl(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
+/// Refuses what native ranks cannot do on GPUs.
+fn check_on_gpus(case: &Case, fields: &Fields) -> Result<(), FieldError> {
+    if is_on_gpus(case) && !is_pytorch(case) && fields.cache == Some(Cache::Cold) {
+        let message = "`cache: cold` is for memory of the host";
+        return Err(problem("cache", message, "on GPUs, `bytes` beyond the second-level cache are cold"));
+    }
+    Ok(())
+}
+
+/// Skips what NCCL does not do, or not exactly, in both runtimes.
+fn check_nccl(case: &mut Case, fields: &Fields) {
     if fields.backend.as_deref() != Some("nccl") {
-        return Ok(());
+        return;
     }
     let rounds =
         fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && !fields.ranks_of_a_call().is_power_of_two();
@@ -116,17 +126,9 @@ fn check_nccl(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
             "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
         case.skip = Some(format!("{what}, which {} is not", fields.ranks_of_a_call()));
     }
-    if is_pytorch(case) {
-        return Ok(());
-    }
-    if fields.op == Collective::AllToAll && fields.in_place == Some(true) {
+    if !is_pytorch(case) && fields.op == Collective::AllToAll && fields.in_place == Some(true) {
         case.skip = Some("NCCL has all_to_all out of place only".to_owned());
     }
-    if fields.cache == Some(Cache::Cold) {
-        let message = "`cache: cold` is for memory of the host";
-        return Err(problem("cache", message, "on GPUs, `bytes` beyond the second-level cache are cold"));
-    }
-    Ok(())
 }
 
 fn check_ranks(fields: &Fields) -> Result<(), FieldError> {

@@ -11,6 +11,7 @@ record::metrics! {
         BUSBW_GBS: Option<f64> = found::BUSBW_GBS.metric(),
         LIMIT_SHARE: f64 = found::LIMIT_SHARE.metric(),
         LIMIT_BUSBW_GBS: Option<f64> = Metric::new("limit_busbw_gbs", "GB/s", Better::Higher, "busbw at 100% of the limit"),
+        PATH: String = found::PATH.metric(),
         BY_GROUP: Vec<GroupTimes> =
             Metric::new("by_group", "", Better::Lower, "ranks, times and rates of each group, at once and alone")
                 .shape(Shape::List),

@@ -42,6 +42,17 @@ use fields::Fields;
 use groups::Groups;
 use parameters::Parameters;
 
+/// Bytes of the host that calls on memory of GPUs go through, on all ranks.
+fn staged_bytes(case: &Case, parameters: &Parameters) -> u64 {
+    let goes_through = |backend: &dyn comm::Backend| backend.gpu_memory() == comm::GpuMemory::ThroughHost;
+    if !contract::backend_of(case).is_some_and(goes_through) {
+        return 0;
+    }
+    let Parameters { op, direction, dtype, ranks, peer, groups, ref counts, .. } = *parameters;
+    let of_one = comm::host_bytes((op, direction), (parameters.count(), dtype.bytes()), (ranks, peer), counts.as_ref());
+    of_one.saturating_mul(u64::from(ranks)).saturating_mul(u64::from(groups))
+}
+
 /// The benchmark `collective`.
 pub struct CollectiveBenchmark;
 
@@ -53,7 +64,7 @@ impl Benchmark for CollectiveBenchmark {
     fn memory(&self, case: &Case) -> u64 {
         let Ok(parameters) = Parameters::from_case(case) else { return 0 };
         if contract::is_on_gpus(case) {
-            return 0;
+            return staged_bytes(case, &parameters);
         }
         let held = |rank: u32| {
             let (input, output) = parameters.region_lengths(rank);

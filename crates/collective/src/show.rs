@@ -20,6 +20,7 @@ pub(super) fn show() -> Show {
         Column::new("limit", "limit_share", Format::Share).gives_way(2).each(),
         Column::new("at once/alone", "interference", Format::Number).gives_way(2).each(),
         Column::wrong().each(),
+        Column::new("path", "path", Format::Word).gives_way(1).each(),
     ];
     let groups = vec![
         Column::new("bytes", "bytes", Format::Bytes),

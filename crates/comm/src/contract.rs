@@ -230,6 +230,12 @@ pub trait Communicator: Send {
         None
     }
 
+    /// Whether this call may be given with buffers in memory of GPUs, where [`GpuMemory::ThroughHost`] holds. The same on all
+    /// ranks.
+    fn takes_gpu_memory(&self, _call: &Call) -> bool {
+        false
+    }
+
     /// What is to be known of the devices that its ranks work on.
     fn devices(&self) -> Devices {
         Devices::default()
@@ -244,12 +250,21 @@ pub trait Communicator: Send {
 /// What is to be known of the devices that ranks work on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
-    /// There are any: calls are given to them.
-    pub any: bool,
     /// They are stand-ins in memory of the host.
     pub emulated: bool,
     /// Several ranks work on one of them.
     pub shared: bool,
+}
+
+/// How a backend moves memory of GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuMemory {
+    /// Not at all.
+    Never,
+    /// It opens GPUs and allocates there.
+    Itself,
+    /// By buffers of the host, unless [`Communicator::takes_gpu_memory`].
+    ThroughHost,
 }
 
 /// What a backend says of itself.
@@ -300,6 +315,11 @@ pub trait Backend: Sync {
     /// nothing to choose.
     fn probe_library(&self, _library: Option<&str>) -> Readiness {
         self.probe()
+    }
+
+    /// How it moves memory of GPUs.
+    fn gpu_memory(&self) -> GpuMemory {
+        GpuMemory::Never
     }
 
     /// Fields that this backend alone understands, each with it as [`Field::owner`].

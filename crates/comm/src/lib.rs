@@ -12,6 +12,7 @@ mod bootstrap;
 mod contract;
 mod counts;
 mod error;
+mod gpus;
 mod launch;
 mod layout;
 pub mod mpi;
@@ -26,6 +27,7 @@ mod reference;
 mod shm;
 pub mod sim;
 mod split;
+mod staged;
 mod wait;
 
 use std::sync::OnceLock;
@@ -37,10 +39,11 @@ use terms::Field;
 pub use abort::Abort;
 pub use bootstrap::{Bootstrap, RankPlacement, ThreadBootstrap, threads};
 pub use contract::{
-    About, Backend, Call, Capabilities, Communicator, Devices, Progress, Readiness, Shape, Ticket, Wait,
+    About, Backend, Call, Capabilities, Communicator, Devices, GpuMemory, Progress, Readiness, Shape, Ticket, Wait,
 };
 pub use counts::Counts;
 pub use error::{Error, Result};
+pub use gpus::{Surroundings, surrounded_by};
 pub use launch::{Asked, Launch, StartedBy, Tools};
 pub use layout::{Extent, blocks, extents};
 pub use observed::Observed;
@@ -50,6 +53,7 @@ pub use own::{Own, own_of};
 pub use paced::Paced;
 pub use progress::Threaded;
 pub use split::members;
+pub use staged::host_bytes;
 
 /// The backends of this program, in the order in which help lists them. Unit tests need none, and compile none without it:
 /// a second time would take as long as the first.

@@ -39,8 +39,8 @@ pub use settings::MpiProgress;
 use settings::Settings;
 
 use crate::{
-    Abort, About, Asked, Backend, Bootstrap, Communicator, Error, Launch, Options, Own, RankPlacement, Readiness,
-    Result, StartedBy, Tools,
+    Abort, About, Asked, Backend, Bootstrap, Communicator, Error, GpuMemory, Launch, Options, Own, RankPlacement,
+    Readiness, Result, StartedBy, Tools,
 };
 
 /// The table's entry.
@@ -112,6 +112,10 @@ impl Backend for Mpi {
         settings::FIELDS
     }
 
+    fn gpu_memory(&self) -> GpuMemory {
+        GpuMemory::ThroughHost
+    }
+
     fn launch(&self, own: &Own, asked: Asked<'_>, tools: &dyn Tools) -> std::result::Result<Launch, String> {
         launching::launch(own, asked, tools)
     }
@@ -144,6 +148,7 @@ impl Backend for Mpi {
         let handle = handle.ok_or_else(|| Error::Mismatch("MPI gave no communicator of all ranks".to_owned()))?;
         let left_out = || ucc::left_out(&session.library, own.progress);
         let left_out = own.ucc().then(left_out).transpose()?;
+        let reaches_gpus = options.gpus && all(bootstrap, session.says_that_it_reaches_gpus())?;
         let largest = own.largest.map_or(c_int::MAX as usize, |largest| largest as usize);
         let abort = Abort::default();
         let common = Common {
@@ -152,10 +157,16 @@ impl Backend for Mpi {
             progress: own.progress,
             largest,
             left_out,
+            reaches_gpus,
             yields: options.oversubscribed,
         };
         Ok((Box::new(MpiCommunicator::new(common, handle)?), abort))
     }
+}
+
+/// Whether it holds for all ranks. Collective: builds of one version differ.
+fn all(bootstrap: &mut dyn Bootstrap, own: bool) -> Result<bool> {
+    Ok(bootstrap.all_gather(&[u8::from(own)])?.iter().all(|rank| rank.first() == Some(&1)))
 }
 
 /// Ranks that would open different libraries would wait for each other for ever. Collective; all ranks get the same

@@ -1,13 +1,14 @@
 //! The `nccl` backend: NVIDIA's NCCL, or AMD's RCCL, which exports the same names, on memory of GPUs.
 //!
 //! `symbols` is our own table of the library's functions; `steps` writes an operation as the library's calls; `handle` is a rank's
-//! end of the library's communicator: it joins, issues, waits, splits, aborts; `devices` says which GPU a rank takes; `rank` puts
-//! them together; `registration` makes buffers known to a communicator; `choice` passes settings of algorithms and protocols. What ranks agree on between calls goes through shared
+//! end of the library's communicator: it joins, issues, waits, splits, aborts; `library` finds it; `rank` puts them together on the
+//! rank's GPU; `registration` makes buffers known to a communicator; `choice` passes settings of algorithms and protocols. What
+//! ranks agree on between calls goes through shared
 //! memory, where they are on one host.
 
 mod choice;
-mod devices;
 mod handle;
+mod library;
 mod rank;
 mod registration;
 mod steps;
@@ -17,8 +18,6 @@ use std::io::Read as _;
 use std::path::Path;
 
 use choice::{CHOICES, FIELDS, LIBRARY};
-use devices::Opened;
-pub use devices::{Surroundings, surrounded_by};
 pub use handle::{Handle, Stream};
 pub use steps::{Step, Whole, steps};
 pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};
@@ -26,7 +25,7 @@ pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};
 use serde_json::Value;
 use terms::{Field, FieldError};
 
-use crate::{Abort, About, Backend, Bootstrap, Communicator, Options, Own, Readiness, Result};
+use crate::{Abort, About, Backend, Bootstrap, Communicator, GpuMemory, Options, Own, Readiness, Result, gpus};
 
 /// The table's entry.
 pub(crate) struct Nccl;
@@ -54,9 +53,9 @@ impl Backend for Nccl {
     fn probe_library(&self, library: Option<&str>) -> Readiness {
         let libraries = match library {
             Some(path) => Some(path.into()).filter(|path: &std::path::PathBuf| path.is_file()).into_iter().collect(),
-            None => devices::libraries(),
+            None => library::all(),
         };
-        let drivers = devices::drivers();
+        let drivers = gpus::drivers();
         let (whys, hint) = lacks(Path::new("/"), !drivers.is_empty(), !libraries.is_empty(), library);
         match libraries.first().filter(|_| whys.is_empty()) {
             Some(path) => Readiness::Ready { version: version_of(path), path: Some(path.display().to_string()) },
@@ -72,21 +71,25 @@ impl Backend for Nccl {
         CHOICES.iter().try_for_each(|choice| choice.check(own, environment))
     }
 
+    fn gpu_memory(&self) -> GpuMemory {
+        GpuMemory::Itself
+    }
+
     fn environment(&self, own: &Own) -> Vec<(String, String)> {
         CHOICES.iter().filter_map(|choice| choice.variable_for(own)).collect()
     }
 
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
-        let Opened { gpu, devices, symbols } =
-            devices::open(bootstrap, options.own.get(LIBRARY).and_then(Value::as_str))?;
+        let named = options.own.get(LIBRARY).and_then(Value::as_str);
+        let (opened, symbols) = gpus::open(bootstrap, ABOUT.name, || library::open(named))?;
         let (abort, place) = (Abort::default(), bootstrap.place());
         let control: Option<Box<dyn Communicator>> = match place.here == place.size {
             true => Some(Box::new(crate::shm::world(bootstrap, options, &abort)?)),
             false => None,
         };
-        let free = gpu.free_bytes().map_err(rank::refused)?;
+        let free = opened.gpu.free_bytes().map_err(rank::refused)?;
         let handle = Handle::join(symbols.clone(), bootstrap, abort.clone())?;
-        Ok((Box::new(rank::OnGpu::new(handle, symbols, (gpu, devices), abort.clone(), (control, free))?), abort))
+        Ok((Box::new(rank::OnGpu::new(handle, symbols, opened, abort.clone(), (control, free))?), abort))
     }
 }
 

@@ -2,10 +2,15 @@
 
 use terms::UnknownName;
 
-use crate::{Abort, Bootstrap, Communicator, Error, Options, Paced, Progress, Result, Threaded, backend, backends};
+use crate::staged::Staged;
+use crate::{
+    Abort, Backend, Bootstrap, Communicator, Error, GpuMemory, Options, Paced, Progress, Result, Threaded, backend,
+    backends, gpus,
+};
 
 /// Opens the backend of this name and wraps it as the options demand: paced, and around that a progress thread where
-/// nothing else makes work proceed, so that the thread and not the caller sleeps until a deadline. Collective.
+/// nothing else makes work proceed, so that the thread and not the caller sleeps until a deadline. With GPUs, a backend of the
+/// host moves their memory by way of the host's. Collective.
 ///
 /// Observing is the caller's, outermost: see [`crate::Observed`].
 ///
@@ -13,7 +18,13 @@ use crate::{Abort, Bootstrap, Communicator, Error, Options, Paced, Progress, Res
 /// [`Error::UnknownBackend`] with the nearest name; what the backend could not open.
 pub fn open(name: &str, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
     let backend = backend(name).ok_or_else(|| unknown(name))?;
+    // First: an MPI library that knows of GPUs finds the rank's context when it is initialised.
+    let gpu = gpu(backend, bootstrap, options)?;
     let (mut communicator, abort) = backend.open(bootstrap, options)?;
+    if let Some(gpu) = gpu {
+        let name = backend.about().name;
+        return Ok((Box::new(Staged::new(communicator, gpu, abort.clone(), (name, options.oversubscribed))?), abort));
+    }
     if let Some(pace) = options.pace {
         communicator = Box::new(Paced::new(communicator, pace, abort.clone(), options));
     }
@@ -22,6 +33,20 @@ pub fn open(name: &str, bootstrap: &mut dyn Bootstrap, options: &Options) -> Res
         communicator = Box::new(Threaded::new(communicator, abort.clone(), options)?);
     }
     Ok((communicator, abort))
+}
+
+/// The rank's GPU, where calls on its memory go through the host. Collective.
+fn gpu(backend: &dyn Backend, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<Option<gpus::Opened>> {
+    let name = backend.about().name;
+    let unsupported = |what: &str| Err(Error::Unsupported { backend: name, what: what.to_owned() });
+    match backend.gpu_memory() {
+        _ if !options.gpus => Ok(None),
+        GpuMemory::Itself => Ok(None),
+        GpuMemory::Never => unsupported("move memory of a GPU"),
+        GpuMemory::ThroughHost if options.progress_thread => unsupported("move memory of a GPU by a progress thread"),
+        GpuMemory::ThroughHost if options.pace.is_some() => unsupported("slow down links of memory of a GPU"),
+        GpuMemory::ThroughHost => gpus::open(bootstrap, name, || Ok(())).map(|(opened, ())| Some(opened)),
+    }
 }
 
 fn unknown(name: &str) -> Error {

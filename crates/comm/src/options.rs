@@ -25,6 +25,8 @@ pub struct Options {
     pub oversubscribed: bool,
     /// The core that a progress thread is pinned to. None: the caller's.
     pub progress_core: Option<u32>,
+    /// Buffers may be in memory of GPUs: each rank takes one.
+    pub gpus: bool,
     /// Values of the fields that the backend alone understands.
     pub own: Own,
 }

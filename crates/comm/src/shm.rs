@@ -36,7 +36,7 @@ pub use {
     rounds::{AHEAD, RING},
 };
 
-use crate::{Abort, About, Backend, Bootstrap, Communicator, Options, Readiness, Result};
+use crate::{Abort, About, Backend, Bootstrap, Communicator, GpuMemory, Options, Readiness, Result};
 
 /// The backend.
 #[derive(Debug)]
@@ -64,6 +64,10 @@ impl Backend for Shm {
                 hint: "memfd_create needs Linux 3.17 or later, and a sandbox that lets it through".to_owned(),
             },
         }
+    }
+
+    fn gpu_memory(&self) -> GpuMemory {
+        GpuMemory::ThroughHost
     }
 
     fn group_bytes(&self, ranks: u32) -> u64 {

@@ -1,5 +1,6 @@
 //! Who executes the ranks: this program, or the user's Python. What follows from that for every benchmark that has both.
 
+use comm::GpuMemory;
 use record::Case;
 use serde_json::Value;
 use terms::{Bind, FieldError, Named, Runtime};
@@ -43,11 +44,24 @@ pub fn is_on_gpus(case: &Case) -> bool {
 pub enum Native {
     /// The host's memory only.
     Host,
-    /// Memory of GPUs, too.
+    /// Memory of GPUs, too, by a backend that allocates there.
     Gpus,
+    /// The same, and by backends of the host.
+    GpusThroughHost,
 }
 
-/// The backend of native ranks that moves memory of GPUs.
+impl Native {
+    /// Whether they move memory of GPUs by this backend.
+    fn moves_gpus_by(self, backend: &str) -> bool {
+        match comm::backend(backend).map(comm::Backend::gpu_memory) {
+            Some(GpuMemory::Itself) => self != Self::Host,
+            Some(GpuMemory::ThroughHost) => self == Self::GpusThroughHost,
+            Some(GpuMemory::Never) | None => false,
+        }
+    }
+}
+
+/// The backend of native ranks on GPUs, where no other is asked for.
 const NCCL: &str = "nccl";
 
 /// Settles runtime and backend where one follows from the other, or from the device: `gloo` and `ucc` are PyTorch's alone, and each
@@ -60,16 +74,17 @@ pub fn resolve(case: &mut Case, torch: &[&str], native: Native) -> Result<(), Fi
     let asked = Execution::of(case)?.runtime;
     let backend = Common::of(case)?.backend;
     let has_torch_field = torch.iter().chain(&["python"]).any(|name| case.value(name).is_some());
-    let moves_gpus = native == Native::Gpus && !has_torch_field;
+    let moves_gpus = native != Native::Host && !has_torch_field;
     // Native ranks move nothing else by it.
     if backend.as_deref() == Some(NCCL) && asked != Some(Runtime::Pytorch) && moves_gpus && !is_on_gpus(case) {
         set(case, "device", Value::from(CUDA));
     }
     let on_gpus = is_on_gpus(case);
     let is_ours = match backend.as_deref() {
-        None | Some(NCCL) if on_gpus => moves_gpus,
+        None if on_gpus => moves_gpus,
         None => true,
-        Some(name) => !on_gpus && comm::backend(name).is_some(),
+        Some(name) if on_gpus => !has_torch_field && native.moves_gpus_by(name),
+        Some(name) => comm::backend(name).is_some(),
     };
     let runtime = asked.unwrap_or(if is_ours { Runtime::Native } else { Runtime::Pytorch });
     let usual = match runtime {
@@ -131,7 +146,7 @@ pub fn check(case: &mut Case, torch: &[&'static str], native: Native) -> Result<
             None if native == Native::Host => {
                 Err(problem("device", "native ranks compute on the CPU", "`runtime: pytorch` has GPUs"))
             }
-            None => check_native_gpus(case),
+            None => check_native_gpus(case, native),
         };
     }
     if let Some(name) = PACES.into_iter().chain(own_fields(case)).find(|name| case.value(name).is_some()) {
@@ -152,11 +167,17 @@ pub fn check(case: &mut Case, torch: &[&'static str], native: Native) -> Result<
 const PACES: [&str; 2] = ["pace_bandwidth", "pace_latency"];
 
 /// Refuses what native ranks on GPUs do not do.
-fn check_native_gpus(case: &Case) -> Result<(), FieldError> {
+fn check_native_gpus(case: &Case, native: Native) -> Result<(), FieldError> {
     let backend = Common::of(case)?.backend.unwrap_or_default();
-    if backend != NCCL {
-        let message = format!("native ranks move memory of GPUs by `nccl`, and not by `{backend}`");
-        return Err(problem("backend", message, "`backend: nccl`, or `device: cpu`"));
+    if !native.moves_gpus_by(&backend) {
+        let names = comm::backends().map(|backend| backend.about().name).filter(|name| native.moves_gpus_by(name));
+        let by = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let message = format!("native ranks move memory of GPUs by {by}, and not by `{backend}`");
+        return Err(problem("backend", message, "one of these backends, or `device: cpu`"));
+    }
+    if World::of(case)?.progress_thread {
+        let message = "`progress_thread` moves memory of hosts only".to_owned();
+        return Err(problem("progress_thread", message, "leave it out, or `device: cpu`"));
     }
     match PACES.into_iter().find(|name| case.value(name).is_some()) {
         Some(name) => {

@@ -16,11 +16,11 @@ pub(crate) fn variables() -> Vec<(String, String)> {
 }
 
 /// What libraries of GPUs are looked for and used with. NVIDIA's wheels lie out of the loader's sight; PyTorch opens them by path.
-pub(crate) fn of_gpus() -> comm::nccl::Surroundings {
+pub(crate) fn of_gpus() -> comm::Surroundings {
     let toolkit = variable("CUDA_HOME").map(|home| PathBuf::from(home).join("lib64"));
     let python = search_path().into_iter().map(|folder| folder.join("python3")).find(|path| path.is_file());
     let wheels = python.iter().flat_map(|python| comm::library::wheels(python));
-    comm::nccl::Surroundings {
+    comm::Surroundings {
         folders: toolkit.into_iter().chain(wheels).collect(),
         shares_gpus: variable("NCCL_MULTI_RANK_GPU_ENABLE").is_some_and(|value| value == "1"),
     }

@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
     // Refused only where the kernel knows no such signal.
     let _ = process::interrupt::outlive_file_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    comm::nccl::surrounded_by(environment::of_gpus);
+    comm::surrounded_by(environment::of_gpus);
     if launch::is_rank(&arguments) {
         return session::rank(&arguments);
     }

@@ -46,6 +46,12 @@ pub(super) const CHECKS: &[Check] = &[
         "rankmark comm all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,all_to_allv,gather,scatter,send_recv,barrier --backend nccl --ranks 1 --bytes 8,64KiB,16MiB --quick --json --record",
     ),
     check(
+        "native_through_the_host",
+        0,
+        Expected::Right(34),
+        "rankmark comm all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,all_to_allv,gather,scatter,send_recv,ping_pong,barrier --device cuda --backend shm --ranks 2 --env NCCL_MULTI_RANK_GPU_ENABLE=1 --bytes 8,64KiB,16MiB --quick --json --record",
+    ),
+    check(
         "native_types",
         0,
         Expected::Right(80),

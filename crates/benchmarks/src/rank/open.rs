@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, RankPlacement};
+use contract::fields::CUDA;
 use contract::{Common, RankContext, World, failure};
 use measure::{Failure, WorldSpec};
 use terms::{Bandwidth, FieldError, Seconds};
@@ -54,13 +55,13 @@ fn computes_beside(common: &Common, place: &RankPlacement, cores: usize) -> bool
 
 /// The backend's options, from the world's fields.
 fn options(spec: &WorldSpec, backend: &str, oversubscribed: bool) -> Result<Options, FieldError> {
-    let world = World::of(&spec.fields)?;
+    let (world, gpus) = (World::of(&spec.fields)?, Common::of(&spec.fields)?.device == CUDA);
     let pace = world
         .pace_bandwidth
         .map(|bandwidth| Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(world.pace_latency.unwrap_or(0.0)) });
     let own =
         comm::backend(backend).map(|backend| comm::own_of(backend, |name| spec.fields.get(name))).unwrap_or_default();
-    Ok(Options { own, progress_thread: world.progress_thread, pace, oversubscribed, progress_core: None })
+    Ok(Options { own, progress_thread: world.progress_thread, pace, oversubscribed, progress_core: None, gpus })
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub(super) struct Common {
     pub(super) largest: usize,
     /// Where UCC was asked for: operations that it does not take.
     pub(super) left_out: Option<Vec<Collective>>,
+    /// All ranks' libraries take addresses of GPUs' memory.
+    pub(super) reaches_gpus: bool,
     /// Give the core away between two looks.
     pub(super) yields: bool,
 }
@@ -53,22 +55,19 @@ pub(super) struct MpiCommunicator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PlannedCall {
     op: Collective,
-    input: (*mut u8, usize),
-    output: (*mut u8, usize),
+    input: (usize, usize),
+    output: (usize, usize),
     dtype: Dtype,
     reduce: Reduce,
     peer: u32,
     direction: Direction,
 }
 
-// SAFETY: addresses that are compared and never followed.
-unsafe impl Send for PlannedCall {}
-
 impl PlannedCall {
     /// None for calls that say more than this.
     fn from_call(call: &Call) -> Option<Self> {
         let Call { op, input, output, dtype, reduce, peer, direction, counts } = call;
-        let (input, output) = ((input.ptr(), input.len()), (output.ptr(), output.len()));
+        let (input, output) = ((input.address(), input.len()), (output.address(), output.len()));
         let known = Self { op: *op, input, output, dtype: *dtype, reduce: *reduce, peer: *peer, direction: *direction };
         counts.is_none().then_some(known)
     }
@@ -324,6 +323,10 @@ impl Communicator for MpiCommunicator {
         }
         let mut ticket = self.start(std::slice::from_ref(call), &Queue::host())?;
         if ticket.done { Ok(()) } else { self.finish(&mut ticket, Wait::Host).map(drop) }
+    }
+
+    fn takes_gpu_memory(&self, call: &Call) -> bool {
+        self.common.reaches_gpus && self.planner(0).leaves_all_to_the_library(call)
     }
 
     fn path(&self, call: &Call) -> &'static str {

@@ -83,8 +83,8 @@ impl Planner<'_> {
         let library = &self.session.library;
         let (operator, _) = self.session.operator(call.dtype, call.reduce);
         Parts {
-            input: call.input.ptr(),
-            output: call.output.ptr(),
+            input: call.input.address() as *mut u8,
+            output: call.output.address() as *mut u8,
             in_place: call.is_in_place(),
             element: call.dtype.bytes() as usize,
             kind: Kind { datatype: library.constants.datatype(call.dtype), operator },
@@ -333,6 +333,19 @@ impl Planner<'_> {
         let [sent, sent_at, received, received_at] = &rows;
         let (to, of) = (|to| part(parts.input, sent, sent_at, to), |of| part(parts.output, received, received_at, of));
         self.pairs(parts, to, of, plan);
+    }
+
+    /// Whether no step on any rank is this program's own, which reads and writes memory of the host: but for the copy of a
+    /// broadcast's root. Ranks say the same where an operation may be cut.
+    pub(super) fn leaves_all_to_the_library(&self, call: &Call) -> bool {
+        let reduces_itself = || call.reduce != Reduce::Avg && !self.session.operator(call.dtype, call.reduce).1;
+        let alike = match call.op {
+            Collective::Reduce => self.session.reduces_in_place(call.peer as usize),
+            Collective::ReduceScatter => !call.is_in_place(),
+            Collective::PingPong => call.peer != 0,
+            _ => true,
+        };
+        alike && !self.is_cut(call) && (!call.op.reduces() || reduces_itself())
     }
 
     /// Whether an operation takes pieces here.

@@ -131,6 +131,16 @@ impl Session {
         root == 0 || facts.vendor != Vendor::Mpich || !facts.number.starts_with("4.0")
     }
 
+    /// Whether the library says that it takes addresses of GPUs' memory. Open MPI, MPICH and MVAPICH have the function, as an
+    /// extension, where they were built with a header of it.
+    pub(super) fn says_that_it_reaches_gpus(&self) -> bool {
+        let Some(address) = self.library.library.symbol(c"MPIX_Query_cuda_support") else { return false };
+        // SAFETY: the function of this name takes nothing and gives an `int`, in all three.
+        let ask = unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn() -> c_int>(address) };
+        // SAFETY: as above; MPI is initialised.
+        unsafe { ask() == 1 }
+    }
+
     /// A communicator's rank and size.
     ///
     /// # Errors

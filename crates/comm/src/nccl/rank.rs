@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use device::cuda::{CudaError, Event, Gpu, Graph};
 use device::{Queue, Region, Slice};
-use terms::{Bytes, Collective, Direction, Dtype, Reduce, Registration, Space};
+use terms::{Collective, Direction, Dtype, Reduce, Registration, Space};
 
 use super::handle::{Handle, Stream};
 use super::symbols::{NAME, Symbols};
+use crate::gpus::{self, Opened};
 use crate::{Abort, Call, Communicator, Devices, Error, Result, Shape, Ticket, Wait, wait};
 
 /// Bytes of the device that calls in memory of the host go through: words that ranks agree on, on several hosts.
@@ -62,18 +63,14 @@ unsafe impl Send for OnGpu {}
 
 /// An error of the driver as one of a communicator.
 pub(super) fn refused(error: CudaError) -> Error {
-    let what = format!("use a GPU: {error}");
-    match error {
-        error if error.is_without_device() => Error::Unsupported { backend: NAME, what },
-        error => Error::Library { what: error.what.to_owned(), said: format!("{} ({})", error.name, error.said) },
-    }
+    gpus::refused(NAME, error)
 }
 
 impl OnGpu {
     pub(super) fn new(
         handle: Handle,
         symbols: Arc<Symbols>,
-        (gpu, devices): (Arc<Gpu>, Devices),
+        Opened { gpu, devices }: Opened,
         abort: Abort,
         (control, free_at_first): (Option<Box<dyn Communicator>>, u64),
     ) -> Result<Self> {
@@ -170,7 +167,7 @@ impl OnGpu {
         let what = || "register buffers: its library has no ncclMemAlloc (2.19 has; or `buffers: private`)".to_owned();
         let functions = self.symbols.mem_alloc.zip(self.symbols.mem_free);
         let (alloc, free) = functions.ok_or_else(|| Error::Unsupported { backend: NAME, what: what() })?;
-        self.room_for(bytes)?;
+        gpus::room_for(NAME, &self.gpu, bytes)?;
         let mut address = std::ptr::null_mut();
         let before = self.gpu.free_bytes().map_err(refused)?;
         // SAFETY: as nccl.h declares it; the out-pointer is valid.
@@ -183,21 +180,6 @@ impl OnGpu {
         };
         // SAFETY: memory of this device, of that length, until it is given back.
         unsafe { Region::cuda_from_raw(&self.gpu, address, bytes, before, release) }.map_err(refused)
-    }
-
-    fn plain(&mut self, bytes: usize) -> Result<Arc<Region>> {
-        self.room_for(bytes)?;
-        Region::cuda(&self.gpu, bytes).map_err(refused)
-    }
-
-    /// Refuses more than the device has: what a library says of it differs from one to the next.
-    fn room_for(&self, bytes: usize) -> Result<()> {
-        let available = self.gpu.free_bytes().map_err(refused)?;
-        let (wanted, available) = (Bytes(bytes as u64), Bytes(available));
-        if wanted.0 <= available.0 {
-            return Ok(());
-        }
-        Err(Error::OutOfMemory { what: format!("a buffer on {}", self.gpu.name()), wanted, available })
     }
 
     fn event(&mut self) -> Result<Event> {
@@ -228,15 +210,13 @@ impl Communicator for OnGpu {
         // A rank that has none leaves; the others must not wait for it in the library.
         let all = self.agree(own.is_ok())?;
         let region = own?;
-        let what = "a buffer on the GPU of another rank".to_owned();
-        let none = Error::OutOfMemory { what, wanted: Bytes(bytes as u64), available: Bytes(0) };
-        if all { Ok(region) } else { Err(none) }
+        if all { Ok(region) } else { Err(gpus::lacking_elsewhere(bytes)) }
     }
 
     fn alloc_private(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
         match space {
             Space::Host => crate::at_once::host_region(NAME, bytes, space),
-            Space::Cuda => self.plain(bytes),
+            Space::Cuda => gpus::buffer(NAME, &self.gpu, bytes),
         }
     }
 
@@ -359,7 +339,7 @@ impl Communicator for OnGpu {
             None => None,
         };
         let Some(handle) = self.handle.split(color, key)? else { return Ok(None) };
-        let gpu = (self.gpu.clone(), self.devices);
+        let gpu = Opened { gpu: self.gpu.clone(), devices: self.devices };
         let before = (control, self.free_at_first);
         let mut part = Self::new(handle, self.symbols.clone(), gpu, self.abort.clone(), before)?;
         part.points = self.points.clone();

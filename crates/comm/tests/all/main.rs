@@ -23,4 +23,5 @@ mod shm;
 mod simulated;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod staged;
 mod worlds;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comm::library::{Library, Visibility};
-use comm::nccl::{Handle, Stream, Surroundings, Symbols};
+use comm::nccl::{Handle, Stream, Symbols};
 use comm::{Abort, Call, Communicator, Error, Readiness, Shape, Ticket, Wait, members, threads};
 use device::{Queue, Region, Slice};
 use terms::{Collective, Dtype, Named, Space};
@@ -75,6 +75,17 @@ fn world(symbols: &Arc<Symbols>, ranks: u32, body: impl Fn(&mut Rank) + Sync) {
 
 /// Runs one random operation and checks every byte of it.
 fn one(comm: &mut dyn Communicator, memory: &mut Memory, op: Collective, seed: u64) {
+    one_unless(|call| call.op == Collective::AllToAll && call.is_in_place(), comm, memory, op, seed);
+}
+
+/// The same where these calls are refused.
+pub(crate) fn one_unless(
+    refused: impl Fn(&Call) -> bool,
+    comm: &mut dyn Communicator,
+    memory: &mut Memory,
+    op: Collective,
+    seed: u64,
+) {
     let (rank, ranks) = (comm.shape().rank, comm.shape().size);
     let (mut shared, mut own) = (Random::new(seed), Random::new(mix(seed ^ u64::from(rank))));
     memory.clear();
@@ -83,7 +94,7 @@ fn one(comm: &mut dyn Communicator, memory: &mut Memory, op: Collective, seed: u
     let context = format!("{op} on {ranks} ranks, seed {seed}");
     prepared.fill()();
     let ran = comm.run(&prepared.call);
-    if op == Collective::AllToAll && prepared.call.is_in_place() {
+    if refused(&prepared.call) {
         assert!(matches!(ran, Err(Error::Unsupported { backend: "nccl", .. })), "{context}: {ran:?}");
         return;
     }
@@ -229,37 +240,43 @@ fn the_backend_is_listed_with_what_lacks() {
 }
 
 /// The backend on the fakes; None where they cannot be built.
-fn surrounded(name: &str) -> Option<()> {
+pub(crate) fn surrounded(name: &str) -> Option<()> {
     fakes::folder(name)?;
-    comm::nccl::surrounded_by(|| {
+    comm::surrounded_by(|| {
         let folders = fakes::folder("").map(Path::to_owned).into_iter().collect();
-        Surroundings { folders, shares_gpus: false }
+        comm::Surroundings { folders, shares_gpus: false }
     });
     Some(())
 }
 
 /// Runs `body` as each of `ranks` threads, each with a GPU of its own.
 fn on_gpus(ranks: u32, body: impl Fn(Box<dyn Communicator>) + Sync) {
+    on_gpus_by("nccl", ranks, body);
+}
+
+/// The same by this backend.
+pub(crate) fn on_gpus_by(backend: &str, ranks: u32, body: impl Fn(Box<dyn Communicator>) + Sync) {
+    let options = comm::Options { gpus: true, oversubscribed: true, ..comm::Options::default() };
     std::thread::scope(|scope| {
         for mut bootstrap in threads(ranks, &Abort::default()) {
-            let body = &body;
-            scope.spawn(move || body(comm::open("nccl", &mut bootstrap, &comm::Options::default()).unwrap().0));
+            let (body, options) = (&body, &options);
+            scope.spawn(move || body(comm::open(backend, &mut bootstrap, options).unwrap().0));
         }
     });
 }
 
 /// How a mirrored call runs.
 #[derive(Clone, Copy, Debug)]
-enum Manner {
+pub(crate) enum Manner {
     Run,
     Enqueue,
     Start,
 }
 
 /// Calls in memory of the host as calls in memory of the GPU: the buffers and the bytes around them go there and come back.
-struct Mirrored {
-    inner: Box<dyn Communicator>,
-    manner: Manner,
+pub(crate) struct Mirrored {
+    pub(crate) inner: Box<dyn Communicator>,
+    pub(crate) manner: Manner,
 }
 
 impl Communicator for Mirrored {
@@ -401,7 +418,7 @@ fn each_way_to_wait_waits_for_the_stream() {
     });
 }
 
-fn sum(whole: &Slice) -> Call {
+pub(crate) fn sum(whole: &Slice) -> Call {
     Call {
         op: Collective::AllReduce,
         input: whole.clone(),

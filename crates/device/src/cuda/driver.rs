@@ -43,6 +43,8 @@ crate::functions! {
     memory_free = c"cuMemFree_v2": fn(Address) -> Code;
     host_alloc = c"cuMemHostAlloc": fn(*mut *mut c_void, usize, c_uint) -> Code;
     host_free = c"cuMemFreeHost": fn(*mut c_void) -> Code;
+    host_register = c"cuMemHostRegister_v2": fn(*mut c_void, usize, c_uint) -> Code;
+    host_unregister = c"cuMemHostUnregister": fn(*mut c_void) -> Code;
     memory_set = c"cuMemsetD8Async": fn(Address, u8, usize, Handle) -> Code;
     copy_in = c"cuMemcpyHtoDAsync_v2": fn(Address, *const c_void, usize, Handle) -> Code;
     copy_out = c"cuMemcpyDtoHAsync_v2": fn(*mut c_void, Address, usize, Handle) -> Code;

@@ -20,6 +20,8 @@ pub struct Pinned {
     address: *mut c_void,
     /// The NUMA node that it was asked for.
     node: Option<u32>,
+    /// The region whose memory it is, if it is not the driver's.
+    of: Option<Arc<Region>>,
 }
 
 // SAFETY: an address that is given back once, on drop.
@@ -32,8 +34,11 @@ impl Drop for Pinned {
         // What the driver says when things end, nobody can act on.
         let _ = self.gpu.enter();
         let _ = self.gpu.synchronise();
-        // SAFETY: as cuda.h declares it: what cuMemHostAlloc gave, given back once, after the stream is done with it.
-        unsafe { (self.gpu.driver.functions.host_free)(self.address) };
+        let functions = &self.gpu.driver.functions;
+        let end = if self.of.is_some() { functions.host_unregister } else { functions.host_free };
+        // SAFETY: as cuda.h declares them: what cuMemHostAlloc gave or cuMemHostRegister took, given back once, after the stream
+        // is done with it. A region that it lies in is held until then.
+        unsafe { end(self.address) };
     }
 }
 
@@ -58,7 +63,7 @@ impl Region {
         let made = unsafe { (gpu.driver.functions.host_alloc)(&mut address, len.max(1), 0) };
         drop(near);
         gpu.driver.succeeded("cuMemHostAlloc", made)?;
-        let owner = Pinned { gpu: gpu.clone(), address, node };
+        let owner = Pinned { gpu: gpu.clone(), address, node, of: None };
         let base = NonNull::new(address.cast::<u8>());
         let base = base.ok_or_else(|| CudaError::refused("cuMemHostAlloc", "the driver gave no address"))?;
         // SAFETY: the driver gave so many bytes, which stay until the owner is dropped.
@@ -67,6 +72,27 @@ impl Region {
             Self::from_raw(base, len, Space::Host, Box::new(owner))
         };
         Ok(Arc::new(region))
+    }
+
+    /// The memory of a region of the host, pinned for as long as the result lives: the device's copies take that one, and others
+    /// go on with theirs. It holds at least one byte.
+    ///
+    /// # Errors
+    /// What the driver says: of memory that is pinned already, and where the system lets no more be locked.
+    ///
+    /// # Panics
+    /// For memory of a device.
+    pub fn pin(gpu: &Arc<Gpu>, of: &Arc<Self>) -> Result<Arc<Self>> {
+        gpu.enter()?;
+        let (address, len) = (of.base(), of.len());
+        // SAFETY: as cuda.h declares it: memory that stays until it is unregistered, since the owner holds its region.
+        let made = unsafe { (gpu.driver.functions.host_register)(address.cast(), len, 0) };
+        gpu.driver.succeeded("cuMemHostRegister", made)?;
+        let owner = Pinned { gpu: gpu.clone(), address: address.cast(), node: None, of: Some(of.clone()) };
+        let base = NonNull::new(address);
+        let base = base.ok_or_else(|| CudaError::refused("cuMemHostRegister", "the region has no address"))?;
+        // SAFETY: the bytes of the region, which the owner holds.
+        Ok(Arc::new(unsafe { Self::from_raw(base, len, Space::Host, Box::new(owner)) }))
     }
 }
 
@@ -166,6 +192,14 @@ impl Stream {
     pub fn lead(&self) -> Result<()> {
         self.point.record_on(self.stream)?;
         self.point.hold(self.gpu.stream)
+    }
+
+    /// From now on the event is the point behind all that this stream was given so far.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn record(&self, event: &Event) -> Result<()> {
+        event.record_on(self.stream)
     }
 
     /// Blocks the calling thread until it has run all that it was given.

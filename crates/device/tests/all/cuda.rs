@@ -244,6 +244,35 @@ fn copies_go_between_pinned_and_device_memory_and_within_it() {
 }
 
 /// Without either wait the copies run in another order: the fake runs a stream when somebody waits for it, and no sooner.
+/// As memory of another library, which goes on with it under its own region.
+#[test]
+fn memory_of_a_region_is_pinned_for_as_long_as_the_result_lives() {
+    let Some(gpu) = gpu("memory_of_a_region_is_pinned_for_as_long_as_the_result_lives") else { return };
+    let host = Region::host(10_000).unwrap();
+    let there = Region::cuda(&gpu, 5000).unwrap().whole();
+    there.write(&table(5000, 1)).unwrap();
+    let beside = Stream::new(&gpu).unwrap();
+    let event = Event::new(&gpu).unwrap();
+    let pinned = Region::pin(&gpu, &host).unwrap();
+    assert_eq!((pinned.base(), pinned.len()), (host.base(), host.len()));
+    pinned.slice(100, 5000).unwrap().copy_from(&there, Some(&beside)).unwrap();
+    beside.record(&event).unwrap();
+    // SAFETY: bytes of the region, which only this thread and the device use.
+    let held = |at: usize| unsafe { host.base().add(at).read() };
+    assert_eq!(held(100), 0, "nobody has waited");
+    while !event.is_done().unwrap() {}
+    let expected = table(5000, 1);
+    assert!((0..5000).all(|at| held(100 + at) == expected[at]) && held(99) == 0 && held(5100) == 0);
+    let twice = Region::pin(&gpu, &host).unwrap_err().to_string();
+    assert!(twice.contains("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"), "{twice}");
+    // The memory stays while it is pinned, and can be pinned again afterwards.
+    drop(pinned);
+    let again = Region::pin(&gpu, &host).unwrap();
+    drop(host);
+    again.whole().slice(0, 5000).unwrap().copy_from(&there, None).unwrap();
+    gpu.synchronise().unwrap();
+}
+
 #[test]
 fn a_second_stream_follows_and_leads_the_first() {
     let Some(gpu) = gpu("a_second_stream_follows_and_leads_the_first") else { return };

@@ -231,7 +231,7 @@ fn errors_of_the_libraries_fail_the_case_in_their_words() {
 fn what_native_ranks_on_gpus_do_not_do_is_refused() {
     let place = Place::new();
     for (arguments, words) in [
-        ("comm all_reduce --device cuda --runtime native --backend shm", "native ranks move memory of GPUs by `nccl`"),
+        ("hardware triad --device cuda --runtime native --backend shm", "native ranks move memory of GPUs by `nccl`, "),
         ("comm all_reduce --backend nccl --cache cold", "`cache: cold` is for memory of the host"),
         ("comm all_reduce --backend nccl --pace-bandwidth 1GB/s", "links between memories of hosts only"),
         ("train --device cuda --runtime native", "native ranks compute on the CPU"),

@@ -61,6 +61,7 @@ mod sizes;
 mod skip;
 mod slurm;
 mod snapshots;
+mod staged;
 mod states;
 mod toy;
 mod toy_backend;

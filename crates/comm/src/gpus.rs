@@ -1,12 +1,12 @@
-//! Which GPU a rank takes, and whether it has it for itself.
+//! Which GPU a rank takes, and whether it has it for itself; its memory, and what the driver says, as errors of a communicator.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use device::cuda::{self, Driver, Gpu, Uuid};
-use device::library;
+use device::cuda::{self, CudaError, Driver, Gpu, Uuid};
+use device::{Region, library};
+use terms::Bytes;
 
-use super::symbols::{NAME, STEMS, Symbols};
 use crate::{Bootstrap, Devices, Error, RankPlacement, Result};
 
 /// What this process knows of its surroundings, of which libraries read nothing themselves.
@@ -32,20 +32,15 @@ fn surroundings() -> &'static Surroundings {
 }
 
 /// Folders that libraries are looked for in: where the loader looks first.
-fn folders() -> Vec<PathBuf> {
+pub(crate) fn folders() -> Vec<PathBuf> {
     let mut folders = library::search_path();
     folders.extend(surroundings().folders.iter().cloned());
     folders
 }
 
 /// The driver's libraries that are there, the first that counts first.
-pub(super) fn drivers() -> Vec<PathBuf> {
+pub(crate) fn drivers() -> Vec<PathBuf> {
     library::find(&folders(), cuda::STEMS)
-}
-
-/// NCCL's libraries that are there.
-pub(super) fn libraries() -> Vec<PathBuf> {
-    library::find(&folders(), STEMS)
 }
 
 /// What a rank says of its GPU to the others.
@@ -82,20 +77,25 @@ impl Card {
     }
 }
 
-/// What a rank works with.
-pub(super) struct Opened {
-    pub(super) gpu: Arc<Gpu>,
-    pub(super) devices: Devices,
-    pub(super) symbols: Arc<Symbols>,
+/// A rank's GPU.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    pub(crate) gpu: Arc<Gpu>,
+    pub(crate) devices: Devices,
 }
 
-/// Opens this rank's GPU and the library. Collective: where a rank lacks something or two share a GPU, all ranks get the same words.
+/// Opens this rank's GPU, and then what else the backend needs. Collective: where a rank lacks something or two share a GPU, all
+/// ranks get the same words.
 ///
 /// # Errors
 /// [`Error::Unsupported`] with what is missing, and on which rank.
-pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result<Opened> {
+pub(crate) fn open<T>(
+    bootstrap: &mut dyn Bootstrap,
+    backend: &'static str,
+    needs: impl FnOnce() -> std::result::Result<T, String>,
+) -> Result<(Opened, T)> {
     let place = bootstrap.place();
-    let own = own(&place, named);
+    let own = own(&place).and_then(|gpu| Ok((gpu, needs()?)));
     let gpu = own.as_ref().map(|(gpu, _)| gpu.uuid()).map_err(Clone::clone);
     let card = Card { host: place.host.clone(), gpu };
     let gathered = bootstrap.all_gather(&card.to_bytes())?;
@@ -107,11 +107,45 @@ pub(super) fn open(bootstrap: &mut dyn Bootstrap, named: Option<&str>) -> Result
     let shared = shared(&cards);
     let refused = shared.clone().filter(|_| !surroundings().shares_gpus);
     if let Some(what) = lacking(&cards).or(refused) {
-        return Err(Error::Unsupported { backend: NAME, what });
+        return Err(Error::Unsupported { backend, what });
     }
-    let (gpu, symbols) = own.map_err(|what| Error::Unsupported { backend: NAME, what })?;
-    let devices = Devices { any: true, emulated: gpu.is_emulated(), shared: shared.is_some() };
-    Ok(Opened { gpu, devices, symbols })
+    let (gpu, needed) = own.map_err(|what| Error::Unsupported { backend, what })?;
+    let devices = Devices { emulated: gpu.is_emulated(), shared: shared.is_some() };
+    Ok((Opened { gpu, devices }, needed))
+}
+
+/// An error of the driver as one of a communicator.
+pub(crate) fn refused(backend: &'static str, error: CudaError) -> Error {
+    let what = format!("use a GPU: {error}");
+    match error {
+        error if error.is_without_device() => Error::Unsupported { backend, what },
+        error => Error::Library { what: error.what.to_owned(), said: format!("{} ({})", error.name, error.said) },
+    }
+}
+
+/// A buffer of the GPU, zeroed.
+///
+/// # Errors
+/// [`Error::OutOfMemory`] with what is there; what the driver says.
+pub(crate) fn buffer(backend: &'static str, gpu: &Arc<Gpu>, bytes: usize) -> Result<Arc<Region>> {
+    room_for(backend, gpu, bytes)?;
+    Region::cuda(gpu, bytes).map_err(|error| refused(backend, error))
+}
+
+/// Refuses more than the device has: what a library says of it differs from one to the next.
+pub(crate) fn room_for(backend: &'static str, gpu: &Gpu, bytes: usize) -> Result<()> {
+    let available = gpu.free_bytes().map_err(|error| refused(backend, error))?;
+    let (wanted, available) = (Bytes(bytes as u64), Bytes(available));
+    if wanted.0 <= available.0 {
+        return Ok(());
+    }
+    Err(Error::OutOfMemory { what: format!("a buffer on {}", gpu.name()), wanted, available })
+}
+
+/// What another rank lacks, where all allocate and only this one could.
+pub(crate) fn lacking_elsewhere(bytes: usize) -> Error {
+    let what = "a buffer on the GPU of another rank".to_owned();
+    Error::OutOfMemory { what, wanted: Bytes(bytes as u64), available: Bytes(0) }
 }
 
 /// What is missing on some rank.
@@ -137,24 +171,18 @@ fn shared(cards: &[Card]) -> Option<String> {
     let uuid = card.gpu.clone().ok()?;
     Some(format!(
         "give ranks {first} and {second} one GPU (host {}, GPU-{uuid}): use as many ranks as GPUs, or \
-         `--env NCCL_MULTI_RANK_GPU_ENABLE=1` with NCCL 2.30 or later",
+         `--env NCCL_MULTI_RANK_GPU_ENABLE=1` (`nccl`: 2.30 or later)",
         card.host
     ))
 }
 
-/// This rank's GPU and library.
-fn own(place: &RankPlacement, named: Option<&str>) -> std::result::Result<(Arc<Gpu>, Arc<Symbols>), String> {
+/// This rank's GPU.
+fn own(place: &RankPlacement) -> std::result::Result<Arc<Gpu>, String> {
     let driver = drivers().into_iter().next().ok_or("no libcuda.so where the loader looks")?;
     let opened = Driver::open(&driver).map_err(|why| format!("{}: {why}", driver.display()))?;
     let devices = opened.devices().map_err(|error| error.to_string())?;
     let number = number(place, devices, surroundings().shares_gpus)?;
-    let gpu = Gpu::open(opened, number).map_err(|error| format!("GPU {number}: {error}"))?;
-    let library = match named {
-        Some(path) => PathBuf::from(path),
-        None => libraries().into_iter().next().ok_or("no libnccl.so or librccl.so where the loader looks")?,
-    };
-    let symbols = Symbols::open(&library).map_err(|why| format!("{}: {why}", library.display()))?;
-    Ok((gpu, Arc::new(symbols)))
+    Gpu::open(opened, number).map_err(|error| format!("GPU {number}: {error}"))
 }
 
 /// The number of the rank's GPU among those that its process sees. A launcher that shows each rank one has chosen already.

@@ -1,0 +1,25 @@
+//! Which of NCCL's libraries a rank opens.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::symbols::{STEMS, Symbols};
+use crate::gpus;
+
+/// NCCL's libraries that are there, the first that counts first.
+pub(super) fn all() -> Vec<PathBuf> {
+    device::library::find(&gpus::folders(), STEMS)
+}
+
+/// Opens the library of this name, or the first.
+///
+/// # Errors
+/// Which is missing, or what it lacks.
+pub(super) fn open(named: Option<&str>) -> std::result::Result<Arc<Symbols>, String> {
+    let library = match named {
+        Some(path) => PathBuf::from(path),
+        None => all().into_iter().next().ok_or("no libnccl.so or librccl.so where the loader looks")?,
+    };
+    let symbols = Symbols::open(&library).map_err(|why| format!("{}: {why}", library.display()))?;
+    Ok(Arc::new(symbols))
+}
