@@ -171,7 +171,12 @@ mod tests {
         };
         assert!(mean("7", "f32").is_some_and(|why| why.contains("a power of two, which 7 is not")));
         assert_eq!([mean("8", "f32"), mean("7", "i32")], [None, None]);
-        let error = plan(&[gpu, ("backend", "shm")]).unwrap_err();
+        // Through the host, in whose memory they hold buffers, too.
+        let (runtime, backend, host_bytes, _) = resolved(&[gpu, ("backend", "shm")]);
+        assert_eq!((runtime.as_str(), backend.as_str(), host_bytes > 0), ("-", "shm", true));
+        let error = plan(&[gpu, ("backend", "reference")]).unwrap_err();
+        assert!(error.contains("`reference`"), "{error}");
+        let error = plan(&[gpu, ("backend", "shm"), ("runtime", "pytorch")]).unwrap_err();
         assert!(error.contains("runtime `pytorch` has no backend `shm`"), "{error}");
     }
 

@@ -191,7 +191,7 @@ fn what_lacks_is_said_by_the_case() {
     }
 }
 
-/// Files that are no NCCL: a text, and a library with other functions.
+/// Other files than NCCL: a text, and a library with other functions.
 #[test]
 fn a_library_that_is_not_nccl_is_refused_with_what_it_lacks() {
     let Some(folder) = folder("a_library_that_is_not_nccl_is_refused_with_what_it_lacks") else { return };

@@ -157,16 +157,16 @@ fn a_word_that_another_column_says_is_left_out() {
             .for_each(|benchmark| benchmark.show.tables.first_mut().into_iter().for_each(&mut *declared));
     };
     for (place, case) in run.cases.iter_mut().enumerate() {
-        let (way, path) = [("ring", "over the ring"), ("tree", "over the tree")][place % 2];
+        let (way, route) = [("ring", "over the ring"), ("tree", "over the tree")][place % 2];
         case.metrics.insert("way".to_owned(), way.into());
-        case.metrics.insert("path".to_owned(), path.into());
+        case.metrics.insert("route".to_owned(), route.into());
     }
     let word = |name: &str| record::show::Column::new(name, name, record::show::Format::Word);
-    table(&mut run, &mut |table| drop(table.columns.splice(1..1, [word("way"), word("path")])));
+    table(&mut run, &mut |table| drop(table.columns.splice(1..1, [word("way"), word("route")])));
     let page = page(&run);
     assert_eq!(titles(&page)[..3], ["bytes", "way", "time"]);
-    assert!(columns(&page).iter().any(|column| column[0] == "path" && column[5] == 1), "a copy has it");
-    assert!(!static_titles(&page).contains(&"path".to_owned()));
+    assert!(columns(&page).iter().any(|column| column[0] == "route" && column[5] == 1), "a copy has it");
+    assert!(!static_titles(&page).contains(&"route".to_owned()));
 }
 
 #[test]
