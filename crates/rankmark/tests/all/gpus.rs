@@ -197,7 +197,7 @@ fn a_library_that_is_not_nccl_is_refused_with_what_it_lacks() {
     let Some(folder) = folder("a_library_that_is_not_nccl_is_refused_with_what_it_lacks") else { return };
     for (is_text, said) in [(true, "invalid ELF header"), (false, "no symbol `ncclGetVersion`")] {
         let place = Place::new();
-        place.write("libnccl.so", "a text");
+        place.write("libnccl.so", "a text, and not a library. ".repeat(40));
         let library = if is_text { place.path("libnccl.so") } else { folder.join("libcuda.so.1") };
         let arguments =
             format!("comm all_reduce --backend nccl --ranks 2 --bytes 4KiB --nccl-library {}", library.display());
