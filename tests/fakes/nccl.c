@@ -571,6 +571,7 @@ int ncclCommRegister(Comm *comm, void *memory, size_t bytes, void **handle) {
     return SUCCESS;
 }
 int ncclCommDeregister(Comm *comm, void *handle) { MAY_FAIL(comm->home); free(handle); comm->registered--; return SUCCESS; }
+#ifndef OLD /* before 2.27 */
 /* A window is made by all ranks together, of memory that the library allocated; FAKE_NCCL_WINDOWS=0: by no library or device. */
 int ncclCommWindowRegister(Comm *comm, void *memory, size_t bytes, void **handle, int flags) {
     MAY_FAIL(comm->home);
@@ -580,6 +581,7 @@ int ncclCommWindowRegister(Comm *comm, void *memory, size_t bytes, void **handle
     return number_of("FAKE_NCCL_WINDOWS", 1) ? ncclCommRegister(comm, memory, bytes, handle) : SUCCESS;
 }
 int ncclCommWindowDeregister(Comm *comm, void *handle) { return ncclCommDeregister(comm, handle); }
+#endif
 
 #define ADD(from, to, ...) add(__func__, (Call){__VA_ARGS__}, from, to, comm, stream)
 int ncclAllReduce(const void *from, void *to, size_t n, int type, int op, Comm *comm, void *stream) { return ADD(from, to, n, ALL_REDUCE, type, op, 0); }

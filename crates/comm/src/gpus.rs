@@ -14,6 +14,8 @@ use crate::{Bootstrap, Devices, Error, RankPlacement, Result};
 pub struct Surroundings {
     /// Folders with libraries out of the loader's sight: CUDA's, and those of Python's wheels.
     pub folders: Vec<PathBuf>,
+    /// Folders of programs.
+    pub path: Vec<PathBuf>,
     /// Whether several ranks may share a GPU (NCCL_MULTI_RANK_GPU_ENABLE).
     pub shares_gpus: bool,
 }
@@ -29,6 +31,11 @@ pub fn surrounded_by(look: fn() -> Surroundings) {
 fn surroundings() -> &'static Surroundings {
     static SURROUNDINGS: OnceLock<Surroundings> = OnceLock::new();
     SURROUNDINGS.get_or_init(|| LOOK.get().map_or_else(Surroundings::default, |look| look()))
+}
+
+/// The program of this name.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    surroundings().path.iter().map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 /// Folders that libraries are looked for in: where the loader looks first.

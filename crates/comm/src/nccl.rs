@@ -52,7 +52,7 @@ impl Backend for Nccl {
 
     fn probe_library(&self, library: Option<&str>) -> Readiness {
         let libraries = match library {
-            Some(path) => Some(path.into()).filter(|path: &std::path::PathBuf| path.is_file()).into_iter().collect(),
+            Some(name) => library::named(name).filter(|path| path.is_file()).into_iter().collect(),
             None => library::all(),
         };
         let drivers = gpus::drivers();
@@ -134,6 +134,7 @@ fn lacks(root: &Path, has_driver: bool, has_library: bool, named: Option<&str>) 
     let mut hint = "`rankmark validate` shows GPUs and libraries";
     if !has_library {
         whys.push(match named {
+            Some(python) if Path::new(python).is_file() => format!("{python} has no wheel of NCCL"),
             Some(path) => format!("no file {path}"),
             None => "no libnccl.so or librccl.so where the loader looks".to_owned(),
         });

@@ -103,13 +103,14 @@ pub fn resolve(case: &mut Case, torch: &[&str], native: Native) -> Result<(), Fi
         let hint = "each runtime has its own: leave one of the two fields out, or give each pair an entry of a plan";
         return Err(problem("backend", message, hint));
     }
-    set(case, "backend", Value::from(backend));
+    set(case, "backend", Value::from(backend.as_str()));
     match runtime {
         Runtime::Native => {
             case.parameters.shift_remove("runtime");
             case.world.shift_remove("runtime");
             // Beside `pytorch` in a list, it is for the other cases.
             if asked.is_some() {
+                share_library(case, &backend)?;
                 for name in torch.iter().chain(&["python"]) {
                     case.parameters.shift_remove(name);
                     case.world.shift_remove(name);
@@ -126,6 +127,20 @@ pub fn resolve(case: &mut Case, torch: &[&str], native: Native) -> Result<(), Fi
     }
     Ok(())
 }
+
+/// Beside ranks of a Python, native ranks use the library that its torch uses: two in one table differ in who runs them only.
+fn share_library(case: &mut Case, backend: &str) -> Result<(), FieldError> {
+    let python = Execution::of(case)?.python;
+    if let Some(python) =
+        python.filter(|_| is_on_gpus(case) && backend == NCCL && !case.parameters.contains_key(LIBRARY))
+    {
+        set(case, LIBRARY, Value::from(python));
+    }
+    Ok(())
+}
+
+/// The field that names NCCL's library.
+const LIBRARY: &str = "nccl_library";
 
 /// A parameter that decides in which processes the case runs.
 fn set(case: &mut Case, name: &str, value: Value) {

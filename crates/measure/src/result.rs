@@ -82,6 +82,9 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
         found::LAUNCH_S.put(&mut line.metrics, median(&launches));
     }
     let mut ready = run.trials.iter().rev().flat_map(|trial| &trial.ready);
+    if let Some(times) = line.per_rank_median_s.as_deref().filter(|_| line.device != "cpu").and_then(over_ranks) {
+        found::RANK_S.put(&mut line.metrics, times);
+    }
     // In memory of the host the way follows from the size alone.
     if let Some(ready) = ready.find(|ready| line.device != "cpu" && !ready.path.is_empty()) {
         found::PATH.put(&mut line.metrics, ready.path.clone());
@@ -114,6 +117,13 @@ pub fn conclude(line: &mut CaseLine, correlation: Option<f64>) {
         // A case with equal trials has a point either way.
         time.ci95_again = again.or_else(|| time.ci95.filter(|[low, high]| low == high));
     }
+}
+
+/// The fastest, the median and the slowest of several ranks.
+fn over_ranks(medians: &[f64]) -> Option<found::RankTimes> {
+    let sorted = sorted(medians);
+    let (min, max) = (*sorted.first()?, *sorted.last()?);
+    (sorted.len() > 1).then(|| found::RankTimes { min, median: quantile(&sorted, 0.5), max })
 }
 
 fn worlds(trials: &[Trial]) -> Option<WorldUse> {

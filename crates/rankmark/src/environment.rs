@@ -22,6 +22,7 @@ pub(crate) fn of_gpus() -> comm::Surroundings {
     let wheels = python.iter().flat_map(|python| comm::library::wheels(python));
     comm::Surroundings {
         folders: toolkit.into_iter().chain(wheels).collect(),
+        path: search_path(),
         shares_gpus: variable("NCCL_MULTI_RANK_GPU_ENABLE").is_some_and(|value| value == "1"),
     }
 }

@@ -27,6 +27,10 @@ crate::metrics! {
         DEVICE_S: DeviceTimes =
             Metric::new("device_s", "s", Better::Lower, "time of a call by the device's own clock: p50, p90, p99, max")
                 .shape(Shape::Map),
+        /// Times of a call over ranks.
+        RANK_S: RankTimes =
+            Metric::new("rank_s", "s", Better::Lower, "median time of a call on the fastest, the median and the slowest rank")
+                .shape(Shape::Map),
         /// Memory of the device that the communication library took.
         LIBRARY_BYTES: u64 =
             Metric::new("library_bytes", "B", Better::Lower, "memory of the device that the library took, of a rank"),
@@ -73,6 +77,17 @@ pub struct DeviceTimes {
     /// Their 99th percentile.
     pub p99: f64,
     /// The longest.
+    pub max: f64,
+}
+
+/// Median times of a call over ranks, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RankTimes {
+    /// Of the fastest rank.
+    pub min: f64,
+    /// The median of all ranks'.
+    pub median: f64,
+    /// Of the slowest rank.
     pub max: f64,
 }
 

@@ -244,7 +244,7 @@ pub(crate) fn surrounded(name: &str) -> Option<()> {
     fakes::folder(name)?;
     comm::surrounded_by(|| {
         let folders = fakes::folder("").map(Path::to_owned).into_iter().collect();
-        comm::Surroundings { folders, shares_gpus: false }
+        comm::Surroundings { folders, ..comm::Surroundings::default() }
     });
     Some(())
 }

@@ -51,6 +51,8 @@ fn every_operation_runs_on_gpus_and_is_right() {
             assert!(line["launch_s"].as_f64().is_some_and(|launch| launch > 0.0 && launch < 1.0), "{line}");
             let [p50, p99] = ["p50", "p99"].map(|share| line["device_s"][share].as_f64().unwrap());
             assert!(p50 > 0.0 && p50 <= p99 && p99 < 1.0, "{line}");
+            let [least, most] = ["min", "max"].map(|end| line["rank_s"][end].as_f64());
+            assert!(ranks == 1 || least > Some(0.0) && least <= most, "{line}");
             assert_eq!(line["library_bytes"], 300_000, "neither buffers nor tables are the library's: {line}");
         }
     }
@@ -189,6 +191,36 @@ fn what_lacks_is_said_by_the_case() {
         let said = reason(line);
         words.iter().for_each(|word| assert!(said.contains(word), "`{word}` is missing: {said}"));
     }
+}
+
+/// A Python stands for NVIDIA's wheels in its environment: that of PyTorch ranks in the same table, or one that is named.
+#[test]
+fn the_library_of_a_python_is_that_of_its_wheels() {
+    let Some(folder) = folder("the_library_of_a_python_is_that_of_its_wheels") else { return };
+    let place = Place::new();
+    let wheel = "venv/lib/python3.12/site-packages/nvidia/nccl/lib";
+    std::fs::create_dir_all(place.path(wheel)).unwrap();
+    std::fs::create_dir_all(place.path("venv/bin")).unwrap();
+    std::fs::copy(folder.join("libnccl.so.2"), place.path(wheel).join("libnccl.so.2")).unwrap();
+    place.write("venv/bin/python3", "");
+    // Nothing else in sight: the loader finds the driver only.
+    let alone = place.path("driver");
+    std::fs::create_dir_all(&alone).unwrap();
+    std::fs::copy(folder.join("libcuda.so.1"), alone.join("libcuda.so.1")).unwrap();
+    let python = place.path("venv/bin/python3").display().to_string();
+    let base = "comm all_reduce --device cuda --ranks 2 --bytes 1KiB --in-place true --buffers private";
+    let ended = run(&place, &alone, &format!("{base} --nccl-library {python}"), &[]).exits(0);
+    assert_eq!(json_lines(&ended.out)[0]["wrong"], 0, "{}", ended.err);
+    let place = Place::new();
+    let ended = run(&place, &alone, &format!("{base} --runtime native,pytorch --python {python}"), &[]);
+    let lines = json_lines(&ended.out);
+    let native = lines.iter().find(|line| line["runtime"] == "native").unwrap();
+    assert_eq!((native["status"].as_str(), native["wrong"].as_u64()), (Some("ok"), Some(0)), "{native}");
+    let place = Place::new();
+    place.write("python3", "");
+    let empty = place.path("python3").display().to_string();
+    let lines = json_lines(&run(&place, &alone, &format!("{base} --nccl-library {empty}"), &[]).out);
+    assert!(reason(&lines[0]).contains("has no wheel of NCCL"), "{}", lines[0]);
 }
 
 /// Other files than NCCL: a text, and a library with other functions.
@@ -391,6 +423,11 @@ fn what_graphs_groups_and_registrations_exclude_is_refused() {
     let arguments = "comm all_reduce --backend nccl --ranks 2 --bytes 1KiB --registration window";
     let lines = json_lines(&run(&place, folder, arguments, &[("FAKE_NCCL_WINDOWS", "0")]).out);
     assert!(reason(&lines[0]).contains("make a window of this memory"), "{}", lines[0]);
+    // A library before 2.27.
+    let place = Place::new();
+    let old = folder.join("old/libnccl.so.2").display().to_string();
+    let lines = json_lines(&run(&place, folder, &format!("{arguments} --nccl-library {old}"), &[]).out);
+    assert!(reason(&lines[0]).contains("has no ncclCommWindowRegister (2.27 has)"), "{}", lines[0]);
     // As nccl-tests has them.
     let place = Place::new();
     let arguments = "comm all_reduce --backend nccl -g 2 -b 1K -e 1K -G 3 -R 2 -x 1";

@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::DRAFT;
 use super::words::HEX_12;
-use crate::found::{DEVICE_S, LAUNCH_S, LEVELS, LIBRARY_BYTES, PATH, ROOFLINE, SENSORS, SLOW_RANK, SLOW_RANK_WAIT_S};
+use crate::found::{
+    DEVICE_S, LAUNCH_S, LEVELS, LIBRARY_BYTES, PATH, RANK_S, ROOFLINE, SENSORS, SLOW_RANK, SLOW_RANK_WAIT_S,
+};
 use crate::{About, CaseLine, CaseSamples, Key, Metric, RunFile, Shape};
 
 /// The schema of one object of a record: a case line, a line of samples, or the run file.
@@ -78,6 +80,7 @@ fn types_of(settings: SchemaSettings) -> Map<String, Value> {
     add_metric(&SLOW_RANK_WAIT_S, &mut types);
     add_metric(&LAUNCH_S, &mut types);
     add_metric(&PATH, &mut types);
+    add_metric(&RANK_S, &mut types);
     add_metric(&DEVICE_S, &mut types);
     add_metric(&LIBRARY_BYTES, &mut types);
     add_metric(&SENSORS, &mut types);
