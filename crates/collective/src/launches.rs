@@ -11,7 +11,7 @@ use super::pattern::Pattern;
 
 /// Refuses what cannot be. After the operation's own fields are settled.
 pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
-    check_offset(fields)?;
+    check_offset(case, fields)?;
     let together = [("graph", fields.graph), ("aggregate", fields.aggregate)];
     let given = together.iter().find_map(|(name, count)| Some((*name, (*count)?)));
     let name = given.map(|(name, _)| name).or(fields.registration.map(|_| "registration"));
@@ -46,7 +46,11 @@ pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
     check_sums(fields, count)
 }
 
-fn check_offset(fields: &Fields) -> Result<(), FieldError> {
+fn check_offset(case: &Case, fields: &Fields) -> Result<(), FieldError> {
+    if fields.offset_bytes.is_some() && is_pytorch(case) {
+        let message = "`offset_bytes` is for runtime `native`: torch's tensors begin where torch puts them";
+        return Err(problem("offset_bytes", message, "leave it out for `pytorch`"));
+    }
     let (offset, element) = (fields.offset_bytes.unwrap_or(0), fields.dtype.bytes());
     if offset.is_multiple_of(element) && offset <= 1 << 30 {
         return Ok(());

@@ -31,7 +31,7 @@ pub(crate) struct MeasuredBy {
     pub(crate) backend: &'static str,
     pub(crate) device: &'static str,
     pub(crate) by_pytorch: bool,
-    /// In a file of ours.
+    /// In a file that Rankmark wrote.
     pub(crate) is_ours: bool,
 }
 

@@ -51,7 +51,7 @@ pub(super) fn user_operator(dtype: Dtype, reduce: Reduce) -> Option<usize> {
     USER.iter().position(|(of, by, _)| (*of, *by) == (dtype, reduce))
 }
 
-/// What an operator of ours takes two of.
+/// The elements that Rankmark's own operators combine.
 trait Operand: Copy {
     fn combine(reduce: Reduce, a: Self, b: Self) -> Self;
 }

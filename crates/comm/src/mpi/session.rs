@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// MPI, initialised.
 pub(super) struct Session {
     pub(super) library: Opened,
-    /// Operators of ours, in the order of [`USER`].
+    /// Rankmark's own operators, in the order of [`USER`].
     pub(super) operators: [Handle; USER.len()],
     /// Operators on integers that the library has wrong.
     wrong_of_integers: Vec<(Dtype, Reduce)>,

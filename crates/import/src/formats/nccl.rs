@@ -421,7 +421,7 @@ fn new_results(run: &Run<'_>) -> Results {
         Some("3") => "the slowest rank",
         _ => "the mean over ranks",
     };
-    // A file of ours that says `-a 3` was measured by us; others went through us.
+    // In a file that Rankmark wrote, `-a 3` says that Rankmark measured it; other files came through an import.
     let over_calls =
         if run.by.is_ours && run.average == Some("3") { "median over trials" } else { "mean over iterations" };
     let mut results = Results::new(run.tool.clone(), format!("{over_calls} of {over_ranks}"));

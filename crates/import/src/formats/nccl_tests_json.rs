@@ -200,7 +200,7 @@ fn wrong(source: &Source, place: &str, expected: &str) -> Error {
 /// What the file says of the run.
 fn head(root: &Value) -> Run<'_> {
     let mut run = Run { line: 1, tool: "nccl-tests".to_owned(), ..Run::default() };
-    // 0: by another backend, in a file of ours.
+    // 0: by another backend, in a file that Rankmark wrote.
     if let Some(code) = root.get("nccl_version").filter(|code| code.as_u64() != Some(0)) {
         let code = code.to_string();
         run.versions.insert("nccl".to_owned(), version_of_code(&code).unwrap_or_else(|| plain(&code)));

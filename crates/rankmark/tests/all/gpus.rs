@@ -19,7 +19,7 @@ fn run(place: &Place, folder: &Path, arguments: &str, variables: &[(&str, &str)]
 }
 
 /// The fakes' folder; None, and said, where they cannot be built or a GPU would be taken instead.
-fn folder(test: &str) -> Option<&'static Path> {
+pub(crate) fn folder(test: &str) -> Option<&'static Path> {
     if Path::new("/dev/nvidiactl").exists() {
         skip::skip(test, "this machine has a GPU");
         return None;
@@ -409,6 +409,7 @@ fn what_graphs_groups_and_registrations_exclude_is_refused() {
         ("--registration window --buffers private", "a window is made of memory that the library allocated"),
         ("--offset-bytes 3", "not one of whole elements"),
         ("--graph 4 --runtime pytorch", "`graph` is for native ranks on GPUs"),
+        ("--offset-bytes 8 --runtime pytorch", "`offset_bytes` is for runtime `native`"),
     ] {
         let place = Place::new();
         let ended =

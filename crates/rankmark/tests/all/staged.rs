@@ -1,9 +1,10 @@
 //! Ranks on GPUs whose data a backend of the host moves, against a driver whose device is this host (`tests/fakes`): what goes
-//! through the host arrives whole and in time, and what lacks is said.
+//! through the host arrives whole and in time, and what is missing is named.
 
 use std::path::Path;
 
 use crate::fakes;
+use crate::gpus::folder;
 use crate::place::{Ended, Place, json_lines, reason, statuses};
 use crate::skip;
 
@@ -18,15 +19,6 @@ fn run(place: &Place, folder: &Path, arguments: &str, variables: &[(&str, &str)]
     starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
     starting.command.envs(variables.iter().copied());
     starting.run()
-}
-
-/// The fakes' folder; None, and said, where they cannot be built or a GPU would be taken instead.
-fn folder(test: &str) -> Option<&'static Path> {
-    if Path::new("/dev/nvidiactl").exists() {
-        skip::skip(test, "this machine has a GPU");
-        return None;
-    }
-    fakes::folder(test)
 }
 
 /// All of so many cases are right, of native ranks on a stand-in, by this path but for barriers.
@@ -147,7 +139,7 @@ fn an_mpi_that_knows_of_gpus_gets_their_addresses() {
     assert!(calls.contains("MPI_Bcast\n"));
     let calls = measured("reduce_scatter --in-place false --bytes 2097168", 1, POINTERS);
     assert!(calls.contains("MPI_Reduce_scatter_block\n"));
-    // An operator of ours, a division, and a copy into place.
+    // One of Rankmark's own operators, a division, and a copy into place.
     for ours in ["all_reduce --dtype bf16", "all_reduce --reduce avg", "reduce_scatter --in-place true"] {
         assert_eq!(measured(&format!("{ours} --bytes 2097168"), 1, STAGED), "", "{ours}");
     }
