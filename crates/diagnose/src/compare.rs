@@ -14,7 +14,7 @@ mod states;
 
 use record::{CaseLine, Caveat, Record};
 
-pub use differs::{Difference, Topic, other_machine};
+pub use differs::{Difference, Mixed, Topic, other_machine};
 pub use matching::{Change, Lone, Unmatched};
 pub use quantity::{Quantity, Shown};
 pub use states::{StateSeen, in_common_states};
@@ -62,6 +62,8 @@ pub enum Reason {
     OneFigure,
     /// Another program measured one of them: a statistic without trials.
     Imported,
+    /// A time of the base is another statistic than one of the new side; None: this program's own.
+    OtherStatistic([Option<String>; 2]),
     /// One was computed, the other measured.
     OneComputed,
     /// The device of one was a stand-in.
@@ -153,6 +155,12 @@ pub struct Comparison<'r> {
     pub injected: [usize; 2],
     /// Runs of the base and of the history that count, and those left out because their machine is another.
     pub runs: [usize; 2],
+    /// Runs of the base, and of the new side.
+    pub side_runs: [usize; 2],
+    /// Whether each run is one statistic of another program.
+    pub one_statistic: bool,
+    /// In what the runs of the base differ among themselves, and those of the new side: equal runs differ in nothing.
+    pub mixed: [Vec<Mixed>; 2],
     /// What else differs.
     pub differences: Vec<Difference>,
 }
@@ -175,14 +183,31 @@ impl Comparison<'_> {
     }
 }
 
+/// What a case is, apart from how it was sampled, as text: equal work has equal keys.
+pub(crate) fn case_key(record: &Record, line: &CaseLine) -> String {
+    let declared = matching::declared(record, line);
+    let (benchmark, values) = matching::identity(line, declared, declared);
+    format!("{benchmark} {values}")
+}
+
 /// Compares a record with a base: one record, or several equal runs of it.
 ///
 /// # Panics
 /// Without a base.
 pub fn compare<'r>(base: &[&'r Record], new: &'r Record, settings: &Settings<'r>) -> Comparison<'r> {
-    let base = runs::by_date(base);
+    compare_sides(base, &[new], settings)
+}
+
+/// Compares equal runs with equal runs: the latest of each side tells what is compared, and all of them how much runs differ.
+///
+/// # Panics
+/// Without a base, and without a new record.
+pub fn compare_sides<'r>(base: &[&'r Record], news: &[&'r Record], settings: &Settings<'r>) -> Comparison<'r> {
+    let (base, news) = (runs::by_date(base), runs::by_date(news));
     let latest = *base.last().expect("a comparison has a base");
-    let matching = matching::matching(latest, new);
+    let new = *news.last().expect("a comparison has a new record");
+    let held = [&base, &news].map(|side| matching::held(side));
+    let matching = matching::matching(&held[0], &held[1]);
     let differences = differs::differences(latest, new, &matching.pairs);
     let known: Vec<&Record> = settings.history.clone();
     let (same, others): (Vec<&Record>, Vec<&Record>) =
@@ -192,18 +217,32 @@ pub fn compare<'r>(base: &[&'r Record], new: &'r Record, settings: &Settings<'r>
         matching.pairs.iter().filter(|pair| has_fault(pair.base)).count(),
         matching.pairs.iter().filter(|pair| has_fault(pair.new)).count(),
     ];
-    let judged = judge::judge(&base, new, &matching.pairs, &same, settings.threshold);
+    let judged = judge::judge([&base, &news], &matching.pairs, &same, settings.threshold);
+    let own_runs = [&base, &news].map(|side| side.iter().map(|record| runs_in(record)).sum());
+    let is_imported = |record: &&Record| record.file.imported.is_some();
     Comparison {
         threshold: settings.threshold,
         cases: judged.cases,
         only_base: matching.only_base,
         only_new: matching.only_new,
         correction: judged.correction,
-        same_record: base.iter().any(|record| record.file.started == new.file.started && record.cases == new.cases),
+        same_record: base.iter().any(|record| news.iter().any(|new| same_record(record, new))),
         other_machine: other_machine(&latest.file, &new.file),
         simulated: latest.file.simulated || new.file.simulated,
         injected,
         runs: [base.len().max(same.len()), others.len()],
+        side_runs: own_runs,
+        one_statistic: base.iter().chain(&news).all(is_imported),
+        mixed: [differs::mixed(&base), differs::mixed(&news)],
         differences,
     }
+}
+
+fn same_record(base: &Record, new: &Record) -> bool {
+    base.file.started == new.file.started && base.cases == new.cases
+}
+
+/// Runs that a record holds: several where another program wrote them into one file.
+fn runs_in(record: &Record) -> usize {
+    record.cases.iter().map(runs::runs_of_one_file).max().unwrap_or(1).max(1)
 }

@@ -27,7 +27,7 @@ pub use content::{Content, ForeignPlan};
 pub use contract::Format;
 pub use formats::FORMATS;
 pub use here::{CountParameters, Here};
-pub use record_of::{ImportedRecord, records};
+pub use record_of::{ImportedRecord, directory_stem, records};
 pub use results::{Details, Figures, Results, Row, Shape};
 pub use source::{Line, Source};
 

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use record::{About, Case, CaseLine, CaseSamples, Caveat, Imported, Machine, Plan, RunFile, TimeSummary, Tool};
+use record::{
+    About, Case, CaseLine, CaseSamples, Caveat, DatedBy, Imported, Machine, Plan, RunFile, TimeSummary, Tool,
+};
 use serde_json::Value;
 use terms::{Bytes, Dtype, Error, Named as _, Seconds, Status};
 
@@ -292,7 +294,12 @@ fn run_file(
     let machine = |host: &String| Machine { host: host.clone(), ..Machine::default() };
     let machines: Vec<Machine> = results.hosts.iter().map(machine).collect();
     let first = machines.first().cloned().unwrap_or_default();
-    let started = results.started.as_ref().and_then(|text| text.parse().ok()).unwrap_or(now);
+    let told: Option<jiff::Timestamp> = results.started.as_ref().and_then(|text| text.parse().ok());
+    let (started, dated_by) = match (told, source.changed()) {
+        (Some(told), _) => (told, None),
+        (None, Some(changed)) => (changed, Some(DatedBy::File)),
+        (None, None) => (now, Some(DatedBy::Import)),
+    };
     let mut file = RunFile::new(tool.clone(), started, first, plan, benchmarks);
     if machines.len() > 1 {
         file.hosts = machines;
@@ -300,10 +307,12 @@ fn run_file(
     file.versions.clone_from(&results.versions);
     let mut notes = source.notes().to_vec();
     notes.extend(results.notes.iter().cloned());
-    if results.started.is_none() {
-        notes.push(
-            "the file does not say when it was measured: the time of the record is that of its import".to_owned(),
-        );
+    if let Some(by) = dated_by {
+        let which = match by {
+            DatedBy::File => "when the file last changed",
+            DatedBy::Import => "that of its import",
+        };
+        notes.push(format!("the file does not say when it was measured: the time of the record is {which}"));
     }
     file.imported = Some(Imported {
         format: format.to_owned(),
@@ -311,6 +320,7 @@ fn run_file(
         sha256: source.sha256().to_owned(),
         tool: results.tool.clone(),
         statistic: results.statistic.clone(),
+        dated_by,
         runs: (results.runs() > 1).then(|| results.runs()),
         facts: results.facts.clone(),
         notes,
@@ -322,7 +332,11 @@ fn run_file(
 
 /// The file's name without its ending, as far as it can name a directory.
 fn experiment(source: &Source) -> String {
-    let stem = source.file_name().rsplit_once('.').map_or(source.file_name(), |(stem, _)| stem);
+    directory_stem(source.file_name().rsplit_once('.').map_or(source.file_name(), |(stem, _)| stem))
+}
+
+/// A name as far as it can name a directory.
+pub fn directory_stem(stem: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
     let name: String = stem.chars().map(safe).take(64).collect();
     let name = name.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());

@@ -27,6 +27,7 @@ pub struct Source {
     prefixes: Prefixes,
     given: BTreeMap<String, String>,
     here: Here,
+    changed: Option<jiff::Timestamp>,
 }
 
 /// One line of a file.
@@ -49,7 +50,17 @@ impl Source {
         let Decoded { text, notes } = decode::decode(&name, bytes, LARGEST)?;
         let prefixes = Prefixes::find(&text);
         let unended = if text.ends_with('\n') { 0 } else { 1 + text.bytes().filter(|byte| *byte == b'\n').count() };
-        Ok(Self { name, text, sha256, notes, unended, prefixes, given: BTreeMap::new(), here: Here::default() })
+        Ok(Self {
+            name,
+            text,
+            sha256,
+            notes,
+            unended,
+            prefixes,
+            given: BTreeMap::new(),
+            here: Here::default(),
+            changed: None,
+        })
     }
 
     /// Reads a file that the user names.
@@ -59,7 +70,12 @@ impl Source {
     pub fn load(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let unread = |error: std::io::Error| Error::new(format!("cannot read {name}")).cause(error.to_string());
-        Self::from_reader(&name, record::file::open_named(path).map_err(unread)?)
+        let file = record::file::open_named(path).map_err(unread)?;
+        let changed = file.metadata().and_then(|about| about.modified()).ok();
+        // Whole seconds, as records have them.
+        let changed = changed.and_then(|time| jiff::Timestamp::try_from(time).ok());
+        let changed = changed.and_then(|time| jiff::Timestamp::from_second(time.as_second()).ok());
+        Ok(Self { changed, ..Self::from_reader(&name, file)? })
     }
 
     /// Reads all of a reader, such as standard input.
@@ -98,6 +114,11 @@ impl Source {
     /// The machine that a configuration shall run on.
     pub fn here(&self) -> &Here {
         &self.here
+    }
+
+    /// When the file last changed; None of standard input.
+    pub fn changed(&self) -> Option<jiff::Timestamp> {
+        self.changed
     }
 
     /// Its name, as the user gave it.

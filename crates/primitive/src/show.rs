@@ -75,7 +75,7 @@ pub(super) fn show() -> Show {
         section: "primitive".to_owned(),
         tables: vec![
             Table { columns, covers: covers.clone(), note: note.to_owned(), ..Table::default() },
-            Table { title: "The four times of each order".to_owned(), columns: four, covers, ..Table::default() },
+            Table { title: "Times of each order".to_owned(), columns: four, covers, ..Table::default() },
         ],
         headline: ["overlap", "tflops_per_rank"].map(str::to_owned).to_vec(),
         ..Show::default()

@@ -60,7 +60,7 @@ pub use line::{CaseLine, HostClock, Limit, SCHEMA, TimeSummary, WorldUse, WrongE
 pub use machine::{Cache, Machine, NetworkInterface, Processor};
 pub use merge::merge;
 pub use metrics::Key;
-pub use origin::{Imported, Part};
+pub use origin::{DatedBy, Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{CEILING, Ceiling, CeilingKind, Profile};
 pub use roofline::{COMMUNICATION, Roof};

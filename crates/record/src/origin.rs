@@ -6,6 +6,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Machine;
+use crate::schema::words::Words;
+
+terms::named! {
+    /// Where the date of an imported record is from, if its file does not tell it.
+    pub enum DatedBy("origin of a date") {
+        /// The time at which the file last changed.
+        File = "file",
+        /// The time of the import.
+        Import = "import",
+    }
+}
 
 /// Where the figures of an imported record are from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +32,10 @@ pub struct Imported {
     pub tool: String,
     /// What a time is: the statistic over iterations and ranks.
     pub statistic: String,
+    /// Where the date of the record is from, if the file does not tell when it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Words<DatedBy>>")]
+    pub dated_by: Option<DatedBy>,
     /// Runs that the file holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]

@@ -125,6 +125,11 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A ratio of two times: `0.987`, `1.031`, and three digits where it is far from 1.
+pub fn ratio(value: f64) -> String {
+    if (0.1..10.0).contains(&value) { format!("{value:.3}") } else { three_digits(value) }
+}
+
 /// A factor: `2.9x`, `12.3x`.
 pub fn factor(value: f64) -> String {
     format!("{}x", three_digits(value))

@@ -1,6 +1,6 @@
 //! What differs between two records apart from their results: machine, plan, versions, environment.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use record::{Case, Record, RunFile, SharedMap};
 use serde_json::{Map, Value};
@@ -18,6 +18,8 @@ terms::named! {
         Version = "version",
         /// Environment variables.
         Environment = "environment",
+        /// How another program ran, and which.
+        Program = "program",
     }
 }
 
@@ -37,6 +39,16 @@ pub struct Difference {
 /// Facts of a machine that decide how fast it is: another value is another machine.
 const HARDWARE: [&str; 8] =
     ["arch", "cpu_model", "cores", "threads", "numa_nodes", "memory_bytes", "hypervisor", "container"];
+/// What imported files say of how their program ran. Other facts are results, such as an average bandwidth.
+const SETTINGS: [&str; 7] = [
+    "arguments",
+    "command line",
+    "device",
+    "environment",
+    "nodes and ranks on each",
+    "options",
+    "settings of the command line",
+];
 /// How redaction begins the name of a host.
 const REDACTED: &str = "host-";
 
@@ -53,13 +65,99 @@ fn facts(of: &impl serde::Serialize) -> Map<String, Value> {
     }
 }
 
+/// A fact in which the runs of one side differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mixed {
+    /// What it is.
+    pub name: String,
+    /// Its values, each with the number of runs that have it, the most frequent first.
+    pub values: Vec<(String, usize)>,
+}
+
+/// What sets the runs of one side apart, which are to be equal: hardware, hosts, versions, settings, options of other programs.
+/// Runs of different cases, such as the operations of an archive, are not held against each other.
+pub(super) fn mixed(records: &[&Record]) -> Vec<Mixed> {
+    let facts: Vec<BTreeMap<String, String>> = records.iter().map(|record| settings_of(&record.file)).collect();
+    let mut holders: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, record) in records.iter().enumerate() {
+        for line in &record.cases {
+            holders.entry(&line.id).or_default().push(at);
+        }
+    }
+    let groups: BTreeSet<Vec<usize>> = holders.into_values().filter(|group| group.len() > 1).collect();
+    let mut found: Vec<Mixed> = Vec::new();
+    for group in groups {
+        let facts: Vec<&BTreeMap<String, String>> = group.iter().map(|at| &facts[*at]).collect();
+        for mixed in differing(&facts) {
+            if !found.iter().any(|known| known.name == mixed.name) {
+                found.push(mixed);
+            }
+        }
+    }
+    found
+}
+
+/// The facts that are not equal in all of these.
+fn differing(facts: &[&BTreeMap<String, String>]) -> Vec<Mixed> {
+    let mut names: Vec<&String> = facts.iter().flat_map(|facts| facts.keys()).collect();
+    names.sort();
+    names.dedup();
+    let counted = |name: &String| {
+        let mut values: Vec<(String, usize)> = Vec::new();
+        for facts in facts {
+            let value = facts.get(name).map_or("-", String::as_str);
+            match values.iter_mut().find(|(known, _)| known == value) {
+                Some((_, runs)) => *runs += 1,
+                None => values.push((value.to_owned(), 1)),
+            }
+        }
+        values.sort_by_key(|(_, runs)| std::cmp::Reverse(*runs));
+        (values.len() > 1).then(|| Mixed { name: name.clone(), values })
+    };
+    names.into_iter().filter_map(counted).collect()
+}
+
+/// What equal runs have in common.
+fn settings_of(file: &RunFile) -> BTreeMap<String, String> {
+    let hardware = facts(&file.machine);
+    let machine = HARDWARE.iter().chain(&["host"]).filter_map(|name| Some((*name, hardware.get(*name)?)));
+    let mut all: BTreeMap<String, String> = machine.map(|(name, value)| (name.to_owned(), plain(value))).collect();
+    all.extend(versions(file));
+    all.extend(file.environment.clone());
+    all.extend(of_program(file));
+    all
+}
+
+/// What another program says of how it ran; empty for a run of this one.
+fn of_program(file: &RunFile) -> BTreeMap<String, String> {
+    let Some(imported) = &file.imported else { return BTreeMap::new() };
+    let is_setting = |name: &str| SETTINGS.iter().any(|setting| name == *setting);
+    let mut all: BTreeMap<String, String> =
+        imported.facts.iter().filter(|(name, _)| is_setting(name)).map(|(a, b)| (a.clone(), b.clone())).collect();
+    all.insert("program".to_owned(), imported.tool.clone());
+    all.insert("statistic".to_owned(), imported.statistic.clone());
+    let mut hosts: Vec<&str> = file.hosts.iter().map(|machine| machine.host.as_str()).collect();
+    hosts.sort_unstable();
+    if hosts.len() > 1 {
+        all.insert("hosts".to_owned(), hosts.join(" "));
+    }
+    all
+}
+
 /// All differences, the machine's first.
 pub(super) fn differences(base: &Record, new: &Record, pairs: &[Pair]) -> Vec<Difference> {
     let mut all = machine(&base.file, &new.file);
+    let mut of_programs = between(Topic::Program, &of_program(&base.file), &of_program(&new.file));
+    of_programs.retain(|difference| !(is_redacted(&base.file, &new.file) && difference.name == "hosts"));
+    all.extend(of_programs);
     all.extend(plan(base, new, pairs));
     all.extend(between(Topic::Version, &versions(&base.file), &versions(&new.file)));
     all.extend(between(Topic::Environment, &base.file.environment, &new.file.environment));
     all
+}
+
+fn is_redacted(base: &RunFile, new: &RunFile) -> bool {
+    [base, new].iter().any(|file| file.machine.host.starts_with(REDACTED))
 }
 
 fn machine(base: &RunFile, new: &RunFile) -> Vec<Difference> {
@@ -74,7 +172,7 @@ fn machine(base: &RunFile, new: &RunFile) -> Vec<Difference> {
         }
         facts
     };
-    let redacted = [base, new].iter().any(|file| file.machine.host.starts_with(REDACTED));
+    let redacted = is_redacted(base, new);
     let mut found = between(Topic::Machine, &facts_of(base), &facts_of(new));
     // A number in the place of a name tells nothing.
     found.retain(|difference| !(redacted && difference.name == "host"));
@@ -90,7 +188,9 @@ fn plan(base: &Record, new: &Record, pairs: &[Pair]) -> Vec<Difference> {
         new,
     };
     let mut found = Vec::new();
-    if base.file.experiment != new.file.experiment {
+    // Of an imported record it is the name of a file.
+    let is_imported = base.file.imported.is_some() || new.file.imported.is_some();
+    if base.file.experiment != new.file.experiment && !is_imported {
         found.push(one("experiment", Some(base.file.experiment.clone()), Some(new.file.experiment.clone())));
     }
     if base.file.started_by != new.file.started_by {

@@ -5,10 +5,10 @@ use stats::{FEWEST_TRIALS, MedianLaw, holm, pooled_correlation, trials_needed};
 use terms::Status;
 
 use super::law::Law;
-use super::matching::{Pair, declared};
+use super::matching::{Held, Pair, declared};
 use super::quantity::{Quantity, headline};
-use super::runs::{Noise, Series, noise, series};
-use super::{Compared, Correction, FAMILY_LEVEL, FEWEST_RUNS, Reason, Source, states};
+use super::runs::{self, Noise, Series, series};
+use super::{Compared, Correction, FAMILY_LEVEL, Reason, Source, states};
 use crate::Verdict;
 
 /// Cases of one run share the machine's moods: more than so many do not make its slow change better known.
@@ -28,46 +28,68 @@ struct RatioLaw {
     log_ratio: f64,
 }
 
-/// Judges pairs. `base` are equal runs, the latest last; `history` are others.
+/// Judges pairs of the latest records. `bases` and `news` are equal runs, the latest last; `history` are others.
 pub(super) fn judge<'r>(
-    base: &[&'r Record],
-    new: &'r Record,
+    [bases, news]: [&[&'r Record]; 2],
     pairs: &[Pair<'r>],
     history: &[&'r Record],
     threshold: f64,
 ) -> Judged<'r> {
-    let latest = base[base.len() - 1];
-    let cases: Vec<&CaseLine> = pairs.iter().map(|pair| pair.base).collect();
-    let bases = series(&cases, latest, base);
-    let of_base = noise(&bases, true);
-    let of_history = noise(&series(&cases, latest, history), false);
+    let [latest, new] = [bases, news].map(|side| side[side.len() - 1]);
+    let cases: Vec<Held> = pairs.iter().map(|pair| Held { record: pair.of[0], line: pair.base }).collect();
+    let of_new: Vec<Held> = pairs.iter().map(|pair| Held { record: pair.of[1], line: pair.new }).collect();
+    let sides = [series(&cases, bases), series(&of_new, news)];
+    let of_sides = runs::of_sides(&sides[0], &sides[1]);
+    let of_history = runs::of_history(&series(&cases, history));
     let correlations = [correlation(latest), correlation(new)];
     let slow = slow_change(pairs, correlations);
     let mut known: Vec<Option<RatioLaw>> = Vec::new();
     let mut compared: Vec<Compared> = Vec::new();
     for (at, pair) in pairs.iter().enumerate() {
-        let mut case = unjudged(pair, latest);
-        let noises = (of_base[at], of_history[at]);
-        known.push(match states::seen(latest, pair.base, new, pair.new) {
+        let mut case = unjudged(pair);
+        let [base_record, new_record] = pair.of;
+        let known_of =
+            Known { sides: [&sides[0][at], &sides[1][at]], of_sides: of_sides[at], of_history: of_history[at] };
+        known.push(match states::seen(base_record, pair.base, new_record, pair.new) {
             Some(seen) if is_ok(pair.base) && is_ok(pair.new) && case.quantity.is_time() => {
                 (case.verdict, case.reason) = (Some(Verdict::CannotTell), Reason::OtherState(seen));
                 None
             }
-            _ => look(&mut case, &bases[at], noises, slow, correlations),
+            _ if statistic(base_record) != statistic(new_record) && is_ok(pair.base) && is_ok(pair.new) => {
+                let reason = Reason::OtherStatistic([statistic(base_record), statistic(new_record)]);
+                (case.verdict, case.reason) = (Some(Verdict::CannotTell), reason);
+                None
+            }
+            _ => look(&mut case, &known_of, slow, correlations),
         });
         compared.push(case);
     }
     let correction = correct(&mut compared, &known, correlations, threshold);
-    for case in &mut compared {
+    for (case, pair) in compared.iter_mut().zip(pairs) {
         let changed = matches!(case.verdict, Some(Verdict::Better | Verdict::Worse)) && case.reason == Reason::Interval;
         let ratio = case.ratio.filter(|_| changed && case.quantity.is_time());
-        if let Some(slower) = ratio.and_then(|ratio| states::by_clock(latest, case.base, new, case.new, ratio)) {
+        if let Some(slower) =
+            ratio.and_then(|ratio| states::by_clock(pair.of[0], case.base, pair.of[1], case.new, ratio))
+        {
             (case.verdict, case.reason) = (Some(Verdict::CannotTell), Reason::OtherClock(slower));
         }
     }
     // By cached keys: sorting by comparing would need room for half of the cases once more.
     compared.sort_by_cached_key(|case| ordered(order(case)));
     Judged { cases: compared, correction }
+}
+
+/// What a time of a record is: the statistic of the program that measured it; None of this program's own.
+fn statistic(record: &Record) -> Option<String> {
+    record.file.imported.as_ref().map(|imported| imported.statistic.clone())
+}
+
+/// What is known of one case apart from its two lines.
+struct Known<'s> {
+    /// Its values in the runs of both sides.
+    sides: [&'s Series; 2],
+    of_sides: Option<Noise>,
+    of_history: Option<Noise>,
 }
 
 /// The lag-1 correlation of a run's trials, as the run has it, or as its lines tell.
@@ -104,8 +126,8 @@ fn is_ok(line: &CaseLine) -> bool {
     line.status == Status::Ok && line.wrong.unwrap_or(0) == 0
 }
 
-fn unjudged<'r>(pair: &Pair<'r>, record: &Record) -> Compared<'r> {
-    let declared = declared(record, pair.base);
+fn unjudged<'r>(pair: &Pair<'r>) -> Compared<'r> {
+    let declared = declared(pair.of[0], pair.base);
     let trials = [pair.base, pair.new].map(|line| line.trial_median_s.len());
     Compared {
         base: pair.base,
@@ -127,13 +149,7 @@ fn unjudged<'r>(pair: &Pair<'r>, record: &Record) -> Compared<'r> {
 }
 
 /// What is known of the ratio; None where no interval can be made, with the verdict and the reason set.
-fn look(
-    case: &mut Compared,
-    bases: &Series,
-    noises: (Option<Noise>, Option<Noise>),
-    slow: (f64, f64),
-    correlations: [f64; 2],
-) -> Option<RatioLaw> {
+fn look(case: &mut Compared, known: &Known, slow: (f64, f64), correlations: [f64; 2]) -> Option<RatioLaw> {
     let (base, new) = (case.base, case.new);
     let ended = |verdict, reason| (verdict, reason);
     let (verdict, reason) = match (is_ok(base), is_ok(new)) {
@@ -151,15 +167,12 @@ fn look(
     if !(is_ok(base) && is_ok(new)) {
         return None;
     }
-    let new_value = case.quantity.value(new)?;
-    let several = noises.0.is_some() && bases.values.len() >= FEWEST_RUNS;
-    let base_value = match several {
-        true => (bases.values.iter().map(|value| value.ln()).sum::<f64>() / bases.values.len() as f64).exp(),
-        false => case.quantity.value(base)?,
-    };
+    let own = [case.quantity.value(base)?, case.quantity.value(new)?];
+    let mean = |side: usize| known.sides[side].mean().filter(|_| known.of_sides.is_some()).unwrap_or(own[side]);
+    let (base_value, new_value) = (mean(0), mean(1));
     let log_ratio = (new_value / base_value).ln();
     (case.values, case.ratio) = (Some([base_value, new_value]), Some(new_value / base_value));
-    let law = match law(case, (several, bases.values.len()), noises, slow, correlations) {
+    let law = match law(case, known, slow, correlations) {
         Ok((law, source)) => {
             case.source = source;
             law
@@ -175,13 +188,7 @@ fn look(
     Some(RatioLaw { law, log_ratio })
 }
 
-fn law(
-    case: &Compared,
-    (several, runs): (bool, usize),
-    (of_base, of_history): (Option<Noise>, Option<Noise>),
-    slow: (f64, f64),
-    correlations: [f64; 2],
-) -> Result<(Law, Source), Reason> {
+fn law(case: &Compared, known: &Known, slow: (f64, f64), correlations: [f64; 2]) -> Result<(Law, Source), Reason> {
     let (base, new) = (case.base, case.new);
     if base.simulated != new.simulated {
         return Err(Reason::OneComputed);
@@ -193,23 +200,30 @@ fn law(
     if base.simulated && constant(base) && constant(new) {
         return Ok((Law::Exact, Source::Exact));
     }
-    let imported = |line: &CaseLine| line.caveats.contains(&record::Caveat::Imported) && line.trial_median_s.is_empty();
+    let imported = |line: &CaseLine| line.caveats.contains(&record::Caveat::Imported);
+    let is_imported = imported(base) || imported(new);
     let fewest = *case.trials.iter().min().unwrap_or(&0);
+    let by_runs = |trials: Option<usize>| {
+        let noise = known.of_sides.or(known.of_history)?;
+        let runs = known.sides.map(|side| if known.of_sides.is_some() { side.values.len() } else { 1 });
+        Some((of_runs(noise, runs, trials.unwrap_or(noise.trials as usize)), Source::Runs(noise.runs)))
+    };
     if !case.quantity.is_time() {
-        return match of_base.or(of_history) {
-            Some(noise) => Ok((of_runs(noise, several, runs, noise.trials as usize), Source::Runs(noise.runs))),
+        return match by_runs(None) {
+            Some(law) => Ok(law),
             None if case.ratio == Some(1.0) => Ok((Law::Exact, Source::Exact)),
             None => Err(Reason::OneFigure),
         };
     }
-    if imported(base) || imported(new) {
-        return Err(Reason::Imported);
+    // One figure of a run of another program is what each of its runs has.
+    if is_imported {
+        return by_runs(None).ok_or(Reason::Imported);
     }
     if fewest < FEWEST_TRIALS {
         return Err(Reason::FewTrials(case.trials));
     }
-    if let Some(noise) = of_base.or(of_history) {
-        return Ok((of_runs(noise, several, runs, fewest), Source::Runs(noise.runs)));
+    if let Some(law) = by_runs(Some(fewest)) {
+        return Ok(law);
     }
     let laws = [(base, correlations[0]), (new, correlations[1])]
         .map(|(line, correlation)| MedianLaw::new(&line.trial_median_s, correlation));
@@ -219,12 +233,12 @@ fn law(
     Ok((Law::Trials { base, new, slow: (deviation, slow.1) }, Source::Trials))
 }
 
-/// The law of a new run against the mean of equal runs, or against one of them. `trials`: the fewest of what is compared.
-fn of_runs(noise: Noise, several: bool, runs: usize, trials: usize) -> Law {
-    let base = if several { 1.0 / runs as f64 } else { 1.0 };
+/// The law of the mean of new runs against the mean of equal runs. `trials`: the fewest of what is compared.
+fn of_runs(noise: Noise, runs: [usize; 2], trials: usize) -> Law {
     // Fewer trials than the runs that tell the noise have: all of the noise is taken to be that of trials.
     let fewer = (noise.trials / trials.max(1) as f64).max(1.0);
-    Law::Runs { deviation: (noise.variance * (base + fewer)).sqrt(), degrees: noise.degrees }
+    let [base, new] = [0, 1].map(|side| noise.variances[side] / runs[side].max(1) as f64);
+    Law::Runs { deviation: (base + fewer * new).sqrt(), degrees: noise.degrees }
 }
 
 /// Corrects levels for the number of cases (Holm), and sets intervals and verdicts.

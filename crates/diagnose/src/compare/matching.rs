@@ -4,7 +4,7 @@
 //! of sampling, then equal ones except injected faults. Last the same workload in the same world, if one case alone is left on
 //! each side: two implementations. The differences of a pair are reported.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use record::{CaseLine, Declared, INJECTED, Record, Roles, workload};
 use serde_json::Value;
@@ -21,6 +21,28 @@ pub struct Change {
     pub new: Option<Value>,
 }
 
+/// A case with the record that has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held<'r> {
+    pub(super) record: &'r Record,
+    pub(super) line: &'r CaseLine,
+}
+
+/// The cases of equal runs, by date: those of the latest, then those that only an earlier one has, such as other operations of an
+/// archive.
+pub(super) fn held<'r>(runs: &[&'r Record]) -> Vec<Held<'r>> {
+    let mut seen: HashSet<&str> = HashSet::new();
+    let mut all = Vec::new();
+    for record in runs.iter().rev().copied() {
+        for line in &record.cases {
+            if seen.insert(&line.id) {
+                all.push(Held { record, line });
+            }
+        }
+    }
+    all
+}
+
 /// Two cases that are compared.
 #[derive(Clone, Debug)]
 pub(super) struct Pair<'r> {
@@ -28,6 +50,8 @@ pub(super) struct Pair<'r> {
     pub base: &'r CaseLine,
     /// Of the new record.
     pub new: &'r CaseLine,
+    /// The records that have them.
+    pub of: [&'r Record; 2],
     /// What they differ in; empty where it is one case.
     pub changes: Vec<Change>,
 }
@@ -101,12 +125,12 @@ fn plain(value: &Value) -> String {
 }
 
 /// Finds the pairs.
-pub(super) fn matching<'r>(base: &'r Record, new: &'r Record) -> Matching<'r> {
-    let mut partner: Vec<Option<usize>> = vec![None; base.cases.len()];
-    let mut taken = vec![false; new.cases.len()];
-    let ids: HashMap<&str, usize> = new.cases.iter().enumerate().map(|(at, line)| (line.id.as_str(), at)).collect();
-    for (at, line) in base.cases.iter().enumerate() {
-        let found = ids.get(line.id.as_str()).filter(|found| new.cases[**found].benchmark == line.benchmark);
+pub(super) fn matching<'r>(base: &[Held<'r>], new: &[Held<'r>]) -> Matching<'r> {
+    let mut partner: Vec<Option<usize>> = vec![None; base.len()];
+    let mut taken = vec![false; new.len()];
+    let ids: HashMap<&str, usize> = new.iter().enumerate().map(|(at, held)| (held.line.id.as_str(), at)).collect();
+    for (at, Held { line, .. }) in base.iter().enumerate() {
+        let found = ids.get(line.id.as_str()).filter(|found| new[**found].line.benchmark == line.benchmark);
         if let Some(found) = found {
             (partner[at], taken[*found]) = (Some(*found), true);
         }
@@ -116,15 +140,14 @@ pub(super) fn matching<'r>(base: &'r Record, new: &'r Record) -> Matching<'r> {
     }
     let mut matching = Matching::default();
     let mut left = Vec::new();
-    for (line, partner) in base.cases.iter().zip(&partner) {
+    for (held, partner) in base.iter().zip(&partner) {
         match partner {
-            Some(partner) => matching.pairs.push(pair(line, &new.cases[*partner], base)),
-            None => left.push(line),
+            Some(partner) => matching.pairs.push(pair(*held, new[*partner])),
+            None => left.push(*held),
         }
     }
-    matching.only_base = lone(left, base, new);
-    matching.only_new =
-        lone(new.cases.iter().zip(taken).filter(|(_, taken)| !taken).map(|(line, _)| line).collect(), new, base);
+    matching.only_base = lone(left, new);
+    matching.only_new = lone(new.iter().zip(taken).filter(|(_, taken)| !taken).map(|(held, _)| *held).collect(), base);
     matching
 }
 
@@ -140,19 +163,20 @@ enum Step {
 }
 
 /// Cases left over on both sides with equal keys: in their order, or where the step is the workload, single ones.
-fn by_key(partner: &mut [Option<usize>], taken: &mut [bool], base: &Record, new: &Record, step: Step) {
+fn by_key(partner: &mut [Option<usize>], taken: &mut [bool], base: &[Held], new: &[Held], step: Step) {
     let alone = step == Step::Workload;
-    let key_of = |line: &CaseLine, own: &Record, other: &Record| match step {
-        Step::Workload => workload_key(line, own),
-        Step::Parameters => identity(line, declared(own, line), declared(other, line)),
-        Step::WithoutFaults => identity_without(line, declared(own, line), declared(other, line), INJECTED),
+    let [Some(first_base), Some(first_new)] = [base.first(), new.first()] else { return };
+    let key_of = |Held { line, record }: &Held, other: &Record| match step {
+        Step::Workload => workload_key(line, record),
+        Step::Parameters => identity(line, declared(record, line), declared(other, line)),
+        Step::WithoutFaults => identity_without(line, declared(record, line), declared(other, line), INJECTED),
     };
     let mut open: HashMap<Key, (Vec<usize>, Vec<usize>)> = HashMap::new();
-    for (at, line) in base.cases.iter().enumerate().filter(|(at, _)| partner[*at].is_none()) {
-        open.entry(key_of(line, base, new)).or_default().0.push(at);
+    for (at, held) in base.iter().enumerate().filter(|(at, _)| partner[*at].is_none()) {
+        open.entry(key_of(held, first_new.record)).or_default().0.push(at);
     }
-    for (at, line) in new.cases.iter().enumerate().filter(|(at, _)| !taken[*at]) {
-        open.entry(key_of(line, new, base)).or_default().1.push(at);
+    for (at, held) in new.iter().enumerate().filter(|(at, _)| !taken[*at]) {
+        open.entry(key_of(held, first_base.record)).or_default().1.push(at);
     }
     for (bases, news) in open.into_values().filter(|(bases, news)| !alone || (bases.len(), news.len()) == (1, 1)) {
         for (base, new) in bases.into_iter().zip(news) {
@@ -168,10 +192,11 @@ fn workload_key(line: &CaseLine, record: &Record) -> Key {
     }
 }
 
-fn pair<'r>(base: &'r CaseLine, new: &'r CaseLine, record: &Record) -> Pair<'r> {
-    let declared = declared(record, base);
+fn pair<'r>(base: Held<'r>, new: Held<'r>) -> Pair<'r> {
+    let declared = declared(base.record, base.line);
     let is_named = |change: &Change| role(declared, &change.field) != Role::Sampling;
-    Pair { base, new, changes: changes(base, new).into_iter().filter(is_named).collect() }
+    let changes = changes(base.line, new.line).into_iter().filter(is_named).collect();
+    Pair { base: base.line, new: new.line, of: [base.record, new.record], changes }
 }
 
 fn changes(base: &CaseLine, new: &CaseLine) -> Vec<Change> {
@@ -186,23 +211,23 @@ fn changes(base: &CaseLine, new: &CaseLine) -> Vec<Change> {
 }
 
 /// Cases without a partner, each with the reason.
-fn lone<'r>(lines: Vec<&'r CaseLine>, own: &Record, other: &Record) -> Vec<Unmatched<'r>> {
-    if lines.is_empty() {
+fn lone<'r>(own: Vec<Held<'r>>, other: &[Held]) -> Vec<Unmatched<'r>> {
+    if own.is_empty() {
         return Vec::new();
     }
     let mut alike: HashMap<Key, Vec<&CaseLine>> = HashMap::new();
-    for candidate in &other.cases {
-        alike.entry(workload_key(candidate, other)).or_default().push(candidate);
+    for Held { record, line } in other {
+        alike.entry(workload_key(line, record)).or_default().push(line);
     }
-    let why = |line: &CaseLine| {
-        let Some(candidates) = alike.get(&workload_key(line, own)) else { return Lone::NothingAlike };
+    let why = |held: &Held| {
+        let Some(candidates) = alike.get(&workload_key(held.line, held.record)) else { return Lone::NothingAlike };
         let mut fields: Vec<String> = Vec::new();
-        for change in candidates.iter().take(MOST_CANDIDATES).flat_map(|candidate| changes(line, candidate)) {
+        for change in candidates.iter().take(MOST_CANDIDATES).flat_map(|candidate| changes(held.line, candidate)) {
             if !fields.contains(&change.field) {
                 fields.push(change.field);
             }
         }
         Lone::Several(fields)
     };
-    lines.into_iter().map(|line| Unmatched { line, why: why(line) }).collect()
+    own.into_iter().map(|held| Unmatched { line: held.line, why: why(&held) }).collect()
 }

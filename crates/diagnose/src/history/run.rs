@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use record::{CaseLine, Declared, Labels, Machine, MachineState, Record, Roles, RunEnd, SharedMap};
+use record::{
+    CaseLine, DatedBy, Declared, Imported, Labels, Machine, MachineState, Record, Roles, RunEnd, RunFile, SharedMap,
+};
 use serde_json::Value;
 use terms::{Role, Status};
 
@@ -40,6 +42,8 @@ pub struct Run {
     pub several_hosts: bool,
     /// Runs of equal keys are of one machine.
     pub machine_key: String,
+    /// Where its date is from, if its own file does not tell it.
+    pub dated_by: Option<DatedBy>,
     /// Whether its times were computed.
     pub simulated: bool,
     /// Places of its record that are damaged or missing.
@@ -100,9 +104,6 @@ impl Run {
     pub fn of(directory: &str, record: &Record, any_host: bool) -> Result<Self, LeftOut> {
         let left_out = |why: &str| LeftOut { directory: directory.to_owned(), why: why.to_owned() };
         let file = &record.file;
-        if file.imported.is_some() {
-            return Err(left_out("another program measured it (imported): its machine and statistic are not known"));
-        }
         if !file.merged.is_empty() {
             return Err(left_out("it is merged from several records: they have dates of their own"));
         }
@@ -131,7 +132,11 @@ impl Run {
             experiment: file.experiment.clone(),
             machine: file.machine.clone(),
             several_hosts: file.hosts.len() > 1,
-            machine_key: machine_key(&file.machine, &file.hosts, file.simulated, any_host),
+            machine_key: match &file.imported {
+                Some(imported) => imported_key(file, imported, any_host),
+                None => machine_key(&file.machine, &file.hosts, file.simulated, any_host),
+            },
+            dated_by: file.imported.as_ref().and_then(|imported| imported.dated_by),
             simulated: file.simulated,
             damaged: record.damaged.len(),
             killed: record.end == RunEnd::Killed,
@@ -179,6 +184,19 @@ fn case(line: &CaseLine, states: &[MachineState], settings: Option<&SharedMap>) 
 fn counts(record: &Record) -> [usize; 4] {
     let number_of = |status: Status| record.cases.iter().filter(|line| line.status == status).count();
     [number_of(Status::Ok), number_of(Status::Failed), number_of(Status::Skipped), number_of(Status::NotRun)]
+}
+
+/// What makes imported runs one series: the hosts and the device that the file names, the kind of program, and what its times are.
+/// Versions and options may change over the runs; a history is where that shows.
+fn imported_key(file: &RunFile, imported: &Imported, any_host: bool) -> String {
+    let mut hosts: Vec<&str> = file.hosts.iter().chain([&file.machine]).map(|machine| machine.host.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts.retain(|host| !host.is_empty() && !any_host);
+    let hosts = if hosts.is_empty() { String::new() } else { format!("{}: ", hosts.join(" ")) };
+    let device = imported.facts.get("device").map_or(String::new(), |device| format!("{device}, "));
+    let program = imported.tool.split_whitespace().next().unwrap_or(&imported.format);
+    format!("{hosts}{device}{program}, {} (imported)", imported.statistic)
 }
 
 /// What makes machines one: host, processor, cores that ranks may use, memory limit; of all hosts that held ranks.

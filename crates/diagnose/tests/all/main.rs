@@ -1,5 +1,6 @@
 //! Comparisons of records, and analyses of timelines, against known truths.
 
+mod archives;
 mod matching;
 mod profile;
 mod rates;

@@ -8,7 +8,7 @@ use record::store::RUN_FILE;
 use record::{BASELINES, CaseLine, RunEnd, find_baselines, list_baselines, read_baseline, read_run, save_baseline};
 use terms::Status;
 
-use super::compare::sources::Source;
+use super::compare::sources::{Source, below};
 use super::compare::{Outputs, sides};
 use super::pack::names;
 use super::{Ended, Typed};
@@ -52,7 +52,7 @@ struct Save {
     /// the baseline's name
     #[arg(value_name = "NAME")]
     name: String,
-    /// records' directories (default: the newest in results)
+    /// records, or folders of them (default: the newest in results)
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, num_args = 0..)]
     record: Vec<PathBuf>,
     /// replaces the runs that the baseline has
@@ -97,7 +97,8 @@ fn folder() -> PathBuf {
 
 fn save(given: Save) -> Ended {
     let name = given.name.as_str();
-    let directories = if given.record.is_empty() { vec![newest()?] } else { given.record };
+    let named = if given.record.is_empty() { vec![newest()?] } else { given.record };
+    let directories = named.iter().flat_map(|directory| below(directory));
     let mut read = Vec::new();
     for directory in directories {
         not_a_record::refuse_file(&directory)?;

@@ -13,11 +13,11 @@ pub(super) mod sources;
 mod states;
 pub(super) mod text;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use diagnose::Verdict;
-use diagnose::compare::{Comparison, Settings, compare};
+use diagnose::compare::{Comparison, Settings, compare, compare_sides};
 use record::Record;
 use report::{JunitCase, JunitOutcome};
 
@@ -35,6 +35,8 @@ const EXAMPLES: &str = "Examples:
   rankmark compare results/monday results/today             what changed
   rankmark compare A B --history results                    noise of equal runs
   rankmark compare A B C                                    each against A
+  rankmark compare results/old results/new                  folders of equal runs
+  rankmark compare old-* --new new-*                        the same of single records
   rankmark compare A B --fail-on worse --junit compare.xml  in CI: only a regression fails";
 
 /// Compares records, or plans that it measures interleaved: better, worse, same, or cannot tell
@@ -44,9 +46,12 @@ const EXAMPLES: &str = "Examples:
                   docs/compare.md says what the verdicts mean, and how many trials and runs they need."
 )]
 struct Compare {
-    /// records' directories: the base, and one or more to compare with it; with --interleave, one or two plans
+    /// records, or folders of equal runs: the base, and one or more to compare with it; with --interleave, one or two plans
     #[arg(value_name = "DIR|PLAN", value_hint = ValueHint::AnyPath, required = true, num_args = 1..)]
     sides: Vec<String>,
+    /// the new side, of several equal runs; all records before it are the base
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath, num_args = 1.., conflicts_with = "interleave")]
+    new: Vec<String>,
     #[command(flatten)]
     gate: GateOptions,
     #[command(flatten)]
@@ -82,22 +87,39 @@ impl Compare {
 }
 
 fn records(given: &Compare, gate: &Gate) -> Ended {
-    plans::refuse(&given.sides)?;
+    let named: Vec<String> = given.sides.iter().chain(&given.new).cloned().collect();
+    plans::refuse(&named)?;
     let [base, others @ ..] = given.sides.as_slice() else { return Ok(2) };
-    if others.is_empty() {
+    if others.is_empty() && given.new.is_empty() {
         return Err(Failure::new("`rankmark compare` needs two records").hint(format!(
             "rankmark compare {base} OTHER; `rankmark compare --interleave PLAN_A PLAN_B` measures both sides now",
             base = report::shell(base)
         )));
     }
-    let base = Source::record(Path::new(base))?;
-    let others = others.iter().map(|other| Source::record(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
+    let paths = |names: &[String]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let (base, others) = match given.new.is_empty() {
+        true => {
+            let others = others.iter().map(|other| Source::record(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
+            (Source::record(Path::new(base))?, others)
+        }
+        false => (Source::runs(&paths(&given.sides))?, vec![Source::runs(&paths(&given.new))?]),
+    };
+    let is_single = base.records.len() == 1 && others.iter().all(|other| other.records.len() == 1);
     let code = sides((&given.outputs, gate, given.interleave.quiet), base, others)?;
     if !given.outputs.json && !given.interleave.quiet {
-        let directories: Vec<&Path> = given.sides.iter().map(Path::new).collect();
-        screen::print(&screen::next_report(&directories, "one page about these records"))?;
+        let directories: Vec<&Path> = named.iter().map(Path::new).collect();
+        screen::print(&match is_single {
+            true => screen::next_report(&directories, "one page about these records"),
+            false => {
+                screen::next(&[&["rankmark", "history"], &words(&named)[..]].concat(), "each run in order of time")
+            }
+        })?;
     }
     Ok(code)
+}
+
+fn words(named: &[String]) -> Vec<&str> {
+    named.iter().map(String::as_str).collect()
 }
 
 /// Compares each record with the base, and says it as the options ask.
@@ -117,10 +139,8 @@ pub(super) fn sides(
     let records: Vec<&Record> = base.records.iter().collect();
     let mut sides: Vec<Side> = Vec::new();
     for other in others {
-        for new in &other.records {
-            let comparison = compare(&records, new, &settings);
-            sides.push(Side { name: other.name.clone(), comparison });
-        }
+        let news: Vec<&Record> = other.records.iter().collect();
+        sides.push(Side { name: other.name.clone(), comparison: compare_sides(&records, &news, &settings) });
     }
     refuse_nothing(base, &sides)?;
     if let Some(file) = &outputs.junit {

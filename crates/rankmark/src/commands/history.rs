@@ -5,7 +5,7 @@ mod json;
 mod names;
 mod next;
 mod page;
-mod records;
+pub(super) mod records;
 mod text;
 mod words;
 
@@ -28,7 +28,7 @@ pub(crate) use page::INDEX_FILE;
                   rankmark history results --machine node-b --json\n\n\
                   Change points need eight runs. Over all cases and runs together, equal runs raise a false one with a \
                   chance of at most 5%. The noise between runs needs five. Simulated runs have a part of their own; \
-                  imported and merged records are left out.")]
+                  merged records are left out. Imported runs are a series by hosts, device, program and statistic.")]
 pub(crate) struct History {
     /// records, or folders of them (default: results)
     #[arg(value_name = "DIR", num_args = 0.., value_hint = ValueHint::DirPath)]

@@ -1,5 +1,7 @@
 //! `rankmark import FILE...`: files of other tools as records or plans.
 
+mod archive;
+
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
@@ -24,10 +26,11 @@ const STANDARD_INPUT: &str = "standard input";
                   output; `rankmark run FILE` runs it directly. Traces, dumps and folders of them are explained as by \
                   `rankmark profile --import`. `rankmark list imports` names what can be read.\n\n\
                   rankmark import nccl-tests.log\nrankmark import --ranks 8 osu_allreduce.txt\n\
-                  rankmark import ddlb.json > plan.yaml"
+                  rankmark import ddlb.json > plan.yaml\nrankmark import old-logs/ --output-dir results/old"
 )]
 pub(crate) struct Import {
-    /// a file that another tool wrote or reads, a folder of traces, or `-` for standard input; several make several records
+    /// a file that another tool wrote or reads, a folder of results or of traces, or `-` for standard input; several make
+    /// several records
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required = true, num_args = 1..)]
     file: Vec<PathBuf>,
     /// read it as this format (default: the one that it looks like)
@@ -54,6 +57,12 @@ impl Typed for Import {
     const NAME: &'static str = "import";
 
     fn run(self, _: Entry<'_>) -> Ended {
+        if let [folder] = self.file.as_slice()
+            && folder.is_dir()
+            && let Some(code) = archive::import(&self, folder)?
+        {
+            return Ok(code);
+        }
         match self.file.iter().any(|file| file.is_dir() || import::traces::recognise(file).is_some()) {
             true => traces(&self),
             false => results(&self),
@@ -61,44 +70,64 @@ impl Typed for Import {
     }
 }
 
+impl Import {
+    /// The format that the user names.
+    fn named_format(&self) -> Result<Option<&'static dyn Format>, Failure> {
+        Ok(self.format.as_deref().map(import::format).transpose()?)
+    }
+}
+
+/// A file with what the user says of it.
+fn source_of(given: &Import, mut source: Source, read_as: Option<&'static dyn Format>) -> Source {
+    if let Some(ranks) = given.ranks {
+        source = source.with_given("ranks", ranks.to_string());
+    }
+    if let Some(op) = &given.op {
+        source = source.with_given("op", op);
+    }
+    match read_as {
+        Some(format) => {
+            let python = given.python.clone().map(|python| ("python".to_owned(), python));
+            foreign::here(source, format, &python.into_iter().collect::<Vec<_>>(), None)
+        }
+        None => source,
+    }
+}
+
+/// The records of a file's results, with what is known of the GPUs that it names.
+fn records_of(
+    source: &Source,
+    format: &dyn Format,
+    results: Vec<import::Results>,
+) -> Result<Vec<ImportedRecord>, terms::Error> {
+    let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let now = jiff::Timestamp::now();
+    let mut records = import::records(source, format.name(), results, &benchmarks::abouts(), &tool, now)?;
+    records.iter_mut().for_each(expect);
+    Ok(records)
+}
+
 /// Results and configurations.
 fn results(given: &Import) -> Ended {
     let files = &given.file;
-    let format = given.format.as_deref().map(import::format).transpose()?;
+    let format = given.named_format()?;
     let directory = given.output_dir.as_ref();
     if files.len() > 1 && directory.is_some() {
         return Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"));
     }
     let (mut text, mut made) = (String::new(), Vec::new());
     for file in files {
-        let mut source = match file.as_os_str() == "-" {
+        let source = match file.as_os_str() == "-" {
             true => Source::from_reader(STANDARD_INPUT, std::io::stdin().lock())?,
             false => Source::load(file)?,
         };
         let read_as = format.or_else(|| import::recognise(&source));
-        if let Some(ranks) = given.ranks {
-            source = source.with_given("ranks", ranks.to_string());
-        }
-        if let Some(op) = &given.op {
-            source = source.with_given("op", op);
-        }
-        if let Some(format) = read_as {
-            let python = given.python.clone().map(|python| ("python".to_owned(), python));
-            source = foreign::here(source, format, &python.into_iter().collect::<Vec<_>>(), None);
-        }
+        let source = source_of(given, source, read_as);
         let found = import::read(&source, read_as)?;
         text += &match found.content {
             Content::Plan(plan) => show_plan(&source, found.format, &plan, given.json)?,
             Content::Results(results) => {
-                let mut records = import::records(
-                    &source,
-                    found.format.name(),
-                    results,
-                    &benchmarks::abouts(),
-                    &Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-                    jiff::Timestamp::now(),
-                )?;
-                records.iter_mut().for_each(expect);
+                let records = records_of(&source, found.format, results)?;
                 write(&source, found.format, records, (directory, &mut made), given.json)?
             }
         };
@@ -141,7 +170,7 @@ fn traces(given: &Import) -> Ended {
             continue;
         }
         let (what, hint) = match file.is_dir() {
-            true => ("is a folder without traces", "name the files of results one by one"),
+            true => ("is a folder without traces", "import a folder of results alone"),
             false => {
                 ("is not a trace, and traces are imported together", "import results and traces one after the other")
             }
@@ -200,18 +229,22 @@ fn write(
             Some(directory) => directory.clone(),
             None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), &record.file.experiment)?,
         };
-        record.file.command_line = record::command_line(std::env::args());
-        let mut store = Store::create(&directory, &record.file)?;
-        store.append_all(&record.lines)?;
-        record.samples.iter().try_for_each(|trial| store.append_samples(trial))?;
-        store.finish(&mut record.file)?;
-        drop(store);
+        store(&mut record, &directory)?;
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;
         made.push(directory.clone());
         text += &summary(source, format, &record, &directory, written.first().map(PathBuf::as_path), as_json);
     }
     Ok(text)
+}
+
+/// Writes a record.
+fn store(record: &mut ImportedRecord, directory: &Path) -> Result<(), Failure> {
+    record.file.command_line = record::command_line(std::env::args());
+    let mut store = Store::create(directory, &record.file)?;
+    store.append_all(&record.lines)?;
+    record.samples.iter().try_for_each(|trial| store.append_samples(trial))?;
+    Ok(store.finish(&mut record.file)?)
 }
 
 fn summary(

@@ -150,8 +150,11 @@ fn a_run_with_an_injected_fault_is_compared_under_a_banner() {
     }
     place.write("slow/run.json", run.to_string());
     let told = place.run("compare base slow").exits(1);
-    for part in ["worse: 2 of 2 cases", "FAULT INJECTED on request into 2 cases of the new record", "inject - -> delay"]
-    {
+    for part in [
+        "worse: 2 of 2 cases",
+        "FAULT INJECTED on request into 2 cases of the new record",
+        "all cases inject: not set -> delay",
+    ] {
         assert!(told.out.contains(part), "{part} is missing in {}", told.out);
     }
     assert!(!place.run("compare base base").out.contains("FAULT INJECTED"));

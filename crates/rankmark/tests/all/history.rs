@@ -151,7 +151,7 @@ fn machines_are_apart_and_other_records_are_named() {
     assert!(heads.iter().any(|line| line.starts_with("node-b: ")), "{out}");
     assert!(out.contains("simulated on node-a") && out.contains("SIMULATED"), "{out}");
     assert!(out.contains("5 runs, 3 cases"), "four and the damaged one, once: {out}");
-    assert!(out.contains("left out  results/run-07: another program measured it"), "{out}");
+    assert!(out.contains("node-a: x, mean (imported)\n1 run, 3 cases"), "a series of its own: {out}");
     assert!(out.contains("left out  results/run-08: ") && out.contains("schema 99"), "{out}");
     assert!(out.contains("warning: results/run-09: 1 damaged line left out"), "{out}");
     assert!(out.contains("Change points are searched from 8 runs of a case on."), "{out}");

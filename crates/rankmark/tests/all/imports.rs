@@ -120,7 +120,7 @@ fn a_folder_of_traces_is_explained() {
     assert!(place.read("out/report.md").contains("is the last to enter all_reduce"));
     assert!(place.run("import logs --ranks 2").exits(2).err.contains("`--ranks` is for results"));
     place.write("empty/notes.txt", "nothing");
-    assert!(place.run("import empty").exits(2).err.contains("is a folder without traces"));
+    assert!(place.run("import empty").exits(2).err.contains("no file in empty holds results or traces"));
 }
 
 /// Points of each line of the section's charts of times, of the values that the page holds. Each chart stands in the page.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "variables choose what is tested")]
 
+mod archives;
 mod comparing;
 mod completions;
 mod directories;

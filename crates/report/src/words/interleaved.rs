@@ -6,12 +6,14 @@ use terms::Status;
 
 use crate::Run;
 use crate::document::{Align, Block, Item, Table, Words, code};
-use crate::number::{NONE, bytes, count, percent, seconds};
+use crate::number::{NONE, bytes, count, factor, percent, ratio, seconds};
 
 /// The words of verdicts, the one that matters most first.
 const WORDS: [&str; 4] = ["worse", "cannot tell", "better", "same"];
 /// Changes that a page lists above the table; of more, the table has them.
 const LISTED: usize = 3;
+/// From this ratio on, a change is a factor: nobody reads 29,100%.
+const TIMES: f64 = 3.0;
 /// A printed ratio differs from that of the times by at least this before anything is said of it.
 const APART: f64 = 0.01;
 
@@ -85,9 +87,13 @@ pub fn compared_sentences(cases: &[ComparedCase], labels: &[String], threshold: 
 
 fn change(case: &ComparedCase, label: &str) -> String {
     let (Some(ratio), Some([low, high])) = (case.ratio, case.ratio_ci95) else { return label.to_owned() };
+    let pairs = count(case.log_ratios.len(), "pair", "pairs");
+    if ratio >= TIMES {
+        let [ratio, low, high] = [ratio, low, high].map(factor);
+        return format!("{label}: B takes {ratio} as long ({low} to {high}, {pairs}).");
+    }
     let part = |ratio: f64| percent((ratio - 1.0).abs());
     let (word, ends) = if ratio > 1.0 { ("longer", [low, high]) } else { ("less", [high, low]) };
-    let pairs = count(case.log_ratios.len(), "pair", "pairs");
     format!("{label}: B takes {} {word} ({} to {}, {pairs}).", part(ratio), part(ends[0]), part(ends[1]))
 }
 
@@ -186,8 +192,8 @@ fn row(case: &ComparedCase, label: String) -> [String; 8] {
         label,
         time(0),
         time(1),
-        case.ratio.map_or(NONE.to_owned(), |ratio| format!("{ratio:.3}")),
-        case.ratio_ci95.map_or(NONE.to_owned(), |[low, high]| format!("{low:.3} to {high:.3}")),
+        case.ratio.map_or(NONE.to_owned(), ratio),
+        case.ratio_ci95.map_or(NONE.to_owned(), |[low, high]| format!("{} to {}", ratio(low), ratio(high))),
         verdict,
         case.log_ratios.len().to_string(),
         case.smallest_change.map_or(NONE.to_owned(), percent),

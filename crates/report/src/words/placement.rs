@@ -35,7 +35,10 @@ const MEANT: &str = "`interface`: of the rank's connection with the coordinator;
 fn host(machine: &Machine) -> String {
     let interfaces: Vec<String> = machine.interfaces.iter().map(interface).collect();
     let interfaces = if interfaces.is_empty() { String::new() } else { format!("; {}", interfaces.join(", ")) };
-    format!("{}: {}{interfaces}", machine.host, machine_line(machine))
+    match machine_line(machine) + &interfaces {
+        known if known.is_empty() => machine.host.clone(),
+        known => format!("{}: {known}", machine.host),
+    }
 }
 
 /// `eth0 (25 Gbit/s)`.

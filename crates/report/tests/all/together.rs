@@ -68,13 +68,12 @@ fn two_records_are_one_page_that_begins_with_what_changed() {
         &[
             "<strong>Worse</strong>: 1 of 2 cases, all_reduce 64 KiB by +12%; 1 the same within 3%",
             "+12% (+7.0% to +17%)",
-            "<table",
+            "NCCL_ALGO",
             "all_reduce 64 KiB</th>",
             "1.120 (1.070 to 1.170)",
             "all_reduce 1 KiB</th>",
             "1.000 (0.950 to 1.050)*",
             "<figure",
-            "NCCL_ALGO",
             "<details",
         ],
     );

@@ -38,6 +38,7 @@ fn reason(reason: &Reason) -> &'static str {
         Reason::FewTrials(_) => "few_trials",
         Reason::OneFigure => "one_figure",
         Reason::Imported => "imported",
+        Reason::OtherStatistic(_) => "other_statistic",
         Reason::OneComputed => "one_computed",
         Reason::Emulated => "emulated",
         Reason::OtherState(_) => "other_state",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diagnose::compare::{Compared, Comparison};
+use diagnose::compare::{Change, Compared, Comparison};
 use record::{CaseLine, Declared, Record};
 use view::{label_of, plain};
 
@@ -14,10 +14,26 @@ pub(super) struct Labels<'r> {
     record: &'r Record,
     /// By section, the parameters in which its cases differ.
     varying: BTreeMap<String, BTreeSet<String>>,
+    /// What all compared cases differ in alike: it is said once.
+    alike: &'r [Change],
+}
+
+/// A field in which all compared cases differ alike.
+pub(super) struct Alike {
+    pub(super) name: String,
+    pub(super) base: String,
+    pub(super) new: String,
+}
+
+/// A value of a field, as it is said.
+fn said(value: Option<&serde_json::Value>) -> String {
+    value.map_or("not set".to_owned(), |value| view::one_line(&plain(value)))
 }
 
 impl<'r> Labels<'r> {
-    pub(super) fn new(record: &'r Record, comparison: &Comparison) -> Self {
+    pub(super) fn new(record: &'r Record, comparison: &'r Comparison) -> Self {
+        let changes = comparison.cases.first().map_or(&[][..], |first| &first.changes);
+        let alike = comparison.cases.len() > 1 && comparison.cases.iter().all(|case| case.changes == changes);
         let lines = comparison.cases.iter().map(|case| case.base);
         let lines = lines.chain(comparison.only_base.iter().map(|case| case.line));
         let lines: Vec<&CaseLine> = lines.chain(comparison.only_new.iter().map(|case| case.line)).collect();
@@ -31,15 +47,24 @@ impl<'r> Labels<'r> {
                 names.filter(|name| line.parameters.get(name) != other.parameters.get(name)).map(str::to_owned);
             varying.entry(section.to_owned()).or_default().extend(differ);
         }
-        Self { record, varying }
+        Self { record, varying, alike: if alike { changes } else { &[] } }
+    }
+
+    /// What all cases differ in alike.
+    pub(super) fn alike(&self) -> Vec<Alike> {
+        let one = |change: &Change| Alike {
+            name: view::one_line(&change.field),
+            base: said(change.base.as_ref()),
+            new: said(change.new.as_ref()),
+        };
+        self.alike.iter().map(one).collect()
     }
 
     /// `all_reduce 64 KiB, 2 ranks`, and in what the compared cases differ.
     pub(super) fn label(&self, case: &Compared) -> String {
-        let changes = case.changes.iter().map(|change| {
-            let value = |value: &Option<serde_json::Value>| value.as_ref().map_or("-".to_owned(), plain);
-            format!("{} {} -> {}", change.field, value(&change.base), value(&change.new))
-        });
+        let own = case.changes.iter().filter(|_| self.alike.is_empty());
+        let changes = own
+            .map(|change| format!("{} {} -> {}", change.field, said(change.base.as_ref()), said(change.new.as_ref())));
         let name = std::iter::once(self.line(case.base)).chain(changes).collect::<Vec<_>>().join(", ");
         view::one_line(&name)
     }

@@ -4,8 +4,8 @@ use diagnose::Verdict;
 use diagnose::compare::{Compared, Comparison, Settings, compare};
 use record::{Record, read_run};
 use report::{AgainstBase, CaseAgainstBase, Differing};
-use terms::{Named as _, Status};
-use view::number::{count, seconds};
+use terms::Named as _;
+use view::number::count;
 
 use std::path::PathBuf;
 
@@ -48,6 +48,12 @@ fn against(base: &Source, new: &Record, side: &Side) -> AgainstBase {
         base: difference.base.clone(),
         new: difference.new.clone(),
     });
+    let alike = labels.alike().into_iter().map(|change| Differing {
+        topic: "all cases".to_owned(),
+        name: change.name,
+        base: Some(change.base),
+        new: Some(change.new),
+    });
     let has_something = comparison.has_something();
     AgainstBase {
         verdict: comparison.verdict().map_or_else(String::new, |verdict| verdict.name().to_owned()),
@@ -58,7 +64,7 @@ fn against(base: &Source, new: &Record, side: &Side) -> AgainstBase {
         notes: if has_something { text::basis(comparison) } else { Vec::new() },
         lone,
         lines: [base.latest().cases.clone(), new.cases.clone()],
-        differences: differences.collect(),
+        differences: alike.chain(differences).collect(),
     }
 }
 
@@ -94,19 +100,10 @@ fn largest(comparison: &Comparison, labels: &Labels) -> Option<String> {
 }
 
 fn of_case(case: &Compared, labels: &Labels) -> CaseAgainstBase {
-    let values = match case.values {
-        Some(values) => values.map(|number| text::value(case, number)),
-        // Times of other states of the machine, for example, which are not compared.
-        None => [case.base, case.new].map(|line| match (line.status, &line.time_s) {
-            (Status::Ok, Some(time)) if case.quantity.is_time() => seconds(time.median),
-            (Status::Ok, _) => "-".to_owned(),
-            (other, _) => other.name().to_owned(),
-        }),
-    };
     CaseAgainstBase {
         id: case.base.id.clone(),
         label: labels.label(case),
-        values,
+        values: text::values(case),
         ratio: case.ratio,
         interval: case.interval,
         extrapolated: case.extrapolated && case.interval.is_some(),

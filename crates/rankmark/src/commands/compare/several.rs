@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use diagnose::compare::Compared;
-use view::number::count;
+use view::number::{self, count};
 
 use super::label::Labels;
 use super::side::Side;
 use super::sources::Source;
-use super::text::{case_column, notes, sentence, value, warnings, word};
+use super::text::{case_column, differences, notes, sentence, value, warnings, word};
 use crate::screen;
 use terminal::{Column, Row, Table, wrap};
 
@@ -26,7 +26,8 @@ pub(super) fn comparison_text(base: &Source, sides: &[Side], limit: usize) -> St
     for (number, side) in sides.iter().enumerate() {
         let labels = Labels::new(base.latest(), &side.comparison);
         text += &format!("\n\u{1b}[1m{}  {}\u{1b}[0m{}", letter(number), view::one_line(&side.name), "\n");
-        text += notes(&side.comparison, &labels, width).trim_start_matches('\n');
+        text += &differences(&side.comparison, &labels, width);
+        text += &notes(&side.comparison, &labels, width);
     }
     text
 }
@@ -56,7 +57,7 @@ fn table(base: &Source, sides: &[Side], width: usize, limit: usize) -> String {
         let mut row = vec![labels.line(line), first.unwrap_or_else(|| "-".to_owned())];
         row.extend(found.iter().map(|case| match case {
             Some(case) => {
-                let ratio = case.ratio.map_or(String::new(), |ratio| format!("{ratio:.3} "));
+                let ratio = case.ratio.map_or(String::new(), |ratio| format!("{} ", number::ratio(ratio)));
                 format!("{ratio}{}", word(case.verdict).0)
             }
             None => "-".to_owned(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use record::store::RUN_FILE;
 use record::{Record, RunEnd, read_run};
 
+use crate::commands::history::records::directories;
 use crate::{Failure, screen};
 
 /// A side of a comparison: a record, or the runs of a baseline.
@@ -17,11 +18,43 @@ pub(in crate::commands) struct Source {
 }
 
 impl Source {
-    /// A record's directory.
+    /// A record's directory, or a folder of records, which are equal runs.
     pub(in crate::commands) fn record(directory: &Path) -> Result<Self, Failure> {
-        let record = read_run(directory)?;
-        warn(directory, &record);
-        Ok(Self { name: directory.display().to_string(), records: vec![record] })
+        Self::read(directory.display().to_string(), &[directory.to_owned()])
+    }
+
+    /// Records, or folders of them, that are one side: equal runs.
+    pub(super) fn runs(directories: &[PathBuf]) -> Result<Self, Failure> {
+        let [first, ..] = directories else { return Err(Failure::new("a side has no record")) };
+        let more = directories.len() - 1;
+        let name = first.display().to_string();
+        let name = if more > 0 { format!("{name} and {more} more") } else { name };
+        Self::read(name, directories)
+    }
+
+    fn read(name: String, directories: &[PathBuf]) -> Result<Self, Failure> {
+        let mut records = Vec::new();
+        for directory in directories {
+            let found = below(directory);
+            // One that is named must be readable; of a folder, the others count.
+            let is_named = found.len() < 2;
+            for place in found {
+                match read_run(&place) {
+                    Ok(record) => {
+                        warn(&place, &record);
+                        records.push(record);
+                    }
+                    Err(error) if is_named => return Err(error.into()),
+                    Err(error) => {
+                        let why = view::one_line(&error.error.sentence());
+                        screen::remark(&format!("warning: {why}; it is left out\n"));
+                    }
+                }
+            }
+        }
+        let runs = records.len();
+        let name = if runs > 1 { format!("{name} ({runs} runs)") } else { name };
+        Ok(Self { name, records })
     }
 
     /// Its latest record.
@@ -42,6 +75,13 @@ impl Source {
     pub(in crate::commands) fn shown(&self) -> String {
         view::one_line(&self.name)
     }
+}
+
+/// The records that a directory stands for: itself, or those in it. What holds none stands for itself, and its reader says why
+/// it is not a record.
+pub(in crate::commands) fn below(directory: &Path) -> Vec<PathBuf> {
+    let found = directories(directory);
+    if found.is_empty() { vec![directory.to_owned()] } else { found }
 }
 
 /// Says what of a record could not be read.

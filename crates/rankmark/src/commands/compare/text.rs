@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use diagnose::Verdict;
 use diagnose::compare::{
-    Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, StateSeen, Topic, Unmatched,
+    Compared, Comparison, FEWEST_RUNS, Lone, Mixed, Reason, Source as Noise, StateSeen, Topic, Unmatched,
 };
 use record::show::Format;
 use terms::{Named, Status};
-use view::number::{bytes, count, percent, seconds, three_digits};
+use view::number::{bytes, count, percent, ratio as three, seconds, three_digits};
 
 use super::label::Labels;
 use super::side::Side;
@@ -21,6 +21,10 @@ use terminal::{Cell, Column, Row, Style, Table, wrap};
 pub(super) const MOST_ROWS: usize = 40;
 /// Differences, and cases without a partner, that are listed.
 const MOST_LISTED: usize = 12;
+/// Values of a fact in which equal runs differ.
+const MOST_VALUES: usize = 4;
+/// Characters of a value that differs.
+const LONGEST: usize = 60;
 /// Columns that names of cases need next to a metric.
 const ROOM: usize = 18;
 /// Columns that a case has at least.
@@ -32,7 +36,8 @@ pub(super) fn comparison_text(base: &Source, side: &Side, limit: usize) -> Strin
     let width = screen::width();
     let mut text = format!("{}\n", wrap(&format!("{} -> {}", base.shown(), view::one_line(&side.name)), width));
     text += &format!("\u{1b}[1m{}\u{1b}[0m\n", wrap(&sentence(side, &labels), width));
-    text += &format!("{}\n", warnings(&side.comparison, width));
+    text += &warnings(&side.comparison, width);
+    text += &format!("{}\n", differences(&side.comparison, &labels, width));
     text += &table(&side.comparison, &labels, width, limit);
     text += &notes(&side.comparison, &labels, width);
     text
@@ -67,7 +72,9 @@ pub(super) fn sentence(side: &Side, labels: &Labels) -> String {
         }
         Some(Verdict::CannotTell) => {
             let others = [(Verdict::Better, "better"), (Verdict::Same, same.as_str())];
-            format!("cannot tell: {} of {cases}{}{}", of(Verdict::CannotTell), rest(&others), shown_change(comparison))
+            let why = shared_reason(comparison).map_or(String::new(), |why| format!(", {why}"));
+            let change = shown_change(comparison);
+            format!("cannot tell: {} of {cases}{why}{}{change}", of(Verdict::CannotTell), rest(&others))
         }
         Some(Verdict::Better) => {
             format!("better: {} of {cases}{}", of(Verdict::Better), rest(&[(Verdict::Same, same.as_str())]))
@@ -81,6 +88,24 @@ pub(super) fn sentence(side: &Side, labels: &Labels) -> String {
         String::new()
     };
     format!("{text}{gone}")
+}
+
+/// What keeps all undecided cases from a verdict, in a few words; None where they differ, or where numbers say it.
+fn shared_reason(comparison: &Comparison) -> Option<&'static str> {
+    let short = |case: &Compared| match &case.reason {
+        Reason::OtherState(_) => Some("the machine was in another state"),
+        Reason::OtherClock(_) => Some("the clock of the cores changed"),
+        Reason::Imported => Some("too few runs, of one statistic each"),
+        Reason::OtherStatistic(_) => Some("the two sides are different statistics"),
+        Reason::FewTrials(_) => Some("too few trials"),
+        Reason::NoHistory => Some("the noise between runs is unknown"),
+        Reason::OneComputed => Some("one is computed"),
+        Reason::Emulated => Some("a device was emulated"),
+        _ => None,
+    };
+    let mut found = comparison.cases.iter().filter(|case| case.verdict == Some(Verdict::CannotTell)).map(short);
+    let first = found.next()??;
+    found.all(|other| other == Some(first)).then_some(first)
 }
 
 /// `; a change of 4.1% to 9.8% would have shown`.
@@ -134,8 +159,18 @@ pub(super) fn why(case: &Compared, threshold: f64) -> String {
             format!("an interval needs {} trials, and there are {base} and {new}", stats::FEWEST_TRIALS)
         }
         Reason::OneFigure => format!("one figure a run: {FEWEST_RUNS} equal runs tell its noise"),
-        Reason::Imported => "another program measured it: one statistic, no trials".to_owned(),
+        Reason::Imported => format!(
+            "another program measured it: one statistic a run, and too few runs. {FEWEST_RUNS} equal runs on one side, or 3 on \
+             each, would tell how much runs differ"
+        ),
         Reason::Emulated => "a device was emulated: its times say nothing about a GPU".to_owned(),
+        Reason::OtherStatistic([base, new]) => {
+            let said = |statistic: &Option<String>| match statistic {
+                Some(statistic) => format!("the {}", view::one_line(statistic)),
+                None => "the slowest rank (Rankmark)".to_owned(),
+            };
+            format!("a time of the base is {}, and now {}", said(base), said(new))
+        }
         Reason::OneComputed => "one is computed and the other measured".to_owned(),
         Reason::OtherState(seen) => other_state(seen),
         Reason::OtherClock(slower) => {
@@ -176,15 +211,23 @@ fn share(threshold: f64) -> String {
     terms::Ratio(threshold).to_string()
 }
 
-fn three(ratio: f64) -> String {
-    if (0.1..10.0).contains(&ratio) { format!("{ratio:.3}") } else { three_digits(ratio) }
-}
-
 /// A value as it is read.
 pub(super) fn value(case: &Compared, value: f64) -> String {
     match case.quantity.format {
         Format::Bytes => bytes(value as u64),
         _ => seconds(value),
+    }
+}
+
+/// Both values as they are read; of what is not compared, such as times in different states of the machine, each side's own.
+pub(super) fn values(case: &Compared) -> [String; 2] {
+    match case.values {
+        Some(values) => values.map(|number| value(case, number)),
+        None => [case.base, case.new].map(|line| match (line.status, &line.time_s) {
+            (Status::Ok, Some(time)) if case.quantity.is_time() => seconds(time.median),
+            (Status::Ok, _) => "-".to_owned(),
+            (other, _) => other.name().to_owned(),
+        }),
     }
 }
 
@@ -229,10 +272,7 @@ fn table(comparison: &Comparison, labels: &Labels, width: usize, limit: usize) -
 
 fn row(case: &Compared, labels: &Labels, metric: bool) -> Row {
     let dash = || "-".to_owned();
-    let [base, new] = match case.values {
-        Some(values) => values.map(|number| value(case, number)),
-        None => [case.base.status, case.new.status].map(|status| status.name().to_owned()),
-    };
+    let [base, new] = values(case);
     let ratio = case.ratio.map_or_else(dash, |ratio| {
         let ends = case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", three(low), three(high)));
         format!("{}{ends}{}", three(ratio), if case.extrapolated { "*" } else { "" })
@@ -263,10 +303,30 @@ pub(super) fn warning_lines(comparison: &Comparison) -> Vec<String> {
         parts.push(format!("SIMULATED: times are computed, not measured.{noise}"));
     }
     parts.extend(injected(comparison));
+    parts.extend(["base", "new side"].into_iter().zip(&comparison.mixed).filter_map(|(side, of)| mixed(side, of)));
     if comparison.same_record {
         parts.push("Both are the same record.".to_owned());
     }
     parts
+}
+
+/// That runs which are to be equal are not: what a side is called, and in what its runs differ.
+fn mixed(side: &str, of: &[Mixed]) -> Option<String> {
+    let one = |mixed: &Mixed| {
+        let all: Vec<&str> = mixed.values.iter().map(|(value, _)| value.as_str()).collect();
+        let values = mixed.values.iter().take(MOST_VALUES);
+        let values = values.map(|(value, runs)| format!("{} ({})", part(value, &all), count(*runs, "run", "runs")));
+        let more = mixed.values.len().saturating_sub(MOST_VALUES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{} {}{more}", view::one_line(&mixed.name), values.collect::<Vec<_>>().join(", "))
+    };
+    let all: Vec<String> = of.iter().take(MOST_LISTED).map(one).collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "WARNING: the runs of the {side} are not equal, and what they differ in counts as noise: {}.",
+            all.join("; ")
+        )
+    })
 }
 
 /// That cases ran with a fault that somebody asked for: a change is then that of the fault.
@@ -290,7 +350,6 @@ pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> S
     }
     text += &unmatched("only in the base", &comparison.only_base, labels, width);
     text += &unmatched("only in the new record", &comparison.only_new, labels, width);
-    text += &differences(comparison, width);
     text
 }
 
@@ -345,9 +404,7 @@ fn noise(comparison: &Comparison) -> Option<String> {
     let (fewest, most) = fewest.fold((usize::MAX, 0), |(low, high), runs| (low.min(runs), high.max(runs)));
     let mut text = String::new();
     if runs > 0 {
-        let several =
-            if fewest == most { format!("{most} equal runs") } else { format!("{fewest} to {most} equal runs") };
-        text = format!("The noise between runs is known from {several}.");
+        text = format!("The noise between runs is known from {}.", equal_runs(comparison, fewest, most));
     }
     if trials > 0 {
         let known = match comparison.runs[0] {
@@ -368,6 +425,17 @@ fn noise(comparison: &Comparison) -> Option<String> {
         text += &format!(" {} of other machines do not count.", count(comparison.runs[1], "run", "runs"));
     }
     (!text.is_empty()).then(|| text.trim().to_owned())
+}
+
+/// `6 equal runs and 3 of the new side, one statistic each`.
+fn equal_runs(comparison: &Comparison, fewest: usize, most: usize) -> String {
+    let each = if comparison.one_statistic { ", one statistic each" } else { "" };
+    match comparison.side_runs {
+        [base, new] if new > 1 && base == new => format!("{base} runs a side{each}"),
+        [base, new] if new > 1 => format!("{} of the base and {new} of the new side{each}", count(base, "run", "runs")),
+        _ if fewest == most => format!("{most} equal runs{each}"),
+        _ => format!("{fewest} to {most} equal runs{each}"),
+    }
 }
 
 /// How many cases are judged together, and what that takes.
@@ -429,34 +497,57 @@ fn unmatched(what: &str, cases: &[Unmatched], labels: &Labels, width: usize) -> 
     text
 }
 
-/// What differs apart from results, by topic.
-fn differences(comparison: &Comparison, width: usize) -> String {
-    if comparison.differences.is_empty() {
-        return "\nMachine, plan, versions and environment are equal.\n".to_owned();
+/// A value on one line, cut where it is long.
+fn cut(value: &str) -> String {
+    let value = view::one_line(value);
+    if value.chars().count() <= LONGEST { value } else { value.chars().take(LONGEST - 3).collect::<String>() + "..." }
+}
+
+/// What of a long value sets it apart from others: without the words at its begin and end that all have.
+fn part(value: &str, all: &[&str]) -> String {
+    if value.chars().count() <= LONGEST || all.len() < 2 {
+        return cut(value);
     }
-    let mut text = "\nwhat differs\n".to_owned();
+    let words: Vec<Vec<&str>> = all.iter().map(|value| value.split_whitespace().collect()).collect();
+    let shortest = words.iter().map(Vec::len).min().unwrap_or(0);
+    let alike = |at: usize, from_end: bool| {
+        let word =
+            |words: &Vec<&str>| if from_end { words[words.len() - 1 - at].to_owned() } else { words[at].to_owned() };
+        words.iter().all(|other| word(other) == word(&words[0]))
+    };
+    let begin = (0..shortest).take_while(|at| alike(*at, false)).count();
+    let end = (0..shortest - begin).take_while(|at| alike(*at, true)).count();
+    // The name of an option stands before its value.
+    let begin = begin.saturating_sub(1);
+    let own: Vec<&str> = value.split_whitespace().collect();
+    let middle = own[begin..own.len() - end].join(" ");
+    let left_out = |is_cut: bool| is_cut.then(|| "...".to_owned());
+    let parts: Vec<String> = left_out(begin > 0).into_iter().chain([middle]).chain(left_out(end > 0)).collect();
+    cut(&parts.join(" "))
+}
+
+/// What differs apart from results, by topic.
+pub(super) fn differences(comparison: &Comparison, labels: &Labels, width: usize) -> String {
+    let alike = labels.alike();
+    if comparison.differences.is_empty() && alike.is_empty() {
+        return "Machine, plan, versions and environment are equal.\n".to_owned();
+    }
+    let mut text = "what differs\n".to_owned();
+    let mut put = |line: &str| {
+        text += &format!("  {}\n", wrap(line, width.saturating_sub(2)).replace('\n', "\n    "));
+    };
+    alike.iter().for_each(|change| put(&format!("all cases {}: {} -> {}", change.name, change.base, change.new)));
     for topic in Topic::ALL {
         let of_topic: Vec<_> = comparison.differences.iter().filter(|difference| difference.topic == *topic).collect();
         for difference in of_topic.iter().take(MOST_LISTED) {
-            let short = |value: &Option<String>| {
-                let value = value.as_deref().map_or("-".to_owned(), view::one_line);
-                if value.chars().count() > 60 {
-                    format!("{}...", value.chars().take(57).collect::<String>())
-                } else {
-                    value
-                }
-            };
-            let line = format!(
-                "{} {}: {} -> {}",
-                topic.name(),
-                view::one_line(&difference.name),
-                short(&difference.base),
-                short(&difference.new)
-            );
-            text += &format!("  {}\n", wrap(&line, width.saturating_sub(2)).replace('\n', "\n    "));
+            let both: Vec<&str> =
+                [&difference.base, &difference.new].into_iter().flatten().map(String::as_str).collect();
+            let short = |value: &Option<String>| value.as_deref().map_or("-".to_owned(), |value| part(value, &both));
+            let name = view::one_line(&difference.name);
+            put(&format!("{} {name}: {} -> {}", topic.name(), short(&difference.base), short(&difference.new)));
         }
         if of_topic.len() > MOST_LISTED {
-            text += &format!("  ... and {} more\n", of_topic.len() - MOST_LISTED);
+            put(&format!("... and {} more", of_topic.len() - MOST_LISTED));
         }
     }
     text

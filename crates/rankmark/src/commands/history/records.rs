@@ -12,14 +12,14 @@ const DEPTH: usize = 4;
 
 /// What the records in these folders hold, and those that cannot be used. One record is read at a time.
 pub(super) fn read(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec<LeftOut>), Failure> {
-    let mut directories = Vec::new();
+    let mut directories: Vec<PathBuf> = Vec::new();
     for folder in folders {
         let entries = std::fs::metadata(folder);
         if !entries.is_ok_and(|found| found.is_dir()) {
             let hint = "runs make `results`; `rankmark history DIR` names another folder";
             return Err(Failure::new(format!("there is no folder {}", folder.display())).hint(hint));
         }
-        below(folder, DEPTH, &mut directories);
+        directories.extend(self::directories(folder));
     }
     let mut seen = std::collections::HashSet::new();
     // The same record by two ways would be two runs.
@@ -36,6 +36,13 @@ pub(super) fn read(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec
         }
     }
     Ok((runs, left_out))
+}
+
+/// The directories of the records in a folder, which may be one itself.
+pub(in crate::commands) fn directories(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    below(folder, DEPTH, &mut found);
+    found
 }
 
 /// The records in a folder, those in folders of it, too, in the order of their names. Links are not followed.

@@ -48,6 +48,13 @@ fn section(named: &NamedHistory, width: usize) -> String {
     if history.simulated() {
         out += "\u{1b}[1;33mSIMULATED\u{1b}[0m  times are computed by a model and never measured\n";
     }
+    let dated = runs.iter().filter(|run| run.dated_by.is_some()).count();
+    if dated > 0 {
+        let runs = count(dated, "run", "runs");
+        let line =
+            format!("The date of {runs} is when the file last changed, or was imported: the files do not tell it.");
+        out += &format!("{}\n", wrap(&line, width));
+    }
     let damaged = runs.iter().filter(|run| run.damaged > 0);
     for run in damaged {
         let lines = count(run.damaged, "damaged line", "damaged lines");

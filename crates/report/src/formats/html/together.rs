@@ -41,13 +41,19 @@ pub(super) fn together(runs: &[&Run], compared: &[AgainstBase], data: &mut Data)
         out += &verdict(one, (compared.len() > 1).then(|| letter(at + 1)));
     }
     out += &records(runs);
-    if compared.iter().any(|one| !one.cases.is_empty()) {
-        out += &cases(compared);
-        out += &charts(runs, compared, data);
-    }
+    // What a reader must know before the figures: what else differs, and why a verdict is what it is.
     if !compared.is_empty() {
         out += &apart(compared);
+    }
+    let any = compared.iter().any(|one| !one.cases.is_empty());
+    if any {
+        out += &cases(compared);
+    }
+    if !compared.is_empty() {
         out += &rests_on(compared);
+    }
+    if any {
+        out += &charts(runs, compared, data);
     }
     let open = if compared.iter().any(|one| one.verdict.is_empty()) || compared.is_empty() { " open" } else { "" };
     for (index, run) in runs.iter().enumerate() {
@@ -172,9 +178,7 @@ fn cells(case: Option<&CaseAgainstBase>) -> String {
     let Some(case) = case else {
         return format!("<td class=\"n\">{NONE}</td>").repeat(2) + &format!("<td>{NONE}</td>");
     };
-    let three = |ratio: f64| {
-        if (0.1..10.0).contains(&ratio) { format!("{ratio:.3}") } else { crate::number::three_digits(ratio) }
-    };
+    let three = crate::number::ratio;
     let ends = case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", three(low), three(high)));
     let mark = if case.extrapolated { "*" } else { "" };
     let ratio = case.ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{}{ends}{mark}", three(ratio)));

@@ -83,6 +83,7 @@ pub(crate) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     all.extend(disturbed::findings(run));
     all.extend(machine(run, operations));
     all.extend(slow_rank(run));
+    all.extend(traced(run));
     all.extend(below_expected(run));
     all.extend(limits::scaling(run, operations));
     all.extend(limits::bandwidth_bound(run, operations));
@@ -98,6 +99,19 @@ pub(crate) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
 fn of_traces(found: &ExplainedFinding) -> Finding {
     let what = if found.what.trim().is_empty() { "Finding" } else { &found.what };
     finding(Kind::Slow, what, found.evidence.clone(), found.action.clone())
+}
+
+/// The finding in the traces of our own cases that saves most; their section has the others.
+fn traced(run: &Run) -> Option<Finding> {
+    let all = run.explained.iter().flat_map(|of| &of.cases);
+    let first = all.filter_map(|case| case.findings.first().map(|found| (case, found)));
+    let (case, found) = first.max_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds))?;
+    let title = one_line(&case.title);
+    let evidence = match (run.cases.len(), title.is_empty()) {
+        (0 | 1, _) | (_, true) => found.evidence.clone(),
+        _ => format!("{title}: {}", found.evidence),
+    };
+    Some(Finding { evidence: one_line(&evidence), ..of_traces(found) })
 }
 
 fn cases(number: usize) -> String {
@@ -212,13 +226,15 @@ fn slow_rank(run: &Run) -> Option<Finding> {
     }
     let (rank, ratios) = found.into_iter().max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(&a.0)))?;
     let ratio = stats::median(&ratios);
-    let number = count(marked.len(), "case carries", "cases carry");
     let title = if ratio > SLOWER {
         format!("Rank {rank} is {} slower than the median rank", percent(ratio - 1.0))
     } else {
         format!("Rank {rank} is last more often than chance allows")
     };
-    let evidence = format!("{number} `slow_rank`; in {} of them rank {rank} takes the longest.", ratios.len());
+    let evidence = match marked.len() {
+        1 => format!("Rank {rank} takes the longest in the one case where a rank stands out."),
+        all => format!("Rank {rank} takes the longest in {} of the {all} cases where a rank stands out.", ratios.len()),
+    };
     Some(finding(Kind::Slow, title, evidence, "Look for other load, a lower clock or another binding on its core."))
 }
 
