@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod fleet;
 pub mod history;
 pub mod profile;
 mod verdict;

@@ -1,0 +1,87 @@
+//! Names of hosts: their natural order, and the short form that Slurm takes.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// `node-2` before `node-10`.
+pub(super) fn natural(a: &str, b: &str) -> Ordering {
+    let (head_a, number_a) = split(a);
+    let (head_b, number_b) = split(b);
+    match (number_a.is_empty(), number_b.is_empty()) {
+        (false, false) if head_a == head_b => {
+            let value = |digits: &str| digits.parse::<u64>().unwrap_or(u64::MAX);
+            value(number_a).cmp(&value(number_b)).then(a.cmp(b))
+        }
+        _ => a.cmp(b),
+    }
+}
+
+/// A name and the digits at its end.
+fn split(name: &str) -> (&str, &str) {
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    name.split_at(name.len() - digits)
+}
+
+/// Hosts as Slurm takes them, for `--exclude` and `--nodelist`: `node[01-03,07],login`.
+pub fn compressed(hosts: &[&str]) -> String {
+    // By what stands before the number, and how many digits that has: `node1` and `node01` are two hosts.
+    let mut numbered: BTreeMap<(&str, usize), Vec<u64>> = BTreeMap::new();
+    let mut whole: Vec<String> = Vec::new();
+    for host in hosts {
+        let (head, digits) = split(host);
+        match digits.parse::<u64>() {
+            Ok(number) if digits.len() == number.to_string().len() => {
+                numbered.entry((head, 0)).or_default().push(number);
+            }
+            Ok(number) => numbered.entry((head, digits.len())).or_default().push(number),
+            Err(_) => whole.push((*host).to_owned()),
+        }
+    }
+    let one = |((head, width), mut numbers): ((&str, usize), Vec<u64>)| {
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut ranges: Vec<[u64; 2]> = Vec::new();
+        for number in numbers {
+            match ranges.last_mut() {
+                Some([_, last]) if *last + 1 == number => *last = number,
+                _ => ranges.push([number, number]),
+            }
+        }
+        let text = |number: u64| format!("{number:0width$}");
+        let said: Vec<String> = ranges
+            .iter()
+            .map(|[first, last]| if first == last { text(*first) } else { format!("{}-{}", text(*first), text(*last)) })
+            .collect();
+        match ranges.as_slice() {
+            [[first, last]] if first == last => format!("{head}{}", said[0]),
+            _ => format!("{head}[{}]", said.join(",")),
+        }
+    };
+    whole.sort();
+    numbered.into_iter().map(one).chain(whole).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_written_as_slurm_has_them() {
+        for (hosts, expected) in [
+            (&["node01", "node02", "node03", "node07"][..], "node[01-03,07]"),
+            (&["n9", "n10", "n11", "login"], "n[9-11],login"),
+            (&["node-4"], "node-4"),
+            (&["a1", "a01", "b"], "a1,a01,b"),
+            (&[], ""),
+        ] {
+            assert_eq!(compressed(hosts), expected);
+        }
+    }
+
+    #[test]
+    fn numbers_at_the_end_are_compared_as_numbers() {
+        let mut hosts = ["n10", "n9", "m2", "n", "n100000000000000000000000"];
+        hosts.sort_by(|a, b| natural(a, b));
+        assert_eq!(hosts, ["m2", "n", "n9", "n10", "n100000000000000000000000"]);
+    }
+}

@@ -1,0 +1,198 @@
+//! Which members of a fleet are slower than their peers.
+//!
+//! Members of one kind do the same work, so their times differ by chance alone unless something is wrong. The healthy level and
+//! its scatter are learned from the fleet itself by the generalised extreme Studentised deviate test (Rosner, Technometrics 25,
+//! 1983): the most extreme member is taken away again and again, up to a third of them, and those up to the last step that chance
+//! does not explain are outliers. So a cluster of equally slow members does not hide itself. Its critical values assume normal
+//! logarithms; where the healthy members scatter further to the fast side than a slow one lies from them, none is named, because
+//! their scatter is then not normal.
+
+use crate::distribution::student_quantile;
+use crate::quantile::{median, standard_deviation};
+
+/// Fewer members do not tell what is healthy.
+pub const FEWEST_MEMBERS: usize = 5;
+
+/// A smaller deficit is not named, however certain: healthy members differ by as much.
+pub const LEAST_DEFICIT: f64 = 0.02;
+
+/// The scatter of healthy members is taken to be at least this, on logarithms: no fleet is known better.
+const LEAST_SCATTER: f64 = 0.002;
+
+/// One member, by the natural logarithm of its time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Member {
+    /// The logarithm of its time.
+    pub value: f64,
+    /// The variance of that, as its own trials tell it; 0 where nothing does.
+    pub variance: f64,
+}
+
+/// What the healthy members of a fleet are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// The mean logarithm of their times.
+    pub centre: f64,
+    /// The standard deviation of their logarithms.
+    pub scatter: f64,
+    /// How many there are.
+    pub members: usize,
+}
+
+/// Where a member stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing {
+    /// Its logarithm above that of the healthy level.
+    pub deviation: f64,
+    /// The 95% interval of the deviation.
+    pub interval: [f64; 2],
+    /// Whether it is slower than chance explains.
+    pub slow: bool,
+    /// Whether it would be, if its own trials did not vary more than those of others.
+    pub unsettled: bool,
+}
+
+/// A fleet, judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fleet {
+    /// What is healthy.
+    pub level: Level,
+    /// The deviation that is found in nine of ten tries.
+    pub smallest: f64,
+    /// The members, in their order.
+    pub standings: Vec<Standing>,
+}
+
+/// Judges members of one kind. `level`: the chance that any healthy member is called slow. None below [`FEWEST_MEMBERS`].
+pub fn fleet(members: &[Member], level: f64) -> Option<Fleet> {
+    let usable = |member: &Member| member.value.is_finite() && member.variance.is_finite() && member.variance >= 0.0;
+    if members.len() < FEWEST_MEMBERS || !members.iter().all(usable) {
+        return None;
+    }
+    let variances: Vec<f64> = members.iter().map(|member| member.variance).collect();
+    let typical = median(&variances);
+    let removed = extremes(members, typical);
+    let last = |adjusted: bool| {
+        let beyond = |step: &Extreme| step.statistic(adjusted) > critical(step.left, level);
+        removed.iter().rposition(beyond).map_or(0, |at| at + 1)
+    };
+    let (outliers, raw) = (&removed[..last(true)], &removed[..last(false)]);
+    let is_in = |steps: &[Extreme], at: usize| steps.iter().any(|step| step.member == at);
+    let healthy: Vec<f64> = (0..members.len()).filter(|at| !is_in(outliers, *at)).map(|at| members[at].value).collect();
+    let found = level_of(&healthy)?;
+    let fastest = healthy.iter().copied().fold(f64::INFINITY, f64::min);
+    let standing = |(at, member): (usize, &Member)| {
+        let deviation = member.value - found.centre;
+        let is_far = deviation >= LEAST_DEFICIT.ln_1p() && deviation > found.centre - fastest;
+        let slow = is_in(outliers, at) && is_far;
+        Standing { deviation, interval: found.interval(member), slow, unsettled: !slow && is_in(raw, at) && is_far }
+    };
+    let standings = members.iter().enumerate().map(standing).collect();
+    Some(Fleet { level: found, smallest: found.smallest(level), standings })
+}
+
+impl Level {
+    /// The deviation of a member that took no part in learning this level: its interval, and whether it is slow. `level`: the
+    /// chance that a healthy member is called slow.
+    pub fn judge(&self, member: &Member, level: f64) -> Standing {
+        let deviation = member.value - self.centre;
+        let reach = student_quantile(1.0 - level, self.degrees()) * self.spread();
+        let slow = deviation > reach && deviation >= LEAST_DEFICIT.ln_1p();
+        Standing { deviation, interval: self.interval(member), slow, unsettled: false }
+    }
+
+    /// The deviation that is found in nine of ten tries, where any false alarm of a fleet has the chance `level`.
+    pub fn smallest(&self, level: f64) -> f64 {
+        // The slow member would be one of these, and take no part in their level.
+        let others = Self { members: self.members.saturating_sub(1).max(2), ..*self };
+        let per_member = level / (2.0 * self.members as f64);
+        let quantiles = student_quantile(1.0 - per_member, others.degrees()) + student_quantile(0.9, others.degrees());
+        (quantiles * others.spread()).max(LEAST_DEFICIT.ln_1p())
+    }
+
+    /// The same of one member that takes no part in the level, where any false alarm about it has the chance `level`.
+    pub fn smallest_of_one(&self, level: f64) -> f64 {
+        let quantiles = student_quantile(1.0 - level, self.degrees()) + student_quantile(0.9, self.degrees());
+        (quantiles * self.spread()).max(LEAST_DEFICIT.ln_1p())
+    }
+
+    fn degrees(&self) -> f64 {
+        (self.members.max(2) - 1) as f64
+    }
+
+    /// The standard deviation of a further member around the level as it is known.
+    fn spread(&self) -> f64 {
+        self.scatter * (1.0 + 1.0 / self.members as f64).sqrt()
+    }
+
+    fn interval(&self, member: &Member) -> [f64; 2] {
+        let own = if member.variance > 0.0 { member.variance } else { self.scatter.powi(2) };
+        let error = (own + self.scatter.powi(2) / self.members as f64).sqrt();
+        let reach = student_quantile(0.975, self.degrees()) * error;
+        [-reach, reach].map(|end| member.value - self.centre + end)
+    }
+}
+
+fn level_of(healthy: &[f64]) -> Option<Level> {
+    let scatter = standard_deviation(healthy)?.max(LEAST_SCATTER);
+    let centre = healthy.iter().sum::<f64>() / healthy.len() as f64;
+    Some(Level { centre, scatter, members: healthy.len() })
+}
+
+/// A step of the test: the most extreme of those that are left.
+struct Extreme {
+    member: usize,
+    /// How many were left, with it.
+    left: usize,
+    distance: f64,
+    deviation: f64,
+    /// What its own trials vary more than those of others.
+    excess: f64,
+}
+
+impl Extreme {
+    fn statistic(&self, adjusted: bool) -> f64 {
+        let excess = if adjusted { self.excess } else { 0.0 };
+        self.distance / (self.deviation.max(LEAST_SCATTER).powi(2) + excess).sqrt()
+    }
+}
+
+/// Takes the most extreme member away, up to a third of them.
+fn extremes(members: &[Member], typical: f64) -> Vec<Extreme> {
+    let mut order: Vec<usize> = (0..members.len()).collect();
+    order.sort_by(|a, b| members[*a].value.total_cmp(&members[*b].value));
+    // Around the middle value, sums of squares keep their digits.
+    let middle = members[order[order.len() / 2]].value;
+    let value = |at: usize| members[order[at]].value - middle;
+    let (mut low, mut high) = (0, order.len() - 1);
+    let mut sum: f64 = (low..=high).map(value).sum();
+    let mut squares: f64 = (low..=high).map(|at| value(at).powi(2)).sum();
+    let mut removed = Vec::new();
+    for _ in 0..members.len() / 3 {
+        let left = high - low + 1;
+        let mean = sum / left as f64;
+        let deviation = ((squares - sum * mean).max(0.0) / (left - 1) as f64).sqrt();
+        let at = if value(high) - mean >= mean - value(low) { high } else { low };
+        let member = order[at];
+        let excess = (members[member].variance - typical).max(0.0);
+        removed.push(Extreme { member, left, distance: (value(at) - mean).abs(), deviation, excess });
+        sum -= value(at);
+        squares -= value(at).powi(2);
+        if at == high { high -= 1 } else { low += 1 }
+    }
+    removed
+}
+
+/// The critical value of the most extreme of so many.
+fn critical(left: usize, level: f64) -> f64 {
+    let n = left as f64;
+    if left < 3 {
+        return f64::INFINITY;
+    }
+    let t = student_quantile(1.0 - level / (2.0 * n), n - 2.0);
+    (n - 1.0) * t / ((n - 2.0 + t * t) * n).sqrt()
+}
+
+#[cfg(test)]
+#[path = "fleet/tests.rs"]
+mod tests;
