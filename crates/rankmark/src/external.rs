@@ -15,6 +15,11 @@ pub(crate) fn measures(command: &str) -> bool {
     ["run", "suite", "benchmark"].contains(&command) || crate::options::fields::measured(command).is_some()
 }
 
+/// Whether a command is given records, and so measures nothing.
+fn names_records(arguments: &[OsString]) -> bool {
+    arguments.iter().skip(2).any(|argument| std::path::Path::new(argument).is_dir())
+}
+
 /// How this process came to be.
 pub(crate) enum Part {
     /// No launcher started it among several.
@@ -30,7 +35,8 @@ pub(crate) enum Part {
 /// Which part this process has.
 pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
     let coordinator = launch::external::is_coordinator(arguments);
-    let measures = arguments.get(1).and_then(|argument| argument.to_str()).is_some_and(measures);
+    let command = arguments.get(1).and_then(|argument| argument.to_str());
+    let measures = command.is_some_and(|command| measures(command) || command == "fleet" && !names_records(arguments));
     let own = if coordinator { launch::external::coordinator_arguments(arguments) } else { arguments.to_vec() };
     let external = External::from_environment(&|name| std::env::var_os(name));
     match external.map(|external| external.map(|external| external.with_arguments(&own))) {

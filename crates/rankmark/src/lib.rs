@@ -36,7 +36,12 @@ use session::Entry;
 const COMMANDS: &[Section] = &[
     Section {
         heading: Some("Measure"),
-        rows: &[commands::run::ROW, commands::measured::ROW, Row::typed::<commands::watch::Watch>()],
+        rows: &[
+            commands::run::ROW,
+            commands::measured::ROW,
+            Row::typed::<commands::fleet::Fleet>(),
+            Row::typed::<commands::watch::Watch>(),
+        ],
     },
     Section {
         heading: Some("Explain"),

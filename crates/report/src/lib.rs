@@ -10,6 +10,7 @@ mod charts;
 mod document;
 mod error;
 mod escape;
+mod fleet;
 mod formats;
 pub mod index;
 mod page;
@@ -21,6 +22,7 @@ mod words;
 use view::{number, study};
 
 pub use escape::shell;
+pub use fleet::{FleetCell, FleetPage, FleetRow, FleetTone, write_fleet};
 pub use formats::contract::Format;
 pub use formats::html::write_together;
 pub use formats::junit::{JunitCase, JunitOutcome, junit};

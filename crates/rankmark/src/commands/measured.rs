@@ -23,7 +23,7 @@ struct Translated {
 }
 
 /// Explains the traces that a run recorded with its results.
-pub(super) const EXPLAIN: Explain = explain::after_run;
+pub(in crate::commands) const EXPLAIN: Explain = explain::after_run;
 
 /// Each command that a benchmark declares.
 pub(crate) const ROW: Row = Row {

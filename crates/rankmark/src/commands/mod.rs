@@ -3,6 +3,7 @@
 pub(crate) mod baseline;
 pub(crate) mod compare;
 pub(crate) mod completions;
+pub(crate) mod fleet;
 pub(crate) mod gen_config;
 pub(crate) mod gen_job;
 pub(crate) mod history;

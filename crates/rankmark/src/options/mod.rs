@@ -171,6 +171,13 @@ impl Output {
     }
 }
 
+impl Whole {
+    /// The same, ending after this time.
+    pub(crate) fn with_budget(self, budget: Seconds) -> Self {
+        Self { budget: Some(budget), ..self }
+    }
+}
+
 /// A `--budget`.
 ///
 /// # Errors

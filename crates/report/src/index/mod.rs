@@ -7,6 +7,8 @@ mod chart;
 mod page;
 mod style;
 
+pub(crate) use style::CSS;
+
 use std::path::Path;
 
 use crate::formats::write::Out;

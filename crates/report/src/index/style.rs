@@ -1,7 +1,7 @@
 //! The style sheet of the index page, and the policy that lets a browser apply it and load nothing.
 
 /// One set of variables each for light and dark pages.
-pub(super) const CSS: &str = "
+pub(crate) const CSS: &str = "
 :root{color-scheme:light dark;--page:#fbfbfa;--card:#fff;--ink:#222;--quiet:#666;--line:#e2e2e2;--blue:#0072b2;
 --worse:#b34700;--better:#007a59;--warn:#ffecb3;--warn-ink:#7a3f00}
 @media (prefers-color-scheme:dark){:root{--page:#16181d;--card:#1d2026;--ink:#e8e8e8;--quiet:#aaacb2;--line:#343740;

@@ -1,0 +1,167 @@
+//! `rankmark fleet`: which nodes of a cluster are slow, and which links: measured now under a launcher, or from records.
+
+mod json;
+mod learned;
+mod lists;
+mod measure;
+mod page;
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use diagnose::fleet::{self, Fleet as Judged, NodeRun, NodeVerdict, Reader, Tournament};
+use record::{CaseLine, Record, read_run};
+use terms::Seconds;
+
+use super::history::records::directories;
+use super::{Ended, Typed};
+use crate::session::Entry;
+use crate::session::directory::RESULTS;
+use crate::{Failure, screen};
+
+const EXAMPLES: &str = "\
+Examples:
+  srun -N 64 --ntasks-per-node=1 rankmark fleet --budget 5m   measures and judges 64 nodes
+  rankmark fleet results/nodes                                judges records of single nodes
+  rankmark fleet --criteria fleet.json results/node07         one node, by what a fleet learned
+
+Exit status: 0 all nodes and links are good, 1 a node failed, or a node or link is slow, 3 cannot tell, 2 not possible.
+Of healthy fleets, at most 1 in 100 has any node or link called slow. docs/fleet.md says what that rests on.";
+
+/// Judges the nodes of a cluster by their peers: good, slow, failed; lists of hosts for the scheduler
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Fleet {
+    /// records of nodes, or folders of them (default: measures the nodes that a launcher started this on)
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, num_args = 0..)]
+    dir: Vec<PathBuf>,
+    /// how long to measure
+    #[arg(long, value_name = "TIME", default_value = "5m", conflicts_with = "dir")]
+    budget: Seconds,
+    /// judges by what a fleet learned, and not by peers: the fleet.json that it wrote
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    criteria: Option<PathBuf>,
+    /// where the lists, the page and the record go (default: results/TIME-fleet)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    output_dir: Option<PathBuf>,
+    /// prints the verdicts as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// prints errors only
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Typed for Fleet {
+    const NAME: &'static str = "fleet";
+
+    fn run(self, entry: Entry<'_>) -> Ended {
+        let criteria = self.criteria.as_deref().map(learned::read).transpose()?;
+        let (runs, tournaments, absent, target) = match self.dir.is_empty() {
+            true => {
+                let directory = measure::measure(&self, entry)?;
+                let (runs, tournaments) = of_records(std::slice::from_ref(&directory))?;
+                (runs, tournaments, measure::absent(entry, &directory)?, directory)
+            }
+            false => {
+                let (runs, tournaments) = of_records(&self.dir)?;
+                (runs, tournaments, Vec::new(), self.target()?)
+            }
+        };
+        let judged = match &criteria {
+            Some(learned) => fleet::against(learned, &runs),
+            None => fleet::fleet(&runs, &tournaments, &absent),
+        };
+        if judged.nodes.is_empty() {
+            return Err(Failure::new("there is no node to judge").hint("name records of nodes: rankmark fleet DIR..."));
+        }
+        let written = lists::write(&target, &judged)?;
+        page::write(&target, &judged)?;
+        if self.json {
+            screen::print_json(&format!("{}\n", json::fleet(&judged)))?;
+        } else if !self.quiet {
+            screen::print(&(text::text(&judged, screen::width()) + &text::files(&target, &written)))?;
+        }
+        Ok(code(&judged))
+    }
+}
+
+impl Fleet {
+    /// Where the files of a fleet that was not measured now go.
+    fn target(&self) -> Result<PathBuf, Failure> {
+        match &self.output_dir {
+            Some(directory) => {
+                std::fs::create_dir_all(directory)
+                    .map_err(|error| Failure::new(format!("cannot create {}", directory.display())).cause(error))?;
+                Ok(directory.clone())
+            }
+            None => Ok(record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "fleet")?),
+        }
+    }
+}
+
+/// Fit for the prolog of a scheduler: 0 runs the job, anything else does not.
+fn code(judged: &Judged) -> u8 {
+    match () {
+        () if judged.count(NodeVerdict::Failed) + judged.count(NodeVerdict::Slow) + judged.links.len() > 0 => 1,
+        () if judged.count(NodeVerdict::CannotTell) > 0 => 3,
+        () => 0,
+    }
+}
+
+/// What the nodes of these records took. A record that cannot be read is left out, with a warning.
+fn of_records(named: &[PathBuf]) -> Result<(Vec<NodeRun>, Vec<Tournament>), Failure> {
+    let (mut runs, mut tournaments) = (Vec::new(), Vec::new());
+    let reader = Reader { is_local: &is_local, pairs: &pairs, label: &label };
+    for place in named {
+        let found = directories(place);
+        if found.is_empty() {
+            read_run(place)?;
+        }
+        let is_named = found.len() < 2;
+        for directory in found {
+            match read_run(&directory) {
+                Ok(record) => {
+                    let (nodes, links) = fleet::read(&directory.display().to_string(), &record, &reader);
+                    runs.extend(nodes);
+                    tournaments.extend(links);
+                }
+                Err(error) if is_named => return Err(error.into()),
+                Err(error) => {
+                    let why = view::one_line(&error.error.sentence());
+                    screen::remark(&format!("warning: {why}; it is left out\n"));
+                }
+            }
+        }
+    }
+    Ok((runs, tournaments))
+}
+
+/// Ranks of these tests exchange nothing: each rank's time is its own.
+fn is_local(line: &CaseLine) -> bool {
+    line.parameters.get("test").and_then(serde_json::Value::as_str).is_some_and(|test| measure::LOCAL.contains(&test))
+}
+
+/// The times of a tournament.
+fn pairs(line: &CaseLine) -> Option<Vec<Vec<f64>>> {
+    let rows = line.metrics.get("pair_s")?.as_array()?;
+    let row = |row: &serde_json::Value| -> Option<Vec<f64>> {
+        Some(row.as_array()?.iter().map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect())
+    };
+    rows.iter().map(row).collect()
+}
+
+/// `triad 384 MiB, f32, 2 threads`.
+fn label(record: &Record, line: &CaseLine) -> String {
+    let declared = view::study::declaration(&record.file.benchmarks, &line.benchmark);
+    let section = view::study::section(line, declared);
+    let text = |name: &str| line.parameters.get(name).map(view::plain).filter(|text| text != "null");
+    let bytes = line.bytes.map(view::number::bytes);
+    let size = text("size").filter(|_| bytes.is_none()).map(|size| format!("size {size}"));
+    let dtype = text("dtype").filter(|_| bytes.is_none());
+    let device = text("device").filter(|device| device != "cpu");
+    let threads = text("threads").filter(|threads| threads != "1").map(|threads| format!("{threads} threads"));
+    let words: Vec<String> = [bytes, size, dtype, device, threads].into_iter().flatten().collect();
+    view::one_line(&format!("{section} {}", words.join(", "))).trim_end().to_owned()
+}

@@ -1,0 +1,59 @@
+//! The verdicts as JSON, with what was learned.
+
+use diagnose::fleet::{FLEET_LEVEL, Fleet, Node, NodeVerdict};
+use serde_json::{Value, json};
+use terms::Named;
+
+/// The version of this form.
+pub(super) const VERSION: u32 = 1;
+
+pub(super) fn fleet(fleet: &Fleet) -> Value {
+    let counts: serde_json::Map<String, Value> = NodeVerdict::ALL
+        .iter()
+        .map(|verdict| (verdict.name().replace(' ', "_"), fleet.count(*verdict).into()))
+        .collect();
+    let criteria = fleet.criteria.iter().map(|criterion| {
+        json!({
+            "key": criterion.key, "label": criterion.label, "kind": criterion.kind, "nodes": criterion.nodes,
+            "healthy": criterion.level.map(|level| json!({
+                "log_s": level.centre, "log_scatter": level.scatter, "nodes": level.members,
+            })),
+            "smallest_deficit": criterion.smallest,
+        })
+    });
+    let links = fleet.links.iter().map(|link| json!({ "hosts": link.hosts, "what": link.what, "ratio": link.ratio }));
+    let link_criteria = fleet
+        .link_criteria
+        .iter()
+        .map(|one| json!({ "what": one.what, "nodes": one.nodes, "smallest_deficit": one.smallest }));
+    json!({
+        "version": VERSION,
+        "false_alarms": FLEET_LEVEL,
+        "nodes_by_verdict": counts,
+        "kinds": fleet.kinds,
+        "criteria": criteria.collect::<Vec<_>>(),
+        "nodes": fleet.nodes.iter().map(node).collect::<Vec<_>>(),
+        "link_criteria": link_criteria.collect::<Vec<_>>(),
+        "links": links.collect::<Vec<_>>(),
+        "notes": fleet.notes,
+    })
+}
+
+fn node(node: &Node) -> Value {
+    let slow = node.slow.iter().map(|slow| {
+        json!({
+            "criterion": slow.criterion, "what": slow.what, "ratio": slow.ratio, "interval": slow.interval,
+            "disturbed": slow.disturbed,
+        })
+    });
+    json!({
+        "host": node.host,
+        "kind": (node.kind != usize::MAX).then_some(node.kind),
+        "verdict": node.verdict.name(),
+        "slow": slow.collect::<Vec<_>>(),
+        "failed": node.failed,
+        "unknown": node.unknown,
+        "ratios": node.ratios,
+        "records": node.records,
+    })
+}

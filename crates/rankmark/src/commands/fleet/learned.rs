@@ -1,0 +1,79 @@
+//! What a fleet learned, read from its fleet.json.
+
+use std::path::Path;
+
+use diagnose::fleet::{Criterion, Fleet};
+use serde::Deserialize;
+
+use super::json::VERSION;
+use crate::Failure;
+
+/// A fleet of ten thousand nodes has less.
+const LARGEST: u64 = 256 << 20;
+
+#[derive(Deserialize)]
+struct File {
+    version: u32,
+    kinds: Vec<String>,
+    criteria: Vec<Known>,
+}
+
+#[derive(Deserialize)]
+struct Known {
+    key: String,
+    label: String,
+    kind: usize,
+    nodes: usize,
+    healthy: Option<Healthy>,
+}
+
+#[derive(Deserialize)]
+struct Healthy {
+    log_s: f64,
+    log_scatter: f64,
+    nodes: usize,
+}
+
+/// Reads what nodes are judged by.
+///
+/// # Errors
+/// When it is not the fleet.json of a fleet, or learned nothing.
+pub(super) fn read(path: &Path) -> Result<Fleet, Failure> {
+    let name = path.display();
+    let hint = "`rankmark fleet` writes it next to its lists of hosts";
+    let unread = |cause: String| Failure::new(format!("{name} is not what a fleet learned")).cause(cause).hint(hint);
+    let file = record::file::open_named(path)
+        .map_err(|error| Failure::new(format!("cannot read {name}")).cause(error).hint(hint))?;
+    if file.metadata().is_ok_and(|about| about.len() > LARGEST) {
+        return Err(unread(format!("it is larger than {} MiB", LARGEST >> 20)));
+    }
+    let read: File =
+        serde_json::from_reader(std::io::BufReader::new(file)).map_err(|error| unread(error.to_string()))?;
+    if read.version != VERSION {
+        return Err(unread(format!("it has version {}, and this program reads {VERSION}", read.version)));
+    }
+    let level = |healthy: Healthy| {
+        let is_usable = healthy.log_s.is_finite() && healthy.log_scatter > 0.0 && healthy.log_scatter.is_finite();
+        (is_usable && healthy.nodes > 1).then_some(stats::Level {
+            centre: healthy.log_s,
+            scatter: healthy.log_scatter,
+            members: healthy.nodes,
+        })
+    };
+    let criteria: Vec<Criterion> = read
+        .criteria
+        .into_iter()
+        .map(|known| Criterion {
+            key: known.key,
+            label: known.label,
+            kind: known.kind,
+            nodes: known.nodes,
+            level: known.healthy.and_then(level),
+            smallest: None,
+        })
+        .collect();
+    if criteria.iter().all(|criterion| criterion.level.is_none()) {
+        return Err(unread("its fleet was too small to learn what is healthy".to_owned()));
+    }
+    Ok(Fleet { kinds: read.kinds, criteria, ..Fleet::default() })
+}

@@ -1,0 +1,113 @@
+//! The verdicts as a page.
+
+use std::path::Path;
+
+use diagnose::fleet::{Fleet, Node, NodeVerdict};
+use report::{FleetCell, FleetPage, FleetRow, FleetTone};
+use terms::Named;
+use view::number::{factor, percent, seconds};
+
+use super::text;
+use crate::Failure;
+
+/// The file of the page.
+pub(super) const FILE: &str = "fleet.html";
+
+/// Writes it into this folder.
+pub(super) fn write(folder: &Path, fleet: &Fleet) -> Result<(), Failure> {
+    report::write_fleet(&page(fleet), folder, FILE)?;
+    Ok(())
+}
+
+fn tone(verdict: NodeVerdict) -> FleetTone {
+    match verdict {
+        NodeVerdict::Good => FleetTone::Good,
+        NodeVerdict::CannotTell => FleetTone::Unknown,
+        NodeVerdict::Slow => FleetTone::Slow,
+        NodeVerdict::Failed => FleetTone::Failed,
+    }
+}
+
+fn page(fleet: &Fleet) -> FleetPage {
+    let worst = fleet.nodes.iter().map(|node| tone(node.verdict)).max().unwrap_or(FleetTone::Unknown);
+    let tone_of_all = if fleet.links.is_empty() { worst } else { worst.max(FleetTone::Slow) };
+    let criteria = fleet.criteria.iter().map(|criterion| {
+        let dash = || "-".to_owned();
+        FleetRow {
+            tone: FleetTone::Good,
+            cells: vec![
+                criterion.label.clone(),
+                fleet.kinds.get(criterion.kind).cloned().unwrap_or_default(),
+                criterion.nodes.to_string(),
+                criterion.level.map_or_else(dash, |level| seconds(level.centre.exp())),
+                criterion.level.map_or_else(dash, |level| percent(level.scatter)),
+                criterion.smallest.map_or_else(dash, |smallest| format!("+{}", percent(smallest))),
+            ],
+        }
+    });
+    let links = fleet.links.iter().map(|link| FleetRow {
+        tone: FleetTone::Slow,
+        cells: vec![link.hosts.join(" - "), link.what.clone(), factor(link.ratio)],
+    });
+    FleetPage {
+        title: "Fleet".to_owned(),
+        sentence: text::sentence(fleet),
+        tone: tone_of_all,
+        actions: actions(fleet),
+        cells: fleet.nodes.iter().map(cell).collect(),
+        columns: fleet.criteria.iter().map(|criterion| criterion.label.clone()).collect(),
+        nodes: fleet.nodes.iter().map(row).collect(),
+        criteria: criteria.collect(),
+        links: links.collect(),
+        notes: fleet.notes.clone(),
+    }
+}
+
+/// What to do, the most urgent first.
+fn actions(fleet: &Fleet) -> Vec<String> {
+    let mut all = Vec::new();
+    let named = |verdict: NodeVerdict| fleet.hosts(&[verdict]);
+    let few = |hosts: &[&str]| {
+        let shown = hosts.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+        if hosts.len() > 8 { format!("{shown} and {} more", hosts.len() - 8) } else { shown }
+    };
+    let (failed, slow) = (named(NodeVerdict::Failed), named(NodeVerdict::Slow));
+    if !failed.is_empty() {
+        all.push(format!("Take {} out of service, and look at what failed there.", few(&failed)));
+    }
+    if !slow.is_empty() {
+        all.push(format!(
+            "Keep jobs off {} (slurm.exclude), and compare their clocks, memory and other programs with those of a good node.",
+            few(&slow)
+        ));
+    }
+    for link in fleet.links.iter().take(3) {
+        let [one, other] = &link.hosts;
+        all.push(format!(
+            "Look at the cables, ports and routes between {one} and {other}: each is as fast as others with the rest."
+        ));
+    }
+    if all.is_empty() && fleet.count(NodeVerdict::CannotTell) > 0 {
+        all.push("Measure more nodes of a kind, or for longer: --budget 15m.".to_owned());
+    }
+    all
+}
+
+fn cell(node: &Node) -> FleetCell {
+    let worst = node.slow.first().map(|slow| format!("+{}", percent(slow.ratio - 1.0)));
+    let why = text::why(node);
+    FleetCell {
+        tone: tone(node.verdict),
+        name: node.host.clone(),
+        figure: worst.unwrap_or_else(|| {
+            if node.verdict == NodeVerdict::Good { String::new() } else { node.verdict.name().to_owned() }
+        }),
+        tip: if why.is_empty() { node.verdict.name().to_owned() } else { format!("{}: {why}", node.verdict.name()) },
+    }
+}
+
+fn row(node: &Node) -> FleetRow {
+    let ratios = node.ratios.iter().map(|ratio| ratio.map_or("-".to_owned(), view::number::ratio));
+    let head = [node.host.clone(), node.verdict.name().to_owned(), text::why(node)];
+    FleetRow { tone: tone(node.verdict), cells: head.into_iter().chain(ratios).collect() }
+}

@@ -1,0 +1,148 @@
+//! The verdicts as a terminal shows them.
+
+use std::path::{Path, PathBuf};
+
+use diagnose::fleet::{Fleet, Node, NodeVerdict};
+use terms::Named;
+use view::number::{count, factor, percent, seconds};
+
+use crate::screen;
+use terminal::{Cell, Column, Row, Style, Table, wrap};
+
+/// Nodes that are listed.
+const LISTED: usize = 40;
+/// Failures of a node that are said.
+const FAILURES: usize = 2;
+
+pub(super) fn text(fleet: &Fleet, width: usize) -> String {
+    let mut out = format!("\u{1b}[1m{}\u{1b}[0m\n\n", wrap(&sentence(fleet), width));
+    out += &nodes(fleet, width);
+    out += &criteria(fleet, width);
+    for note in &fleet.notes {
+        out += &format!("{}\n", wrap(&format!("note: {}", view::one_line(note)), width));
+    }
+    out
+}
+
+/// `64 nodes: 62 good, 1 slow, 1 failed; 1 slow link`.
+pub(super) fn sentence(fleet: &Fleet) -> String {
+    let of = [NodeVerdict::Good, NodeVerdict::Slow, NodeVerdict::Failed, NodeVerdict::CannotTell].into_iter();
+    let counted: Vec<String> = of
+        .map(|verdict| (fleet.count(verdict), verdict))
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, verdict)| format!("{number} {}", verdict.name()))
+        .collect();
+    let kinds = if fleet.kinds.len() > 1 { format!(" of {} kinds", fleet.kinds.len()) } else { String::new() };
+    let links = match fleet.links.len() {
+        0 => String::new(),
+        links => format!("; {}", count(links, "slow link", "slow links")),
+    };
+    format!("{}{kinds}: {}{links}", count(fleet.nodes.len(), "node", "nodes"), counted.join(", "))
+}
+
+/// What is said of a node: in what it is slow, or why it failed or cannot be told.
+pub(super) fn why(node: &Node) -> String {
+    if !node.failed.is_empty() {
+        let more = node.failed.len().saturating_sub(FAILURES);
+        let said: Vec<String> = node.failed.iter().take(FAILURES).map(|why| view::one_line(why)).collect();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        return said.join("; ") + &more;
+    }
+    if node.slow.is_empty() {
+        return view::one_line(&node.unknown);
+    }
+    let one = |slow: &diagnose::fleet::SlowIn| {
+        let disturbed = if slow.disturbed { ", while it was disturbed" } else { "" };
+        let [low, high] = slow.interval;
+        format!(
+            "{} takes {} as long as on healthy nodes ({} to {}){disturbed}",
+            view::one_line(&slow.what),
+            factor(slow.ratio),
+            factor(low),
+            factor(high)
+        )
+    };
+    node.slow.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+pub(super) fn style(verdict: NodeVerdict) -> Style {
+    match verdict {
+        NodeVerdict::Good => Style::Green,
+        NodeVerdict::CannotTell => Style::Yellow,
+        NodeVerdict::Slow | NodeVerdict::Failed => Style::Red,
+    }
+}
+
+/// The nodes that are not good, and the slow links.
+fn nodes(fleet: &Fleet, width: usize) -> String {
+    let mut all: Vec<&Node> = fleet.nodes.iter().filter(|node| node.verdict != NodeVerdict::Good).collect();
+    all.sort_by_key(|node| node.verdict as u8);
+    let mut table = Table::new([Column::left("node"), Column::left("verdict"), Column::left("why").wraps(60, 24)]);
+    for node in all.iter().take(LISTED) {
+        let verdict = Cell::styled(node.verdict.name(), style(node.verdict));
+        table.push(Row::new([Cell::from(view::one_line(&node.host)), verdict, Cell::from(why(node))]));
+    }
+    for link in fleet.links.iter().take(LISTED) {
+        let name = link.hosts.each_ref().map(|host| view::one_line(host)).join(" - ");
+        let why = format!("{} takes {} as long as both nodes explain", link.what, factor(link.ratio));
+        table.push(Row::new([
+            Cell::from(name),
+            Cell::styled("slow link", Style::Red),
+            Cell::from(view::one_line(&why)),
+        ]));
+    }
+    let more = all.len().saturating_sub(LISTED) + fleet.links.len().saturating_sub(LISTED);
+    if all.is_empty() && fleet.links.is_empty() {
+        return String::new();
+    }
+    let rest = if more > 0 { format!("... and {more} more, on the page\n") } else { String::new() };
+    table.lines(width).iter().map(|line| format!("{line}\n")).collect::<String>() + &rest + "\n"
+}
+
+/// What nodes and links were judged by, and what would have shown.
+fn criteria(fleet: &Fleet, width: usize) -> String {
+    let mut table = Table::new([
+        Column::left("judged by").wraps(40, 18),
+        Column::right("nodes"),
+        Column::right("healthy"),
+        Column::right("differ by"),
+        Column::right("would be named from"),
+    ]);
+    let several = fleet.kinds.len() > 1;
+    let dash = || "-".to_owned();
+    for criterion in &fleet.criteria {
+        let kind =
+            fleet.kinds.get(criterion.kind).filter(|_| several).map_or(String::new(), |kind| format!(" ({kind})"));
+        table.push(Row::new([
+            view::one_line(&format!("{}{kind}", criterion.label)),
+            criterion.nodes.to_string(),
+            criterion.level.map_or_else(dash, |level| seconds(level.centre.exp())),
+            criterion.level.map_or_else(dash, |level| percent(level.scatter)),
+            criterion.smallest.map_or_else(dash, |smallest| format!("+{}", percent(smallest))),
+        ]));
+    }
+    for one in &fleet.link_criteria {
+        table.push(Row::new([
+            view::one_line(&format!("{}, links", one.what)),
+            one.nodes.to_string(),
+            dash(),
+            dash(),
+            one.smallest.map_or_else(dash, |smallest| format!("+{}", percent(smallest))),
+        ]));
+    }
+    table.lines(width).iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
+}
+
+/// The files, and what to type.
+pub(super) fn files(folder: &Path, written: &[(PathBuf, &'static str)]) -> String {
+    let mut out = String::new();
+    for (path, what) in written {
+        out += &format!("{:<9}{}   {what}\n", "list", path.display());
+    }
+    out += &format!("{:<9}{}\n", "page", folder.join(super::page::FILE).display());
+    let file = folder.join("fleet.json").display().to_string();
+    out + &screen::next(
+        &["rankmark", "fleet", "--criteria", &file, "results/NODE"],
+        "judges one more node by this fleet",
+    )
+}
