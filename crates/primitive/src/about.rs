@@ -3,15 +3,15 @@
 use contract::fields::{Execution, Sampling, World, problem};
 use record::{About, Case, Command, Plan, Sweep};
 use serde_json::Value;
-use terms::{Dtype, FieldError, Mode, Named};
+use terms::{Dtype, FieldError, Mode};
 
 use super::fields::Fields;
 use super::implementation::CHUNKS;
 use super::implementations::{self, ALL};
 use super::resolve::{chosen, task};
 use super::task::{Options, Scheme, whole};
-use super::words::{Primitive, Tokens};
-use super::{PrimitiveBenchmark, declared, torch};
+use super::words::Primitive;
+use super::{PrimitiveBenchmark, declared, routed, torch};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -29,6 +29,7 @@ pub(super) static ABOUT: About = About {
             ("tp_rowwise -m 8192 -n 64,1024", "these sizes"),
             ("tp_rowwise --implementation fused", "one implementation"),
             ("tp_columnwise --runtime native,pytorch", "beside PyTorch (needs torch)"),
+            ("ep_all_to_all --experts 16 --top-k 2 --tokens zipf", "several experts"),
             ("tp_columnwise --pace-bandwidth 250MB/s --progress-thread", "on a slower link"),
         ],
         notes: "An implementation takes options behind a colon: pipelined:order=AG_after,chunks=8. In a plan, lists of \
@@ -40,15 +41,8 @@ pub(super) static ABOUT: About = About {
 
 fn check(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;
-    if fields.primitive != Primitive::EpAllToAll {
-        if fields.tokens.is_some() {
-            let message = format!("`tokens` is for ep_all_to_all, not {}", fields.primitive);
-            return Err(problem("tokens", message, "leave it out"));
-        }
-    } else if fields.tokens.is_none() {
-        case.parameters.insert("tokens", Tokens::Uniform.name().into());
-    }
     fill_sizes(case, fields.primitive);
+    routed::settle(case)?;
     contract::runtime::resolve(case, &[], contract::runtime::Native::Host)?;
     if contract::is_simulated(case) {
         let message = "a primitive computes, and a simulated backend has no time for that";
@@ -69,6 +63,10 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     }
     if name == implementations::fused::VARIANT.name && World::of(case)?.pace_bandwidth.is_some() {
         case.skip = Some("fused reads other ranks' memory directly, and a paced link would slow nothing".to_owned());
+    }
+    if name == implementations::fused::VARIANT.name && routed::is_routed(&Fields::of(case)?) {
+        let message = "routed tokens have no fused implementation: those of one expert do not lie together";
+        return Err(problem("implementation", message, "`pipelined` overlaps them"));
     }
     contract::fields::check(case, &PrimitiveBenchmark)?;
     torch::check(case)?;
@@ -121,24 +119,15 @@ fn check_sizes(case: &Case, options: &Options) -> Result<(), FieldError> {
         Scheme::ReduceLast => "chunks".to_owned(),
         _ => times("ranks"),
     };
-    divides("m", task.m, m, &by)?;
-    divides("n", task.n, n, "chunks")?;
-    divides("k", task.k, if task.scheme == Scheme::ScatterLast { ranks } else { 1 }, "ranks")?;
+    routed::divides("m", task.m, m, &by)?;
+    routed::divides("n", task.n, n, "chunks")?;
+    routed::divides("k", task.k, if task.scheme == Scheme::ScatterLast { ranks } else { 1 }, "ranks")?;
     let sums = task.whole_depth() as u64;
     if task.scheme != Scheme::Attention && sums > 1 << 24 {
         let message = format!("sums of {sums} products have no exact result to check against");
         return Err(problem("k", message, "at most 16777216 over all ranks"));
     }
     Ok(())
-}
-
-fn divides(field: &'static str, size: usize, by: usize, what: &str) -> Result<(), FieldError> {
-    if size.is_multiple_of(by) {
-        return Ok(());
-    }
-    let below = size / by * by;
-    let near = if below == 0 { format!("{by}") } else { format!("{below} or {}", below + by) };
-    Err(problem(field, format!("{field} = {size} is not a multiple of {what} = {by}"), format!("the nearest: {near}")))
 }
 
 /// Puts every way of every implementation in the place of `all`.
@@ -155,10 +144,13 @@ pub(super) fn complete(plan: &mut Plan) {
 
 /// The case in every way; one that its sizes do not allow is skipped with the reason.
 fn ways(case: &Case) -> Vec<Case> {
-    let Ok(primitive) = Fields::of(case).map(|fields| fields.primitive) else { return vec![case.clone()] };
+    let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
+    let primitive = fields.primitive;
     let mut cases = Vec::new();
     let runtime = torch::runtime(case);
-    for implementation in implementations::IMPLEMENTATIONS.iter().filter(|each| each.runs_on(runtime)) {
+    let has_form = |name: &str| name != implementations::fused::VARIANT.name || !routed::is_routed(&fields);
+    let all = implementations::IMPLEMENTATIONS.iter().filter(|each| each.runs_on(runtime) && has_form(each.name));
+    for implementation in all {
         for options in (implementation.ways)(primitive) {
             let text = [implementation.name, options].join(if options.is_empty() { "" } else { ":" });
             let mut way = case.clone();
@@ -231,8 +223,64 @@ mod tests {
             "cp_ring has no bf16",
         );
         refused(&[("primitive", "tp_rowwise"), ("tokens", "skewed")], "`tokens` is for ep_all_to_all");
+        refused(&[("primitive", "tp_rowwise"), ("top_k", "2")], "`top_k` is for ep_all_to_all, not tp_rowwise");
+        refused(&[("primitive", "tp_rowwise"), ("implementation", "dispatch_only")], "a part of ep_all_to_all");
         refused(&[("primitive", "tp_rowwise"), ("backend", "sim")], "a simulated backend has no time");
         refused(&[("primitive", "tp_rowwise"), ("k", "0")], "`k` must be a whole number from 1");
+    }
+
+    #[test]
+    fn experts_that_mean_nothing_are_refused() {
+        let refused = |flags: &[(&str, &str)], said: &str| {
+            let why = plan(&[&[("primitive", "ep_all_to_all")], flags].concat()).unwrap_err();
+            assert!(why.contains(said), "{flags:?}: {why}");
+        };
+        refused(&[("experts", "5")], "experts = 5 is not a multiple of ranks = 2");
+        refused(&[("top_k", "3")], "top_k = 3 exceeds experts = 2: a token goes to different experts");
+        refused(&[("m", "1001"), ("top_k", "1")], "m = 1001 is not a multiple of ranks = 2");
+        refused(&[("top_k", "2"), ("k", "3")], "3 elements cannot tell 4096 tokens apart");
+        refused(&[("top_k", "2"), ("k", "8388608")], "have no exact result to check against");
+        refused(&[("tokens", "hot:share=1.5"), ("experts", "4")], "an expert cannot get 1.5 times all tokens");
+        refused(&[("tokens", "hot:share=0.1"), ("top_k", "2")], "share = 0.1 leaves");
+        refused(&[("tokens", "zipf:exponent=17")], "leaves everything to one expert");
+        refused(&[("tokens", "file")], "tokens=file needs a file");
+        refused(&[("tokens_file", "counts")], "these `tokens` read no file");
+        refused(&[("tokens", "file"), ("tokens_file", "/nowhere/counts")], "No such file");
+        refused(&[("tokens", "poisson")], "does not take `poisson`");
+        refused(&[("top_k", "2"), ("implementation", "fused")], "routed tokens have no fused implementation");
+        refused(&[("top_k", "2"), ("runtime", "pytorch")], "PyTorch ranks have one expert each");
+    }
+
+    /// Plans from before there were several experts a rank mean what they did, and their cases have their identities.
+    #[test]
+    fn one_expert_a_rank_and_sorted_tokens_are_what_a_case_without_experts_has() {
+        let sizes = [("primitive", "ep_all_to_all"), ("tokens", "skewed"), ("m", "42"), ("ranks", "3"), ("k", "8")];
+        let of =
+            |more: &[(&str, &str)]| plan(&[&sizes[..], more, &[("implementation", "sequential")]].concat()).unwrap();
+        let plain = of(&[]).remove(0);
+        let names: Vec<&str> = plain.parameters.iter().map(|(name, _)| name).collect();
+        assert_eq!(names[..8], ["primitive", "m", "n", "k", "implementation", "tokens", "dtype", "ranks"], "{names:?}");
+        let task = task(&plain).unwrap();
+        let counts = |rank: usize| [0, 1, 2].map(|expert| task.routing.places(rank, expert).len());
+        assert_eq!([0, 1, 2].map(counts), [[8, 4, 2]; 3]);
+        let elements = [14 * 8, 8 * 1024, (24 + 14) * 8, (24 + 14) * 1024, 14 * 1024];
+        assert_eq!((task.elements(), task.routing.is_sorted), (elements, true));
+        // With them, tokens are routed.
+        let routed = of(&[("experts", "3")]).remove(0);
+        assert!(!super::task(&routed).unwrap().routing.is_sorted);
+        assert_eq!(routed.parameters["top_k"], 1);
+    }
+
+    #[test]
+    fn tokens_that_several_experts_share_have_the_multiplications_and_bytes_of_all() {
+        let sizes = [("m", "64"), ("n", "10"), ("k", "8"), ("ranks", "2"), ("experts", "8"), ("top_k", "4")];
+        let case = plan(&[&[("primitive", "ep_all_to_all"), ("implementation", "sequential")], &sizes[..]].concat());
+        let task = task(&case.unwrap()[0]).unwrap();
+        assert_eq!((task.whole_flops(), task.flops()), (2.0 * 256.0 * 80.0, 2.0 * 128.0 * 80.0));
+        // Four experts a rank; tokens as experts have them, as they arrive, and as they are sent.
+        assert_eq!(task.elements(), [32 * 8, 4 * 80, 3 * 128 * 8, 3 * 128 * 10, 32 * 10]);
+        assert_eq!(task.alone().elements()[1], 8 * 80);
+        assert_eq!(task.moved("dispatch_only"), Some(128 * 8 * 4));
     }
 
     #[test]

@@ -16,6 +16,10 @@ record::metrics! {
             Metric::new("variant", "", Better::Higher, "the implementation with its options").shape(Shape::Word),
         ORDER: String =
             Metric::new("order", "", Better::Higher, "what is communicated before or after the product").shape(Shape::Word),
+        RANK_IMBALANCE: f64 =
+            Metric::new("rank_imbalance", "", Better::Lower, "tokens of the rank that gets most / mean over ranks"),
+        EXPERT_IMBALANCE: f64 =
+            Metric::new("expert_imbalance", "", Better::Lower, "tokens of the expert that gets most / mean over experts"),
         CONDITIONS: Map<String, Value> =
             Metric::new("conditions", "", Better::Higher, "threads, kernel, buffer bytes, mode and warm-up of the case")
                 .shape(Shape::Map),
@@ -33,6 +37,11 @@ pub(super) struct Overlap {
     pub(super) compute_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) communication_s: Option<f64>,
+    /// The communication's two parts, apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dispatch_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) combine_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sequential_s: Option<f64>,
     pub(super) audit: Audit,

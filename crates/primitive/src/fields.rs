@@ -3,8 +3,8 @@
 use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, THREADS};
 use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
-use super::implementations;
-use super::words::{Primitive, Tokens};
+use super::words::Primitive;
+use super::{experts, implementations};
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -27,6 +27,11 @@ pub(super) const IMPLEMENTATION: Field = parameter(
 )
 .role(Role::Implementation);
 
+/// How tokens are spread over experts, with the options of each way.
+pub(super) const TOKENS: Field =
+    Field::new(Kind::Choice(experts::TOKENS), None, "ep_all_to_all: tokens of each expert (default: uniform)")
+        .label(Label::Around("{} tokens"));
+
 record::fields! {
     /// What a case is. The order is that of the case line.
     pub(super) struct Fields {
@@ -35,8 +40,15 @@ record::fields! {
         n: Option<u64> = dimension("columns; of cp_ring, heads (its default: 8)"),
         k: Option<u64> = dimension("depth, or width (default: 1024; cp_ring: 64)"),
         implementation: String = IMPLEMENTATION,
-        tokens: Option<Tokens> = Field::new(Kind::Word(Tokens::names), None, "ep_all_to_all: tokens of each expert")
-            .label(Label::Around("{} tokens")),
+        experts: Option<u64> =
+            Field::new(Kind::Whole(1, 2048), None, "ep_all_to_all: experts of all ranks (default: one a rank)")
+                .label(Label::Around("{} experts")),
+        top_k: Option<u64> =
+            Field::new(Kind::Whole(1, 64), None, "ep_all_to_all: experts that each token goes to (default: 1)")
+                .label(Label::Around("top {}")),
+        tokens: Option<String> = TOKENS,
+        tokens_file: Option<String> = Field::new(Kind::Text, None, "tokens=file: file of counts, one for each expert")
+            .label(Label::Around("counts of {}")),
         dtype: Dtype = parameter(Kind::Word(dtypes), Some("f32"), "element type"),
         ranks: u32 = RANKS,
         threads: Option<u32> = Field { doc: "threads that each rank computes with (default: 1)", ..THREADS },

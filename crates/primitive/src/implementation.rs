@@ -25,6 +25,11 @@ pub(super) trait Step {
         &[Left::Result]
     }
 
+    /// Chunks of tokens that arrive one after the other.
+    fn chunks(&self) -> usize {
+        1
+    }
+
     /// The backend's path for the first operation.
     fn path(&self, comm: &dyn Communicator) -> String;
 }
@@ -123,6 +128,20 @@ pub(super) fn order(options: &Options) -> Option<Order> {
 /// The ways of an implementation that has only its order to choose.
 pub(super) fn orders(primitive: Primitive) -> Vec<&'static str> {
     if primitive == Primitive::TpColumnwise { vec!["order=AG_before", "order=AG_after"] } else { vec![""] }
+}
+
+/// The ways of an implementation that only `ep_all_to_all` has.
+pub(super) fn ways_of_experts(primitive: Primitive) -> Vec<&'static str> {
+    if primitive == Primitive::EpAllToAll { vec![""] } else { Vec::new() }
+}
+
+/// Refuses the other primitives.
+pub(super) fn settle_experts(name: &str, primitive: Primitive) -> Result<(), FieldError> {
+    if primitive == Primitive::EpAllToAll {
+        return Ok(());
+    }
+    let message = format!("`{name}` is a part of ep_all_to_all, and {primitive} has no such part");
+    Err(problem("implementation", message, "`communication_only`"))
 }
 
 /// The ways of libraries that fuse a product with its collective: gathered operands, or scattered sums.

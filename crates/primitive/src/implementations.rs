@@ -26,7 +26,23 @@ macro_rules! implementations {
     };
 }
 
-implementations![compute_only, communication_only, sequential, pipelined, fused, async_tp, transformer_engine, jax];
+implementations![
+    compute_only,
+    communication_only,
+    dispatch_only,
+    combine_only,
+    sequential,
+    pipelined,
+    fused,
+    async_tp,
+    transformer_engine,
+    jax,
+];
+
+/// Whether the implementation of this name multiplies.
+pub(super) fn multiplies(name: &str) -> bool {
+    ![communication_only::VARIANT, dispatch_only::VARIANT, combine_only::VARIANT].iter().any(|other| other.name == name)
+}
 
 /// The implementation of this name.
 pub(super) fn named(name: &str) -> Option<&'static Implementation> {

@@ -6,6 +6,7 @@ mod attention;
 mod crossover;
 mod declared;
 mod exchange;
+mod experts;
 mod fields;
 mod gathering;
 mod implementation;
@@ -14,6 +15,7 @@ mod pattern;
 mod product;
 mod relations;
 mod resolve;
+mod routed;
 mod show;
 mod site;
 mod sum;
@@ -36,11 +38,11 @@ use record::{About, Case, CaseLine};
 use serde_json::{Map, Value, json};
 use terms::{Collective, Named as _};
 
-use self::declared::{CONDITIONS, ORDER, TFLOPS, TFLOPS_PER_RANK, VARIANT};
+use self::declared::{CONDITIONS, EXPERT_IMBALANCE, ORDER, RANK_IMBALANCE, TFLOPS, TFLOPS_PER_RANK, VARIANT};
 use self::implementation::Step;
 use self::resolve::resolved;
 use self::site::Site;
-use self::task::Task;
+use self::task::{Scheme, Task};
 pub use self::torch::add_recipe;
 pub use self::words::primitives;
 
@@ -76,7 +78,7 @@ impl Benchmark for PrimitiveBenchmark {
         if contract::is_on_gpus(case) {
             return 0;
         }
-        resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_mul(ranks))
+        resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_add(task.listed_bytes()).saturating_mul(ranks))
     }
 
     fn complete(&self, plan: &mut record::Plan) {
@@ -93,15 +95,17 @@ impl Benchmark for PrimitiveBenchmark {
             return 0.0;
         }
         let (op, bytes) = task.operation();
-        op.bus_factor(task.ranks as u32) * bytes as f64
+        let bytes = task.moved(implementation.name).map_or(bytes as f64, |bytes| bytes as f64);
+        op.bus_factor(task.ranks as u32) * bytes
     }
 
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let (implementation, options, task) = resolved(case)?;
         let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
-        let site = Site::new(Task { rank, ..task }, context)?;
+        let mut site = Site::new(Task { rank, ..task }, context)?;
         let step = implementation.prepare(&site, &options, context)?;
-        let computes = implementation.name != implementations::communication_only::VARIANT.name;
+        site.expect_chunks(step.chunks());
+        let computes = implementations::multiplies(implementation.name);
         let timed_with = timed_with(&site, context);
         let mut prepared = PreparedPrimitive { site, step, computes, timed_with };
         prepared.refill();
@@ -112,13 +116,18 @@ impl Benchmark for PrimitiveBenchmark {
         let Ok((implementation, options, task)) = resolved(case) else { return Map::new() };
         let mut metrics = Map::new();
         let seconds = measured.times.median;
-        if implementation.name != implementations::communication_only::VARIANT.name {
+        if implementations::multiplies(implementation.name) {
             let rate = |operations: f64| operations / seconds / 1e12;
             TFLOPS.put(&mut metrics, rate(task.whole_flops()));
             TFLOPS_PER_RANK.put(&mut metrics, rate(task.flops()));
         }
         VARIANT.put(&mut metrics, show::variant(implementation.name, &options));
         ORDER.put(&mut metrics, show::order(task.scheme).to_owned());
+        if task.scheme == Scheme::Exchange {
+            let [ranks, experts] = task.routing.imbalance();
+            RANK_IMBALANCE.put(&mut metrics, ranks);
+            EXPERT_IMBALANCE.put(&mut metrics, experts);
+        }
         let ranks = measured.trials.last().map_or(&[][..], |trial| &trial.details[..]);
         if let Some(mut conditions) = relations::of_ranks(ranks) {
             conditions.insert("warmup".to_owned(), case.warmup().map_or("adaptive".into(), Value::from));

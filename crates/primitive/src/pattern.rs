@@ -13,13 +13,13 @@ use record::WrongElement;
 use terms::Dtype;
 
 /// Steps of the sequences from row to row, from column to column, and from expert to expert.
-const ALPHA: usize = 7;
-const BETA: usize = 11;
-const GAMMA: usize = 17;
+pub(super) const ALPHA: usize = 7;
+pub(super) const BETA: usize = 11;
+pub(super) const GAMMA: usize = 17;
 /// How far each refill displaces the rows: what a call left before it is not right after it.
-const SHIFT: usize = 97;
+pub(super) const SHIFT: usize = 97;
 /// Periods. The second is for blocks of a multiple of the first: ranks would hold equal rows.
-const PERIODS: [usize; 2] = [251, 241];
+pub(super) const PERIODS: [usize; 2] = [251, 241];
 /// Wrong elements that a rank reports, at most.
 const MOST_REPORTED: usize = 8;
 
@@ -78,21 +78,7 @@ impl Pattern {
     /// amplitude 1, so that few sums exceed what they hold exactly.
     pub(super) fn new(seed: u64, depth: usize, block: usize, dtype: Dtype) -> Self {
         let period = PERIODS.into_iter().find(|period| !block.is_multiple_of(*period)).unwrap_or(PERIODS[0]);
-        let room = ((1u64 << 24) as f64 / depth.max(1) as f64).sqrt();
-        let most = if dtype.bytes() == 2 { 1 } else { 7 };
-        let amplitude = (room as i64).clamp(1, most);
-        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let mut sequence = || {
-            let next = |_| {
-                // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
-                state ^= state >> 12;
-                state ^= state << 25;
-                state ^= state >> 27;
-                let drawn = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
-                (drawn as i64 % (2 * amplitude + 1) - amplitude) as i8
-            };
-            (0..period).map(next).collect()
-        };
+        let mut sequence = sequences(seed, period, amplitude(depth, dtype));
         Self { rows: sequence(), columns: sequence(), shift: 0 }
     }
 
@@ -159,21 +145,7 @@ impl Pattern {
 
     /// The sums of the depth's elements `depth..depth + len`.
     pub(super) fn table(&self, depth: usize, len: usize) -> Table {
-        let period = self.period();
-        let (whole, rest) = (len / period, len % period);
-        // All periods add up to the same; what is left over begins where the stretch does.
-        let sum = |x: usize, y: usize, count: usize| -> i64 {
-            let product = |p: usize| {
-                i64::from(self.rows[(x + depth + p) % period]) * i64::from(self.columns[(y + depth + p) % period])
-            };
-            (0..count).map(product).sum()
-        };
-        let entry = |x: usize, y: usize| {
-            let periods = if whole > 0 { sum(x, y, period) * whole as i64 } else { 0 };
-            (periods + sum(x, y, rest)) as f64
-        };
-        let sums = (0..period).flat_map(|x| (0..period).map(move |y| (x, y))).map(|(x, y)| entry(x, y)).collect();
-        Table { period, sums }
+        Table::new(&self.rows, &self.columns, depth, len)
     }
 
     /// Writes rows of a product.
@@ -215,8 +187,50 @@ impl Pattern {
     }
 }
 
+/// The largest number of operands whose products have sums over this depth that stay exact.
+pub(super) fn amplitude(depth: usize, dtype: Dtype) -> i64 {
+    let room = ((1u64 << 24) as f64 / depth.max(1) as f64).sqrt();
+    let most = if dtype.bytes() == 2 { 1 } else { 7 };
+    (room as i64).clamp(1, most)
+}
+
+/// Draws sequences of a period, one after the other.
+pub(super) fn sequences(seed: u64, period: usize, amplitude: i64) -> impl FnMut() -> Vec<i8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    move || {
+        let next = |_| {
+            // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
+            state ^= state >> 12;
+            state ^= state << 25;
+            state ^= state >> 27;
+            let drawn = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
+            (drawn as i64 % (2 * amplitude + 1) - amplitude) as i8
+        };
+        (0..period).map(next).collect()
+    }
+}
+
 impl Table {
-    fn row(&self, start: usize) -> &[f64] {
+    /// Of two sequences of one period, over the depth's elements `depth..depth + len`.
+    pub(super) fn new(rows: &[i8], columns: &[i8], depth: usize, len: usize) -> Self {
+        let period = rows.len();
+        let (whole, rest) = (len / period, len % period);
+        // All periods add up to the same; what is left over begins where the stretch does.
+        let sum = |x: usize, y: usize, count: usize| -> i64 {
+            let product =
+                |p: usize| i64::from(rows[(x + depth + p) % period]) * i64::from(columns[(y + depth + p) % period]);
+            (0..count).map(product).sum()
+        };
+        let entry = |x: usize, y: usize| {
+            let periods = if whole > 0 { sum(x, y, period) * whole as i64 } else { 0 };
+            (periods + sum(x, y, rest)) as f64
+        };
+        let sums = (0..period).flat_map(|x| (0..period).map(move |y| (x, y))).map(|(x, y)| entry(x, y)).collect();
+        Self { period, sums }
+    }
+
+    /// The sums of rows of a class, by the class of the column.
+    pub(super) fn row(&self, start: usize) -> &[f64] {
         &self.sums[start * self.period..(start + 1) * self.period]
     }
 

@@ -13,6 +13,9 @@ use super::declared::{Audit, CONDITIONS, ORDER, OVERLAP, Overlap};
 /// Communication and product differ by more than this factor: overlap has nothing to gain.
 const WORTH: [f64; 2] = [0.3, 3.0];
 
+/// Implementations that are a part of the communication.
+const PARTS: [&str; 2] = ["dispatch_only", "combine_only"];
+
 /// What must be the same in all cases that are compared, and on all ranks.
 const AUDITED: [&str; 6] = ["clock", "barrier", "threads", "multiplied", "mode", "warmup"];
 /// What each way may have of its own: `fused` needs no buffer for what it gathers.
@@ -22,12 +25,15 @@ const BUFFERS: &str = "buffer_bytes";
 struct Peers<'a> {
     compute: Option<&'a CaseLine>,
     communication: Option<&'a CaseLine>,
+    /// The parts of the communication: dispatch and combine.
+    parts: [Option<&'a CaseLine>; 2],
     sequential: Option<&'a CaseLine>,
 }
 
 impl<'a> Peers<'a> {
     fn all(&self) -> Vec<&'a CaseLine> {
-        [self.compute, self.communication, self.sequential].into_iter().flatten().collect()
+        let [dispatch, combine] = self.parts;
+        [self.compute, self.communication, dispatch, combine, self.sequential].into_iter().flatten().collect()
     }
 }
 
@@ -52,6 +58,8 @@ pub(super) struct Compared<'a> {
     sharded: Firsts<'a>,
     /// By order.
     communication: HashMap<&'a str, Firsts<'a>>,
+    /// Dispatch, and combine.
+    parts: [Firsts<'a>; 2],
     /// The fastest by order.
     sequential: HashMap<&'a str, Firsts<'a>>,
 }
@@ -70,6 +78,7 @@ impl<'a> Compared<'a> {
             whole: firsts(whole),
             sharded: firsts(sharded),
             communication: by_order(implemented_by("communication_only")),
+            parts: PARTS.map(|name| firsts(implemented_by(name))),
             sequential: by_order(sequential),
         }
     }
@@ -82,6 +91,7 @@ impl<'a> Compared<'a> {
         Peers {
             compute: compute.like(line),
             communication: self.communication.get(order).and_then(|firsts| firsts.like(line)),
+            parts: self.parts.each_ref().map(|firsts| firsts.like(line)),
             sequential: self.sequential.get(order).and_then(|firsts| firsts.like(line)),
         }
     }
@@ -99,7 +109,8 @@ fn by_order(lines: Vec<&CaseLine>) -> HashMap<&str, Firsts<'_>> {
 
 /// Whether the case has an order: what only computes belongs to none of the comparisons.
 fn is_compared(line: &CaseLine) -> bool {
-    !matches!(implementation(line), "compute_only" | "communication_only")
+    let name = implementation(line);
+    !(["compute_only", "communication_only"].contains(&name) || PARTS.contains(&name))
 }
 
 /// Whether the ratio of communication to product leaves something to overlap.
@@ -121,6 +132,8 @@ pub(super) fn for_case(line: &CaseLine, compared: &Compared<'_>) -> Map<String, 
     let mut overlap = Overlap {
         compute_s: peers.compute.and_then(median),
         communication_s: peers.communication.and_then(median),
+        dispatch_s: peers.parts[0].and_then(median),
+        combine_s: peers.parts[1].and_then(median),
         sequential_s: peers.sequential.and_then(median),
         audit: audit(line, &peers.all()),
         ..Overlap::default()

@@ -6,9 +6,9 @@ use terms::FieldError;
 
 use super::fields::{Fields, IMPLEMENTATION};
 use super::implementation::Implementation;
-use super::implementations;
 use super::task::{Options, Task, scheme, word};
-use super::words::{Order, Tokens};
+use super::words::Order;
+use super::{implementations, routed};
 
 /// Name and options of a case's implementation.
 ///
@@ -37,7 +37,7 @@ pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
         rank: 0,
         threads: fields.threads.unwrap_or(1) as usize,
         seed: fields.seed,
-        tokens: fields.tokens.unwrap_or(Tokens::Uniform),
+        routing: routed::routing(case, &fields)?,
         scheme: scheme(fields.primitive, word(&options, "order").unwrap_or(Order::Before)),
     })
 }

@@ -37,6 +37,8 @@ pub(super) fn show() -> Show {
         Column::new("m", "m", Format::Count).lifted("m {}"),
         Column::new("n", "n", Format::Count).lifted("n {}"),
         Column::new("k", "k", Format::Count).lifted("k {}"),
+        Column::new("top_k", "top_k", Format::Count).lifted("top {}"),
+        Column::new("experts", "experts", Format::Count).lifted("{} experts"),
         Column::new("tokens", "tokens", Format::Word).lifted("{} tokens"),
         Column::new("type", "dtype", Format::Word).lifted("{}"),
         Column::new("ranks", "ranks", Format::Count).lifted("{} ranks"),
@@ -50,6 +52,8 @@ pub(super) fn show() -> Show {
         Column::new("speed of light", "overlap.speed_of_light", Format::Bounded)
             .ends("overlap.speed_of_light_ci95")
             .gives_way(4),
+        Column::new("most / mean", "rank_imbalance", Format::Number).unit("of ranks").gives_way(6),
+        Column::new("most / mean", "expert_imbalance", Format::Number).unit("of experts").gives_way(6),
         Column::new("TFLOP/s", "tflops", Format::Number).gives_way(1),
         Column::new("a rank", "tflops_per_rank", Format::Number).unit("TFLOP/s").gives_way(2),
         // Where the run has a profile of the machine.
@@ -60,11 +64,13 @@ pub(super) fn show() -> Show {
     let times = [
         ("product", "overlap.compute_s"),
         ("communication", "overlap.communication_s"),
+        ("dispatch", "overlap.dispatch_s"),
+        ("combine", "overlap.combine_s"),
         ("sequential", "overlap.sequential_s"),
         ("this one", "time_s.median"),
     ]
     .map(|(title, source)| Column::new(title, source, Format::Seconds));
-    let mut four: Vec<Column> = columns[..9].to_vec();
+    let mut four: Vec<Column> = columns[..11].to_vec();
     four.extend(times);
     four.push(Column::new("communication / product", "overlap.ratio", Format::Number));
     let note = "`speedup` is over the best sequential implementation of the same order, trial by trial. `overlap` is the \

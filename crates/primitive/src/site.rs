@@ -10,6 +10,7 @@ use measure::{Failure, WrongReport};
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::attention::Attention;
+use super::experts::Oracle;
 use super::pattern::{Comparison, Expected, Pattern, Table};
 use super::product::{Block, Multiplier, Operands, Size};
 use super::task::{Scheme, Task};
@@ -51,6 +52,10 @@ pub(super) struct Site {
     pub(super) block: Slice,
     pub(super) output: Slice,
     pub(super) attention: Option<Attention>,
+    /// What routed tokens are, and where they must be.
+    oracle: Option<Oracle>,
+    /// Chunks in which tokens arrive.
+    chunks: usize,
     multiplier: Multiplier,
     pattern: Pattern,
     /// Sums over the whole depth, and over this rank's part.
@@ -86,8 +91,31 @@ impl Site {
             [pattern.table(0, task.whole_depth()), pattern.table(begin, task.depth())]
         };
         let tolerance = tolerance(&task, &pattern, &tables[0]);
-        let reporter = context.rank;
-        Ok(Self { task, reporter, own, other, wide, block, output, attention, multiplier, pattern, tables, tolerance })
+        let (oracle, reporter) = (Oracle::new(&task), context.rank);
+        Ok(Self {
+            task,
+            reporter,
+            own,
+            other,
+            wide,
+            block,
+            output,
+            attention,
+            oracle,
+            chunks: 1,
+            multiplier,
+            pattern,
+            tables,
+            tolerance,
+        })
+    }
+
+    /// Tokens arrive in so many chunks.
+    pub(super) fn expect_chunks(&mut self, chunks: usize) {
+        self.chunks = chunks;
+        if let Some(oracle) = &mut self.oracle {
+            oracle.expect_chunks(chunks);
+        }
     }
 
     /// Fresh operands; results of before are overwritten.
@@ -110,6 +138,11 @@ impl Site {
         if let Some(attention) = &mut self.attention {
             attention.displace();
             attention.fill(&self.own, &self.other);
+            return;
+        }
+        if let Some(oracle) = &mut self.oracle {
+            oracle.displace();
+            oracle.fill_operands(&self.own, &self.other);
             return;
         }
         let (depth, begin) = (self.task.depth(), self.task.depth_begin(rank));
@@ -138,21 +171,22 @@ impl Site {
 
     /// The rows that this rank gets as an expert, as they arrive.
     fn received_rows(&self) -> impl Iterator<Item = usize> + use<> {
-        let (rows, begin) = (self.task.rows(), self.task.tokens_begin(self.task.rank));
-        let len = self.task.tokens_of(self.task.rank);
-        (0..self.task.ranks).flat_map(move |from| (0..len).map(move |token| from * rows + begin + token))
+        let (rows, rank, routing) = (self.task.rows(), self.task.rank, self.task.routing.clone());
+        let (ranks, chunks) = (self.task.ranks, self.chunks);
+        let parts = (0..chunks).flat_map(move |chunk| (0..ranks).map(move |from| (chunk, from)));
+        parts.flat_map(move |(chunk, from)| {
+            routing.places_of_chunk(from, rank, (chunk, chunks)).map(move |token| from * rows + token)
+        })
     }
 
-    /// The expert of each of this rank's tokens.
+    /// The expert of each of this rank's tokens, which lie sorted.
     fn expert_of(&self, row: usize) -> usize {
-        let token = row - self.task.rank * self.task.rows();
-        let after = |expert: &usize| token < self.task.tokens_begin(*expert) + self.task.tokens_of(*expert);
-        (0..self.task.ranks).find(after).unwrap_or(0)
+        self.task.routing.expert(self.task.rank, row - self.task.rank * self.task.rows())
     }
 
-    /// Elements of the tokens that this rank gets.
+    /// Tokens that this rank's experts get.
     pub(super) fn received(&self) -> usize {
-        self.task.tokens_of(self.task.rank) * self.task.ranks
+        self.task.routing.received(self.task.rank)
     }
 
     /// Where this rank's own products stand, and the rows that they are of.
@@ -169,6 +203,9 @@ impl Site {
 
     fn fill_products(&mut self) {
         let (at, rows) = self.products();
+        if let Some(oracle) = &self.oracle {
+            return oracle.fill_products(&at);
+        }
         let Task { dtype, n, rank, .. } = self.task;
         let expert = if self.task.scheme == Scheme::Exchange { rank } else { 0 };
         self.pattern.fill_product(&at, dtype, rows.into_iter(), n, expert, &self.tables[1]);
@@ -190,6 +227,9 @@ impl Site {
             return;
         }
         let (at, rows) = self.gathered();
+        if let Some(oracle) = &self.oracle {
+            return oracle.fill_gathered(&at);
+        }
         self.pattern.fill_rows(&at, self.task.dtype, rows.into_iter(), 0, self.task.k);
     }
 
@@ -201,6 +241,13 @@ impl Site {
             return match left {
                 Left::Result | Left::Products => attention.compare(&self.output, &mut found),
                 Left::Gathered => attention.compare_gathered(&self.wide, &mut found),
+            };
+        }
+        if let Some(oracle) = &self.oracle {
+            return match left {
+                Left::Gathered => oracle.compare_gathered(&self.gathered().0, &mut found),
+                Left::Products => oracle.compare_products(&self.products().0, &mut found),
+                Left::Result => oracle.compare_result(&self.output, &mut found),
             };
         }
         match left {
@@ -252,6 +299,22 @@ impl Site {
         let block = Block { a: a_row * k, c: c_row * n, ..Block::from_size(Size { m: rows, n, k }) };
         // SAFETY: the caller's.
         unsafe { self.multiplier.run(operands, &block) }
+    }
+
+    /// Multiplies rows of tokens with an expert of this rank, into the same rows of products.
+    ///
+    /// # Safety
+    /// As that of [`Self::multiply`].
+    pub(super) unsafe fn multiply_expert(&self, operands: &Operands, expert: usize, row: usize, rows: usize) {
+        let Task { n, k, .. } = self.task;
+        let place = Block { a: row * k, b: expert * k * n, c: row * n, ..Block::from_size(Size { m: rows, n, k }) };
+        // SAFETY: the caller's.
+        unsafe { self.multiplier.run(operands, &place) }
+    }
+
+    /// Runs `work` for ranges that cover `0..items`, on all threads of this rank.
+    pub(super) fn split(&self, items: usize, grain: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
+        self.multiplier.split(items, grain, work);
     }
 
     /// What multiplies for attention.
@@ -322,7 +385,9 @@ impl Site {
 /// Sizes of products that may be asked for, for temporary memory: all rows, and any part of them.
 fn blocks(task: &Task) -> Vec<Block> {
     let Size { m, n, k } = task.product();
-    let halves = std::iter::successors(Some(m.max(task.m).max(task.most_tokens())), |rows| Some(rows / 2));
+    // An expert multiplies its own tokens.
+    let most = if task.scheme == Scheme::Exchange { task.routing.most_of_an_expert() } else { m.max(task.m) };
+    let halves = std::iter::successors(Some(most), |rows| Some(rows / 2));
     halves.take_while(|rows| *rows > 0).map(|m| Block::from_size(Size { m, n, k })).collect()
 }
 

@@ -1,10 +1,13 @@
 //! What one rank of a case computes and exchanges.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use terms::{Collective, Dtype, Named};
 
+use super::experts::Routing;
 use super::product::Size;
-use super::words::{Order, Primitive, Tokens};
+use super::words::{Order, Primitive};
 
 /// What is communicated, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,8 @@ pub(super) struct Task {
     pub(super) rank: usize,
     pub(super) threads: usize,
     pub(super) seed: u64,
-    pub(super) tokens: Tokens,
+    /// Which tokens go to which experts; only an exchange has any.
+    pub(super) routing: Arc<Routing>,
     pub(super) scheme: Scheme,
 }
 
@@ -55,7 +59,7 @@ impl Task {
     /// The whole problem on one rank.
     pub(super) fn alone(&self) -> Self {
         let k = if self.scheme == Scheme::ReduceLast { self.k * self.ranks } else { self.k };
-        Self { k, ranks: 1, rank: 0, ..self.clone() }
+        Self { k, ranks: 1, rank: 0, routing: Arc::new(self.routing.alone()), ..self.clone() }
     }
 
     /// Rows of A, tokens, or rows of a result that belong to each rank.
@@ -81,29 +85,6 @@ impl Task {
         }
     }
 
-    /// Tokens that each rank sends to an expert.
-    pub(super) fn tokens_of(&self, expert: usize) -> usize {
-        part(self.rows(), &self.weights(), expert).1
-    }
-
-    /// Where a rank's tokens for an expert begin among its own.
-    pub(super) fn tokens_begin(&self, expert: usize) -> usize {
-        part(self.rows(), &self.weights(), expert).0
-    }
-
-    /// Tokens of the expert that gets most.
-    pub(super) fn most_tokens(&self) -> usize {
-        (0..self.ranks).map(|expert| self.tokens_of(expert) * self.ranks).max().unwrap_or(0)
-    }
-
-    fn weights(&self) -> Vec<usize> {
-        let weight = |expert: usize| match self.tokens {
-            Tokens::Uniform => 1,
-            Tokens::Skewed => 1024 >> expert.min(10),
-        };
-        (0..self.ranks).map(weight).collect()
-    }
-
     /// The product of the rank that multiplies most; of attention, both products as one.
     pub(super) fn product(&self) -> Size {
         let Self { m, n, .. } = *self;
@@ -111,7 +92,7 @@ impl Task {
             Scheme::GatherFirst | Scheme::ScatterLast | Scheme::ReduceLast => Size { m, n, k: self.depth() },
             Scheme::GatherLast => Size { m: self.rows(), n, k: self.k },
             Scheme::Attention => Size { m: self.rows(), n: m, k: 2 * self.n * self.k },
-            Scheme::Exchange => Size { m: self.most_tokens(), n, k: self.k },
+            Scheme::Exchange => Size { m: self.routing.most_received(), n, k: self.k },
         }
     }
 
@@ -127,6 +108,7 @@ impl Task {
         match self.scheme {
             Scheme::Attention => 4.0 * m * m * n * k,
             Scheme::ReduceLast => 2.0 * m * n * k * self.ranks as f64,
+            Scheme::Exchange => 2.0 * m * self.routing.sizes.top_k as f64 * n * k,
             _ => 2.0 * m * n * k,
         }
     }
@@ -146,10 +128,14 @@ impl Task {
             }
             Scheme::ReduceLast => [of(&[m, k]), of(&[k, n]), of(&[m, n]), 0, of(&[m, n])],
             Scheme::Attention => [of(&[2, n, rows, k]), of(&[n, rows, k]), of(&[2, n, m, k]), 0, of(&[n, rows, k])],
-            // Room for tokens as they are sent and as they come back: implementations that cut them pack them.
+            // Room for tokens as experts have them, as they arrive where that differs, and as they are sent; and for their
+            // results.
             Scheme::Exchange => {
-                let held = self.most_tokens().max(rows) + rows;
-                [of(&[rows, k]), of(&[k, n]), of(&[held, k]), of(&[held, n]), of(&[rows, n])]
+                let (routing, held) = (&self.routing, self.routing.most_received());
+                let staged = if routing.is_staged() { held } else { 0 };
+                let held = held.saturating_add(staged).saturating_add(routing.sent());
+                let experts = routing.experts_of_a_rank();
+                [of(&[rows, k]), of(&[experts, k, n]), of(&[held, k]), of(&[held, n]), of(&[rows, n])]
             }
         }
     }
@@ -158,6 +144,14 @@ impl Task {
     pub(super) fn bytes(&self) -> u64 {
         let bytes = |elements: &usize| (*elements as u64).saturating_mul(self.dtype.bytes());
         self.elements().iter().map(bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of the lists that say where routed tokens go, and of those that they are checked with: at most so many for each
+    /// copy that is sent or arrives.
+    pub(super) fn listed_bytes(&self) -> u64 {
+        const EACH: u64 = 64;
+        let copies = if self.routing.is_sorted { 0 } else { self.routing.sent().max(self.routing.most_received()) };
+        (copies as u64).saturating_mul(EACH)
     }
 
     /// Bytes that the computation of a rank reads and writes, each operand once.
@@ -169,7 +163,10 @@ impl Task {
             Scheme::GatherFirst | Scheme::ReduceLast => product(m, k).to_vec(),
             Scheme::GatherLast => product(rows, k).to_vec(),
             Scheme::ScatterLast => product(m, self.depth()).to_vec(),
-            Scheme::Exchange => product(self.tokens_of(self.rank) * self.ranks, k).to_vec(),
+            Scheme::Exchange => {
+                let (received, experts) = (self.routing.received(self.rank), self.routing.experts_of_a_rank());
+                vec![[received, k], [experts * k, n], [received, n]]
+            }
             // Keys and values of all tokens; own queries and results.
             Scheme::Attention => vec![[2 * n * m, k], [2 * n * rows, k]],
         };
@@ -185,7 +182,22 @@ impl Task {
             Scheme::ReduceLast => Collective::AllReduce,
             Scheme::Exchange => Collective::AllToAllV,
         };
-        (operation, (self.elements()[2] as u64).saturating_mul(self.dtype.bytes()))
+        let elements = match self.scheme {
+            Scheme::Exchange => self.routing.most_received().saturating_mul(self.k),
+            _ => self.elements()[2],
+        };
+        (operation, (elements as u64).saturating_mul(self.dtype.bytes()))
+    }
+
+    /// Bytes that an implementation of an exchange moves to or from the rank with most, in all directions; None elsewhere.
+    pub(super) fn moved(&self, implementation: &str) -> Option<u64> {
+        let width = match (self.scheme, implementation) {
+            (Scheme::Exchange, "dispatch_only") => self.k,
+            (Scheme::Exchange, "combine_only") => self.n,
+            (Scheme::Exchange, _) => self.k.saturating_add(self.n),
+            _ => return None,
+        };
+        Some((self.routing.most_received() as u64).saturating_mul(width as u64).saturating_mul(self.dtype.bytes()))
     }
 }
 
@@ -198,33 +210,5 @@ pub(super) fn scheme(primitive: Primitive, order: Order) -> Scheme {
         (Primitive::DpAllReduce, _) => Scheme::ReduceLast,
         (Primitive::CpRing, _) => Scheme::Attention,
         (Primitive::EpAllToAll, _) => Scheme::Exchange,
-    }
-}
-
-/// Where a part of `total` begins and how long it is, for parts in proportion to weights.
-pub(super) fn part(total: usize, weights: &[usize], index: usize) -> (usize, usize) {
-    let all = weights.iter().sum::<usize>().max(1) as u128;
-    let until = |index: usize| {
-        let before = weights[..index].iter().sum::<usize>() as u128;
-        (total as u128 * before / all) as usize
-    };
-    (until(index), until(index + 1) - until(index))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_cover_everything_once() {
-        for (total, weights) in [(10, vec![1, 1, 1]), (7, vec![1024, 512, 256]), (2, vec![1, 1, 1]), (0, vec![1, 1])] {
-            let mut next = 0;
-            for index in 0..weights.len() {
-                let (begin, len) = part(total, &weights, index);
-                assert_eq!(begin, next, "{total} {weights:?}");
-                next = begin + len;
-            }
-            assert_eq!(next, total);
-        }
     }
 }

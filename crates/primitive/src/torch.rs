@@ -7,10 +7,11 @@ use record::Case;
 use serde_json::{Value, json};
 use terms::{FieldError, Named, Runtime};
 
+use super::fields::Fields;
 use super::implementation::Implementation;
-use super::implementations;
 use super::resolve::resolved;
 use super::task::{Options, Scheme, Task};
+use super::{implementations, routed};
 
 /// The runtime of a case. After [`contract::runtime::resolve`].
 pub(super) fn runtime(case: &Case) -> Runtime {
@@ -30,6 +31,14 @@ pub(super) fn check_implementation(case: &Case, implementation: &Implementation)
 /// Refuses fields of the other runtime, and skips what torch does not do here.
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     contract::runtime::check(case, &[], contract::runtime::Native::Host)?;
+    if is_pytorch(case) && routed::is_routed(&Fields::of(case)?) {
+        let message = "PyTorch ranks have one expert each, and every token goes to one";
+        return Err(problem(
+            "experts",
+            message,
+            "leave out `experts` and `top_k`, with `tokens: uniform` or `skewed`; or `runtime: native`",
+        ));
+    }
     if is_pytorch(case) { contract::runtime::check_threads(case) } else { Ok(()) }
 }
 
@@ -49,7 +58,7 @@ pub fn add_recipe(case: &mut Case) -> Result<(), FieldError> {
 fn recipe(name: &str, options: &Options, task: &Task) -> Value {
     let computes = name != implementations::communication_only::VARIANT.name;
     let (flops, traffic_bytes) = if computes { (task.flops(), task.traffic_bytes()) } else { (0.0, 0) };
-    let tokens: Vec<usize> = (0..task.ranks).map(|expert| task.tokens_of(expert)).collect();
+    let tokens: Vec<usize> = (0..task.ranks).map(|expert| task.routing.places(0, expert).len()).collect();
     json!({
         "operation": task.operation().0.name(),
         "step": name,

@@ -14,7 +14,7 @@ terms::named! {
         DpAllReduce = "dp_all_reduce",
         /// Attention of `m` tokens in `n` heads of width `k`, with the sequence cut over the ranks.
         CpRing = "cp_ring",
-        /// `m` tokens of width `k` go to the expert of each and come back with width `n`.
+        /// `m` tokens of width `k` go to the experts of each and come back with width `n`.
         EpAllToAll = "ep_all_to_all",
     }
 }
@@ -26,7 +26,7 @@ impl Primitive {
             Self::TpRowwise => "reduce_scatter(A[m, k/d] x B[k/d, n]): a layer cut by rows",
             Self::DpAllReduce => "all_reduce(A[m, k] x B[k, n]): a gradient and its exchange",
             Self::CpRing => "attention of m tokens in n heads of width k, the sequence cut over the ranks",
-            Self::EpAllToAll => "m tokens of width k go to the expert of each and come back with width n",
+            Self::EpAllToAll => "m tokens of width k go to the experts of each and come back with width n",
         }
     }
 }
@@ -63,15 +63,5 @@ terms::named! {
         CollectiveChunks = "collective_chunks",
         /// Blocks that go around the ring of ranks.
         RingP2p = "ring_p2p",
-    }
-}
-
-terms::named! {
-    /// How tokens are spread over experts.
-    pub(crate) enum Tokens("tokens") {
-        /// Every expert gets equally many.
-        Uniform = "uniform",
-        /// Each expert gets half as many as the one before it.
-        Skewed = "skewed",
     }
 }

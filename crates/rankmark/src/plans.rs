@@ -34,6 +34,16 @@ pub(crate) static PRESETS: &[Preset] = &[
         text: |_| include_str!("../../../examples/training.yaml").to_owned(),
     },
     Preset {
+        name: "experts_decode",
+        doc: "expert parallelism with the tokens of decoding, at the sizes of DeepSeek-V3",
+        text: |_| include_str!("../../../examples/experts_decode.yaml").to_owned(),
+    },
+    Preset {
+        name: "experts_training",
+        doc: "expert parallelism with the tokens of training, at the sizes of DeepSeek-V3",
+        text: |_| include_str!("../../../examples/experts_training.yaml").to_owned(),
+    },
+    Preset {
         name: "soak",
         doc: "one operation for an hour, drift shown",
         text: |_| include_str!("../../../examples/soak.yaml").to_owned(),

@@ -92,6 +92,11 @@ pub fn is_of_its_job(name: &str) -> bool {
 /// Whether a variable's name says that its value is secret. Errs on the side of silence: `UCX_IB_PKEY` (a partition
 /// number) is the one key that is known to be none.
 pub fn smells_like_secret(name: &str) -> bool {
+    // Fields that say how tokens are spread over experts.
+    let field = name.rsplit('=').next().unwrap_or(name).trim_start_matches('-');
+    if ["tokens", "tokens_file", "tokens-file"].contains(&field) {
+        return false;
+    }
     name.to_ascii_uppercase().split(|c: char| !c.is_ascii_alphanumeric()).any(|part| {
         let keyed = (part.ends_with("KEY") || part.ends_with("KEYS")) && part != "PKEY";
         const WORDS: [&str; 10] = [
@@ -276,6 +281,18 @@ mod tests {
         let expected =
             ["rankmark", "profile", "--", "train", "--hf-token", "***", "--epochs", "3", "--use-token", "--x"];
         assert_eq!(kept, expected);
+        // Tokens of experts.
+        let shown = [
+            "rankmark",
+            "--tokens",
+            "zipf:exponent=1",
+            "--tokens-file=counts",
+            "--set",
+            "tokens=skewed",
+            "--set=tokens=hot",
+        ];
+        assert_eq!(command_line(shown.map(str::to_owned)), shown);
+        assert!(smells_like_secret("--hf-tokens") && smells_like_secret("API_TOKENS"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Benchmarks and their ranks, on the simulated backend and on the real ones with ranks as threads.
 
+mod experts;
 mod fields;
 mod hardware;
 mod injections;

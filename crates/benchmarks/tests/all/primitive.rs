@@ -11,7 +11,7 @@ use trace::Clock;
 use crate::worlds::{Wrap, Wrapped};
 use crate::{plans, skip};
 
-fn plan(entry: &str) -> Plan {
+pub(crate) fn plan(entry: &str) -> Plan {
     let trials = if entry.contains("trials:") { "" } else { "trials: 1, " };
     let sampling = format!("{trials}warmup: 0, iters: 3, limits: false");
     let text = format!("experiment: test\ncases:\n  - {{benchmark: primitive, {sampling}, {entry}}}\n");
@@ -22,7 +22,7 @@ fn plan(entry: &str) -> Plan {
 }
 
 /// Runs every way of an entry; all are right or, where the backend gives no view of peers' memory, skipped.
-fn all_right(entry: &str, skipped: usize) -> Vec<CaseLine> {
+pub(crate) fn all_right(entry: &str, skipped: usize) -> Vec<CaseLine> {
     let lines = plans::run(&plan(entry)).lines;
     for line in &lines {
         let what = (&line.parameters, &line.reason, &line.wrong_elements);
@@ -145,19 +145,21 @@ impl Communicator for Silent {
     }
 }
 
-fn cases(primitive: &str) -> Vec<Case> {
+fn cases(primitive: &str, more: &str) -> Vec<Case> {
     let communicates = |case: &Case| {
         let text = case.text("implementation").unwrap_or_default();
         !text.starts_with("compute_only") && !text.starts_with("fused")
     };
-    let entry = format!("primitive: {primitive}, m: 64, n: 16, k: 32, ranks: 2, backend: shm");
+    let entry = format!("primitive: {primitive}, m: 64, n: 16, k: 32, ranks: 2, backend: shm{more}");
     plan(&entry).cases.into_iter().filter(communicates).collect()
 }
 
 #[test]
 fn a_missing_exchange_is_seen_in_every_implementation() {
-    for primitive in ["tp_columnwise", "tp_rowwise", "dp_all_reduce", "cp_ring", "ep_all_to_all"] {
-        for case in cases(primitive) {
+    let routed = ("ep_all_to_all", ", experts: 4, top_k: 2");
+    let plain = ["tp_columnwise", "tp_rowwise", "dp_all_reduce", "cp_ring", "ep_all_to_all"].map(|name| (name, ""));
+    for (primitive, more) in plain.into_iter().chain([routed]) {
+        for case in cases(primitive, more) {
             let wrap: Wrap = Arc::new(|_, inner| Box::new(Silent(inner)));
             let mut world = Wrapped::start("shm", 2, wrap);
             let (_, line) = world.trial(&case);

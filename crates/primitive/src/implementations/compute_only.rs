@@ -6,6 +6,7 @@ use terms::{FieldError, Named, Variant};
 use contract::RankContext;
 
 use crate::implementation::{Implementation, SIZE, Runs, Step};
+use crate::exchange::Exchange;
 use crate::gathering::{self, Panels, Piece};
 use crate::product::Operands;
 use crate::site::{Given, Left, Site};
@@ -37,6 +38,8 @@ enum Compute {
     Rows { operands: Operands, c_row: usize, rows: usize },
     /// All panels, one after the other.
     Panels(Panels),
+    /// Tokens, expert by expert.
+    Experts(Exchange),
 }
 
 fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
@@ -47,7 +50,7 @@ fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step
         Scheme::GatherLast => {
             rows(site.operands([&site.own, &site.other, &site.output]), task.rank * task.rows(), task.rows())
         }
-        Scheme::Exchange => rows(site.operands([&site.wide, &site.other, &site.block]), 0, site.received()),
+        Scheme::Exchange => Compute::Experts(Exchange::new(site, 1)?),
         Scheme::ScatterLast | Scheme::ReduceLast => {
             rows(site.operands([&site.own, &site.other, &site.wide]), 0, task.m)
         }
@@ -63,6 +66,7 @@ impl Step for Compute {
         match self {
             // SAFETY: this rank's own buffers.
             Self::Rows { operands, c_row, rows } => unsafe { site.multiply(operands, 0, *c_row, *rows) },
+            Self::Experts(exchange) => exchange.multiply(site),
             Self::Panels(panels) => {
                 let len = gathering::panel_elements(site);
                 gathering::begin(site);

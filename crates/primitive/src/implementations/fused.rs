@@ -101,10 +101,10 @@ impl Step for Fused {
                 Ok(())
             }
             Compute::Exchange(peers) => {
-                let (begin, len) = (site.task.tokens_begin(rank), site.task.tokens_of(rank));
                 for from in order {
-                    // SAFETY: between the meetings each expert writes to the results of its own tokens.
-                    unsafe { site.multiply(&peers[from], begin, begin, len) };
+                    let tokens = site.task.routing.places(from, rank);
+                    // SAFETY: between the meetings each expert writes to the results of its own tokens, which lie sorted.
+                    unsafe { site.multiply(&peers[from], tokens.start, tokens.start, tokens.len()) };
                 }
                 comm.run(&self.barrier).map_err(failure)
             }

@@ -7,9 +7,10 @@ use contract::{RankContext, failure};
 
 use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
 use super::communication_only;
+use crate::exchange::Exchange;
 use crate::gathering::{self, Panels, Piece};
 use crate::product::Operands;
-use crate::site::Site;
+use crate::site::{Left, Site};
 use crate::task::{Options, Scheme};
 
 pub(super) const VARIANT: Variant =
@@ -32,15 +33,15 @@ enum Sequential {
     After { gather: Call, product: Product },
     /// Multiplies, then communicates.
     Before { product: Product, call: Call },
-    /// Sends, multiplies, sends back.
-    Between { there: Call, product: Product, back: Call },
+    /// Sends tokens, multiplies, sends results back.
+    Experts(Exchange),
 }
 
 fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
     let task = &site.task;
-    let mut calls = communication_only::calls(site)?.into_iter();
-    let lacks = || Failure::new("the primitive has no operation");
-    let first = calls.next().ok_or_else(lacks)?;
+    let Some(first) = communication_only::call(site) else {
+        return Ok(Box::new(Sequential::Experts(Exchange::new(site, 1)?)));
+    };
     let product = |operands, c_row, rows| Product { operands, c_row, rows };
     Ok(Box::new(match task.scheme {
         Scheme::Attention => {
@@ -54,13 +55,9 @@ fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step
             let operands = site.operands([&site.own, &site.other, &site.output]);
             Sequential::Before { product: product(operands, task.rank * task.rows(), task.rows()), call: first }
         }
-        Scheme::ScatterLast | Scheme::ReduceLast => {
+        _ => {
             let product = product(site.operands([&site.own, &site.other, &site.wide]), 0, task.m);
             Sequential::Before { product, call: first }
-        }
-        Scheme::Exchange => {
-            let product = product(site.operands([&site.wide, &site.other, &site.block]), 0, site.received());
-            Sequential::Between { there: first, product, back: calls.next().ok_or_else(lacks)? }
         }
     }))
 }
@@ -95,19 +92,27 @@ impl Step for Sequential {
                 product.run(site);
                 comm.run(call).map_err(failure)
             }
-            Self::Between { there, product, back } => {
-                comm.run(there).map_err(failure)?;
-                product.run(site);
-                comm.run(back).map_err(failure)
+            Self::Experts(exchange) => {
+                exchange.dispatch(site, comm)?;
+                exchange.multiply(site);
+                exchange.combine(site, comm)
             }
         }
     }
 
+    fn leaves(&self) -> &'static [Left] {
+        match self {
+            Self::Experts(_) => &[Left::Gathered, Left::Result],
+            _ => &[Left::Result],
+        }
+    }
+
     fn path(&self, comm: &dyn Communicator) -> String {
-        let (Self::Panels { gather: call, .. }
-        | Self::After { gather: call, .. }
-        | Self::Before { call, .. }
-        | Self::Between { there: call, .. }) = self;
-        comm.path(call).to_owned()
+        match self {
+            Self::Panels { gather: call, .. } | Self::After { gather: call, .. } | Self::Before { call, .. } => {
+                comm.path(call).to_owned()
+            }
+            Self::Experts(exchange) => exchange.path(comm),
+        }
     }
 }

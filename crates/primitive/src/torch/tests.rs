@@ -65,7 +65,7 @@ fn what_a_runtime_lacks_is_refused_with_what_it_has() {
     };
     let ours = "valid values: all, compute_only, communication_only, sequential, async_tp, transformer_engine, jax";
     refused(&[TORCH, ("implementation", "fused")], &["runtime `pytorch` has no implementation `fused`", ours]);
-    let native = "valid values: all, compute_only, communication_only, sequential, pipelined, fused";
+    let native = "valid values: all, compute_only, communication_only, dispatch_only, combine_only, sequential, pipelined, fused";
     refused(&[("implementation", "jax")], &["runtime `native` has no implementation `jax`", native]);
     refused(
         &[("device", "cuda"), ("runtime", "native")],

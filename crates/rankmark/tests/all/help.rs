@@ -7,7 +7,7 @@ const MOST: &[(&str, usize, usize)] = &[
     ("run", 7, 21),
     ("profile", 29, 40),
     ("comm", 15, 74),
-    ("primitive", 18, 60),
+    ("primitive", 18, 63),
     ("train", 20, 105),
     ("memory", 19, 93),
     ("hardware", 16, 58),

@@ -6,11 +6,11 @@ use measure::Failure;
 use terms::Collective;
 use contract::failure;
 
-use crate::exchange;
+use crate::exchange::Exchange;
 use crate::gathering::{self, Panels, Piece};
 use crate::implementation::Step;
 use crate::product::Operands;
-use crate::site::Site;
+use crate::site::{Left, Site};
 use crate::task::Scheme;
 
 /// What is done with each chunk.
@@ -24,16 +24,7 @@ enum Chunks {
     /// Multiplied and reduced.
     Reduce { calls: Vec<Call>, operands: Operands },
     /// Sent, multiplied, sent back.
-    Exchange { there: Vec<Call>, back: Vec<Call>, operands: Operands, chunks: Vec<Tokens> },
-}
-
-/// A chunk of tokens: packed before they go, as they arrive, multiplied, and before they are unpacked.
-struct Tokens {
-    packed: Slice,
-    /// First row among those that arrive, and how many.
-    first: usize,
-    rows: usize,
-    returned: Slice,
+    Exchange(Exchange),
 }
 
 /// Makes chunks ready.
@@ -80,32 +71,8 @@ pub(super) fn prepare(site: &Site, chunks: usize, offset: bool) -> Result<Box<dy
             let calls = (0..chunks).map(call).collect();
             Chunks::Reduce { calls, operands: site.operands([&site.own, &site.other, &site.wide]) }
         }
-        Scheme::Exchange => exchanges(site, chunks)?,
+        Scheme::Exchange => Chunks::Exchange(Exchange::new(site, chunks)?),
     }))
-}
-
-/// The chunks of an exchange. Behind what arrives, `wide` has room for tokens as they are sent; behind the products, `block`
-/// has room for them as they come back.
-fn exchanges(site: &Site, chunks: usize) -> Result<Chunks, Failure> {
-    let task = &site.task;
-    let (k, n, ranks) = (task.k, task.n, task.ranks);
-    let held = task.most_tokens().max(task.rows());
-    let (mut there, mut back, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut sent, mut received) = (0, 0);
-    for chunk in 0..chunks {
-        let counts = exchange::counts(task, chunk, chunks);
-        let (gives, gets) = (counts.iter().sum::<usize>(), counts[task.rank] * ranks);
-        let packed = site.part(&site.wide, (held + sent) * k, gives * k);
-        let returned = site.part(&site.block, (held + sent) * n, gives * n);
-        let arrived = site.part(&site.wide, received * k, gets * k);
-        let product = site.part(&site.block, received * n, gets * n);
-        there.push(site.exchange(packed.clone(), arrived, exchange::there(&counts, k))?);
-        back.push(site.exchange(product, returned.clone(), exchange::back(&counts, n))?);
-        tokens.push(Tokens { packed, first: received, rows: gets, returned });
-        (sent, received) = (sent + gives, received + gets);
-    }
-    let operands = site.operands([&site.wide, &site.other, &site.block]);
-    Ok(Chunks::Exchange { there, back, operands, chunks: tokens })
 }
 
 /// Starts an operation that may proceed while this rank computes.
@@ -145,7 +112,21 @@ impl Step for Chunks {
                     Ok(())
                 })
             }
-            Self::Exchange { there, back, operands, chunks } => experts(site, comm, [there, back], operands, chunks),
+            Self::Exchange(exchange) => experts(site, comm, exchange),
+        }
+    }
+
+    fn leaves(&self) -> &'static [Left] {
+        match self {
+            Self::Exchange(_) => &[Left::Gathered, Left::Result],
+            _ => &[Left::Result],
+        }
+    }
+
+    fn chunks(&self) -> usize {
+        match self {
+            Self::Exchange(exchange) => exchange.chunks.len(),
+            _ => 1,
         }
     }
 
@@ -153,8 +134,10 @@ impl Step for Chunks {
         let (Self::Gather { calls, .. }
         | Self::GatherLast { calls, .. }
         | Self::Scatter { calls, .. }
-        | Self::Reduce { calls, .. }
-        | Self::Exchange { there: calls, .. }) = self;
+        | Self::Reduce { calls, .. }) = self
+        else {
+            return if let Self::Exchange(exchange) = self { exchange.path(comm) } else { String::new() };
+        };
         calls.first().map_or(String::new(), |call| comm.path(call).to_owned())
     }
 }
@@ -270,46 +253,35 @@ fn place(site: &Site, chunk: usize, chunks: usize) {
 }
 
 /// Tokens of a chunk are on their way while those of another are multiplied, in both directions.
-fn experts(
-    site: &mut Site,
-    comm: &mut dyn Communicator,
-    [there, back]: [&Vec<Call>; 2],
-    operands: &Operands,
-    tokens: &[Tokens],
-) -> Result<(), Failure> {
-    let (chunks, k, n) = (tokens.len(), site.task.k, site.task.n);
-    let send = |site: &Site, chunk: usize| {
-        exchange::pack(site, &site.own, &tokens[chunk].packed, k, (chunk, chunks), true);
-    };
-    let unpack = |site: &Site, chunk: usize| {
-        exchange::pack(site, &site.output, &tokens[chunk].returned, n, (chunk, chunks), false);
-    };
-    send(site, 0);
-    let mut arriving = Some(start(comm, &there[0])?);
+fn experts(site: &mut Site, comm: &mut dyn Communicator, exchange: &Exchange) -> Result<(), Failure> {
+    let chunks = &exchange.chunks;
+    chunks[0].pack(site);
+    let mut arriving = Some(start(comm, &chunks[0].there)?);
     let mut returning: Option<Ticket> = None;
-    for chunk in 0..chunks {
+    for (number, chunk) in chunks.iter().enumerate() {
         if let Some(mut ticket) = arriving.take() {
             wait(comm, &mut ticket)?;
         }
-        if let Some(call) = there.get(chunk + 1) {
-            send(site, chunk + 1);
-            arriving = Some(start(comm, call)?);
+        if let Some(next) = chunks.get(number + 1) {
+            next.pack(site);
+            arriving = Some(start(comm, &next.there)?);
         }
-        // SAFETY: the chunk has arrived, and no operation has begun to send its products.
-        unsafe { site.multiply(operands, tokens[chunk].first, tokens[chunk].first, tokens[chunk].rows) };
+        chunk.sort(site);
+        exchange.multiply_chunk(site, number);
+        chunk.unsort(site);
         // Operations end in the order in which they were started.
         if let Some(mut ticket) = returning.take() {
             wait(comm, &mut ticket)?;
-            unpack(site, chunk - 1);
+            chunks[number - 1].combine(site);
         }
         if let Some(mut ticket) = arriving.take() {
             wait(comm, &mut ticket)?;
         }
-        returning = Some(start(comm, &back[chunk])?);
+        returning = Some(start(comm, &chunk.back)?);
     }
-    if let Some(mut ticket) = returning {
+    if let (Some(mut ticket), Some(last)) = (returning, chunks.last()) {
         wait(comm, &mut ticket)?;
-        unpack(site, chunks - 1);
+        last.combine(site);
     }
     Ok(())
 }

@@ -1,0 +1,50 @@
+//! Combine alone: results go back to the ranks of their tokens, and those of each token are added up.
+
+use comm::Communicator;
+use measure::Failure;
+use terms::{FieldError, Variant};
+use contract::RankContext;
+
+use crate::exchange::Exchange;
+use crate::implementation::{Implementation, Runs, Step, settle_experts, ways_of_experts};
+use crate::site::{Given, Left, Site};
+use crate::task::Options;
+use crate::words::Primitive;
+
+pub(crate) const VARIANT: Variant = Variant { name: "combine_only", doc: "ep_all_to_all: results back to their tokens alone", options: &[] };
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    name: VARIANT.name,
+    ways: ways_of_experts,
+    settle,
+    task: |task, _| task,
+    runs: Runs::Native(prepare),
+};
+
+struct Combine(Exchange);
+
+fn settle(primitive: Primitive, _: &mut Options) -> Result<(), FieldError> {
+    settle_experts(VARIANT.name, primitive)
+}
+
+fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
+    Ok(Box::new(Combine(Exchange::new(site, 1)?)))
+}
+
+impl Step for Combine {
+    fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        self.0.combine(site, comm)
+    }
+
+    fn given(&self) -> Given {
+        Given::Products
+    }
+
+    fn leaves(&self) -> &'static [Left] {
+        &[Left::Result]
+    }
+
+    fn path(&self, comm: &dyn Communicator) -> String {
+        self.0.path(comm)
+    }
+}
