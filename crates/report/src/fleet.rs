@@ -72,7 +72,7 @@ pub struct FleetPage {
 }
 
 /// The page as HTML.
-pub fn fleet(of: &FleetPage) -> String {
+fn fleet(of: &FleetPage) -> String {
     page::page(of)
 }
 
