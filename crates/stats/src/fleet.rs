@@ -8,6 +8,7 @@
 //! their scatter is then not normal.
 
 use crate::distribution::student_quantile;
+use crate::levels::MedianLaw;
 use crate::quantile::{median, standard_deviation};
 
 /// Fewer members do not tell what is healthy.
@@ -26,6 +27,17 @@ pub struct Member {
     pub value: f64,
     /// The variance of that, as its own trials tell it; 0 where nothing does.
     pub variance: f64,
+}
+
+impl Member {
+    /// The median of a member's trials. Its variance is the larger of two estimates: few trials may hide their spread from either.
+    pub fn from_trials(trials: &[f64]) -> Self {
+        let logs: Vec<f64> = trials.iter().map(|trial| trial.ln()).collect();
+        let of_median = |variance: f64| variance * std::f64::consts::FRAC_PI_2 / trials.len() as f64;
+        let plain = standard_deviation(&logs).map_or(0.0, |deviation| of_median(deviation.powi(2)));
+        let quartiles = MedianLaw::new(trials, 0.0).map_or(0.0, |law| law.error().powi(2));
+        Self { value: median(trials).ln(), variance: plain.max(quartiles) }
+    }
 }
 
 /// What the healthy members of a fleet are like.

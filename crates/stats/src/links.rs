@@ -1,23 +1,23 @@
 //! Slow links in a tournament: pairs that are slower than both of their members explain.
 //!
-//! The logarithm of a pair's time is that of the fleet, plus what each of its two members adds, plus chance. What members add is
-//! found by median polish (Tukey, Exploratory Data Analysis, 1977), so that single slow links do not move it. What is left over
-//! tells the noise by its median absolute deviation, and a link is slow where its rest is beyond what the largest of so many
-//! normal values is, and beyond the largest rest on the fast side. Members are then judged as a [`fleet`].
+//! The logarithm of a pair's time is that of the fleet, plus what each of its two members adds, plus chance: an additive model
+//! that least squares fit. The pair with the largest Studentised rest is taken away again and again, and those up to the last that
+//! chance does not explain are outliers, as in Rosner's test ([`crate::fleet`]). A link is slow where it is one of these, and lies
+//! further out than any rest on the fast side. Members are then judged as a fleet.
 
 use crate::distribution::student_quantile;
 use crate::fleet::{Fleet, LEAST_DEFICIT, Member, fleet};
-use crate::quantile::median;
 
 /// Fewer members have too few pairs to tell a link from its members.
 pub const FEWEST_LINKED: usize = 6;
 
-/// Steps of the polish. It converges in a few.
-const STEPS: usize = 12;
+/// Links that are looked for, at most; and of small tournaments a share of the pairs.
+const MOST_SLOW: usize = 48;
+const PART_SLOW: usize = 8;
 /// The noise of a pair is taken to be at least this, on logarithms.
 const LEAST_NOISE: f64 = 0.002;
-/// The median absolute deviation of a normal distribution in standard deviations, inverse.
-const MAD: f64 = 1.4826;
+/// Steps in which the pairs that were taken away are replaced by what the others explain.
+const STEPS: usize = 8;
 
 /// A tournament, judged.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,62 +33,163 @@ pub struct Links {
 /// Judges the links of a square of times, of which only the part above the diagonal is read. `level`: the chance that any
 /// healthy member or link is called slow, half for each. None below [`FEWEST_LINKED`], and if a pair has no positive time.
 pub fn links(times: &[Vec<f64>], level: f64) -> Option<Links> {
-    let members = times.len();
-    if members < FEWEST_LINKED {
+    if times.len() < FEWEST_LINKED {
         return None;
     }
-    let mut square = vec![vec![0.0; members]; members];
-    for low in 0..members {
-        for high in low + 1..members {
-            let time = times[low].get(high).copied().filter(|time| time.is_finite() && *time > 0.0)?;
-            (square[low][high], square[high][low]) = (time.ln(), time.ln());
-        }
+    let mut fit = Fit::new(times)?;
+    let first = fit.free();
+    let mut removed: Vec<Removed> = Vec::new();
+    for _ in 0..MOST_SLOW.min(fit.pairs() / PART_SLOW) {
+        let (pair, studentised) = fit.most_extreme();
+        let quantile = student_quantile(1.0 - level / 4.0 / fit.left() as f64, fit.free() - 1.0);
+        removed.push(Removed { pair, is_beyond: studentised > quantile });
+        fit.leave_out(pair);
     }
-    let (common, added) = polish(&square);
-    let rest = |low: usize, high: usize| square[low][high] - common - added[low] - added[high];
-    let rests: Vec<([usize; 2], f64)> = (0..members)
-        .flat_map(|low| (low + 1..members).map(move |high| [low, high]))
-        .map(|pair| (pair, rest(pair[0], pair[1])))
-        .collect();
-    let sizes: Vec<f64> = rests.iter().map(|(_, rest)| rest.abs()).collect();
-    let free = (rests.len() - members) as f64;
-    // What the members were fitted to takes freedom from the rests.
-    let noise = (MAD * median(&sizes) * (rests.len() as f64 / free).sqrt()).max(LEAST_NOISE);
-    let fastest = rests.iter().map(|(_, rest)| -rest).fold(0.0, f64::max);
-    let quantile = student_quantile(1.0 - level / 2.0 / rests.len() as f64, free);
-    let least = (quantile * noise).max(LEAST_DEFICIT.ln_1p());
+    let last = removed.iter().rposition(|step| step.is_beyond).map_or(0, |at| at + 1);
+    fit.take_back(removed[last..].iter().map(|step| step.pair));
+    let noise = fit.noise();
+    let least = student_quantile(1.0 - level / 4.0 / fit.pairs() as f64, fit.free() - 1.0) * noise / fit.share().sqrt();
+    let fastest = fit.fastest();
+    let is_slow = |rest: f64| rest >= LEAST_DEFICIT.ln_1p() && rest > fastest;
+    let rests = removed[..last].iter().map(|step| (step.pair, fit.rest(step.pair)));
     let mut slow: Vec<([usize; 2], f64)> =
-        rests.iter().filter(|(_, rest)| *rest > least.max(fastest)).map(|(pair, rest)| (*pair, rest.exp())).collect();
+        rests.filter(|(_, rest)| is_slow(*rest)).map(|(pair, rest)| (pair, rest.exp())).collect();
     slow.sort_by(|a, b| b.1.total_cmp(&a.1));
-    // The median of so many rests, as one of normal values.
-    let variance = noise.powi(2) * std::f64::consts::FRAC_PI_2 / (members - 1) as f64;
-    let of_members: Vec<Member> = added.iter().map(|value| Member { value: *value, variance }).collect();
-    let judged = fleet(&of_members, level / 2.0)?;
-    Some(Links { members: judged, slow, smallest: least + student_quantile(0.9, free) * noise })
+    let variance = noise.powi(2) / (times.len() - 2) as f64;
+    let of_members: Vec<Member> = fit.added.iter().map(|value| Member { value: *value, variance }).collect();
+    let members = fleet(&of_members, level / 2.0)?;
+    let smallest = least.max(LEAST_DEFICIT.ln_1p()) + student_quantile(0.9, first) * noise;
+    Some(Links { members, slow, smallest })
 }
 
-/// The common part, and what each member adds.
-fn polish(square: &[Vec<f64>]) -> (f64, Vec<f64>) {
-    let members = square.len();
-    let all: Vec<f64> = (0..members).flat_map(|low| square[low][low + 1..].to_vec()).collect();
-    let mut common = median(&all);
-    let mut added = vec![0.0; members];
-    for _ in 0..STEPS {
-        // Half of each row's median, as both members of a pair move at once.
-        let moved: Vec<f64> = (0..members)
-            .map(|own| {
-                let others = (0..members).filter(|other| *other != own);
-                let rests: Vec<f64> =
-                    others.map(|other| square[own][other] - common - added[own] - added[other]).collect();
-                median(&rests)
-            })
-            .collect();
-        added.iter_mut().zip(&moved).for_each(|(added, moved)| *added += moved / 2.0);
-        let middle = median(&added);
-        added.iter_mut().for_each(|added| *added -= middle);
-        common += 2.0 * middle;
+/// A step of the search.
+struct Removed {
+    pair: [usize; 2],
+    is_beyond: bool,
+}
+
+/// The additive model of a tournament.
+struct Fit {
+    /// Logarithms of times, both ways; of pairs that are left out, what the others explain.
+    square: Vec<Vec<f64>>,
+    /// Those that are left out, with their own logarithms.
+    left_out: Vec<([usize; 2], f64)>,
+    common: f64,
+    added: Vec<f64>,
+}
+
+impl Fit {
+    /// None where a pair has no positive time.
+    fn new(times: &[Vec<f64>]) -> Option<Self> {
+        let members = times.len();
+        let mut square = vec![vec![0.0; members]; members];
+        for low in 0..members {
+            for high in low + 1..members {
+                let time = times[low].get(high).copied().filter(|time| time.is_finite() && *time > 0.0)?;
+                (square[low][high], square[high][low]) = (time.ln(), time.ln());
+            }
+        }
+        let mut fit = Self { square, left_out: Vec::new(), common: 0.0, added: vec![0.0; members] };
+        fit.solve();
+        Some(fit)
     }
-    (common, added)
+
+    fn members(&self) -> usize {
+        self.added.len()
+    }
+
+    fn pairs(&self) -> usize {
+        self.members() * (self.members() - 1) / 2
+    }
+
+    fn left(&self) -> usize {
+        self.pairs() - self.left_out.len()
+    }
+
+    /// Degrees of freedom of the rests.
+    fn free(&self) -> f64 {
+        (self.left() - self.members()) as f64
+    }
+
+    /// The share of its variance that a rest keeps: all pairs have the same leverage.
+    fn share(&self) -> f64 {
+        1.0 - 2.0 / (self.members() - 1) as f64
+    }
+
+    /// Least squares: with the sum of what members add set to 0, row sums give each.
+    fn solve_once(&mut self) {
+        let members = self.members() as f64;
+        let sums: Vec<f64> = self.square.iter().map(|row| row.iter().sum()).collect();
+        self.common = sums.iter().sum::<f64>() / (members * (members - 1.0));
+        for (added, sum) in self.added.iter_mut().zip(sums) {
+            *added = (sum - (members - 1.0) * self.common) / (members - 2.0);
+        }
+    }
+
+    /// The same, with pairs that are left out replaced by what the others explain, until that does not change (Yates, Empire
+    /// Journal of Experimental Agriculture 1, 1933).
+    fn solve(&mut self) {
+        self.solve_once();
+        for _ in 0..STEPS * usize::from(!self.left_out.is_empty()) {
+            for at in 0..self.left_out.len() {
+                let [low, high] = self.left_out[at].0;
+                let explained = self.explained([low, high]);
+                (self.square[low][high], self.square[high][low]) = (explained, explained);
+            }
+            self.solve_once();
+        }
+    }
+
+    fn explained(&self, [low, high]: [usize; 2]) -> f64 {
+        self.common + self.added[low] + self.added[high]
+    }
+
+    /// The logarithm of a pair's own time above what its members explain.
+    fn rest(&self, pair: [usize; 2]) -> f64 {
+        let own = self.left_out.iter().find(|(known, _)| *known == pair).map(|(_, own)| *own);
+        own.unwrap_or(self.square[pair[0]][pair[1]]) - self.explained(pair)
+    }
+
+    /// The rests of the pairs that are not left out; of others 0.
+    fn rests(&self) -> impl Iterator<Item = ([usize; 2], f64)> + '_ {
+        let members = self.members();
+        let pairs = (0..members).flat_map(move |low| (low + 1..members).map(move |high| [low, high]));
+        pairs.map(|pair| (pair, self.square[pair[0]][pair[1]] - self.explained(pair)))
+    }
+
+    fn noise(&self) -> f64 {
+        let squares: f64 = self.rests().map(|(_, rest)| rest.powi(2)).sum();
+        (squares / self.free()).sqrt().max(LEAST_NOISE)
+    }
+
+    fn fastest(&self) -> f64 {
+        self.rests().map(|(_, rest)| -rest).fold(0.0, f64::max)
+    }
+
+    /// The pair with the largest rest, and that in standard deviations of the others: externally Studentised.
+    fn most_extreme(&self) -> ([usize; 2], f64) {
+        let (pair, rest) =
+            self.rests().fold(([0, 1], 0.0f64), |most, next| if next.1.abs() > most.1.abs() { next } else { most });
+        let internal = rest.abs() / (self.noise() * self.share().sqrt());
+        let free = self.free();
+        let external = internal * ((free - 1.0) / (free - internal.powi(2)).max(1e-9)).sqrt();
+        (pair, external)
+    }
+
+    fn leave_out(&mut self, pair: [usize; 2]) {
+        self.left_out.push((pair, self.square[pair[0]][pair[1]]));
+        self.solve();
+    }
+
+    fn take_back(&mut self, pairs: impl Iterator<Item = [usize; 2]>) {
+        for pair in pairs {
+            if let Some(at) = self.left_out.iter().position(|(known, _)| *known == pair) {
+                let (_, own) = self.left_out.remove(at);
+                (self.square[pair[0]][pair[1]], self.square[pair[1]][pair[0]]) = (own, own);
+            }
+        }
+        self.solve();
+    }
 }
 
 #[cfg(test)]

@@ -198,18 +198,22 @@ fn settle(gathered: Gathered, criteria: &[Criterion]) -> Node {
     node.ratios.resize(criteria.len(), None);
     node.slow.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     let own = || members.keys().map(|criterion| &criteria[*criterion]);
-    let blind = own().filter(|criterion| criterion.smallest.is_none_or(|smallest| smallest > MOST_UNSEEN)).count();
+    let is_blind = |criterion: &&Criterion| criterion.smallest.is_none_or(|smallest| smallest > MOST_UNSEEN);
+    let blind: Vec<&str> = own().filter(is_blind).map(|criterion| criterion.label.as_str()).collect();
     node.unknown = match () {
         () if !node.failed.is_empty() || !node.slow.is_empty() => String::new(),
         () if members.is_empty() => "no case of it has a time".to_owned(),
         () if own().all(|criterion| criterion.level.is_none()) => {
             let peers = own().map(|criterion| criterion.nodes).max().unwrap_or(1).saturating_sub(1);
-            format!("{peers} other nodes of its kind did the same work; {} are needed", FEWEST_MEMBERS - 1)
+            let others = if peers == 1 { "1 other node" } else { &format!("{peers} other nodes") };
+            format!("{others} of its kind did the same work; {} are needed", FEWEST_MEMBERS - 1)
         }
         () if !unsettled.is_empty() => {
             format!("it is slow in {}, but its own trials vary more than those of others", unsettled.join(", "))
         }
-        () if blind == members.len() => "its peers differ so much that a node 10% slower would not show".to_owned(),
+        () if !blind.is_empty() => {
+            format!("in {} its peers differ so much that a node 10% slower would not show", blind.join(", "))
+        }
         () => String::new(),
     };
     node.verdict = match () {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use record::{CaseLine, Caveat, Machine, Placement, Record};
-use stats::{MedianLaw, Member};
+use stats::Member;
 use terms::Status;
 
 use super::Reader;
@@ -132,8 +132,10 @@ fn blame(nodes: &mut [NodeRun], why: &str) {
 
 fn of_line(line: &CaseLine) -> Option<Member> {
     let time = line.time_s.as_ref().map(|time| time.median).filter(|time| time.is_finite() && *time > 0.0)?;
-    let law = MedianLaw::new(&line.trial_median_s, 0.0);
-    Some(Member { value: time.ln(), variance: law.map_or(0.0, |law| law.error().powi(2)) })
+    let is_positive = |trial: &f64| trial.is_finite() && *trial > 0.0;
+    let trials = Some(&line.trial_median_s).filter(|trials| !trials.is_empty() && trials.iter().all(is_positive));
+    let variance = trials.map_or(0.0, |trials| Member::from_trials(trials).variance);
+    Some(Member { value: time.ln(), variance })
 }
 
 /// The time of the slowest rank of each host.

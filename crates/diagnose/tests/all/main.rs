@@ -1,6 +1,7 @@
 //! Comparisons of records, and analyses of timelines, against known truths.
 
 mod archives;
+mod fleets;
 mod matching;
 mod profile;
 mod rates;

@@ -22,7 +22,7 @@ use crate::{Failure, screen};
 
 const EXAMPLES: &str = "\
 Examples:
-  srun -N 64 --ntasks-per-node=1 rankmark fleet --budget 5m   measures and judges 64 nodes
+  srun -N 64 --ntasks-per-node=1 rankmark fleet --budget 5min   measures and judges 64 nodes
   rankmark fleet results/nodes                                judges records of single nodes
   rankmark fleet --criteria fleet.json results/node07         one node, by what a fleet learned
 
@@ -37,7 +37,7 @@ pub(crate) struct Fleet {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, num_args = 0..)]
     dir: Vec<PathBuf>,
     /// how long to measure
-    #[arg(long, value_name = "TIME", default_value = "5m", conflicts_with = "dir")]
+    #[arg(long, value_name = "TIME", default_value = "5min", conflicts_with = "dir")]
     budget: Seconds,
     /// judges by what a fleet learned, and not by peers: the fleet.json that it wrote
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -58,21 +58,25 @@ impl Typed for Fleet {
 
     fn run(self, entry: Entry<'_>) -> Ended {
         let criteria = self.criteria.as_deref().map(learned::read).transpose()?;
-        let (runs, tournaments, absent, target) = match self.dir.is_empty() {
+        let (runs, tournaments, missing, target) = match self.dir.is_empty() {
             true => {
                 let directory = measure::measure(&self, entry)?;
                 let (runs, tournaments) = of_records(std::slice::from_ref(&directory))?;
-                (runs, tournaments, measure::absent(entry, &directory)?, directory)
+                (runs, tournaments, measure::missing(entry, &directory)?, directory)
             }
             false => {
                 let (runs, tournaments) = of_records(&self.dir)?;
-                (runs, tournaments, Vec::new(), self.target()?)
+                (runs, tournaments, measure::Missing::default(), self.target()?)
             }
         };
-        let judged = match &criteria {
+        let mut judged = match &criteria {
             Some(learned) => fleet::against(learned, &runs),
-            None => fleet::fleet(&runs, &tournaments, &absent),
+            None => fleet::fleet(&runs, &tournaments, &missing.hosts),
         };
+        if missing.cases > 0 {
+            let cases = view::number::count(missing.cases, "case has", "cases have");
+            judged.notes.push(format!("{cases} no result: a longer --budget leaves time for them."));
+        }
         if judged.nodes.is_empty() {
             return Err(Failure::new("there is no node to judge").hint("name records of nodes: rankmark fleet DIR..."));
         }
@@ -81,7 +85,9 @@ impl Typed for Fleet {
         if self.json {
             screen::print_json(&format!("{}\n", json::fleet(&judged)))?;
         } else if !self.quiet {
-            screen::print(&(text::text(&judged, screen::width()) + &text::files(&target, &written)))?;
+            let next = criteria.is_none().then(|| text::next(&target));
+            let said = text::text(&judged, screen::width()) + &text::files(&target, &written);
+            screen::print(&(said + &next.unwrap_or_default()))?;
         }
         Ok(code(&judged))
     }

@@ -16,6 +16,7 @@ mod external;
 #[path = "../../../../tests/fakes.rs"]
 mod fakes;
 mod faults;
+mod fleets;
 mod foreign;
 mod gates;
 mod gpus;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use launch::external::Coordinator;
 use measure::machine;
-use record::{About, Plan, read_run};
+use record::{About, Plan, Record, read_run};
+use terms::{Seconds, Status};
 
 use super::Fleet;
 use crate::Failure;
@@ -52,7 +53,7 @@ pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<PathBuf, Failur
         return Err(Failure::new("a fleet has several nodes, and no launcher started this on any other")
             .hint("srun -N 8 --ntasks-per-node=1 rankmark fleet\nor mpirun, torchrun; records of nodes: rankmark fleet DIR..."));
     };
-    let plan = plan(coordinator)?;
+    let plan = plan(coordinator, given.budget)?;
     let options = RunOptions {
         output: Output { output_dir: given.output_dir.clone(), quiet: given.quiet, json: false, ..Output::default() },
         whole: Whole::default().with_budget(given.budget),
@@ -66,17 +67,24 @@ pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<PathBuf, Failur
     ended.directory.ok_or_else(|| Failure::new("nothing was measured"))
 }
 
-fn plan(coordinator: &Coordinator) -> Result<Plan, Failure> {
-    let world = world(coordinator);
+fn plan(coordinator: &Coordinator, budget: Seconds) -> Result<Plan, Failure> {
+    let (world, threads) = world(coordinator);
     let mut whole: Option<Plan> = None;
     let on_gpus = if machine::gpus() > 0 { &ON_GPUS[..] } else { &[] };
+    // Precision is not waited for: each case has its part, and the rest is for starting and checking.
+    let each = budget.0 / (2 * (ON_CPUS.len() + on_gpus.len())) as f64;
     for (benchmark, fields) in ON_CPUS.iter().chain(on_gpus) {
         let about = about(benchmark)?;
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let mut pairs: Vec<(String, String)> = fields.iter().map(owned).collect();
         let is_local = fields.iter().any(|(name, value)| *name == "test" && ["triad", "gemm"].contains(value));
-        pairs.extend(world.iter().filter(|(name, _)| name != "threads" || is_local).cloned());
-        let plan = record::plan::from_flags(about, &pairs, &[])?;
+        pairs.extend(world.iter().cloned());
+        pairs.extend(is_local.then(|| ("threads".to_owned(), threads.to_string())));
+        pairs.push(("max_seconds".to_owned(), format!("{each:.3}s")));
+        let mut plan = record::plan::from_flags(about, &pairs, &[])?;
+        benchmarks::complete(&mut plan);
+        // Of a test's sizes the largest: beyond the caches, and at the peak.
+        plan.cases.drain(..plan.cases.len().saturating_sub(1));
         match &mut whole {
             Some(whole) => whole.cases.extend(plan.cases),
             None => whole = Some(plan),
@@ -84,6 +92,10 @@ fn plan(coordinator: &Coordinator) -> Result<Plan, Failure> {
     }
     let mut plan = whole.ok_or_else(|| Failure::new("there is nothing to measure"))?;
     plan.experiment = "fleet".to_owned();
+    // One world for all of it: a launcher's MPI can be started once.
+    for case in &mut plan.cases {
+        case.world.insert("threads".to_owned(), threads.into());
+    }
     Ok(plan)
 }
 
@@ -95,11 +107,10 @@ fn about(name: &str) -> Result<&'static About, Failure> {
 }
 
 /// All ranks of the launcher, the cores of a node divided among its ranks, and what connects hosts.
-fn world(coordinator: &Coordinator) -> Vec<(String, String)> {
+fn world(coordinator: &Coordinator) -> (Vec<(String, String)>, usize) {
     let hosts = coordinator.hosts();
     let threads = hosts.iter().map(|host| host.cores.len() / host.ranks.len().max(1)).min().unwrap_or(1).max(1);
-    let mut world =
-        vec![("ranks".to_owned(), coordinator.size().to_string()), ("threads".to_owned(), threads.to_string())];
+    let mut world = vec![("ranks".to_owned(), coordinator.size().to_string())];
     if hosts.len() > 1 {
         let by = coordinator.started_by();
         let fits = |backend: &&dyn comm::Backend| backend.about().launched && backend.accepts(by).is_ok();
@@ -108,14 +119,25 @@ fn world(coordinator: &Coordinator) -> Vec<(String, String)> {
             None => ("runtime".to_owned(), "pytorch".to_owned()),
         });
     }
-    world
+    (world, threads)
 }
 
-/// Hosts of the launcher that the record has nothing of.
-pub(super) fn absent(entry: Entry<'_>, directory: &Path) -> Result<Vec<(String, String)>, Failure> {
-    let Some(coordinator) = entry.coordinator else { return Ok(Vec::new()) };
-    let file = read_run(directory)?.file;
+/// What the record of a fleet does not have.
+#[derive(Default)]
+pub(super) struct Missing {
+    /// Hosts of the launcher without any result, and why.
+    pub(super) hosts: Vec<(String, String)>,
+    /// Cases that did not run within the budget.
+    pub(super) cases: usize,
+}
+
+pub(super) fn missing(entry: Entry<'_>, directory: &Path) -> Result<Missing, Failure> {
+    let Some(coordinator) = entry.coordinator else { return Ok(Missing::default()) };
+    let Record { file, cases, .. } = read_run(directory)?;
     let known = |host: &str| file.machine.host == host || file.hosts.iter().any(|machine| machine.host == host);
     let gone = coordinator.hosts().iter().filter(|host| !known(&host.name));
-    Ok(gone.map(|host| (host.name.clone(), "it was started, and has no result".to_owned())).collect())
+    let hosts = gone.map(|host| (host.name.clone(), "it was started, and has no result".to_owned())).collect();
+    let planned = file.plan.cases.len();
+    let ran = cases.iter().filter(|line| line.status != Status::NotRun).count();
+    Ok(Missing { hosts, cases: planned.saturating_sub(ran) })
 }

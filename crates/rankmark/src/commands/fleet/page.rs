@@ -56,10 +56,10 @@ fn page(fleet: &Fleet) -> FleetPage {
         actions: actions(fleet),
         cells: fleet.nodes.iter().map(cell).collect(),
         columns: fleet.criteria.iter().map(|criterion| criterion.label.clone()).collect(),
-        nodes: fleet.nodes.iter().map(row).collect(),
+        nodes: rows(fleet),
         criteria: criteria.collect(),
         links: links.collect(),
-        notes: fleet.notes.clone(),
+        notes: fleet.notes.iter().map(|note| note.replace('`', "")).collect(),
     }
 }
 
@@ -88,7 +88,7 @@ fn actions(fleet: &Fleet) -> Vec<String> {
         ));
     }
     if all.is_empty() && fleet.count(NodeVerdict::CannotTell) > 0 {
-        all.push("Measure more nodes of a kind, or for longer: --budget 15m.".to_owned());
+        all.push("Measure more nodes of a kind, or for longer: --budget 15min.".to_owned());
     }
     all
 }
@@ -104,6 +104,13 @@ fn cell(node: &Node) -> FleetCell {
         }),
         tip: if why.is_empty() { node.verdict.name().to_owned() } else { format!("{}: {why}", node.verdict.name()) },
     }
+}
+
+/// The worst first.
+fn rows(fleet: &Fleet) -> Vec<FleetRow> {
+    let mut nodes: Vec<&Node> = fleet.nodes.iter().collect();
+    nodes.sort_by_key(|node| std::cmp::Reverse(tone(node.verdict)));
+    nodes.into_iter().map(row).collect()
 }
 
 fn row(node: &Node) -> FleetRow {

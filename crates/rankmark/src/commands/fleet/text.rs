@@ -133,16 +133,19 @@ fn criteria(fleet: &Fleet, width: usize) -> String {
     table.lines(width).iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
 }
 
-/// The files, and what to type.
+/// The files.
 pub(super) fn files(folder: &Path, written: &[(PathBuf, &'static str)]) -> String {
+    let longest = written.iter().map(|(path, _)| path.display().to_string().chars().count()).max().unwrap_or(0);
     let mut out = String::new();
     for (path, what) in written {
-        out += &format!("{:<9}{}   {what}\n", "list", path.display());
+        out += &format!("{:<9}{:<longest$}   {what}\n", "list", path.display().to_string());
     }
-    out += &format!("{:<9}{}\n", "page", folder.join(super::page::FILE).display());
+    out + &format!("{:<9}{}\n", "page", folder.join(super::page::FILE).display())
+}
+
+/// What to type next.
+pub(super) fn next(folder: &Path) -> String {
     let file = folder.join("fleet.json").display().to_string();
-    out + &screen::next(
-        &["rankmark", "fleet", "--criteria", &file, "results/NODE"],
-        "judges one more node by this fleet",
-    )
+    let words = ["rankmark", "fleet", "--criteria", &file, "results/NODE"];
+    screen::next(&words, "judges one more node by this fleet")
 }

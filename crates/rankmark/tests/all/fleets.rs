@@ -1,0 +1,101 @@
+//! `rankmark fleet`: verdicts on nodes from records and under a launcher, lists of hosts, exit codes.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::namespaces::Hosts;
+use crate::place::{Place, json_lines};
+use crate::skip;
+
+/// A record of a computed run, as that of a node: its host, its level in each case, and noise that its number decides.
+fn node(place: &Place, name: &str, number: u32, level: [f64; 2]) {
+    let folder = format!("nodes/{name}");
+    fs::create_dir_all(place.path(&folder)).unwrap();
+    let mut run: Value = place.run_file("base");
+    run["machine"]["host"] = json!(name);
+    place.write(&format!("{folder}/run.json"), run.to_string());
+    let mut lines = String::new();
+    for (case, mut line) in place.cases("base").into_iter().enumerate() {
+        let wave = |step: u32| f64::from((number * 7 + step * 5 + case as u32 * 3) % 11) / 11.0 - 0.5;
+        let own = 1e-3 * level[case] * (1.0 + 0.012 * wave(0));
+        let trials: Vec<f64> = (1..7).map(|trial| own * (1.0 + 0.01 * wave(trial))).collect();
+        line["trial_median_s"] = json!(trials);
+        line["time_s"] = json!({ "median": own });
+        line["simulated"] = json!(false);
+        line["caveats"] = json!([]);
+        // A line without a checksum is read where no line before it has one.
+        line.as_object_mut().unwrap().remove("crc32");
+        lines += &format!("{line}\n");
+    }
+    place.write(&format!("{folder}/cases.jsonl"), lines);
+}
+
+fn fleet_of(nodes: u32, slow: Option<u32>) -> Place {
+    let place = Place::new();
+    place
+        .run("comm all_reduce --backend sim --ranks 2 --bytes 1KiB,16KiB --trials 6 --quiet --output-dir base")
+        .exits(0);
+    for number in 1..=nodes {
+        let level = if Some(number) == slow { [1.0, 1.15] } else { [1.0, 1.0] };
+        node(&place, &format!("node{number:02}"), number, level);
+    }
+    place
+}
+
+#[test]
+fn a_slow_node_is_named_and_listed() {
+    let place = fleet_of(12, Some(7));
+    let told = place.run("fleet nodes --output-dir out").exits(1);
+    for word in
+        ["12 nodes: 11 good, 1 slow", "node07", "all_reduce 16 KiB takes 1.15x", "slow as a whole looks healthy"]
+    {
+        assert!(told.out.contains(word), "{word} is missing in {}", told.out);
+    }
+    assert_eq!(place.read("out/hosts.bad"), "node07\n");
+    assert_eq!(place.read("out/slurm.exclude"), "node07\n");
+    assert_eq!(place.read("out/hosts.good").lines().count(), 11);
+    let page = place.read("out/fleet.html");
+    assert!(page.contains("<div class=\"slow\" title=\"node07: slow: all_reduce 16 KiB takes 1.15x"), "{page}");
+    let summary = json_lines(&place.run("fleet nodes --output-dir out --json").exits(1).out).remove(0);
+    assert_eq!(summary["nodes_by_verdict"], json!({"failed": 0, "slow": 1, "cannot_tell": 0, "good": 11}));
+    let deficit = summary["nodes"][6]["slow"][0]["ratio"].as_f64().unwrap();
+    assert!((deficit - 1.15).abs() < 0.02, "{summary}");
+}
+
+#[test]
+fn exit_codes_are_fit_for_a_prolog() {
+    let place = fleet_of(10, None);
+    place.run("fleet nodes --output-dir out --quiet").exits(0);
+    assert!(!Path::new(&place.path("out/hosts.bad")).exists() || place.read("out/hosts.bad").is_empty());
+    fs::rename(place.path("nodes/node03"), place.path("healthy")).unwrap();
+    node(&place, "late", 3, [1.2, 1.0]);
+    place.run("fleet --criteria out/fleet.json healthy --output-dir one").exits(0);
+    let slow = place.run("fleet --criteria out/fleet.json nodes/late --output-dir one").exits(1);
+    assert!(slow.out.contains("all_reduce 1 KiB takes 1.2"), "{}", slow.out);
+    place.run("fleet healthy nodes/late --output-dir two").exits(3);
+    place.run("fleet absent").exits(2);
+    place.run("fleet").refuses(&["a fleet has several nodes", "srun -N 8"]);
+    place.write("other.json", "{}");
+    place.run("fleet --criteria other.json healthy").refuses(&["other.json is not what a fleet learned"]);
+}
+
+#[test]
+fn a_node_whose_link_is_slow_is_named_under_a_launcher() {
+    if !skip::heavy("a fleet of namespaces") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("a fleet of namespaces", 6) else { return };
+    hosts.limit(4, "100mbit").unwrap();
+    let place = Place::new();
+    let ended = hosts.command(&place, &[1; 6], "fleet --budget 40s --output-dir r").run();
+    let verdict: Value = serde_json::from_str(&place.read("r/fleet.json")).unwrap();
+    let of =
+        |host: &str| verdict["nodes"].as_array().unwrap().iter().find(|node| node["host"] == host).unwrap().clone();
+    let slow = of("h4");
+    assert_eq!(slow["verdict"], "slow", "{verdict}\n{}", ended.out);
+    let what = slow["slow"].as_array().unwrap().iter().any(|one| one["what"].as_str().unwrap().contains("bandwidth"));
+    assert!(what, "{slow}");
+    assert!(place.read("r/hosts.bad").lines().any(|host| host == "h4"));
+}
