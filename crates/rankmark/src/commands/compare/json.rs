@@ -1,7 +1,7 @@
 //! A comparison for programs: one object a case, then one for each record that was compared.
 
 use diagnose::Verdict;
-use diagnose::compare::{Compared, Comparison, FAMILY_LEVEL, Lone, Reason, Source as Noise, Unmatched};
+use diagnose::compare::{Compared, Comparison, FAMILY_LEVEL, Lone, Mixed, Reason, Source as Noise, Unmatched};
 use serde_json::{Value, json};
 use terms::Named;
 
@@ -108,6 +108,11 @@ fn lone(cases: &[Unmatched]) -> Value {
     cases.iter().map(one).collect()
 }
 
+/// In what the runs of one side differ: each value with its number of runs.
+fn mixed(of: &[Mixed]) -> Value {
+    of.iter().map(|mixed| json!({ "name": mixed.name, "values": mixed.values })).collect()
+}
+
 fn summary(base: &Source, side: &Side) -> Value {
     let comparison: &Comparison = &side.comparison;
     let counts =
@@ -136,6 +141,8 @@ fn summary(base: &Source, side: &Side) -> Value {
             "cases_with_fewer_trials": correction.short,
         },
         "runs": comparison.runs[0],
+        "side_runs": { "base": comparison.side_runs[0], "new": comparison.side_runs[1] },
+        "mixed": { "base": mixed(&comparison.mixed[0]), "new": mixed(&comparison.mixed[1]) },
         "runs_of_other_machines": comparison.runs[1],
         "other_machine": comparison.other_machine,
         "simulated": comparison.simulated,
