@@ -33,6 +33,7 @@ pub use together::{AgainstBase, CaseAgainstBase, Differing};
 pub use words::caveats;
 pub use words::damage::end_banner;
 pub use words::expected::sentences as expected;
+pub use words::traffic::sentences as traffic;
 pub use words::interleaved::compared_sentences;
 pub use words::peers::runtimes;
 pub use words::sentences::sentences;

@@ -26,6 +26,11 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
     joined.clock_error_ns = clock_error(&parts);
     let one = parts.len() == 1;
     for (path, part) in parts {
+        for group in part.timeline.groups {
+            if !joined.groups.contains(&group) {
+                joined.groups.push(group);
+            }
+        }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let notes = part.timeline.notes.into_iter();
         joined.notes.extend(notes.map(|note| if one { note } else { format!("{name}: {note}") }));
@@ -122,6 +127,7 @@ fn add(joined: &mut Timeline, ranks: Vec<RankTimeline>, names: &Names) {
         for call in &mut rank.collectives {
             call.operation = renamed(call.operation, &mut joined.names);
             call.group = renamed(call.group, &mut joined.names);
+            call.dtype = call.dtype.map(|word| renamed(word, &mut joined.names));
         }
         joined.ranks.push(rank);
     }
