@@ -10,6 +10,9 @@ use super::Spans;
 use super::cycles;
 use super::rank_names::{natural_order, process_of_name, rank_of_name};
 
+/// What is said of files whose jobs have different numbers of ranks, before these.
+pub(crate) const DIFFERENT_WORLDS: &str = "the files disagree on the number of ranks: ";
+
 /// One timeline of all ranks. None without a part.
 pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timeline>, Error> {
     let Some((first, part)) = parts.first() else { return Ok(None) };
@@ -94,7 +97,7 @@ fn world(parts: &[(PathBuf, Spans)], notes: &mut Vec<String>) -> Option<u32> {
     let said: BTreeSet<u32> = parts.iter().filter_map(|(_, part)| part.timeline.world).collect();
     if said.len() > 1 {
         let said: Vec<String> = said.iter().map(u32::to_string).collect();
-        notes.push(format!("the files disagree on the number of ranks: {}", said.join(", ")));
+        notes.push(format!("{DIFFERENT_WORLDS}{}", said.join(", ")));
     }
     said.last().copied()
 }

@@ -26,6 +26,7 @@ pub use flight::{
 };
 pub use format::TraceFormat;
 pub use inspector::{InspectorCall, InspectorReport};
+pub(crate) use join::DIFFERENT_WORLDS;
 pub use words::UNKNOWN_GROUP;
 pub(crate) use words::element_bytes;
 

@@ -6,7 +6,10 @@ use terms::Error;
 use trace::timeline::{CollectiveCall, Kind, NameId, RankTimeline, Span, Timeline, synchronises};
 
 use super::steps::Steps;
-use crate::traces::{FlightEntry, NOT_A_TRACE, FlightReport, InspectorCall, InspectorReport, Traces};
+use crate::traces::{DIFFERENT_WORLDS, FlightEntry, FlightReport, InspectorCall, InspectorReport, NOT_A_TRACE, Traces};
+
+/// The source of timelines and calls of NCCL Inspector.
+const INSPECTOR: &str = "NCCL Inspector";
 
 /// What a trace says of the size of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,7 @@ pub(super) struct JobCalls<'t> {
 impl<'t> JobCalls<'t> {
     /// The calls of traces: of the timeline where there is one with calls, because it has steps and times.
     pub(super) fn from_traces(traces: &'t Traces) -> Result<Self, Error> {
+        refuse_several_jobs(traces)?;
         let timeline = traces.timeline.as_ref().filter(|timeline| has_calls(timeline));
         let mut job = match (timeline, &traces.inspector, traces.flight.as_ref().or(traces.hang.as_ref())) {
             // A log of single calls says more than the timeline that was made of it.
@@ -91,6 +95,23 @@ impl<'t> JobCalls<'t> {
     }
 }
 
+/// Refuses what is not of one job, and the same calls from two tools: they would count twice.
+fn refuse_several_jobs(traces: &Traces) -> Result<(), Error> {
+    let Some(timeline) = &traces.timeline else { return Ok(()) };
+    if let Some(note) = timeline.notes.iter().find(|note| note.starts_with(DIFFERENT_WORLDS)) {
+        return Err(Error::new("the traces are of several jobs")
+            .cause(note.as_str())
+            .hint("name the traces of one job"));
+    }
+    let is_twice = traces.inspector.as_ref().is_some_and(|report| !report.calls.is_empty());
+    if is_twice && has_calls(timeline) && timeline.source != INSPECTOR {
+        return Err(Error::new("two tools recorded the calls")
+            .cause(format!("there are traces of {} and logs of {INSPECTOR}", timeline.source))
+            .hint("name the files of one tool"));
+    }
+    Ok(())
+}
+
 /// What was left out of a folder. Files that are not traces are counted, since a folder may hold any number of them.
 fn notes_of_files(notes: &[String]) -> Vec<String> {
     let (others, mut kept): (Vec<_>, Vec<_>) = notes.iter().cloned().partition(|note| note.ends_with(NOT_A_TRACE));
@@ -106,7 +127,8 @@ fn notes_of_files(notes: &[String]) -> Vec<String> {
 pub(super) fn once(notes: &[String]) -> Vec<String> {
     let mut counts: Vec<(&str, &str, usize)> = Vec::new();
     for note in notes {
-        let bare = note.split_once(": ").filter(|(file, _)| !file.contains(' ')).map_or(note.as_str(), |(_, bare)| bare);
+        let bare =
+            note.split_once(": ").filter(|(file, _)| !file.contains(' ')).map_or(note.as_str(), |(_, bare)| bare);
         match counts.iter_mut().find(|(known, ..)| *known == bare) {
             Some((.., count)) => *count += 1,
             None => counts.push((bare, note, 1)),
@@ -132,8 +154,7 @@ fn without_calls(traces: &Traces) -> Error {
 }
 
 fn of_timeline(timeline: &Timeline) -> JobCalls<'_> {
-    let steps: BTreeMap<u32, Steps> =
-        timeline.ranks.iter().map(|rank| (rank.rank, Steps::from_rank(rank))).collect();
+    let steps: BTreeMap<u32, Steps> = timeline.ranks.iter().map(|rank| (rank.rank, Steps::from_rank(rank))).collect();
     let marks_steps = steps.values().any(|steps| steps.count() > 0);
     let mut calls = Vec::new();
     for rank in &timeline.ranks {
@@ -228,7 +249,8 @@ fn of_flight(flight: &FlightReport) -> JobCalls<'_> {
     let mut job = JobCalls::new("PyTorch Flight Recorder", calls, None);
     job.notes.clone_from(&flight.notes);
     if unlisted {
-        let what = "the dumps do not list the ranks of communicators: each has as many as there are dumps with its calls";
+        let what =
+            "the dumps do not list the ranks of communicators: each has as many as there are dumps with its calls";
         job.notes.push(what.to_owned());
     }
     job
@@ -271,17 +293,19 @@ fn of_inspector(report: &InspectorReport) -> JobCalls<'_> {
     for call in &report.calls {
         let next = u32::try_from(numbered.len()).unwrap_or(u32::MAX);
         // A log without process numbers still has the rank in the communicator.
-        let process = if call.pid == 0 { (call.host.as_str(), 0, call.rank) } else { (call.host.as_str(), call.pid, 0) };
+        let process =
+            if call.pid == 0 { (call.host.as_str(), 0, call.rank) } else { (call.host.as_str(), call.pid, 0) };
         let own = *numbered.entry(process).or_insert(next);
         let rank = ranks.as_ref().ok().and_then(|ranks| ranks.get(&(call.host.as_str(), call.pid)).copied());
         calls.push(of_line(rank.unwrap_or(own), call));
     }
-    JobCalls { notes, ..JobCalls::new("NCCL Inspector", calls, None) }
+    JobCalls { notes, ..JobCalls::new(INSPECTOR, calls, None) }
 }
 
 fn of_line(rank: u32, call: &InspectorCall) -> Call<'_> {
     // NCCL counts elements of one rank's block where S counts those of all (NVIDIA/nccl, inspector.cc, bandwidths).
-    let is_block = matches!(call.operation.as_str(), "all_gather" | "reduce_scatter" | "all_to_all" | "gather" | "scatter");
+    let is_block =
+        matches!(call.operation.as_str(), "all_gather" | "reduce_scatter" | "all_to_all" | "gather" | "scatter");
     Call {
         rank,
         operation: if call.is_p2p { "send_recv" } else { call.operation.as_str() },

@@ -9,6 +9,7 @@ use super::instances::Instances;
 use super::overlap::overlaps;
 use super::{JobTraffic, rule, text, word};
 use crate::counted::counted;
+use crate::traces::element_bytes;
 
 /// Distinct collectives of a plan. A job has some dozen; one that draws sizes at random has no end of them.
 const MOST: usize = 200;
@@ -133,9 +134,10 @@ pub(super) fn find(job: &JobCalls<'_>, given: &JobTraffic<'_>) -> Result<Found, 
             }
         }
     }
-    let mut all: Vec<Distinct> =
-        counted.into_iter().map(|(shape, one)| one.finish(shape, job, &instances)).collect();
-    all.sort_by(|a, b| b.cost().partial_cmp(&a.cost()).unwrap_or(std::cmp::Ordering::Equal).then(a.shape.cmp(&b.shape)));
+    let mut all: Vec<Distinct> = counted.into_iter().map(|(shape, one)| one.finish(shape, job, &instances)).collect();
+    all.sort_by(|a, b| {
+        b.cost().partial_cmp(&a.cost()).unwrap_or(std::cmp::Ordering::Equal).then(a.shape.cmp(&b.shape))
+    });
     let collectives = as_cases(all, given, &mut left_out);
     if collectives.is_empty() {
         return Err(nothing(job, &left_out));
@@ -175,9 +177,10 @@ impl<'t> Sorter<'_, 't> {
         if op == Collective::AllToAll && instance.is_uneven {
             op = Collective::AllToAllV;
         }
-        let of_ranks = call.ranks.or(self.given.ranks).ok_or(
-            "the trace does not say how many ranks their communicator has (hint: `--ranks N` gives it)",
-        )?;
+        let of_ranks = call
+            .ranks
+            .or(self.given.ranks)
+            .ok_or("the trace does not say how many ranks their communicator has (hint: `--ranks N` gives it)")?;
         if of_ranks < 2 {
             return Err("a communicator of one rank moves nothing".to_owned());
         }
@@ -211,6 +214,10 @@ impl<'t> Sorter<'_, 't> {
         match bytes {
             Some(0) => Err("they move nothing: their size is 0".to_owned()),
             Some(bytes) => Ok(bytes),
+            // Elements without a known size.
+            None if call.dtype.is_some_and(|word| element_bytes(word).is_none()) => {
+                word::element(op, call.dtype, 0).map(|_| 0)
+            }
             None => Err(format!("the trace has no size of them (hint: {})", self.how_to_have_sizes())),
         }
     }
@@ -284,7 +291,9 @@ fn as_cases(all: Vec<Distinct>, given: &JobTraffic<'_>, left_out: &mut BTreeMap<
             continue;
         }
         match (given.identity)(&text::alone(&one)) {
-            Err(why) => *left_out.entry(format!("{} cannot run here: {why}", one.shape.op.name())).or_default() += one.calls,
+            Err(why) => {
+                *left_out.entry(format!("{} cannot run here: {why}", one.shape.op.name())).or_default() += one.calls
+            }
             Ok(identity) => match places.get(&identity) {
                 Some(at) => cases[*at].merge(one),
                 None => {

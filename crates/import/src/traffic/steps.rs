@@ -65,14 +65,10 @@ mod tests {
     fn a_call_is_of_the_step_that_began_last() {
         let steps = Steps::from_rank(&rank(false));
         assert_eq!(steps.count(), 2);
-        assert_eq!([99, 100, 205, 210, 299, 300].map(|at| steps.step_at(at)), [
-            None,
-            Some(7),
-            Some(7),
-            Some(8),
-            Some(8),
-            None
-        ]);
+        assert_eq!(
+            [99, 100, 205, 210, 299, 300].map(|at| steps.step_at(at)),
+            [None, Some(7), Some(7), Some(8), Some(8), None]
+        );
         assert_eq!(Steps::from_rank(&rank(true)).step_at(350), Some(8), "a kernel runs behind the host");
     }
 }

@@ -50,7 +50,13 @@ fn step(number: u32, at: f64) -> String {
 }
 
 /// A kernel of NCCL as PyTorch describes it: operation, type, elements given and taken.
-fn kernel(at: f64, time: f64, (word, dtype): (&str, &str), [given, taken]: [u64; 2], (group, size): (&str, u32)) -> String {
+fn kernel(
+    at: f64,
+    time: f64,
+    (word, dtype): (&str, &str),
+    [given, taken]: [u64; 2],
+    (group, size): (&str, u32),
+) -> String {
     let args = format!(
         r#""Collective name":"{word}","dtype":"{dtype}","In msg nelems":{given},"Out msg nelems":{taken},"Group size":{size},"Process Group Name":"{group}","Process Group Description":"d""#
     );
@@ -76,7 +82,8 @@ fn s_of_every_operation_follows_from_what_ranks_give_and_take() {
     for (word, elements, wanted) in calls {
         let events = [step(1, 0.0), kernel(10.0, 5.0, (word, "BFloat16"), elements, FOUR)];
         let found = cases(&made(&[("rank0.json", kineto(0, 4, "", &events))], None).unwrap());
-        let wanted = format!("{wanted}, dtype: bf16, ranks: 4, trace_calls: 1, trace_steps: 1, trace_waiting_s: 5.000us");
+        let wanted =
+            format!("{wanted}, dtype: bf16, ranks: 4, trace_calls: 1, trace_steps: 1, trace_waiting_s: 5.000us");
         assert_eq!(found, [wanted], "{word}");
     }
 }
@@ -138,7 +145,8 @@ fn calls_are_counted_a_rank_and_not_over_ranks_or_communicators() {
     assert_eq!(found, [wanted("div 2", 2), wanted("mod 2", 1)]);
     // For two ranks both are the same: its calls add up.
     let two = made(&files, Some(2)).unwrap();
-    let wanted = "op: all_reduce, bytes: 32, dtype: f32, ranks: 2, trace_calls: 3, trace_steps: 1, trace_waiting_s: 5.000us";
+    let wanted =
+        "op: all_reduce, bytes: 32, dtype: f32, ranks: 2, trace_calls: 3, trace_steps: 1, trace_waiting_s: 5.000us";
     assert_eq!((cases(&two), two.ranks, two.is_uniform), (vec![wanted.to_owned()], 2, true));
 }
 
@@ -178,8 +186,9 @@ fn what_has_no_counterpart_is_left_out_with_its_number() {
         "1 call is left out: they move nothing: their size is 0",
         "1 call is left out: a communicator of one rank moves nothing",
         "1 call is left out: their communicator has more than 1024 ranks",
-        // A type without a size, and a size beyond all numbers.
-        "2 calls are left out: the trace has no size of them",
+        "1 call is left out: element type `ComplexFloat` has no counterpart here",
+        // Beyond all numbers.
+        "1 call is left out: the trace has no size of them",
     ] {
         assert!(warnings.contains(said), "{said}\n{warnings}");
     }
@@ -199,6 +208,20 @@ fn traces_that_say_too_little_are_refused_with_what_to_set() {
     assert_eq!(error.what, "the traces hold no call of a collective");
     let error = refused(&[step(1, 0.0), kernel(10.0, 5.0, ("send", "Float"), [8, 8], FOUR)]);
     assert!(error.hint.as_deref().unwrap().contains("ping_pong"), "{error}");
+}
+
+#[test]
+fn traces_of_several_jobs_are_refused() {
+    let trace = |rank: u32, world: u32| {
+        kineto(rank, world, "", &[step(1, 0.0), kernel(10.0, 5.0, ("allreduce", "Float"), [8, 8], FOUR)])
+    };
+    let error = made(&[("rank0.json", trace(0, 2)), ("rank1.json", trace(1, 4))], None).unwrap_err();
+    assert_eq!(error.what, "the traces are of several jobs", "{error}");
+    let error = made(&[("a_rank0.json", trace(0, 2)), ("b_rank0.json", trace(0, 2))], None).unwrap_err();
+    assert!(error.what.starts_with("two files are of rank 0"), "{error}");
+    let log = r#"{"header":{"id":"0xab","rank":0,"n_ranks":2},"metadata":{"inspector_output_format_version":"v4.0"},"coll_perf":{"coll":"AllReduce","coll_sn":0,"coll_msg_size_bytes":32,"coll_exec_time_us":5}}"#;
+    let error = made(&[("rank0.json", trace(0, 2)), ("h-pid5.log", log.to_owned())], None).unwrap_err();
+    assert_eq!(error.what, "two tools recorded the calls", "{error}");
 }
 
 #[test]
@@ -275,5 +298,9 @@ fn more_sizes_than_a_plan_holds_are_left_out() {
     }));
     let plan = made(&[("rank0.json", kineto(0, 4, "", &events))], None).unwrap();
     assert_eq!(cases(&plan).len(), 200);
-    assert!(plan.plan.warnings[0].starts_with("50 calls are left out: the job has more than 200"), "{:?}", plan.plan.warnings);
+    assert!(
+        plan.plan.warnings[0].starts_with("50 calls are left out: the job has more than 200"),
+        "{:?}",
+        plan.plan.warnings
+    );
 }

@@ -23,7 +23,10 @@ pub(super) fn alone(one: &Distinct) -> String {
 pub(super) fn plan(job: &JobCalls<'_>, found: Found, given: &JobTraffic<'_>) -> TrafficPlan {
     let mut text = PlanText::new(given.name, job.source, stem(given.name));
     let has_steps = !job.steps.is_empty();
-    text.line(0, "# Each case is a collective of the job. `trace_calls` of a rank in `trace_steps` steps: what the trace had.");
+    text.line(
+        0,
+        "# Each case is a collective of the job. `trace_calls` of a rank in `trace_steps` steps: what the trace had.",
+    );
     text.line(0, "cases:");
     for one in &found.collectives {
         text.line(1, &format!("# {}", remark(one, has_steps)));
@@ -135,7 +138,9 @@ fn warnings(text: &mut PlanText, job: &JobCalls<'_>, found: &Found) {
     if all.iter().all(|one| one.waiting_s.is_none()) {
         text.warning("the trace has no times of calls, so the record compares none");
     } else if all.iter().all(|one| one.time_s.is_none()) {
-        text.warning("times in the trace are with waiting for other ranks: traces of two ranks or more tell them apart");
+        text.warning(
+            "times in the trace are with waiting for other ranks: traces of two ranks or more tell them apart",
+        );
     } else if (job.traced as u64) < u64::from(job.world) {
         text.warning("times without waiting are the shortest of the ranks whose traces are there");
     }
@@ -153,7 +158,9 @@ fn warnings(text: &mut PlanText, job: &JobCalls<'_>, found: &Found) {
         ));
     }
     if all.iter().any(|one| one.shape.op == Collective::AllToAllV) {
-        text.warning("all_to_allv has the size of the widest rank, and equal shares to all: a trace cuts off the real ones");
+        text.warning(
+            "all_to_allv has the size of the widest rank, and equal shares to all: a trace cuts off the real ones",
+        );
     }
     for note in once(&job.notes) {
         text.warning(one_line(&note));

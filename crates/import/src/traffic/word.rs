@@ -12,7 +12,7 @@ pub(super) fn operation(word: &str) -> Result<Collective, String> {
                 .to_owned(),
         ),
         "coalesced" => Err("a batch of calls is one call of the trace, which does not say what it holds".to_owned()),
-        "unknown" => Err("the trace does not say the operation (hint: PyTorch 2.2 or later writes it)".to_owned()),
+        "unknown" => Err("the trace does not say the operation (hint: PyTorch of 2024 or later writes it)".to_owned()),
         word => {
             Collective::from_name(word).ok_or_else(|| format!("`{}` has no counterpart here", crate::tree::shown(word)))
         }

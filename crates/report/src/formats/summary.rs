@@ -7,7 +7,9 @@ use crate::page::{cases_without_result, section, status, summary, to_do, verdict
 use crate::study::{Operation, operations};
 use crate::words::findings::{Finding, findings};
 use crate::words::verdict::verdict;
-use crate::{Artifact, Error, Format, Run, words::expected, words::interleaved, words::peers, words::sentences, words::traffic};
+use crate::{
+    Artifact, Error, Format, Run, words::expected, words::interleaved, words::peers, words::sentences, words::traffic,
+};
 
 /// The run in short.
 #[derive(Debug)]

@@ -33,7 +33,8 @@ impl Collective<'_> {
 
     /// The same collective, however it is measured.
     fn is_like(&self, other: &Self) -> bool {
-        let of = |one: &Self| (one.case.bytes_requested, one.case.parameters.get("op").cloned(), one.case.dtype.clone());
+        let of =
+            |one: &Self| (one.case.bytes_requested, one.case.parameters.get("op").cloned(), one.case.dtype.clone());
         self.job == other.job && self.job.trace_s().is_some() && of(self) == of(other)
     }
 }
@@ -93,7 +94,8 @@ impl<'r> Side<'r> {
         let what = if has_steps { "of a step of the traced job" } else { "of the whole trace of the job" };
         let simulated = if self.measured().any(|one| one.case.simulated) { " (simulated)" } else { "" };
         let here = format!("{}{}{simulated}", seconds(sums.here.mid), sums.here.range(seconds));
-        let waiting = if self.is_without_waiting() { "without waiting for late ranks" } else { "with waiting for late ranks" };
+        let waiting =
+            if self.is_without_waiting() { "without waiting for late ranks" } else { "with waiting for late ranks" };
         let trace = match sums.trace.filter(|trace| *trace > 0.0) {
             None => "the trace has no times of its calls".to_owned(),
             Some(trace) => {

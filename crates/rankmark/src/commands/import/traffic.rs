@@ -51,9 +51,8 @@ pub(super) fn plan(given: &Import) -> Ended {
 /// The identity of the one case of a plan; else why it cannot run.
 fn identity(text: &str) -> Result<String, String> {
     let plan = record::plan::read(text, "a collective", &benchmarks::abouts(), &[]);
-    let case = plan.map_err(|errors| {
-        errors.errors.first().map_or_else(|| errors.to_string(), |error| error.error.what.clone())
-    })?;
+    let case = plan
+        .map_err(|errors| errors.errors.first().map_or_else(|| errors.to_string(), |error| error.error.what.clone()))?;
     let case = case.cases.into_iter().next().ok_or("the plan has no case")?;
     match case.skip {
         Some(why) => Err(why),
