@@ -168,7 +168,7 @@ pub struct CollectiveCall {
     pub ranks: Option<u32>,
     /// S of the operation, where known.
     pub bytes: Option<u64>,
-    /// Bytes that the rank gives, where known: S follows from them with the number of ranks.
+    /// Bytes that the rank gives, where the trace says so. S follows from them with the number of ranks.
     pub input_bytes: Option<u64>,
     /// The element type by the tool's own word, where known.
     pub dtype: Option<NameId>,

@@ -8,7 +8,7 @@ use record::{CaseLine, JobCalls};
 use crate::Run;
 use crate::document::{Align, Block, Table, Words};
 use crate::escape::one_line;
-use crate::number::{NONE, bytes, count, factor, percent, seconds, three_digits};
+use crate::number::{NONE, bytes, factor, percent, seconds, three_digits};
 use crate::study::{Estimate, Measured, backend, ranks};
 
 /// A collective of the job, and what it took here.
@@ -89,7 +89,7 @@ impl<'r> Side<'r> {
 
     fn sentences(&self, is_only: bool) -> Vec<String> {
         let Some(sums) = self.sums() else { return Vec::new() };
-        let of = if is_only { String::new() } else { format!(" by {}", self.name) };
+        let of = self.by(is_only);
         let has_steps = self.measured().all(|one| one.job.steps.is_some());
         let what = if has_steps { "of a step of the traced job" } else { "of the whole trace of the job" };
         let simulated = if self.measured().any(|one| one.case.simulated) { " (simulated)" } else { "" };
@@ -105,8 +105,10 @@ impl<'r> Side<'r> {
         let mut all = vec![format!("Communication {what} costs {here} here{of}, {trace}.")];
         let missing = self.all.len() - sums.measured;
         if missing > 0 {
-            let of = format!("{} of {}", missing, count(self.all.len(), "collective", "collectives"));
-            all.push(format!("{of} of the job have no right result{}: both sums are without them.", self.by(is_only)));
+            let number = self.all.len();
+            all.push(format!(
+                "Both sums are without {missing} of the job's {number} collectives: no right result{of}."
+            ));
         }
         let number = |of: fn(&JobCalls) -> u64| self.measured().map(|one| of(&one.job)).sum::<u64>();
         let (overlapped, calls) = (number(|job| job.overlapped), number(|job| job.calls));
@@ -127,10 +129,9 @@ impl<'r> Side<'r> {
 
 /// The sides of a run: one for each backend and device; for each number of ranks, where a collective was measured over several.
 fn sides(run: &Run) -> Vec<Side<'_>> {
-    let all = |case: &'_ CaseLine| run.in_job.get(&case.id).copied();
     let mut sides: Vec<Side<'_>> = Vec::new();
     for case in &run.cases {
-        let Some(job) = all(case) else { continue };
+        let Some(job) = run.in_job.get(&case.id).copied() else { continue };
         let name = match case.device.as_str() {
             "" | "cpu" => backend(case),
             device => format!("{} on {device}", backend(case)),
@@ -194,7 +195,7 @@ pub(crate) fn table(run: &Run) -> Vec<Block> {
     let has_steps = sides.iter().flat_map(|side| &side.all).all(|one| one.job.steps.is_some());
     let (calls, step) = if has_steps { ("calls a step", "a step here") } else { ("calls", "all calls here") };
     let mut table = Table::new([
-        ("collective", Left),
+        ("operation", Left),
         ("moved by", Left),
         (calls, Right),
         ("a call here", Right),
