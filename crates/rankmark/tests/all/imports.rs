@@ -173,7 +173,7 @@ fn a_traced_job_becomes_a_plan_that_runs_and_says_what_its_step_costs() {
     );
     let report = place.read("out/report.md");
     let table = report.split("## Communication of a job").nth(1).expect("the table");
-    let row = table.lines().find(|line| line.contains("all\\_gather 2 KiB")).expect("a row of the all_gather");
+    let row = table.lines().find(|line| line.contains("all_gather 2 KiB")).expect("a row of the all_gather");
     assert!(row.contains("| 1 |") && row.contains("| 100 us | 125 us |"), "{row}");
     assert!(place.read("out/report.html").contains("Communication of a job"));
     // A job of more ranks, and what `--as` does not take.

@@ -44,7 +44,7 @@ fn a_step_costs_the_sum_of_its_calls() {
     assert!(sentences(&both).iter().any(|sentence| sentence == wanted), "{:?}", sentences(&both));
     let found = rows(&page(&both));
     assert_eq!(found.len(), 3, "{found:?}");
-    assert_eq!(found[0][0], "all\\_reduce 1 KiB, 2 ranks");
+    assert_eq!(found[0][0], "all_reduce 1 KiB, 2 ranks");
     assert_eq!(found[0][2..], ["3", "1.00 ms (990 us to 1.01 ms)", "3.00 ms", "1.00 ms", "4.00 ms", "1.00x"]);
     assert_eq!(found[2][4..], ["5.00 ms (5.00 ms to 10.0 ms)", "sum 10.0 ms", "", "0.500x"]);
 }
