@@ -8,7 +8,7 @@ use record::{CaseLine, JobCalls};
 use crate::Run;
 use crate::document::{Align, Block, Table, Words};
 use crate::escape::one_line;
-use crate::number::{NONE, bytes, factor, percent, seconds, three_digits};
+use crate::number::{NONE, bytes, factor, percent, seconds};
 use crate::study::{Estimate, Measured, backend, ranks};
 
 /// A collective of the job, and what it took here.
@@ -226,13 +226,19 @@ fn row(side: &str, one: &Collective<'_>) -> [String; 8] {
     [
         one.name(),
         side.to_owned(),
-        three_digits(one.job.per_step()),
+        calls(one.job.per_step()),
         here.map_or_else(none, |here| format!("{}{}", seconds(here.mid), here.range(seconds))),
         time(one.step_s()),
         time(one.job.time_s),
         time(one.job.waiting_s),
         here.zip(trace).filter(|(_, trace)| *trace > 0.0).map_or_else(none, |(here, trace)| factor(here.mid / trace)),
     ]
+}
+
+/// `3`, `0.25`.
+fn calls(per_step: f64) -> String {
+    let text = format!("{per_step:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn total(side: &str, sums: &Sums) -> [String; 8] {
