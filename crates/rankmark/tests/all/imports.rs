@@ -156,7 +156,9 @@ fn traced(rank: u32) -> String {
 fn a_traced_job_becomes_a_plan_that_runs_and_says_what_its_step_costs() {
     let place = Place::new();
     fs::create_dir(place.path("trace")).unwrap();
-    (0..2).for_each(|rank| drop(place.write(&format!("trace/rank{rank}.json"), traced(rank))));
+    for rank in 0..2 {
+        place.write(&format!("trace/rank{rank}.json"), traced(rank));
+    }
     let made = place.run("import --as plan trace").exits(0);
     for said in ["2 of 2 ranks, 3 steps each", "3 calls a step, 2 distinct collectives", "rankmark run plan.yaml"] {
         assert!(made.err.contains(said), "{said}: {}", made.err);
@@ -174,6 +176,7 @@ fn a_traced_job_becomes_a_plan_that_runs_and_says_what_its_step_costs() {
     let report = place.read("out/report.md");
     let table = report.split("## Communication of a job").nth(1).expect("the table");
     let row = table.lines().find(|line| line.contains("all_gather 2 KiB")).expect("a row of the all_gather");
+    let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(row.contains("| 1 |") && row.contains("| 100 us | 125 us |"), "{row}");
     assert!(place.read("out/report.html").contains("Communication of a job"));
     // A job of more ranks, and what `--as` does not take.
