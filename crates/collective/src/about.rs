@@ -70,6 +70,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;
     check_ranks(&fields)?;
     check_in_place(&fields)?;
+    check_traced(&fields)?;
     contract::fields::check(case, &CollectiveBenchmark)?;
     uneven::resolve(case, &fields)?;
     copies::resolve(case, &fields)?;
@@ -152,6 +153,25 @@ fn check_in_place(fields: &Fields) -> Result<(), FieldError> {
     let op = fields.op;
     if fields.in_place == Some(true) && !has_in_place_form(op) {
         return Err(problem("in_place", format!("{op} has no in-place form"), "leave `in_place` out, or give false"));
+    }
+    Ok(())
+}
+
+/// What a trace had belongs to calls.
+fn check_traced(fields: &Fields) -> Result<(), FieldError> {
+    let given = [
+        ("trace_steps", fields.trace_steps.is_some()),
+        ("trace_s", fields.trace_s.is_some()),
+        ("trace_waiting_s", fields.trace_waiting_s.is_some()),
+        ("trace_overlapped", fields.trace_overlapped.is_some()),
+    ];
+    let Some(calls) = fields.trace_calls else {
+        let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        return Err(problem(name, format!("`{name}` is of calls in a job's trace"), "add `trace_calls`"));
+    };
+    if fields.trace_overlapped.is_some_and(|overlapped| overlapped > calls) {
+        let message = format!("there are {calls} calls");
+        return Err(problem("trace_overlapped", message, "at most as many as `trace_calls`"));
     }
     Ok(())
 }

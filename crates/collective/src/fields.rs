@@ -6,7 +6,7 @@ use terms::{
 };
 
 use super::groups::Groups;
-use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, setting};
+use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, groups, setting};
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -15,6 +15,14 @@ const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str)
 
 const fn extra(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
     Field::new(kind, default, doc)
+}
+
+/// Calls and steps that a trace may have: more than any has, and exact as a number.
+const MOST_CALLS: u64 = 1 << 40;
+
+/// What the trace of a job had of this collective: it changes nothing that is measured.
+const fn traced(kind: Kind, doc: &'static str) -> Field {
+    setting(kind, None, doc).group(groups::JOB)
 }
 
 record::fields! {
@@ -101,6 +109,11 @@ record::fields! {
             None,
             "traffic=file: file of ranks x ranks weights",
         ),
+        trace_calls: Option<u64> = traced(Kind::Whole(1, MOST_CALLS), "calls of a rank"),
+        trace_steps: Option<u64> = traced(Kind::Whole(1, MOST_CALLS), "steps that these are of (default: the trace is one)"),
+        trace_s: Option<f64> = traced(Kind::Seconds, "time of a call without waiting for other ranks"),
+        trace_waiting_s: Option<f64> = traced(Kind::Seconds, "time of a call with waiting"),
+        trace_overlapped: Option<u64> = traced(Kind::Whole(0, MOST_CALLS), "of the calls, those that ran while another did"),
     }
 }
 

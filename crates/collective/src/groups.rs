@@ -174,7 +174,9 @@ pub(super) fn complete(plan: &mut Plan, about: &About) {
     let mut known: std::collections::HashSet<String> = plan.cases.iter().map(|case| case.id.clone()).collect();
     for case in std::mem::take(&mut plan.cases) {
         let is_own = case.benchmark == about.name && case.skip.is_none();
-        let fields = Fields::of(&case).ok().filter(|fields| is_own && fields.alone.is_none());
+        // A job's groups run as in the job: what they cost each other is another question.
+        let asks = |fields: &Fields| is_own && fields.alone.is_none() && fields.trace_calls.is_none();
+        let fields = Fields::of(&case).ok().filter(asks);
         let groups = fields.and_then(|fields| Groups::of_fields(&fields).ok().flatten());
         let alone = (0..groups.map_or(0, |groups| groups.count())).map(|group| {
             let mut alone = case.clone();
@@ -241,6 +243,10 @@ mod tests {
         assert!(plan.cases.iter().all(|case| case.parameters.get(GROUPS) == Some(&Value::from("mod 2"))));
         complete(&mut plan, &ABOUT);
         assert_eq!(plan.cases.len(), 3, "a plan that is read again has them");
+        let of_job = [&flags[..], &[("trace_calls".to_owned(), "3".to_owned())]].concat();
+        let mut of_job = record::plan::from_flags(&ABOUT, &of_job, &[]).unwrap();
+        complete(&mut of_job, &ABOUT);
+        assert_eq!(of_job.cases.len(), 1, "the groups of a traced job run at once only");
         let refused = |flags: &[(&str, &str)]| {
             let flags: Vec<(String, String)> = flags.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
             record::plan::from_flags(&ABOUT, &flags, &[]).unwrap_err().to_string()
@@ -250,6 +256,8 @@ mod tests {
             (&[("groups", "mod 2"), ("ranks", "4"), ("alone", "2")], "there are 2 groups"),
             (&[("groups", "mod 2"), ("ranks", "4"), ("backend", "sim")], "no interference"),
             (&[("groups", "mod 2"), ("ranks", "4"), ("op", "ping_pong")], "ping_pong"),
+            (&[("trace_s", "5us")], "is of calls in a job's trace"),
+            (&[("trace_calls", "3"), ("trace_overlapped", "4")], "there are 3 calls"),
             (&[("groups", "two"), ("ranks", "4")], "`two` is not a rule"),
         ] {
             assert!(refused(flags).contains(why), "{flags:?}: {}", refused(flags));

@@ -25,6 +25,8 @@ pub mod groups {
     pub const PROCESSES: Group = group("Rank processes", 5);
     /// Links that are slowed down.
     pub const LINKS: Group = group("Slower links", 6);
+    /// What the trace of a job had, where a plan is made of one.
+    pub const JOB: Group = group("What a job's trace had (rankmark import --as plan)", 6);
     /// What PyTorch's ranks alone understand.
     pub const PYTORCH: Group = group("PyTorch ranks (--runtime pytorch)", 7);
 }

@@ -1,8 +1,10 @@
-//! How long a large trace of PyTorch's profiler takes to read, and how much memory.
+//! How long a large trace of PyTorch's profiler takes to read, and how much memory; and how long its collectives take to become
+//! a plan.
 //!
 //! `cargo bench -p import --bench trace [-- MEGABYTES]`
 //!
-//! The trace has the events of a training step with a GPU: half are small operations, a fifth are kernels. 200 MB unless a
+//! The trace has the events of a training step with a GPU: half are small operations, a fifth are kernels,
+//! and a step has forty collectives. 200 MB unless a
 //! number is given. Peak memory is that of the process that reads (Linux: VmHWM).
 
 #![expect(
@@ -23,7 +25,7 @@ fn main() {
     let start = Instant::now();
     let read = import::traces::read_timeline(&[path]).expect("the trace is one of PyTorch");
     let taken = start.elapsed().as_secs_f64();
-    let timeline = read.timeline.expect("it has spans");
+    let timeline = read.timeline.as_ref().expect("it has spans");
     println!("| size | events | spans | time | rate | peak memory | memory before |");
     println!("|---|---|---|---|---|---|---|");
     println!(
@@ -34,6 +36,12 @@ fn main() {
         peak().unwrap_or_else(|| "unknown".to_owned()),
         before.unwrap_or_else(|| "unknown".to_owned()),
     );
+    let start = Instant::now();
+    // The checks of a case take no time that the size of a trace could change.
+    let job = import::traffic::JobTraffic { name: "rank0.json", ranks: None, identity: &|text| Ok(text.to_owned()) };
+    let plan = import::traffic::plan(read, &job).expect("it has collectives").plan;
+    let cases = plan.text.lines().filter(|line| line.contains("- {")).count();
+    println!("a plan of {cases} collectives: {:.3} s more", start.elapsed().as_secs_f64());
 }
 
 fn peak() -> Option<String> {
@@ -65,6 +73,14 @@ fn write(path: &std::path::Path, wanted: u64) -> std::io::Result<(u64, u64)> {
             to.event("kernel", &kernel(layer), 7, time + 900, 500, r#""device": 0, "stream": 7, "correlation": 77"#)?;
             let backward = at + 400_000 + 700 * layer;
             to.event("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 2, backward, 600, &id)?;
+        }
+        for call in 0..40 {
+            let elements = 1 << (10 + call % 8);
+            let args = format!(
+                r#""Collective name": "allreduce", "dtype": "BFloat16", "In msg nelems": {elements}, "Out msg nelems": {elements}, "Group size": 8, "Process Group Name": "0", "Process Group Description": "default_pg""#
+            );
+            let kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+            to.event("kernel", kernel, 9, at + 410_000 + 7_000 * call, 5_000, &args)?;
         }
         to.event("user_annotation", "Optimizer.step#AdamW.step", 1, at + 800_000, 50_000, "")?;
     }

@@ -21,6 +21,7 @@ mod record_of;
 mod results;
 mod source;
 pub mod traces;
+pub mod traffic;
 mod tree;
 
 pub use content::{Content, ForeignPlan};

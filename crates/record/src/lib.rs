@@ -19,6 +19,7 @@ mod field;
 pub mod file;
 pub mod found;
 mod interleaved;
+mod job_calls;
 mod json;
 mod labels;
 mod line;
@@ -54,6 +55,7 @@ pub use explained::{
 };
 pub use field::{About, Better, Command, Metric, SYNONYMS, Shape, Sweep, read_value};
 pub use interleaved::{ComparedCase, Interleaved, Side, declare_sides, of_side};
+pub use job_calls::JobCalls;
 pub use json::to_json;
 pub use labels::Labels;
 pub use line::{CaseLine, HostClock, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use terms::{Bytes, Collective, Mode};
 
-use crate::Case;
+use crate::{Case, JobCalls};
 
 impl Case {
     /// Ranks of its world; 1 if it declares none.
@@ -123,6 +123,17 @@ impl Case {
         self.number("timeout")
     }
 
+    /// What a traced job had of it; None where the plan is not of a trace.
+    pub fn in_job(&self) -> Option<JobCalls> {
+        Some(JobCalls {
+            calls: self.whole("trace_calls")?,
+            steps: self.whole("trace_steps"),
+            time_s: self.number("trace_s"),
+            waiting_s: self.number("trace_waiting_s"),
+            overlapped: self.whole("trace_overlapped").unwrap_or(0),
+        })
+    }
+
     /// What it is of: its first parameter where that is a word, as the operation or the model is; else its benchmark.
     pub fn subject(&self) -> &str {
         self.parameters.values().next().and_then(Value::as_str).unwrap_or(&self.benchmark)
@@ -141,7 +152,7 @@ impl Case {
 }
 
 /// The names that these functions know, for a test of the declarations.
-pub const SHARED_FIELDS: [&str; 24] = [
+pub const SHARED_FIELDS: [&str; 29] = [
     "ranks",
     "threads",
     "bytes",
@@ -166,6 +177,11 @@ pub const SHARED_FIELDS: [&str; 24] = [
     "spacing",
     "timeout",
     "noise",
+    "trace_calls",
+    "trace_steps",
+    "trace_s",
+    "trace_waiting_s",
+    "trace_overlapped",
 ];
 
 #[cfg(test)]

@@ -39,3 +39,4 @@ pub use words::interleaved::compared_sentences;
 pub use words::peers::runtimes;
 pub use words::sentences::sentences;
 pub use words::states::state_remedy;
+pub use words::traffic::sentences as traffic;

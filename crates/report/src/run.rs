@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
 use record::{
-    BackendState, CaseLine, CaseSamples, DamagedLine, Declared, EXPLAINED_FILE, Expected, Explained, Labels, Machine,
-    Overhead, Placement, RunEnd,
+    BackendState, CaseLine, CaseSamples, DamagedLine, Declared, EXPLAINED_FILE, Expected, Explained, JobCalls, Labels,
+    Machine, Overhead, Placement, RunEnd,
 };
 use terms::Bytes;
 use view::Views;
@@ -78,6 +78,8 @@ pub struct Run {
     pub interleaved: Option<record::Interleaved>,
     /// Figures that the plan expects of the hardware.
     pub expected: Vec<Expected>,
+    /// What a traced job had of its cases, by case id.
+    pub in_job: BTreeMap<String, JobCalls>,
     /// How caveats of its cases are said.
     pub wording: Wording,
     /// Its case lines, in the order of the plan.
@@ -173,6 +175,7 @@ impl Run {
             hosts: file.hosts,
             interleaved: file.interleaved,
             expected: file.plan.expected,
+            in_job: file.plan.cases.iter().filter_map(|case| Some((case.id.clone(), case.in_job()?))).collect(),
             wording: Wording::of_cases(&file.plan.cases),
             cases,
             benchmarks: file.benchmarks,

@@ -192,6 +192,8 @@ mod tests {
             sequence: Some(8),
             ranks: Some(2),
             bytes: Some(64),
+            input_bytes: None,
+            dtype: None,
             synchronises: true,
             first_byte_ns: Some(5_000_001_200),
         };

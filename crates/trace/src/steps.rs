@@ -357,6 +357,8 @@ fn call_of(note: &ExchangeNote, step: u32, timeline: &mut Timeline) -> Collectiv
         sequence: Some(u64::from(step) * u64::from(note.in_step) + u64::from(note.place)),
         ranks: Some(note.ranks),
         bytes: Some(note.bytes),
+        input_bytes: None,
+        dtype: None,
         synchronises: note.synchronises && synchronises(note.operation.name()),
         first_byte_ns: None,
     }

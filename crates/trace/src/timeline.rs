@@ -24,6 +24,8 @@ pub struct Timeline {
     pub notes: Vec<String>,
     /// What recording took, where it was measured.
     pub recording: Option<Recording>,
+    /// Communicators whose ranks the trace lists, by the names that calls have.
+    pub groups: Vec<(String, Vec<u32>)>,
 }
 
 /// What recording took.
@@ -166,6 +168,10 @@ pub struct CollectiveCall {
     pub ranks: Option<u32>,
     /// S of the operation, where known.
     pub bytes: Option<u64>,
+    /// Bytes that the rank gives, where the trace says so. S follows from them with the number of ranks.
+    pub input_bytes: Option<u64>,
+    /// The element type by the tool's own word, where known.
+    pub dtype: Option<NameId>,
     /// Whether no rank can leave before all have entered (`all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`,
     /// `barrier`).
     pub synchronises: bool,

@@ -10,6 +10,9 @@ use super::Spans;
 use super::cycles;
 use super::rank_names::{natural_order, process_of_name, rank_of_name};
 
+/// What is said of files whose jobs have different numbers of ranks, before these.
+pub(crate) const DIFFERENT_WORLDS: &str = "the files disagree on the number of ranks: ";
+
 /// One timeline of all ranks. None without a part.
 pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timeline>, Error> {
     let Some((first, part)) = parts.first() else { return Ok(None) };
@@ -26,6 +29,11 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
     joined.clock_error_ns = clock_error(&parts);
     let one = parts.len() == 1;
     for (path, part) in parts {
+        for group in part.timeline.groups {
+            if !joined.groups.contains(&group) {
+                joined.groups.push(group);
+            }
+        }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let notes = part.timeline.notes.into_iter();
         joined.notes.extend(notes.map(|note| if one { note } else { format!("{name}: {note}") }));
@@ -89,7 +97,7 @@ fn world(parts: &[(PathBuf, Spans)], notes: &mut Vec<String>) -> Option<u32> {
     let said: BTreeSet<u32> = parts.iter().filter_map(|(_, part)| part.timeline.world).collect();
     if said.len() > 1 {
         let said: Vec<String> = said.iter().map(u32::to_string).collect();
-        notes.push(format!("the files disagree on the number of ranks: {}", said.join(", ")));
+        notes.push(format!("{DIFFERENT_WORLDS}{}", said.join(", ")));
     }
     said.last().copied()
 }
@@ -122,6 +130,7 @@ fn add(joined: &mut Timeline, ranks: Vec<RankTimeline>, names: &Names) {
         for call in &mut rank.collectives {
             call.operation = renamed(call.operation, &mut joined.names);
             call.group = renamed(call.group, &mut joined.names);
+            call.dtype = call.dtype.map(|word| renamed(word, &mut joined.names));
         }
         joined.ranks.push(rank);
     }

@@ -26,7 +26,9 @@ pub use flight::{
 };
 pub use format::TraceFormat;
 pub use inspector::{InspectorCall, InspectorReport};
+pub(crate) use join::DIFFERENT_WORLDS;
 pub use words::UNKNOWN_GROUP;
+pub(crate) use words::element_bytes;
 
 use flight::HangFile;
 use format::{Part, Spans};
@@ -51,6 +53,9 @@ pub struct Traces {
     /// Files of a directory that were left out, and why, one sentence each.
     pub notes: Vec<String>,
 }
+
+/// What is said of a file in a folder that is not a trace.
+pub(crate) const NOT_A_TRACE: &str = " is left out: it is not a trace";
 
 /// Every format of traces, in the order in which files are tried.
 pub static TRACES: &[TraceFormat] =
@@ -80,7 +85,7 @@ pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
             if is_named {
                 return Err(unknown(&input));
             }
-            traces.notes.push(format!("{} is left out: it is not a trace", input.name()));
+            traces.notes.push(format!("{}{NOT_A_TRACE}", input.name()));
             continue;
         };
         match (format.read)(&input)? {

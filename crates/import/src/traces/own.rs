@@ -70,6 +70,7 @@ fn read(input: &Input) -> Result<Part, Error> {
                 names,
                 notes,
                 recording: recording(&other),
+                groups: Vec::new(),
             };
             Part::Spans(Box::new(Spans { timeline, rank: None, is_numbered: true, is_calendar: false }))
         })
@@ -140,6 +141,8 @@ impl Read {
             sequence: event.number("sequence"),
             ranks: event.number("ranks"),
             bytes: event.number("bytes"),
+            input_bytes: None,
+            dtype: None,
             synchronises: synchronises(&text),
             first_byte_ns: event.argument("first_byte_us").and_then(|time| nanoseconds(time.as_bytes())),
         });

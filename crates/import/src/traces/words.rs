@@ -54,7 +54,7 @@ pub(super) fn operation_of_kernel(name: &str) -> String {
 }
 
 /// Bytes of one element of a type, by the words of PyTorch's C++ and Python.
-pub(super) fn element_bytes(dtype: &str) -> Option<u64> {
+pub(crate) fn element_bytes(dtype: &str) -> Option<u64> {
     let word = dtype.trim().trim_start_matches("torch.").trim_start_matches("c10::").to_ascii_lowercase();
     Some(match word.as_str() {
         "float" | "float32" | "int" | "int32" | "uint32" => 4,
@@ -84,6 +84,8 @@ pub(super) fn call(names: &mut Names, operation: &str, group: &str) -> Collectiv
         sequence: None,
         ranks: None,
         bytes: None,
+        input_bytes: None,
+        dtype: None,
         synchronises: synchronises(operation),
         first_byte_ns: None,
     }

@@ -19,6 +19,11 @@ use crate::{Failure, foreign, hardware, screen};
 /// The name of a source without a file.
 const STANDARD_INPUT: &str = "standard input";
 
+mod traffic;
+
+/// What `--as` makes of traces.
+const KINDS: [&str; 1] = ["plan"];
+
 /// Makes records from results of other tools, and plans from their configurations
 #[derive(clap::Args)]
 #[command(
@@ -26,7 +31,8 @@ const STANDARD_INPUT: &str = "standard input";
                   output; `rankmark run FILE` runs it directly. Traces, dumps and folders of them are explained as by \
                   `rankmark profile --import`. `rankmark list imports` names what can be read.\n\n\
                   rankmark import nccl-tests.log\nrankmark import --ranks 8 osu_allreduce.txt\n\
-                  rankmark import ddlb.json > plan.yaml\nrankmark import old-logs/ --output-dir results/old"
+                  rankmark import ddlb.json > plan.yaml\nrankmark import old-logs/ --output-dir results/old\n\
+                  rankmark import --as plan trace/ > plan.yaml"
 )]
 pub(crate) struct Import {
     /// a file that another tool wrote or reads, a folder of results or of traces, or `-` for standard input; several make
@@ -36,7 +42,10 @@ pub(crate) struct Import {
     /// read it as this format (default: the one that it looks like)
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(import::FORMATS.iter().map(|format| format.name())))]
     format: Option<String>,
-    /// ranks that the results are of, where the file does not say
+    /// of traces: prints a plan of the collectives of the job's step
+    #[arg(long = "as", value_name = "KIND", value_parser = PossibleValuesParser::new(KINDS))]
+    kind: Option<String>,
+    /// ranks that the results are of, where the file does not say; with --as: ranks of the plan (default: the job's)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
     /// operation that the results are of, where the file does not say
@@ -57,6 +66,9 @@ impl Typed for Import {
     const NAME: &'static str = "import";
 
     fn run(self, _: Entry<'_>) -> Ended {
+        if self.kind.is_some() {
+            return traffic::plan(&self);
+        }
         if let [folder] = self.file.as_slice()
             && folder.is_dir()
             && let Some(code) = archive::import(&self, folder)?
@@ -165,18 +177,7 @@ fn next_of(made: &[PathBuf]) -> String {
 /// Traces, dumps and logs of single calls, files or a folder of them: `rankmark profile` explains them.
 fn traces(given: &Import) -> Ended {
     let files = &given.file;
-    for file in files {
-        if import::traces::recognise(file).is_some() {
-            continue;
-        }
-        let (what, hint) = match file.is_dir() {
-            true => ("is a folder without traces", "import a folder of results alone"),
-            false => {
-                ("is not a trace, and traces are imported together", "import results and traces one after the other")
-            }
-        };
-        return Err(Failure::new(format!("{} {what}", file.display())).hint(hint));
-    }
+    refuse_others(files, "traces are imported together", "import results and traces one after the other")?;
     let of_results = [
         ("format", given.format.is_some()),
         ("ranks", given.ranks.is_some()),
@@ -190,6 +191,16 @@ fn traces(given: &Import) -> Ended {
     let format = import::traces::recognise(&files[0]).map_or("a trace", |format| format.doc);
     screen::remark(&format!("{} is of {format}; `rankmark profile --import` reads it, too\n", files[0].display()));
     profile::imported(files, given.output_dir.as_deref(), given.json)
+}
+
+/// Refuses a file that is not a trace, and a folder without one.
+fn refuse_others(files: &[PathBuf], why: &str, hint: &str) -> Result<(), Failure> {
+    let Some(file) = files.iter().find(|file| import::traces::recognise(file).is_none()) else { return Ok(()) };
+    Err(match file.is_dir() {
+        true => Failure::new(format!("{} is a folder without traces", file.display()))
+            .hint("name the files of results one by one"),
+        false => Failure::new(format!("{} is not a trace, and {why}", file.display())).hint(hint),
+    })
 }
 
 /// The plan; what each field became goes to standard error.

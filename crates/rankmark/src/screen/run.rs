@@ -232,9 +232,9 @@ impl Screen {
         }
     }
 
-    /// The most important sentences of the report, and every expected figure.
+    /// The most important sentences of the report, what a job's step costs, and every expected figure.
     fn findings(&mut self, run: &report::Run) {
-        let expected = report::expected(run);
+        let expected = [report::traffic(run), report::expected(run)].concat();
         let mut sentences = report::sentences(run);
         sentences.retain(|sentence| !expected.contains(sentence));
         let runtimes = report::runtimes(run);

@@ -6,14 +6,14 @@ use crate::place::Place;
 const MOST: &[(&str, usize, usize)] = &[
     ("run", 7, 21),
     ("profile", 29, 40),
-    ("comm", 15, 74),
+    ("comm", 15, 79),
     ("primitive", 18, 63),
     ("train", 20, 105),
     ("memory", 19, 93),
     ("hardware", 16, 58),
     ("compare", 23, 23),
     ("report", 11, 11),
-    ("import", 7, 7),
+    ("import", 8, 8),
     ("validate", 8, 8),
     ("history", 5, 5),
 ];

@@ -123,6 +123,73 @@ fn a_folder_of_traces_is_explained() {
     assert!(place.run("import empty").exits(2).err.contains("no file in empty holds results or traces"));
 }
 
+/// A trace of PyTorch's profiler of one rank of two: three steps, two all_reduces and an all_gather in each.
+fn traced(rank: u32) -> String {
+    let event = |category: &str, name: &str, thread: u32, at: u32, time: u32, more: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":{thread},"ts":{at},"dur":{time},"args":{{{more}}}}}"#
+        )
+    };
+    let call = |at: u32, word: &str, [given, taken]: [u32; 2]| {
+        let more = format!(
+            r#""Collective name":"{word}","dtype":"Float","In msg nelems":{given},"Out msg nelems":{taken},"Group size":2,"Process Group Name":"0","Process Group Description":"default_pg""#
+        );
+        event("kernel", "ncclDevKernel_Generic(x)", 7, at, 100 + 50 * rank, &more)
+    };
+    let step = |number: u32| {
+        let at = 10_000 * number;
+        [
+            event("user_annotation", &format!("ProfilerStep#{number}"), 1, at, 9_000, ""),
+            call(at + 1_000, "allreduce", [256, 256]),
+            call(at + 2_000, "allreduce", [256, 256]),
+            call(at + 3_000, "_allgather_base", [256, 512]),
+        ]
+    };
+    let events: Vec<String> = (1..4).flat_map(step).collect();
+    format!(
+        r#"{{"schemaVersion":1,"distributedInfo":{{"backend":"nccl","rank":{rank},"world_size":2}},"baseTimeNanoseconds":1700000000000000000,"traceEvents":[{}]}}"#,
+        events.join(",")
+    )
+}
+
+#[test]
+fn a_traced_job_becomes_a_plan_that_runs_and_says_what_its_step_costs() {
+    let place = Place::new();
+    fs::create_dir(place.path("trace")).unwrap();
+    for rank in 0..2 {
+        place.write(&format!("trace/rank{rank}.json"), traced(rank));
+    }
+    let made = place.run("import --as plan trace").exits(0);
+    for said in ["2 of 2 ranks, 3 steps each", "3 calls a step, 2 distinct collectives", "rankmark run plan.yaml"] {
+        assert!(made.err.contains(said), "{said}: {}", made.err);
+    }
+    let json: Value = serde_json::from_str(&place.run("import --as plan --json trace").exits(0).out).unwrap();
+    assert_eq!((&json["plan"], &json["format"]), (&made.out.as_str().into(), &"pytorch_profiler".into()));
+    place.write("plan.yaml", &made.out);
+    let ran = place.run("run plan.yaml --trials 6 --spacing 0s --max-seconds 0.03s --output-dir out").exits(0);
+    let shown = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("Communication of a step of the traced job costs ")
+            && shown.contains("x the 300 us of its trace"),
+        "{shown}"
+    );
+    let report = place.read("out/report.md");
+    let table = report.split("## Communication of a job").nth(1).expect("the table");
+    let row = table.lines().find(|line| line.contains("all_gather 2 KiB")).expect("a row of the all_gather");
+    let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(row.contains("| 1 |") && row.contains("| 100 us | 125 us |"), "{row}");
+    assert!(place.read("out/report.html").contains("Communication of a job"));
+    // A job of more ranks, and what `--as` does not take.
+    let wide =
+        traced(0).replace("\"world_size\":2", "\"world_size\":4096").replace("\"Group size\":2", "\"Group size\":512");
+    place.write("wide.json", wide);
+    let made = place.run("import --as plan wide.json").exits(0);
+    assert!(made.out.contains("ranks: 512,") && made.err.contains("--set ranks="), "{} {}", made.out, made.err);
+    assert!(place.run("import --as plan --ranks 2 wide.json").exits(0).out.contains("ranks: 2,"));
+    assert!(place.run("import --as plan --op all_reduce trace").exits(2).err.contains("`--op` has no effect"));
+    assert!(place.run("import --as plan plan.yaml").exits(2).err.contains("is not a trace"));
+}
+
 /// Points of each line of the section's charts of times, of the values that the page holds. Each chart stands in the page.
 fn in_html(page: &str, section: &str) -> Vec<usize> {
     let data = page.split("<script type=\"application/json\" id=\"data\">").nth(1).expect("the page's values");

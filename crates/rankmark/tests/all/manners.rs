@@ -324,7 +324,7 @@ fn help_begins_with_what_is_common_and_has_a_bound() {
     let place = Place::new();
     let bounds = [
         ("train", 40, 157),
-        ("comm", 36, 127),
+        ("comm", 36, 136),
         ("memory", 40, 141),
         ("run", 24, 50),
         ("profile", 62, 90),

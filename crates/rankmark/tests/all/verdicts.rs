@@ -78,3 +78,61 @@ fn dumps_without_steps_rule_nothing_out() {
     assert!(text.contains("There is no step that all ranks have"), "{text}");
     assert!(!text.contains("nothing else costs"), "{text}");
 }
+
+#[test]
+fn a_real_job_becomes_a_plan_of_its_collectives() {
+    // Each collective of a step: case, calls, steps.
+    let jobs: [(&str, &[(&str, u32)]); 5] = [
+        (
+            "w_gather1",
+            &[("op: all_reduce, bytes: 39464, dtype: f32", 80), ("op: all_gather, bytes: 8, dtype: f32", 80)],
+        ),
+        (
+            "w_bn",
+            &[
+                ("op: broadcast, bytes: 1024, dtype: f32", 50),
+                ("op: broadcast, bytes: 8, dtype: i64", 50),
+                ("op: all_reduce, bytes: 39464, dtype: f32", 50),
+            ],
+        ),
+        ("w_count", &[("op: all_reduce, bytes: 39464, dtype: f32", 50), ("op: all_reduce, bytes: 4, dtype: f32", 50)]),
+        ("w_barrier", &[("op: all_reduce, bytes: 39464, dtype: f32", 50), ("op: barrier", 50)]),
+        ("inspector_v", &[("op: all_reduce, bytes: 67108864, dtype: f32", 200)]),
+    ];
+    for (name, wanted) in jobs {
+        let Some(path) = case(name) else { return };
+        let place = Place::new();
+        let plan = place.command("import --as plan").argument(&path).run().exits(0).out;
+        let cases: Vec<&str> = plan.lines().filter(|line| line.contains("{benchmark: collective")).collect();
+        assert_eq!(cases.len(), wanted.len(), "{name}: {plan}");
+        for (fields, calls) in wanted {
+            let is_it = |line: &&&str| line.contains(fields) && line.contains(&format!("trace_calls: {calls}"));
+            assert_eq!(cases.iter().filter(is_it).count(), 1, "{name}: {fields}: {plan}");
+        }
+    }
+    // The transfer of the planted wait is far shorter than the call: 500 us of 1500.
+    let place = Place::new();
+    let plan = place.command("import --as plan --ranks 2").argument(case("inspector").unwrap()).run().exits(0).out;
+    assert!(plan.contains("ranks: 2, trace_calls: 200, trace_s: 499.500us, trace_waiting_s: 1486.000us"), "{plan}");
+    place.write("plan.yaml", &plan);
+    let run = "run plan.yaml --set bytes=64KiB --quick --max-seconds 0.02s --output-dir out";
+    let shown = place.run(run).exits(0).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("Communication of the whole trace of the job costs "), "{shown}");
+}
+
+#[test]
+fn real_traces_that_say_too_little_say_what_to_set() {
+    for (name, said) in [
+        ("repeat2", "record_shapes=True"),
+        ("hta_all_to_all.json.gz", "`--ranks N`"),
+        ("idle_one_step.json.gz", "hold no call of a collective"),
+    ] {
+        let Some(path) = case(name) else { return };
+        let refused = Place::new().command("import --as plan").argument(&path).run().exits(2).err;
+        assert!(refused.contains(said), "{name}: {refused}");
+    }
+    let Some(path) = case("fr_p2p") else { return };
+    let made = Place::new().command("import --as plan").argument(&path).run().exits(0);
+    assert!(made.out.contains("op: all_reduce, bytes: 32, dtype: f32, ranks: 4, trace_calls: 1}"), "{}", made.out);
+    assert!(made.err.contains("22 calls are left out: transfers between two ranks"), "{}", made.err);
+}

@@ -1,12 +1,13 @@
-//! `run.json` for readers of results: of the plan's cases it has the identities, and the targets of their intervals.
+//! `run.json` for readers of results: of the plan's cases it has the identities, the targets of their intervals, and what a
+//! traced job had of them.
 //!
 //! Case lines repeat what a case is, and 100,000 whole cases take more memory than all lines together.
 
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, from_slice, from_str};
+use serde_json::{Map, Value, from_slice, from_str, to_value};
 
 use super::StoreError;
 use super::read::{FoundRun, read_run_file, run_file_by};
@@ -31,12 +32,33 @@ struct Named {
     settings: Settings,
 }
 
-#[derive(Default, Deserialize)]
+/// The settings that results are read with.
+#[derive(Default, PartialEq, Deserialize, Serialize)]
 struct Settings {
+    #[serde(skip_serializing_if = "Option::is_none")]
     target_precision: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_calls: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_steps: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_waiting_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_overlapped: Option<u64>,
 }
 
-/// The run file; its plan's cases have an identity, the target of their intervals, and nothing else.
+impl Settings {
+    fn to_map(&self) -> SharedMap {
+        match to_value(self) {
+            Ok(Value::Object(map)) => map.into(),
+            _ => Map::new().into(),
+        }
+    }
+}
+
+/// The run file; its plan's cases have an identity, these settings, and nothing else.
 pub(super) fn bare_run_file(directory: &Path) -> Result<FoundRun, StoreError> {
     run_file_by(directory, |text, name| {
         // What cannot be taken apart is refused by the reader of whole files, which says why.
@@ -57,11 +79,11 @@ fn without_cases(text: &[u8]) -> Option<(Vec<u8>, Vec<Named>)> {
 
 /// Cases of equal settings share them.
 fn bare(cases: Vec<Named>) -> Vec<Case> {
-    let mut last: (Option<f64>, SharedMap) = (None, Map::new().into());
+    let mut last: (Settings, SharedMap) = (Settings::default(), Map::new().into());
     let bare = |Named { id, settings }: Named| {
-        if settings.target_precision != last.0 {
-            let own = settings.target_precision.map(|target| ("target_precision".to_owned(), target.into()));
-            last = (settings.target_precision, Map::from_iter(own).into());
+        if settings != last.0 {
+            let map = settings.to_map();
+            last = (settings, map);
         }
         Case {
             id,
@@ -80,16 +102,21 @@ fn bare(cases: Vec<Named>) -> Vec<Case> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::JobCalls;
 
     #[test]
     fn cases_are_taken_out_and_named() {
         let text =
             br#"{"a": {"cases": [1]}, "plan": {"x": "]", "cases": [{"id": "p", "q": [2]}, {"id": "r", "settings":
-            {"trials": 6, "target_precision": 0.05}}], "z": 3}}"#;
+            {"trials": 6, "target_precision": 0.05}}, {"id": "s", "settings": {"trace_calls": 4, "trace_s": 1}}], "z": 3}}"#;
         let (rest, cases) = without_cases(text).unwrap();
         assert_eq!(rest, br#"{"a": {"cases": [1]}, "plan": {"x": "]", "cases": [], "z": 3}}"#);
-        let cases: Vec<_> = bare(cases).into_iter().map(|case| (case.target_precision(), case.id)).collect();
-        assert_eq!(cases, [(None, "p".to_owned()), (Some(0.05), "r".to_owned())]);
+        let cases = bare(cases);
+        let jobs: Vec<_> = cases.iter().map(Case::in_job).collect();
+        let traced = JobCalls { calls: 4, time_s: Some(1.0), ..JobCalls::default() };
+        assert_eq!(jobs, [None, None, Some(traced)]);
+        let cases: Vec<_> = cases.into_iter().map(|case| (case.target_precision(), case.id)).collect();
+        assert_eq!(cases, [(None, "p".to_owned()), (Some(0.05), "r".to_owned()), (None, "s".to_owned())]);
         assert!(without_cases(br#"{"plan": {"cases": [{}]}}"#).is_none());
         assert!(without_cases(b"{").is_none());
     }

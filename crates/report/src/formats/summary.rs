@@ -7,7 +7,9 @@ use crate::page::{cases_without_result, section, status, summary, to_do, verdict
 use crate::study::{Operation, operations};
 use crate::words::findings::{Finding, findings};
 use crate::words::verdict::verdict;
-use crate::{Artifact, Error, Format, Run, words::expected, words::interleaved, words::peers, words::sentences};
+use crate::{
+    Artifact, Error, Format, Run, words::expected, words::interleaved, words::peers, words::sentences, words::traffic,
+};
 
 /// The run in short.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ fn page(run: &Run, room: usize) -> String {
         ("What to do", to_do(&found)),
         ("What the data show", bullets(sentences::about(run, &operations))),
         ("Cases that need attention", cases_without_result(run)),
+        ("Communication of a job", traffic::table(run)),
         ("Expected figures", expected::table(run)),
         ("Summary by configuration", summary(&operations)),
     ];

@@ -16,7 +16,7 @@ use crate::study::operations;
 use crate::words::findings::findings;
 use crate::{
     Run, charts, words::damage, words::drift, words::expected, words::explained, words::imported, words::interleaved,
-    words::peers, words::placement, words::results, words::sentences,
+    words::peers, words::placement, words::results, words::sentences, words::traffic,
 };
 
 /// Hands over the report, one block after another: charts of all sections at once would be large.
@@ -45,6 +45,7 @@ pub(crate) fn page(run: &Run, put: &mut dyn FnMut(Block)) {
         body.extend(results::tables(operation, run.wording).into_iter().flatten());
         section(&operation.name, body, put);
     }
+    section("Communication of a job", traffic::table(run), put);
     section("Expected figures", expected::table(run), put);
     section("Cases that need attention", cases_without_result(run), put);
     section("Damaged lines", damage::list(run), put);

@@ -19,4 +19,5 @@ pub(crate) mod placement;
 pub(crate) mod results;
 pub(crate) mod sentences;
 pub(crate) mod states;
+pub(crate) mod traffic;
 pub(crate) mod verdict;

@@ -23,4 +23,5 @@ mod side_by_side;
 mod skip;
 mod tables;
 mod together;
+mod traffic;
 mod words;

@@ -37,6 +37,8 @@ fn operations(trial: &Trial, (operation, bytes): (Collective, u64)) -> Timeline 
                 sequence: Some(number),
                 ranks: timeline.world,
                 bytes: Some(bytes),
+                input_bytes: None,
+                dtype: None,
                 synchronises: operation.synchronises(),
                 first_byte_ns: None,
             };

@@ -138,6 +138,8 @@ fn one_rank(spans: &[(Kind, u32, i64, i64, &str)]) -> Timeline {
                     sequence: None,
                     ranks,
                     bytes,
+                    input_bytes: None,
+                    dtype: None,
                     synchronises,
                     first_byte_ns: None,
                 };

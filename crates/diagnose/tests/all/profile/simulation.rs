@@ -109,6 +109,8 @@ impl Scenario {
             sequence: None,
             ranks: Some(self.ranks as u32),
             bytes: Some(1 << 26),
+            input_bytes: None,
+            dtype: None,
             synchronises: true,
             first_byte_ns: None,
         };

@@ -64,6 +64,8 @@ fn join(rank: &mut RankTimeline, ring: &FlightRank, names: &mut Names) -> Result
         let bytes = entry.input_bytes().and_then(|bytes| words::bytes_of_input(&entry.operation, bytes, call.ranks));
         (call.group, call.sequence) = (names.intern(&entry.group), Some(entry.sequence));
         call.bytes = call.bytes.or(bytes);
+        call.input_bytes = call.input_bytes.or(entry.input_bytes());
+        call.dtype = call.dtype.or_else(|| entry.dtype().map(|word| names.intern(word)));
     }
     Ok(pairs)
 }

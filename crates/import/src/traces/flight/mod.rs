@@ -111,5 +111,8 @@ pub(super) fn report(mut dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Er
     report.ranks.sort_by_key(|rank| rank.rank);
     report.ranks.iter_mut().for_each(|rank| rank.name_peers(&groups));
     (report.findings, report.waiting) = findings::find(&report.ranks, &groups);
+    groups.sort();
+    groups.dedup();
+    report.groups = groups;
     Ok(report)
 }

@@ -71,16 +71,25 @@ impl FlightEntry {
 
     /// Bytes of all inputs, where dimensions and element types are known.
     pub fn input_bytes(&self) -> Option<u64> {
-        if self.input_sizes.is_empty() || self.input_sizes.len() != self.input_dtypes.len() {
-            return None;
-        }
-        let mut total = 0_u64;
-        for (sizes, dtype) in self.input_sizes.iter().zip(&self.input_dtypes) {
-            let elements = sizes.iter().try_fold(1_u64, |product, size| product.checked_mul(*size))?;
-            total = total.checked_add(elements.checked_mul(element_bytes(dtype)?)?)?;
-        }
-        Some(total)
+        bytes(&self.input_sizes, &self.input_dtypes)
     }
+
+    /// Bytes of all outputs, as above.
+    pub fn output_bytes(&self) -> Option<u64> {
+        bytes(&self.output_sizes, &self.output_dtypes)
+    }
+}
+
+fn bytes(tensors: &[Vec<u64>], dtypes: &[String]) -> Option<u64> {
+    if tensors.is_empty() || tensors.len() != dtypes.len() {
+        return None;
+    }
+    let mut total = 0_u64;
+    for (sizes, dtype) in tensors.iter().zip(dtypes) {
+        let elements = sizes.iter().try_fold(1_u64, |product, size| product.checked_mul(*size))?;
+        total = total.checked_add(elements.checked_mul(element_bytes(dtype)?)?)?;
+    }
+    Some(total)
 }
 
 fn count(tensors: &[Vec<u64>]) -> u64 {

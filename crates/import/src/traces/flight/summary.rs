@@ -13,6 +13,8 @@ pub struct FlightReport {
     pub findings: Vec<Finding>,
     /// Ranks that wait for others, by rank. A rank that a finding names as missing is not among them.
     pub waiting: Vec<Waiting>,
+    /// Communicators whose ranks the dumps list.
+    pub groups: Vec<(String, Vec<u32>)>,
     /// What could not be read, one sentence each.
     pub notes: Vec<String>,
 }

@@ -15,6 +15,8 @@ pub(super) fn gloo(event: &Event, names: &mut Names) -> CollectiveCall {
     let elements = event.argument("Input Dims").and_then(elements);
     let input = elements.zip(element).and_then(|(elements, element)| elements.checked_mul(element));
     call.bytes = input.and_then(|input| words::bytes_of_input(&operation, input, None));
+    call.input_bytes = input;
+    call.dtype = types.filter(|word| !word.is_empty()).map(|word| names.intern(word));
     call
 }
 
@@ -44,8 +46,11 @@ pub(super) fn nccl(event: &Event, names: &mut Names) -> CollectiveCall {
     call.ranks = event.number("Group size").filter(|ranks| *ranks > 0);
     let elements = event.number::<u64>("In msg nelems").max(event.number("Out msg nelems"));
     let element = words::element_bytes(text("dtype"));
+    let bytes = |elements: Option<u64>| elements.zip(element).and_then(|(elements, one)| elements.checked_mul(one));
+    call.input_bytes = bytes(event.number("In msg nelems"));
+    call.dtype = Some(text("dtype")).filter(|word| !word.is_empty()).map(|word| names.intern(word));
     // The larger side holds all ranks' blocks, where the operation counts them together; else both sides are equal.
-    call.bytes = elements.zip(element).and_then(|(elements, element)| elements.checked_mul(element));
+    call.bytes = bytes(elements);
     call
 }
 

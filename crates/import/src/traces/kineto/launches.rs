@@ -66,6 +66,8 @@ impl Launches {
             }
             (call.operation, call.synchronises) = (of_host.operation, of_host.synchronises);
             call.bytes = call.bytes.or(of_host.bytes);
+            call.input_bytes = call.input_bytes.or(of_host.input_bytes);
+            call.dtype = call.dtype.or(of_host.dtype);
             named.insert(*at as u32, call.operation);
         }
         let rest = self.transfers(names).map(|operation| names.intern(operation));

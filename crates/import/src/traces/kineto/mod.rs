@@ -31,6 +31,9 @@ pub(super) const KINETO: TraceFormat = TraceFormat {
 /// Keys that tell a trace of PyTorch's profiler apart in its first bytes.
 const KEYS: &[&str] = &["\"traceEvents\"", "\"schemaVersion\"", "\"baseTimeNanoseconds\"", "\"deviceProperties\""];
 
+/// Communicators whose ranks are kept.
+const MOST_GROUPS: usize = 10_000;
+
 /// Times later than this many nanoseconds after 1970 (in 2001) are times of a calendar.
 const CALENDAR_NS: i64 = 1_000_000_000_000_000_000;
 
@@ -65,6 +68,8 @@ struct Job {
     world: Option<u32>,
     /// Name and ranks of the communicator, where there is only one.
     only_group: Option<(String, Option<u32>)>,
+    /// Communicators whose ranks are listed.
+    groups: Vec<(String, Vec<u32>)>,
 }
 
 impl Job {
@@ -76,16 +81,35 @@ impl Job {
             return Self::default();
         };
         let groups = info.get("pg_config").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let name = |group: &Value| {
+            let text = |key: &str| group.get(key).and_then(Value::as_str).unwrap_or_default();
+            super::words::group(text("pg_name"), text("pg_desc"))
+        };
         let only_group = match groups {
-            [group] => {
-                let text = |key: &str| group.get(key).and_then(Value::as_str).unwrap_or_default();
-                let name = super::words::group(text("pg_name"), text("pg_desc"));
-                Some((name, group.get("pg_size").and_then(whole)))
-            }
+            [group] => Some((name(group), group.get("pg_size").and_then(whole))),
             _ => None,
         };
-        Self { rank: info.get("rank").and_then(whole), world: info.get("world_size").and_then(whole), only_group }
+        let listed = groups.iter().take(MOST_GROUPS).map(|group| (name(group), members(group)));
+        Self {
+            rank: info.get("rank").and_then(whole),
+            world: info.get("world_size").and_then(whole),
+            only_group,
+            groups: listed.filter(|(_, ranks)| !ranks.is_empty()).collect(),
+        }
     }
+}
+
+/// Ranks of a communicator: a list, or one written as a text. None of a list in which something else stands.
+fn members(group: &Value) -> Vec<u32> {
+    let ranks: Option<Vec<u32>> = match group.get("ranks") {
+        Some(Value::Array(ranks)) => ranks.iter().map(whole).collect(),
+        Some(Value::String(text)) => {
+            let words = text.split(['[', ']', ',', ' ']).filter(|word| !word.is_empty());
+            words.map(|word| word.parse().ok()).collect()
+        }
+        _ => None,
+    };
+    ranks.unwrap_or_default()
 }
 
 /// A number that may be written as a text.
@@ -133,6 +157,7 @@ fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes:
         names: std::mem::take(&mut collected.names),
         notes,
         recording: None,
+        groups: job.groups,
     };
     Ok(Spans { timeline, rank: job.rank, is_numbered: false, is_calendar })
 }

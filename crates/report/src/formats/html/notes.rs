@@ -10,7 +10,7 @@ use crate::escape::{one_line, xml as escape};
 use crate::number::{bytes, count};
 use crate::page::{cases_without_result, caveats, command_again, method, sensors, summary};
 use crate::study::{Operation, section};
-use crate::{Run, words::damage, words::expected, words::imported, words::labels, words::placement};
+use crate::{Run, words::damage, words::expected, words::imported, words::labels, words::placement, words::traffic};
 
 /// Values of a parameter that are listed; of more, the ends.
 const LISTED: usize = 8;
@@ -19,6 +19,7 @@ const LISTED: usize = 8;
 pub(super) fn sections(run: &Run, operations: &[Operation]) -> Vec<(&'static str, String)> {
     let of = |blocks: Vec<Block>| html(&blocks);
     let all = vec![
+        ("Communication of a job", of(traffic::table(run))),
         ("Expected figures", of(expected::table(run))),
         ("Summary by configuration", of(summary(operations))),
         ("Cases that need attention", of(cases_without_result(run))),
