@@ -28,7 +28,10 @@ pub(crate) enum Network {
 type Form = (&'static str, &'static str, fn(&str) -> bool);
 
 /// PCIe cards have other links, other clocks and other memory.
-const FORMS: [Form; 4] = [
+const FORMS: [Form; 7] = [
+    ("GB200", "gb200-nvl72", |_| true),
+    ("B200", "b200-nvlink", |_| true),
+    ("MI300X", "mi300x", |_| true),
     ("H200", "h200-nvlink", |name| !name.contains("NVL")),
     ("H100", "h100-nvlink", |name| name.contains("HBM3") && !name.contains("NVL")),
     ("A100", "a100-nvlink", |name| name.contains("SXM")),
@@ -102,6 +105,9 @@ mod tests {
 
     #[test]
     fn each_model_has_its_plan() {
+        assert_eq!(chosen(&["NVIDIA B200"; 8], &[]), ("b200-nvlink", 8));
+        assert_eq!(chosen(&["NVIDIA GB200"; 4], &[]), ("gb200-nvl72", 4));
+        assert_eq!(chosen(&["AMD Instinct MI300X"; 8], &[]), ("mi300x", 8));
         assert_eq!(chosen(&["NVIDIA H200"; 8], &[]), ("h200-nvlink", 8));
         assert_eq!(chosen(&["NVIDIA H100 80GB HBM3"; 8], &["mlx5_0:1"]), ("h100-nvlink", 8));
         assert_eq!(chosen(&["NVIDIA A100-SXM4-40GB"; 4], &[]), ("a100-nvlink", 4));

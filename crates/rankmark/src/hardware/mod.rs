@@ -76,6 +76,24 @@ pub(crate) static HARDWARE: &[Hardware] = &[
         ranks: &[2, 4, 8],
     },
     Hardware {
+        name: "b200-nvlink",
+        doc: "eight B200 SXM GPUs with NVLink 5 and NVSwitch",
+        text: plan!("b200-nvlink"),
+        ranks: &[2, 4, 8],
+    },
+    Hardware {
+        name: "gb200-nvl72",
+        doc: "72 Blackwell GPUs of 18 hosts in one NVLink domain",
+        text: plan!("gb200-nvl72"),
+        ranks: &[4, 72],
+    },
+    Hardware {
+        name: "mi300x",
+        doc: "eight MI300X GPUs, each linked with each by Infinity Fabric",
+        text: plan!("mi300x"),
+        ranks: &[2, 4, 8],
+    },
+    Hardware {
         name: "cpu-cluster",
         doc: "hosts without GPUs and a network of 100 Gbit/s",
         text: plan!("cpu-cluster"),

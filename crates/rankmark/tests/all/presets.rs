@@ -2,8 +2,19 @@
 
 use crate::place::Place;
 
-const KINDS: [&str; 8] =
-    ["laptop", "m4-metal", "v100-nvlink", "a100-nvlink", "h100-nvlink", "h200-nvlink", "cpu-cluster", "gpu-cluster-ib"];
+const KINDS: [&str; 11] = [
+    "laptop",
+    "m4-metal",
+    "v100-nvlink",
+    "a100-nvlink",
+    "h100-nvlink",
+    "h200-nvlink",
+    "b200-nvlink",
+    "gb200-nvl72",
+    "mi300x",
+    "cpu-cluster",
+    "gpu-cluster-ib",
+];
 
 /// Without a GPU, cases of native ranks on GPUs say so, once; without torch a case is skipped only when it is to start.
 #[test]
@@ -18,9 +29,11 @@ fn every_preset_passes_a_dry_run() {
         place.write(&format!("{kind}.yaml"), &plan);
         let out = place.run(&format!("run {kind}.yaml --dry-run")).exits(0).out;
         assert!(out.matches("skipped: ").count() <= 1, "{kind}: {out}");
-        let on_gpus = ["-nvlink", "gpu-"].iter().any(|part| kind.contains(part));
+        let on_gpus = ["-nvl", "gpu-", "mi300x"].iter().any(|part| kind.contains(part));
         assert!(kind == "cpu-cluster" || on_gpus || !out.contains("would be skipped"), "{kind}: {out}");
-        assert_eq!(out.contains("collective  all_reduce  nccl  cuda"), on_gpus, "{kind}: {out}");
+        let nccl =
+            ["nccl", "pytorch/nccl"].iter().any(|by| out.contains(&format!("collective  all_reduce  {by}  cuda")));
+        assert_eq!(nccl, on_gpus, "{kind}: {out}");
     }
 }
 
