@@ -1,6 +1,6 @@
 //! Which nodes of a fleet are slow, which links, and what that rests on.
 //!
-//! Each node is held against its peers: nodes of the same hardware that did the same work. What is healthy is learned from the
+//! Each node is compared with its peers: nodes of the same hardware that did the same work. What is healthy is learned from the
 //! fleet itself ([`stats::fleet`]), so a fleet that is slow as a whole looks healthy here.
 
 mod hosts;

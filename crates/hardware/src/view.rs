@@ -6,8 +6,10 @@ use ::view::{Finding, View};
 use record::CaseLine;
 
 use contract::fields::CUDA;
+use terms::Named as _;
 
-use super::declared::{GBS, GFLOPS, NODE_GBS, PAIRS};
+use super::declared::{GBS, GFLOPS, NODE_GBS, PAIR_S, PAIRS};
+use super::fields::{Area, Test};
 use super::pairs_found::{Pairs, SlowPair, SlowRank};
 
 /// See the module's documentation.
@@ -44,6 +46,17 @@ impl View for HardwareView {
             return Some(peaks(section));
         }
         bandwidths(section)
+    }
+
+    fn works_apart(&self, case: &CaseLine) -> bool {
+        let test = case.parameters.get("test").and_then(serde_json::Value::as_str).and_then(Test::from_name);
+        let area = test.map(Test::area);
+        matches!(area, Some(Area::Memory | Area::Compute | Area::Storage | Area::Transfer))
+    }
+
+    fn pair_times(&self, case: &CaseLine) -> Option<Vec<Vec<f64>>> {
+        let rows = PAIR_S.of(case)?;
+        Some(rows.iter().map(|row| row.iter().map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect()).collect())
     }
 }
 

@@ -39,6 +39,16 @@ pub trait View: Sync {
         None
     }
 
+    /// Whether ranks of a case exchange nothing while they are timed, so that each rank's time is its own.
+    fn works_apart(&self, _case: &CaseLine) -> bool {
+        false
+    }
+
+    /// Seconds of a message between each two ranks, where a case is a tournament of pairs; NaN where there is none.
+    fn pair_times(&self, _case: &CaseLine) -> Option<Vec<Vec<f64>>> {
+        None
+    }
+
     /// What to measure next, where something is open. `ready` are the backends that can run here.
     fn next(&self, _section: &Operation, _ready: &[&str]) -> Option<Next> {
         None
@@ -52,6 +62,11 @@ pub struct Views(pub fn(&str) -> Option<&'static dyn View>);
 impl Views {
     /// No benchmark adds anything.
     pub const NONE: Self = Self(|_| None);
+
+    /// The view of a case's benchmark, where it has one.
+    pub fn for_case(&self, case: &CaseLine) -> Option<&'static dyn View> {
+        (self.0)(&case.benchmark)
+    }
 
     /// The view of a section's benchmark, where it has one.
     pub fn for_section(&self, section: &Operation) -> Option<&'static dyn View> {

@@ -75,7 +75,7 @@ pub struct Mixed {
 }
 
 /// What sets the runs of one side apart, which are to be equal: hardware, hosts, versions, settings, options of other programs.
-/// Runs of different cases, such as the operations of an archive, are not held against each other.
+/// Runs of different cases, such as the operations of an archive, are not compared with each other.
 pub(super) fn mixed(records: &[&Record]) -> Vec<Mixed> {
     let facts: Vec<BTreeMap<String, String>> = records.iter().map(|record| settings_of(&record.file)).collect();
     let mut holders: BTreeMap<&str, Vec<usize>> = BTreeMap::new();

@@ -135,8 +135,9 @@ pub(super) fn of_sides(bases: &[Series], news: &[Series]) -> Vec<Option<Noise>> 
             }
             let variances = [own[0][at].value, own[1][at].value];
             let parts = [0, 1].map(|side| variances[side] / runs[side] as f64);
-            let doubt: f64 = [0, 1].iter().map(|side| parts[*side].powi(2) / own[*side][at].degrees.max(1.0)).sum();
-            Some(Noise { variances, degrees: (parts[0] + parts[1]).powi(2) / doubt, ..noise })
+            let uncertainty: f64 =
+                [0, 1].iter().map(|side| parts[*side].powi(2) / own[*side][at].degrees.max(1.0)).sum();
+            Some(Noise { variances, degrees: (parts[0] + parts[1]).powi(2) / uncertainty, ..noise })
         })
         .collect()
 }

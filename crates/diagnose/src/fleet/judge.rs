@@ -228,7 +228,7 @@ fn settle(gathered: Gathered, criteria: &[Criterion]) -> Node {
 fn notes(fleet: &mut Fleet) {
     if fleet.criteria.iter().any(|criterion| criterion.level.is_some()) {
         fleet.notes.push(
-            "Nodes are held against their peers: a kind of node that is slow as a whole looks healthy. `expected` in a plan \
+            "Nodes are compared with their peers: a kind of node that is slow as a whole looks healthy. `expected` in a plan \
              compares with known figures."
                 .to_owned(),
         );

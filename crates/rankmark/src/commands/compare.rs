@@ -1,6 +1,7 @@
 //! `rankmark compare A B [C...]`: what became better, worse, stayed the same, or is undecided. One module each for what is
 //! read, how it is said, and what becomes of the exit code.
 
+mod apart;
 mod interleave;
 mod json;
 mod label;

@@ -97,11 +97,7 @@ impl Fleet {
     /// Where the files of a fleet that was not measured now go.
     fn target(&self) -> Result<PathBuf, Failure> {
         match &self.output_dir {
-            Some(directory) => {
-                std::fs::create_dir_all(directory)
-                    .map_err(|error| Failure::new(format!("cannot create {}", directory.display())).cause(error))?;
-                Ok(directory.clone())
-            }
+            Some(directory) => Ok(directory.clone()),
             None => Ok(record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "fleet")?),
         }
     }
@@ -144,18 +140,14 @@ fn of_records(named: &[PathBuf]) -> Result<(Vec<NodeRun>, Vec<Tournament>), Fail
     Ok((runs, tournaments))
 }
 
-/// Ranks of these tests exchange nothing: each rank's time is its own.
+/// Whether ranks exchange nothing while they are timed.
 fn is_local(line: &CaseLine) -> bool {
-    line.parameters.get("test").and_then(serde_json::Value::as_str).is_some_and(|test| measure::LOCAL.contains(&test))
+    benchmarks::VIEWS.for_case(line).is_some_and(|view| view.works_apart(line))
 }
 
 /// The times of a tournament.
 fn pairs(line: &CaseLine) -> Option<Vec<Vec<f64>>> {
-    let rows = line.metrics.get("pair_s")?.as_array()?;
-    let row = |row: &serde_json::Value| -> Option<Vec<f64>> {
-        Some(row.as_array()?.iter().map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect())
-    };
-    rows.iter().map(row).collect()
+    benchmarks::VIEWS.for_case(line)?.pair_times(line)
 }
 
 /// `triad 384 MiB, f32, 2 threads`.

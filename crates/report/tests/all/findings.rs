@@ -154,3 +154,17 @@ fn a_bandwidth_of_caches_is_not_called_that_of_memory() {
     assert!(tiles[0].contains("<dt>triad, memory</dt>") && tiles[0].contains("12.5"), "{tiles:?}");
     assert!(tiles[1].contains("<dt>triad, L1 cache</dt>") && tiles[1].contains("990"), "{tiles:?}");
 }
+
+#[test]
+fn what_the_traces_of_a_case_found_is_in_the_head() {
+    let mut run = data::explained();
+    let said = said(&run);
+    let card = said.cards.iter().find(|card| card.contains("cores")).unwrap_or_else(|| panic!("{:?}", said.cards));
+    let case = &run.explained.as_ref().unwrap().cases[0];
+    let verdict = case.verdict.trim_end_matches('.').to_owned();
+    assert!(card.contains(&verdict) && card.contains("ms a step"), "{card}");
+    assert!(!said.verdict.contains(".."), "{}", said.verdict);
+    // Without a finding there is none.
+    run.explained.as_mut().unwrap().cases[0].findings.clear();
+    assert!(!self::said(&run).cards.iter().any(|card| card.contains(&verdict)));
+}

@@ -1,3 +1,5 @@
+//! Fleets of known members: how often healthy ones are named, and which slow ones are found.
+
 use super::*;
 use crate::samples::{Marginal, Series, Situation};
 

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use diagnose::compare::Compared;
 use view::number::{self, count};
 
+use super::apart::differences;
 use super::label::Labels;
 use super::side::Side;
 use super::sources::Source;
-use super::text::{case_column, differences, notes, sentence, value, warnings, word};
+use super::text::{case_column, notes, sentence, value, warnings, word};
 use crate::screen;
 use terminal::{Column, Row, Table, wrap};
 

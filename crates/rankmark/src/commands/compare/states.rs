@@ -7,7 +7,9 @@ use view::number::count;
 /// That times are those of a state of the machine, where a run saw several, and which.
 pub(super) fn in_states(comparison: &Comparison) -> Option<String> {
     let name = |line: &CaseLine| line.state.as_ref().map(|state| view::one_line(state));
-    states_text(comparison.cases.iter().map(|case| [name(case.base), name(case.new)]))
+    // Of cases in different states nothing is compared.
+    let compared = comparison.cases.iter().filter(|case| case.ratio.is_some());
+    states_text(compared.map(|case| [name(case.base), name(case.new)]))
 }
 
 /// The same of the states of each case, in the base and in the new record.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use launch::external::Coordinator;
 use measure::machine;
-use record::{About, Plan, Record, read_run};
+use record::{Plan, Record, read_run};
 use terms::{Seconds, Status};
 
 use super::Fleet;
@@ -13,39 +13,10 @@ use crate::commands::measured::EXPLAIN;
 use crate::options::{Output, RunOptions, Whole, budget};
 use crate::session::{self, Entry, Request};
 
-/// Tests in which ranks exchange nothing.
-pub(super) const LOCAL: [&str; 13] = [
-    "copy",
-    "scale",
-    "add",
-    "triad",
-    "reduce_broadcast",
-    "fma",
-    "gemm",
-    "storage_read",
-    "host_to_device",
-    "device_to_host",
-    "host_both_ways",
-    "device_copy",
-    "host_latency",
-];
-
-/// What a fleet measures on processors: fields of a benchmark.
-const ON_CPUS: [(&str, &[(&str, &str)]); 6] = [
-    ("hardware", &[("test", "triad")]),
-    ("hardware", &[("test", "gemm"), ("dtype", "f32")]),
-    ("hardware", &[("test", "latency")]),
-    ("hardware", &[("test", "bandwidth")]),
-    ("collective", &[("op", "all_reduce"), ("bytes", "1KiB")]),
-    ("collective", &[("op", "all_reduce"), ("bytes", "16MiB")]),
-];
-
+/// What a fleet measures on processors.
+const ON_CPUS: &str = include_str!("../../../../../examples/fleet/cpus.yaml");
 /// And on GPUs, where there are any.
-const ON_GPUS: [(&str, &[(&str, &str)]); 3] = [
-    ("hardware", &[("test", "device_copy"), ("device", "cuda")]),
-    ("hardware", &[("test", "host_to_device"), ("device", "cuda")]),
-    ("hardware", &[("test", "device_to_host"), ("device", "cuda")]),
-];
+const ON_GPUS: &str = include_str!("../../../../../examples/fleet/gpus.yaml");
 
 /// Measures the nodes of the launcher, and gives the record.
 pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<PathBuf, Failure> {
@@ -69,41 +40,29 @@ pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<PathBuf, Failur
 
 fn plan(coordinator: &Coordinator, budget: Seconds) -> Result<Plan, Failure> {
     let (world, threads) = world(coordinator);
-    let mut whole: Option<Plan> = None;
-    let on_gpus = if machine::gpus() > 0 { &ON_GPUS[..] } else { &[] };
+    let abouts = benchmarks::abouts();
+    let read = |text: &str, name: &str, fields: &[(String, String)]| record::plan::read(text, name, &abouts, fields);
+    let texts: Vec<(&str, &str)> =
+        [("cpus.yaml", ON_CPUS)].into_iter().chain((machine::gpus() > 0).then_some(("gpus.yaml", ON_GPUS))).collect();
     // Precision is not waited for: each case has its part, and the rest is for starting and checking.
-    let each = budget.0 / (2 * (ON_CPUS.len() + on_gpus.len())) as f64;
-    for (benchmark, fields) in ON_CPUS.iter().chain(on_gpus) {
-        let about = about(benchmark)?;
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let mut pairs: Vec<(String, String)> = fields.iter().map(owned).collect();
-        let is_local = fields.iter().any(|(name, value)| *name == "test" && ["triad", "gemm"].contains(value));
-        pairs.extend(world.iter().cloned());
-        pairs.extend(is_local.then(|| ("threads".to_owned(), threads.to_string())));
-        pairs.push(("max_seconds".to_owned(), format!("{each:.3}s")));
-        let mut plan = record::plan::from_flags(about, &pairs, &[])?;
-        benchmarks::complete(&mut plan);
-        // Of a test's sizes the largest: beyond the caches, and at the peak.
-        plan.cases.drain(..plan.cases.len().saturating_sub(1));
+    let number: usize = texts.iter().map(|(_, text)| text.matches("- benchmark:").count()).sum();
+    let each = format!("{:.3}s", budget.0 / (2 * number.max(1)) as f64);
+    let fields: Vec<(String, String)> = world.into_iter().chain([("max_seconds".to_owned(), each)]).collect();
+    let mut whole: Option<Plan> = None;
+    for (name, text) in texts {
+        let text = text.replace("THREADS", &threads.to_string());
+        let plan = read(&text, name, &fields)?;
         match &mut whole {
             Some(whole) => whole.cases.extend(plan.cases),
             None => whole = Some(plan),
         }
     }
     let mut plan = whole.ok_or_else(|| Failure::new("there is nothing to measure"))?;
-    plan.experiment = "fleet".to_owned();
     // One world for all of it: a launcher's MPI can be started once.
     for case in &mut plan.cases {
         case.world.insert("threads".to_owned(), threads.into());
     }
     Ok(plan)
-}
-
-fn about(name: &str) -> Result<&'static About, Failure> {
-    let all = benchmarks::abouts();
-    all.into_iter()
-        .find(|about| about.name == name)
-        .ok_or_else(|| Failure::new(format!("there is no benchmark {name}")))
 }
 
 /// All ranks of the launcher, the cores of a node divided among its ranks, and what connects hosts.

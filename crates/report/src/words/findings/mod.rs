@@ -106,12 +106,15 @@ fn traced(run: &Run) -> Option<Finding> {
     let all = run.explained.iter().flat_map(|of| &of.cases);
     let first = all.filter_map(|case| case.findings.first().map(|found| (case, found)));
     let (case, found) = first.max_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds))?;
+    let verdict = one_line(case.verdict.trim().trim_end_matches('.'));
     let title = one_line(&case.title);
     let evidence = match (run.cases.len(), title.is_empty()) {
         (0 | 1, _) | (_, true) => found.evidence.clone(),
         _ => format!("{title}: {}", found.evidence),
     };
-    Some(Finding { evidence: one_line(&evidence), ..of_traces(found) })
+    let of_case = of_traces(found);
+    let head = if verdict.is_empty() { of_case.title.clone() } else { verdict };
+    Some(Finding { title: head, evidence: one_line(&evidence), ..of_case })
 }
 
 fn cases(number: usize) -> String {
