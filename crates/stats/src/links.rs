@@ -258,6 +258,16 @@ mod tests {
     }
 
     #[test]
+    fn a_small_deficit_of_a_link_is_not_named_however_certain() {
+        for (factor, named) in [(1.015, false), (1.03, true)] {
+            let mut times = square(16, 0.001, 4);
+            times[3][9] *= factor;
+            let judged = links(&times, 0.01).unwrap();
+            assert_eq!(judged.slow.iter().any(|(pair, _)| *pair == [3, 9]), named, "{factor}: {judged:?}");
+        }
+    }
+
+    #[test]
     fn few_members_and_missing_times_tell_nothing() {
         assert_eq!(links(&square(5, 0.01, 1), 0.01), None);
         let mut times = square(8, 0.01, 1);
