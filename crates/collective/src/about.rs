@@ -7,10 +7,11 @@ use record::{About, Case, Caveat, Command, Sweep};
 use serde_json::Value;
 use terms::{BufferKind, Cache, Collective, FieldError, Named, Reduce};
 
+use super::data::Data;
 use super::declared::METRICS;
 use super::fields::Fields;
 use super::pattern::Pattern;
-use super::{CollectiveBenchmark, copies, groups, launches, torch, uneven};
+use super::{CollectiveBenchmark, copies, groups, launches, reproducible, torch, uneven};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -41,7 +42,9 @@ pub(super) static ABOUT: About = About {
 /// Which parameters mean something in which operation.
 fn concerns(op: Collective, field: &str) -> bool {
     match field {
-        "dtype" | "bytes" | "buffers" | "touch" | "in_place" | "cache" => op != Collective::Barrier,
+        "dtype" | "bytes" | "buffers" | "touch" | "in_place" | "cache" | "data" | "reproducible" => {
+            op != Collective::Barrier
+        }
         "reduce" => op.reduces(),
         "root" => op.has_root(),
         "peer" => op == Collective::PingPong,
@@ -71,6 +74,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     check_ranks(&fields)?;
     check_in_place(&fields)?;
     check_traced(&fields)?;
+    reproducible::check(case, &fields)?;
     contract::fields::check(case, &CollectiveBenchmark)?;
     uneven::resolve(case, &fields)?;
     copies::resolve(case, &fields)?;
@@ -83,7 +87,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     check_on_gpus(case, &fields)?;
     check_nccl(case, &fields);
     launches::check(case, &fields)?;
-    if op != Collective::Barrier {
+    if op != Collective::Barrier && fields.data == Data::Exact {
         check_exactness(&fields)?;
     }
     contract::fields::reorder(case, &ABOUT);
@@ -122,7 +126,7 @@ fn check_nccl(case: &mut Case, fields: &Fields) {
     }
     let rounds =
         fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && !fields.ranks_of_a_call().is_power_of_two();
-    if rounds && fields.op.reduces() {
+    if rounds && fields.data == Data::Exact && fields.op.reduces() {
         let what =
             "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
         case.skip = Some(format!("{what}, which {} is not", fields.ranks_of_a_call()));

@@ -1,5 +1,6 @@
 //! The metrics of collectives, and what those hold that have several members.
 
+use record::reproducible::Reproducible;
 use record::{Better, Metric, Shape, found};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ record::metrics! {
             Metric::new("at_once_gbs", "GB/s", Better::Higher, "busbw of each group while all groups run").shape(Shape::List),
         ALONE_GBS: Vec<f64> =
             Metric::new("alone_gbs", "GB/s", Better::Higher, "busbw of each group while no other runs").shape(Shape::List),
+        REPRODUCIBLE: Reproducible = found::REPRODUCIBLE.metric(),
+        REPRODUCIBLE_SHARE: f64 = found::REPRODUCIBLE_SHARE.metric(),
         INTERFERENCE: Interference = Metric::new(
             "interference",
             "",

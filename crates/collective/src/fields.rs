@@ -5,6 +5,7 @@ use terms::{
     Traffic,
 };
 
+use super::data::Data;
 use super::groups::Groups;
 use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, groups, setting};
 
@@ -73,6 +74,18 @@ record::fields! {
             .label(Label::Around("{} in a group")),
         offset_bytes: Option<u64> = extra(Kind::Bytes, None, "buffers begin so far behind the start of their memory")
             .label(Label::Around("offset {}")),
+        data: Data = extra(
+            Kind::Word(Data::names),
+            Some("exact"),
+            "inputs: exact (small integers), or random floats",
+        )
+        .label(Label::Around("{} data")),
+        reproducible: bool = extra(
+            Kind::Bool,
+            Some("false"),
+            "compares all bits of results over ranks, calls, trials and cases (--data random)",
+        )
+        .label(Label::Quiet),
         cache: Option<Cache> = extra(
             Kind::Word(Cache::names),
             None,

@@ -6,8 +6,8 @@ use contract::runtime::{is_on_gpus, is_pytorch};
 use record::Case;
 use terms::{BufferKind, Collective, FieldError, Mode, Reduce, Registration};
 
+use super::data::Source;
 use super::fields::Fields;
-use super::pattern::Pattern;
 
 /// Refuses what cannot be. After the operation's own fields are settled.
 pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
@@ -85,8 +85,8 @@ fn check_group(fields: &Fields) -> Result<(), FieldError> {
 fn check_sums(fields: &Fields, count: u32) -> Result<(), FieldError> {
     let (ranks, in_place) = (fields.ranks_of_a_call(), fields.in_place.unwrap_or(false));
     let reduce = fields.reduce.unwrap_or(Reduce::Sum);
-    let exact =
-        Pattern::new(fields.op, fields.dtype, reduce, ranks, in_place, 1).map_or(1, |pattern| pattern.max_calls());
+    let source = Source::new(fields.data, (fields.op, reduce), fields.dtype, ranks, in_place, 1);
+    let exact = source.map_or(1, |source| source.max_calls());
     if u64::from(count) <= exact {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 mod about;
 mod bare;
 mod copies;
+mod data;
 mod declared;
 mod fields;
 mod groups;
@@ -14,6 +15,8 @@ mod number;
 mod parameters;
 mod pattern;
 mod prepared;
+mod random;
+mod reproducible;
 mod segments;
 mod share;
 mod show;
@@ -23,6 +26,7 @@ mod torch;
 mod traffic;
 mod uneven;
 mod view;
+mod watch;
 
 #[cfg(test)]
 #[path = "../../../tests/facts.rs"]
@@ -53,6 +57,13 @@ fn staged_bytes(case: &Case, parameters: &Parameters) -> u64 {
     of_one.saturating_mul(u64::from(ranks)).saturating_mul(u64::from(groups))
 }
 
+/// Bytes of the results that all ranks keep to compare later ones with.
+fn watched_bytes(parameters: &Parameters) -> u64 {
+    let of_rank = |rank: u32| parameters.lengths(rank).1 as u64;
+    let all = (0..parameters.ranks).map(of_rank).fold(0, u64::saturating_add);
+    if parameters.reproducible { all.saturating_mul(watch::COPIES) } else { 0 }
+}
+
 /// The benchmark `collective`.
 pub struct CollectiveBenchmark;
 
@@ -63,8 +74,9 @@ impl Benchmark for CollectiveBenchmark {
 
     fn memory(&self, case: &Case) -> u64 {
         let Ok(parameters) = Parameters::from_case(case) else { return 0 };
+        let watched = watched_bytes(&parameters);
         if contract::is_on_gpus(case) {
-            return staged_bytes(case, &parameters);
+            return staged_bytes(case, &parameters).saturating_add(watched);
         }
         let held = |rank: u32| {
             let (input, output) = parameters.region_lengths(rank);
@@ -75,7 +87,8 @@ impl Benchmark for CollectiveBenchmark {
             BufferKind::Private => (0..parameters.ranks).map(held).fold(0, u64::saturating_add),
             BufferKind::Registered => held(0).saturating_mul(u64::from(parameters.ranks)),
         };
-        of_one.saturating_mul(parameters.in_flight).saturating_mul(u64::from(parameters.groups))
+        let buffers = of_one.saturating_mul(parameters.in_flight).saturating_mul(u64::from(parameters.groups));
+        buffers.saturating_add(watched)
     }
 
     fn admit(&self, case: &Case, host: &Host) -> Result<(), String> {
@@ -109,7 +122,12 @@ impl Benchmark for CollectiveBenchmark {
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
-        interference::relations(all)
+        let (interference, reproducible) = (interference::relations(all), reproducible::relations(all));
+        Box::new(move |line| {
+            let mut found = interference(line);
+            found.extend(reproducible(line));
+            found
+        })
     }
 
     fn view(&self) -> Option<&'static dyn ::view::View> {
@@ -135,6 +153,7 @@ impl Benchmark for CollectiveBenchmark {
         if let Some(groups) = groups.filter(|_| parameters.alone.is_none()) {
             metrics.extend(interference::times(&parameters, &groups, measured.trials));
         }
+        metrics.extend(reproducible::metrics(case, measured));
         metrics
     }
 }

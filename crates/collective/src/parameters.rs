@@ -5,6 +5,7 @@ use measure::Failure;
 use record::Case;
 use terms::{BufferKind, Collective, Direction, Dtype, Reduce, Registration, Space};
 
+use super::data::{Data, Source};
 use super::fields::Fields;
 use super::streams::{Side, StreamStart};
 use super::{torch, uneven};
@@ -35,6 +36,9 @@ pub(super) struct Parameters {
     /// The only group that makes calls.
     pub(super) alone: Option<u32>,
     pub(super) seed: u64,
+    pub(super) data: Data,
+    /// Whether bits of results are compared.
+    pub(super) reproducible: bool,
     /// Operations of a call, each on buffers of its own.
     pub(super) in_flight: u64,
     pub(super) counts: Option<Counts>,
@@ -101,10 +105,18 @@ impl Parameters {
             groups: fields.ranks / fields.ranks_of_a_call().max(1),
             alone: fields.alone,
             seed: fields.seed,
+            data: fields.data,
+            reproducible: fields.reproducible && op != Collective::Barrier,
             in_flight: torch.in_flight.unwrap_or(1),
             counts: uneven::of_case(case).map_err(Failure::new)?,
             cold_bytes: fields.cold_bytes,
         })
+    }
+
+    /// What inputs are made of; None where there is no result to check against.
+    pub(super) fn source(&self) -> Option<Source> {
+        let Self { op, reduce, data, dtype, ranks, in_place, seed, .. } = *self;
+        Source::new(data, (op, reduce), dtype, ranks, in_place, seed)
     }
 
     /// S in elements.

@@ -8,15 +8,19 @@ use contract::{Prepared, RankContext, Work, failure};
 use device::cuda::Graph;
 use device::{Region, Slice};
 use measure::{Failure, WrongReport};
+use serde_json::{Map, Value};
 use terms::{BufferKind, Collective, Reduce, Space};
 
 use super::bare::Bare;
+use super::data::Source;
 use super::parameters::{Parameters, Together};
-use super::pattern::{PERIOD, Pattern};
-use super::segments::{Moves, Segment, compare, fill, poison};
+use super::pattern::PERIOD;
+use super::random::Bounds;
+use super::segments::{Moves, Segment, compare, fill, poison, read};
 use super::streams::share_of;
 use super::table::{Numbers, Table};
 use super::traffic::Share;
+use super::watch::Watch;
 
 /// Elements that a refill displaces the inputs by. Prime to the period, so that no two refills in a row of thousands
 /// give the same; not near a power of two, which blocks often are.
@@ -35,7 +39,7 @@ struct PreparedCollective {
     _registered: Vec<Box<dyn Any>>,
     parameters: Parameters,
     rank: u32,
-    pattern: Pattern,
+    source: Source,
     call: Call,
     /// What the input holds before the first call; empty for ranks that give nothing.
     inputs: Vec<Segment>,
@@ -47,13 +51,37 @@ struct PreparedCollective {
     share: Share,
     copies: Copies,
     bare: Bare,
-    /// What a reduction leaves after so many calls: comparisons in the middle ask for the same again and again.
-    reduced: Option<(u64, Arc<Table>)>,
-    /// What one call of a reduction leaves.
-    once: Arc<Numbers>,
+    results: Results,
+    /// Where bits of results are compared.
+    watch: Option<Watch>,
+    /// Whether the limit's loop has left its own bytes in the buffers since the last refill.
+    is_overwritten: bool,
     /// Why the buffers could not be filled.
     failed: Option<Failure>,
 }
+
+/// What a reduction must leave.
+enum Results {
+    Exact {
+        /// What one call leaves.
+        once: Arc<Numbers>,
+        /// What so many calls leave: comparisons in the middle ask for the same again and again.
+        reduced: Option<(u64, Arc<Table>)>,
+    },
+    Bounded(Bounds),
+}
+
+impl Results {
+    fn new(source: &Source) -> Self {
+        match source {
+            Source::Exact(pattern) => Self::Exact { once: pattern.once(), reduced: None },
+            Source::Random(random) => Self::Bounded(Bounds::new(*random)),
+        }
+    }
+}
+
+/// Calls whose results are compared bit by bit before a case is timed, in every trial.
+const REPEATS: u32 = 4;
 
 /// The copies of the buffers that calls rotate through. `call` names those of one of them.
 struct Copies {
@@ -90,11 +118,12 @@ impl Copies {
 
 /// Allocates and fills. Collective.
 pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-    let Parameters { op, dtype, reduce, ranks, in_place, seed, .. } = parameters;
-    let pattern = Pattern::new(op, dtype, reduce, ranks, in_place, seed)
-        .ok_or_else(|| Failure::new(format!("{reduce} of {dtype} over {ranks} ranks has no exact result")))?;
+    let Parameters { op, dtype, reduce, ranks, .. } = parameters;
+    let source = parameters.source().ok_or_else(|| {
+        Failure::new(format!("{reduce} of {dtype} over {ranks} ranks has no result to check against"))
+    })?;
     let (input, output) = allocate(&parameters, context)?;
-    let tables = if op == Collective::Barrier { Vec::new() } else { input_tables(&pattern, &parameters, context.rank) };
+    let tables = if op == Collective::Barrier { Vec::new() } else { input_tables(&source, &parameters, context.rank) };
     let own = tables.get(if op.reduces() { 0 } else { context.rank as usize }).cloned();
     let inputs = own.into_iter().map(|table| Segment { offset: 0, len: input.len(), table, phase: 0 }).collect();
     let counts = parameters.counts.clone();
@@ -123,9 +152,10 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
     let mut prepared = PreparedCollective {
         graph: None,
         _registered: registered,
+        watch: parameters.reproducible.then(|| Watch::new(&parameters, context)).transpose()?,
         parameters,
         rank,
-        pattern,
+        source,
         call,
         inputs,
         tables,
@@ -133,8 +163,8 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
         share,
         copies,
         bare,
-        reduced: None,
-        once: pattern.once(),
+        results: Results::new(&source),
+        is_overwritten: false,
         failed: None,
     };
     prepared.refill();
@@ -144,6 +174,7 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
         prepared.refill();
         prepared.filled()?;
     }
+    prepared.repeat(&mut *context.comm)?;
     Ok(Box::new(prepared))
 }
 
@@ -161,9 +192,9 @@ fn register(
 }
 
 /// Every rank's input for operations that move data (any of it may arrive here); only this rank's for reductions.
-fn input_tables(pattern: &Pattern, parameters: &Parameters, rank: u32) -> Vec<Arc<Table>> {
+fn input_tables(source: &Source, parameters: &Parameters, rank: u32) -> Vec<Arc<Table>> {
     let ranks = if parameters.op.reduces() { rank..rank + 1 } else { 0..parameters.ranks };
-    ranks.map(|rank| Arc::new(pattern.inputs(rank))).collect()
+    ranks.map(|rank| Arc::new(source.inputs(rank))).collect()
 }
 
 /// This rank's input and output, as the operation's layout has them.
@@ -191,17 +222,32 @@ fn allocate(parameters: &Parameters, context: &mut RankContext) -> Result<(Slice
 }
 
 impl PreparedCollective {
-    /// What a reduction leaves at each element after `calls` calls.
-    fn reduced(&mut self, calls: u64) -> Arc<Table> {
+    /// What a reduction leaves at each element after `calls` calls; None where it is known within a bound only.
+    fn reduced(&mut self, calls: u64) -> Option<Arc<Table>> {
+        let (Source::Exact(pattern), Results::Exact { once, reduced }) = (self.source, &mut self.results) else {
+            return None;
+        };
         // Only sums in place differ from call to call.
         let grows = self.parameters.in_place && self.parameters.reduce == Reduce::Sum;
         let calls = if grows { calls } else { calls.min(1) };
-        if let Some((_, table)) = self.reduced.as_ref().filter(|(known, _)| *known == calls) {
-            return table.clone();
+        if let Some((_, table)) = reduced.as_ref().filter(|(known, _)| *known == calls) {
+            return Some(table.clone());
         }
-        let table = Arc::new(self.pattern.reduced(&self.once, calls, self.rank));
-        self.reduced = Some((calls, table.clone()));
-        table
+        let table = Arc::new(pattern.reduced(once, calls, self.rank));
+        *reduced = Some((calls, table.clone()));
+        Some(table)
+    }
+
+    /// The element of a reduction's result that this rank's output begins with.
+    fn begin(&self) -> u64 {
+        let block = self.parameters.count() / u64::from(self.parameters.ranks);
+        if self.parameters.op == Collective::ReduceScatter { block * u64::from(self.rank) } else { 0 }
+    }
+
+    /// Whether this rank gets the result of a reduction.
+    fn gets_result(&self) -> bool {
+        let is_root = self.parameters.op != Collective::Reduce || self.rank == self.parameters.peer;
+        self.parameters.op.reduces() && is_root && !self.call.output.is_empty()
     }
 
     /// What the output must hold after `calls` calls.
@@ -209,14 +255,9 @@ impl PreparedCollective {
         let Parameters { op, ranks, direction, peer, in_place, .. } = self.parameters;
         let output = self.call.output.len();
         if op.reduces() {
-            let gets = output > 0 && (op != Collective::Reduce || self.rank == peer);
-            let block = self.parameters.count() / u64::from(ranks);
-            let phase = if op == Collective::ReduceScatter { block * u64::from(self.rank) } else { 0 };
-            return if gets {
-                vec![Segment { offset: 0, len: output, table: self.reduced(calls), phase }]
-            } else {
-                Vec::new()
-            };
+            let (gets, phase) = (self.gets_result(), self.begin());
+            let table = self.reduced(calls).filter(|_| gets);
+            return table.map(|table| Segment { offset: 0, len: output, table, phase }).into_iter().collect();
         }
         // Two exchanges in place bring everything back.
         if op == Collective::AllToAll && in_place && calls.is_multiple_of(2) {
@@ -237,9 +278,14 @@ impl PreparedCollective {
 
     /// These stretches as the last refill displaced them in this copy of the buffers.
     fn shifted(&self, mut segments: Vec<Segment>, copy: u64) -> Vec<Segment> {
-        let displaced = (self.shift + copy * BESIDE) % PERIOD as u64;
+        let displaced = self.displaced(copy);
         segments.iter_mut().for_each(|segment| segment.phase += displaced);
         segments
+    }
+
+    /// Elements that this copy of the buffers is displaced by.
+    fn displaced(&self, copy: u64) -> u64 {
+        (self.shift + copy * BESIDE) % PERIOD as u64
     }
 
     /// Compares a buffer of this copy; indices go on from one copy to the next.
@@ -257,11 +303,59 @@ impl PreparedCollective {
         Ok(())
     }
 
+    /// The same of random numbers that were reduced. False where the result is not one of these.
+    fn compare_bounded(&mut self, copy: u64, calls: u64, report: &mut WrongReport) -> Result<bool, Failure> {
+        let (gets, displaced, before_this) =
+            (self.gets_result(), self.begin() + self.displaced(copy), report.first.len());
+        let Results::Bounded(bounds) = &mut self.results else { return Ok(false) };
+        if !self.parameters.op.reduces() {
+            return Ok(false);
+        }
+        if gets {
+            bounds.compare(&self.call.output, displaced, calls, self.rank, report)?;
+        }
+        let before = copy * (self.call.output.len() as u64 / self.parameters.dtype.bytes());
+        report.first[before_this..].iter_mut().for_each(|wrong| wrong.index += before);
+        Ok(true)
+    }
+
+    /// Makes a few calls from the same inputs, and compares the bits of their results. Nothing where that is not wanted.
+    /// Collective.
+    fn repeat(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        let Some(hook) = self.watch.as_ref().map(Watch::hook) else { return Ok(()) };
+        for _ in 0..REPEATS {
+            self.refill();
+            self.filled()?;
+            self.synchronise(comm)?;
+            hook.quietly(|| self.run(comm))?;
+            self.drain(comm)?;
+            self.synchronise(comm)?;
+            self.note(comm, u64::from(self.parameters.together.count()))?;
+        }
+        self.refill();
+        self.filled()
+    }
+
+    fn synchronise(&self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        self.watch.as_ref().map_or(Ok(()), |watch| watch.synchronise(comm))
+    }
+
+    /// Compares the bits of what `calls` calls from fresh inputs left with earlier results. Collective.
+    fn note(&mut self, comm: &mut dyn Communicator, calls: u64) -> Result<(), Failure> {
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        // In place, each call works on what the one before left; two exchanges bring everything back.
+        let calls = match self.parameters.op {
+            op if self.parameters.in_place && op.reduces() => calls,
+            Collective::AllToAll if self.parameters.in_place => 2 - calls % 2,
+            _ => 1,
+        };
+        watch.note(comm, calls, read(&self.call.output)?)
+    }
+
     /// Fills this copy of the buffers.
     fn fill(&self, copy: u64) -> Result<(), Failure> {
-        // The output first: in place, the input lies in it. A byte pattern that no expected element has would be
-        // ideal; 0xA5 is in none of the sums' and differs from most of the rest, and the check counts every element.
-        poison(&self.call.output, 0xA5)?;
+        // The output first: in place, the input lies in it.
+        poison(&self.call.output, self.source.poison())?;
         fill(&self.call.input, &self.shifted(self.inputs.clone(), copy))
     }
 
@@ -298,7 +392,11 @@ impl Prepared for PreparedCollective {
     }
 
     fn refill(&mut self) {
-        self.shift = (self.shift + SHIFT) % PERIOD as u64;
+        self.is_overwritten = false;
+        // Bits of results are compared on the same inputs.
+        if self.watch.is_none() {
+            self.shift = (self.shift + SHIFT) % PERIOD as u64;
+        }
         for copy in 0..self.copies.count {
             self.copies.select(&mut self.call, copy);
             self.failed = self.fill(copy).err().or(self.failed.take());
@@ -307,7 +405,7 @@ impl Prepared for PreparedCollective {
         self.copies.select(&mut self.call, 0);
     }
 
-    fn check(&mut self, _comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
+    fn check(&mut self, comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
         self.filled()?;
         let calls = calls * u64::from(self.parameters.together.count());
         let mut report = WrongReport::default();
@@ -316,7 +414,7 @@ impl Prepared for PreparedCollective {
         for copy in 0..self.copies.count {
             let own = self.copies.calls_of(copy, calls);
             self.copies.select(&mut self.call, copy);
-            if own > 0 {
+            if own > 0 && !self.compare_bounded(copy, own, &mut report)? {
                 if known.iter().all(|(calls, _)| *calls != own) {
                     known.push((own, self.expected(own)));
                 }
@@ -330,6 +428,9 @@ impl Prepared for PreparedCollective {
         }
         let next = self.copies.next;
         self.copies.select(&mut self.call, next);
+        if calls > 0 && !self.is_overwritten {
+            self.note(comm, calls)?;
+        }
         Ok(report)
     }
 
@@ -342,7 +443,7 @@ impl Prepared for PreparedCollective {
         let divides = if reduce == Reduce::Avg { self.share.bytes / dtype.bytes() } else { 0 };
         // What one launch makes is timed together, and the time of a call is its part.
         let together = self.parameters.together.count();
-        let calls = match self.pattern.max_calls() {
+        let calls = match self.source.max_calls() {
             u64::MAX => u64::MAX,
             calls => (calls / u64::from(together)).max(1),
         };
@@ -352,7 +453,7 @@ impl Prepared for PreparedCollective {
             messages: together * if op == Collective::PingPong { 2 } else { 1 },
             max_calls: if touch { 1 } else { calls.saturating_mul(self.copies.count) },
             copies: self.copies.count,
-            checks: 1 + u32::from(small),
+            checks: 1 + u32::from(small) + 2 * u32::from(self.watch.is_some()),
             steps: false,
             group: 0,
         }
@@ -362,12 +463,17 @@ impl Prepared for PreparedCollective {
         comm.path(&self.call).to_owned()
     }
 
+    fn details(&mut self) -> Map<String, Value> {
+        self.watch.as_ref().map_or_else(Map::new, |watch| watch.noted().write())
+    }
+
     fn limits(&self) -> Vec<String> {
         self.bare.variants.iter().map(|variant| variant.name.clone()).collect()
     }
 
     fn limit(&mut self, variant: usize, round: u32) -> Option<u64> {
         let copy = self.copies.advance();
+        self.is_overwritten = true;
         self.bare.run(variant, round, copy as usize)
     }
 }

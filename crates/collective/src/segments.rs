@@ -17,7 +17,7 @@ use super::pattern::PERIOD;
 use super::table::Table;
 
 /// How many wrong elements a rank tells of; it counts all.
-const TOLD: usize = 8;
+pub(crate) const TOLD: usize = 8;
 
 /// `len` bytes from `offset` hold the table, beginning at its element `phase`.
 #[derive(Clone, Debug)]
@@ -72,6 +72,18 @@ impl Segment {
 /// An error of the driver as it is reported to the coordinator.
 fn refused(error: CudaError) -> Failure {
     Failure::new(error.to_string())
+}
+
+/// A copy of `buffer` in memory of the host.
+pub(crate) fn read(buffer: &Slice) -> Result<Vec<u8>, Failure> {
+    let mut bytes = vec![0; buffer.len()];
+    if buffer.gpu().is_some() {
+        buffer.read(&mut bytes).map_err(refused)?;
+        return Ok(bytes);
+    }
+    // SAFETY: the slice lies inside its region, and no operation is in flight.
+    unsafe { std::ptr::copy_nonoverlapping(buffer.ptr(), bytes.as_mut_ptr(), bytes.len()) };
+    Ok(bytes)
 }
 
 /// Fills `buffer` with a byte.

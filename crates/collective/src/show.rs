@@ -19,6 +19,7 @@ pub(super) fn show() -> Show {
         Column::new("busbw", "busbw_gbs", Format::Number).unit("GB/s").each(),
         Column::new("limit", "limit_share", Format::Share).gives_way(2).each(),
         Column::new("at once/alone", "interference", Format::Number).gives_way(2).each(),
+        Column::new("same bits", "reproducible_share", Format::Share).gives_way(1).each(),
         Column::wrong().each(),
         Column::new("path", "path", Format::Word).gives_way(1).each(),
     ];

@@ -2,10 +2,12 @@
 //! the runtime. Knows no benchmark, and no table of them (`benchmarks`).
 
 mod benchmark;
+pub mod bits;
 pub mod fields;
 mod firsts;
 mod gate;
 mod host;
+pub mod reproducible;
 pub mod runtime;
 
 pub use benchmark::{Benchmark, Measured, Prepared, RankContext, Relations, Study, Work, failure};

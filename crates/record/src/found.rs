@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::reproducible::Reproducible;
 use crate::{Better, CaseLine, Metric, Shape};
 
 crate::metrics! {
@@ -59,6 +60,21 @@ crate::metrics! {
             "",
             Better::Higher,
             "time of the bare memory traffic / time, at the same working set, ranks and cores",
+        ),
+        /// Whether results are the same bits.
+        REPRODUCIBLE: Reproducible = Metric::new(
+            "reproducible",
+            "",
+            Better::Higher,
+            "whether results are the same bits: what was compared, and the first difference",
+        )
+        .shape(Shape::Map),
+        /// The share of those comparisons that found no difference.
+        REPRODUCIBLE_SHARE: f64 = Metric::new(
+            "reproducible_share",
+            "",
+            Better::Higher,
+            "share of the comparisons between results without a difference in any bit",
         ),
         /// Whether the system has forgotten the pages of a file.
         CACHE: String =

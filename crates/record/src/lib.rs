@@ -30,6 +30,7 @@ mod origin;
 pub mod pack;
 pub mod plan;
 mod profile;
+pub mod reproducible;
 mod roofline;
 mod run_file;
 pub mod schema;

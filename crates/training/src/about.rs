@@ -6,7 +6,7 @@ use record::{About, Case, Command};
 use terms::FieldError;
 
 use super::resolve::{self, Task};
-use super::{MemoryBenchmark, TrainingBenchmark, declared, fields, predict, torch, view};
+use super::{MemoryBenchmark, TrainingBenchmark, declared, fields, predict, repeat, torch, view};
 
 /// The table entry of `training`.
 pub(super) static TRAINING: About = About {
@@ -15,6 +15,7 @@ pub(super) static TRAINING: About = About {
     fields: &[
         fields::Fields::fields,
         fields::Sleeping::fields,
+        fields::Repeating::fields,
         || fields::DIMENSIONS,
         Execution::fields,
         || fields::TORCH,
@@ -83,6 +84,9 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         return Err(problem("load_balance", message, "for example `accumulate: 4`"));
     }
     check_sleep(&task)?;
+    if case.benchmark == TRAINING.name {
+        repeat::check(case, &task)?;
+    }
     predict::check(&task)?;
     if task.load_balance == fields::LoadBalance::Measured {
         predict::check_uneven(&task)?;

@@ -1,5 +1,6 @@
 //! The metrics of training and memory cases, and what those hold that have several members.
 
+use record::reproducible::Reproducible;
 use record::{Better, Key, Metric, Shape, TimeSummary};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -57,6 +58,8 @@ record::metrics! {
             "gradients are exchanged: overlapped with the backward pass, after it, or not",
         )
         .shape(Shape::Word),
+        REPRODUCIBLE: Reproducible = record::found::REPRODUCIBLE.metric(),
+        REPRODUCIBLE_SHARE: f64 = record::found::REPRODUCIBLE_SHARE.metric(),
         EFFICIENCY: f64 = metric("efficiency", "", Better::Higher, "throughput per rank against fewer ranks"),
         SCALING: Scaling =
             metric("scaling", "", Better::Higher, "weak or strong, the base, the efficiency with its interval and its word")

@@ -235,6 +235,19 @@ record::fields! {
     }
 }
 
+record::fields! {
+    /// Whether steps are repeated. Memory is the same either way.
+    pub(super) struct Repeating {
+        reproducible: bool = extra(
+            Kind::Bool,
+            Some("false"),
+            "makes the first steps twice, and compares all bits of losses and parameters",
+        )
+        .group(groups::SAMPLING)
+        .label(Label::Quiet),
+    }
+}
+
 /// Dimensions of models: each model has some of them, and brings their defaults.
 pub(super) const DIMENSIONS: &[Field] = &[
     named("layers", extra(Kind::Whole(1, u32::MAX as u64), None, "layers").group(groups::DIMENSIONS)),

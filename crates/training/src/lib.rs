@@ -16,6 +16,7 @@ mod notes;
 mod predict;
 mod prepared;
 mod process;
+mod repeat;
 mod resolve;
 mod scaling;
 mod search;
@@ -75,7 +76,8 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        prepared::prepare(task(case)?, Wanted { peak: true, limit: None }, rank)
+        let repeated = fields::Repeating::of(case)?.reproducible;
+        prepared::prepare(task(case)?, Wanted { peak: true, limit: None, repeated }, rank)
     }
 
     fn has_phases(&self, case: &Case) -> bool {
@@ -94,7 +96,11 @@ impl Benchmark for TrainingBenchmark {
         let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::notes(measured.trials.last())) else {
             return Map::new();
         };
-        metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !is_pytorch(case))
+        let mut found = metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !is_pytorch(case));
+        if let Some(repeated) = repeat::found(measured) {
+            contract::reproducible::put(&mut found, repeated);
+        }
+        found
     }
 
     fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
@@ -103,7 +109,12 @@ impl Benchmark for TrainingBenchmark {
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
         let compared = scaling::Compared::from_lines(all);
-        Box::new(move |line| scaling::relations(line, &compared))
+        let repeated = repeat::relations(all);
+        Box::new(move |line| {
+            let mut found = scaling::relations(line, &compared);
+            found.extend(repeated(line));
+            found
+        })
     }
 
     fn unexplained(&self, all: &[&CaseLine]) -> Vec<String> {
@@ -126,7 +137,7 @@ impl Benchmark for MemoryBenchmark {
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let limit = fields::Memory::of(case)?.limit;
-        prepared::prepare(task(case)?, Wanted { peak: false, limit }, rank)
+        prepared::prepare(task(case)?, Wanted { peak: false, limit, repeated: false }, rank)
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {

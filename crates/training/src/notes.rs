@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::reproducible::Noted;
 use engine::Multiplier;
 use parallel::StepReport;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,9 @@ pub(super) struct Notes {
     /// Blocks of each stage and micro-batches of each replica, as measured speeds have them.
     pub(super) stages: Vec<usize>,
     pub(super) micro_batches: Vec<usize>,
+    /// What repeated steps gave, where they were repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) repeated: Option<Noted>,
 }
 
 impl Notes {

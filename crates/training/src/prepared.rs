@@ -16,7 +16,7 @@ use super::exchange::Exchange;
 use super::notes::{Notes, Phases};
 use super::process::{self, Bound, Held};
 use super::resolve::{Sleep, Task};
-use super::{balance, limit};
+use super::{balance, limit, repeat};
 
 /// What else than steps is measured.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +25,8 @@ pub(super) struct Wanted {
     pub(super) peak: bool,
     /// Bytes that the rank may hold.
     pub(super) limit: Option<u64>,
+    /// Whether the first steps give the same bits again.
+    pub(super) repeated: bool,
 }
 
 struct PreparedTraining {
@@ -89,6 +91,9 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         trainer.sleep_instead(Asleep { pass_s, jitter, heavy_tail, seed: task.recipe.seed, rank: context.rank });
     }
     notes.multiplied = trainer.multiplied();
+    if wanted.repeated {
+        notes.repeated = Some(repeat::steps(&mut trainer, &mut *context.comm)?);
+    }
     Ok(Box::new(PreparedTraining {
         trainer,
         task,

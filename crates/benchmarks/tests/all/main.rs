@@ -13,6 +13,7 @@ mod mutants;
 mod plans;
 mod primitive;
 mod relations;
+mod reproducible;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod training;

@@ -34,6 +34,11 @@ impl Trainer {
         Ok(agreement)
     }
 
+    /// A digest of all bits of the parameters that this rank holds: of its shard, where they are sharded.
+    pub fn digest_of_parameters(&self) -> u64 {
+        self.built.store.storage.iter().fold(0, |all, storage| model::mix(all ^ self.digest(storage.own)))
+    }
+
     /// What ranks along an axis hold in common: name, numbers, digest.
     fn common(&self, axis: Axis) -> Vec<(String, u64, u64)> {
         let store = &self.built.store;

@@ -232,9 +232,10 @@ impl Screen {
         }
     }
 
-    /// The most important sentences of the report, what a job's step costs, and every expected figure.
+    /// The most important sentences of the report, what a job's step costs, whether results are the same bits, and every expected
+    /// figure.
     fn findings(&mut self, run: &report::Run) {
-        let expected = [report::traffic(run), report::expected(run)].concat();
+        let expected = [report::traffic(run), report::reproducible(run), report::expected(run)].concat();
         let mut sentences = report::sentences(run);
         sentences.retain(|sentence| !expected.contains(sentence));
         let runtimes = report::runtimes(run);

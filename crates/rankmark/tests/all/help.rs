@@ -6,9 +6,9 @@ use crate::place::Place;
 const MOST: &[(&str, usize, usize)] = &[
     ("run", 7, 21),
     ("profile", 29, 40),
-    ("comm", 15, 79),
+    ("comm", 15, 81),
     ("primitive", 18, 63),
-    ("train", 20, 105),
+    ("train", 20, 106),
     ("memory", 19, 93),
     ("hardware", 16, 58),
     ("compare", 23, 23),

@@ -55,6 +55,7 @@ mod progress;
 mod promises;
 mod pytorch;
 mod readiness;
+mod reproducible;
 mod resuming;
 mod schemas;
 mod simulated;

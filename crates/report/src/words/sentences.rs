@@ -6,12 +6,13 @@ use std::hash::Hash;
 use record::{CaseLine, Caveat};
 use terms::Status;
 
+use crate::Run;
 use crate::escape::one_line;
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
 use crate::words::facts::{self, EXCEEDED, Limit, Saturation};
 use crate::words::findings::Finding;
-use crate::{Run, words::drift, words::expected, words::links, words::peers, words::states, words::traffic};
+use crate::words::{drift, expected, links, peers, reproducible, states, traffic};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;
@@ -35,6 +36,7 @@ pub fn sentences(run: &Run) -> Vec<String> {
 pub(crate) fn about(run: &Run, operations: &[Operation]) -> Vec<String> {
     let mut all = of_run(run, operations);
     all.extend(traffic::sentences(run));
+    all.extend(reproducible::sentences(run));
     all.extend(expected::sentences(run));
     for operation in operations {
         let mut own = of_operation(run, operation);

@@ -39,6 +39,7 @@ pub(crate) fn training() -> Show {
             .word("scaling.word")
             .gives_way(1),
         Column::new("overlapped", "overlapped.share", Format::Share).gives_way(4),
+        Column::new("same bits", "reproducible_share", Format::Share).gives_way(1),
         Column::new("loss, first and last", "loss", Format::FirstAndLast).gives_way(5),
         Column::wrong(),
     ]);

@@ -1,0 +1,116 @@
+//! Whether results are the same bits, from outside: what is said of them, gates, and what cannot be asked.
+
+use serde_json::Value;
+
+use crate::fakes;
+use crate::place::{Place, json_lines, statuses};
+use crate::skip;
+
+const SHORT: &str = "--data random --reproducible --max-seconds 0.02s --trials 2 --spacing 0s --output-dir out";
+
+/// What was compared in a line, and whether it was the same.
+fn compared(line: &Value, part: &str) -> Vec<(String, bool)> {
+    let all = line["reproducible"][part].as_array().unwrap();
+    let one = |one: &Value| (one["varied"].as_str().unwrap().to_owned(), one.get("difference").is_none());
+    all.iter().map(one).collect()
+}
+
+fn same(names: &[&str]) -> Vec<(String, bool)> {
+    names.iter().map(|name| ((*name).to_owned(), true)).collect()
+}
+
+#[test]
+fn ranks_calls_trials_sizes_and_forms_are_compared() {
+    let place = Place::new();
+    let command = format!("comm all_reduce --ranks 2 --bytes 1KiB,4KiB --in-place true,false {SHORT}");
+    let ended = place.run(&format!("{command} --json --expect reproducible_share>=1")).exits(0);
+    let lines = json_lines(&ended.out);
+    assert_eq!(statuses(&lines), [4, 0, 0, 0], "{}", ended.err);
+    let mut across = 0;
+    for line in &lines {
+        assert_eq!((&line["wrong"], &line["reproducible_share"]), (&0.into(), &1.0.into()), "{line}");
+        assert_eq!(compared(line, "within"), same(&["ranks", "calls", "trials"]), "{line}");
+        let found = &line["reproducible"];
+        assert_eq!((&found["ranks"], &found["trials"]), (&2.into(), &2.into()), "{line}");
+        assert!(found["results"].as_u64().unwrap() >= 8, "{line}");
+        across += compared(line, "across").len();
+    }
+    // Each size in the other form, and each form in the other size.
+    assert_eq!(across, 4);
+    let said = "all_reduce 1 KiB to 4 KiB, 2 ranks, shm (4 cases): the same bits on all ranks, in ";
+    let report = place.read("out/report.md");
+    assert!(report.contains(said), "{report}");
+    assert!(report.contains("Two numbers have the same sum in any order"), "{report}");
+}
+
+#[test]
+fn a_missed_gate_on_bits_fails_the_run() {
+    let place = Place::new();
+    let ended = place
+        .run(&format!("comm all_gather --backend sim {SHORT} --bytes 1KiB --expect reproducible_share>1"))
+        .exits(1);
+    let text = format!("{}{}", ended.out, ended.err);
+    assert!(text.contains("reproducible_share>1"), "{text}");
+    assert!(text.contains("The operation moves or chooses numbers"), "{text}");
+}
+
+#[test]
+fn bits_of_mpi_are_compared() {
+    if !std::path::Path::new("/usr/bin/mpirun").exists() {
+        return skip::skip("bits of mpi", "no MPI library with its mpirun (Debian: openmpi-bin, mpich)");
+    }
+    let place = Place::new();
+    let ended = place
+        .run(&format!("comm all_reduce,reduce_scatter --backend mpi --ranks 3 --bytes 3KiB --json {SHORT}"))
+        .exits(0);
+    let lines = json_lines(&ended.out);
+    assert_eq!(statuses(&lines), [2, 0, 0, 0], "{}", ended.err);
+    assert_eq!(compared(&lines[0], "within"), same(&["ranks", "calls", "trials"]));
+    assert_eq!(compared(&lines[1], "within"), same(&["calls", "trials"]), "each rank has its own part");
+}
+
+#[test]
+fn bits_of_nccl_are_compared_in_the_hosts_memory() {
+    const NAME: &str = "bits_of_nccl_are_compared_in_the_hosts_memory";
+    if std::path::Path::new("/dev/nvidiactl").exists() {
+        return skip::skip(NAME, "this machine has a GPU");
+    }
+    let Some(folder) = fakes::folder(NAME) else { return };
+    let place = Place::new();
+    let mut starting =
+        place.command(&format!("comm all_reduce --backend nccl --ranks 2 --bytes 300KiB --json {SHORT}"));
+    starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
+    let lines = json_lines(&starting.run().exits(0).out);
+    assert_eq!((&lines[0]["wrong"], &lines[0]["reproducible_share"]), (&0.into(), &1.0.into()), "{}", lines[0]);
+    assert_eq!(compared(&lines[0], "within"), same(&["ranks", "calls", "trials"]));
+}
+
+#[test]
+fn what_would_always_hold_is_refused() {
+    let place = Place::new();
+    for (options, words) in [
+        ("--reproducible", "would always hold"),
+        ("--data random --dtype i32", "the same bits in any order"),
+        ("--data random --runtime pytorch", "`data: random` is for runtime `native`"),
+        ("--data random --reproducible --ranks 4 --groups mod2", "leave `groups` out"),
+    ] {
+        place.run(&format!("comm all_reduce {options}")).exits(2).refuses(&[words]);
+    }
+}
+
+#[test]
+fn steps_of_training_give_the_same_bits_again() {
+    let place = Place::new();
+    let model = "train --model mlp --features 8 --width 16 --layers 1 --classes 4 --batch 4 --ranks 2";
+    let ended = place.run(&format!("{model} --reproducible --steps 3 --trials 1 --output-dir out --json")).exits(0);
+    let lines = json_lines(&ended.out);
+    let line = lines.iter().find(|line| line["ranks"] == 2).expect("two ranks");
+    let found = &line["reproducible"];
+    assert_eq!(
+        (&found["unit"], &found["results"], &line["reproducible_share"]),
+        (&"step".into(), &2.into(), &1.0.into())
+    );
+    assert_eq!(compared(line, "within"), same(&["ranks", "calls"]), "{line}");
+    let report = place.read("out/report.md");
+    assert!(report.contains("losses and parameters of the same bits on all ranks"), "{report}");
+}
