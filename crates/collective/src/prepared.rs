@@ -355,6 +355,7 @@ impl Prepared for PreparedCollective {
             checks: 1 + u32::from(small),
             steps: false,
             group: 0,
+            sample_ns: 0,
         }
     }
 

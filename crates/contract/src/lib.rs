@@ -8,7 +8,7 @@ mod gate;
 mod host;
 pub mod runtime;
 
-pub use benchmark::{Benchmark, Measured, Prepared, RankContext, Relations, Study, Work, failure};
+pub use benchmark::{Benchmark, Joining, Measured, Prepared, RankContext, Relations, Seat, Study, Work, failure};
 pub use fields::{Common, Execution, Sampling, World};
 pub use firsts::Firsts;
 pub use gate::Gate;

@@ -126,7 +126,7 @@ impl Visit<'_> {
     /// Calls and samples: found out by the first trial, the same from then on. Warms up, and looks at the machine.
     fn fix_sampling(&mut self) -> Result<(), Verdict> {
         let Some(fixed) = self.run.sampling else {
-            self.trial.calls = self.calibrate(1, sample_ns())?;
+            self.trial.calls = self.calibrate(1, self.sample_ns())?;
             let warm = self.warm_up(FIRST_WARM_UP * self.settings.max_seconds.max(0.1))?;
             let before = self.extra(Self::look_at_machine)?;
             let least = self.lengthen(&warm, before.as_ref())?;
@@ -223,11 +223,17 @@ impl Visit<'_> {
     fn lengthen(&mut self, warm: &[f64], canary: Option<&Canary>) -> Result<u32, Verdict> {
         let barriers = canary.map_or(0.0, |canary| BARRIERS * canary.barrier_ns);
         let most = (self.settings.max_seconds / 100.0).min(self.settings.trial_seconds() / 5.0) * 1e9;
-        let wanted = sample_ns().max(barriers.min(most));
+        let wanted = self.sample_ns().max(barriers.min(most));
         if !warm.is_empty() && stats::median(warm) < ENOUGH * wanted {
             return self.calibrate(self.trial.calls, wanted);
         }
         Ok(self.trial.calls)
+    }
+
+    /// Nanoseconds that a sample lasts at least.
+    fn sample_ns(&self) -> f64 {
+        let asked = self.trial.ready.iter().map(|ready| ready.sample_ns).max().unwrap_or(0);
+        SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS).max(asked as f64)
     }
 
     /// Calls with which a trial's samples last as long as the trial, which then sees more of the machine than a short look.
@@ -490,11 +496,6 @@ impl Visit<'_> {
         self.trial.arrivals_apart_ns = at.fold(0.0, f64::max);
         Ok(arrivals)
     }
-}
-
-/// Nanoseconds that a sample lasts at least.
-fn sample_ns() -> f64 {
-    SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS)
 }
 
 /// Samples that a trial has at least, where one takes so long.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use benchmarks::is_simulated;
+use benchmarks::{backend_of, is_simulated};
 use measure::{
     CaseRun, DeviceSensors, MachineStates, Round, Settings, Starter, StatesAsked, Verdict, VerdictKind, World, align,
 };
@@ -17,7 +17,7 @@ use terms::Status;
 use crate::driver::{Driver, START, Setup, Visits, make_rounds, spec_of};
 use crate::lines::{samples_of, skipped, unmeasured};
 use crate::order::Meeting;
-use crate::worlds::{CaseWorld, Starts, Worlds};
+use crate::worlds::{CaseWorld, Starts, Worlds, needs_new_ranks};
 use crate::{admission, lines, order};
 
 mod closed;
@@ -253,7 +253,10 @@ impl RunState<'_> {
     fn visit(&mut self, case: &Case) -> Result<(), StoreError> {
         let several = self.setup.starter.several();
         self.worlds.make_room(case, &self.driver.setup.host, several, START);
-        let admitted = if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.driver.setup.host) };
+        let admitted = match self.worlds.hold(case) {
+            true => Ok(()),
+            false => admission::admit(case, &self.driver.setup.host).and_then(|()| can_renew(case, several)),
+        };
         if let Err(reason) = admitted {
             let Some(run) = self.open.remove(&case.id) else { return Ok(()) };
             // Trials that it has stay: the machine has changed since, the measurement has not.
@@ -417,6 +420,17 @@ fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
     let Some(died) = died.filter(|_| verdict.kind != VerdictKind::Interrupted) else { return verdict };
     let what = format!("{died}; its world cannot be started again: {}", verdict.error.what);
     Verdict { kind: VerdictKind::Died, error: terms::Error { what, ..verdict.error }, ..verdict }
+}
+
+/// Whether new ranks can be started for each trial of a case that needs them. `several`: a launcher starts ranks whenever it is
+/// asked.
+fn can_renew(case: &Case, several: bool) -> Result<(), String> {
+    let launched = backend_of(case).is_some_and(|backend| backend.about().launched);
+    if several || !launched || !needs_new_ranks(case) {
+        return Ok(());
+    }
+    Err("each trial needs new rank processes, which can join by this backend once only: start the run without a launcher"
+        .to_owned())
 }
 
 /// Whether the ranks of a case work on devices other than the processor.

@@ -34,9 +34,9 @@ impl Alive {
     }
 }
 
-/// The only case that a world is for, where the case stays prepared in it.
+/// The only case that a world is for, where the case stays prepared in it, or has to be its first.
 fn owner(case: &Case, several: bool) -> Option<String> {
-    (stays_prepared(case) && several).then(|| case.id.clone())
+    (stays_prepared(case) && several || needs_new_ranks(case)).then(|| case.id.clone())
 }
 
 /// All worlds that are alive.
@@ -63,6 +63,11 @@ pub(crate) struct CaseWorld<'w> {
 /// Whether the case's ranks keep it prepared from one trial to the next.
 fn stays_prepared(case: &Case) -> bool {
     benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.keeps_prepared())
+}
+
+/// Whether each trial of the case needs ranks that were started for it.
+pub(crate) fn needs_new_ranks(case: &Case) -> bool {
+    benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.needs_new_ranks(case))
 }
 
 /// Whether starting the case's ranks is so expensive that they stay through the run.
@@ -98,7 +103,7 @@ impl Worlds {
         let owner = owner(case, starts.several);
         let own = |alive: &Alive| alive.is_of(case, owner.as_ref());
         let place = self.alive.iter().position(own).unwrap_or_else(|| {
-            let kept = is_expensive(case, starts);
+            let kept = is_expensive(case, starts) && !needs_new_ranks(case);
             let (fields, ranks) = (case.world.clone(), case.ranks());
             self.alive.push(Alive { fields, owner: owner.clone(), kept, holds: None, ranks, world: None });
             self.alive.len() - 1
@@ -171,6 +176,8 @@ impl Worlds {
         let Some((_, owner)) = &self.last else { return };
         let Some(alive) = self.alive.iter_mut().find(|alive| alive.is_of(case, owner.as_ref())) else { return };
         alive.holds = (made && stays_prepared(case)).then(|| case.id.clone());
+        // Ranks that have run a case are not new any more.
+        let lives = lives && !needs_new_ranks(case);
         // What a failed case holds is given back before others are visited.
         let lives = lives && (made || alive.world.as_mut().is_some_and(|world| world.finish(limit).is_ok()));
         if !lives {
