@@ -87,7 +87,8 @@ record::fields! {
             Some("all_reduce"),
             "the operation of both collectives",
         )
-        .always(),
+        .always()
+        .label(Label::Quiet),
         collective_bytes: u64 = size("1MiB", "message size of the collective").common(),
         second_bytes: u64 = size("64KiB", "message size of the second collective").common(),
         product_size: u64 = Field::new(

@@ -266,8 +266,9 @@ impl Visit<'_> {
         // At least one group, whatever it costs.
         let (mut series, mut spent) = (Vec::new(), 0.0);
         loop {
+            let asked = Instant::now();
             let group = slowest(&self.take(if series.is_empty() { 1 } else { 8 }, calls)?);
-            spent += group.iter().sum::<f64>() / 1e9;
+            spent += self.wall_s(group.iter().sum::<f64>() / 1e9, asked);
             series.extend(group);
             // Only what is recent counts: a long cold start must not be dragged along.
             let recent = &series[series.len().saturating_sub(64)..];
@@ -299,6 +300,8 @@ impl Visit<'_> {
         let begun = Instant::now();
         let fixed = self.run.sampling.map_or(0, |sampling| sampling.samples);
         let most = if fixed > 0 { fixed } else { self.settings.trial_samples() };
+        // Where fresh inputs take longer than the calls, samples take longer than their times say.
+        let mut wall_each = 0.0;
         while self.trial.samples.first().map_or(0, Vec::len) < most as usize {
             progress(self.run.sampling_s + self.elapsed(begun), self.settings.max_seconds);
             let known = slowest(&self.trial.samples);
@@ -308,10 +311,12 @@ impl Visit<'_> {
             if fixed == 0 && taken >= fewest(each) && self.elapsed(begun) >= self.settings.trial_seconds() {
                 break;
             }
-            let chunk = ((CHUNK_SECONDS.min(self.settings.trial_seconds() / 2.0) / each) as u32).clamp(1, most - taken);
+            let chunk = CHUNK_SECONDS.min(self.settings.trial_seconds() / 2.0) / each.max(wall_each);
+            let chunk = (chunk as u32).clamp(1, most - taken);
             let calls = self.trial.calls;
             let asked = Instant::now();
             let samples = self.take(chunk, calls)?;
+            wall_each = self.wall_s(0.0, asked) / f64::from(chunk);
             if self.settings.iters.is_some() {
                 // What the user asked for by number may take its time, as long as ranks answer.
                 self.begun += asked.elapsed();
@@ -328,6 +333,12 @@ impl Visit<'_> {
         self.run.sampling_s += self.trial.sampling_s;
         progress(self.run.sampling_s, self.settings.max_seconds);
         Ok(())
+    }
+
+    /// Seconds since `asked`, at least those of the samples that were taken: fresh inputs take time between them. Simulated
+    /// time passes only in samples.
+    fn wall_s(&self, samples_s: f64, asked: Instant) -> f64 {
+        if self.run.simulated { samples_s } else { samples_s.max(asked.elapsed().as_secs_f64()) }
     }
 
     /// Seconds of sampling. Simulated time passes only in samples; real time passes between them, too.

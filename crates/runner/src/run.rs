@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use benchmarks::{backend_of, is_simulated};
+use benchmarks::is_simulated;
 use measure::{
     CaseRun, DeviceSensors, MachineStates, Round, Settings, Starter, StatesAsked, Verdict, VerdictKind, World, align,
 };
@@ -17,7 +17,7 @@ use terms::Status;
 use crate::driver::{Driver, START, Setup, Visits, make_rounds, spec_of};
 use crate::lines::{samples_of, skipped, unmeasured};
 use crate::order::Meeting;
-use crate::worlds::{CaseWorld, Starts, Worlds, needs_new_ranks};
+use crate::worlds::{CaseWorld, Starts, Worlds, can_renew};
 use crate::{admission, lines, order};
 
 mod closed;
@@ -420,17 +420,6 @@ fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
     let Some(died) = died.filter(|_| verdict.kind != VerdictKind::Interrupted) else { return verdict };
     let what = format!("{died}; its world cannot be started again: {}", verdict.error.what);
     Verdict { kind: VerdictKind::Died, error: terms::Error { what, ..verdict.error }, ..verdict }
-}
-
-/// Whether new ranks can be started for each trial of a case that needs them. `several`: a launcher starts ranks whenever it is
-/// asked.
-fn can_renew(case: &Case, several: bool) -> Result<(), String> {
-    let launched = backend_of(case).is_some_and(|backend| backend.about().launched);
-    if several || !launched || !needs_new_ranks(case) {
-        return Ok(());
-    }
-    Err("each trial needs new rank processes, which can join by this backend once only: start the run without a launcher"
-        .to_owned())
 }
 
 /// Whether the ranks of a case work on devices other than the processor.

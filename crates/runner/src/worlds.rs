@@ -66,8 +66,22 @@ fn stays_prepared(case: &Case) -> bool {
 }
 
 /// Whether each trial of the case needs ranks that were started for it.
-pub(crate) fn needs_new_ranks(case: &Case) -> bool {
+fn needs_new_ranks(case: &Case) -> bool {
     benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.needs_new_ranks(case))
+}
+
+/// Whether new ranks can be started for each trial of a case that needs them. `several`: ranks are started
+/// whenever they are asked for.
+///
+/// # Errors
+/// Why they cannot.
+pub(crate) fn can_renew(case: &Case, several: bool) -> Result<(), String> {
+    let launched = backend_of(case).is_some_and(|backend| backend.about().launched);
+    if several || !launched || !needs_new_ranks(case) {
+        return Ok(());
+    }
+    Err("each trial needs new rank processes, which can join by this backend once only: start the run without a launcher"
+        .to_owned())
 }
 
 /// Whether starting the case's ranks is so expensive that they stay through the run.
@@ -222,6 +236,41 @@ mod tests {
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let about = benchmark("training").unwrap().about();
         record::plan::from_flags(about, &fields, &[]).unwrap().cases.remove(0)
+    }
+
+    fn startup(start: &str, backend: &str) -> Case {
+        let fields = [("stage", "first_call"), ("start", start), ("backend", backend)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let about = benchmark("startup").unwrap().about();
+        record::plan::from_flags(about, &fields, &[]).unwrap().cases.remove(0)
+    }
+
+    #[test]
+    fn ranks_are_new_for_each_trial_of_a_case_that_needs_it() {
+        let limit = Duration::from_secs(1);
+        for starts in [Starts { several: true, quickly: true }, Starts { several: false, quickly: false }] {
+            let mut worlds = Worlds::default();
+            let (cold, warm) = (startup("cold", "shm"), startup("warm", "shm"));
+            // What other cases of the same ranks run in is not new.
+            *worlds.place(&warm, starts, limit).world = Some(Box::new(Holding(Rc::default())));
+            worlds.left(&warm, true, true, limit);
+            assert!(worlds.place(&warm, starts, limit).world.is_some());
+            for _ in 0..2 {
+                let place = worlds.place(&cold, starts, limit);
+                assert!(place.world.is_none() && place.fresh && !place.keep);
+                *place.world = Some(Box::new(Holding(Rc::default())));
+                worlds.left(&cold, true, true, limit);
+            }
+        }
+    }
+
+    #[test]
+    fn ranks_that_can_join_once_have_no_cold_start_under_a_launcher() {
+        let says = |start, backend, several| can_renew(&startup(start, backend), several);
+        assert!(says("cold", "mpi", false).unwrap_err().contains("start the run without a launcher"));
+        for (start, backend, several) in [("cold", "mpi", true), ("cold", "shm", false), ("warm", "mpi", false)] {
+            assert_eq!(says(start, backend, several), Ok(()), "{start} {backend} {several}");
+        }
     }
 
     #[test]

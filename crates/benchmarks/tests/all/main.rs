@@ -4,6 +4,7 @@ mod experts;
 mod fields;
 mod hardware;
 mod injections;
+mod interference;
 mod isolated;
 mod known;
 mod matrix;
@@ -15,5 +16,7 @@ mod primitive;
 mod relations;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod startup;
 mod training;
+mod watched;
 mod worlds;

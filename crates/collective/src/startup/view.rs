@@ -121,10 +121,14 @@ fn joins(points: &[&Measured]) -> Vec<String> {
     largest(&cold).iter().map(sentence).collect()
 }
 
-/// The first call against a later one; of each backend the size and start where it costs most.
+/// The first call against a later one; of each backend with the most ranks, the size and start where it costs most.
 fn firsts(points: &[&Measured]) -> Vec<String> {
+    let most = largest(points);
+    let is_largest = |point: &&&Measured| {
+        most.iter().any(|most| (&most.case.backend, most.case.ranks) == (&point.case.backend, point.case.ranks))
+    };
     let mut worst: Vec<(&Measured, Estimate)> = Vec::new();
-    for point in points {
+    for point in points.iter().filter(is_largest) {
         let Some(over) = FIRST_OVER_LATER.of(point.case).map(estimate) else { continue };
         match worst.iter_mut().find(|(other, _)| other.case.backend == point.case.backend) {
             Some(known) if known.1.mid < over.mid => *known = (point, over),
