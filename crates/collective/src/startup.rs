@@ -2,6 +2,7 @@
 //! size, and each further communicator; in fresh processes (cold) and again in the same ones (warm).
 
 mod about;
+mod call;
 mod calls;
 mod declared;
 mod expand;
@@ -19,41 +20,14 @@ use contract::{Benchmark, Measured, Prepared, RankContext, Relations};
 use measure::{Failure, Trial};
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
-use terms::{BufferKind, Collective, Direction, Dtype, Reduce, Space};
+use terms::{Collective, Space};
 
-use super::parameters::{Parameters, Together};
+use call::call_of;
 use declared::{LAST, OPEN_S, WAIT_S};
 use fields::{Fields, Stage, Start};
 
 /// The benchmark `startup`.
 pub struct StartupBenchmark;
-
-/// The call of a case: that of its stage, or the one that shows that what was opened can communicate.
-fn call_of(fields: &Fields, on_gpus: bool) -> Parameters {
-    let (op, bytes) = (fields.op.unwrap_or(about::OP), fields.bytes.unwrap_or(about::BYTES));
-    Parameters {
-        op,
-        dtype: Dtype::F32,
-        reduce: Reduce::Sum,
-        bytes: about::used_bytes(op, bytes, fields.ranks),
-        in_place: false,
-        buffers: BufferKind::Registered,
-        registration: None,
-        together: Together::Single,
-        offset: 0,
-        space: if on_gpus { Space::Cuda } else { Space::Host },
-        touch: false,
-        peer: 0,
-        direction: Direction::OneWay,
-        ranks: fields.ranks,
-        groups: 1,
-        alone: None,
-        seed: fields.seed,
-        in_flight: 1,
-        counts: None,
-        cold_bytes: None,
-    }
-}
 
 impl Benchmark for StartupBenchmark {
     fn about(&self) -> &'static About {

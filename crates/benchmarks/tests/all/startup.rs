@@ -41,8 +41,8 @@ fn every_stage_is_measured_and_compared() {
 }
 
 /// A world of two ranks in which this is done on rank 1.
-fn world(make: impl Fn() -> Watch) -> (Wrapped, [Arc<Watch>; 2]) {
-    let watches = [Arc::new(Watch::default()), Arc::new(make())];
+fn world(watch: Watch) -> (Wrapped, [Arc<Watch>; 2]) {
+    let watches = [Arc::new(Watch::default()), Arc::new(watch)];
     let given = watches.clone();
     let wrap = Arc::new(move |rank: u32, inner| Watched::boxed(inner, given[rank as usize].clone()));
     (Wrapped::start("shm", 2, wrap), watches)
@@ -52,13 +52,13 @@ fn world(make: impl Fn() -> Watch) -> (Wrapped, [Arc<Watch>; 2]) {
 fn what_cannot_communicate_is_caught_in_every_stage() {
     // Joining again opens the backend past what the test watches.
     for case in warm("shm").into_iter().filter(|case| case.text("stage") != Some("join")) {
-        let (mut world, _) = world(|| Watch { breaks_split: true, ..Watch::default() });
+        let (mut world, _) = world(Watch { breaks_split: true, ..Watch::default() });
         let (_, line) = world.trial(&case);
         assert_eq!(line.status, Status::Failed, "{:?}", case.parameters);
         assert!(line.wrong_elements.iter().all(|wrong| (wrong.rank, wrong.index) == (1, 1)), "{line:?}");
     }
     for stage in ["join", "first_call"] {
-        let (mut world, _) = world(|| Watch { breaks_world: true, ..Watch::default() });
+        let (mut world, _) = world(Watch { breaks_world: true, ..Watch::default() });
         let (_, line) = world.trial(&cases(&[("stage", stage), ("start", "cold")])[0]);
         assert_eq!(line.status, Status::Failed, "{stage}");
         assert!(line.wrong_elements.iter().all(|wrong| wrong.rank == 1), "{line:?}");
@@ -70,7 +70,7 @@ fn what_cannot_communicate_is_caught_in_every_stage() {
 fn nothing_of_its_kind_is_made_before_a_cold_sample() {
     let cold = cases(&[("start", "cold")]);
     for case in &cold {
-        let (mut world, watches) = world(Watch::default);
+        let (mut world, watches) = world(Watch::default());
         world.trial(case);
         let seen =
             |watch: &Watch| [&watch.world, &watch.split, &watch.splits].map(|number| number.load(Ordering::Relaxed));
@@ -95,7 +95,7 @@ fn each_warm_sample_has_its_own_communicator() {
         if case.text("stage") == Some("join") {
             continue;
         }
-        let (mut world, watches) = world(Watch::default);
+        let (mut world, watches) = world(Watch::default());
         world.trial(&case);
         let count = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
         let (splits, calls) = (count(&watches[0].splits), count(&watches[0].split));

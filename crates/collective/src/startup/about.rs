@@ -1,19 +1,15 @@
 //! What the benchmark declares: its entry, and which combinations of fields make sense.
 
-use comm::blocks;
 use contract::fields::{Execution, Sampling, World, problem};
 use contract::runtime::{self, Native};
 use record::{About, Case, Caveat, Command};
 use serde_json::Value;
-use terms::{Collective, Direction, Dtype, FieldError, Named};
+use terms::{FieldError, Named};
 
 use super::StartupBenchmark;
+use super::call::{BYTES, OP, used_bytes};
 use super::declared::METRICS;
 use super::fields::{Fields, Stage, Start};
-
-/// The call of a case that names none.
-pub(super) const OP: Collective = Collective::AllReduce;
-pub(super) const BYTES: u64 = 64 << 10;
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -37,12 +33,6 @@ pub(super) static ABOUT: About = About {
     }),
     show: super::show::show,
 };
-
-/// The most bytes of `requested` that divide into whole elements of each rank's blocks.
-pub(super) fn used_bytes(op: Collective, requested: u64, ranks: u32) -> u64 {
-    let (element, blocks) = (Dtype::F32.bytes(), blocks(op, Direction::OneWay, ranks));
-    requested / element / blocks * blocks * element
-}
 
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     let native = Native::GpusThroughHost;

@@ -6,6 +6,7 @@ use ::view::{Finding, View};
 use record::CaseLine;
 use terms::Named;
 
+use super::call::OP;
 use super::declared::{COLD_OVER_WARM, FIRST_OVER_LATER, GROWTH, LAST, OPEN_S, Ratio, WAIT_S};
 use super::fields::{Stage, Start};
 use super::relations::{open, stage, start};
@@ -161,7 +162,7 @@ fn firsts(points: &[&Measured]) -> Vec<String> {
 }
 
 fn op(case: &CaseLine) -> String {
-    case.parameters.get("op").and_then(|op| op.as_str()).unwrap_or(super::about::OP.name()).to_owned()
+    case.parameters.get("op").and_then(|op| op.as_str()).unwrap_or(OP.name()).to_owned()
 }
 
 fn laters(points: &[&Measured]) -> Vec<String> {

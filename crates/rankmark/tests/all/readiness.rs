@@ -125,7 +125,9 @@ fn the_page_is_plain_in_a_pipe_and_ends_with_what_can_run() {
     let (page, next) = out.split_once("\nnext ").unwrap_or_else(|| panic!("{out}"));
     assert_eq!(
         page.trim_end().lines().last(),
-        Some("5 of 5 benchmarks can run here: collective, primitive, training, memory, hardware")
+        Some(
+            "7 of 7 benchmarks can run here: collective, primitive, training, memory, hardware, startup, interference"
+        )
     );
     assert!(next.trim_start().starts_with("rankmark run\n"), "{next}");
     // What its own machine is like is not this test's affair; that code and text agree is.
