@@ -50,11 +50,23 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     case.world.insert("threads", threads);
     contract::fields::check(case, &InterferenceBenchmark)?;
     runtime::check(case, &[], Native::Host)?;
+    check_sizes(&fields)?;
     if fields.activity == Activity::All || fields.beside == Beside::All {
         // The cases that it stands for are checked one by one.
         return Ok(());
     }
     settle(case, &fields)
+}
+
+/// Refuses sizes that an activity of the case cannot have.
+fn check_sizes(fields: &Fields) -> Result<(), FieldError> {
+    let has_all = fields.activity == Activity::All || fields.beside == Beside::All;
+    let is_there = |of: &Activity| has_all || fields.activity == *of || fields.beside.activity() == Some(*of);
+    let refusal = |of: Activity| activity::refusal(of, fields);
+    match Activity::EACH.into_iter().filter(is_there).find_map(refusal) {
+        Some((field, what, hint)) => Err(problem(field, what, hint)),
+        None => Ok(()),
+    }
 }
 
 /// Leaves out what means nothing in the pair, and skips what cannot be.
@@ -63,11 +75,6 @@ fn settle(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     let concerned: Vec<&str> = pair.into_iter().flatten().flat_map(|of| own(of).iter().copied()).collect();
     for name in all_own().filter(|name| !concerned.contains(name)) {
         case.parameters.shift_remove(name);
-    }
-    for activity in pair.into_iter().flatten() {
-        if let Some((field, what, hint)) = activity::refusal(activity, fields) {
-            return Err(problem(field, what, hint));
-        }
     }
     if fields.beside.activity() == Some(fields.activity) {
         case.skip = Some(format!("`{}` beside itself is not measured: another activity", fields.activity.name()));

@@ -80,7 +80,7 @@ record::fields! {
             .common(),
         ranks: u32 = RANKS,
         threads: Option<u32> = Field { doc: "threads of each rank's product (default: 1)", ..THREADS },
-        backend: Option<String> = ANY_BACKEND,
+        backend: Option<String> = Field { doc: "what moves data between ranks (default: shm)", ..ANY_BACKEND },
         device: String = DEVICE,
         collective_op: Collective = Field::new(
             Kind::Word(ops),

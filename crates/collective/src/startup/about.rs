@@ -24,7 +24,7 @@ pub(super) static ABOUT: About = About {
         argument: "stage",
         examples: &[
             ("", "every stage, cold and warm"),
-            ("--ranks 1,2,4 --backend shm,mpi --quick", "grows with ranks? by backend; a first look"),
+            ("--ranks 1,2,4 --backend shm,mpi", "by ranks and backend"),
             ("first_call --bytes 1KiB,1MiB", "the first call against a later one"),
             ("communicator --communicators 0,8,64", "does a further one cost more?"),
         ],

@@ -60,7 +60,7 @@ record::fields! {
         .always()
         .common(),
         ranks: u32 = RANKS,
-        backend: Option<String> = ANY_BACKEND,
+        backend: Option<String> = Field { doc: "what moves data between ranks (default: shm)", ..ANY_BACKEND },
         device: String = DEVICES,
         op: Option<Collective> = Field::new(
             Kind::Word(ops),
