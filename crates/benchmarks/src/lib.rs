@@ -11,12 +11,13 @@ mod rank;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
-use collective::CollectiveBenchmark;
+use collective::{CollectiveBenchmark, StartupBenchmark};
 use hardware::HardwareBenchmark;
+use interference::InterferenceBenchmark;
 use primitive::PrimitiveBenchmark;
 use training::{MemoryBenchmark, TrainingBenchmark};
 
-pub use contract::{Benchmark, Gate, Host, Measured, Prepared, RankContext, Relations, Spread, Study, Work};
+pub use contract::{Benchmark, Gate, Host, Joining, Measured, Prepared, RankContext, Relations, Spread, Study, Work};
 pub use contract::{Common, Execution, Sampling, World, fields};
 pub use contract::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simulated};
 pub use primitive::primitives;
@@ -24,8 +25,15 @@ pub use rank::{RankWork, open_rank};
 pub use training::{ModelLine, models, parameters, strategies};
 
 /// Every benchmark, in the order in which help lists them.
-pub static BENCHMARKS: &[&dyn Benchmark] =
-    &[&CollectiveBenchmark, &PrimitiveBenchmark, &TrainingBenchmark, &MemoryBenchmark, &HardwareBenchmark];
+pub static BENCHMARKS: &[&dyn Benchmark] = &[
+    &CollectiveBenchmark,
+    &PrimitiveBenchmark,
+    &TrainingBenchmark,
+    &MemoryBenchmark,
+    &HardwareBenchmark,
+    &StartupBenchmark,
+    &InterferenceBenchmark,
+];
 
 static ADDED: OnceLock<&'static [&'static dyn Benchmark]> = OnceLock::new();
 

@@ -1,5 +1,6 @@
 //! The rank's side of any benchmark: obeys the coordinator's commands.
 
+mod active;
 mod canary;
 mod limit;
 mod open;
@@ -7,12 +8,12 @@ mod open;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use comm::{Call, Communicator, Devices, Progress};
+use comm::{Call, Devices};
 use contract::{Prepared, RankContext, Sampling, Work, failure};
 use device::Slice;
 use measure::{
-    AgreedStart, ClockFit, Command, Failure, Launches, Observations, Probe, RankSide, Ready, Reply, SampleRequest,
-    StepTimes, Timed, WrongReport, take,
+    ClockFit, Command, Failure, Launches, Observations, Probe, RankSide, Ready, Reply, SampleRequest, StepTimes, Timed,
+    WrongReport, take,
 };
 use record::Case;
 use terms::{Collective, Direction, Dtype, Reduce, Space};
@@ -20,14 +21,9 @@ use trace::{Hook, Injection, Ring};
 
 use crate::benchmark;
 use crate::midway::{Midway, add};
+use active::{ActiveCase, control, pause, quiet_barrier, tell};
 
 pub use open::open_rank;
-
-/// How far ahead an agreed start lies, at least: well above the time that telling it takes in memory.
-const START_AHEAD_NS: u64 = 50_000;
-/// And at least this many times as long as telling it and meeting take here: sockets, a paced or simulated link, and
-/// ranks that sleep take longer than memory does.
-const START_MARGIN: f64 = 4.0;
 
 /// One rank, ready for commands.
 pub struct RankWork {
@@ -62,6 +58,8 @@ struct Current {
     /// Passes of a round of the limit probe, by variant, and rounds so far: the same on all ranks.
     passes: BTreeMap<u32, u32>,
     rounds: u32,
+    /// Whether something runs beside the calls.
+    beside: bool,
     /// Calls of the last sample.
     sampled: u32,
 }
@@ -125,11 +123,12 @@ impl RankWork {
             device_s: Vec::new(),
             passes,
             rounds: 0,
+            beside: false,
             sampled: 1,
         });
         let wrong = if check { self.check()? } else { WrongReport::default() };
         let max_calls = if work.max_calls == u64::MAX { 0 } else { work.max_calls };
-        let Work { traffic_bytes, flops, messages, steps, group, .. } = work;
+        let Work { traffic_bytes, flops, messages, steps, group, sample_ns, .. } = work;
         let Devices { emulated, shared: shared_device, .. } = self.context.comm.devices();
         Ok(Ready {
             traffic_bytes,
@@ -142,6 +141,7 @@ impl RankWork {
             wrong,
             limits,
             group,
+            sample_ns,
             emulated,
             shared_device,
         })
@@ -174,11 +174,13 @@ impl RankWork {
         }
         for _ in 0..running.current.checks {
             running.refill();
+            running.begin_beside()?;
             running.synchronise()?;
             for _ in 0..running.current.copies {
                 running.call()?;
             }
             running.drain()?;
+            running.end_beside()?;
             running.synchronise()?;
             add(&mut report, running.compare()?);
         }
@@ -318,155 +320,6 @@ impl RankSide for RankWork {
             Command::Finish => Ok(Reply::Finished(self.finish())),
         };
         reply.unwrap_or_else(Reply::Failed)
-    }
-}
-
-/// The case at hand with what it runs on.
-struct ActiveCase<'a> {
-    current: &'a mut Current,
-    context: &'a mut RankContext,
-    barrier: &'a Call,
-    start: &'a Call,
-    start_ahead_ns: &'a mut Option<u64>,
-    own_clock: Option<ClockFit>,
-}
-
-impl ActiveCase<'_> {
-    fn refill(&mut self) {
-        self.current.prepared.refill();
-        self.current.midway.refilled(self.current.calls);
-        self.current.calls = 0;
-    }
-
-    /// Compares what the batch that has just ended left, and refills, so that what is right then is not right at the next
-    /// comparison. Collective.
-    fn look_midway(&mut self) -> Result<(), Failure> {
-        let clock = self.context.clock.clone();
-        let begun_ns = clock.now_ns();
-        let found = self.compare()?;
-        self.current.midway.found(found);
-        self.refill();
-        let mut next = None;
-        if !clock.is_fake() {
-            // The rank that compares the longest counts.
-            self.synchronise()?;
-            let calls = self.current.midway.until_next(begun_ns, clock.now_ns());
-            next = Some(tell(self.context, self.start, calls).map_err(failure)?);
-        }
-        self.current.midway.begin(next, clock.now_ns());
-        Ok(())
-    }
-
-    /// What the calls since the last refill left, against what they must have left.
-    fn compare(&mut self) -> Result<WrongReport, Failure> {
-        self.current.prepared.check(&mut *self.context.comm, self.current.calls)
-    }
-
-    /// How far ahead a start must lie, by the median of a few rounds of telling and meeting: one round in which a rank
-    /// waited for a core must not slow all samples down. Collective; what rank 0 finds counts.
-    fn measure_start_ahead(&mut self) -> Result<u64, Failure> {
-        let mut rounds = [0.0; 9];
-        for round in &mut rounds {
-            let begin = self.context.clock.now_ns();
-            tell(self.context, self.start, begin).map_err(failure)?;
-            self.synchronise()?;
-            *round = (self.context.clock.now_ns() - begin) as f64;
-        }
-        Ok(START_AHEAD_NS.max((START_MARGIN * stats::median(&rounds)) as u64))
-    }
-}
-
-/// Lets so many ns pass without giving the core up: a rank that sleeps would come late by much more.
-fn pause(clock: &trace::Clock, ns: u64) {
-    let until = clock.now_ns() + ns;
-    if clock.is_fake() {
-        clock.advance_to(until);
-    }
-    while clock.now_ns() < until {
-        std::hint::spin_loop();
-    }
-}
-
-/// Rank 0's word goes to all ranks.
-fn tell(context: &mut RankContext, start: &Call, word: u64) -> comm::Result<u64> {
-    let place = start.output.ptr().cast::<u64>();
-    if context.rank == 0 {
-        // SAFETY: eight aligned bytes of the measuring code's own buffer; no operation is in flight.
-        unsafe { place.write(word) };
-    }
-    let comm = control(&mut *context.comm);
-    context.hook.quietly(|| comm.run(start))?;
-    // SAFETY: as above; the broadcast has written them.
-    Ok(unsafe { place.read() })
-}
-
-/// By whom ranks agree between calls: in memory of the host.
-fn control(comm: &mut dyn Communicator) -> &mut dyn Communicator {
-    if comm.control().is_none() {
-        return comm;
-    }
-    comm.control().expect("it was there just now")
-}
-
-fn quiet_barrier(comm: &mut dyn Communicator, hook: &Hook, barrier: &Call) -> comm::Result<()> {
-    hook.quietly(|| control(comm).run(barrier))
-}
-
-impl Timed for ActiveCase<'_> {
-    type Error = Failure;
-
-    #[inline]
-    fn call(&mut self) -> Result<(), Failure> {
-        self.current.calls += 1;
-        self.current.prepared.run(&mut *self.context.comm)
-    }
-
-    fn drain(&mut self) -> Result<(), Failure> {
-        self.current.prepared.drain(&mut *self.context.comm)
-    }
-
-    fn begin_device_time(&mut self) -> Result<(), Failure> {
-        self.context.comm.begin_device_time().map_err(failure)
-    }
-
-    fn device_ns(&mut self) -> Result<Option<f64>, Failure> {
-        self.context.comm.device_ns().map_err(failure)
-    }
-
-    fn launches(&self) -> bool {
-        self.context.comm.shape().capabilities.progress == Progress::Device && self.current.prepared.launches()
-    }
-
-    fn synchronise(&mut self) -> Result<(), Failure> {
-        quiet_barrier(&mut *self.context.comm, &self.context.hook, self.barrier).map_err(failure)
-    }
-
-    fn make_room(&mut self, wanted: u32) -> u32 {
-        let mut room = self.current.max_calls.saturating_sub(self.current.calls);
-        // What grows is compared at its end, before the refill; what stays the same after any call.
-        let at_end = room == 0 || self.current.max_calls == u64::MAX;
-        if at_end && self.current.checks > 0 && self.current.midway.due(self.current.calls) {
-            self.current.failed = self.look_midway().err();
-            room = self.current.max_calls.saturating_sub(self.current.calls);
-        }
-        if room == 0 {
-            self.refill();
-            room = self.current.max_calls;
-        }
-        u32::try_from(room).unwrap_or(u32::MAX).min(wanted)
-    }
-
-    fn agree_on_start(&mut self) -> Result<AgreedStart, Failure> {
-        let ahead_ns = match *self.start_ahead_ns {
-            Some(known) => known,
-            None => {
-                let measured = self.measure_start_ahead()?;
-                *self.start_ahead_ns.insert(measured)
-            }
-        };
-        let at_ns = self.context.clock.now_ns() + ahead_ns;
-        let agreed = tell(self.context, self.start, at_ns).map_err(failure)?;
-        Ok(AgreedStart { at_ns: self.own_clock.map_or(agreed, |clock| clock.there(agreed)) })
     }
 }
 

@@ -1,4 +1,5 @@
-//! The benchmark `collective`: one operation of a communicator, on checked data.
+//! The benchmark `collective`: one operation of a communicator, on checked data. The benchmark `startup`: how long it takes
+//! until ranks can make one.
 
 mod about;
 mod bare;
@@ -20,6 +21,7 @@ mod reproducible;
 mod segments;
 mod share;
 mod show;
+mod startup;
 mod streams;
 mod table;
 mod torch;
@@ -27,6 +29,7 @@ mod traffic;
 mod uneven;
 mod view;
 mod watch;
+mod word;
 
 #[cfg(test)]
 #[path = "../../../tests/facts.rs"]
@@ -40,6 +43,9 @@ use measure::Failure;
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
 use terms::{BufferKind, Bytes, Collective, Seconds};
+
+pub use startup::StartupBenchmark;
+pub use word::Word;
 
 use declared::{ALGBW_GBS, BUSBW_GBS, COUNT, LIMIT_BUSBW_GBS, LIMIT_SHARE};
 use fields::Fields;

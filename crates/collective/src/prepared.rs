@@ -456,6 +456,7 @@ impl Prepared for PreparedCollective {
             checks: 1 + u32::from(small) + 2 * u32::from(self.watch.is_some()),
             steps: false,
             group: 0,
+            sample_ns: 0,
         }
     }
 

@@ -135,6 +135,14 @@ pub trait Communicator: Send {
     /// As [`Communicator::start`].
     fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>>;
 
+    /// The same for a thread of this rank besides its own: no hook sees its operations. Collective.
+    ///
+    /// # Errors
+    /// As [`Communicator::start`].
+    fn split_unwatched(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
+        self.split(color, key)
+    }
+
     /// The clock that this communicator's operations take their time on: fake for a simulated one.
     fn clock(&self) -> Clock {
         Clock::Monotonic
@@ -315,6 +323,12 @@ pub trait Backend: Sync {
     /// nothing to choose.
     fn probe_library(&self, _library: Option<&str>) -> Readiness {
         self.probe()
+    }
+
+    /// Whether several threads of a rank may call it at once, each on its own communicator, where no progress thread runs the
+    /// operations.
+    fn takes_threads(&self) -> bool {
+        true
     }
 
     /// How it moves memory of GPUs.

@@ -112,6 +112,11 @@ impl Backend for Mpi {
         settings::FIELDS
     }
 
+    /// Without a progress thread MPI is initialised for the one thread that calls it.
+    fn takes_threads(&self) -> bool {
+        false
+    }
+
     fn gpu_memory(&self) -> GpuMemory {
         GpuMemory::ThroughHost
     }

@@ -171,6 +171,10 @@ impl Communicator for Observed {
         Ok(child.map(|child| Box::new(Self::new(child, self.hook.clone())) as Box<dyn Communicator>))
     }
 
+    fn split_unwatched(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
+        self.inner.split_unwatched(color, key)
+    }
+
     fn clock(&self) -> Clock {
         self.inner.clock()
     }

@@ -44,6 +44,16 @@ pub trait Benchmark: Sync {
         false
     }
 
+    /// Whether each trial needs rank processes that were started for it, and that run nothing else.
+    fn needs_new_ranks(&self, _case: &Case) -> bool {
+        false
+    }
+
+    /// Cores that the case's ranks keep busy.
+    fn cores_wanted(&self, case: &Case) -> usize {
+        crate::cores_wanted(case.ranks(), &case.world)
+    }
+
     /// Whether the case's ranks run phases of steps that an injected fault can delay.
     fn has_phases(&self, _case: &Case) -> bool {
         false
@@ -139,6 +149,9 @@ pub struct Work {
     pub steps: bool,
     /// Which of several groups of ranks that call among themselves this rank is in.
     pub group: u32,
+    /// Nanoseconds that a sample lasts at least, where its calls alone must not say so: what runs beside them has units of some
+    /// milliseconds. Zero: as the clock and the barrier before a sample ask for.
+    pub sample_ns: u64,
 }
 
 /// A case, ready on one rank.
@@ -160,6 +173,28 @@ pub trait Prepared {
     /// Whether [`Prepared::run`] only gives calls to a device, where there is one, so that the time until then is that of launching.
     fn launches(&self) -> bool {
         true
+    }
+
+    /// Nanoseconds that count as a sample in place of the calls' time: those of what took place before any call, as the joining
+    /// of this rank did.
+    fn past_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Begins what runs beside the calls of a batch, and returns once it runs. Not timed. False: nothing does.
+    ///
+    /// # Errors
+    /// What could not begin.
+    fn begin_beside(&mut self) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    /// Ends it, once the calls are complete on all ranks. Not timed.
+    ///
+    /// # Errors
+    /// What went wrong beside the calls.
+    fn end_beside(&mut self) -> Result<(), Failure> {
+        Ok(())
     }
 
     /// Fresh inputs, as before the first call. No operation is in flight on any rank.
@@ -231,9 +266,76 @@ pub struct RankContext {
     pub index: u32,
     /// The cores that ranks of this host may use, ascending.
     pub cores: Vec<u32>,
+    /// How long this rank took to join the others.
+    pub joining: Joining,
+}
+
+/// How long a rank took to join the others of its world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Joining {
+    /// Nanoseconds until the last rank had begun, too.
+    pub waited_ns: u64,
+    /// Nanoseconds from then on until the backend was open on this rank.
+    pub opened_ns: u64,
+}
+
+/// What a rank has besides its communicator.
+#[derive(Clone)]
+pub struct Seat {
+    rank: u32,
+    ranks: u32,
+    hook: Arc<Hook>,
+    clock: Clock,
+    abort: Abort,
+    options: Options,
+    host: String,
+    index: u32,
+    cores: Vec<u32>,
+    joining: Joining,
+}
+
+impl Seat {
+    /// The same rank in another communicator of all ranks.
+    pub fn with(&self, comm: Box<dyn Communicator>) -> RankContext {
+        let Self { rank, ranks, hook, clock, abort, options, host, index, cores, joining } = self.clone();
+        RankContext { rank, ranks, comm, hook, clock, abort, options, host, index, cores, joining }
+    }
 }
 
 impl RankContext {
+    /// What the rank has besides its communicator.
+    pub fn seat(&self) -> Seat {
+        Seat {
+            rank: self.rank,
+            ranks: self.ranks,
+            hook: self.hook.clone(),
+            clock: self.clock.clone(),
+            abort: self.abort.clone(),
+            options: self.options.clone(),
+            host: self.host.clone(),
+            index: self.index,
+            cores: self.cores.clone(),
+            joining: self.joining,
+        }
+    }
+
+    /// Another communicator of all ranks, in the same order. Collective.
+    ///
+    /// # Errors
+    /// What the communicator says.
+    pub fn another(&mut self) -> Result<Box<dyn Communicator>, Failure> {
+        whole(self.comm.split(Some(0), self.rank))
+    }
+
+    /// The same for a thread of this rank besides its own: its operations neither stand on the status page nor are injected
+    /// into. Collective.
+    ///
+    /// # Errors
+    /// What the communicator says.
+    pub fn another_unwatched(&mut self) -> Result<Box<dyn Communicator>, Failure> {
+        whole(self.comm.split_unwatched(Some(0), self.rank))
+    }
+
     /// The cores of this rank's threads, by its place on its host: its own first, as ranks are bound, then those that follow.
     pub fn thread_cores(&self, threads: usize) -> Vec<u32> {
         if self.cores.is_empty() {
@@ -242,6 +344,11 @@ impl RankContext {
         let first = self.index as usize * threads;
         (0..threads).map(|thread| self.cores[(first + thread) % self.cores.len()]).collect()
     }
+}
+
+/// A split that every rank is a member of.
+fn whole(split: comm::Result<Option<Box<dyn Communicator>>>) -> Result<Box<dyn Communicator>, Failure> {
+    split.map_err(failure)?.ok_or_else(|| Failure::new("a communicator of all ranks lacks this one"))
 }
 
 /// A communicator's error, as it is reported to the coordinator.

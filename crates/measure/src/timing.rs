@@ -24,6 +24,27 @@ pub trait Timed {
         Ok(())
     }
 
+    /// What runs beside the calls of a batch begins, before ranks meet. Not timed.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn begin_beside(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// It ends, once the calls are complete on all ranks. Not timed.
+    ///
+    /// # Errors
+    /// When it went wrong.
+    fn end_beside(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Nanoseconds that count as a sample in place of the calls' time.
+    fn past_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether calls are given to a device: then the time of giving is of interest, and worth another clock reading.
     fn launches(&self) -> bool {
         false
@@ -139,6 +160,7 @@ fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<Sampl
     let on_device = timed.launches();
     while left > 0 {
         let batch = timed.make_room(left);
+        timed.begin_beside()?;
         timed.synchronise()?;
         if on_device {
             timed.begin_device_time()?;
@@ -150,12 +172,14 @@ fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<Sampl
         let launched = if on_device { clock.now_ns() } else { begin };
         timed.drain()?;
         sample.ns += clock.now_ns() - begin;
+        timed.end_beside()?;
         if on_device {
             sample.launches.add(Launches { calls: u64::from(batch), ns: launched - begin });
             sample.device_ns = timed.device_ns()?.map(|ns| ns + sample.device_ns.unwrap_or(0.0));
         }
         left -= batch;
     }
+    sample.ns = timed.past_ns().unwrap_or(sample.ns);
     Ok(sample)
 }
 
@@ -164,6 +188,7 @@ fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<Sampl
 fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<Sample, T::Error> {
     timed.make_room(1);
     let on_device = timed.launches();
+    timed.begin_beside()?;
     timed.synchronise()?;
     let start = timed.agree_on_start()?.at_ns;
     let missed = clock.now_ns() > start;
@@ -180,6 +205,7 @@ fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<Sample, T::Error> 
     let launched = if on_device { clock.now_ns() } else { start };
     timed.drain()?;
     let ns = clock.now_ns().saturating_sub(start);
+    timed.end_beside()?;
     let launches = Launches { calls: u64::from(on_device), ns: launched.saturating_sub(start) };
     let device_ns = if on_device { timed.device_ns()? } else { None };
     Ok(Sample { ns, launches, missed, device_ns })
@@ -198,10 +224,33 @@ mod tests {
         left_ns: u64,
         /// When the device's clock began to count, and what it counted.
         device: (u64, u64),
+        /// What runs beside the calls begins, and ends.
+        beside: Vec<bool>,
+        past_ns: Option<u64>,
+    }
+
+    impl Scripted {
+        fn new(clock: &Clock, left_ns: u64) -> Self {
+            let (clock, beside) = (clock.clone(), Vec::new());
+            Self { clock, room: 3, refills: 0, left_ns, device: (0, 0), beside, past_ns: None }
+        }
     }
 
     impl Timed for Scripted {
         type Error = ();
+        fn begin_beside(&mut self) -> Result<(), ()> {
+            self.clock.advance(300);
+            self.beside.push(true);
+            Ok(())
+        }
+        fn end_beside(&mut self) -> Result<(), ()> {
+            self.clock.advance(400);
+            self.beside.push(false);
+            Ok(())
+        }
+        fn past_ns(&self) -> Option<u64> {
+            self.past_ns
+        }
         fn call(&mut self) -> Result<(), ()> {
             self.clock.advance(10);
             self.room -= 1;
@@ -241,7 +290,7 @@ mod tests {
     #[test]
     fn only_calls_are_timed() {
         let clock = Clock::fake();
-        let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0, left_ns: 0, device: (0, 0) };
+        let mut scripted = Scripted::new(&clock, 0);
         let request = SampleRequest { mode: Mode::Streaming, samples: 2, calls: 7 };
         assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [70, 70]);
         assert_eq!(scripted.refills, 4);
@@ -252,9 +301,30 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_beside_the_calls_begins_before_them_and_ends_after_them() {
+        let clock = Clock::fake();
+        let mut scripted = Scripted::new(&clock, 0);
+        // Batches of three, three and one call; neither begin nor end is timed.
+        let request = SampleRequest { mode: Mode::Streaming, samples: 1, calls: 7 };
+        assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [70]);
+        assert_eq!(scripted.beside, [true, false, true, false, true, false]);
+        let request = SampleRequest { mode: Mode::Isolated, samples: 1, calls: 1 };
+        assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [10]);
+        assert_eq!(scripted.beside.len(), 8);
+    }
+
+    #[test]
+    fn what_took_place_before_the_calls_counts_in_their_place() {
+        let clock = Clock::fake();
+        let mut scripted = Scripted { past_ns: Some(123_000), ..Scripted::new(&clock, 0) };
+        let request = SampleRequest { mode: Mode::Streaming, samples: 1, calls: 1 };
+        assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [123_000]);
+    }
+
+    #[test]
     fn what_a_device_has_still_to_do_is_timed() {
         let clock = Clock::fake();
-        let mut scripted = Scripted { clock: clock.clone(), room: 3, refills: 0, left_ns: 500, device: (0, 0) };
+        let mut scripted = Scripted::new(&clock, 500);
         let request = SampleRequest { mode: Mode::Streaming, samples: 1, calls: 7 };
         // Batches of three, three and one call.
         let taken = take(&clock, &mut scripted, request).unwrap();

@@ -126,7 +126,7 @@ impl Visit<'_> {
     /// Calls and samples: found out by the first trial, the same from then on. Warms up, and looks at the machine.
     fn fix_sampling(&mut self) -> Result<(), Verdict> {
         let Some(fixed) = self.run.sampling else {
-            self.trial.calls = self.calibrate(1, sample_ns())?;
+            self.trial.calls = self.calibrate(1, self.sample_ns())?;
             let warm = self.warm_up(FIRST_WARM_UP * self.settings.max_seconds.max(0.1))?;
             let before = self.extra(Self::look_at_machine)?;
             let least = self.lengthen(&warm, before.as_ref())?;
@@ -223,11 +223,17 @@ impl Visit<'_> {
     fn lengthen(&mut self, warm: &[f64], canary: Option<&Canary>) -> Result<u32, Verdict> {
         let barriers = canary.map_or(0.0, |canary| BARRIERS * canary.barrier_ns);
         let most = (self.settings.max_seconds / 100.0).min(self.settings.trial_seconds() / 5.0) * 1e9;
-        let wanted = sample_ns().max(barriers.min(most));
+        let wanted = self.sample_ns().max(barriers.min(most));
         if !warm.is_empty() && stats::median(warm) < ENOUGH * wanted {
             return self.calibrate(self.trial.calls, wanted);
         }
         Ok(self.trial.calls)
+    }
+
+    /// Nanoseconds that a sample lasts at least.
+    fn sample_ns(&self) -> f64 {
+        let asked = self.trial.ready.iter().map(|ready| ready.sample_ns).max().unwrap_or(0);
+        SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS).max(asked as f64)
     }
 
     /// Calls with which a trial's samples last as long as the trial, which then sees more of the machine than a short look.
@@ -260,8 +266,9 @@ impl Visit<'_> {
         // At least one group, whatever it costs.
         let (mut series, mut spent) = (Vec::new(), 0.0);
         loop {
+            let asked = Instant::now();
             let group = slowest(&self.take(if series.is_empty() { 1 } else { 8 }, calls)?);
-            spent += group.iter().sum::<f64>() / 1e9;
+            spent += self.wall_s(group.iter().sum::<f64>() / 1e9, asked);
             series.extend(group);
             // Only what is recent counts: a long cold start must not be dragged along.
             let recent = &series[series.len().saturating_sub(64)..];
@@ -293,6 +300,8 @@ impl Visit<'_> {
         let begun = Instant::now();
         let fixed = self.run.sampling.map_or(0, |sampling| sampling.samples);
         let most = if fixed > 0 { fixed } else { self.settings.trial_samples() };
+        // Where fresh inputs take longer than the calls, samples take longer than their times say.
+        let mut wall_each = 0.0;
         while self.trial.samples.first().map_or(0, Vec::len) < most as usize {
             progress(self.run.sampling_s + self.elapsed(begun), self.settings.max_seconds);
             let known = slowest(&self.trial.samples);
@@ -302,10 +311,12 @@ impl Visit<'_> {
             if fixed == 0 && taken >= fewest(each) && self.elapsed(begun) >= self.settings.trial_seconds() {
                 break;
             }
-            let chunk = ((CHUNK_SECONDS.min(self.settings.trial_seconds() / 2.0) / each) as u32).clamp(1, most - taken);
+            let chunk = CHUNK_SECONDS.min(self.settings.trial_seconds() / 2.0) / each.max(wall_each);
+            let chunk = (chunk as u32).clamp(1, most - taken);
             let calls = self.trial.calls;
             let asked = Instant::now();
             let samples = self.take(chunk, calls)?;
+            wall_each = self.wall_s(0.0, asked) / f64::from(chunk);
             if self.settings.iters.is_some() {
                 // What the user asked for by number may take its time, as long as ranks answer.
                 self.begun += asked.elapsed();
@@ -322,6 +333,12 @@ impl Visit<'_> {
         self.run.sampling_s += self.trial.sampling_s;
         progress(self.run.sampling_s, self.settings.max_seconds);
         Ok(())
+    }
+
+    /// Seconds since `asked`, at least those of the samples that were taken: fresh inputs take time between them. Simulated
+    /// time passes only in samples.
+    fn wall_s(&self, samples_s: f64, asked: Instant) -> f64 {
+        if self.run.simulated { samples_s } else { samples_s.max(asked.elapsed().as_secs_f64()) }
     }
 
     /// Seconds of sampling. Simulated time passes only in samples; real time passes between them, too.
@@ -490,11 +507,6 @@ impl Visit<'_> {
         self.trial.arrivals_apart_ns = at.fold(0.0, f64::max);
         Ok(arrivals)
     }
-}
-
-/// Nanoseconds that a sample lasts at least.
-fn sample_ns() -> f64 {
-    SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS)
 }
 
 /// Samples that a trial has at least, where one takes so long.

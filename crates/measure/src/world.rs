@@ -141,6 +141,9 @@ pub struct Ready {
     /// Which of several groups of ranks that call among themselves, and not with each other.
     #[serde(default)]
     pub group: u32,
+    /// Nanoseconds that a sample lasts at least. Zero: as the clock and the barrier before a sample ask for.
+    #[serde(default)]
+    pub sample_ns: u64,
     /// Whether its device is a stand-in in memory of the host.
     #[serde(default)]
     pub emulated: bool,

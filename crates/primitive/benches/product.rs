@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use comm::{Abort, Options};
-use contract::{Benchmark, RankContext};
+use contract::{Benchmark, Joining, RankContext};
 use device::Region;
 use engine::op::{Dense, MatMul, Op};
 use engine::{Buffer, BufferId, Category, Context, Lifetime, Matmul, Memory, Scratch, Step, Threads, View};
@@ -54,6 +54,7 @@ fn context() -> RankContext {
         options,
         index: 0,
         cores: Vec::new(),
+        joining: Joining::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use benchmarks::{Gate, Host, Measured, Relations, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
+use benchmarks::{Gate, Host, Measured, Relations, Sampling, benchmark, is_in_process, is_simulated};
 use measure::{Canary, CaseRun, Circumstances, case_line};
 use record::{Case, CaseLine, CaseSamples, Profile, Seen};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::{admission, roofline};
 /// The line of these trials. `open`: further ones may follow.
 pub(crate) fn measured(run: &CaseRun, host: &Host, profiles: &[Profile], open: bool) -> CaseLine {
     let case = &run.case;
-    let wanted = cores_wanted(case.ranks(), &case.world);
+    let wanted = benchmark(&case.benchmark).map_or(0, |benchmark| benchmark.cores_wanted(case));
     let about = Circumstances {
         oversubscribed: !run.simulated && wanted > host.cores,
         simulated: run.simulated,

@@ -17,7 +17,7 @@ use terms::Status;
 use crate::driver::{Driver, START, Setup, Visits, make_rounds, spec_of};
 use crate::lines::{samples_of, skipped, unmeasured};
 use crate::order::Meeting;
-use crate::worlds::{CaseWorld, Starts, Worlds};
+use crate::worlds::{CaseWorld, Starts, Worlds, can_renew};
 use crate::{admission, lines, order};
 
 mod closed;
@@ -253,7 +253,10 @@ impl RunState<'_> {
     fn visit(&mut self, case: &Case) -> Result<(), StoreError> {
         let several = self.setup.starter.several();
         self.worlds.make_room(case, &self.driver.setup.host, several, START);
-        let admitted = if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.driver.setup.host) };
+        let admitted = match self.worlds.hold(case) {
+            true => Ok(()),
+            false => admission::admit(case, &self.driver.setup.host).and_then(|()| can_renew(case, several)),
+        };
         if let Err(reason) = admitted {
             let Some(run) = self.open.remove(&case.id) else { return Ok(()) };
             // Trials that it has stay: the machine has changed since, the measurement has not.

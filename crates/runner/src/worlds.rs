@@ -34,9 +34,9 @@ impl Alive {
     }
 }
 
-/// The only case that a world is for, where the case stays prepared in it.
+/// The only case that a world is for, where the case stays prepared in it, or has to be its first.
 fn owner(case: &Case, several: bool) -> Option<String> {
-    (stays_prepared(case) && several).then(|| case.id.clone())
+    (stays_prepared(case) && several || needs_new_ranks(case)).then(|| case.id.clone())
 }
 
 /// All worlds that are alive.
@@ -63,6 +63,25 @@ pub(crate) struct CaseWorld<'w> {
 /// Whether the case's ranks keep it prepared from one trial to the next.
 fn stays_prepared(case: &Case) -> bool {
     benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.keeps_prepared())
+}
+
+/// Whether each trial of the case needs ranks that were started for it.
+fn needs_new_ranks(case: &Case) -> bool {
+    benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.needs_new_ranks(case))
+}
+
+/// Whether new ranks can be started for each trial of a case that needs them. `several`: ranks are started
+/// whenever they are asked for.
+///
+/// # Errors
+/// Why they cannot.
+pub(crate) fn can_renew(case: &Case, several: bool) -> Result<(), String> {
+    let launched = backend_of(case).is_some_and(|backend| backend.about().launched);
+    if several || !launched || !needs_new_ranks(case) {
+        return Ok(());
+    }
+    Err("each trial needs new rank processes, which can join by this backend once only: start the run without a launcher"
+        .to_owned())
 }
 
 /// Whether starting the case's ranks is so expensive that they stay through the run.
@@ -98,7 +117,7 @@ impl Worlds {
         let owner = owner(case, starts.several);
         let own = |alive: &Alive| alive.is_of(case, owner.as_ref());
         let place = self.alive.iter().position(own).unwrap_or_else(|| {
-            let kept = is_expensive(case, starts);
+            let kept = is_expensive(case, starts) && !needs_new_ranks(case);
             let (fields, ranks) = (case.world.clone(), case.ranks());
             self.alive.push(Alive { fields, owner: owner.clone(), kept, holds: None, ranks, world: None });
             self.alive.len() - 1
@@ -171,6 +190,8 @@ impl Worlds {
         let Some((_, owner)) = &self.last else { return };
         let Some(alive) = self.alive.iter_mut().find(|alive| alive.is_of(case, owner.as_ref())) else { return };
         alive.holds = (made && stays_prepared(case)).then(|| case.id.clone());
+        // Ranks that have run a case are not new any more.
+        let lives = lives && !needs_new_ranks(case);
         // What a failed case holds is given back before others are visited.
         let lives = lives && (made || alive.world.as_mut().is_some_and(|world| world.finish(limit).is_ok()));
         if !lives {
@@ -215,6 +236,41 @@ mod tests {
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let about = benchmark("training").unwrap().about();
         record::plan::from_flags(about, &fields, &[]).unwrap().cases.remove(0)
+    }
+
+    fn startup(start: &str, backend: &str) -> Case {
+        let fields = [("stage", "first_call"), ("start", start), ("backend", backend)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let about = benchmark("startup").unwrap().about();
+        record::plan::from_flags(about, &fields, &[]).unwrap().cases.remove(0)
+    }
+
+    #[test]
+    fn ranks_are_new_for_each_trial_of_a_case_that_needs_it() {
+        let limit = Duration::from_secs(1);
+        for starts in [Starts { several: true, quickly: true }, Starts { several: false, quickly: false }] {
+            let mut worlds = Worlds::default();
+            let (cold, warm) = (startup("cold", "shm"), startup("warm", "shm"));
+            // What other cases of the same ranks run in is not new.
+            *worlds.place(&warm, starts, limit).world = Some(Box::new(Holding(Rc::default())));
+            worlds.left(&warm, true, true, limit);
+            assert!(worlds.place(&warm, starts, limit).world.is_some());
+            for _ in 0..2 {
+                let place = worlds.place(&cold, starts, limit);
+                assert!(place.world.is_none() && place.fresh && !place.keep);
+                *place.world = Some(Box::new(Holding(Rc::default())));
+                worlds.left(&cold, true, true, limit);
+            }
+        }
+    }
+
+    #[test]
+    fn ranks_that_can_join_once_have_no_cold_start_under_a_launcher() {
+        let says = |start, backend, several| can_renew(&startup(start, backend), several);
+        assert!(says("cold", "mpi", false).unwrap_err().contains("start the run without a launcher"));
+        for (start, backend, several) in [("cold", "mpi", true), ("cold", "shm", false), ("warm", "mpi", false)] {
+            assert_eq!(says(start, backend, several), Ok(()), "{start} {backend} {several}");
+        }
     }
 
     #[test]

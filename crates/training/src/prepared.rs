@@ -234,7 +234,17 @@ impl Prepared for PreparedTraining {
     fn work(&self) -> Work {
         let outline = parallel::outline(&self.task.recipe, self.rank as usize, self.task.threads);
         let flops = outline.map_or(0.0, |outline| outline.flops);
-        Work { traffic_bytes: 0, flops, messages: 1, max_calls: u64::MAX, copies: 1, checks: 0, steps: true, group: 0 }
+        Work {
+            traffic_bytes: 0,
+            flops,
+            messages: 1,
+            max_calls: u64::MAX,
+            copies: 1,
+            checks: 0,
+            steps: true,
+            group: 0,
+            sample_ns: 0,
+        }
     }
 
     fn path(&self, _comm: &dyn Communicator) -> String {

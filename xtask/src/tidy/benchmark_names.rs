@@ -19,8 +19,8 @@ const ALLOWED: [(&str, &str); 6] = [
 ];
 
 /// Names that mean nothing else, and names that are also a resource or a machine: these count next to `benchmark`.
-const OWN: [&str; 3] = ["collective", "primitive", "training"];
-const SHARED: [&str; 2] = ["memory", "hardware"];
+const OWN: [&str; 4] = ["collective", "primitive", "training", "startup"];
+const SHARED: [&str; 3] = ["memory", "hardware", "interference"];
 
 /// Literals that name a benchmark.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

@@ -36,7 +36,8 @@ static RULES: &[Rule] = &[
             ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal, tells ranges to a tool"),
         ],
         files: &[
-            ("crates/benchmarks/src/rank.rs", "the word by which ranks agree on a start; context switches so far"),
+            ("crates/benchmarks/src/rank.rs", "context switches so far"),
+            ("crates/benchmarks/src/rank/active.rs", "the word by which ranks agree on a start"),
             ("crates/control/src/reach.rs", "reads the kernel's list of network interfaces"),
             ("crates/launch/src/rank/exhaustion.rs", "changes the environment while there is one thread"),
             ("crates/launch/src/rank/guardian.rs", "ends the process where it stands"),

@@ -33,7 +33,9 @@ static BELOW: &[(&str, &[&str])] = &[
     ("training", &["contract", "cores", "parallel"]),
     // Its product is a case of `primitive`.
     ("hardware", &["cores", "primitive"]),
-    ("benchmarks", &["collective", "primitive", "training", "hardware"]),
+    // Its activities are cases of these two.
+    ("interference", &["collective", "hardware"]),
+    ("benchmarks", &["collective", "primitive", "training", "hardware", "interference"]),
     ("runner", &["benchmarks"]),
     ("launch", &["control", "survey"]),
     // meaning
@@ -50,10 +52,11 @@ static BELOW: &[(&str, &[&str])] = &[
 
 /// Crates that only these may use, though others are above them, too: nothing above `benchmarks` names a benchmark.
 static ONLY_FOR: &[(&str, &[&str])] = &[
-    ("collective", &["benchmarks"]),
+    ("collective", &["benchmarks", "interference"]),
     ("primitive", &["benchmarks", "hardware"]),
     ("training", &["benchmarks"]),
-    ("hardware", &["benchmarks"]),
+    ("hardware", &["benchmarks", "interference"]),
+    ("interference", &["benchmarks"]),
 ];
 
 /// Everything that `name` may use.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, RankPlacement};
 use contract::fields::CUDA;
-use contract::{Common, RankContext, World, failure};
+use contract::{Common, Joining, RankContext, World, failure};
 use measure::{Failure, WorldSpec};
 use terms::{Bandwidth, FieldError, Seconds};
-use trace::{Hook, StatusPage, nvtx};
+use trace::{Clock, Hook, StatusPage, nvtx};
 
 use super::RankWork;
 
@@ -23,12 +23,15 @@ pub fn open_rank(
     oversubscribed: bool,
     cores: Vec<u32>,
 ) -> Result<(RankWork, Abort), Failure> {
-    let place = bootstrap.place();
+    let (place, begun_ns) = (bootstrap.place(), Clock::default().now_ns());
     let common = Common::of(&spec.fields)?;
     let oversubscribed = any(bootstrap, oversubscribed || computes_beside(&common, &place, cores.len()))?;
+    // All ranks have given their answer: the last one has begun, too.
+    let met_ns = Clock::default().now_ns();
     let name = common.backend.unwrap_or_default();
     let options = options(spec, &name, oversubscribed)?;
     let (comm, abort) = comm::open(&name, bootstrap, &options).map_err(failure)?;
+    let joining = Joining { waited_ns: met_ns - begun_ns, opened_ns: Clock::default().now_ns() - met_ns };
     let clock = comm.clock();
     if let Some(ranges) = nvtx::ranges() {
         ranges.name_rank(place.rank, place.size);
@@ -36,7 +39,9 @@ pub fn open_rank(
     let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot).telling(nvtx::ranges()));
     let comm: Box<dyn Communicator> = Box::new(Observed::new(comm, hook.clone()));
     let RankPlacement { rank, size: ranks, host, index, .. } = place;
-    let context = RankContext { rank, ranks, host, index, comm, hook, clock, abort: abort.clone(), options, cores };
+    let abort_too = abort.clone();
+    let context =
+        RankContext { rank, ranks, host, index, comm, hook, clock, abort: abort_too, options, cores, joining };
     Ok((RankWork::new(context)?, abort))
 }
 

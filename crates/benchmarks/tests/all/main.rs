@@ -4,6 +4,7 @@ mod experts;
 mod fields;
 mod hardware;
 mod injections;
+mod interference;
 mod isolated;
 mod known;
 mod matrix;
@@ -16,5 +17,7 @@ mod relations;
 mod reproducible;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod startup;
 mod training;
+mod watched;
 mod worlds;

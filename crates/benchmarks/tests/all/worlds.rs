@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use benchmarks::{RankContext, RankWork};
+use benchmarks::{Joining, RankContext, RankWork};
 use comm::{Abort, Bootstrap, Call, Communicator, Observed, Options, Shape, Ticket, Wait};
 use device::{Queue, Region};
 use measure::{CaseRun, Clocks, Command, RankSide, Reply, Round, Settings, Trial, Verdict, VerdictKind, World};
@@ -104,6 +104,7 @@ impl Wrapped {
                     abort,
                     options,
                     cores,
+                    joining: Joining::default(),
                 };
                 let mut work = RankWork::new(context).expect("a few bytes");
                 while let Ok(command) = inbox.recv() {

@@ -45,6 +45,15 @@ fn calls_grow_until_a_sample_is_long_enough_for_the_clock() {
 }
 
 #[test]
+fn samples_last_as_long_as_what_runs_beside_them_asks_for() {
+    let case = case(2, json!({"warmup": 0, "iters": 6}));
+    let mut world = Scripted::new(2, |_, _, calls| 300_000 * u64::from(calls));
+    world.ready.sample_ns = 20_000_000;
+    let trial = world.trial(&case);
+    assert!((67..100).contains(&trial.calls), "{} calls of 300 us", trial.calls);
+}
+
+#[test]
 fn the_first_slow_calls_do_not_decide_how_many_a_sample_has() {
     // The first command is a hundred times slower than what follows.
     let case = case(2, json!({"warmup": 0, "iters": 6}));

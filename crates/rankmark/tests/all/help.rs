@@ -11,6 +11,8 @@ const MOST: &[(&str, usize, usize)] = &[
     ("train", 20, 106),
     ("memory", 19, 93),
     ("hardware", 16, 58),
+    ("startup", 16, 56),
+    ("interference", 19, 61),
     ("compare", 23, 23),
     ("report", 11, 11),
     ("import", 8, 8),

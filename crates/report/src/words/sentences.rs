@@ -116,6 +116,13 @@ fn oversubscription(run: &Run) -> Option<String> {
         Some(cores) => count(cores as usize, "core", "cores"),
         None => "fewer cores".to_owned(),
     };
+    let most = *ranks.last()?;
+    if run.cores.is_some_and(|own| most as usize <= own as usize) {
+        return Some(format!(
+            "{} ranks have more threads than {cores} (oversubscribed): their times include waiting for a core.",
+            list(&ranks)
+        ));
+    }
     (!ranks.is_empty()).then(|| {
         format!(
             "{} ranks share {cores} (oversubscribed): their times include waiting for a core and say nothing about the transport.",

@@ -156,6 +156,10 @@ fn oversubscription() {
     let mut unknown = data::run(lines(&cases));
     unknown.cores = None;
     assert!(sentences(&unknown)[0].starts_with("4 ranks share fewer cores (oversubscribed)"));
+    // As many ranks as cores, and each has several threads.
+    let mut threads = series(2, &[(KIB, 1e-6)]);
+    threads[0].caveats.push(Caveat::Oversubscribed);
+    says(lines(&threads), "2 ranks have more threads than 2 cores (oversubscribed): their times include waiting");
     // A skipped case has no times to caveat.
     let mut skipped = lines(&cases);
     (skipped[1].status, skipped[1].time_s) = (Status::Skipped, None);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use comm::{Abort, Bootstrap, Communicator, Options};
-use contract::{Prepared, RankContext, Work};
+use contract::{Joining, Prepared, RankContext, Work};
 use measure::{Command, Failure, Probe, RankSide, Reply, SampleRequest, WrongReport};
 use record::Case;
 use terms::{Bytes, Collective, Mode, Named};
@@ -40,6 +40,7 @@ fn ranks<T: Send>(ranks: u32, shared: bool, body: impl Fn(&mut RankWork) -> T + 
                     abort,
                     options,
                     cores,
+                    joining: Joining::default(),
                 };
                 body(&mut RankWork::new(context).unwrap())
             }));

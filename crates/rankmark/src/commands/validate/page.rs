@@ -183,7 +183,7 @@ fn closing(findings: &Findings, width: usize) -> String {
     let names = &findings.benchmarks;
     let all = number(benchmarks::all().count(), "benchmark");
     let last = format!("{} of {all} can run here: {}", names.len(), names.join(", "));
-    text.push_str(last.trim_end_matches(": "));
+    text.push_str(&wrap(last.trim_end_matches(": "), width));
     text.push('\n');
     text
 }

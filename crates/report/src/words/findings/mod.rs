@@ -255,8 +255,20 @@ fn oversubscribed(run: &Run) -> Option<Finding> {
     if number == 0 {
         return None;
     }
+    let most = run.cases.iter().filter(over).map(|case| case.ranks).max().unwrap_or(0);
+    let by_threads = run.cores.is_some_and(|cores| most as usize <= cores as usize);
     let cores = run.cores.map(|cores| count(cores as usize, "core", "cores"));
     let number = count(number, "case has", "cases have");
+    if by_threads {
+        let title = format!("{number} more threads than {}", cores.as_deref().unwrap_or("cores"));
+        let evidence = "Their times include waiting for a core.";
+        return Some(finding(
+            Kind::Hint,
+            title,
+            evidence,
+            "Leave a core to each thread: fewer ranks, or fewer threads.",
+        ));
+    }
     let title = format!("{number} more ranks than {}", cores.as_deref().unwrap_or("cores"));
     let evidence = "Their times include waiting for a core, and say nothing about the transport.";
     let action = match run.cores {
