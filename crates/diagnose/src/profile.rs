@@ -19,11 +19,14 @@ mod lanes;
 mod lateness;
 mod overlap;
 mod pauses;
+mod replay;
 mod series;
 mod settings;
+mod slow_exchange;
 mod steps;
 mod straggler;
 mod waterfall;
+mod without;
 
 use trace::timeline::Timeline;
 
@@ -39,11 +42,13 @@ pub use findings::{Confidence, Evidence, Finding, FindingKind};
 pub use instances::Clocks;
 pub use overlap::{Overlap, Parts, RankOverlap};
 pub use pauses::{Pauses, Who};
+pub use replay::Replay;
 pub use series::Series;
 pub use settings::{MINIMUM_STEPS, Pipeline, Settings};
 pub use steps::{RankSteps, Steps};
 pub use straggler::{Phase, PhaseExcess, Rotating, Straggler};
 pub use waterfall::{Bar, Cause, Scaling, Term, Waterfall, waterfall};
+pub use without::{Typical, Without};
 
 /// Analyses a timeline. It takes time in proportion to the spans.
 pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
@@ -89,16 +94,38 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         kernels: device::top_kernels(&prepared, &timeline.names),
         bubble,
         findings: Vec::new(),
+        replay: None,
+        replay_abstains: None,
+        without_slow_ranks: None,
         notes,
         steps,
         parts,
     };
+    let waits = (timeline.world, settings.pipeline.is_some());
+    let replayer = replay::Replayer::new(&prepared, &instances, &analysis.steps, waits);
+    match &replayer {
+        Ok(replayer) => {
+            analysis.replay = Some(replayer.summary);
+            let all: Vec<&Straggler> = analysis.stragglers.iter().collect();
+            analysis.without_slow_ranks =
+                if all.is_empty() { None } else { without::slow_ranks(replayer, &all, &analysis) };
+        }
+        Err(why) => {
+            if !analysis.stragglers.is_empty() {
+                analysis.notes.push(format!("how long a step would take without the slow rank is not known: {why}"));
+            }
+            analysis.replay_abstains = Some(why.clone());
+        }
+    }
+    let slow_exchanges = slow_exchange::slow_exchanges(&prepared, &instances, (&timeline.names, count), settings);
     let transfer = overlap::transfer(&exposed, count);
     analysis.findings = findings::findings(&findings::Sources {
         prepared: &prepared,
         analysis: &analysis,
         transfer: &transfer,
         minimum_share: settings.minimum_share,
+        replayer: replayer.as_ref().ok(),
+        slow_exchanges: &slow_exchanges,
     });
     analysis
 }
