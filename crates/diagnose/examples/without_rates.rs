@@ -19,7 +19,7 @@ const PLANTED: [Planted; 5] = [
     ("one rank, forward", blocking, |delay| vec![Fault::Rank(1, 1, delay, 1)]),
     ("two ranks", blocking, |delay| vec![Fault::Rank(1, 1, delay, 1), Fault::Rank(3, 4, delay, 1)]),
     ("one rank, every 5th step", blocking, |delay| vec![Fault::Rank(2, 2, 2.0 * delay, 5)]),
-    ("one rank, half of 10% overlapped", overlapped, |delay| vec![Fault::Rank(1, 3, delay, 1)]),
+    ("one rank, 5% of a step overlapped", overlapped, |delay| vec![Fault::Rank(1, 3, delay, 1)]),
     ("one of two links", pairs, |delay| vec![Fault::Link(1, delay)]),
 ];
 

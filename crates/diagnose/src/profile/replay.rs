@@ -41,6 +41,7 @@ pub(super) struct Replayer<'r> {
     /// The same as replayed with the recorded times.
     baseline: Vec<f64>,
     chains: Vec<Chain>,
+    sections: usize,
 }
 
 impl<'r> Replayer<'r> {
@@ -53,10 +54,11 @@ impl<'r> Replayer<'r> {
     ) -> Result<Self, String> {
         refuse(prepared, instances, world, pipeline)?;
         let step_s = steps.step.median.filter(|step| *step > 0.0).ok_or("steps have no duration")?;
-        let chains = graph::chains(prepared, instances, step_s)?;
+        let mut chains = graph::chains(prepared, instances, step_s)?;
+        let sections = graph::number_sections(&mut chains);
         let summary = Replay { steps: 0, error_share: 0.0, fixed_waits_share: 0.0 };
         let (recorded, baseline) = (Vec::new(), Vec::new());
-        let mut replayer = Self { prepared, instances, summary, recorded, baseline, chains };
+        let mut replayer = Self { prepared, instances, summary, recorded, baseline, chains, sections };
         replayer.recorded = replayer.places().map(|place| steps.step.values[place]).collect();
         let count = replayer.recorded.len();
         if count < FEWEST_STEPS {
@@ -64,7 +66,7 @@ impl<'r> Replayer<'r> {
                 "{count} steps that follow another one are too few: at least {FEWEST_STEPS} are needed"
             ));
         }
-        let as_recorded = Variant { work: &|_, _| [1.0; PARTS], transfer: &|_| 1.0 };
+        let as_recorded = Variant { work: &|_, _, _| [1.0; PARTS], transfer: &|_| 1.0 };
         replayer.baseline = replayer
             .seconds(&as_recorded)
             .ok_or("the recorded order of collectives contradicts itself between ranks")?;
@@ -99,6 +101,17 @@ impl<'r> Replayer<'r> {
     pub(super) fn places(&self) -> impl Iterator<Item = usize> {
         let skipped = usize::from(self.chains.iter().any(|chain| chain.last > chain.first));
         self.chains.iter().flat_map(move |chain| chain.first + skipped..=chain.last)
+    }
+
+    /// Nanoseconds of a rank's own work, by section, part and step.
+    pub(super) fn work(&self, rank: usize) -> Vec<[Vec<f64>; PARTS]> {
+        let none = || std::array::from_fn(|_| vec![0.0; self.prepared.numbers.len()]);
+        let mut found: Vec<[Vec<f64>; PARTS]> = (0..self.sections).map(|_| none()).collect();
+        for point in self.chains.iter().flat_map(|chain| &chain.ranks[rank].points) {
+            let Some(step) = point.step else { continue };
+            found[point.section].iter_mut().zip(point.work).for_each(|(part, work)| part[step] += work);
+        }
+        found
     }
 
     /// What a variant takes off each step that counts, in seconds.

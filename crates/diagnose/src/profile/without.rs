@@ -15,7 +15,6 @@ use super::instances::Instance;
 use super::replay::{PARTS, Replayer, Variant};
 use super::series::{mean, mean_bounds, pessimistic_bounds};
 use super::slow_exchange::SlowExchange;
-use super::steps::RankSteps;
 use super::straggler::{Phase, Straggler};
 
 /// Which step a time is of.
@@ -57,18 +56,21 @@ impl fmt::Display for Without {
 
 /// Without slow ranks: each works as long as the ranks that are not slow.
 pub(super) fn slow_ranks(replayer: &Replayer, slow: &[&Straggler], analysis: &Analysis) -> Option<Without> {
-    let steps = &analysis.steps;
-    let is_slow = |rank: u32| analysis.stragglers.iter().any(|one| one.rank == rank);
-    let mut factors: Vec<Option<Vec<[f64; PARTS]>>> = vec![None; steps.ranks.len()];
+    let ranks = &analysis.steps.ranks;
+    let place_of = |rank: u32| ranks.iter().position(|of| of.rank == rank);
+    let is_slow = |place: usize| analysis.stragglers.iter().any(|one| one.rank == ranks[place].rank);
+    let mut factors: Vec<Option<Vec<Vec<[f64; PARTS]>>>> = vec![None; ranks.len()];
     for one in slow {
-        let rank = steps.ranks.iter().position(|rank| rank.rank == one.rank)?;
-        let mut others: Vec<&RankSteps> = steps.ranks.iter().filter(|rank| !is_slow(rank.rank)).collect();
+        let rank = place_of(one.rank)?;
+        let mut others: Vec<usize> = (0..ranks.len()).filter(|other| !is_slow(*other)).collect();
         if others.is_empty() {
-            others = steps.ranks.iter().filter(|rank| rank.rank != one.rank).collect();
+            others = (0..ranks.len()).filter(|other| *other != rank).collect();
         }
-        factors[rank] = Some(as_others(&steps.ranks[rank], &others, one));
+        factors[rank] = Some(as_others(replayer, rank, &others, one));
     }
-    let work = |rank: usize, step: usize| factors[rank].as_ref().map_or([1.0; PARTS], |of_rank| of_rank[step]);
+    let work = |rank: usize, step: usize, section: usize| {
+        factors[rank].as_ref().map_or([1.0; PARTS], |of_rank| of_rank[section][step])
+    };
     let of = if slow.iter().all(|one| one.persistent) { Typical::Median } else { Typical::Mean };
     without(replayer, &Variant { work: &work, transfer: &|_| 1.0 }, of)
 }
@@ -77,12 +79,12 @@ pub(super) fn slow_ranks(replayer: &Replayer, slow: &[&Straggler], analysis: &An
 pub(super) fn input(replayer: &Replayer) -> Option<Without> {
     let mut none = [1.0; PARTS];
     none[0] = 0.0;
-    without(replayer, &Variant { work: &|_, _| none, transfer: &|_| 1.0 }, Typical::Median)
+    without(replayer, &Variant { work: &|_, _, _| none, transfer: &|_| 1.0 }, Typical::Median)
 }
 
 /// If moving bytes took no time.
 pub(super) fn transfers(replayer: &Replayer) -> Option<Without> {
-    without(replayer, &Variant { work: &|_, _| [1.0; PARTS], transfer: &|_| 0.0 }, Typical::Median)
+    without(replayer, &Variant { work: &|_, _, _| [1.0; PARTS], transfer: &|_| 0.0 }, Typical::Median)
 }
 
 /// If a communicator moved its bytes as fast as the others.
@@ -91,7 +93,7 @@ pub(super) fn slow_exchange(replayer: &Replayer, slow: &SlowExchange) -> Option<
         let is_slow = instance.group == slow.group_id && instance.operation == slow.operation_id;
         if is_slow && instance.bytes == slow.bytes { slow.factors[instance.step] } else { 1.0 }
     };
-    without(replayer, &Variant { work: &|_, _| [1.0; PARTS], transfer: &transfer }, Typical::Median)
+    without(replayer, &Variant { work: &|_, _, _| [1.0; PARTS], transfer: &transfer }, Typical::Median)
 }
 
 fn without(replayer: &Replayer, variant: &Variant, of: Typical) -> Option<Without> {
@@ -110,22 +112,6 @@ fn without(replayer: &Replayer, variant: &Variant, of: Typical) -> Option<Withou
     Some(Without { of, step_s, ci95: ci95?, recorded_s, saves_s, share: saves_s / recorded_s.max(f64::MIN_POSITIVE) })
 }
 
-/// Seconds of a rank's own work by part, in the order of the replay.
-fn parts(rank: &RankSteps) -> [Vec<f64>; PARTS] {
-    let of = |values: &[f64]| values.to_vec();
-    match (&rank.device, &rank.device_input) {
-        (Some(device), Some(input)) => {
-            let work = rank.work();
-            let rest = |step: usize| (work[step] - device.values[step] - input.values[step]).max(0.0);
-            let rest = (0..work.len()).map(rest).collect();
-            [of(&input.values), of(&device.values), Vec::new(), Vec::new(), rest]
-        }
-        _ => {
-            [&rank.input, &rank.forward, &rank.backward, &rank.optimizer, &rank.other].map(|series| of(&series.values))
-        }
-    }
-}
-
 /// The place of a phase among the parts.
 fn part_of(phase: Phase) -> usize {
     match phase {
@@ -137,21 +123,24 @@ fn part_of(phase: Phase) -> usize {
     }
 }
 
-/// Factors that make a rank's work in each step that of the others.
-fn as_others(own: &RankSteps, others: &[&RankSteps], slow: &Straggler) -> Vec<[f64; PARTS]> {
-    let mut factors = vec![[1.0; PARTS]; own.total.values.len()];
-    let theirs: Vec<[Vec<f64>; PARTS]> = others.iter().map(|rank| parts(rank)).collect();
-    for (part, own) in parts(own).iter().enumerate() {
-        // Where the whole work shows nothing, only the phase that does is replaced.
-        if slow.only_in_phase.is_some() && part != part_of(slow.phase) {
-            continue;
+/// Factors that make a rank's work in each section and step that of the others.
+fn as_others(replayer: &Replayer, rank: usize, others: &[usize], slow: &Straggler) -> Vec<Vec<[f64; PARTS]>> {
+    let theirs: Vec<Vec<[Vec<f64>; PARTS]>> = others.iter().map(|other| replayer.work(*other)).collect();
+    let of_section = |(section, own): (usize, &[Vec<f64>; PARTS])| {
+        let mut factors = vec![[1.0; PARTS]; own[0].len()];
+        for (part, own) in own.iter().enumerate() {
+            // Where the whole work shows nothing, only the phase that does is replaced.
+            if slow.only_in_phase.is_some() && part != part_of(slow.phase) {
+                continue;
+            }
+            let theirs: Vec<&[f64]> = theirs.iter().map(|rank| rank[section][part].as_slice()).collect();
+            for (step, factor) in in_their_place(own, &theirs).into_iter().enumerate() {
+                factors[step][part] = factor;
+            }
         }
-        let theirs: Vec<&[f64]> = theirs.iter().map(|parts| parts[part].as_slice()).collect();
-        for (step, factor) in in_their_place(own, &theirs).into_iter().enumerate() {
-            factors[step][part] = factor;
-        }
-    }
-    factors
+        factors
+    };
+    replayer.work(rank).iter().enumerate().map(of_section).collect()
 }
 
 /// Factors that replace values by those of others with the same order: the median over the others.

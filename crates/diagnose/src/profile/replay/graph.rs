@@ -51,10 +51,12 @@ pub(super) struct RankGraph {
 
 /// Something that happens to a rank, after work of its own.
 pub(super) struct Point {
-    /// Own work since the point before, by part, in nanoseconds. None while the rank waits.
+    /// Own work since the point before, by part, in nanoseconds: nothing while the rank waits.
     pub(super) work: [f64; PARTS],
     /// The step of the work; None between steps.
     pub(super) step: Option<usize>,
+    /// Which part of the step's program the work is in, see [`number_sections`].
+    pub(super) section: usize,
     pub(super) event: Event,
 }
 
@@ -115,6 +117,52 @@ pub(super) fn chains(prepared: &Prepared, instances: &Instances, step_s: f64) ->
         chain(prepared, instances, ([first, last], &places), (step_ns, together))
     };
     stretches(prepared, step_ns).into_iter().map(of_one).collect()
+}
+
+/// Sections of a step at most.
+const MOST_SECTIONS: usize = 16;
+
+/// Numbers the sections of each step: those between collectives that all ranks enter from their own work in every step. Gives how
+/// many there are. A delay is somewhere in a phase, and sections say where. One, where steps have different numbers of calls.
+pub(super) fn number_sections(chains: &mut [Chain]) -> usize {
+    let graphs = || chains.iter().flat_map(|chain| &chain.ranks);
+    let steps: Vec<Vec<bool>> = graphs().flat_map(|graph| free_entries(&graph.points)).collect();
+    let calls = steps.first().map_or(0, Vec::len);
+    if steps.iter().any(|step| step.len() != calls) {
+        return 1;
+    }
+    let is_shared: Vec<bool> = (0..calls).map(|call| steps.iter().all(|step| step[call])).collect();
+    let all = 1 + is_shared.iter().filter(|shared| **shared).count();
+    let count = all.min(MOST_SECTIONS);
+    for point in chains.iter_mut().flat_map(|chain| &mut chain.ranks).map(|graph| &mut graph.points) {
+        let (mut call, mut section) = (0, 0);
+        for point in point {
+            point.section = section * count / all;
+            match &point.event {
+                Event::StepBegins => (call, section) = (0, 0),
+                Event::Enters(_) => {
+                    section += usize::from(is_shared[call]);
+                    call += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    count
+}
+
+/// Of each step, which collectives a rank enters from its own work, with a free queue.
+fn free_entries(points: &[Point]) -> Vec<Vec<bool>> {
+    let mut steps = Vec::new();
+    let mut step = Vec::new();
+    for point in points {
+        match &point.event {
+            Event::Enters(entry) => step.push(!entry.is_queued && entry.in_wait.is_none()),
+            Event::StepEnds => steps.push(std::mem::take(&mut step)),
+            _ => {}
+        }
+    }
+    steps
 }
 
 /// First and last step of each chain.
@@ -307,7 +355,7 @@ impl<'s> Sweep<'s> {
             }
             Mark::Enters(part) => Event::Enters(self.entry(part)),
         };
-        self.points.push(Point { work, step, event });
+        self.points.push(Point { work, step, section: 0, event });
     }
 
     /// Own work up to a time, by part.

@@ -1,12 +1,12 @@
 //! Goes through the steps of a chain again, with other times of work and of transfers.
 
 use super::super::instances::Instance;
-use super::graph::{Chain, Entry, Event, PARTS, RankGraph, Wait};
+use super::graph::{Chain, Entry, Event, PARTS, Point, RankGraph, Wait};
 
 /// What takes another time than recorded, as factors.
 pub(in super::super) struct Variant<'v> {
-    /// Of the parts of a rank's own work in a step; both by their places.
-    pub(in super::super) work: &'v dyn Fn(usize, usize) -> [f64; PARTS],
+    /// Of the parts of a rank's own work in a step and a section of it; all by their places.
+    pub(in super::super) work: &'v dyn Fn(usize, usize, usize) -> [f64; PARTS],
     /// Of the transfer of a collective.
     pub(in super::super) transfer: &'v dyn Fn(&Instance) -> f64,
 }
@@ -81,7 +81,7 @@ impl<'c> Run<'c> {
         let Some(point) = self.chain.ranks[rank].points.get(self.walkers[rank].next) else { return false };
         let walker = &mut self.walkers[rank];
         if !walker.has_worked {
-            let work = weighted(point.work, rank, point.step, self.variant);
+            let work = weighted(point, rank, self.variant);
             walker.time += work;
             walker.own += work;
             walker.has_worked = true;
@@ -156,9 +156,9 @@ impl<'c> Run<'c> {
     }
 }
 
-fn weighted(work: [f64; PARTS], rank: usize, step: Option<usize>, variant: &Variant) -> f64 {
-    let factors = step.map_or([1.0; PARTS], |step| (variant.work)(rank, step));
-    work.iter().zip(factors).map(|(time, factor)| time * factor).sum()
+fn weighted(point: &Point, rank: usize, variant: &Variant) -> f64 {
+    let factors = point.step.map_or([1.0; PARTS], |step| (variant.work)(rank, step, point.section));
+    point.work.iter().zip(factors).map(|(time, factor)| time * factor).sum()
 }
 
 fn entered_at(chain: &Chain, variant: &Variant) -> Vec<Option<f64>> {
@@ -166,7 +166,7 @@ fn entered_at(chain: &Chain, variant: &Variant) -> Vec<Option<f64>> {
     for (rank, graph) in chain.ranks.iter().enumerate() {
         let mut own = 0.0;
         for point in &graph.points {
-            own += weighted(point.work, rank, point.step, variant);
+            own += weighted(point, rank, variant);
             match &point.event {
                 Event::StepBegins => own = 0.0,
                 Event::Enters(entry) if !entry.is_queued && entry.in_wait.is_none() => found[entry.call].push(own),
