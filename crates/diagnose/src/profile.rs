@@ -20,9 +20,12 @@ mod lateness;
 mod overlap;
 mod pauses;
 mod replay;
+mod replay_graph;
+mod replay_walk;
 mod series;
 mod settings;
 mod slow_exchange;
+mod step_without;
 mod steps;
 mod straggler;
 mod waterfall;
@@ -42,13 +45,12 @@ pub use findings::{Confidence, Evidence, Finding, FindingKind};
 pub use instances::Clocks;
 pub use overlap::{Overlap, Parts, RankOverlap};
 pub use pauses::{Pauses, Who};
-pub use replay::Replay;
 pub use series::Series;
 pub use settings::{MINIMUM_STEPS, Pipeline, Settings};
+pub use step_without::{Replay, Typical, Without};
 pub use steps::{RankSteps, Steps};
 pub use straggler::{Phase, PhaseExcess, Rotating, Straggler};
 pub use waterfall::{Bar, Cause, Scaling, Term, Waterfall, waterfall};
-pub use without::{Typical, Without};
 
 /// Analyses a timeline. It takes time in proportion to the spans.
 pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
@@ -108,11 +110,13 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
             analysis.replay = Some(replayer.summary);
             let all: Vec<&Straggler> = analysis.stragglers.iter().collect();
             analysis.without_slow_ranks =
-                if all.is_empty() { None } else { without::slow_ranks(replayer, &all, &analysis) };
+                if all.is_empty() { None } else { without::slow_ranks(replayer, &all, &analysis.stragglers) };
         }
         Err(why) => {
             if !analysis.stragglers.is_empty() {
-                analysis.notes.push(format!("how long a step would take without the slow rank is not known: {why}"));
+                analysis
+                    .notes
+                    .push(format!("how long a step would take without the slow rank cannot be told, because {why}"));
             }
             analysis.replay_abstains = Some(why.clone());
         }

@@ -10,9 +10,10 @@ use super::pauses::{Pauses, Who, lowest_rate};
 use super::replay::Replayer;
 use super::series::{Series, confidence_above};
 use super::slow_exchange::SlowExchange;
+use super::step_without::Without;
 use super::steps::RankSteps;
 use super::straggler::{Phase, Straggler};
-use super::without::{self, Without};
+use super::without;
 
 /// Messages up to this are small: their time is mostly the cost of a call.
 const SMALL_MESSAGE: u64 = 64 * 1024;
@@ -170,7 +171,8 @@ impl Sources<'_> {
 
     fn straggler(&self, straggler: &Straggler) -> Finding {
         let Straggler { rank, phase, share, lost_s_per_step, .. } = straggler;
-        let without = self.replayer.and_then(|replayer| without::slow_ranks(replayer, &[straggler], self.analysis));
+        let without =
+            self.replayer.and_then(|replayer| without::slow_ranks(replayer, &[straggler], &self.analysis.stragglers));
         let place = self.prepared.numbers.iter().position(|number| *number == straggler.worst_step);
         let equal = 1.0 / self.prepared.ranks.len() as f64;
         // Of several, only the slowest is the last to arrive.

@@ -3,33 +3,17 @@
 //! A rank works, enters collectives, and waits until they end. A collective ends when its last rank has entered and its bytes
 //! have moved. With the recorded times this must give the recorded steps back; where it does not, nothing is said.
 
-mod graph;
-mod walk;
-
-use serde::Serialize;
-
-use self::graph::Chain;
-pub(super) use self::graph::PARTS;
-pub(super) use self::walk::Variant;
 use super::instances::Instances;
 use super::lanes::Prepared;
+use super::replay_graph::{self, Chain, PARTS};
+use super::replay_walk::{self, Variant};
+use super::step_without::Replay;
 use super::steps::Steps;
 
 /// Fewer steps bound nothing.
 const FEWEST_STEPS: usize = 8;
 /// Above this share of a step, what the replay misses could be what it is asked for.
 const LARGEST_ERROR: f64 = 0.05;
-
-/// How well the recorded dependencies explain the steps.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Replay {
-    /// Steps that were replayed, without the first of those that follow each other: it begins with lateness of the step before.
-    pub steps: usize,
-    /// How much a replay with the recorded times differs from a recorded step: the median, as a share of a step.
-    pub error_share: f64,
-    /// Waits that end with no collective of all ranks, as a share of a step. They stay as they are.
-    pub fixed_waits_share: f64,
-}
 
 /// A timeline that can be replayed.
 pub(super) struct Replayer<'r> {
@@ -54,8 +38,8 @@ impl<'r> Replayer<'r> {
     ) -> Result<Self, String> {
         refuse(prepared, instances, world, pipeline)?;
         let step_s = steps.step.median.filter(|step| *step > 0.0).ok_or("steps have no duration")?;
-        let mut chains = graph::chains(prepared, instances, step_s)?;
-        let sections = graph::number_sections(&mut chains);
+        let mut chains = replay_graph::chains(prepared, instances, step_s)?;
+        let sections = replay_graph::number_sections(&mut chains);
         let summary = Replay { steps: 0, error_share: 0.0, fixed_waits_share: 0.0 };
         let (recorded, baseline) = (Vec::new(), Vec::new());
         let mut replayer = Self { prepared, instances, summary, recorded, baseline, chains, sections };
@@ -123,7 +107,7 @@ impl<'r> Replayer<'r> {
     fn seconds(&self, variant: &Variant) -> Option<Vec<f64>> {
         let mut steps = vec![0.0; self.prepared.numbers.len()];
         for chain in &self.chains {
-            let times = walk::walk(chain, &self.instances.all, variant)?;
+            let times = replay_walk::walk(chain, &self.instances.all, variant)?;
             steps[chain.first..=chain.last].iter_mut().zip(times).for_each(|(step, time)| *step = time * 1e-9);
         }
         Some(self.places().map(|place| steps[place]).collect())

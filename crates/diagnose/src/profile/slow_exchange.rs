@@ -9,7 +9,7 @@ use super::Settings;
 use super::instances::{Instance, Instances};
 use super::lanes::Prepared;
 use super::lateness::{Question, Times, judge};
-use super::without::in_their_place;
+use super::series::in_their_place;
 
 /// A communicator that is slower.
 pub(super) struct SlowExchange {

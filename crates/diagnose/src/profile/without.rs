@@ -5,60 +5,20 @@
 //! as the k-th longest of the median rank. The median of the others in the same step would leave the rank without noise of its
 //! own, and steps that wait for the slowest rank would be too short.
 
-use std::fmt;
-
-use serde::Serialize;
-use terms::Seconds;
-
-use super::Analysis;
 use super::instances::Instance;
-use super::replay::{PARTS, Replayer, Variant};
-use super::series::{mean, mean_bounds, pessimistic_bounds};
+use super::replay::Replayer;
+use super::replay_graph::PARTS;
+use super::replay_walk::Variant;
+use super::series::{in_their_place, mean, mean_bounds, pessimistic_bounds};
 use super::slow_exchange::SlowExchange;
+use super::step_without::{Typical, Without};
 use super::straggler::{Phase, Straggler};
 
-/// Which step a time is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Typical {
-    /// The median step.
-    Median,
-    /// The mean step: what hits some steps only does not move the median.
-    Mean,
-}
-
-/// How long a step would take without something.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Without {
-    /// Which step.
-    pub of: Typical,
-    /// Seconds of a step without it.
-    pub step_s: f64,
-    /// The 95% interval over steps.
-    pub ci95: [f64; 2],
-    /// Seconds of the same steps as recorded.
-    pub recorded_s: f64,
-    /// What a step would save, in seconds.
-    pub saves_s: f64,
-    /// The same as a share of a recorded step.
-    pub share: f64,
-}
-
-/// `a step would take 180 ms instead of 217 ms (178 ms to 182 ms)`.
-impl fmt::Display for Without {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let step = if self.of == Typical::Mean { "a mean step" } else { "a step" };
-        let [low, high] = self.ci95.map(Seconds);
-        let (after, before) = (Seconds(self.step_s), Seconds(self.recorded_s));
-        write!(f, "{step} would take {after} instead of {before} ({low} to {high})")
-    }
-}
-
-/// Without slow ranks: each works as long as the ranks that are not slow.
-pub(super) fn slow_ranks(replayer: &Replayer, slow: &[&Straggler], analysis: &Analysis) -> Option<Without> {
-    let ranks = &analysis.steps.ranks;
-    let place_of = |rank: u32| ranks.iter().position(|of| of.rank == rank);
-    let is_slow = |place: usize| analysis.stragglers.iter().any(|one| one.rank == ranks[place].rank);
+/// Without slow ranks: each works as long as the ranks that are not slow. `all`: every slow rank of the job.
+pub(super) fn slow_ranks(replayer: &Replayer, slow: &[&Straggler], all: &[Straggler]) -> Option<Without> {
+    let ranks: Vec<u32> = replayer.prepared.ranks.iter().map(|lanes| lanes.timeline.rank).collect();
+    let place_of = |rank: u32| ranks.iter().position(|of| *of == rank);
+    let is_slow = |place: usize| all.iter().any(|one| one.rank == ranks[place]);
     let mut factors: Vec<Option<Vec<Vec<[f64; PARTS]>>>> = vec![None; ranks.len()];
     for one in slow {
         let rank = place_of(one.rank)?;
@@ -141,44 +101,4 @@ fn as_others(replayer: &Replayer, rank: usize, others: &[usize], slow: &Straggle
         factors
     };
     replayer.work(rank).iter().enumerate().map(of_section).collect()
-}
-
-/// Factors that replace values by those of others with the same order: the median over the others.
-pub(super) fn in_their_place(own: &[f64], others: &[&[f64]]) -> Vec<f64> {
-    let sorted: Vec<Vec<f64>> = others.iter().map(|values| stats::sorted(values)).collect();
-    let mut order: Vec<usize> = (0..own.len()).collect();
-    order.sort_by(|a, b| own[*a].total_cmp(&own[*b]));
-    let mut factors = vec![1.0; own.len()];
-    for (place, step) in order.into_iter().enumerate() {
-        let like: Vec<f64> = sorted.iter().map(|values| values[place]).collect();
-        if own[step] > 0.0 && !like.is_empty() {
-            factors[step] = stats::median(&like) / own[step];
-        }
-    }
-    factors
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_takes_as_long_as_the_longest_of_the_others() {
-        let factors = in_their_place(&[8.0, 4.0, 0.0], &[&[1.0, 2.0, 3.0], &[3.0, 1.0, 2.0]]);
-        assert_eq!(factors, [3.0 / 8.0, 0.5, 1.0]);
-        assert_eq!(in_their_place(&[1.0], &[]), [1.0]);
-    }
-
-    #[test]
-    fn it_reads_as_a_sentence() {
-        let without = Without {
-            of: Typical::Median,
-            step_s: 0.18,
-            ci95: [0.178, 0.182],
-            recorded_s: 0.217,
-            saves_s: 0.037,
-            share: 0.17,
-        };
-        assert_eq!(without.to_string(), "a step would take 180 ms instead of 217 ms (178 ms to 182 ms)");
-    }
 }

@@ -1,4 +1,4 @@
-//! Jobs with a planted fault whose step time without the fault is known: the same job is simulated again without it.
+//! Jobs with a planted fault whose step time without the fault is known, because the same job is simulated again without it.
 //!
 //! A job is a list of operations that all ranks run in each step. It is simulated forward from its program, so it shares nothing
 //! with the replay of a recorded timeline. `examples/without_rates` prints the table of docs/diagnosis.md.

@@ -112,7 +112,7 @@ fn waits_that_no_collective_explains_abstain() {
     assert_eq!((analysis.replay, analysis.without_slow_ranks), (None, None));
     let notes = analysis.notes.join("\n");
     assert!(
-        notes.contains("how long a step would take without the slow rank is not known: the trace has no"),
+        notes.contains("how long a step would take without the slow rank cannot be told, because the trace has no"),
         "{notes}"
     );
 }

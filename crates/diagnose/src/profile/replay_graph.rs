@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 
-use super::super::instances::{Clocks, Instance, Instances};
-use super::super::intervals::Intervals;
-use super::super::lanes::{Lanes, Prepared};
+use super::instances::{Clocks, Instance, Instances};
+use super::intervals::Intervals;
+use super::lanes::{Lanes, Prepared};
 
 /// Parts of a rank's own work: input, forward, backward, optimizer, and the rest. With kernels: input, kernels, nothing twice, and
 /// the rest.
-pub(in super::super) const PARTS: usize = 5;
+pub(super) const PARTS: usize = 5;
 
 /// Times within this many nanoseconds are one event, in long steps.
 const TOGETHER_NS: i64 = 100_000;

@@ -1,14 +1,14 @@
 //! Goes through the steps of a chain again, with other times of work and of transfers.
 
-use super::super::instances::Instance;
-use super::graph::{Chain, Entry, Event, PARTS, Point, RankGraph, Wait};
+use super::instances::Instance;
+use super::replay_graph::{Chain, Entry, Event, PARTS, Point, RankGraph, Wait};
 
 /// What takes another time than recorded, as factors.
-pub(in super::super) struct Variant<'v> {
+pub(super) struct Variant<'v> {
     /// Of the parts of a rank's own work in a step and a section of it; all by their places.
-    pub(in super::super) work: &'v dyn Fn(usize, usize, usize) -> [f64; PARTS],
+    pub(super) work: &'v dyn Fn(usize, usize, usize) -> [f64; PARTS],
     /// Of the transfer of a collective.
-    pub(in super::super) transfer: &'v dyn Fn(&Instance) -> f64,
+    pub(super) transfer: &'v dyn Fn(&Instance) -> f64,
 }
 
 /// Nanoseconds of each step of a chain: the largest over ranks. None where the recorded order contradicts itself.
@@ -63,7 +63,7 @@ struct Walker {
 
 impl<'c> Run<'c> {
     fn new(chain: &'c Chain, instances: &[Instance], variant: &'c Variant<'c>) -> Self {
-        let transfer = |call: &super::graph::Call| call.transfer * (variant.transfer)(&instances[call.instance]);
+        let transfer = |call: &super::replay_graph::Call| call.transfer * (variant.transfer)(&instances[call.instance]);
         let walker = |rank: &RankGraph| Walker { time: rank.start, free_since: rank.start, ..Walker::default() };
         Self {
             chain,
