@@ -19,11 +19,17 @@ mod lanes;
 mod lateness;
 mod overlap;
 mod pauses;
+mod replay;
+mod replay_graph;
+mod replay_walk;
 mod series;
 mod settings;
+mod slow_exchange;
+mod step_without;
 mod steps;
 mod straggler;
 mod waterfall;
+mod without;
 
 use trace::timeline::Timeline;
 
@@ -41,6 +47,7 @@ pub use overlap::{Overlap, Parts, RankOverlap};
 pub use pauses::{Pauses, Who};
 pub use series::Series;
 pub use settings::{MINIMUM_STEPS, Pipeline, Settings};
+pub use step_without::{Replay, Typical, Without};
 pub use steps::{RankSteps, Steps};
 pub use straggler::{Phase, PhaseExcess, Rotating, Straggler};
 pub use waterfall::{Bar, Cause, Scaling, Term, Waterfall, waterfall};
@@ -89,16 +96,40 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         kernels: device::top_kernels(&prepared, &timeline.names),
         bubble,
         findings: Vec::new(),
+        replay: None,
+        replay_abstains: None,
+        without_slow_ranks: None,
         notes,
         steps,
         parts,
     };
+    let waits = (timeline.world, settings.pipeline.is_some());
+    let replayer = replay::Replayer::new(&prepared, &instances, &analysis.steps, waits);
+    match &replayer {
+        Ok(replayer) => {
+            analysis.replay = Some(replayer.summary);
+            let all: Vec<&Straggler> = analysis.stragglers.iter().collect();
+            analysis.without_slow_ranks =
+                if all.is_empty() { None } else { without::slow_ranks(replayer, &all, &analysis.stragglers) };
+        }
+        Err(why) => {
+            if !analysis.stragglers.is_empty() {
+                analysis
+                    .notes
+                    .push(format!("how long a step would take without the slow rank cannot be told, because {why}"));
+            }
+            analysis.replay_abstains = Some(why.clone());
+        }
+    }
+    let slow_exchanges = slow_exchange::slow_exchanges(&prepared, &instances, (&timeline.names, count), settings);
     let transfer = overlap::transfer(&exposed, count);
     analysis.findings = findings::findings(&findings::Sources {
         prepared: &prepared,
         analysis: &analysis,
         transfer: &transfer,
         minimum_share: settings.minimum_share,
+        replayer: replayer.as_ref().ok(),
+        slow_exchanges: &slow_exchanges,
     });
     analysis
 }

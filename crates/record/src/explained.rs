@@ -76,6 +76,23 @@ pub struct ExplainedFinding {
     pub action: String,
     /// Seconds that each step would save; 0: not known.
     pub seconds: f64,
+    /// How long a step would take without it, by replay of the recorded steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without: Option<ExplainedWithout>,
+}
+
+/// How long a step would take without a finding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedWithout {
+    /// Seconds of a step without it.
+    pub step_s: f64,
+    /// The lower end of its 95% interval.
+    pub low_s: f64,
+    /// The upper end.
+    pub high_s: f64,
+    /// Seconds of the same steps as recorded.
+    pub recorded_s: f64,
 }
 
 /// A table.

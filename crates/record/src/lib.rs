@@ -51,8 +51,8 @@ pub use demand::Demand;
 pub use environment::{command_line, environment, holds_secret, is_of_its_job, smells_like_secret};
 pub use expected::{Basis, Expected};
 pub use explained::{
-    Blame, EXPLAINED_FILE, EXPLAINED_VERSION, Explained, ExplainedCase, ExplainedFinding, ExplainedTable, Lane, Lanes,
-    Phases, Waterfall, read_explained, write_explained,
+    Blame, EXPLAINED_FILE, EXPLAINED_VERSION, Explained, ExplainedCase, ExplainedFinding, ExplainedTable,
+    ExplainedWithout, Lane, Lanes, Phases, Waterfall, read_explained, write_explained,
 };
 pub use field::{About, Better, Command, Metric, SYNONYMS, Shape, Sweep, read_value};
 pub use interleaved::{ComparedCase, Interleaved, Side, declare_sides, of_side};

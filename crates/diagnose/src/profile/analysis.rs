@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    Bubble, CallTotals, Collectives, CriticalPath, Exchange, Finding, Idle, Overlap, Parts, Pauses, Rotating, Steps,
-    Straggler, TopKernel,
+    Bubble, CallTotals, Collectives, CriticalPath, Exchange, Finding, Idle, Overlap, Parts, Pauses, Replay, Rotating,
+    Steps, Straggler, TopKernel, Without,
 };
 
 /// Everything that was found.
@@ -58,6 +58,13 @@ pub struct Analysis {
     pub bubble: Option<Bubble>,
     /// What to do, the most saving first.
     pub findings: Vec<Finding>,
+    /// How well a replay of the recorded dependencies gives the recorded steps; None where `replay_abstains` says why there is
+    /// none.
+    pub replay: Option<Replay>,
+    /// Why there is no replay.
+    pub replay_abstains: Option<String>,
+    /// How long a step would take without all slow ranks; None without a slow rank or a replay.
+    pub without_slow_ranks: Option<Without>,
     /// What could not be read or used, one sentence each.
     pub notes: Vec<String>,
 }

@@ -33,7 +33,7 @@ mod tests {
     use crate::profile::instances::{Instance, Member};
 
     fn instance(durations: &[i64]) -> Instance {
-        let member = |(rank, duration): (usize, &i64)| Member { rank, begin: -duration, end: 0 };
+        let member = |(rank, duration): (usize, &i64)| Member { rank, queue: 0, begin: -duration, end: 0 };
         Instance {
             group: NameId(0),
             operation: NameId(0),

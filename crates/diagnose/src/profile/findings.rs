@@ -7,9 +7,13 @@ use super::Analysis;
 use super::collectives::{Communicator, OperationTotals};
 use super::lanes::{Prepared, is_point_to_point};
 use super::pauses::{Pauses, Who, lowest_rate};
+use super::replay::Replayer;
 use super::series::{Series, confidence_above};
+use super::slow_exchange::SlowExchange;
+use super::step_without::Without;
 use super::steps::RankSteps;
 use super::straggler::{Phase, Straggler};
+use super::without;
 
 /// Messages up to this are small: their time is mostly the cost of a call.
 const SMALL_MESSAGE: u64 = 64 * 1024;
@@ -36,6 +40,8 @@ pub enum FindingKind {
     PipelineBubble,
     /// Many small messages pay the cost of a call.
     SmallMessages,
+    /// One communicator moves its bytes slower than the others that send the same.
+    SlowExchange,
 }
 
 /// Where to look in the trace.
@@ -93,6 +99,8 @@ pub struct Finding {
     pub confidence: Confidence,
     /// What to do: the option, the variable or the place in the code.
     pub advice: String,
+    /// How long a step would take without what was found, by replay; None where nothing tells it.
+    pub without: Option<Without>,
 }
 
 /// What findings are made from besides the analysis itself.
@@ -102,6 +110,10 @@ pub(super) struct Sources<'a> {
     /// Exposed transfer of each step, mean over ranks.
     pub(super) transfer: &'a Series,
     pub(super) minimum_share: f64,
+    /// What answers how long a step would take without a finding.
+    pub(super) replayer: Option<&'a Replayer<'a>>,
+    /// Communicators that are slower than the others.
+    pub(super) slow_exchanges: &'a [SlowExchange],
 }
 
 /// All findings above the minimum share, the one that saves most first.
@@ -117,6 +129,7 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
     found.extend(sources.host_bound());
     found.extend(sources.bubble());
     found.extend(sources.analysis.collectives.communicators.iter().filter_map(|of| sources.small_messages(of)));
+    found.extend(sources.slow_exchanges.iter().filter_map(|slow| sources.slow_exchange(slow)));
     found.sort_by(|a, b| b.saves_s_per_step.total_cmp(&a.saves_s_per_step));
     found
 }
@@ -152,12 +165,14 @@ impl Sources<'_> {
         let value = confidence_above(cost, self.minimum_share * self.analysis.steps.step.median?)?;
         let confidence = Confidence::new(value);
         let share = saves / self.step_s();
-        let (what, advice) = (String::new(), String::new());
-        Some(Finding { kind, what, saves_s_per_step: saves, share, evidence, confidence, advice })
+        let (what, advice, without) = (String::new(), String::new(), None);
+        Some(Finding { kind, what, saves_s_per_step: saves, share, evidence, confidence, advice, without })
     }
 
     fn straggler(&self, straggler: &Straggler) -> Finding {
         let Straggler { rank, phase, share, lost_s_per_step, .. } = straggler;
+        let without =
+            self.replayer.and_then(|replayer| without::slow_ranks(replayer, &[straggler], &self.analysis.stragglers));
         let place = self.prepared.numbers.iter().position(|number| *number == straggler.worst_step);
         let equal = 1.0 / self.prepared.ranks.len() as f64;
         // Of several, only the slowest is the last to arrive.
@@ -170,15 +185,17 @@ impl Sources<'_> {
         Finding {
             kind: FindingKind::Straggler,
             what: format!(
-                "Rank {rank}{host} is slower than the others {when}. {}{}",
+                "Rank {rank}{host} is slower than the others {when}. {}{}{}",
                 loss(straggler),
-                if is_descheduled { " It can run and waits for a processor." } else { "" }
+                if is_descheduled { " It can run and waits for a processor." } else { "" },
+                without.map_or_else(String::new, |without| format!(" Without it {without}."))
             ),
             saves_s_per_step: *lost_s_per_step,
             share: *share,
             evidence: self.evidence(Some(*rank), place, phase.name()),
             confidence: Confidence::new(value),
             advice: if is_descheduled { descheduled_advice(*rank) } else { advice_for(*phase, *rank) },
+            without,
         }
     }
 
@@ -205,6 +222,7 @@ impl Sources<'_> {
             advice: "Look for what interrupts single steps: garbage collection (`gc.disable()` and `gc.collect()` every few \
                      hundred steps), checkpoints, logging, other jobs on the host, inputs of very different length."
                 .to_owned(),
+            without: None,
         })
     }
 
@@ -233,6 +251,7 @@ impl Sources<'_> {
                      `torch.distributed.checkpoint.async_save`), evaluation, logging, garbage collection (`gc.disable()` and \
                      `gc.collect()` on all ranks in the same step)."
                 .to_owned(),
+            without: None,
         })
     }
 
@@ -242,8 +261,14 @@ impl Sources<'_> {
         let most = ranks.iter().max_by(|a, b| a.lost_to_input().mean().total_cmp(&b.lost_to_input().mean()))?;
         let evidence = self.evidence(Some(most.rank), largest(&most.lost_to_input().values), "input");
         let finding = self.measured(FindingKind::InputBound, &cost.values, cost.mean(), evidence)?;
+        let without = self.replayer.and_then(without::input);
         Some(Finding {
-            what: format!("Steps wait for data for {} of their time.", percent(finding.share)),
+            what: format!(
+                "Steps wait for data for {} of their time.{}",
+                percent(finding.share),
+                without.map_or_else(String::new, |without| format!(" Without these waits {without}."))
+            ),
+            without,
             advice: self.advice(
                 "Put the file of `--data-mmap` on faster storage, or leave it out: synthetic data takes no time.",
                 "Load ahead: `DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True, \
@@ -265,8 +290,11 @@ impl Sources<'_> {
                 format!(" Computation overlaps {} of all communication.", percent(share))
             });
         let share = percent(finding.share);
-        let what = match self.unknown_waits() {
-            None => format!("Moving bytes that nothing overlaps takes {share} of a step.{overlapped}"),
+        let unknown = self.unknown_waits();
+        let without = self.replayer.filter(|_| unknown.is_none()).and_then(without::transfers);
+        let if_none = without.map_or_else(String::new, |without| format!(" If moving bytes took no time, {without}."));
+        let what = match unknown {
+            None => format!("Moving bytes that nothing overlaps takes {share} of a step.{overlapped}{if_none}"),
             Some(why) => format!(
                 "Communication that nothing overlaps takes {share} of a step: moving bytes, or waiting for other ranks. \
                  {why} cannot separate the two.{overlapped}"
@@ -274,6 +302,7 @@ impl Sources<'_> {
         };
         Some(Finding {
             what,
+            without,
             advice: self.advice(
                 "Start communication earlier and send less: a smaller `--bucket`, `--precision bf16`, more `--accumulate`; `--overlap false` \
                  shows what overlap saves now.",
@@ -378,6 +407,35 @@ impl Sources<'_> {
                 "Merge them: a larger `--bucket`.",
                 "Merge them: larger `bucket_cap_mb`, one flat buffer, or `torch.distributed._coalescing_manager`.",
             ),
+            without: None,
+        })
+    }
+
+    /// A communicator that moves its bytes slower than the others, where a step would be shorter without that.
+    fn slow_exchange(&self, slow: &SlowExchange) -> Option<Finding> {
+        let without = without::slow_exchange(self.replayer?, slow).filter(|of| of.share > self.minimum_share)?;
+        let ranks: Vec<String> = slow.ranks.iter().map(|rank| rank.to_string()).collect();
+        Some(Finding {
+            kind: FindingKind::SlowExchange,
+            what: format!(
+                "Communicator {} (ranks {}) is slower than the others: its {} takes {} of a step to move the bytes for which the \
+                 others take {}. If it were as fast as they are, {without}.",
+                slow.group,
+                ranks.join(", "),
+                slow.operation,
+                Seconds(slow.own_s),
+                Seconds(slow.others_s)
+            ),
+            saves_s_per_step: without.saves_s,
+            share: without.share,
+            evidence: self.evidence(None, largest(&slow.values), &slow.group),
+            confidence: Confidence::new(slow.confidence),
+            advice: format!(
+                "Compare the links between ranks {} with those of the other communicators: `rankmark fleet` judges each link, \
+                 `nvidia-smi topo -m` and `nvidia-smi nvlink -s` show what they are.",
+                ranks.join(", ")
+            ),
+            without: Some(without),
         })
     }
 }

@@ -19,6 +19,8 @@ const ROUNDING_NS: i64 = 1_000;
 pub(super) struct Member {
     /// The place of the rank in the timeline.
     pub(super) rank: usize,
+    /// Where its rank ran it.
+    pub(super) queue: u32,
     pub(super) begin: i64,
     pub(super) end: i64,
 }
@@ -129,7 +131,7 @@ pub(super) fn instances(timeline: &Timeline, prepared: &Prepared) -> Instances {
                     members: Vec::with_capacity(prepared.ranks.len()),
                 });
             }
-            found.all[place].members.push(Member { rank, begin: span.begin_ns, end: span.end_ns });
+            found.all[place].members.push(Member { rank, queue: span.queue, begin: span.begin_ns, end: span.end_ns });
         }
     }
     leave_out_wrong(timeline, &mut found);

@@ -80,6 +80,13 @@ impl Intervals {
         meets.map(|part| part[1].min(end) - part[0].max(begin)).sum()
     }
 
+    /// The stretches between two times, cut off there.
+    pub(super) fn parts_within(&self, begin: i64, end: i64) -> impl Iterator<Item = [i64; 2]> {
+        let first = self.parts.partition_point(|part| part[1] <= begin);
+        let meets = self.parts[first..].iter().take_while(move |part| part[0] < end);
+        meets.map(move |part| [part[0].max(begin), part[1].min(end)])
+    }
+
     /// The last stretch that begins before this time, cut off there.
     pub(super) fn last_before(&self, time: i64) -> Option<[i64; 2]> {
         let after = self.parts.partition_point(|part| part[0] < time);
@@ -121,7 +128,10 @@ mod tests {
         for [begin, end] in [[0, 100], [6, 45], [22, 22], [-5, 3]] {
             let sum = a.and(&b).within(begin, end) + a.minus(&b).within(begin, end);
             assert_eq!(sum, a.within(begin, end));
+            let parts: i64 = a.parts_within(begin, end).map(|[from, to]| to - from).sum();
+            assert_eq!(parts, a.within(begin, end));
         }
+        assert_eq!(a.parts_within(5, 25).collect::<Vec<_>>(), [[5, 10], [20, 25]]);
         assert_eq!(a.minus(&Intervals::default()), a);
         assert!(a.and(&Intervals::default()).is_empty());
     }

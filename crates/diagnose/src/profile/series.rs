@@ -163,9 +163,31 @@ pub(super) fn confidence_above(values: &[f64], limit: f64) -> Option<f64> {
     Some([0.99, 0.95, 0.9, 0.8].into_iter().find(shows).unwrap_or(0.5))
 }
 
+/// Factors that replace values by those of others with the same order: the median over the others.
+pub(super) fn in_their_place(own: &[f64], others: &[&[f64]]) -> Vec<f64> {
+    let sorted: Vec<Vec<f64>> = others.iter().map(|values| stats::sorted(values)).collect();
+    let mut order: Vec<usize> = (0..own.len()).collect();
+    order.sort_by(|a, b| own[*a].total_cmp(&own[*b]));
+    let mut factors = vec![1.0; own.len()];
+    for (place, step) in order.into_iter().enumerate() {
+        let like: Vec<f64> = sorted.iter().map(|values| values[place]).collect();
+        if own[step] > 0.0 && !like.is_empty() {
+            factors[step] = stats::median(&like) / own[step];
+        }
+    }
+    factors
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_takes_as_long_as_the_longest_of_the_others() {
+        let factors = in_their_place(&[8.0, 4.0, 0.0], &[&[1.0, 2.0, 3.0], &[3.0, 1.0, 2.0]]);
+        assert_eq!(factors, [3.0 / 8.0, 0.5, 1.0]);
+        assert_eq!(in_their_place(&[1.0], &[]), [1.0]);
+    }
 
     #[test]
     fn at_95_percent_it_is_nearly_the_interval_of_stats() {

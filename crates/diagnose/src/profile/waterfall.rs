@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::Analysis;
+use super::findings::FindingKind;
 use super::overlap::Parts;
+use super::straggler::Phase;
+use super::{Analysis, Without};
 
 /// What the runs held fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -88,31 +90,34 @@ pub struct Term {
     pub share: f64,
     /// Its seconds per step at n minus its ideal seconds from the base. Negative: it takes less than ideal.
     pub seconds: f64,
+    /// How long a step at n would take without what was found of this cause, by replay.
+    pub without: Option<Without>,
 }
 
 /// The waterfall of analyses by number of ranks. Each term is `[its mean over ranks per step at n minus k times that at n0] /
 /// t(n)`, with k = 1 for weak and n0 / n for strong scaling. Terms are measured apart from each other. Runs without steps are
 /// left out.
 pub fn waterfall(analyses: &[(u32, Analysis)], scaling: Scaling) -> Waterfall {
-    let mut runs: Vec<(u32, &Parts)> = analyses.iter().map(|(ranks, analysis)| (*ranks, &analysis.parts)).collect();
-    runs.retain(|(ranks, parts)| *ranks > 0 && parts.step_s > 0.0);
+    let mut runs: Vec<(u32, &Analysis)> = analyses.iter().map(|(ranks, analysis)| (*ranks, analysis)).collect();
+    runs.retain(|(ranks, analysis)| *ranks > 0 && analysis.parts.step_s > 0.0);
     runs.sort_by_key(|(ranks, _)| *ranks);
     let Some((base_ranks, base)) = runs.first().copied() else {
         return Waterfall { scaling, base_ranks: None, bars: Vec::new() };
     };
     let larger = runs.iter().filter(|(ranks, _)| *ranks > base_ranks);
-    let bars = larger.map(|(ranks, parts)| bar([base_ranks, *ranks], base, parts, scaling)).collect();
+    let bars = larger.map(|(ranks, analysis)| bar([base_ranks, *ranks], &base.parts, analysis, scaling)).collect();
     Waterfall { scaling, base_ranks: Some(base_ranks), bars }
 }
 
-fn bar([base_ranks, ranks]: [u32; 2], base: &Parts, parts: &Parts, scaling: Scaling) -> Bar {
+fn bar([base_ranks, ranks]: [u32; 2], base: &Parts, analysis: &Analysis, scaling: Scaling) -> Bar {
+    let parts = &analysis.parts;
     let ideal = match scaling {
         Scaling::Strong => f64::from(base_ranks) / f64::from(ranks),
         Scaling::Weak => 1.0,
     };
     let term = |((cause, at_n), (_, at_base)): ((Cause, f64), (Cause, f64))| {
         let seconds = at_n - ideal * at_base;
-        Term { cause, share: seconds / parts.step_s, seconds }
+        Term { cause, share: seconds / parts.step_s, seconds, without: without(cause, analysis) }
     };
     let terms: Vec<Term> = by_cause(parts).into_iter().zip(by_cause(base)).map(term).collect();
     let efficiency = ideal * base.step_s / parts.step_s;
@@ -126,6 +131,23 @@ fn bar([base_ranks, ranks]: [u32; 2], base: &Parts, parts: &Parts, scaling: Scal
         unexplained: loss - terms.iter().map(|term| term.share).sum::<f64>(),
         terms,
         arrival_wait_s: parts.arrival_wait_s,
+    }
+}
+
+/// How long a step would take without a cause: what a finding of it says.
+fn without(cause: Cause, analysis: &Analysis) -> Option<Without> {
+    let found = |kind: FindingKind| analysis.findings.iter().find(|finding| finding.kind == kind)?.without;
+    // One slow rank explains the waits for it.
+    let slow = analysis.straggler.as_ref().map(|slow| match slow.phase {
+        Phase::Input => Cause::Input,
+        Phase::Host => Cause::Host,
+        Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Device => Cause::ComputeSlowdown,
+    });
+    match cause {
+        Cause::ExposedTransfer => found(FindingKind::ExposedCommunication),
+        _ if slow == Some(cause) => analysis.without_slow_ranks,
+        Cause::Input => found(FindingKind::InputBound),
+        _ => None,
     }
 }
 

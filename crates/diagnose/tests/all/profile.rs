@@ -1,12 +1,14 @@
 //! Analyses of timelines with known answers.
 
 mod bad_input;
+mod counterfactual;
 mod exact;
 mod limits;
 mod pauses;
 mod rates;
 mod scaling;
 mod simulation;
+mod without;
 
 use diagnose::profile::{Analysis, Phase, Settings, analyse};
 use simulation::{Fault, STEP_NS, Scenario, Target};

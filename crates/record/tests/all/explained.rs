@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use record::{
-    Blame, EXPLAINED_FILE, EXPLAINED_VERSION, Explained, ExplainedCase, ExplainedFinding, ExplainedTable, Lane, Lanes,
-    Phases, Waterfall, read_explained, write_explained,
+    Blame, EXPLAINED_FILE, EXPLAINED_VERSION, Explained, ExplainedCase, ExplainedFinding, ExplainedTable,
+    ExplainedWithout, Lane, Lanes, Phases, Waterfall, read_explained, write_explained,
 };
 use serde_json::json;
 use terms::Status;
@@ -23,6 +23,7 @@ fn explained() -> Explained {
             confidence: "high".into(),
             action: "Look at its core.".into(),
             seconds: 0.011,
+            without: Some(ExplainedWithout { step_s: 0.02, low_s: 0.019, high_s: 0.021, recorded_s: 0.031 }),
         }],
         notes: vec!["Two steps were traced.".into()],
         tables: vec![ExplainedTable {

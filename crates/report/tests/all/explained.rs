@@ -123,6 +123,7 @@ fn hostile() -> Run {
             confidence: HOSTILE.into(),
             action: HOSTILE.into(),
             seconds: 1.0,
+            without: None,
         }],
         notes: texts(),
         tables: vec![table],

@@ -158,7 +158,8 @@ impl Scenario {
         step.is_multiple_of(fault.every.max(1)) && target == rank
     }
 
-    fn noise(&self, rank: usize, phase: usize, seed: u64) -> Vec<f64> {
+    /// The noise of a phase of a rank in each step.
+    pub(crate) fn noise(&self, rank: usize, phase: usize, seed: u64) -> Vec<f64> {
         let normals = |which: u64, phi: f64| {
             let law = Situation { phi, marginal: Marginal::Normal, noise: 1.0 };
             let mut series = Series::new(law, ((seed * 4_096 + rank as u64) * 8 + phase as u64) * 4 + which);

@@ -1,7 +1,7 @@
 //! What an analysis looks like: in the terminal, and in the record for the report.
 
-use diagnose::profile::{Analysis, Difference, Finding, Waterfall as Losses};
-use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, Phases, Waterfall};
+use diagnose::profile::{Analysis, Difference, Finding, Waterfall as Losses, Without};
+use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, ExplainedWithout, Phases, Waterfall};
 use serde_json::{Value, json};
 use terms::{Bytes, Seconds};
 
@@ -195,10 +195,12 @@ fn losses_of(losses: &Losses) -> Vec<String> {
     let mut lines = vec![String::new(), format!("scaling from {base} ranks, as shares of a step")];
     for bar in &losses.bars {
         lines.push(format!("{} ranks: efficiency {}, lost {}", bar.ranks, percent(bar.efficiency), percent(bar.loss)));
-        let mut table = Table::new([Column::left("  cause"), Column::right("share").at_least(8)]);
-        let terms = bar.terms.iter().map(|term| (term.cause.name(), term.share));
-        for (cause, share) in terms.chain([("unexplained", bar.unexplained)]) {
-            table.push(Row::new([format!("  {cause}"), percent(share)]));
+        let mut table =
+            Table::new([Column::left("  cause"), Column::right("share").at_least(8), Column::right("step without it")]);
+        let terms = bar.terms.iter().map(|term| (term.cause.name(), term.share, term.without));
+        for (cause, share, without) in terms.chain([("unexplained", bar.unexplained, None)]) {
+            let without = without.map_or("-".to_owned(), |without| Seconds(without.step_s).to_string());
+            table.push(Row::new([format!("  {cause}"), percent(share), without]));
         }
         lines.extend(table.lines(usize::MAX));
     }
@@ -242,11 +244,20 @@ pub(super) fn kept(one: &Explanation) -> ExplainedCase {
             .cloned()
             .chain(recording(one))
             .collect(),
-        tables: [steps_table, host_table, operations_table, calls::table, exchanges_table, sizes_table, kernels_table]
-            .map(|table| table(analysis))
-            .into_iter()
-            .filter(|table| !table.rows.is_empty())
-            .collect(),
+        tables: [
+            without_table,
+            steps_table,
+            host_table,
+            operations_table,
+            calls::table,
+            exchanges_table,
+            sizes_table,
+            kernels_table,
+        ]
+        .map(|table| table(analysis))
+        .into_iter()
+        .filter(|table| !table.rows.is_empty())
+        .collect(),
         lanes: super::lanes::lanes(one),
         phases: phases(analysis),
         waterfall: one.waterfall.as_ref().and_then(waterfall),
@@ -268,6 +279,12 @@ fn kept_finding(finding: &Finding) -> ExplainedFinding {
         confidence: finding.confidence.word.to_owned(),
         action: finding.advice.clone(),
         seconds: finding.saves_s_per_step,
+        without: finding.without.map(|without| ExplainedWithout {
+            step_s: without.step_s,
+            low_s: without.ci95[0],
+            high_s: without.ci95[1],
+            recorded_s: without.recorded_s,
+        }),
     }
 }
 
@@ -287,6 +304,31 @@ fn without_values(value: Value) -> Value {
 fn table(name: &str, title: &str, columns: &[&str], rows: Vec<Vec<Value>>) -> ExplainedTable {
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     ExplainedTable { name: name.to_owned(), title: title.to_owned(), columns, rows }
+}
+
+/// How long a step would take without each finding.
+fn without_table(analysis: &Analysis) -> ExplainedTable {
+    let row = |what: String, without: &Without| {
+        let [low, high] = without.ci95;
+        let seconds = [without.step_s, low, high, without.recorded_s];
+        [json!(what)].into_iter().chain(seconds.map(|value| json!(value))).chain([json!(without.share)]).collect()
+    };
+    let found = analysis.findings.iter().filter_map(|finding| Some((what_is_left_out(finding), finding.without?)));
+    let all = analysis.without_slow_ranks.filter(|_| analysis.stragglers.len() > 1);
+    let rows = found.chain(all.map(|all| ("all slow ranks".to_owned(), all)));
+    let columns = ["without", "step s", "low s", "high s", "recorded s", "saved share"];
+    let title = "How long a step would take without each finding, with a 95% interval";
+    table("without", title, &columns, rows.map(|(what, without)| row(what, &without)).collect())
+}
+
+fn what_is_left_out(finding: &Finding) -> String {
+    use diagnose::profile::FindingKind as Kind;
+    match (finding.kind, finding.evidence.rank) {
+        (Kind::Straggler, Some(rank)) => format!("slow rank {rank}"),
+        (Kind::InputBound, _) => "waits for data".to_owned(),
+        (Kind::SlowExchange, _) => format!("slow communicator {}", finding.evidence.span),
+        _ => "the time of moving bytes".to_owned(),
+    }
 }
 
 fn steps_table(analysis: &Analysis) -> ExplainedTable {
@@ -404,7 +446,9 @@ fn belongs(finding: &Finding, target: Target) -> bool {
     let part = match finding.kind {
         Kind::Straggler | Kind::RotatingDelays | Kind::Pauses | Kind::PipelineBubble => Target::SyncStalls,
         Kind::InputBound => Target::Input,
-        Kind::ExposedCommunication | Kind::SmallMessages | Kind::HostBoundDevice => Target::Overlap,
+        Kind::ExposedCommunication | Kind::SmallMessages | Kind::HostBoundDevice | Kind::SlowExchange => {
+            Target::Overlap
+        }
     };
     target.shows(part)
 }

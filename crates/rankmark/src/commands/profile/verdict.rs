@@ -12,7 +12,11 @@ pub(super) fn verdict(one: &Explanation) -> String {
         return hang.clone();
     }
     if let Some(slow) = &analysis.straggler {
-        return slow_rank(slow, analysis.stragglers.len());
+        let without = analysis.without_slow_ranks.map_or_else(String::new, |without| {
+            let them = if analysis.stragglers.len() > 1 { "all of them" } else { "it" };
+            format!("; without {them} {without}")
+        });
+        return slow_rank(slow, analysis.stragglers.len()) + &without;
     }
     if let Some(rotating) = &analysis.rotating {
         return format!("ranks are late in turn: that costs {} of a step", percent(rotating.share));
