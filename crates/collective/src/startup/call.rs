@@ -4,6 +4,7 @@ use comm::blocks;
 use terms::{BufferKind, Collective, Direction, Dtype, Reduce, Space};
 
 use super::fields::Fields;
+use crate::data::Data;
 use crate::parameters::{Parameters, Together};
 
 /// The call of a case that names none.
@@ -21,6 +22,8 @@ pub(super) fn call_of(fields: &Fields, on_gpus: bool) -> Parameters {
     let (op, bytes) = (fields.op.unwrap_or(OP), fields.bytes.unwrap_or(BYTES));
     Parameters {
         op,
+        data: Data::Exact,
+        reproducible: false,
         dtype: Dtype::F32,
         reduce: Reduce::Sum,
         bytes: used_bytes(op, bytes, fields.ranks),
