@@ -81,7 +81,7 @@ pub(super) fn refusal(activity: Activity, fields: &Fields) -> Option<(&'static s
         Activity::Second => divides("second_bytes", fields.second_bytes),
         Activity::HostCopy => {
             let what = format!("{} bytes do not divide into whole elements of two arrays", fields.copy_bytes);
-            (fields.copy_bytes < 16 || fields.copy_bytes % 16 != 0).then_some((
+            (fields.copy_bytes < 16 || !fields.copy_bytes.is_multiple_of(16)).then_some((
                 "copy_bytes",
                 what,
                 "a multiple of 16 bytes",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::view::number::factor;
+use ::view::number::{count, factor};
 use ::view::study::{Estimate, Measured, Operation};
 use ::view::{Axis, ChartSpec, Finding, Matrix, NamedChart, Quantity, Scale, Shades, View, file_stem, plain};
 use record::{CaseLine, Caveat};
@@ -54,7 +54,7 @@ fn families<'a>(section: &'a Operation<'a>) -> Vec<Family<'a>> {
         let pair = activity(case).zip(beside(case).and_then(Beside::activity));
         let (Some(key), Some(slowdown)) = (pair, SLOWDOWN.of(case)) else { continue };
         let slowdown = Estimate::new(slowdown.value, slowdown.ci95);
-        let among = format!("{} ranks over {}", case.ranks, case.backend);
+        let among = format!("{} over {}", count(case.ranks as usize, "rank", "ranks"), case.backend);
         let own =
             |name: &str| ["activity", "beside", "ranks", "backend"].contains(&name) || all_own().any(|own| own == name);
         let rest = case.parameters.iter().filter(|(name, _)| !own(name));
@@ -87,19 +87,24 @@ fn advice((own, other): Key, case: &CaseLine) -> &'static str {
         () if [own, other].contains(&Activity::StorageRead) => {
             "Reads take memory bandwidth, too: read ahead, or less at a time."
         }
-        () => "They share caches and memory bandwidth: smaller messages at a time, or cores that are further apart.",
+        () => "They share caches and memory bandwidth: smaller pieces at a time, or cores that are further apart.",
     }
 }
+
+/// Said where nothing is slower: of pairs with intervals, and of pairs without.
+const NONE_IS_SLOWER: &str = "no activity is slower beside another with its whole interval";
+const NONE_AT_A_LOOK: &str = "no activity is slower beside another, as far as a first look tells";
 
 fn sentence(section: &str, family: &Family) -> Option<String> {
     let pairs = family.cells.len();
     let largest = family.cells.iter().max_by(|a, b| a.1.slowdown.mid.total_cmp(&b.1.slowdown.mid))?;
     let Some((key, worst)) = family.worst() else {
         let ((own, _), cell) = largest;
+        let all = if cell.slowdown.known { NONE_IS_SLOWER } else { NONE_AT_A_LOOK };
         return Some(format!(
-            "{section}: {}: no activity is slower beside another with its whole interval; of {pairs} pairs the largest: {} takes \
-             {}.",
+            "{section}: {}: {all}; the largest of {}: {} takes {}.",
             family.among,
+            count(pairs, "pair", "pairs"),
             own.words(),
             said(largest.0, cell)
         ));
@@ -228,7 +233,7 @@ mod tests {
         assert_eq!(
             found[0],
             "interference: 2 ranks over shm: a product takes 1.80x as long beside a collective (1.60x to 2.00x); a collective \
-             takes 1.10x as long beside a product (1.02x to 1.20x). They share caches and memory bandwidth: smaller messages \
+             takes 1.10x as long beside a product (1.02x to 1.20x). They share caches and memory bandwidth: smaller pieces \
              at a time, or cores that are further apart."
         );
         assert!(found[1].ends_with("2 of 3 pairs are slower with their whole interval; 0 are slower by less than 5%."));
@@ -242,7 +247,7 @@ mod tests {
             pair("product", "collective", (1.02, Some([0.98, 1.04]))),
             pair("collective", "product", (0.99, Some([0.97, 1.01]))),
         ]);
-        let expected = "no activity is slower beside another with its whole interval; of 2 pairs the largest: a product takes \
+        let expected = "no activity is slower beside another with its whole interval; the largest of 2 pairs: a product takes \
                         1.02x as long beside a collective (0.980x to 1.04x).";
         assert!(found[0].ends_with(expected), "{found:?}");
     }
