@@ -256,7 +256,7 @@ mod tests {
         // A line that was related before is related once.
         let again = CaseLine { metrics: related(&lines[1]), ..lines[1].clone() };
         let again = relations(&all, &["seed"])(&again);
-        assert_eq!(again["reproducible"]["across"].as_array().unwrap().len(), 1);
+        assert_eq!(again["same_bits"]["across"].as_array().unwrap().len(), 1);
         let share = again["reproducible_share"].as_f64().unwrap();
         assert!((share - 2.0 / 3.0).abs() < 1e-12, "ranks and calls are the same, the form is not: {share}");
     }

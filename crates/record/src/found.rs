@@ -63,7 +63,7 @@ crate::metrics! {
         ),
         /// Whether results are the same bits.
         REPRODUCIBLE: Reproducible = Metric::new(
-            "reproducible",
+            "same_bits",
             "",
             Better::Higher,
             "whether results are the same bits: what was compared, and the first difference",

@@ -83,9 +83,10 @@ impl Fit {
     fn new(times: &[Vec<f64>]) -> Option<Self> {
         let members = times.len();
         let mut square = vec![vec![0.0; members]; members];
-        for low in 0..members {
-            for high in low + 1..members {
-                let time = times[low].get(high).copied().filter(|time| time.is_finite() && *time > 0.0)?;
+        for (low, row) in times.iter().enumerate() {
+            for (offset, time) in row.get(low + 1..members)?.iter().enumerate() {
+                let high = low + 1 + offset;
+                let time = Some(*time).filter(|time| time.is_finite() && *time > 0.0)?;
                 (square[low][high], square[high][low]) = (time.ln(), time.ln());
             }
         }

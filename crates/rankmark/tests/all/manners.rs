@@ -323,8 +323,8 @@ fn several_records_make_one_page_beside_them() {
 fn help_begins_with_what_is_common_and_has_a_bound() {
     let place = Place::new();
     let bounds = [
-        ("train", 40, 157),
-        ("comm", 36, 136),
+        ("train", 40, 160),
+        ("comm", 36, 140),
         ("memory", 40, 141),
         ("run", 24, 50),
         ("profile", 62, 90),

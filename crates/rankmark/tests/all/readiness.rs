@@ -30,7 +30,7 @@ fn every_ready_backend_answers_what_is_known() {
         let found = library["found"].as_str().unwrap();
         assert!(found.contains("64 KiB all_reduce on 2 ranks right, "), "{library:#}");
     }
-    assert_eq!(whole["benchmarks"].as_array().unwrap().len(), 5);
+    assert_eq!(whole["benchmarks"].as_array().unwrap().len(), 7);
     let quick = answer(place.run("validate --json --quick"));
     row(&quick, "shm", "ready", &["not run"]);
     let left_out: Vec<&str> =

@@ -10,7 +10,7 @@ const SHORT: &str = "--data random --reproducible --max-seconds 0.02s --trials 2
 
 /// What was compared in a line, and whether it was the same.
 fn compared(line: &Value, part: &str) -> Vec<(String, bool)> {
-    let all = line["reproducible"][part].as_array().unwrap();
+    let all = line["same_bits"][part].as_array().unwrap();
     let one = |one: &Value| (one["varied"].as_str().unwrap().to_owned(), one.get("difference").is_none());
     all.iter().map(one).collect()
 }
@@ -30,7 +30,7 @@ fn ranks_calls_trials_sizes_and_forms_are_compared() {
     for line in &lines {
         assert_eq!((&line["wrong"], &line["reproducible_share"]), (&0.into(), &1.0.into()), "{line}");
         assert_eq!(compared(line, "within"), same(&["ranks", "calls", "trials"]), "{line}");
-        let found = &line["reproducible"];
+        let found = &line["same_bits"];
         assert_eq!((&found["ranks"], &found["trials"]), (&2.into(), &2.into()), "{line}");
         assert!(found["results"].as_u64().unwrap() >= 8, "{line}");
         across += compared(line, "across").len();
@@ -105,7 +105,7 @@ fn steps_of_training_give_the_same_bits_again() {
     let ended = place.run(&format!("{model} --reproducible --steps 3 --trials 1 --output-dir out --json")).exits(0);
     let lines = json_lines(&ended.out);
     let line = lines.iter().find(|line| line["ranks"] == 2).expect("two ranks");
-    let found = &line["reproducible"];
+    let found = &line["same_bits"];
     assert_eq!(
         (&found["unit"], &found["results"], &line["reproducible_share"]),
         (&"step".into(), &2.into(), &1.0.into())

@@ -6,6 +6,7 @@ pub(crate) mod html;
 pub(crate) mod junit;
 pub(crate) mod layouts;
 pub(crate) mod markdown;
+pub(crate) mod nccl_tuner;
 pub(crate) mod parquet;
 pub(crate) mod pdf;
 pub(crate) mod pictures;
@@ -23,6 +24,7 @@ use crate::formats::csv::Csv;
 use crate::formats::html::Html;
 use crate::formats::junit::Junit;
 use crate::formats::markdown::Markdown;
+use crate::formats::nccl_tuner::NcclTuner;
 use crate::formats::parquet::Parquet;
 use crate::formats::pdf::Pdf;
 use crate::formats::pictures::{Png, Svg};
@@ -33,7 +35,7 @@ use crate::{Artifact, Error, Run, error};
 
 /// Every format, in the order of help and of writing; the first file of the first is the one to read first.
 pub static FORMATS: &[&dyn Format] =
-    &[&Html, &Markdown, &Csv, &Svg, &Png, &Pdf, &Parquet, &Junit, &Prometheus, &Summary];
+    &[&Html, &Markdown, &Csv, &Svg, &Png, &Pdf, &Parquet, &Junit, &Prometheus, &Summary, &NcclTuner];
 
 /// The formats of a report for which nobody names any.
 pub fn default_formats() -> Vec<&'static dyn Format> {

@@ -1,0 +1,67 @@
+//! The file for NCCL's tuner plugin: what wins with certainty, and what is left open.
+
+use record::CaseLine;
+use serde_json::json;
+
+use crate::data::{self, Invented};
+
+/// A case under these settings, with the times of eight rounds in microseconds around this one.
+fn case(bytes: u64, words: Option<[&str; 2]>, us: f64, wave: f64) -> CaseLine {
+    let mut line = Invented { backend: "nccl", ..Invented::new(8, bytes, us * 1e-6) }.line();
+    let words = words.map(|[algorithm, protocol]| json!(format!("NCCL_ALGO={algorithm} NCCL_PROTO={protocol}")));
+    if let Some(words) = &words {
+        line.parameters.insert("env".to_owned(), words.clone());
+    }
+    line.id = format!("{:012x}", bytes + words.map_or(0, |words| words.to_string().len() as u64 + us as u64));
+    line.trial_round = (0..8).collect();
+    line.trial_median_s = (0..8).map(|round| us * 1e-6 * (1.0 + wave * f64::from(round % 3 - 1))).collect();
+    line
+}
+
+fn tuned(cases: Vec<CaseLine>) -> String {
+    let run = data::run(cases);
+    let files = report::format("nccl-tuner").unwrap().render(&run).unwrap();
+    String::from_utf8(files[0].content.clone()).unwrap()
+}
+
+#[test]
+fn a_certain_winner_is_a_row_and_a_tie_is_left_to_the_library() {
+    let text = tuned(vec![
+        case(1024, Some(["Ring", "LL"]), 10.0, 0.01),
+        case(1024, Some(["Tree", "LL"]), 12.0, 0.01),
+        case(1024, Some(["NVLSTree", "Simple"]), 15.0, 0.01),
+        case(1 << 20, Some(["Ring", "Simple"]), 100.0, 0.02),
+        case(1 << 20, Some(["Tree", "Simple"]), 100.5, -0.02),
+    ]);
+    assert!(text.contains("\nallreduce,1024,1024,ring,ll,-1,1,8,-1,-1\n"), "{text}");
+    assert!(text.contains("faster than 2 alternatives"), "{text}");
+    assert!(text.contains("# all_reduce 1 MiB, 8 ranks: Tree/Simple may be as fast as Ring/Simple"), "{text}");
+    assert!(!text.contains("\nallreduce,1048576") && !text.contains("wins everywhere"), "{text}");
+}
+
+#[test]
+fn one_setting_that_wins_everywhere_is_a_line_of_the_environment() {
+    let text = tuned(vec![
+        case(1024, Some(["NVLSTree", "Simple"]), 10.0, 0.01),
+        case(1024, Some(["Tree", "LL"]), 12.0, 0.01),
+        case(4096, Some(["NVLSTree", "Simple"]), 20.0, 0.01),
+        case(4096, Some(["Tree", "LL"]), 25.0, 0.01),
+    ]);
+    assert!(text.contains("\nallreduce,4096,4096,nvls_tree,simple,-1,1,8,-1,-1\n"), "{text}");
+    assert!(text.contains("One setting wins everywhere: NCCL_ALGO=NVLSTree NCCL_PROTO=Simple"), "{text}");
+}
+
+#[test]
+fn what_the_library_chose_wins_without_a_row_and_few_rounds_decide_nothing() {
+    let text = tuned(vec![case(1024, None, 10.0, 0.01), case(1024, Some(["Tree", "LL"]), 12.0, 0.01)]);
+    assert!(text.contains("the fastest leaves the algorithm or the protocol to the library"), "{text}");
+    let mut few = vec![case(1024, Some(["Ring", "LL"]), 10.0, 0.01), case(1024, Some(["Tree", "LL"]), 12.0, 0.01)];
+    for line in &mut few {
+        line.trial_round.truncate(3);
+        line.trial_median_s.truncate(3);
+    }
+    let text = tuned(few);
+    assert!(text.contains("Tree/LL has too few trials of the same rounds as Ring/LL"), "{text}");
+    let none = tuned(vec![case(1024, Some(["Ring", "LL"]), 10.0, 0.01)]);
+    assert!(none.contains("No operation of this record was measured under several"), "{none}");
+}
