@@ -138,6 +138,6 @@ mod tests {
     #[test]
     fn copies_of_results_count_as_memory() {
         let memory = |fields: &[(&str, &str)]| CollectiveBenchmark.memory(&plan(fields).unwrap().cases[0]);
-        assert_eq!(memory(&[RANDOM, WATCHED]) - memory(&[RANDOM]), 2 * super::super::watch::COPIES << 20);
+        assert_eq!(memory(&[RANDOM, WATCHED]) - memory(&[RANDOM]), (2 * super::super::watch::COPIES) << 20);
     }
 }

@@ -48,9 +48,10 @@ fn sum(inner: &mut dyn Communicator, call: &Call, seen: Seen, inputs: &Inputs, o
     // Behind it, all ranks have given theirs.
     inner.run(call)?;
     let all = inputs.lock().unwrap()[&seen.call].clone();
+    let one = |rank: usize, at: usize| all[rank % ranks][at];
     for at in 0..seen.elements {
         let begin = order(seen, at);
-        let sum = (1..ranks).fold(all[begin % ranks][at], |sum, next| sum + all[(begin + next) % ranks][at]);
+        let sum = (1..ranks).fold(one(begin, at), |sum, next| sum + one(begin + next, at));
         // SAFETY: as above.
         unsafe { call.output.ptr().cast::<f32>().add(at).write(sum) };
     }

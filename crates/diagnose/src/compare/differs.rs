@@ -131,7 +131,7 @@ fn settings_of(file: &RunFile) -> BTreeMap<String, String> {
 /// What another program says of how it ran; empty for a run of this one.
 fn of_program(file: &RunFile) -> BTreeMap<String, String> {
     let Some(imported) = &file.imported else { return BTreeMap::new() };
-    let is_setting = |name: &str| SETTINGS.iter().any(|setting| name == *setting);
+    let is_setting = |name: &str| SETTINGS.contains(&name);
     let mut all: BTreeMap<String, String> =
         imported.facts.iter().filter(|(name, _)| is_setting(name)).map(|(a, b)| (a.clone(), b.clone())).collect();
     all.insert("program".to_owned(), imported.tool.clone());

@@ -95,7 +95,8 @@ fn text(run: &Run) -> String {
         text += "#\n# Where it cannot be told, the library's own choice stays:\n";
         text += &open.concat();
     }
-    if let Some(first) = winners.first().filter(|first| open.is_empty() && winners.iter().all(|other| other == *first)) {
+    if let Some(first) = winners.first().filter(|first| open.is_empty() && winners.iter().all(|other| other == *first))
+    {
         let line: Vec<String> = VARIABLES.iter().zip(first).map(|(name, word)| format!("{name}={word}")).collect();
         let _ = writeln!(text, "#\n# One setting wins everywhere: {}", line.join(" "));
     }

@@ -23,6 +23,6 @@ mod side_by_side;
 mod skip;
 mod tables;
 mod together;
-mod tuner;
 mod traffic;
+mod tuner;
 mod words;
