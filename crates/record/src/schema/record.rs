@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json};
 use super::DRAFT;
 use super::words::HEX_12;
 use crate::found::{
-    DEVICE_S, LAUNCH_S, LEVELS, LIBRARY_BYTES, PATH, RANK_S, REPRODUCIBLE, ROOFLINE, SENSORS, SLOW_RANK,
-    SLOW_RANK_WAIT_S,
+    DEVICE_S, LAUNCH_S, LEVELS, LIBRARY_BYTES, PATH, RANK_S, ROOFLINE, SENSORS, SLOW_RANK, SLOW_RANK_WAIT_S,
 };
 use crate::{About, CaseLine, CaseSamples, Key, Metric, RunFile, Shape};
 
@@ -85,7 +84,6 @@ fn types_of(settings: SchemaSettings) -> Map<String, Value> {
     add_metric(&DEVICE_S, &mut types);
     add_metric(&LIBRARY_BYTES, &mut types);
     add_metric(&SENSORS, &mut types);
-    add_metric(&REPRODUCIBLE, &mut types);
     add_metric(&ROOFLINE, &mut types);
     types.take_definitions(true)
 }
