@@ -1,4 +1,4 @@
-//! Libraries of GPUs for machines without one: what the driver, NCCL and NVML would do, on this host (`fakes/`). Built when they
+//! Libraries of GPUs for machines without one: what the driver, NCCL, cuBLAS and NVML would do, on this host (`fakes/`). Built when they
 //! are first asked for. What they prove is what this program passes to the libraries; never how fast a GPU is.
 //!
 //! Tests of several crates share this file as they share `skip.rs`.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder with libcuda.so.1 and libnccl.so.2; None where there is no compiler of C and C++, which is then listed as skipped.
+/// The folder with libcuda.so.1, libnccl.so.2 and libcublasLt.so.12; None where there is no compiler of C and C++, which is then listed as skipped.
 pub(crate) fn folder(test: &str) -> Option<&'static Path> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let folder = FOLDER.get_or_init(build).as_deref();
@@ -56,12 +56,13 @@ pub(crate) fn mpi(test: &str) -> Option<PathBuf> {
 }
 
 fn build() -> Option<PathBuf> {
-    let kernels = crates().join("device/kernels");
-    let sources = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c"].map(|name| sources().join(name));
-    let folder =
-        built(&sources.iter().chain(&["check.cu", "loops.cu"].map(|name| kernels.join(name))).collect::<Vec<_>>());
+    let kernels = ["device/kernels/check.cu", "device/kernels/loops.cu", "engine/kernels/rows.cu"];
+    let kernels = kernels.map(|name| crates().join(name));
+    let sources = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c", "cublaslt.cpp"].map(|name| sources().join(name));
+    let folder = built(&sources.iter().chain(&kernels).collect::<Vec<_>>());
     let compiled = [
-        library(&folder, "libcuda.so.1", "c++", &["-std=c++17", "-I", kernels.to_str()?], &sources[0]),
+        library(&folder, "libcuda.so.1", "c++", &["-std=c++17", "-I", crates().to_str()?], &sources[0]),
+        library(&folder, "libcublasLt.so.12", "c++", &["-std=c++17", "-O2"], &sources[4]),
         library(&folder, "libnccl.so.2", "cc", &["-fwrapv"], &sources[3]),
         library(&folder.join("old"), "libnccl.so.2", "cc", &["-fwrapv", "-DOLD"], &sources[3]),
     ];

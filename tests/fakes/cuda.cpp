@@ -1,6 +1,6 @@
-// libcuda.so.1 for machines without a GPU. Tests build it with the product's own kernels (in KERNELS):
+// libcuda.so.1 for machines without a GPU. Tests build it with the product's own kernels (in CRATES, the folder of all crates):
 //
-//     c++ -std=c++17 -O1 -shared -fPIC -pthread -I KERNELS -Wl,-soname,libcuda.so.1 -o libcuda.so.1 cuda.cpp -ldl
+//     c++ -std=c++17 -O1 -shared -fPIC -pthread -I CRATES -Wl,-soname,libcuda.so.1 -o libcuda.so.1 cuda.cpp -ldl
 //
 // Three rules make it find bugs that a GPU hides:
 // * Device memory faults when the host touches it. The device reaches it through a second mapping.
@@ -9,13 +9,14 @@
 // * Handles, addresses and sizes are checked. No handle or address is given out twice.
 //
 // Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes a device, counted per process), FAKE_CUDA_FAIL
-// (FUNCTION:FIRST_CALL:CODE), FAKE_CUDA_VERSION (12040), CUDA_VISIBLE_DEVICES (numbers).
+// (FUNCTION:FIRST_CALL:CODE), FAKE_CUDA_VERSION (12040), FAKE_CUDA_CAPABILITY (90), CUDA_VISIBLE_DEVICES (numbers).
 #include <sys/stat.h>
 
 #include "driver.h"
 
-#include "check.cu"
-#include "loops.cu"
+#include "device/kernels/check.cu"
+#include "device/kernels/loops.cu"
+#include "engine/kernels/rows.cu"
 
 namespace {
 
@@ -27,6 +28,26 @@ auto compare_bytes = [](auto *held, auto *table, u64 count, u32 period, u32, Fou
 };
 auto two_arrays = [](auto *, auto *, u64 count) { return Extents(2, count * sizeof(double)); };
 auto three_arrays = [](auto *, auto *, auto *, u64 count) { return Extents(3, count * sizeof(double)); };
+auto two_vectors = [](auto *to, auto *, u64 count) { return Extents(2, count * sizeof *to); };
+// Values have at least a period; rows of another matrix, at least one.
+auto fill_rows_bytes = [](auto *to, auto *, auto *, u64 rows, u32 columns, u32, u32 period) {
+    return Extents{rows * columns * sizeof *to, 8 * period, 8 * rows};
+};
+auto compare_rows_bytes = [](auto *held, auto *, auto *, u64 rows, u32 columns, u32, u32 period, u64, FoundRows *) {
+    return Extents{rows * columns * sizeof *held, 8 * period, 8 * rows, sizeof(FoundRows)};
+};
+auto gather_bytes = [](auto *to, auto *, auto *, u64 rows, u32 words) {
+    return Extents{rows * words * sizeof *to, words * sizeof *to, 4 * rows};
+};
+auto combine_bytes = [](auto *to, auto *, auto *, auto *, u64 rows, u32 columns, u32 each) {
+    return Extents{rows * columns * sizeof *to, columns * sizeof *to, 4 * rows * each, 8 * rows * each};
+};
+auto weigh_bytes = [](auto *, auto *, auto *, u64 heads, u32 queries, u32 keys, u32) {
+    return Extents{4 * heads * queries * keys, 8 * heads * queries, 4 * heads * queries};
+};
+auto scale_bytes = [](auto *, auto *, u64 count, u32 columns, u32 divides) {
+    return Extents{4 * count * columns, (divides ? 8 : 4) * count};
+};
 auto chain_bytes = [](auto *, u64 words, u64, auto *) { return Extents{words * sizeof(u64), sizeof(u64)}; };
 const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel>{
     {"fill_8", make_kernel(fill_8, fill_bytes)},    {"compare_8", make_kernel(compare_8, compare_bytes)},
@@ -36,6 +57,19 @@ const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel
     {"loop_copy", make_kernel(loop_copy, two_arrays)},    {"loop_scale", make_kernel(loop_scale, two_arrays)},
     {"loop_add", make_kernel(loop_add, three_arrays)},    {"loop_triad", make_kernel(loop_triad, three_arrays)},
     {"chase", make_kernel(chase, chain_bytes)},
+    {"gather_rows_16", make_kernel(gather_rows_16, gather_bytes)},
+    {"gather_rows_32", make_kernel(gather_rows_32, gather_bytes)},
+    {"gather_rows_64", make_kernel(gather_rows_64, gather_bytes)},
+    {"weigh", make_kernel(weigh, weigh_bytes)},
+    {"scale_rows", make_kernel(scale_rows, scale_bytes)},
+    {"begin_states", make_kernel(begin_states, [](auto *, u64 queries) { return Extents{8 * queries}; })},
+#define OF(type) \
+    {"fill_rows_" #type, make_kernel(fill_rows_##type, fill_rows_bytes)}, \
+    {"compare_rows_" #type, make_kernel(compare_rows_##type, compare_rows_bytes)},
+#define OF_SUMS(type) \
+    OF(type) {"add_rows_" #type, make_kernel(add_rows_##type, two_vectors)}, \
+    {"combine_rows_" #type, make_kernel(combine_rows_##type, combine_bytes)},
+    OF_SUMS(f64) OF_SUMS(f32) OF_SUMS(bf16) OF_SUMS(f16) OF(f8e4m3) OF(i8) OF(i32)
 };
 
 } // namespace
@@ -101,7 +135,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     return call_device(__func__, device, [&](Device &of) {
         refuse_if(attribute < 1 || attribute > 150, INVALID_VALUE);
         auto known = values.find(attribute);
-        const int PCI_BUS = 33;
+        const int PCI_BUS = 33, MAJOR = 75, MINOR = 76;
+        const char *capability = getenv("FAKE_CUDA_CAPABILITY");
+        if (capability && (attribute == MAJOR || attribute == MINOR))
+            return void(*value = attribute == MAJOR ? atoi(capability) / 10 : atoi(capability) % 10);
         *value = attribute == PCI_BUS ? of.number + 1 : known == values.end() ? 0 : known->second;
     });
 }

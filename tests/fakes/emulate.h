@@ -7,6 +7,7 @@
 #include <tuple>
 #include <type_traits>
 #include <vector>
+#include <cmath>
 
 #define __global__
 #define __device__

@@ -16,7 +16,7 @@ const ASSEMBLER: &[&str] = &["nvidia-cuda-nvcc-cu12==12.9.86"];
 /// Turing, Ampere, Ada, Hopper, Blackwell.
 const GPUS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
 /// The sources, without their ending; their texts lie beside them.
-const KERNELS: [&str; 2] = ["crates/device/kernels/check", "crates/device/kernels/loops"];
+const KERNELS: [&str; 3] = ["crates/device/kernels/check", "crates/device/kernels/loops", "crates/engine/kernels/rows"];
 
 /// Calls the compiler: `python -c SCRIPT SOURCE` prints the text.
 const SCRIPT: &str = r#"

@@ -23,6 +23,7 @@ pub use graph::Graph;
 pub use ipc::HANDLE_BYTES;
 pub use kernels::{CHECK, Found, Repeated};
 pub use loops::{LOOPS, Loop, Loops};
+pub use module::{Argument, Kernel, Threads};
 pub use transfer::{Pinned, Stream};
 
 /// What a call of the driver gives.

@@ -6,6 +6,7 @@
 
 mod buffer;
 mod context;
+pub mod cuda;
 mod element;
 mod error;
 mod execute;

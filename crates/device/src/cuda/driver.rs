@@ -33,6 +33,7 @@ crate::functions! {
     device_count = c"cuDeviceGetCount": fn(*mut c_int) -> Code;
     device_get = c"cuDeviceGet": fn(*mut DeviceNumber, c_int) -> Code;
     device_name = c"cuDeviceGetName": fn(*mut c_char, c_int, DeviceNumber) -> Code;
+    device_attribute = c"cuDeviceGetAttribute": fn(*mut c_int, c_int, DeviceNumber) -> Code;
     device_uuid = c"cuDeviceGetUuid_v2": fn(*mut Uuid, DeviceNumber) -> Code;
     bus_id = c"cuDeviceGetPCIBusId": fn(*mut c_char, c_int, DeviceNumber) -> Code;
     context_retain = c"cuDevicePrimaryCtxRetain": fn(*mut Handle, DeviceNumber) -> Code;

@@ -8,11 +8,15 @@ use std::sync::{Arc, OnceLock};
 use super::Result;
 use super::driver::{DeviceNumber, Driver, Handle, Uuid};
 use super::kernels::Kernels;
+use super::transfer::Stream;
 
 /// CU_STREAM_NON_BLOCKING: the stream does not wait for the default one.
 pub(super) const NON_BLOCKING: u32 = 1;
 /// CU_EVENT_DISABLE_TIMING: an event that is only waited for.
 const WITHOUT_TIMES: u32 = 2;
+/// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and ..._MINOR.
+const CAPABILITY_MAJOR: c_int = 75;
+const CAPABILITY_MINOR: c_int = 76;
 /// CUDA_ERROR_NOT_READY.
 const NOT_READY: c_int = 600;
 
@@ -95,6 +99,30 @@ impl Gpu {
     /// The stream, as CUDA's libraries want it.
     pub fn stream(&self) -> *mut c_void {
         self.stream
+    }
+
+    /// A further stream of the device, or its own, as CUDA's libraries want it.
+    pub fn stream_of(&self, beside: Option<&Stream>) -> *mut c_void {
+        beside.map_or(self.stream, Stream::raw)
+    }
+
+    /// The driver's library.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// The device's compute capability: `[9, 0]` of sm_90.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn capability(&self) -> Result<[u32; 2]> {
+        let of = |number: c_int| {
+            let mut value = 0;
+            // SAFETY: as cuda.h declares it; the out-pointer is valid.
+            let code = unsafe { (self.driver.functions.device_attribute)(&mut value, number, self.device) };
+            self.driver.succeeded("cuDeviceGetAttribute", code).map(|()| u32::try_from(value).unwrap_or(0))
+        };
+        Ok([of(CAPABILITY_MAJOR)?, of(CAPABILITY_MINOR)?])
     }
 
     /// Bytes of the device that are free now.

@@ -65,7 +65,7 @@ impl Region {
     }
 
     /// The device that reaches this memory of another process.
-    pub(super) fn reaching(&self) -> Option<&Arc<Gpu>> {
+    pub fn reaching(&self) -> Option<&Arc<Gpu>> {
         self.owner::<Imported>().map(|imported| &imported.gpu)
     }
 }

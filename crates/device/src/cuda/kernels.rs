@@ -99,7 +99,7 @@ impl Slice {
         }
         let mut arguments = self.arguments(with.table, numbers);
         // SAFETY: the kernel writes `count` elements, which the slice holds, and reads a period, which the table holds.
-        unsafe { gpu.launch(&gpu.kernels()?.fill[width], Threads::Elements(count), &mut arguments) }
+        unsafe { gpu.launch(&gpu.kernels()?.fill[width], Threads::Elements(count), &mut arguments, None) }
     }
 
     /// Compares device memory with a sequence, bit by bit, after all that the stream was given before.
@@ -126,7 +126,7 @@ impl Slice {
         let mut arguments = [&self.arguments(with.table, numbers)[..], &[place_of_found]].concat();
         // SAFETY: the kernel reads `count` elements, which the slice holds, and a period, which the table holds; what it found
         // has the room that `Found` of check.cu takes.
-        unsafe { gpu.launch(&kernels.compare[width], Threads::Elements(count), &mut arguments)? };
+        unsafe { gpu.launch(&kernels.compare[width], Threads::Elements(count), &mut arguments, None)? };
         let mut bytes = [0; FOUND_BYTES];
         found.read(&mut bytes)?;
         Ok(of_bytes(&bytes))

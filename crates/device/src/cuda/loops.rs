@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::module::{Argument, Kernel, Threads, load};
+use super::module::{Argument, Kernel, Threads};
 use super::{CudaError, Gpu, Pinned, Result};
 use crate::Slice;
 
@@ -29,22 +29,14 @@ pub struct Loops {
     kernels: [Kernel; 5],
 }
 
-// SAFETY: handles of the driver's, which any thread may use.
-unsafe impl Send for Loops {}
-// SAFETY: as above.
-unsafe impl Sync for Loops {}
-
 impl Loops {
     /// Loads them.
     ///
     /// # Errors
     /// What the driver says.
     pub fn load(gpu: &Arc<Gpu>) -> Result<Self> {
-        gpu.enter()?;
         let names = ["loop_copy", "loop_scale", "loop_add", "loop_triad", "chase"];
-        let before = gpu.free_bytes()?;
-        let kernels = load(gpu, LOOPS, names)?;
-        gpu.take(before)?;
+        let kernels = gpu.load(LOOPS, names)?;
         Ok(Self { gpu: gpu.clone(), kernels })
     }
 
@@ -69,7 +61,12 @@ impl Loops {
         arguments.push(Argument::Word(count as u64));
         // SAFETY: each array holds `count` elements.
         unsafe {
-            self.gpu.launch(&self.kernels[which as usize], Threads::Elements(count.div_ceil(2) as u64), &mut arguments)
+            self.gpu.launch(
+                &self.kernels[which as usize],
+                Threads::Elements(count.div_ceil(2) as u64),
+                &mut arguments,
+                None,
+            )
         }
     }
 
@@ -87,6 +84,6 @@ impl Loops {
         let [chain_at, end_at] = [chain, end].map(|slice| Argument::Word(slice.address() as u64));
         let mut arguments = [chain_at, Argument::Word((chain.len() / 8) as u64), Argument::Word(steps), end_at];
         // SAFETY: the kernel reads words of the chain only, and writes one word.
-        unsafe { self.gpu.launch(&self.kernels[4], Threads::One, &mut arguments) }
+        unsafe { self.gpu.launch(&self.kernels[4], Threads::One, &mut arguments, None) }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::ffi::{CString, c_uint, c_void};
 use std::ptr;
+use std::sync::Arc;
 
 use super::driver::Handle;
-use super::{CudaError, Gpu, Result};
+use super::{CudaError, Gpu, Result, Stream};
 
 /// Threads of a block, and blocks at most: enough to keep any device's memory busy; each thread goes on by all of them.
 const THREADS: u32 = 256;
@@ -12,17 +13,24 @@ const BLOCKS: u64 = 2048;
 
 /// A kernel that a device has loaded.
 #[derive(Clone, Debug)]
-pub(super) struct Kernel {
+pub struct Kernel {
     function: Handle,
     name: String,
     /// Bytes of each of its parameters, as its text has them.
     sizes: Vec<usize>,
 }
 
+// SAFETY: a handle of the driver's, which any thread may use.
+unsafe impl Send for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
+
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Argument {
+pub enum Argument {
+    /// Eight bytes: an address, a count, the bits of an f64.
     Word(u64),
+    /// Four bytes: a smaller count, the bits of an f32.
     Half(u32),
 }
 
@@ -70,7 +78,7 @@ fn parameters(text: &str, kernel: &str) -> Vec<usize> {
 
 /// How many threads work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Threads {
+pub enum Threads {
     /// One for each of so many elements, as far as the device keeps busy.
     Elements(u64),
     /// One.
@@ -78,12 +86,33 @@ pub(super) enum Threads {
 }
 
 impl Gpu {
-    /// Gives a kernel to the device's stream, after its arguments were compared with its text.
+    /// Loads a text of PTX, and finds kernels of it.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn load<const N: usize>(self: &Arc<Self>, text: &str, names: [&str; N]) -> Result<[Kernel; N]> {
+        self.enter()?;
+        let before = self.free_bytes()?;
+        let kernels = load(self, text, names)?;
+        self.take(before)?;
+        Ok(kernels)
+    }
+
+    /// Gives a kernel to a stream, the device's own or another one of it, after its arguments were compared with its text.
+    ///
+    /// # Errors
+    /// What the driver says; refused for arguments of other sizes.
     ///
     /// # Safety
     /// The arguments are what the kernel expects: addresses of memory that the device reaches, of the lengths that it goes
     /// through.
-    pub(super) unsafe fn launch(&self, kernel: &Kernel, threads: Threads, arguments: &mut [Argument]) -> Result<()> {
+    pub unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        threads: Threads,
+        arguments: &mut [Argument],
+        beside: Option<&Stream>,
+    ) -> Result<()> {
         let given: Vec<usize> = arguments.iter().map(|argument| argument.bytes()).collect();
         if given != kernel.sizes {
             let said = format!("{} takes {:?} bytes, not {given:?}", kernel.name, kernel.sizes);
@@ -101,8 +130,9 @@ impl Gpu {
             })
             .collect();
         let (launch, places, none) = (self.driver.functions.launch, places.as_mut_ptr(), ptr::null_mut());
+        let stream = self.stream_of(beside);
         // SAFETY: as cuda.h declares it: the driver copies the arguments, whose number and sizes are those of the kernel.
-        let launched = unsafe { launch(kernel.function, blocks, 1, 1, width, 1, 1, 0, self.stream, places, none) };
+        let launched = unsafe { launch(kernel.function, blocks, 1, 1, width, 1, 1, 0, stream, places, none) };
         self.driver.succeeded("cuLaunchKernel", launched)
     }
 }

@@ -176,6 +176,19 @@ impl Stream {
         Ok(Self { gpu: gpu.clone(), stream, point })
     }
 
+    /// The stream, as CUDA's libraries want it.
+    pub fn raw(&self) -> *mut c_void {
+        self.stream
+    }
+
+    /// What it is given from now on runs after the point that the event was last recorded at.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn hold(&self, event: &Event) -> Result<()> {
+        event.hold(self.stream)
+    }
+
     /// What it is given from now on runs after all that the device's own stream was given so far.
     ///
     /// # Errors

@@ -2,10 +2,15 @@
 //!
 //! They stand here and not next to their code because unit tests would compile all kernels a second time.
 
+mod cuda;
 mod dense;
+#[path = "../../../../tests/fakes.rs"]
+mod fakes;
 mod occupancy;
 mod plan;
 mod rows;
 mod simd;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod spatial;
 mod update;

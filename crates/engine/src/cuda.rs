@@ -1,0 +1,20 @@
+//! Computation on a CUDA device: products by cuBLASLt, and kernels over the rows of matrices. Nothing of CUDA is needed to build this.
+//!
+//! `library` is cuBLASLt's table of functions, opened at run time; `form` says what is multiplied, in which arithmetic, and what
+//! happens to the result; `descriptors` hold the library's own descriptions of it; `product` chooses an algorithm and multiplies;
+//! `rows` fills, compares, adds and gathers where matrices lie.
+
+mod arithmetic;
+mod descriptors;
+mod error;
+mod form;
+mod library;
+mod product;
+mod rows;
+
+pub use arithmetic::Arithmetic;
+pub use error::ProductError;
+pub use form::{Batch, Epilogue, Form, Operands};
+pub use library::{Cublas, STEMS};
+pub use product::{Algorithm, Products, WORKSPACE};
+pub use rows::{Found, Matrix, ROWS, Rows};
