@@ -41,6 +41,10 @@ fn ranks_calls_trials_sizes_and_forms_are_compared() {
     let report = place.read("out/report.md");
     assert!(report.contains(said), "{report}");
     assert!(report.contains("Two numbers have the same sum in any order"), "{report}");
+    // Names of parameters are code, in Markdown and in HTML.
+    assert!(report.contains("with every `in_place` and `bytes`"), "{report}");
+    let page = place.read("out/report.html");
+    assert!(page.contains("with every <code>in_place</code> and <code>bytes</code>"), "{page}");
 }
 
 #[test]

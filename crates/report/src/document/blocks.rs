@@ -40,3 +40,8 @@ pub(crate) fn bullets<T: Into<Words>>(sentences: impl IntoIterator<Item = T>) ->
     let items: Vec<Item> = sentences.into_iter().map(Item::from).collect();
     if items.is_empty() { Vec::new() } else { vec![Block::List(items)] }
 }
+
+/// Sentences in which words between backticks are code, as a list.
+pub(crate) fn prose_bullets(sentences: Vec<String>) -> Vec<Block> {
+    bullets(sentences.iter().map(|sentence| Words::prose(sentence)))
+}

@@ -155,7 +155,7 @@ pub fn sentences(run: &Run) -> Vec<String> {
     if let Some(more) = sentences.len().checked_sub(NAMED).filter(|more| *more > 0) {
         sentences.truncate(NAMED);
         let more = count(more, "more comparison", "more comparisons");
-        sentences.push(format!("{more} found other bits: `reproducible` of each case in cases.jsonl has them."));
+        sentences.push(format!("{more} found other bits: `same_bits` of each case in cases.jsonl has them."));
     }
     let mut groups: Vec<Vec<&Compared<'_>>> = Vec::new();
     for one in all.iter().filter(|one| one.is_same()) {

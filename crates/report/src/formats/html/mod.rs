@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use record::show::{Show, Table};
 
-use crate::document::html::html;
+use crate::document::{html::html, prose_bullets};
 use crate::escape::{file_stem, one_line, xml as escape};
 use crate::formats::write::Out;
 use crate::study::{Operation, operations};
@@ -140,7 +140,7 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     out += &contents(&before, &operations, &notes, prefix);
     let said = sentences::beyond(run, &operations, &found);
     if !said.is_empty() {
-        let _ = writeln!(out, "<section><h2>What the data show</h2>{}</section>", bullets(&said));
+        let _ = writeln!(out, "<section><h2>What the data show</h2>{}</section>", html(&prose_bullets(said)));
     }
     out += &before.iter().map(|part| titled(part, prefix)).collect::<String>();
     let anchor = if prefix.is_empty() { "cases".to_owned() } else { format!("{prefix}cases") };
@@ -188,11 +188,6 @@ fn section_id(operation: &Operation) -> String {
     format!("section-{}", operation.stem)
 }
 
-fn bullets(sentences: &[String]) -> String {
-    let items: String = sentences.iter().map(|sentence| format!("<li>{}</li>", escape(sentence))).collect();
-    format!("<ul>{items}</ul>")
-}
-
 /// One operation: what it shows, its charts, its tables. One of a single case folds, with its numbers in the line that stays.
 fn part(
     run: &Run,
@@ -219,7 +214,7 @@ fn part(
         let _ = write!(out, "<p class=\"constants\">{}</p>", escape(&one_line(&operation.constants)));
     }
     if several {
-        out += &bullets(&sentences::of_operation(run, operation).iter().map(|s| one_line(s)).collect::<Vec<_>>());
+        out += &html(&prose_bullets(sentences::of_operation(run, operation)));
     }
     out += &figures::figures(&charts, prefix, &mut data.charts);
     out += &html(&drift::left_out(run, operation).into_iter().collect::<Vec<_>>());
