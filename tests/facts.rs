@@ -21,7 +21,8 @@ pub(crate) fn facts(name: &str, script: &str, wanted: &Value) -> Option<Value> {
             }
             said
         }
-        Err(error) => error.to_string(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => error.to_string(),
+        Err(error) => panic!("{script}: {error}"),
     };
     crate::skip::skip(name, &format!("{}: {why}", program.display()));
     None

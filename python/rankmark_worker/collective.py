@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Union
 
 import torch
 import torch.distributed as dist
@@ -16,7 +16,9 @@ import torch.distributed as dist
 from .calls import All, Call, Operation, bind
 from .group import TorchGroup, first_line, freed, waits
 from .pattern import PERIOD, Number, Pattern
+from .random_floats import Random
 from .rank import TOLD, Failure, Prepared, WrongReport
+from .watch import BITS, Watch, short, text
 
 # Types that torch moves, if at all, under another name, have a type of the same bytes: none of them is reduced here.
 DTYPES = {
@@ -33,9 +35,10 @@ DTYPES = {
     "f8e4m3": torch.uint8,
     "f8e5m2": torch.uint8,
 }
-BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}
 IN_PLACE = ("all_reduce", "reduce", "broadcast")
+# Operations that leave the same on all ranks.
+COMMON = ("all_reduce", "all_gather", "broadcast")
 # Elements that a refill displaces the inputs by: prime to the period.
 SHIFT = 1409
 # The same from one operation's buffers to the next one's: one that went to another's would be seen.
@@ -44,28 +47,35 @@ BESIDE = 3001
 CHECKED_TWICE = 1 << 20
 # Periods that one operation fills or compares: a comparison needs a byte of memory for each element of them.
 ROWS = 2048
+# Calls whose results are compared bit by bit before a case is timed, in every trial.
+REPEATS = 4
 
 # `length` elements from `offset` hold the table, beginning at its element `phase`.
 Segment = tuple[int, int, torch.Tensor, int]
 # Of one operation: what this rank gives and gets; in place, twice the same.
 Buffers = tuple[torch.Tensor, torch.Tensor]
+# What inputs are made of.
+Source = Union[Pattern, Random]
 
 
 def prepare(values: dict[str, Any], rank: int, group: TorchGroup) -> Prepared:
-    """Allocates. Fills nothing yet."""
+    """Allocates. Collective where bits of results are compared; else it fills nothing yet."""
     try:
-        return Collective(values, rank, group.size, group.place)
+        case = Collective(values, rank, group.size, group.place)
+        if values.get("reproducible"):
+            case.repeat(group)
+        return case
     except (RuntimeError, MemoryError) as error:
         raise Failure(first_line(error), "allocate" in str(error)) from None
 
 
 @lru_cache(maxsize=64)
-def _inputs(pattern: Pattern, rank: int) -> list[Number]:
+def _inputs(pattern: Source, rank: int) -> list[Number]:
     return pattern.inputs(rank)
 
 
 @lru_cache(maxsize=64)
-def _input_table(pattern: Pattern, rank: int, place: torch.device) -> torch.Tensor:
+def _input_table(pattern: Source, rank: int, place: torch.device) -> torch.Tensor:
     return _tensor(pattern, _inputs(pattern, rank)).to(place)
 
 
@@ -75,10 +85,18 @@ def _reduced(pattern: Pattern, calls: int, own: int, place: torch.device) -> tor
     return _tensor(pattern, pattern.reduced(calls, own, inputs)).to(place)
 
 
-def _tensor(pattern: Pattern, numbers: list[Number]) -> torch.Tensor:
+@lru_cache(maxsize=8)
+def _bounds(random: Random, calls: int, place: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    expected, bound = zip(*random.results(calls))
+    return torch.tensor(expected, dtype=torch.float64).to(place), torch.tensor(bound, dtype=torch.float64).to(place)
+
+
+def _tensor(pattern: Source, numbers: list[Number]) -> torch.Tensor:
     # Converted on the CPU: all devices are compared with the same bits.
     if pattern.floats:
-        return torch.tensor(numbers, dtype=torch.float64).to(DTYPES[pattern.dtype])
+        wide = torch.tensor(numbers, dtype=torch.float64)
+        # The narrow types through f32, as native ranks do.
+        return (wide if pattern.dtype == "f64" else wide.float()).to(DTYPES[pattern.dtype])
     whole = [(int(number) + (1 << 63)) % (1 << 64) - (1 << 63) for number in numbers]
     return torch.tensor(whole, dtype=torch.int64).to(DTYPES[pattern.dtype])
 
@@ -87,11 +105,14 @@ class Collective:
     """A collective, ready on this rank."""
 
     steps = False
+    past_ns: int | None = None
     flops = 0.0
     traffic_bytes = 0
 
-    def __init__(self, values: dict[str, Any], rank: int, ranks: int, place: torch.device) -> None:
+    def __init__(self, values: dict[str, Any], rank: int, ranks: int, place: torch.device, within: Any = None) -> None:
         self.op: str = values["op"]
+        # torch's group, where that is not the one of all ranks.
+        self.within = within
         self.place = place
         # On a GPU calls only start. Back to back, they are waited for together.
         self.waits = waits(place) if place.type == "cuda" else None
@@ -109,8 +130,14 @@ class Collective:
         self.counts = _counts(values, ranks, self.dtype.itemsize) if self.op == "all_to_allv" else []
         in_place = self.op in IN_PLACE
         seed = int(values.get("seed", 1))
-        self.pattern = Pattern(self.op, values.get("dtype", "u8"), values.get("reduce", "sum"), ranks, in_place, seed)
+        make = Random if values.get("data") == "random" else Pattern
+        self.pattern: Source = make(
+            self.op, values.get("dtype", "u8"), values.get("reduce", "sum"), ranks, in_place, seed
+        )
+        # What no call has written must not pass for a result: no number, where numbers are right within a bound.
+        self.poison = 0xFF if isinstance(self.pattern, Random) else 0xA5
         self.shift = 0
+        self.watch: Watch | None = None
         # reduce leaves partial sums on the other ranks, so that nothing exact comes out of a second call.
         once = bool(values.get("touch")) or self.op == "reduce"
         self.max_calls = 1 if once else self.pattern.max_calls()
@@ -172,12 +199,12 @@ class Collective:
             sent, received = self.counts[self.rank], [row[self.rank] for row in self.counts]
             return partial(dist.all_to_all_single, got, given, received, sent)
         calls: dict[str, Operation] = {
-            "all_reduce": partial(dist.all_reduce, got, reduce),
+            "all_reduce": partial(dist.all_reduce, got, reduce, group=self.within),
             "reduce": partial(dist.reduce, got, peer, reduce),
             "broadcast": partial(dist.broadcast, got, peer),
-            "all_gather": partial(dist.all_gather_into_tensor, got, given),
-            "reduce_scatter": partial(dist.reduce_scatter_tensor, got, given, reduce),
-            "all_to_all": partial(dist.all_to_all_single, got, given),
+            "all_gather": partial(dist.all_gather_into_tensor, got, given, group=self.within),
+            "reduce_scatter": partial(dist.reduce_scatter_tensor, got, given, reduce, group=self.within),
+            "all_to_all": partial(dist.all_to_all_single, got, given, group=self.within),
             "send_recv": partial(self._ring, self._messages(given, got, number)),
             "ping_pong": partial(self._ping_pong, given, got),
             "barrier": partial(dist.barrier),
@@ -228,14 +255,41 @@ class Collective:
 
     def refill(self) -> None:
         """The output first: in place, the input is the same tensor."""
-        self.shift = (self.shift + SHIFT) % PERIOD
+        # Bits of results are compared on the same inputs.
+        if self.watch is None:
+            self.shift = (self.shift + SHIFT) % PERIOD
         for number, (given, got) in enumerate(self.buffers):
-            got.view(torch.uint8).fill_(0xA5)
+            got.view(torch.uint8).fill_(self.poison)
             for segment in self._inputs(given):
                 for start, stop, row in _pieces(segment, self._displaced(number), segment[2]):
                     given[start:stop].view(-1, row.numel()).copy_(row)
         if self.waits is not None:
             self.waits()
+
+    def repeat(self, group: TorchGroup) -> None:
+        """Makes a few calls from the same inputs, and compares the bits of their results. Collective."""
+        if self.op == "barrier":
+            return
+        self.watch = Watch(self.pattern.dtype, self.op in COMMON and self.ranks > 1, group)
+        self.checks += 2
+        for _ in range(REPEATS):
+            self.refill()
+            group.barrier()
+            self.run()
+            if self.waits is not None:
+                self.waits()
+            group.barrier()
+            self._note(1)
+
+    def _note(self, calls: int) -> None:
+        """Compares the bits of what `calls` calls from fresh inputs left with earlier results. Collective."""
+        if self.watch is None or calls == 0:
+            return
+        # Only the root gets a result of reduce: torch leaves partial sums on the other ranks.
+        outputs = [got for _, got in self.buffers if self.op != "reduce" or self.rank == self.peer]
+        result = torch.cat(outputs).cpu() if outputs else self.buffers[0][1][:0].cpu()
+        # In place, each call works on what the one before left.
+        self.watch.note(calls if self.pattern.in_place and self.pattern.reduces else 1, result)
 
     def _displaced(self, number: int) -> int:
         """Elements that every table is displaced by in the buffers of this operation."""
@@ -251,11 +305,15 @@ class Collective:
         """Compares every element with what so many calls since the last refill must have left."""
         report = WrongReport()
         for number, (given, got) in enumerate(self.buffers):
-            for segment in self._expected(calls, got.numel()):
-                self._compare(number, got, segment, report)
+            if isinstance(self.pattern, Random) and self.pattern.reduces:
+                self._compare_bounded(number, got, self.pattern, calls, report)
+            else:
+                for segment in self._expected(calls, got.numel()):
+                    self._compare(number, got, segment, report)
             if given is not got:
                 for segment in self._inputs(given):
                     self._compare(number, given, segment, report)
+        self._note(calls)
         return report
 
     def _expected(self, calls: int, length: int) -> list[Segment]:
@@ -264,7 +322,7 @@ class Collective:
         block = count // ranks
         if length == 0 or (op == "reduce" and rank != peer):
             return []
-        if self.pattern.reduces:
+        if isinstance(self.pattern, Pattern) and self.pattern.reduces:
             phase = block * rank if op == "reduce_scatter" else 0
             return [(0, length, _reduced(self.pattern, calls, rank, self.place), phase)]
         table = self._table
@@ -309,6 +367,32 @@ class Collective:
                 texts = {"expected": str(expected.item()), "got": str(buffer[start + index].item())}
                 report.first.append({"rank": self.rank, "index": first + start + index, **texts})
 
+    def _compare_bounded(
+        self, number: int, buffer: torch.Tensor, random: Random, calls: int, report: WrongReport
+    ) -> None:
+        """The same of random numbers that were reduced: each result is within its bound."""
+        length = buffer.numel()
+        if length == 0 or (self.op == "reduce" and self.rank != self.peer):
+            return
+        table, bounds = _bounds(random, calls if random.grows else 1, self.place)
+        phase = self.count // self.ranks * self.rank if self.op == "reduce_scatter" else 0
+        displaced, report.compared = self._displaced(number), report.compared + length
+        pieces = zip(*(_pieces((0, length, of, phase), displaced, of) for of in (table, bounds)))
+        for (start, stop, expected), (_, _, bound) in pieces:
+            held = buffer[start:stop].to(torch.float64).view(-1, expected.numel())
+            # What is not a number is within no bound.
+            is_right = (held - expected).abs() <= bound
+            if is_right.all():
+                continue
+            wrong = (~is_right).flatten().nonzero().flatten()
+            report.count += wrong.numel()
+            for index in wrong[: TOLD - len(report.first)].tolist():
+                at = index % expected.numel()
+                right = f"{text(torch.float64, float(expected[at]))} within {short(float(bound[at]))}"
+                got = text(self.dtype, float(buffer[start + index]))
+                place = {"rank": self.rank, "index": number * length + start + index}
+                report.first.append({**place, "expected": right, "got": got})
+
     def corrupt(self, element: int) -> None:
         """Changes an element of the outputs, counted through all of them: a bit of its most significant byte is
         flipped.
@@ -319,8 +403,8 @@ class Collective:
             self.buffers[number][1].view(torch.uint8)[index * size + size - 1] ^= 0x40
 
     def details(self) -> dict[str, Any]:
-        """Nothing beside times."""
-        return {}
+        """What was noted of the bits of results, where that was wanted."""
+        return {} if self.watch is None else self.watch.noted
 
 
 def _pieces(segment: Segment, shift: int, table: torch.Tensor) -> Iterator[tuple[int, int, torch.Tensor]]:

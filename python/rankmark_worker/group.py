@@ -10,12 +10,15 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from .channel import Channel
 from .rank import Failure
+from .status import now_ns
 
 # The coordinator has deadlines of its own, and ends the process.
 PATIENCE = datetime.timedelta(days=1)
@@ -23,34 +26,85 @@ PATIENCE = datetime.timedelta(days=1)
 MEETING = datetime.timedelta(seconds=120)
 
 
+@dataclass
+class Joining:
+    """How long this rank took to join the others."""
+
+    # Nanoseconds until the last rank had begun, too; and from then on until torch's group was open on this rank.
+    waited_ns: int
+    opened_ns: int
+
+
 class TorchGroup:
     """The world's process group, and where its ranks' buffers lie."""
 
-    def __init__(self, store: dist.Store, place: torch.device) -> None:
+    def __init__(self, store: dist.Store, place: torch.device, backend: str, joining: Joining) -> None:
         # Its connections are looked up there for as long as the group lives.
         self._store = store
+        self._backend = backend
+        self.joining = joining
+        self._rejoined = 0
+        # What ranks tell each other by while torch's group is closed.
+        self._apart: Any = None
         self.place = place
         # What ranks tell each other beside cases is in ordinary memory, which not every backend of GPUs moves.
         on_gpus = place.type == "cuda"
         self._control = dist.new_group(backend="gloo", timeout=PATIENCE) if on_gpus else None
         self._word = torch.zeros(1, dtype=torch.int64)
-        self.size = dist.get_world_size()
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    def leave(self) -> None:
+        """Closes torch's group of all ranks, and all others. Collective."""
+        try:
+            if self._apart is None:
+                store = dist.PrefixStore("rankmark/apart", self._store)
+                self._apart = dist.ProcessGroupGloo(store, self.rank, self.size, PATIENCE)
+            # Closing a connection may discard what the other rank has not read yet.
+            self.barrier()
+            dist.destroy_process_group()
+        except RuntimeError as error:
+            raise Failure(f"leaving the process group: {first_line(error)}") from None
+
+    def rejoin(self) -> None:
+        """Opens torch's group of all ranks again. Collective; after `leave`."""
+        self._rejoined += 1
+        store = dist.PrefixStore(f"rankmark/again/{self._rejoined}", self._store)
+        try:
+            _initialise(self._backend, store, self.rank, self.size, self.place)
+        except (RuntimeError, ValueError) as error:
+            raise Failure(f"init_process_group: {first_line(error)}") from None
 
     def barrier(self) -> None:
         """All ranks meet."""
         try:
-            dist.barrier(self._control)
+            if self._apart is not None:
+                self._apart.barrier().wait()
+            else:
+                dist.barrier(self._control)
         except RuntimeError as error:
             raise Failure(f"barrier: {first_line(error)}") from None
 
     def tell(self, word: int) -> int:
         """Rank 0's word goes to all ranks."""
         self._word[0] = word
+        self._send(self._word)
+        return int(self._word[0])
+
+    def of_rank_0(self, own: torch.Tensor) -> torch.Tensor:
+        """What rank 0 holds where this rank holds `own`, of the same length, in memory of the host. Collective."""
+        theirs = own.clone()
+        self._send(theirs.view(torch.uint8))
+        return theirs
+
+    def _send(self, held: torch.Tensor) -> None:
+        """What rank 0 holds goes to all ranks."""
         try:
-            dist.broadcast(self._word, 0, self._control)
+            if self._apart is not None:
+                self._apart.broadcast(held, 0).wait()
+            else:
+                dist.broadcast(held, 0, self._control)
         except RuntimeError as error:
             raise Failure(f"broadcast: {first_line(error)}") from None
-        return int(self._word[0])
 
 
 # How ranks find each other: given the channel, this rank and the number of ranks. Collective.
@@ -94,26 +148,34 @@ def open_group(
         raise Failure(f"{torch_is} was built without {name}", True)
     if name == "nccl" and device == "cpu":
         raise Failure(f"the nccl of {torch_is} moves memory of GPUs only, and `device` is cpu", True)
+    begun_ns = now_ns()
+    channel.all_gather(b"")
+    # All ranks have given their answer: the last one has begun, too.
+    met_ns = now_ns()
     place = place_of(device, channel, local, torch_is)
-    # Without it nccl begins with the first operation, and cannot know which GPU a barrier is for.
-    known = inspect.signature(dist.init_process_group).parameters
-    bound = {"device_id": place} if name == "nccl" and "device_id" in known else {}
     if transport:
         os.environ["UCC_CL_BASIC_TLS"] = transport
     try:
         store = meet(channel, rank, size)
-        dist.init_process_group(name, store=store, rank=rank, world_size=size, timeout=PATIENCE, **bound)
+        _initialise(name, store, rank, size, place)
     except (RuntimeError, ValueError, TypeError, OSError) as error:
         raise Failure(f"{backend} of {torch_is} could not start: {first_line(error)}") from None
     if dist.get_world_size() != size:
         found = dist.get_world_size()
         text = f"made a world of {found} ranks, not {size}: it needs its own launcher"
         raise Failure(f"{backend} of {torch_is} {text}", True)
-    group = TorchGroup(store, place)
-    if name == "nccl" and not bound:
+    return TorchGroup(store, place, name, Joining(met_ns - begun_ns, now_ns() - met_ns))
+
+
+def _initialise(name: str, store: dist.Store, rank: int, size: int, place: torch.device) -> None:
+    """Opens torch's group of all ranks. Collective."""
+    # Without it nccl begins with the first operation, and cannot know which GPU a barrier is for.
+    known = inspect.signature(dist.init_process_group).parameters
+    bound = {"device_id": place} if name == "nccl" and "device_id" in known else {}
+    dist.init_process_group(name, store=store, rank=rank, world_size=size, timeout=PATIENCE, **bound)
+    if name == "nccl" and not bound and dist.get_world_size() == size:
         # Its communicator begins with an operation of all ranks on the right GPU, as torch asks for.
         dist.all_reduce(torch.zeros(1, device=place))
-    return group
 
 
 def place_of(device: str, channel: Channel, local: int, torch_is: str) -> torch.device:

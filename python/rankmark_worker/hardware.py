@@ -58,6 +58,7 @@ class Case:
     max_calls = UNBOUNDED
     checks = 1
     steps = False
+    past_ns: int | None = None
     # A call waits for the device.
     waits: Callable[[], None] | None = None
     freed: Callable[[], None] | None = None

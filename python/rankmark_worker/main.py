@@ -63,7 +63,7 @@ def serve(argument: str) -> None:
 
 def load() -> None:
     """Imports all that ranks need, torch above all."""
-    from . import collective, group, hardware, primitive, training  # noqa: F401
+    from . import collective, group, hardware, primitive, startup, training  # noqa: F401
 
 
 def renew() -> None:
@@ -76,7 +76,7 @@ def renew() -> None:
 def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> RankWork:
     """Opens the process group. torch is imported only now, where its absence can be told."""
     try:
-        from . import collective, group, hardware, primitive, training
+        from . import collective, group, hardware, primitive, startup, training
     except ImportError as error:
         raise Failure(f"{sys.executable} (Python {sys.version.split()[0]}) has no PyTorch: {error}", True) from None
     fields, ranks = invitation.fields, invitation.ranks
@@ -84,6 +84,9 @@ def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> Ra
     if "threads" in fields or "OMP_NUM_THREADS" not in os.environ:
         group.compute_on(int(fields.get("threads", 1)))
     meet = group.meet_at(invitation.address[0]) if invitation.hosts else group.meet_in_memory
+    if fields.get("rendezvous") == "tcp" and not invitation.hosts:
+        # As under torchrun: each look-up in a file takes up to 10 ms.
+        meet = group.meet_at("127.0.0.1")
     device, local = fields.get("device", "cpu"), invitation.local(rank)
     group.compute_exactly(device)
     opened = group.open_group(fields.get("backend", ""), channel, rank, ranks, meet, device, local)
@@ -91,6 +94,7 @@ def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> Ra
         "collective": lambda case: collective.prepare(case, rank, opened),
         "hardware": lambda case: hardware.prepare(case, rank, opened),
         "primitive": lambda case: primitive.prepare(case, rank, ranks, opened.place),
+        "startup": lambda case: startup.prepare(case, rank, opened),
         "training": lambda case: training.prepare(case, rank, opened),
     }
     return RankWork(opened, hook, rank, benchmarks)

@@ -256,6 +256,7 @@ class Primitive:
     messages = 1
     checks = 1
     steps = False
+    past_ns: int | None = None
     # A call waits for the device.
     waits: Callable[[], None] | None = None
     freed: Callable[[], None] | None = None

@@ -100,8 +100,10 @@ class Prepared(Protocol):
     messages: int
     # Whether calls are steps of one series: then none is made beside those that are asked for.
     steps: bool
-    # Checks from fresh inputs before a case is timed and after each trial, where calls are not steps.
+    # Checks from fresh inputs before a case is timed and after each trial: 0, where a step follows from the one before.
     checks: int
+    # Nanoseconds that count as a sample in place of the calls' time: of what took place before any call.
+    past_ns: int | None
     # Waits for what calls have started; None where a call ends only when it is done.
     waits: Callable[[], None] | None
     # Gives memory back to the device, once nothing refers to the case; None where that needs nothing.
@@ -185,11 +187,12 @@ class RankWork:
             raise Failure(f"PyTorch ranks run no benchmark `{case['benchmark']}`", True)
         prepared = make(values)
         # Of a step of training, what DistributedDataParallel does, as far as others can see.
-        operation = values.get("op") or (values.get("recipe") or {}).get("operation") or "all_reduce"
+        usual = "barrier" if case["benchmark"] == "startup" else "all_reduce"
+        operation = values.get("op") or (values.get("recipe") or {}).get("operation") or usual
         self._hook.begin_case(operation, injections)
         self._hook.corrupt, self._hook.pending = prepared.corrupt, prepared.waits
         self._case, self._missed_starts, self._midway = prepared, 0, Midway()
-        self._checks = 0 if prepared.steps else prepared.checks
+        self._checks = prepared.checks
         self._refill()
         wrong = self._check() if check else WrongReport()
         bound = 0 if prepared.max_calls >= 1 << 63 else prepared.max_calls
@@ -239,7 +242,8 @@ class RankWork:
             total += now_ns() - begin
             self._calls += batch
             left -= batch
-        return total
+        past_ns = self._running().past_ns
+        return total if past_ns is None else past_ns
 
     def _isolated(self) -> int:
         """One call from an agreed instant: from that instant, not from when this rank got there."""

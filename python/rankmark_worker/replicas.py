@@ -59,6 +59,13 @@ class Replicas:
         """What this rank holds of a parameter, and the number of its first element."""
         return 0, parameter.detach()
 
+    def digest(self) -> int:
+        """Of all bits of the parameters that this rank holds."""
+        total = 0
+        for parameter in self.parameters():
+            total = (total * initial.STEP + int(digest(self.held(parameter)[1]))) % (1 << 64)
+        return total
+
     def agreement(self) -> WrongReport:
         """Whether all ranks hold the same parameters, bit by bit: by digests. Collective."""
         own = torch.cat([digest(parameter.detach()) for parameter in self.parameters()])

@@ -25,7 +25,10 @@ from .group import TorchGroup, first_line, freed
 from .rank import Failure, Prepared, WrongReport
 from .replicas import Replicas, open_replicas
 from .synthetic import Inputs, Places
+from .watch import MASK, difference, in_short
 
+# Steps that are repeated, and how often: mirrors `training::repeat`.
+REPEATED, RUNS = 4, 2
 PHASES = ("input", "forward", "backward", "communication", "optimizer")
 
 
@@ -36,7 +39,10 @@ def prepare(values: dict[str, Any], rank: int, group: TorchGroup) -> Prepared:
     # What the case before held: modules and their hooks refer to each other.
     gc.collect()
     try:
-        return Training(recipe, rank, ranks, device_of(group.place))
+        training = Training(recipe, rank, ranks, device_of(group.place))
+        if values.get("reproducible"):
+            training.repeat()
+        return training
     except (AttributeError, ImportError, LookupError, NotImplementedError) as error:
         raise lacking(recipe, error) from None
     except (RuntimeError, MemoryError) as error:
@@ -61,6 +67,7 @@ class Training:
     messages = 1
     checks = 0
     steps = True
+    past_ns: int | None = None
     # A step ends with its loss, which the device computes last.
     waits: Callable[[], None] | None = None
     freed: Callable[[], None] | None = None
@@ -95,6 +102,8 @@ class Training:
         precision = "autocast to bfloat16" if self.narrow else str(dtype).split(".")[-1]
         self.path = f"{self.replicas.words}{how}, {precision}, torch {torch.__version__}"
         self.held_bytes = self.threads = self.cpu_ns = 0
+        # What repeated steps gave, where they were repeated.
+        self.repeated: dict[str, Any] | None = None
 
     def compile(self) -> None:
         """By torch.compile, with a step that is forgotten: compiling is not part of what is timed."""
@@ -113,6 +122,28 @@ class Training:
         self.losses: list[float] = []
         self.laps: list[dict[str, float]] = []
         self.begun_ns = time.process_time_ns()
+
+    def repeat(self) -> None:
+        """Makes the first steps twice from the same parameters, and notes whether bits differ. Collective."""
+        before: tuple[Tensor, int] | None = None
+        noted: dict[str, Any] = {"bits": None, "results": 0, "calls": None, "with_rank_0": False, "ranks": None}
+        for number in range(1, RUNS + 1):
+            self.restart()
+            for _ in range(REPEATED):
+                self.run()
+            losses, digest = torch.tensor(self.losses, dtype=torch.float64), self.replicas.digest()
+            noted["results"] += 1
+            if before is None:
+                before, noted["bits"] = (losses, digest), in_short("f64", losses)
+                continue
+            apart = difference(torch.float64, before[0], losses)
+            if apart is None and before[1] != digest:
+                values = [f"parameters {each & MASK:016x}" for each in (before[1], digest)]
+                apart = {"first": REPEATED - 1, "end": REPEATED, "values": values}
+            if apart is not None and noted["calls"] is None:
+                noted["calls"] = [number, apart]
+        self.restart()
+        self.repeated = noted
 
     def refill(self) -> None:
         """Back to the initial parameters."""
@@ -211,6 +242,7 @@ class Training:
             "gemm_flops": 0.0,
             "stages": [],
             "micro_batches": [int(self.recipe["micro_batches"])] * self.ranks,
+            "repeated": self.repeated,
         }
 
 

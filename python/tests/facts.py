@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rankmark_worker import auth, channel, rank, status
 from rankmark_worker.pattern import Pattern
+from rankmark_worker.random_floats import Random, rounded
 
 SECRET, NONCE, HELLO = bytes([7]) * 32, bytes([9]) * 32, b"hello"
 
@@ -42,5 +43,24 @@ def patterns(wanted: list[list[object]]) -> list[list[object]]:
     return found
 
 
+def random_floats(wanted: list[list[object]]) -> list[list[object]]:
+    """For each `[op, dtype, reduce, ranks, in_place]`: bounded calls, inputs of the last rank as the type holds them,
+    and results with their bounds.
+    """
+    found: list[list[object]] = []
+    for op, dtype, reduce, ranks, in_place in wanted:
+        random = Random(str(op), str(dtype), str(reduce), int(str(ranks)), bool(in_place), 5)
+        columns = [
+            [rounded(random.dtype, random.input(rank, index)) for rank in range(random.ranks)] for index in range(40)
+        ]
+        results = [random.result(column, min(2, random.max_calls())) for column in columns] if random.reduces else []
+        # Every input of the last rank: a number that is rounded in two ways is rare.
+        last = [rounded(random.dtype, value) for value in random.inputs(random.ranks - 1)]
+        found.append([random.max_calls(), last, results])
+    return found
+
+
 if __name__ == "__main__":
-    print(json.dumps(patterns(json.loads(sys.argv[1])) if len(sys.argv) > 1 else protocol()))
+    asked = json.loads(sys.argv[1]) if len(sys.argv) > 1 else None
+    told = random_floats(asked["random"]) if isinstance(asked, dict) else patterns(asked) if asked else protocol()
+    print(json.dumps(told))

@@ -199,6 +199,7 @@ class Counted:
     messages = 1
     checks = 2
     path = "counted"
+    past_ns: int | None = None
     waits: Callable[[], None] | None = None
     freed: Callable[[], None] | None = None
 
@@ -251,6 +252,12 @@ class Obeying(unittest.TestCase):
         case = {"benchmark": "collective", "settings": {}, "parameters": {"op": "barrier", **values}}
         return self.work.obey({"Prepare": {"case": case, "check": True}})
 
+    def test_what_took_place_before_any_call_is_the_sample(self) -> None:
+        self.case.past_ns = 1234
+        self.prepare()
+        request = {"mode": "streaming", "samples": 2, "calls": 1}
+        self.assertEqual(self.work.obey({"Sample": request}), {"Samples": [1234, 1234]})
+
     def test_samples_never_leave_the_exact_range(self) -> None:
         ready = self.prepare()["Ready"]
         self.assertEqual((ready["max_calls"], ready["wrong"]), (3, {"count": 0, "compared": 2, "first": []}))
@@ -265,7 +272,7 @@ class Obeying(unittest.TestCase):
         self.assertGreater(finished["peak_bytes"], 0)
 
     def test_steps_are_made_only_on_request(self) -> None:
-        self.case.steps, self.case.max_calls = True, 1 << 63
+        self.case.steps, self.case.checks, self.case.max_calls = True, 0, 1 << 63
         ready = self.prepare()["Ready"]
         self.assertEqual((ready["steps"], ready["max_calls"], ready["wrong"]["compared"]), (True, 0, 0))
         self.assertEqual(self.case.held, 0)

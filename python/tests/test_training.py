@@ -8,6 +8,7 @@ import struct
 import sys
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,42 @@ class Steps(unittest.TestCase):
             case.refill()
         self.assertEqual(found[0], found[1])
         self.assertEqual(case.losses, [])
+
+    def test_repeated_steps_have_the_same_bits_and_leave_the_beginning(self) -> None:
+        case = training.Training(RECIPE, 0, 1, self.device)
+        case.repeat()
+        noted = case.details()["repeated"]
+        self.assertEqual((noted["results"], noted["calls"], noted["bits"]["elements"]), (2, None, 4))
+        self.assertEqual(case.losses, [])
+        case.run()
+        bits = struct.pack(">d", case.losses[0]).hex()
+        self.assertEqual(noted["bits"]["values"][:16], bits)
+
+    def repeated(self, change: Callable[[Any, int, float], float]) -> tuple[int, int, int | None]:
+        """The run that differs, the first step, and how many differ, where `change` gives the loss of each step."""
+        case: Any = training.Training(RECIPE, 0, 1, self.device)
+        true, made = case.step, []
+
+        def step() -> float:
+            made.append(true())
+            return change(case, len(made), made[-1])
+
+        case.step = step
+        case.repeat()
+        number, apart = case.details()["repeated"]["calls"]
+        return number, apart["first"], apart.get("different")
+
+    def test_a_loss_that_differs_is_named(self) -> None:
+        found = self.repeated(lambda case, number, loss: loss + 1e-15 if number == 7 else loss)
+        self.assertEqual(found, (2, 2, 1))
+
+    def test_parameters_that_differ_are_named(self) -> None:
+        def change(case: Any, number: int, loss: float) -> float:
+            if number == 8:
+                case.corrupt(3)
+            return loss
+
+        self.assertEqual(self.repeated(change), (2, 3, None))
 
     def test_what_a_rank_notes_is_what_it_did(self) -> None:
         case = training.Training(RECIPE, 0, 1, self.device)

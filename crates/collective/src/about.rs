@@ -74,7 +74,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     check_ranks(&fields)?;
     check_in_place(&fields)?;
     check_traced(&fields)?;
-    reproducible::check(case, &fields)?;
+    reproducible::check(&fields)?;
     contract::fields::check(case, &CollectiveBenchmark)?;
     uneven::resolve(case, &fields)?;
     copies::resolve(case, &fields)?;

@@ -67,7 +67,7 @@ fn staged_bytes(case: &Case, parameters: &Parameters) -> u64 {
 fn watched_bytes(parameters: &Parameters) -> u64 {
     let of_rank = |rank: u32| parameters.lengths(rank).1 as u64;
     let all = (0..parameters.ranks).map(of_rank).fold(0, u64::saturating_add);
-    if parameters.reproducible { all.saturating_mul(watch::COPIES) } else { 0 }
+    if parameters.reproducible { all.saturating_mul(watch::COPIES).saturating_mul(parameters.in_flight) } else { 0 }
 }
 
 /// The benchmark `collective`.

@@ -22,8 +22,9 @@ impl Number {
         match (dtype, self) {
             (Dtype::F32, Self::Float(value)) => to.extend((value as f32).to_ne_bytes()),
             (Dtype::F64, Self::Float(value)) => to.extend(value.to_ne_bytes()),
-            (Dtype::F16, Self::Float(value)) => to.extend(f16::from_f64(value).to_ne_bytes()),
-            (Dtype::Bf16, Self::Float(value)) => to.extend(bf16::from_f64(value).to_ne_bytes()),
+            // Through f32, as torch does: `from_f64` drops bits that decide a tie, and not the same ones on all processors.
+            (Dtype::F16, Self::Float(value)) => to.extend(f16::from_f32(value as f32).to_ne_bytes()),
+            (Dtype::Bf16, Self::Float(value)) => to.extend(bf16::from_f32(value as f32).to_ne_bytes()),
             (Dtype::I8 | Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2, Self::Whole(value)) => to.push(value as u8),
             (Dtype::I32 | Dtype::U32, Self::Whole(value)) => to.extend((value as i32).to_ne_bytes()),
             (Dtype::I64 | Dtype::U64, Self::Whole(value)) => to.extend(value.to_ne_bytes()),

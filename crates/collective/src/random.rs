@@ -70,12 +70,12 @@ fn growth(u: f64, roundings: f64) -> f64 {
     (roundings * u.ln_1p()).exp_m1()
 }
 
-/// The value as the type holds it.
+/// The value as the type holds it: as [`Number::encode`] writes it.
 fn rounded(dtype: Dtype, value: f64) -> f64 {
     match dtype {
         Dtype::F32 => f64::from(value as f32),
-        Dtype::F16 => f16::from_f64(value).to_f64(),
-        Dtype::Bf16 => bf16::from_f64(value).to_f64(),
+        Dtype::F16 => f16::from_f32(value as f32).to_f64(),
+        Dtype::Bf16 => bf16::from_f32(value as f32).to_f64(),
         _ => value,
     }
 }
@@ -153,7 +153,7 @@ impl Random {
     }
 
     /// What `calls` calls leave at element `index`, and how far a result may be off.
-    fn expected(&self, index: u64, calls: u64) -> (f64, f64) {
+    pub(crate) fn expected(&self, index: u64, calls: u64) -> (f64, f64) {
         let inputs = (0..self.ranks).map(|rank| rounded(self.dtype, self.value(rank, index)));
         let n = f64::from(self.ranks);
         let off = |roundings: f64| growth(roundoff(self.dtype), roundings) + growth(OURS, roundings + 2.0);

@@ -2,7 +2,6 @@
 
 use contract::fields::problem;
 use contract::reproducible::{self, Noted};
-use contract::runtime::is_pytorch;
 use contract::{Measured, Relations};
 use record::{Case, CaseLine};
 use serde_json::{Map, Value};
@@ -16,7 +15,7 @@ const FIXED: &[&str] =
     &["op", "ranks", "dtype", "reduce", "seed", "data", "reproducible", "groups", "alone", "direction", "peer"];
 
 /// Refuses what would say nothing. After the operation's own fields are settled.
-pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
+pub(super) fn check(fields: &Fields) -> Result<(), FieldError> {
     if fields.op == Collective::Barrier {
         return Ok(());
     }
@@ -32,14 +31,6 @@ pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
         let message =
             format!("`data: random` is for floats: results of {} are the same bits in any order", fields.dtype);
         return Err(problem("data", message, "`dtype: f32`, f64, f16 or bf16"));
-    }
-    if is_pytorch(case) {
-        let message = "`data: random` is for runtime `native`: ranks of PyTorch fill their buffers with exact numbers";
-        return Err(problem(
-            "data",
-            message,
-            "leave `data` out for `pytorch`; `mpi`, `shm` and `nccl` have native ranks",
-        ));
     }
     if fields.reproducible && fields.groups.is_some() {
         let message = "`reproducible` compares the ranks of one communicator, and `groups` makes several";
@@ -105,8 +96,6 @@ mod tests {
             (vec![WATCHED, ("data", "exact")], "`reproducible` would always hold"),
             (vec![RANDOM, ("dtype", "i32")], "results of i32 are the same bits in any order"),
             (vec![RANDOM, ("dtype", "f8e4m3"), ("op", "all_gather")], "`data: random` is for floats"),
-            (vec![RANDOM, ("runtime", "pytorch")], "`data: random` is for runtime `native`"),
-            (vec![RANDOM, ("backend", "gloo")], "`data: random` is for runtime `native`"),
             (vec![RANDOM, WATCHED, ("groups", "mod 2"), ("ranks", "4")], "leave `groups` out"),
             (vec![RANDOM, WATCHED, ("cache", "cold"), ("cold_bytes", "1MiB")], "leave `cache` out"),
             (vec![RANDOM, ("dtype", "bf16"), ("ranks", "256")], "sum of bf16 over 256 ranks by half of it"),

@@ -109,6 +109,7 @@ pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(
 mod tests {
     use super::super::number::Number;
     use super::super::pattern::Pattern;
+    use super::super::random::Random;
     use super::*;
     use crate::CollectiveBenchmark;
     use crate::facts::facts;
@@ -324,5 +325,80 @@ mod tests {
                 assert_eq!(encoded(&theirs[2]), begins(&pattern.reduced(&pattern.once(), calls, 0).bytes()), "{what}");
             }
         }
+    }
+
+    /// The bits of an element, as the type holds the number.
+    fn bits(dtype: Dtype, value: f64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        Number::Float(value).encode(dtype, &mut bytes);
+        bytes
+    }
+
+    const FLOATS: [Dtype; 4] = [Dtype::F32, Dtype::F64, Dtype::F16, Dtype::Bf16];
+
+    #[test]
+    fn the_packages_random_floats_are_ours() {
+        let (mut wanted, mut ours) = (Vec::new(), Vec::new());
+        for (op, in_place) in
+            [(Collective::AllReduce, true), (Collective::ReduceScatter, false), (Collective::AllGather, false)]
+        {
+            for (dtype, reduce) in FLOATS.iter().flat_map(|dtype| Reduce::ALL.iter().map(move |by| (*dtype, *by))) {
+                for ranks in [1, 2, 3, 12, 24] {
+                    if let Some(random) = Random::new((op, reduce), dtype, ranks, in_place, 5) {
+                        wanted.push(serde_json::json!([op.name(), dtype.name(), reduce.name(), ranks, in_place]));
+                        ours.push((random, dtype, ranks));
+                    }
+                }
+            }
+        }
+        let asked = serde_json::json!({"random": wanted});
+        let Some(theirs) = facts("random floats of the Python package", "facts.py", &asked) else { return };
+        let theirs = theirs.as_array().cloned().unwrap_or_default();
+        assert_eq!((theirs.len(), ours.len() > 200), (ours.len(), true));
+        for ((theirs, (random, dtype, ranks)), what) in theirs.iter().zip(&ours).zip(&wanted) {
+            assert_eq!(theirs[0].as_u64(), Some(random.max_calls()), "{what}");
+            let numbers = theirs[1].as_array().expect("numbers").iter().map(|number| number.as_f64().expect("a float"));
+            let encoded: Vec<u8> = numbers.flat_map(|number| bits(*dtype, number)).collect();
+            assert!(encoded == random.inputs(ranks - 1).bytes(), "{what}: inputs differ");
+            for (index, result) in theirs[2].as_array().expect("results").iter().enumerate() {
+                let (expected, bound) = random.expected(index as u64, random.max_calls().min(2));
+                assert_eq!(result[0].as_f64(), Some(expected), "{what}, element {index}");
+                let theirs = result[1].as_f64().expect("a bound");
+                assert!((theirs - bound).abs() <= 1e-9 * bound, "{what}, element {index}: {theirs} {bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_package_says_the_same_of_bits() {
+        let (mut wanted, mut ours) = (Vec::new(), Vec::new());
+        for dtype in FLOATS {
+            let random = Random::new((Collective::AllReduce, Reduce::Sum), dtype, 3, false, 5).expect("it is bounded");
+            let element = dtype.bytes() as usize;
+            for (elements, change) in [(1, 0), (64, 5), (65, 64), (300, 70), (300, 299), (300, 300)] {
+                let from = random.inputs(1).bytes()[..elements * element].to_vec();
+                let mut to = from.clone();
+                // The last bit of some, and the sign of one.
+                for at in (change..elements).step_by(90) {
+                    to[at * element] ^= 1;
+                }
+                if elements == 65 {
+                    to[element - 1] ^= 0x80;
+                }
+                let words = |bytes: &[u8]| -> Vec<u64> {
+                    let word = |element: &[u8]| element.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+                    bytes.chunks_exact(element).map(word).collect()
+                };
+                wanted.push(serde_json::json!([dtype.name(), words(&from), words(&to)]));
+                let short = serde_json::to_value(contract::bits::in_short(dtype, &from)).expect("plain data");
+                let apart = serde_json::to_value(contract::bits::difference(dtype, &from, &to)).expect("plain data");
+                ours.push(serde_json::json!([short, apart]));
+            }
+        }
+        let Some(theirs) = facts("bits by the Python package", "results.py", &Value::from(wanted)) else { return };
+        for (theirs, ours) in theirs.as_array().expect("a list").iter().zip(&ours) {
+            assert_eq!(theirs, ours);
+        }
+        assert_eq!(theirs.as_array().map(Vec::len), Some(ours.len()));
     }
 }

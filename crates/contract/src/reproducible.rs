@@ -126,18 +126,25 @@ pub fn put(metrics: &mut Map<String, Value>, found: Reproducible) {
     REPRODUCIBLE.put(metrics, found);
 }
 
-/// Compares each case with the one before it that differs in one parameter alone. Parameters of `fixed` say what is computed:
-/// cases that differ in them have different results.
+/// Parameters that follow from the runtime unless the user gives them: each runtime has its own backends, interpreter,
+/// binding and memory.
+const OF_RUNTIME: &[&str] = &["runtime", "backend", "python", "bind", "buffers"];
+
+/// Compares each case with the one before it that differs in one parameter alone, or in the runtime with what follows from
+/// it. Parameters of `fixed` say what is computed: cases that differ in them have different results. Where the runtime is one
+/// of them, cases of two runtimes are not compared.
 pub fn relations<'a>(all: &[&'a CaseLine], fixed: &'static [&'static str]) -> Relations<'a> {
     let is_computed = |line: &&&CaseLine| REPRODUCIBLE.of(line).is_some_and(|found| found.computed);
     let lines: Vec<&'a CaseLine> = all.iter().filter(is_computed).copied().collect();
     let mut before: HashMap<&'a str, Vec<(String, &'a CaseLine)>> = HashMap::new();
     for name in varied(&lines, fixed) {
-        let mut last: HashMap<String, &'a CaseLine> = HashMap::new();
+        let mut alike: HashMap<String, Vec<&'a CaseLine>> = HashMap::new();
         for line in &lines {
-            if let Some(previous) = last.insert(key(line, &name), line) {
+            let others = alike.entry(key(line, &name, fixed)).or_default();
+            if let Some(previous) = others.iter().rev().find(|other| differ_in(other, line, &name)) {
                 before.entry(&line.id).or_default().push((name.clone(), previous));
             }
+            others.push(line);
         }
     }
     Box::new(move |line| of_line(line, before.get(line.id.as_str())).unwrap_or_default())
@@ -156,9 +163,28 @@ fn varied(lines: &[&CaseLine], fixed: &[&str]) -> Vec<String> {
     names
 }
 
-/// All parameters but this one. A value is JSON, so no text in it can look like the next parameter.
-fn key(line: &CaseLine, apart: &str) -> String {
-    line.parameters.iter().filter(|(name, _)| *name != apart).map(|(name, value)| format!("{name}={value}\n")).collect()
+/// Whether the name is that of the runtime or the backend: of two runtimes, all that follows from them may differ.
+fn chooses_runtime(name: &str) -> bool {
+    ["runtime", "backend"].contains(&name)
+}
+
+/// All parameters but this one, and those that may follow from it. A value is JSON, so no text in it can look like the
+/// next parameter.
+fn key(line: &CaseLine, apart: &str, fixed: &[&str]) -> String {
+    let follows = |name: &str| OF_RUNTIME.contains(&name) && (apart, name) != ("runtime", "backend");
+    let is_apart = |name: &str| name == apart || chooses_runtime(apart) && !fixed.contains(&"runtime") && follows(name);
+    line.parameters
+        .iter()
+        .filter(|(name, _)| !is_apart(name))
+        .map(|(name, value)| format!("{name}={value}\n"))
+        .collect()
+}
+
+/// Whether two cases of equal keys differ in this parameter, and in no other that does not follow from it.
+fn differ_in(from: &CaseLine, to: &CaseLine, name: &str) -> bool {
+    let differs = |name: &str| from.parameters.get(name) != to.parameters.get(name);
+    let follows = || differs("runtime") || !OF_RUNTIME.iter().any(|other| *other != name && differs(other));
+    differs(name) && (!chooses_runtime(name) || follows())
 }
 
 fn of_line(line: &CaseLine, before: Option<&Vec<(String, &CaseLine)>>) -> Option<Map<String, Value>> {
@@ -231,6 +257,32 @@ mod tests {
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         put(&mut line.metrics, within("element", true, &[vec![noted(change), noted(change)]]).unwrap());
         line
+    }
+
+    #[test]
+    fn backends_of_two_runtimes_are_compared_with_what_follows_from_them() {
+        let shm = |bytes: u64| json!({"backend": "shm", "bytes": bytes, "buffers": "registered", "bind": "core"});
+        let gloo = |bytes: u64| json!({"runtime": "pytorch", "backend": "gloo", "bytes": bytes, "buffers": "private", "bind": "none"});
+        let mpi = json!({"backend": "mpi", "bytes": 8, "buffers": "private", "bind": "core"});
+        let lines = [line(shm(8), 0), line(gloo(8), 3), line(gloo(64), 0), line(mpi, 0)];
+        let all: Vec<&CaseLine> = lines.iter().collect();
+        let related = relations(&all, &[]);
+        let across = |number: usize| {
+            let line = CaseLine { metrics: related(&lines[number]), ..lines[number].clone() };
+            let all = REPRODUCIBLE.of(&line).unwrap().across;
+            all.into_iter().map(|one| (one.varied, one.from, one.to, one.difference.is_some())).collect::<Vec<_>>()
+        };
+        let row =
+            |varied: &str, from: &str, to: &str, differs| (varied.to_owned(), from.to_owned(), to.to_owned(), differs);
+        assert_eq!(across(1), [row("backend", "shm", "gloo", true)]);
+        let apart = relations(&all, &["runtime"])(&lines[1]);
+        assert_eq!(apart["same_bits"]["across"], json!([]), "each runtime has its own kernels");
+        assert_eq!(across(2), [row("bytes", "8", "64", true)], "shm had another size");
+        assert_eq!(
+            across(3),
+            [row("backend", "gloo", "mpi", true)],
+            "not shm: its buffers are others, and its runtime the same"
+        );
     }
 
     #[test]

@@ -58,12 +58,15 @@ const MODULES: &[(&str, &str)] = &[
     module!("primitive"),
     module!("process"),
     module!("product"),
+    module!("random_floats"),
     module!("rank"),
     module!("replicas"),
+    module!("startup"),
     module!("status"),
     module!("steps"),
     module!("synthetic"),
     module!("training"),
+    module!("watch"),
     module!("xla"),
 ];
 

@@ -4,7 +4,7 @@ use comm::Communicator;
 use contract::bits::{compared, difference, in_short};
 use contract::fields::problem;
 use contract::reproducible::{self, Noted};
-use contract::{Measured, Relations, is_pytorch};
+use contract::{Measured, Relations};
 use measure::Failure;
 use parallel::Trainer;
 use record::reproducible::{Difference, Reproducible};
@@ -22,6 +22,8 @@ const RUNS: u64 = 2;
 
 /// Fields that say what is trained. Cases that differ in them have different losses; in the others, an implementation is chosen.
 const FIXED: &[&str] = &[
+    // Each runtime has its own kernels.
+    "runtime",
     "model",
     "strategy",
     "mesh",
@@ -68,10 +70,6 @@ const FIXED: &[&str] = &[
 pub(super) fn check(case: &Case, task: &Task) -> Result<(), FieldError> {
     if !Repeating::of(case)?.reproducible {
         return Ok(());
-    }
-    if is_pytorch(case) {
-        let message = "`reproducible` is for runtime `native`: ranks of PyTorch go on from where they are";
-        return Err(problem("reproducible", message, "leave `reproducible` out for `pytorch`"));
     }
     if task.sleep.is_some() {
         let message = "`reproducible` would always hold: blocks that sleep compute nothing";
@@ -200,12 +198,9 @@ mod tests {
             record::plan::from_flags(TrainingBenchmark.about(), &fields, &[]).map_err(|errors| errors.to_string())
         };
         let asked = ("reproducible", "true");
-        for (other, said) in
-            [(("runtime", "pytorch"), "go on from where they are"), (("compute", "sleep"), "compute nothing")]
-        {
-            let error = plan(&[asked, other]).unwrap_err();
-            assert!(error.contains(said), "{error}");
-        }
+        let error = plan(&[asked, ("compute", "sleep")]).unwrap_err();
+        assert!(error.contains("compute nothing"), "{error}");
+        assert_eq!(plan(&[asked, ("runtime", "pytorch")]).unwrap().cases[0].skip, None);
         let plain = plan(&[]).unwrap().cases.remove(0);
         assert!(!plain.parameters.contains_key("reproducible"));
         assert_eq!(plan(&[asked]).unwrap().cases.len(), 1);

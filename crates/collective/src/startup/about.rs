@@ -38,8 +38,8 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     let native = Native::GpusThroughHost;
     runtime::resolve(case, &[], native)?;
     if contract::is_pytorch(case) {
-        let message = "`startup` measures native ranks: how torch.distributed joins is not timed";
-        return Err(problem("runtime", message, "leave `runtime` out, or name a backend of native ranks, as `shm`"));
+        // As torchrun does. Ranks of other cases find each other through a file, where each look-up takes up to 10 ms.
+        case.world.insert("rendezvous".to_owned(), Value::from("tcp"));
     }
     if contract::is_simulated(case) {
         let message = "the model of a simulated backend knows operations, and not how ranks join";
@@ -57,7 +57,9 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     if fields.start == Start::Cold {
         sample_once(case)?;
     }
-    let joins_once = contract::backend_of(case).is_some_and(|backend| backend.about().launched);
+    // Torch joins by the same library.
+    let library = comm::backend(fields.backend.as_deref().unwrap_or_default());
+    let joins_once = library.is_some_and(|backend| backend.about().launched);
     if fields.stage == Stage::Join && fields.start == Start::Warm && joins_once {
         let name = fields.backend.unwrap_or_default();
         case.skip =
@@ -199,13 +201,25 @@ mod tests {
             (vec![("stage", "join"), ("start", "cold"), ("iters", "5")], "one sample in each trial"),
             (vec![("stage", "join"), ("start", "cold"), ("warmup", "2")], "one sample in each trial"),
             (vec![("backend", "sim")], "not how ranks join"),
-            (vec![("runtime", "pytorch")], "measures native ranks"),
-            (vec![("backend", "gloo")], "measures native ranks"),
             (vec![("op", "ping_pong")], "valid values"),
         ] {
             let why = cases(&fields).unwrap_err();
             assert!(why.contains(said), "{fields:?}: {why}");
         }
+    }
+
+    #[test]
+    fn ranks_of_pytorch_join_as_under_torchrun_and_have_each_stage() {
+        let native = cases(&[]).unwrap();
+        for fields in [[("runtime", "pytorch")], [("backend", "gloo")]] {
+            let all = cases(&fields).unwrap();
+            assert_eq!(seen(&all), seen(&native));
+            assert!(all.iter().all(|case| case.skip.is_none() && case.world["rendezvous"] == "tcp"), "{all:?}");
+            assert!(all.iter().all(|case| case.value("rendezvous").is_none()), "no parameter: it is always so");
+        }
+        assert!(native.iter().all(|case| !case.world.contains_key("rendezvous")));
+        let joins = cases(&[("stage", "join"), ("runtime", "pytorch"), ("backend", "mpi")]).unwrap();
+        assert!(joins[1].skip.as_ref().unwrap().contains("can be initialised once"), "{joins:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::place::{Place, json_lines, reason, statuses};
+use crate::pytorch::torch;
 
 const SHORT: &str = "--ranks 2 --trials 1 --max-seconds 0.02s --output-dir out --json";
 
@@ -37,6 +38,45 @@ fn each_stage_is_measured_cold_and_warm_in_processes() {
 }
 
 #[test]
+fn each_stage_of_pytorch_is_measured_cold_and_warm() {
+    let Some(python) = torch("start-up of pytorch/gloo") else { return };
+    let place = Place::new();
+    let ended =
+        place.run(&format!("startup --backend gloo --python {python} --bytes 4KiB --communicators 2 {SHORT}")).exits(0);
+    let lines = json_lines(&ended.out);
+    assert_eq!(statuses(&lines), [7, 0, 0, 0], "{}", ended.out);
+    for line in &lines {
+        assert_eq!((&line["wrong"], &line["runtime"]), (&0.into(), &"pytorch".into()), "{line}");
+        assert!(line["time_s"]["median"].as_f64().unwrap() > 0.0 && line["wait_s"].as_f64().unwrap() >= 0.0, "{line}");
+        let is_cold = line["parameters"]["start"] == "cold";
+        assert!(!is_cold || line["worlds"] == "fresh", "{line}");
+    }
+    let of = |stage: &str, start: &str| -> &Value {
+        let is_it = |line: &&Value| line["parameters"]["stage"] == stage && line["parameters"]["start"] == start;
+        lines.iter().find(is_it).unwrap_or_else(|| panic!("{stage} {start}"))
+    };
+    let joined = of("join", "cold");
+    let (time, open) = (joined["time_s"]["median"].as_f64().unwrap(), joined["open_s"].as_f64().unwrap());
+    assert!(0.0 < open && open <= time, "{joined}");
+    assert!(of("first_call", "warm")["first_over_later"]["value"].as_f64().unwrap() > 0.0);
+    assert!(place.read("out/report.md").contains("join: 2 ranks over gloo can communicate"));
+}
+
+#[test]
+fn a_first_call_of_pytorch_that_is_wrong_fails() {
+    let Some(python) = torch("a wrong first call of pytorch/gloo") else { return };
+    let place = Place::new();
+    let wrong = format!("--backend gloo --python {python} --bytes 4KiB --inject wrong:rank=1,element=5");
+    for start in ["cold", "warm"] {
+        let command =
+            format!("startup first_call --start {start} {wrong} {}", SHORT.replace("dir out", &format!("dir {start}")));
+        let lines = json_lines(&place.run(&command).exits(1).out);
+        let said = reason(&lines[0]);
+        assert!(said.contains("rank 1") && said.contains("element 5"), "{said}");
+    }
+}
+
+#[test]
 fn a_first_call_that_is_wrong_fails() {
     let place = Place::new();
     let wrong = "--start cold --bytes 4KiB --inject wrong:rank=1,element=5";
@@ -51,7 +91,6 @@ fn what_has_no_start_up_is_refused() {
     let place = Place::new();
     for (options, words) in [
         ("--backend sim", "not how ranks join"),
-        ("--runtime pytorch", "`startup` measures native ranks"),
         ("join --bytes 1KiB", "join takes no `bytes`"),
         ("first_call --start cold --iters 20", "one sample in each trial"),
     ] {
