@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use record::show::{Show, Table};
 
-use crate::document::html::html;
+use crate::document::html::{html, prose};
 use crate::escape::{file_stem, one_line, xml as escape};
 use crate::formats::write::Out;
 use crate::study::{Operation, operations};
@@ -160,7 +160,7 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     }
     out += "</div>";
     if let Some(why) = unread {
-        let _ = write!(out, "<p class=\"warn\">{}</p>", escape(&why));
+        let _ = write!(out, "<p class=\"warn\">{}</p>", prose(&why));
     }
     out + &notes.iter().map(|part| titled(part, prefix)).collect::<String>()
 }
@@ -189,7 +189,7 @@ fn section_id(operation: &Operation) -> String {
 }
 
 fn bullets(sentences: &[String]) -> String {
-    let items: String = sentences.iter().map(|sentence| format!("<li>{}</li>", escape(sentence))).collect();
+    let items: String = sentences.iter().map(|sentence| format!("<li>{}</li>", prose(sentence))).collect();
     format!("<ul>{items}</ul>")
 }
 
@@ -216,7 +216,7 @@ fn part(
         None => out += &format!("<h2>{name}</h2>"),
     }
     if !operation.constants.is_empty() {
-        let _ = write!(out, "<p class=\"constants\">{}</p>", escape(&one_line(&operation.constants)));
+        let _ = write!(out, "<p class=\"constants\">{}</p>", prose(&operation.constants));
     }
     if several {
         out += &bullets(&sentences::of_operation(run, operation).iter().map(|s| one_line(s)).collect::<Vec<_>>());
@@ -234,7 +234,7 @@ fn part(
         "<p>No case was measured.</p>".to_owned()
     };
     for (class, text) in [("same", layout.heading()), ("most", layout.caveats.sentence())] {
-        out += &text.map_or_else(String::new, |text| format!("<p class=\"{class}\">{}</p>", escape(&one_line(&text))));
+        out += &text.map_or_else(String::new, |text| format!("<p class=\"{class}\">{}</p>", prose(&text)));
     }
     let _ = write!(out, "<div data-section=\"{}\"><div class=\"static\">{plain}</div></div>", data.sections.len());
     out += &html(&results::below(layout, declared));
