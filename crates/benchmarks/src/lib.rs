@@ -17,7 +17,9 @@ use interference::InterferenceBenchmark;
 use primitive::PrimitiveBenchmark;
 use training::{MemoryBenchmark, TrainingBenchmark};
 
-pub use contract::{Benchmark, Gate, Host, Joining, Measured, Prepared, RankContext, Relations, Spread, Study, Work};
+pub use contract::{
+    Benchmark, Gate, Host, Joining, Measured, Prepared, RankContext, Relations, Spread, Study, TrialCost, Work,
+};
 pub use contract::{Common, Execution, Sampling, World, fields};
 pub use contract::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simulated};
 pub use primitive::primitives;

@@ -191,6 +191,15 @@ impl RankWork {
     }
 
     fn probe(&mut self, probe: Probe) -> Result<Vec<f64>, Failure> {
+        let found = self.run_probe(probe)?;
+        // A comparison between the batches of the probe may have failed.
+        match self.current.as_mut().and_then(|current| current.failed.take()) {
+            Some(failed) => Err(failed),
+            None => Ok(found),
+        }
+    }
+
+    fn run_probe(&mut self, probe: Probe) -> Result<Vec<f64>, Failure> {
         match probe {
             Probe::Canary => self.canary(),
             Probe::Limit { variant, rounds } => self.limit(variant, rounds),

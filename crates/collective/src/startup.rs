@@ -16,7 +16,7 @@ mod show;
 mod splitting;
 mod view;
 
-use contract::{Benchmark, Measured, Prepared, RankContext, Relations};
+use contract::{Benchmark, Measured, Prepared, RankContext, Relations, TrialCost};
 use measure::{Failure, Trial};
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
@@ -28,6 +28,14 @@ use fields::{Fields, Stage, Start};
 
 /// The benchmark `startup`.
 pub struct StartupBenchmark;
+
+/// Seconds to open a communicator and check it, in round figures, as the two below. They decide only the estimate that a run
+/// prints.
+const OPENED: f64 = 2e-3;
+/// Seconds of a trial in which ranks may wait for each other, if other programs use their cores.
+const MEETINGS: f64 = 0.05;
+/// Seconds that new processes of a trial may take.
+const STARTED: f64 = 0.05;
 
 impl Benchmark for StartupBenchmark {
     fn about(&self) -> &'static About {
@@ -50,6 +58,20 @@ impl Benchmark for StartupBenchmark {
 
     fn needs_new_ranks(&self, case: &Case) -> bool {
         Fields::of(case).is_ok_and(|fields| fields.start == Start::Cold)
+    }
+
+    fn trial_cost(&self, case: &Case) -> TrialCost {
+        let Ok(fields) = Fields::of(case) else { return TrialCost::default() };
+        let others = f64::from(fields.communicators.unwrap_or(0));
+        // The other communicators are opened before the samples.
+        let sample_s = if fields.stage.is_call() { 0.0 } else { OPENED };
+        let warm = fields.start != Start::Cold;
+        TrialCost {
+            sample_s: if warm { sample_s } else { 0.0 },
+            trial_s: others * OPENED,
+            more_s: if warm { MEETINGS } else { STARTED },
+            ..TrialCost::default()
+        }
     }
 
     fn operation(&self, case: &Case) -> (Collective, u64) {

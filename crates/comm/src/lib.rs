@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(unreachable_pub, reason = "`internals` is not there"))]
 
 mod abort;
+mod agree;
 mod at_once;
 mod bootstrap;
 mod contract;
@@ -89,6 +90,7 @@ pub fn fields() -> &'static [Field] {
 #[cfg(not(test))]
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::agree::agree;
     pub use crate::shm::{AHEAD, Cross, Group, RING, world};
 
     pub mod kernels {

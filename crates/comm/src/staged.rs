@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use device::cuda::{CudaError, Gpu};
 use device::{Queue, Region};
-use terms::{Collective, Direction, Dtype, Reduce, Space};
+use terms::{Collective, Space};
 use trace::Clock;
 
+use crate::agree::agree;
 use crate::gpus::{self, Opened};
 use crate::{Abort, Call, Capabilities, Communicator, Devices, Error, Progress, Result, Shape, Ticket, Wait, wait};
 use buffers::{Buffers, Lanes};
@@ -66,22 +67,7 @@ impl Staged {
 
     /// Whether it holds on all ranks. Collective.
     fn agree(&mut self, own: bool) -> Result<bool> {
-        let (word, place) = (self.word.whole(), self.word.base().cast::<i64>());
-        // SAFETY: eight aligned bytes of this communicator's own, with no operation in flight.
-        unsafe { place.write(i64::from(own)) };
-        let call = Call {
-            op: Collective::AllReduce,
-            input: word.clone(),
-            output: word,
-            dtype: Dtype::I64,
-            reduce: Reduce::Min,
-            peer: 0,
-            direction: Direction::OneWay,
-            counts: None,
-        };
-        self.inner.run(&call)?;
-        // SAFETY: as above; the operation is complete.
-        Ok(unsafe { place.read() } == 1)
+        agree(&mut *self.inner, &self.word.whole(), own)
     }
 
     /// Has buffers of the host for a call. Collective, except for a ping_pong.

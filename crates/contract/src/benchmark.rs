@@ -49,6 +49,11 @@ pub trait Benchmark: Sync {
         false
     }
 
+    /// Time that trials of the case take beyond their sampling time. The estimate of a run counts it.
+    fn trial_cost(&self, _case: &Case) -> TrialCost {
+        TrialCost::default()
+    }
+
     /// Cores that the case's ranks keep busy.
     fn cores_wanted(&self, case: &Case) -> usize {
         crate::cores_wanted(case.ranks(), &case.world)
@@ -108,6 +113,19 @@ pub trait Benchmark: Sync {
     fn study(&self, _cases: &[&Case], _host: &Host) -> Option<Box<dyn Study>> {
         None
     }
+}
+
+/// Time of a case's trials that is known before the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TrialCost {
+    /// Least seconds of a sample.
+    pub sample_s: f64,
+    /// Seconds around each sample that are not timed.
+    pub around_s: f64,
+    /// Seconds of each trial apart from its samples.
+    pub trial_s: f64,
+    /// Seconds that a trial may take in addition: the upper end of the estimate counts them.
+    pub more_s: f64,
 }
 
 /// What a line says in relation to the others of its run.

@@ -10,7 +10,9 @@ mod host;
 pub mod reproducible;
 pub mod runtime;
 
-pub use benchmark::{Benchmark, Joining, Measured, Prepared, RankContext, Relations, Seat, Study, Work, failure};
+pub use benchmark::{
+    Benchmark, Joining, Measured, Prepared, RankContext, Relations, Seat, Study, TrialCost, Work, failure,
+};
 pub use fields::{Common, Execution, Sampling, World};
 pub use firsts::Firsts;
 pub use gate::Gate;

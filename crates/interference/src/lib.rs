@@ -6,6 +6,7 @@
 mod about;
 mod activity;
 mod alongside;
+mod cost;
 mod declared;
 mod expand;
 mod fields;
@@ -15,7 +16,7 @@ mod show;
 mod steady;
 mod view;
 
-use contract::{Benchmark, Measured, Prepared, RankContext, Relations};
+use contract::{Benchmark, Measured, Prepared, RankContext, Relations, TrialCost};
 use measure::{Failure, Trial};
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
@@ -49,6 +50,10 @@ impl Benchmark for InterferenceBenchmark {
         let alone = contract::cores_wanted(case.ranks(), &case.world);
         let has_more = Fields::of(case).is_ok_and(|fields| fields.beside.activity().is_some());
         alone + if has_more { case.ranks() as usize } else { 0 }
+    }
+
+    fn trial_cost(&self, case: &Case) -> TrialCost {
+        Fields::of(case).map_or_else(|_| TrialCost::default(), |fields| cost::here(&fields, self.cores_wanted(case)))
     }
 
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {

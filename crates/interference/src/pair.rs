@@ -12,7 +12,7 @@ use super::fields::{Activity, Fields};
 
 /// A sample lasts at least so long, alone and beside another activity: several units of that are then within it, whatever
 /// part of a unit it began in.
-const SAMPLE_NS: u64 = 20_000_000;
+pub(super) const SAMPLE_NS: u64 = 20_000_000;
 
 /// An activity, alone or beside another.
 struct Pair {

@@ -267,7 +267,12 @@ impl MachineStates {
             return None;
         }
         let state_of = |place: &Option<usize>| self.found.of.get((*place)?).copied().flatten();
-        let of = self.places.get(case)?.iter().map(state_of).collect();
+        let of: Vec<Option<usize>> = self.places.get(case)?.iter().map(state_of).collect();
+        // A case with few samples, as in new processes, looks at the machine in few of its trials. These few must not stand
+        // for all.
+        if !only && 2 * of.iter().flatten().count() < of.len() {
+            return None;
+        }
         let names =
             states.iter().map(|state| state.name.clone().unwrap_or_else(|| "a state without a name".to_owned()));
         Some(Labels { names: names.collect(), of, main, only, blind: only && self.blind.contains(case) })

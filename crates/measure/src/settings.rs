@@ -12,6 +12,9 @@ pub const MAX_SAMPLES: usize = 10_000;
 /// Trials of a quick look.
 const QUICK_TRIALS: u32 = 3;
 
+/// Share of a trial's time that warm-up may take.
+const WARM_UP: f64 = 0.25;
+
 /// How long, how often, how precisely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -99,6 +102,11 @@ impl Settings {
         // Trials of a look are as short as those of a measurement.
         let trials = if self.quick { MOST_TRIALS } else { self.most_trials() };
         self.max_seconds / trials as f64
+    }
+
+    /// Seconds that warm-up may take in a trial after the first.
+    pub fn warm_up_seconds(&self) -> f64 {
+        WARM_UP * self.trial_seconds()
     }
 
     /// Samples that one trial keeps at most.

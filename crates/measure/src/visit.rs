@@ -39,10 +39,8 @@ const FEWEST_EXITS: u32 = 6;
 const LIMIT_FROM_BYTES: u64 = 64 << 10;
 /// Limits, noise, arrivals and checks take at most this share of what samples take.
 const EXTRA_SHARE: f64 = 0.5;
-/// Share of the case's time that the first look at arrivals may take; of a trial's time, and in the first one of the case's,
-/// that warming up may take.
+/// Share of the case's time that the first look at arrivals may take, and that warm-up may take in the first trial.
 const FIRST_LOOK: f64 = 0.1;
-const WARM_UP: f64 = 0.25;
 const FIRST_WARM_UP: f64 = 0.1;
 
 /// A visit that goes on.
@@ -138,7 +136,7 @@ impl Visit<'_> {
         };
         self.trial.calls = fixed.calls;
         if !self.round.prepared {
-            self.warm_up(WARM_UP * self.settings.trial_seconds())?;
+            self.warm_up(self.settings.warm_up_seconds())?;
         } else if self.settings.warmup.is_none() {
             // Others had the caches meanwhile.
             self.take(1, fixed.calls)?;

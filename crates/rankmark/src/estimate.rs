@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use benchmarks::TrialCost;
 use measure::Settings;
 use record::{Case, Plan};
 use serde_json::Value;
@@ -19,6 +20,14 @@ const PREPARED: f64 = 0.38;
 const TORCH: f64 = 6.0;
 /// Seconds of a trial whose times are computed.
 const SIMULATED: f64 = 0.002;
+/// Samples of a warm-up, unless the first takes longer than its time.
+const WARM_UP: f64 = 9.0;
+/// Samples of the warm-up in the first trial: it can tell from then on whether times are steady.
+const WARM_UP_FIRST: f64 = 17.0;
+/// Share of the case's time that the warm-up in the first trial may take.
+const WARM_UP_SHARE: f64 = 0.1;
+/// Samples in which the first trial finds the number of calls of a sample.
+const CALIBRATION: f64 = 3.0;
 
 /// How long a run takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -56,16 +65,17 @@ pub(crate) fn of_cases(cases: &[Sampled<'_>], several: bool) -> Estimate {
         let world = if several { String::new() } else { world_of(case.case) };
         worlds.entry(world).or_default().push(case);
     }
-    let paced = |trials: fn(&Settings) -> usize| -> f64 {
-        worlds.values().map(|cases| work(cases, trials).max(pacing(cases, trials))).sum()
+    let paced = |trials: fn(&Settings) -> usize, at_most: bool| -> f64 {
+        worlds.values().map(|cases| work(cases, trials, at_most).max(pacing(cases, trials))).sum()
     };
     let torches: BTreeSet<String> =
         cases.iter().filter(|case| benchmarks::is_pytorch(case.case)).map(|case| world_of(case.case)).collect();
-    let seconds = |trials| PROGRAM + paced(trials) + torches.len() as f64 * TORCH;
+    let seconds = |trials, at_most| PROGRAM + paced(trials, at_most) + torches.len() as f64 * TORCH;
     let is_adaptive = cases.iter().any(|case| case.settings.fewest_trials() < case.settings.most_trials());
+    let is_open = is_adaptive || cases.iter().any(|case| cost(case.case).more_s > 0.0);
     Estimate {
-        seconds: seconds(|settings| settings.most_trials()),
-        least: is_adaptive.then(|| seconds(|settings| settings.fewest_trials())),
+        seconds: seconds(|settings| settings.most_trials(), true),
+        least: is_open.then(|| seconds(|settings| settings.fewest_trials(), false)),
         rounds: cases.iter().map(|case| case.settings.most_trials()).max().unwrap_or(0),
     }
 }
@@ -75,18 +85,49 @@ fn world_of(case: &Case) -> String {
 }
 
 /// Seconds in which so many trials of each case are made.
-fn work(cases: &[&Sampled<'_>], trials: fn(&Settings) -> usize) -> f64 {
-    cases.iter().map(|case| trials(&case.settings) as f64 * trial(case)).sum()
+fn work(cases: &[&Sampled<'_>], trials: fn(&Settings) -> usize, at_most: bool) -> f64 {
+    let of = |case: &&Sampled<'_>| first(case) + trials(&case.settings) as f64 * trial(case, at_most);
+    cases.iter().map(of).sum()
 }
 
-fn trial(sampled: &Sampled<'_>) -> f64 {
+fn cost(case: &Case) -> TrialCost {
+    benchmarks::benchmark(&case.benchmark).map_or_else(TrialCost::default, |benchmark| benchmark.trial_cost(case))
+}
+
+/// Seconds that the first trial of a case takes in addition.
+fn first(sampled: &Sampled<'_>) -> f64 {
+    let sample = sample_s(&cost(sampled.case));
+    if sampled.simulated || sampled.settings.iters.is_some() || sampled.settings.warmup.is_some() {
+        return 0.0;
+    }
+    let budget = (WARM_UP_SHARE * sampled.settings.max_seconds).max(WARM_UP * sample);
+    CALIBRATION * sample + ((WARM_UP_FIRST - WARM_UP) * sample).min(budget)
+}
+
+fn sample_s(cost: &TrialCost) -> f64 {
+    cost.sample_s + cost.around_s
+}
+
+fn trial(sampled: &Sampled<'_>, at_most: bool) -> f64 {
     if sampled.simulated {
         return SIMULATED;
     }
-    // How long a counted number of samples takes is not known.
-    let samples = if sampled.settings.iters.is_none() { sampled.settings.trial_seconds() } else { 0.0 };
+    let (settings, cost) = (&sampled.settings, cost(sampled.case));
+    let (sample, given) = (sample_s(&cost), settings.trial_seconds());
+    let samples = match settings.iters {
+        // How long a counted number of samples takes is not known, unless each takes a known time.
+        Some(iters) => f64::from(iters) * sample,
+        // The last sample ends after the time that is given.
+        None => given.max(sample) + sample / 2.0,
+    };
+    let warm_up = match settings.warmup {
+        Some(samples) => f64::from(samples),
+        None if sample > settings.warm_up_seconds() => 1.0,
+        None => WARM_UP,
+    };
     let prepared = if stays_prepared(sampled.case) { PREPARED } else { 0.0 };
-    samples + TRIAL + prepared + sampled.case.bytes().unwrap_or(0) as f64 * BYTE
+    let more = cost.trial_s + if at_most { cost.more_s } else { 0.0 };
+    samples + warm_up * sample + more + TRIAL + prepared + sampled.case.bytes().unwrap_or(0) as f64 * BYTE
 }
 
 fn stays_prepared(case: &Case) -> bool {
@@ -168,6 +209,22 @@ mod tests {
         assert_eq!(adaptive.within(Some(3.0)).words(), "about 3 s", "the budget ends both");
         assert!(estimate(&[("backend", "sim"), ("bytes", "1KiB")]).seconds < 1.0);
         assert_eq!(paced.within(Some(3.0)).words(), "about 3 s");
+    }
+
+    #[test]
+    fn what_a_benchmark_knows_of_its_trials_is_counted() {
+        let fields = [("activity", "collective"), ("beside", "none"), ("trials", "10"), ("max_seconds", "1.25s")];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let about = benchmarks::benchmark("interference").unwrap().about();
+        let mut more = fields.to_vec();
+        more.push(("spacing".to_owned(), "0s".to_owned()));
+        let of = |fields: &[(String, String)]| of_plan(&record::plan::from_flags(about, fields, &[]).unwrap(), true);
+        // A trial of 0.125 s has samples of 20 ms, and nine more to warm up.
+        let alone = of(&more).seconds;
+        assert!((alone - (PROGRAM + 0.22 + 10.0 * (0.125 + 0.01 + 0.18 + TRIAL))).abs() < 0.01, "{alone}");
+        more[1].1 = "storage_read".to_owned();
+        let beside = of(&more);
+        assert!(beside.seconds > 1.5 * alone, "{beside:?} and {alone}");
     }
 
     #[test]

@@ -156,6 +156,9 @@ pub struct Waterfall {
     pub terms: Vec<(String, f64)>,
     /// The value at the end, with its name.
     pub to: (String, f64),
+    /// A sentence for each finding: how long a step would take without it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
 }
 
 /// How long ranks wait for others.

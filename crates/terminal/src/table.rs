@@ -299,27 +299,35 @@ impl Table {
     }
 
     fn row(&self, row: &Row, shown: &Shown, limit: usize) -> Vec<String> {
-        // Of a cell that wraps, the last line stands beside the others.
+        // Of a first cell that wraps, the last line stands beside the others; of any other cell, the first.
         let mut above: Vec<String> = Vec::new();
+        let mut below: Vec<Vec<String>> = vec![Vec::new(); row.cells.len()];
         let mut texts: Vec<String> = row.cells.iter().map(|cell| cell.text.clone()).collect();
-        for (at, room) in shown.iter().filter(|(at, _)| self.columns[*at].wraps.is_some()) {
+        for (place, (at, room)) in shown.iter().enumerate().filter(|(_, (at, _))| self.columns[*at].wraps.is_some()) {
             let folded = wrap(&texts[*at], *room);
-            let mut lines: Vec<&str> = folded.lines().collect();
-            let last = lines.pop().unwrap_or_default().to_owned();
-            above.extend(lines.into_iter().map(str::to_owned));
-            texts[*at] = last;
+            let mut lines: Vec<String> = folded.lines().map(str::to_owned).collect();
+            if place == 0 {
+                texts[*at] = lines.pop().unwrap_or_default();
+                above.append(&mut lines);
+            } else if !lines.is_empty() {
+                texts[*at] = lines.remove(0);
+                below[*at] = lines;
+            }
         }
         let taken = width(&self.joined(shown, |at| (&texts[at], Style::Plain)));
         let cells = self.joined(shown, |at| (&texts[at], row.cells[at].style));
+        let more = (0..below.iter().map(Vec::len).max().unwrap_or(0)).map(|line| {
+            let text = |at: usize| below[at].get(line).map_or("", String::as_str);
+            self.joined(shown, |at| (text(at), row.cells[at].style))
+        });
         let mut lines = above;
-        if row.remarks.is_empty() {
-            lines.push(cells);
-        } else if taken + BETWEEN + width(&row.remarks) <= limit {
-            lines.push(format!("{cells}  {}", row.remarks));
-        } else {
-            lines.push(cells);
-            let below = wrap(&row.remarks, limit.saturating_sub(INDENT).max(20));
-            lines.extend(below.lines().map(|line| format!("{:INDENT$}{line}", "")));
+        let has_room = taken + BETWEEN + width(&row.remarks) <= limit;
+        let beside = if row.remarks.is_empty() || !has_room { String::new() } else { format!("  {}", row.remarks) };
+        lines.push(format!("{cells}{beside}"));
+        lines.extend(more);
+        if !has_room {
+            let under = wrap(&row.remarks, limit.saturating_sub(INDENT).max(20));
+            lines.extend(under.lines().map(|line| format!("{:INDENT$}{line}", "")));
         }
         lines.iter().map(|line| row.style.paint(line)).collect()
     }
@@ -390,6 +398,21 @@ mod tests {
         // Below what it needs at least, a table is as narrow as it can be.
         assert!(!times().fits(10) && times().fits(23));
         assert_eq!(plain(&times(), 10)[0], "case      time  verdict");
+    }
+
+    #[test]
+    fn a_cell_that_is_not_the_first_goes_on_below_its_beginning() {
+        let mut table = Table::new([Column::left("node"), Column::left("verdict"), Column::left("why").wraps(20, 12)]);
+        table.push(Row::new(["node07", "slow", "all_reduce takes longer than elsewhere"]));
+        table.push(Row::new(["node08", "good", ""]));
+        let wanted = [
+            "node    verdict  why",
+            "node07  slow     all_reduce takes",
+            "                 longer than",
+            "                 elsewhere",
+            "node08  good",
+        ];
+        assert_eq!(plain(&table, 34), wanted);
     }
 
     #[test]

@@ -30,6 +30,15 @@ impl ActiveCase<'_> {
         self.current.calls = 0;
     }
 
+    /// Calls that may follow, at most `wanted`. Refills first if further results would not be exact.
+    pub(super) fn room(&mut self, wanted: u32) -> u32 {
+        if self.current.calls >= self.current.max_calls {
+            self.refill();
+        }
+        let room = self.current.max_calls - self.current.calls;
+        u32::try_from(room).unwrap_or(u32::MAX).min(wanted)
+    }
+
     /// Compares what the batch that has just ended left, and refills, so that what is right then is not right at the next
     /// comparison. Collective.
     fn look_midway(&mut self) -> Result<(), Failure> {
@@ -152,18 +161,12 @@ impl Timed for ActiveCase<'_> {
     }
 
     fn make_room(&mut self, wanted: u32) -> u32 {
-        let mut room = self.current.max_calls.saturating_sub(self.current.calls);
         // What grows is compared at its end, before the refill; what stays the same after any call.
-        let at_end = room == 0 || self.current.max_calls == u64::MAX;
+        let at_end = self.current.calls >= self.current.max_calls || self.current.max_calls == u64::MAX;
         if at_end && self.current.checks > 0 && self.current.midway.due(self.current.calls) {
-            self.current.failed = self.look_midway().err();
-            room = self.current.max_calls.saturating_sub(self.current.calls);
+            self.current.failed = self.look_midway().err().or(self.current.failed.take());
         }
-        if room == 0 {
-            self.refill();
-            room = self.current.max_calls;
-        }
-        u32::try_from(room).unwrap_or(u32::MAX).min(wanted)
+        self.room(wanted)
     }
 
     fn agree_on_start(&mut self) -> Result<AgreedStart, Failure> {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use device::cuda::{CudaError, Event, Gpu, Graph};
 use device::{Queue, Region, Slice};
-use terms::{Collective, Direction, Dtype, Reduce, Registration, Space};
+use terms::{Collective, Registration, Space};
 
 use super::handle::{Handle, Stream};
 use super::symbols::{NAME, Symbols};
+use crate::agree::agree;
 use crate::gpus::{self, Opened};
 use crate::{Abort, Call, Communicator, Devices, Error, Result, Shape, Ticket, Wait, wait};
 
@@ -141,25 +142,11 @@ impl OnGpu {
 
     /// Whether it holds on all ranks. Collective.
     fn agree(&mut self, own: bool) -> Result<bool> {
-        let (word, place) = (self.word.clone(), self.word.ptr().cast::<i64>());
-        // SAFETY: eight aligned bytes of this communicator's own, with no operation in flight.
-        unsafe { place.write(i64::from(own)) };
-        let call = Call {
-            op: Collective::AllReduce,
-            input: word.clone(),
-            output: word,
-            dtype: Dtype::I64,
-            reduce: Reduce::Min,
-            peer: 0,
-            direction: Direction::OneWay,
-            counts: None,
-        };
+        let word = self.word.clone();
         match &mut self.control {
-            Some(control) => control.run(&call)?,
-            None => self.run(&call)?,
+            Some(control) => agree(&mut **control, &word, own),
+            None => agree(self, &word, own),
         }
-        // SAFETY: as above; the operation is complete.
-        Ok(unsafe { place.read() } == 1)
     }
 
     /// Memory that the library allocates, which peers can reach without a copy.

@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "ranks are told by variables who they are")]
 
 mod aborts;
+mod agree;
 mod cases;
 mod conformance;
 #[path = "../../../../tests/fakes.rs"]

@@ -310,3 +310,26 @@ fn a_state_that_is_asked_for_is_the_only_one_that_counts() {
     let (_, run) = run_of(near(), 1, |_| of_hosts(vec![HostLevels::default()]));
     assert_eq!(run.stop(), Some(StopReason::Blind));
 }
+
+/// Cases with one sample in each trial look at the machine once: one trial of 40 must not be all that counts.
+#[test]
+fn a_case_of_which_few_trials_looked_keeps_all_of_its_trials() {
+    let (mut states, mut runs) = rounds(2, 40, |round| round % 3 == 0);
+    let seen = runs[1].trials.clone();
+    let mut of_few = |looks: usize| {
+        let mut case = case(2, json!({}));
+        case.id = format!("{looks:012}f");
+        let mut few = CaseRun::new(&case, Settings::from_case(&case), false);
+        for (at, trial) in seen.iter().enumerate() {
+            let canaries = trial.canaries.clone().filter(|_| at < looks);
+            few.trials.push(Trial { canaries, ..trial.clone() });
+            states.note(&mut few);
+        }
+        few
+    };
+    assert!(runs.remove(1).labels.is_some(), "the run has two states");
+    let few = of_few(1);
+    assert_eq!(few.labels, None);
+    assert_eq!(measure::case_line(&few, REAL).trial_round.len(), 40);
+    assert!(of_few(25).labels.is_some(), "most of its trials have a state");
+}

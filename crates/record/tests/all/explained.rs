@@ -47,6 +47,7 @@ fn explained() -> Explained {
             from: ("ideal".into(), 1.0),
             terms: vec![("wait".into(), -0.25)],
             to: ("measured".into(), 0.75),
+            without: vec!["Without slow rank 0 a step would take 90 ms.".into()],
         }),
         blame: Some(Blame { title: "Blame".into(), ranks: vec!["0".into()], seconds: vec![vec![0.5]] }),
         analysis: json!({"steps": [1, 2]}),

@@ -13,6 +13,8 @@ pub(crate) const MOST: usize = 64;
 /// The widest cell: a small matrix is a small picture.
 const WIDEST: f64 = 88.0;
 const SIZE: f64 = 12.0;
+/// From one line of heads to the next.
+const LINE: f64 = 15.0;
 /// The colours of what is as good as it gets, of what is neither, and of what is as bad, or the most: blue, grey, orange, which
 /// people who see red and green as one tell apart.
 const ENDS: [[u8; 3]; 3] = [[8, 81, 156], [232, 232, 234], [166, 54, 3]];
@@ -28,18 +30,26 @@ pub(crate) fn draw(items: &mut Vec<Item>, matrix: &Matrix, [left, top, right]: [
     let width = ((right - left) / columns.max(1) as f64).min(WIDEST);
     let height = (width * 0.55).clamp(14.0, 34.0);
     let shares = matrix.shares();
-    let top = top + 34.0;
+    // Heads that would touch stand on two lines in turn; if they still would, only every k-th is there.
+    let widest = matrix.columns.iter().map(|head| font::width(head, SIZE, Weight::Regular)).fold(0.0, f64::max) + 6.0;
+    let lines = if widest > width { 2 } else { 1 };
+    let every = (widest / (width * lines as f64)).ceil().max(1.0) as usize;
+    let top = top + 34.0 + (lines - 1) as f64 * LINE;
     let middle = left + width * columns as f64 / 2.0;
     let title = font::fit(across, SIZE + 1.0, Weight::Bold, right - left);
     items.push(Item::Text(Text {
         weight: Weight::Bold,
-        ..text(title, [middle.max(left + 40.0), top - 24.0], Anchor::Middle, SIZE + 1.0, INK)
+        ..text(
+            title,
+            [middle.max(left + 40.0), top - 24.0 - (lines - 1) as f64 * LINE],
+            Anchor::Middle,
+            SIZE + 1.0,
+            INK,
+        )
     }));
-    // Every k-th head, so that none touches the next.
-    let widest = matrix.columns.iter().map(|head| font::width(head, SIZE, Weight::Regular)).fold(0.0, f64::max);
-    let every = ((widest + 6.0) / width).ceil().max(1.0) as usize;
-    for (column, head) in matrix.columns.iter().enumerate().take(columns).step_by(every) {
-        let at = [left + (column as f64 + 0.5) * width, top - 6.0];
+    for (place, (column, head)) in matrix.columns.iter().enumerate().take(columns).step_by(every).enumerate() {
+        let up = (lines - 1 - place % lines) as f64 * LINE;
+        let at = [left + (column as f64 + 0.5) * width, top - 6.0 - up];
         items.push(Item::Text(text(head.clone(), at, Anchor::Middle, SIZE, QUIET)));
     }
     for (row, values) in matrix.values.iter().enumerate().take(rows) {

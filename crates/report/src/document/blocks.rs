@@ -35,13 +35,13 @@ impl<T: Into<Words>> From<T> for Item {
     }
 }
 
-/// Sentences as a list; nothing where there is none.
-pub(crate) fn bullets<T: Into<Words>>(sentences: impl IntoIterator<Item = T>) -> Vec<Block> {
-    let items: Vec<Item> = sentences.into_iter().map(Item::from).collect();
-    if items.is_empty() { Vec::new() } else { vec![Block::List(items)] }
+/// Sentences as a list, their words between backticks as code; nothing where there is none.
+pub(crate) fn prose_list<T: AsRef<str>>(sentences: impl IntoIterator<Item = T>) -> Vec<Block> {
+    bullets(sentences.into_iter().map(|sentence| Words::prose(sentence.as_ref())))
 }
 
-/// Sentences in which words between backticks are code, as a list.
-pub(crate) fn prose_bullets(sentences: Vec<String>) -> Vec<Block> {
-    bullets(sentences.iter().map(|sentence| Words::prose(sentence)))
+/// Lines of words as a list; nothing where there is none.
+pub(crate) fn bullets<T: Into<Words>>(lines: impl IntoIterator<Item = T>) -> Vec<Block> {
+    let items: Vec<Item> = lines.into_iter().map(Item::from).collect();
+    if items.is_empty() { Vec::new() } else { vec![Block::List(items)] }
 }

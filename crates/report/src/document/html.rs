@@ -75,6 +75,11 @@ fn also(table: &Table, row: &[Words]) -> String {
     }
 }
 
+/// A sentence of ours, whose words between backticks are code.
+pub(crate) fn prose(text: &str) -> String {
+    inline(&Words::prose(text))
+}
+
 /// A line of words.
 pub(crate) fn inline(words: &Words) -> String {
     let part = |part| match part {

@@ -9,6 +9,6 @@ pub(crate) mod pdf;
 mod table;
 mod words;
 
-pub(crate) use blocks::{Block, Item, bullets, prose_bullets};
+pub(crate) use blocks::{Block, Item, bullets, prose_list};
 pub(crate) use table::{Align, Table};
-pub(crate) use words::{Part, Words, code, strong};
+pub(crate) use words::{Part, Words, code, strong, strong_title};

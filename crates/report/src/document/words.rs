@@ -33,6 +33,11 @@ pub(crate) fn code(text: &str) -> String {
     format!("{CODE}{}{CODE}", one_line(text))
 }
 
+/// A title of ours as strong text: its words between backticks are not code in it.
+pub(crate) fn strong_title(text: &str) -> String {
+    strong(&text.replace('`', ""))
+}
+
 /// Text as strong, to stand in a `format!` that becomes [`Words`].
 pub(crate) fn strong(text: &str) -> String {
     format!("{STRONG}{}{STRONG}", one_line(text))

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{FleetPage, FleetRow, FleetTone};
+use crate::document::html::prose;
 use crate::escape::{one_line, xml};
 use crate::index::CSS;
 
@@ -50,7 +51,7 @@ pub(super) fn page(of: &FleetPage) -> String {
         text(&of.sentence)
     );
     if !of.actions.is_empty() {
-        let items: String = of.actions.iter().map(|action| format!("<li>{}</li>", text(action))).collect();
+        let items: String = of.actions.iter().map(|action| format!("<li>{}</li>", prose(action))).collect();
         let _ = writeln!(out, "<h2>What to do</h2>\n<ul>{items}</ul>");
     }
     map(&mut out, of);
@@ -59,9 +60,9 @@ pub(super) fn page(of: &FleetPage) -> String {
         table(&mut out, &["nodes", "exchange", "times as long:"], &of.links, 1);
     }
     out.push_str("<h2>What nodes were judged by</h2>\n");
-    let heads = ["work", "kind of node", "nodes:", "healthy:", "differ by:", "would be named from:"];
+    let heads = ["work", "kind of node", "nodes:", "healthy time:", "healthy spread:", "slow from:"];
     table(&mut out, &heads, &of.criteria, usize::MAX);
-    let notes: String = of.notes.iter().map(|note| format!("<p class=\"quiet\">{}</p>", text(note))).collect();
+    let notes: String = of.notes.iter().map(|note| format!("<p class=\"quiet\">{}</p>", prose(note))).collect();
     out.push_str(&notes);
     out.push_str(
         "<h2>Nodes</h2>\n<p class=\"quiet\">A ratio is the time over that of healthy nodes of the same kind.</p>\n",

@@ -2,7 +2,7 @@
 //!
 //! GitHub takes 1 MiB a step and drops what is longer, so a part that does not fit is left out, and said to be.
 
-use crate::document::{Block, Words, code, markdown, prose_bullets};
+use crate::document::{Block, Words, code, markdown, prose_list};
 use crate::page::{cases_without_result, section, status, summary, to_do, verdict_line, warnings};
 use crate::study::{Operation, operations};
 use crate::words::findings::{Finding, findings};
@@ -43,7 +43,7 @@ fn page(run: &Run, room: usize) -> String {
     let parts = [
         ("Comparison", interleaved::blocks(run)),
         ("What to do", to_do(&found)),
-        ("What the data show", prose_bullets(sentences::about(run, &operations))),
+        ("What the data show", prose_list(sentences::about(run, &operations))),
         ("Cases that need attention", cases_without_result(run)),
         ("Communication of a job", traffic::table(run)),
         ("Expected figures", expected::table(run)),

@@ -22,7 +22,7 @@ pub(crate) fn cases_without_result(run: &Run) -> Vec<Block> {
     let mut items: Vec<Item> = groups.iter().map(group).collect();
     for case in run.cases.iter().filter(|case| case.caveats.contains(&Caveat::Restarted)) {
         let reason = case.reason.as_deref().unwrap_or_default();
-        items.push(format!("{} {}: {reason}", strong("restarted"), described(case)).into());
+        items.push(Words::prose(&format!("{} {}: {reason}", strong("restarted"), described(case))).into());
     }
     for case in run.cases.iter().filter(|case| case.status == Status::Ok && !case.gates_missed.is_empty()) {
         let missed = case.gates_missed.join("; ");
@@ -66,9 +66,9 @@ fn group(Group { ending, reason, cases }: &Group) -> Item {
     if cases.len() > NAMED {
         names.push(format!("{} more", thousands((cases.len() - NAMED) as i64)));
     }
-    let words = format!("{} {}: {reason}", strong(&ending.replace('_', " ")), list(&names));
+    let words = Words::prose(&format!("{} {}: {reason}", strong(&ending.replace('_', " ")), list(&names)));
     let wrong = cases.iter().flat_map(|case| &case.wrong_elements).take(ELEMENTS);
-    Item { words: words.into(), below: wrong.map(wrong_element).collect() }
+    Item { words, below: wrong.map(wrong_element).collect() }
 }
 
 fn wrong_element(wrong: &WrongElement) -> Words {

@@ -5,7 +5,7 @@ use record::found::{SENSORS, Sensors};
 use terms::{Named as _, Status};
 
 use crate::Run;
-use crate::document::{Block, Item, Words, bullets, code, strong};
+use crate::document::{Block, Item, Words, bullets, code, strong, strong_title};
 use crate::escape::one_line;
 use crate::number::{NONE, count};
 use crate::study::{Operation, banner};
@@ -22,7 +22,7 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding]) -> Ve
     blocks.push(Block::Paragraph(verdict_line(&verdict(run, operations, found))));
     blocks.push(Block::Paragraph(status(run)));
     blocks.extend(run.plan_notes.iter().map(|note| Block::Paragraph(Words::prose(note).behind("Plan: "))));
-    blocks.extend(peers::runtimes_of(operations).iter().map(|line| Block::Paragraph(line.as_str().into())));
+    blocks.extend(peers::runtimes_of(operations).iter().map(|line| Block::Paragraph(Words::prose(line))));
     blocks
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn meta(run: &Run) -> String {
 
 /// What else is known of the run and its machine.
 pub(super) fn facts(run: &Run) -> Vec<Block> {
-    let text = |name, value: &str| (name, Words::from(value));
+    let text = |name, value: &str| (name, Words::prose(value));
     let mut facts = vec![
         text("Machine", &run.machine),
         text("Sensors", &sensors(run)),
@@ -54,16 +54,16 @@ pub(super) fn facts(run: &Run) -> Vec<Block> {
 /// The verdict as a line.
 pub(crate) fn verdict_line(verdict: &Verdict) -> Words {
     let rest = if verdict.rest.is_empty() { String::new() } else { format!(": {}", verdict.rest) };
-    format!("{}{rest}.", strong(&verdict.word)).into()
+    Words::prose(&format!("{}{rest}.", strong(&verdict.word)))
 }
 
 /// What to do, the most important first.
 pub(crate) fn to_do(found: &[Finding]) -> Vec<Block> {
     let item = |of: &Finding| {
         let command = (!of.command.is_empty()).then(|| Words::from(code(&of.command)));
-        let below = [Words::from(of.evidence.as_str()), Words::prose(&of.action)];
+        let below = [Words::prose(&of.evidence), Words::prose(&of.action)];
         let below = below.into_iter().chain(command).filter(|words| !words.is_empty()).collect();
-        Item { words: strong(&of.title).into(), below }
+        Item { words: strong_title(&of.title).into(), below }
     };
     let items: Vec<Item> = found.iter().map(item).collect();
     if items.is_empty() { Vec::new() } else { vec![Block::List(items)] }
@@ -72,7 +72,7 @@ pub(crate) fn to_do(found: &[Finding]) -> Vec<Block> {
 /// What no reader may miss.
 pub(crate) fn warnings(run: &Run) -> impl Iterator<Item = Block> {
     let all = damage::banners(run).into_iter().chain(banner(run.cases.iter()));
-    all.map(|warning| Block::Warning(strong(&warning).into()))
+    all.map(|warning| Block::Warning(strong_title(&warning).into()))
 }
 
 /// What the machine's sensors showed while cases ran: the hottest, the slowest clock, medians of power and utilization.
@@ -93,15 +93,18 @@ pub(crate) fn sensors(run: &Run) -> String {
     parts.into_iter().flatten().chain(device_sensors(&looks)).collect::<Vec<_>>().join(", ")
 }
 
-/// Of the devices that ranks worked on: how many, the hottest, and the slowest clock.
+/// Of the devices that ranks worked on: how many, the hottest, the slowest clock, and what held clocks down.
 fn device_sensors(looks: &[Sensors]) -> Option<String> {
     let looks = || looks.iter().flat_map(|look| &look.devices);
     let devices: std::collections::BTreeSet<u32> = looks().map(|look| look.device).collect();
     let hottest = looks().filter_map(|look| look.temperature_c).max_by(f64::total_cmp);
     let slowest = looks().filter_map(|look| look.clock_mhz).min_by(f64::total_cmp);
+    let held: std::collections::BTreeSet<&str> = looks().flat_map(|look| &look.held_by).map(String::as_str).collect();
+    let held: Vec<&str> = held.into_iter().collect();
     let parts = [
         hottest.map(|degrees| format!("up to {degrees:.0} °C")),
         slowest.map(|mhz| format!("slowest clock {mhz:.0} MHz")),
+        (!held.is_empty()).then(|| format!("held down by {}", held.join(", "))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("{}: {}", count(devices.len(), "device", "devices"), parts.join(", ")))

@@ -7,7 +7,7 @@ use record::{CaseLine, Caveat};
 use terms::Named as _;
 
 use crate::Run;
-use crate::document::{Block, Words, bullets, strong};
+use crate::document::{Block, Words, prose_list, strong};
 use crate::escape::{one_line, shell};
 use crate::number::{count, list, seconds};
 use crate::study::cache;
@@ -25,7 +25,7 @@ pub(crate) fn caveats(run: &Run) -> Vec<Block> {
         let (words, explanation) = (run.wording.words(*caveat), run.wording.explanation(*caveat));
         format!("{} ({}): {explanation}.", strong(&words), count(*number, "case", "cases"))
     };
-    bullets(numbers.iter().map(line))
+    prose_list(numbers.iter().map(line))
 }
 
 /// How the numbers of a profiled job came about.

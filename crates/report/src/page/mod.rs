@@ -11,7 +11,7 @@ pub(crate) use head::{meta, sensors, status, to_do, verdict_line, warnings};
 pub(crate) use method::{caveats, command_again, method};
 pub(crate) use summary::summary;
 
-use crate::document::{Block, Words, prose_bullets};
+use crate::document::{Block, Words, prose_list};
 use crate::study::operations;
 use crate::words::findings::findings;
 use crate::{
@@ -28,15 +28,15 @@ pub(crate) fn page(run: &Run, put: &mut dyn FnMut(Block)) {
     section("Comparison", interleaved::blocks(run), put);
     section("What to do", head::to_do(&found), put);
     put(Block::Contents);
-    section("What the data show", prose_bullets(sentences::beyond(run, &operations, &found)), put);
+    section("What the data show", prose_list(sentences::beyond(run, &operations, &found)), put);
     section("Summary by configuration", summary(&operations), put);
     section(explained::TITLE, explained::blocks(run), put);
     for operation in &operations {
         let mut body = Vec::new();
-        let constants = Words::from(operation.constants.as_str());
+        let constants = Words::prose(&operation.constants);
         body.extend((!constants.is_empty()).then_some(Block::Paragraph(constants)));
         if several {
-            body.extend(prose_bullets(sentences::of_operation(run, operation)));
+            body.extend(prose_list(sentences::of_operation(run, operation)));
         }
         let charts = charts::shown(run, operation);
         body.extend(charts.into_iter().map(|chart| Block::Figure(Box::new(chart))));

@@ -3,7 +3,7 @@
 use record::Imported;
 
 use crate::Run;
-use crate::document::{Block, Item, bullets, code};
+use crate::document::{Block, Words, bullets, code, prose_list};
 use crate::escape::one_line;
 use crate::number::list;
 
@@ -45,11 +45,12 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
 fn of_file(imported: &Imported) -> Vec<Block> {
     let file = format!("File: {}, SHA-256 {}", code(&imported.file), code(&imported.sha256));
     let facts = imported.facts.iter().map(|(name, value)| format!("{name}: {value}"));
-    let items = std::iter::once(file).chain(facts).chain(imported.notes.iter().cloned());
-    let mut blocks = vec![Block::List(items.map(Item::from).collect())];
+    let facts = std::iter::once(file).chain(facts).map(Words::from);
+    let items = facts.chain(imported.notes.iter().map(|note| Words::prose(note)));
+    let mut blocks = bullets(items);
     if !imported.omitted.is_empty() {
         blocks.push(Block::Paragraph("These figures of the file are in no case:".into()));
-        blocks.extend(bullets(imported.omitted.iter().cloned()));
+        blocks.extend(prose_list(&imported.omitted));
     }
     blocks
 }

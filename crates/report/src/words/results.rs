@@ -119,7 +119,8 @@ fn main(operation: &Operation, (show, declared): (&Show, &Declared), cases: &[Ca
     if table.is_empty() {
         return Vec::new();
     }
-    let above = layout.heading().into_iter().chain(layout.caveats.sentence()).map(|text| Block::Paragraph(text.into()));
+    let above =
+        layout.heading().into_iter().chain(layout.caveats.sentence()).map(|text| Block::Paragraph(Words::prose(&text)));
     above.chain([Block::Table(table)]).chain(below(&layout, declared)).collect()
 }
 

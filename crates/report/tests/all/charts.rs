@@ -355,6 +355,28 @@ fn a_chart_has_a_background_and_a_dark_form() {
     assert!(!style.contains("text[fill=\"#ffffff\"]"), "white words stand on dark cells");
 }
 
+/// No column of a matrix is without its name.
+#[test]
+fn wide_heads_of_a_matrix_stand_on_two_lines() {
+    let heights = |columns: usize| {
+        let names: Vec<String> = (0..columns).map(|at| format!("read_{at:02}")).collect();
+        let values = vec![vec![1.0; columns]; 2];
+        let matrix =
+            view::Matrix { rows: vec!["a".into(), "b".into()], columns: names.clone(), values, ..Default::default() };
+        let chart = ChartSpec { matrix: Some(matrix), ..spec(Vec::new(), Vec::new()) }.svg();
+        let document = roxmltree::Document::parse(&chart).unwrap();
+        let head = |name: &String| {
+            let text = document.descendants().find(|node| node.text() == Some(name) && node.has_tag_name("text"));
+            text.unwrap_or_else(|| panic!("no {name} in {chart}")).attribute("y").unwrap().to_owned()
+        };
+        names.iter().map(head).collect::<Vec<String>>()
+    };
+    let few = heights(3);
+    assert!(few.iter().all(|height| *height == few[0]), "{few:?}");
+    let many = heights(30);
+    assert!(many[0] != many[1] && many[0] == many[2] && many[1] == many[3], "{many:?}");
+}
+
 /// A point beyond which the interval goes on has an arrow there, and no cap that would claim an end.
 #[test]
 fn an_interval_that_is_cut_ends_in_an_arrow() {

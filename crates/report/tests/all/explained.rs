@@ -138,6 +138,7 @@ fn hostile() -> Run {
             from: (HOSTILE.into(), 1.0),
             terms: vec![(HOSTILE.into(), -0.5)],
             to: (HOSTILE.into(), 0.5),
+            without: vec![HOSTILE.into()],
         }),
         blame: Some(Blame { title: HOSTILE.into(), ranks: texts(), seconds: vec![vec![0.0, 1.0], vec![2.0]] }),
         ..ExplainedCase::default()
@@ -426,6 +427,23 @@ fn waterfalls_are_readable_and_say_their_values() {
     assert!(!open(0.5).contains("The terms miss"));
 }
 
+#[test]
+fn a_waterfall_says_how_long_a_step_would_take_without_what_was_found() {
+    let sentence = "Without slow rank 1 a step would take 188 ms instead of 225 ms (181 ms to 194 ms).";
+    let of = Waterfall {
+        title: "Efficiency from 1 to 2 ranks".into(),
+        from: ("1 rank".into(), 1.0),
+        terms: vec![("waits".into(), -0.2)],
+        to: ("2 ranks".into(), 0.8),
+        without: vec![sentence.into()],
+    };
+    let run = run_with(ExplainedCase { waterfall: Some(of), ..ExplainedCase::default() });
+    let page = text("html", &run);
+    let figure = page.split("<figure").find(|figure| figure.contains("Efficiency from 1 to 2 ranks")).unwrap();
+    assert!(figure.split("</figure>").next().unwrap().contains(&format!("<p class=\"note\">{sentence}</p>")));
+    assert!(file("svg", &run, "-waterfall.svg").contains("Without slow rank 1 a step would take 188 ms"));
+}
+
 /// The mark of a simulated case is in its charts, too.
 #[test]
 fn a_simulated_case_has_its_banner() {
@@ -444,4 +462,39 @@ fn phases_stand_over_the_names_of_ranks() {
         assert_eq!(svg.matches(text).count(), 1, "{text}");
     }
     assert!(svg.contains("time of one step"));
+}
+
+#[test]
+fn words_between_backticks_are_code_in_every_sentence() {
+    let said = |what: &str| format!("{what} of `every_{what}` is said");
+    let finding = ExplainedFinding {
+        what: said("what"),
+        evidence: said("evidence"),
+        action: said("action"),
+        ..ExplainedFinding::default()
+    };
+    let case = ExplainedCase {
+        verdict: said("verdict"),
+        notes: vec![said("note")],
+        findings: vec![finding],
+        ..ExplainedCase::default()
+    };
+    let mut run = run_with(case);
+    run.notes = vec![said("record")];
+    run.plan_notes = vec![said("plan")];
+    run.cases[1].status = terms::Status::Failed;
+    run.cases[1].reason = Some(said("reason"));
+    run.cases[2].caveats = vec![record::Caveat::TwoLevels];
+    run.imported = vec![record::Imported { notes: vec![said("import")], ..record::Imported::default() }];
+    let page = text("html", &run);
+    let (markdown, shown) = (text("markdown", &run), page.split("<script").next().unwrap());
+    for what in ["what", "evidence", "action", "verdict", "note", "record", "plan", "reason", "import"] {
+        assert!(shown.contains(&format!("<code>every_{what}</code>")), "{what} on the page");
+        // A title is strong as a whole.
+        let written = if what == "what" { "every_what".to_owned() } else { format!("`every_{what}`") };
+        assert!(markdown.contains(&written), "{what} in Markdown");
+    }
+    let literal: Vec<&str> = shown.split('>').filter(|text| text.contains('`')).collect();
+    assert!(literal.is_empty(), "{literal:?}");
+    assert!(!markdown.contains("\\`"), "{markdown}");
 }

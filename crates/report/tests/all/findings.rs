@@ -45,6 +45,7 @@ fn trained(efficiency: [f64; 3], terms: &[(&str, f64)]) -> Run {
         from: ("1 rank".into(), 1.0),
         terms,
         to: (format!("{ranks} ranks"), end),
+        ..Waterfall::default()
     };
     let traced = ExplainedCase { case: id, title: "steps".into(), waterfall: Some(fall), ..ExplainedCase::default() };
     run.explained = Some(Explained { cases: vec![traced], ..Explained::default() });

@@ -47,7 +47,8 @@ fn one_setting_that_wins_everywhere_is_a_line_of_the_environment() {
         case(4096, Some(["NVLSTree", "Simple"]), 20.0, 0.01),
         case(4096, Some(["Tree", "LL"]), 25.0, 0.01),
     ]);
-    assert!(text.contains("\nallreduce,4096,4096,nvls_tree,simple,-1,1,8,-1,-1\n"), "{text}");
+    assert!(text.contains("\nallreduce,1024,4096,nvls_tree,simple,-1,1,8,-1,-1\n"), "{text}");
+    assert!(text.contains("all_reduce 1 KiB to 4 KiB (2 sizes): at least 1.20x faster than 1 alternative"), "{text}");
     assert!(text.contains("One setting wins everywhere: NCCL_ALGO=NVLSTree NCCL_PROTO=Simple"), "{text}");
 }
 
@@ -64,4 +65,54 @@ fn what_the_library_chose_wins_without_a_row_and_few_rounds_decide_nothing() {
     assert!(text.contains("Tree/LL has too few trials of the same rounds as Ring/LL"), "{text}");
     let none = tuned(vec![case(1024, Some(["Ring", "LL"]), 10.0, 0.01)]);
     assert!(none.contains("No operation of this record was measured under several"), "{none}");
+}
+
+/// Cases of one size: `best` wins by a fifth, `other` is the alternative.
+fn won(bytes: u64, best: [&str; 2], other: [&str; 2]) -> Vec<CaseLine> {
+    vec![case(bytes, Some(best), 10.0, 0.01), case(bytes, Some(other), 12.0, 0.01)]
+}
+
+fn rows(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.starts_with('#')).collect()
+}
+
+#[test]
+fn a_row_spans_sizes_that_one_setting_wins_and_ends_where_another_may() {
+    let (ring, tree) = (["Ring", "LL"], ["Tree", "LL"]);
+    let sizes = [(1, ring, tree), (2, ring, tree), (4, ring, tree), (16, tree, ring), (64, ring, tree)];
+    let mut cases: Vec<CaseLine> = sizes.iter().flat_map(|(kib, best, other)| won(kib << 10, *best, *other)).collect();
+    let spans = ["allreduce,1024,4096,ring,ll,-1,1,8,-1,-1", "allreduce,16384,16384,tree,ll,-1,1,8,-1,-1"];
+    let text = tuned(cases.clone());
+    assert_eq!(rows(&text), [&spans[..], &["allreduce,65536,65536,ring,ll,-1,1,8,-1,-1"]].concat(), "{text}");
+
+    // A size at which two may be equal is in no row, and neither are those on its way.
+    cases.extend([case(3 << 10, Some(ring), 10.0, 0.02), case(3 << 10, Some(tree), 10.0, -0.02)]);
+    let text = tuned(cases);
+    let apart = ["allreduce,1024,2048,ring,ll,-1,1,8,-1,-1", "allreduce,4096,4096,ring,ll,-1,1,8,-1,-1"];
+    assert_eq!(rows(&text)[..2], apart, "{text}");
+}
+
+#[test]
+fn a_row_holds_for_all_forms_of_a_call_and_for_no_size_at_which_the_setting_failed() {
+    let (ring, tree) = (["Ring", "LL"], ["Tree", "LL"]);
+    let mut cases = [1, 2, 4].map(|kib| won(kib << 10, ring, tree)).concat();
+    let mut forms = cases.clone();
+    let mut other_form = won(2 << 10, tree, ring);
+    for line in &mut other_form {
+        line.parameters.insert("in_place".to_owned(), json!(false));
+        line.id = format!("f{}", &line.id[1..]);
+    }
+    forms.extend(other_form);
+    let text = tuned(forms);
+    assert!(text.contains("2 KiB, 8 ranks: Tree/LL wins in some cases of this size, and Ring/LL in others"), "{text}");
+    let apart = ["allreduce,1024,1024,ring,ll,-1,1,8,-1,-1", "allreduce,4096,4096,ring,ll,-1,1,8,-1,-1"];
+    assert_eq!(rows(&text), apart, "{text}");
+
+    cases[2].status = terms::Status::Failed;
+    let alone = [&cases[..3], &cases[4..]].concat();
+    for cases in [cases, alone] {
+        let text = tuned(cases);
+        assert!(text.contains("2 KiB, 8 ranks: Ring/LL failed, and fewer than two settings are left"), "{text}");
+        assert_eq!(rows(&text), apart, "{text}");
+    }
 }

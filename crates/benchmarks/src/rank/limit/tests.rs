@@ -340,3 +340,69 @@ fn a_bare_loop_as_the_operation_reaches_its_limit() {
         reaches_its_limit(bytes, calls, times, 0.1);
     }
 }
+
+/// A case whose comparisons fail, or are counted.
+struct Compared {
+    inner: Box<dyn Prepared>,
+    fails: bool,
+    comparisons: Arc<std::sync::atomic::AtomicU32>,
+}
+
+impl Prepared for Compared {
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        self.inner.run(comm)
+    }
+    fn refill(&mut self) {
+        self.inner.refill();
+    }
+    fn check(&mut self, _comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
+        self.comparisons.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        if self.fails { Err(Failure::new("it cannot be compared")) } else { Ok(WrongReport::default()) }
+    }
+    fn work(&self) -> Work {
+        self.inner.work()
+    }
+    fn path(&self, _comm: &dyn Communicator) -> String {
+        String::new()
+    }
+    fn limits(&self) -> Vec<String> {
+        self.inner.limits()
+    }
+    fn limit(&mut self, variant: usize, round: u32) -> Option<u64> {
+        self.inner.limit(variant, round)
+    }
+}
+
+/// What two ranks answer to a probe, and how often each compared results in it.
+fn probed(probe: Probe, fails: bool) -> Vec<(Reply, u32)> {
+    let case = case(&[("op", "all_reduce"), ("bytes", "64KiB"), ("in-place", "true")]).unwrap();
+    ranks(2, true, |work| {
+        work.prepare(&case, false).unwrap();
+        let current = work.current.take().unwrap();
+        let comparisons = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let prepared = Box::new(Compared { inner: current.prepared, fails, comparisons: comparisons.clone() });
+        work.current = Some(Current { prepared, max_calls: 2, ..current });
+        let reply = work.obey(&Command::Probe(probe));
+        (reply, comparisons.load(std::sync::atomic::Ordering::Relaxed))
+    })
+}
+
+/// Loops of bare traffic are not the operation: what they leave is compared with nothing.
+#[test]
+fn passes_of_a_limit_are_not_compared() {
+    for (reply, comparisons) in probed(Probe::Limit { variant: 0, rounds: 2 }, true) {
+        assert!(matches!(reply, Reply::Numbers(_)) && comparisons == 0, "{reply:?}, {comparisons} comparisons");
+    }
+}
+
+#[test]
+fn a_comparison_that_fails_during_a_probe_is_reported() {
+    let arrivals = Probe::Arrivals { operations: 8, stagger_ns: 0 };
+    for (reply, comparisons) in probed(arrivals, false) {
+        assert!(matches!(reply, Reply::Numbers(_)) && comparisons > 0, "{reply:?}, {comparisons} comparisons");
+    }
+    for (reply, _) in probed(arrivals, true) {
+        let says = |failure: &Failure| failure.error.what.contains("cannot be compared");
+        assert!(matches!(&reply, Reply::Failed(failure) if says(failure)), "{reply:?}");
+    }
+}

@@ -19,7 +19,7 @@ pub(super) fn write(folder: &Path, fleet: &Fleet) -> Result<Vec<(PathBuf, &'stat
         ("hosts.bad", lines(&bad), "failed and slow nodes"),
         ("hosts.unknown", lines(&unknown), "nodes that cannot be told"),
         ("slurm.exclude", exclude, "the bad nodes for sbatch --exclude"),
-        ("fleet.json", format!("{}\n", json::fleet(fleet)), "the verdicts, and what the fleet learned (--criteria)"),
+        ("fleet.json", format!("{}\n", json::fleet(fleet)), "verdicts, and criteria for --criteria"),
     ];
     let mut written = Vec::new();
     for (name, text, what) in files {

@@ -59,7 +59,7 @@ fn page(fleet: &Fleet) -> FleetPage {
         nodes: rows(fleet),
         criteria: criteria.collect(),
         links: links.collect(),
-        notes: fleet.notes.iter().map(|note| note.replace('`', "")).collect(),
+        notes: fleet.notes.clone(),
     }
 }
 
@@ -77,7 +77,7 @@ fn actions(fleet: &Fleet) -> Vec<String> {
     }
     if !slow.is_empty() {
         all.push(format!(
-            "Keep jobs off {} (slurm.exclude), and compare their clocks, memory and other programs with those of a good node.",
+            "Keep jobs off {} (`slurm.exclude`), and compare their clocks, memory and other programs with those of a good node.",
             few(&slow)
         ));
     }
@@ -88,7 +88,7 @@ fn actions(fleet: &Fleet) -> Vec<String> {
         ));
     }
     if all.is_empty() && fleet.count(NodeVerdict::CannotTell) > 0 {
-        all.push("Measure more nodes of a kind, or for longer: --budget 15min.".to_owned());
+        all.push("Measure more nodes of a kind, or for longer: `--budget 15min`.".to_owned());
     }
     all
 }

@@ -7,7 +7,7 @@ use terms::Named;
 use view::number::{count, factor, percent, seconds};
 
 use crate::screen;
-use terminal::{Cell, Column, Row, Style, Table, wrap};
+use terminal::{Cell, Column, Row, Style, Table, hanging, wrap};
 
 /// Nodes that are listed.
 const LISTED: usize = 40;
@@ -19,7 +19,7 @@ pub(super) fn text(fleet: &Fleet, width: usize) -> String {
     out += &nodes(fleet, width);
     out += &criteria(fleet, width);
     for note in &fleet.notes {
-        out += &format!("{}\n", wrap(&format!("note: {}", view::one_line(note)), width));
+        out += &format!("{}\n", hanging("note: ", &view::one_line(note), width));
     }
     out
 }
@@ -104,9 +104,9 @@ fn criteria(fleet: &Fleet, width: usize) -> String {
     let mut table = Table::new([
         Column::left("judged by").wraps(40, 18),
         Column::right("nodes"),
-        Column::right("healthy"),
-        Column::right("differ by"),
-        Column::right("would be named from"),
+        Column::right("healthy time"),
+        Column::right("healthy spread"),
+        Column::right("slow from"),
     ]);
     let several = fleet.kinds.len() > 1;
     let dash = || "-".to_owned();

@@ -192,7 +192,7 @@ fn communication(analysis: &Analysis) -> Vec<String> {
 
 fn losses_of(losses: &Losses) -> Vec<String> {
     let Some(base) = losses.base_ranks else { return Vec::new() };
-    let mut lines = vec![String::new(), format!("scaling from {base} ranks, as shares of a step")];
+    let mut lines = vec![String::new(), format!("scaling from {}, as shares of a step", view::study::ranks(base))];
     for bar in &losses.bars {
         lines.push(format!("{} ranks: efficiency {}, lost {}", bar.ranks, percent(bar.efficiency), percent(bar.loss)));
         let mut table =
@@ -260,7 +260,7 @@ pub(super) fn kept(one: &Explanation) -> ExplainedCase {
         .collect(),
         lanes: super::lanes::lanes(one),
         phases: phases(analysis),
-        waterfall: one.waterfall.as_ref().and_then(waterfall),
+        waterfall: one.waterfall.as_ref().and_then(|losses| waterfall(losses, analysis)),
         blame: blame(one),
         analysis: without_values(serde_json::to_value(analysis).unwrap_or_default()),
     }
@@ -313,12 +313,16 @@ fn without_table(analysis: &Analysis) -> ExplainedTable {
         let seconds = [without.step_s, low, high, without.recorded_s];
         [json!(what)].into_iter().chain(seconds.map(|value| json!(value))).chain([json!(without.share)]).collect()
     };
-    let found = analysis.findings.iter().filter_map(|finding| Some((what_is_left_out(finding), finding.without?)));
-    let all = analysis.without_slow_ranks.filter(|_| analysis.stragglers.len() > 1);
-    let rows = found.chain(all.map(|all| ("all slow ranks".to_owned(), all)));
     let columns = ["without", "step s", "low s", "high s", "recorded s", "saved share"];
     let title = "How long a step would take without each finding, with a 95% interval";
-    table("without", title, &columns, rows.map(|(what, without)| row(what, &without)).collect())
+    table("without", title, &columns, withouts(analysis).map(|(what, without)| row(what, &without)).collect())
+}
+
+/// What was found, and a step without it.
+fn withouts(analysis: &Analysis) -> impl Iterator<Item = (String, Without)> {
+    let found = analysis.findings.iter().filter_map(|finding| Some((what_is_left_out(finding), finding.without?)));
+    let all = analysis.without_slow_ranks.filter(|_| analysis.stragglers.len() > 1);
+    found.chain(all.map(|all| ("all slow ranks".to_owned(), all)))
 }
 
 fn what_is_left_out(finding: &Finding) -> String {
@@ -422,15 +426,16 @@ fn phases(analysis: &Analysis) -> Option<Phases> {
     (!ranks.is_empty()).then(|| Phases { title: "Step time by rank and phase".to_owned(), kinds, ranks })
 }
 
-fn waterfall(losses: &Losses) -> Option<Waterfall> {
+fn waterfall(losses: &Losses, analysis: &Analysis) -> Option<Waterfall> {
     let (base, bar) = (losses.base_ranks?, losses.bars.last()?);
     let terms = bar.terms.iter().map(|term| (term.cause.name().to_owned(), -term.share));
     let terms = terms.chain([("unexplained".to_owned(), -bar.unexplained)]).collect();
     Some(Waterfall {
         title: format!("Efficiency from {base} to {} ranks", bar.ranks),
-        from: (format!("{base} {}", if base == 1 { "rank" } else { "ranks" }), 1.0),
+        from: (view::study::ranks(base), 1.0),
         terms,
         to: (format!("{} ranks", bar.ranks), bar.efficiency),
+        without: withouts(analysis).map(|(what, without)| format!("Without {what} {without}.")).collect(),
     })
 }
 

@@ -6,8 +6,8 @@ use record::ExplainedFinding;
 
 use super::{Data, figures, json};
 use crate::Run;
-use crate::document::html::{html, inline};
-use crate::document::{Block, Words};
+use crate::document::Block;
+use crate::document::html::{html, prose};
 use crate::escape::{one_line, xml};
 use crate::words::explained::{Explanation, Named, of_run, saved};
 
@@ -25,7 +25,7 @@ pub(super) fn section(run: &Run, prefix: &str, data: &mut Data) -> String {
 fn of_case(case: &Explanation, prefix: &str, data: &mut Data) -> String {
     let mut out = format!("<h3>{}</h3>", escape(&case.title));
     if !case.verdict.trim().is_empty() {
-        let _ = write!(out, "<p class=\"verdict\">{}</p>", escape(case.verdict));
+        let _ = write!(out, "<p class=\"verdict\">{}</p>", prose(case.verdict));
     }
     if !case.findings.is_empty() {
         let cards: String = case.findings.iter().map(card).collect();
@@ -34,7 +34,7 @@ fn of_case(case: &Explanation, prefix: &str, data: &mut Data) -> String {
     out += &figures::figures(&case.charts, prefix, &mut data.charts);
     out += &case.tables.iter().map(|of| table(of, data)).collect::<String>();
     if !case.notes.is_empty() {
-        let notes: String = case.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+        let notes: String = case.notes.iter().map(|note| format!("<li>{}</li>", prose(note))).collect();
         let _ = write!(out, "<ul class=\"note\">{notes}</ul>");
     }
     out
@@ -42,7 +42,7 @@ fn of_case(case: &Explanation, prefix: &str, data: &mut Data) -> String {
 
 fn card(of: &ExplainedFinding) -> String {
     let what = if of.what.trim().is_empty() { "Finding" } else { &of.what };
-    let mut out = format!("<div class=\"card\"><h4>{}</h4>", escape(what));
+    let mut out = format!("<div class=\"card\"><h4>{}</h4>", prose(what));
     let confidence = (!of.confidence.trim().is_empty()).then(|| format!("confidence: {}", of.confidence));
     let parts: Vec<String> =
         saved(of).map(|saved| format!("saves up to {saved}")).into_iter().chain(confidence).collect();
@@ -50,7 +50,7 @@ fn card(of: &ExplainedFinding) -> String {
     {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
         if !text.trim().is_empty() {
-            let _ = write!(out, "<p{class}>{}</p>", inline(&Words::prose(&text)));
+            let _ = write!(out, "<p{class}>{}</p>", prose(&text));
         }
     }
     out + "</div>"

@@ -6,6 +6,7 @@ use view::{Lane, Lanes, NamedChart, Quantity, Scale, Span, SpanKind};
 
 use super::json;
 use crate::chart::{self, ChartSpec};
+use crate::document::html::prose;
 use crate::escape::{one_line, xml};
 
 /// Significant digits of a value: more than a picture shows.
@@ -35,16 +36,16 @@ fn figure(chart: &NamedChart, prefix: &str, data: &mut Vec<String>) -> String {
     let mut out = format!("<figure id=\"{id}\"{class} data-chart=\"{}\"><figcaption>", data.len());
     let _ = write!(out, "<h4>{}</h4>", escape(&spec.title));
     if !spec.subtitle.is_empty() {
-        let _ = write!(out, "<p>{}</p>", escape(&spec.subtitle));
+        let _ = write!(out, "<p>{}</p>", prose(&spec.subtitle));
     }
     if let Some(banner) = &spec.banner {
-        let _ = write!(out, "<p class=\"warn\">{}</p>", escape(banner));
+        let _ = write!(out, "<p class=\"warn\">{}</p>", prose(banner));
     }
     let _ = write!(out, "</figcaption><div class=\"plot\">{}</div>", chart::inline(&chart.spec));
     let note = [chart::matrix_key(&spec), Some(spec.note.clone()), left_out];
     let note: Vec<String> = note.into_iter().flatten().filter(|text| !text.is_empty()).collect();
     if !note.is_empty() {
-        let _ = write!(out, "<p class=\"note\">{}</p>", escape(&note.join(" ")));
+        let _ = write!(out, "<p class=\"note\">{}</p>", prose(&note.join(" ")));
     }
     data.push(values(&spec));
     out + "</figure>"

@@ -9,8 +9,7 @@ use terms::{Named as _, Status};
 use super::bar::bar;
 use super::tiles::{Tile, tiles};
 use crate::Run;
-use crate::document::Words;
-use crate::document::html::{html, inline};
+use crate::document::html::{html, inline, prose};
 use crate::escape::{one_line, xml as escape};
 use crate::page::{meta, status};
 use crate::study::{Operation, banner};
@@ -22,7 +21,7 @@ use crate::words::{damage, interleaved, peers};
 pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], heading: &str) -> String {
     let mut out = String::new();
     for warning in damage::banners(run).into_iter().chain(banner(run.cases.iter())) {
-        let _ = write!(out, "<p class=\"banner\">{}</p>", escape(&warning));
+        let _ = write!(out, "<p class=\"banner\">{}</p>", prose(&warning));
     }
     let title = one_line(&run.title);
     let title = if title.is_empty() { "Report".to_owned() } else { title };
@@ -33,7 +32,7 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], headi
         Tone::Care => "verdict care",
         Tone::Bad => "verdict bad",
     };
-    let rest = if verdict.rest.is_empty() { String::new() } else { format!(": {}", escape(&verdict.rest)) };
+    let rest = if verdict.rest.is_empty() { String::new() } else { format!(": {}", prose(&verdict.rest)) };
     let _ = write!(out, "<p class=\"{class}\"><strong>{}</strong>{rest}.</p>", escape(&verdict.word));
     out + &share(run, verdict.tone)
         + &plan(run)
@@ -46,7 +45,7 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], headi
 /// How the runtimes compare, where the run measured both.
 fn runtimes(operations: &[Operation]) -> String {
     let lines = peers::runtimes_of(operations);
-    lines.iter().map(|line| format!("<p class=\"runtimes\">{}</p>", escape(line))).collect()
+    lines.iter().map(|line| format!("<p class=\"runtimes\">{}</p>", prose(line))).collect()
 }
 
 /// What an interleaved comparison found, case by case.
@@ -84,14 +83,14 @@ fn share(run: &Run, tone: Tone) -> String {
     let words = inline(&status(run));
     format!(
         "<svg class=\"share\" viewBox=\"0 0 1000 6\" preserveAspectRatio=\"none\" aria-hidden=\"true\">{bar}</svg><p class=\"meta\">{words}{}</p>",
-        escape(&skipped(run))
+        skipped(run)
     )
 }
 
 /// What the plan says of itself: a case that was left out has no status.
 fn plan(run: &Run) -> String {
     let notes = run.plan_notes.iter().map(|note| one_line(note)).filter(|note| !note.is_empty());
-    notes.map(|note| format!("<p class=\"meta\">plan: {}</p>", escape(&note))).collect()
+    notes.map(|note| format!("<p class=\"meta\">plan: {}</p>", prose(&note))).collect()
 }
 
 /// The most frequent reason of skipped cases.
@@ -100,7 +99,7 @@ fn skipped(run: &Run) -> String {
     let reasons: Vec<&str> = skipped.filter_map(|case| case.reason.as_deref()).collect();
     let Some(first) = reasons.first() else { return String::new() };
     let more = if reasons.iter().any(|reason| reason != first) { ", and others" } else { "" };
-    format!(" · {}: {}{more}", Status::Skipped.name(), one_line(first))
+    format!(" · {}", prose(&format!("{}: {first}{more}", Status::Skipped.name())))
 }
 
 fn cards(findings: &[Finding]) -> String {
@@ -115,10 +114,10 @@ fn cards(findings: &[Finding]) -> String {
         };
         format!(
             "<div class=\"card\"><h3>{}</h3><p class=\"evidence\">{}</p><p>{}</p>{command}</div>",
-            escape(&finding.title),
-            escape(&finding.evidence),
+            prose(&finding.title),
+            prose(&finding.evidence),
             // The actions are ours and may hold code.
-            inline(&Words::prose(&finding.action))
+            prose(&finding.action)
         )
     };
     format!("<h2>What to do</h2><div class=\"cards\">{}</div>", findings.iter().map(card).collect::<String>())

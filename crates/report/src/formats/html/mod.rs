@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 
 use record::show::{Show, Table};
 
-use crate::document::{html::html, prose_bullets};
+use crate::document::html::{html, prose};
+use crate::document::prose_list;
 use crate::escape::{file_stem, one_line, xml as escape};
 use crate::formats::write::Out;
 use crate::study::{Operation, operations};
@@ -140,7 +141,7 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     out += &contents(&before, &operations, &notes, prefix);
     let said = sentences::beyond(run, &operations, &found);
     if !said.is_empty() {
-        let _ = writeln!(out, "<section><h2>What the data show</h2>{}</section>", html(&prose_bullets(said)));
+        let _ = writeln!(out, "<section><h2>What the data show</h2>{}</section>", html(&prose_list(said)));
     }
     out += &before.iter().map(|part| titled(part, prefix)).collect::<String>();
     let anchor = if prefix.is_empty() { "cases".to_owned() } else { format!("{prefix}cases") };
@@ -160,7 +161,7 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     }
     out += "</div>";
     if let Some(why) = unread {
-        let _ = write!(out, "<p class=\"warn\">{}</p>", escape(&why));
+        let _ = write!(out, "<p class=\"warn\">{}</p>", prose(&why));
     }
     out + &notes.iter().map(|part| titled(part, prefix)).collect::<String>()
 }
@@ -211,10 +212,10 @@ fn part(
         None => out += &format!("<h2>{name}</h2>"),
     }
     if !operation.constants.is_empty() {
-        let _ = write!(out, "<p class=\"constants\">{}</p>", escape(&one_line(&operation.constants)));
+        let _ = write!(out, "<p class=\"constants\">{}</p>", prose(&operation.constants));
     }
     if several {
-        out += &html(&prose_bullets(sentences::of_operation(run, operation)));
+        out += &html(&prose_list(sentences::of_operation(run, operation)));
     }
     out += &figures::figures(&charts, prefix, &mut data.charts);
     out += &html(&drift::left_out(run, operation).into_iter().collect::<Vec<_>>());
@@ -229,7 +230,7 @@ fn part(
         "<p>No case was measured.</p>".to_owned()
     };
     for (class, text) in [("same", layout.heading()), ("most", layout.caveats.sentence())] {
-        out += &text.map_or_else(String::new, |text| format!("<p class=\"{class}\">{}</p>", escape(&one_line(&text))));
+        out += &text.map_or_else(String::new, |text| format!("<p class=\"{class}\">{}</p>", prose(&text)));
     }
     let _ = write!(out, "<div data-section=\"{}\"><div class=\"static\">{plain}</div></div>", data.sections.len());
     out += &html(&results::below(layout, declared));

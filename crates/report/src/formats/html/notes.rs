@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use record::CaseLine;
 
-use crate::document::html::{html, inline};
+use crate::document::html::{html, inline, prose};
 use crate::document::{Block, Words};
 use crate::escape::{one_line, xml as escape};
 use crate::number::{bytes, count};
@@ -44,7 +44,7 @@ fn facts(pairs: impl IntoIterator<Item = (String, String)>) -> String {
 }
 
 fn machine(run: &Run) -> String {
-    let line = |name: &str, value: &str| (name.to_owned(), escape(&one_line(value)));
+    let line = |name: &str, value: &str| (name.to_owned(), prose(value));
     let mut pairs = vec![
         line("Machine", &run.machine),
         line("Sensors", &sensors(run)),

@@ -9,7 +9,7 @@ use view::{COLOURS, ChartSpec, NamedChart, declared_charts};
 
 use super::bar::bar;
 use super::{Data, THEME, figures, record};
-use crate::document::html::{html, inline};
+use crate::document::html::{html, inline, prose};
 use crate::document::{Align, Block, Table, Words, bullets};
 use crate::escape::{one_line, xml as escape};
 use crate::number::{NONE, count};
@@ -34,7 +34,7 @@ pub(super) fn together(runs: &[&Run], compared: &[AgainstBase], data: &mut Data)
     for (at, one) in compared.iter().enumerate() {
         let prefix = if compared.len() > 1 { format!("{} against A: ", letter(at + 1)) } else { String::new() };
         for warning in &one.warnings {
-            let _ = write!(out, "<p class=\"banner\">{prefix}{}</p>", escape(&one_line(warning)));
+            let _ = write!(out, "<p class=\"banner\">{prefix}{}</p>", prose(warning));
         }
     }
     for (at, one) in compared.iter().enumerate() {
@@ -90,7 +90,7 @@ fn verdict(one: &AgainstBase, name: Option<String>) -> String {
     if one.verdict.is_empty() {
         return format!(
             "<p class=\"verdict care\">{name}<strong>Nothing in common</strong>: {}.</p>",
-            escape(&one_line(&one.sentence))
+            prose(&one.sentence)
         );
     }
     let sentence = one_line(&one.sentence);
@@ -100,12 +100,11 @@ fn verdict(one: &AgainstBase, name: Option<String>) -> String {
         Tone::Care => "verdict care",
         Tone::Bad => "verdict bad",
     };
-    let mut out =
-        format!("<p class=\"{class}\">{name}<strong>{}</strong>{}.</p>", title_of(&one.verdict), escape(rest));
+    let mut out = format!("<p class=\"{class}\">{name}<strong>{}</strong>{}.</p>", title_of(&one.verdict), prose(rest));
     let of = |verdict: &str| one.cases.iter().filter(|case| case.verdict == verdict).count();
     out += &bar(of);
     if !one.largest.is_empty() {
-        let _ = write!(out, "<p class=\"meta\">{}</p>", escape(&one_line(&one.largest)));
+        let _ = write!(out, "<p class=\"meta\">{}</p>", prose(&one.largest));
     }
     out
 }

@@ -17,6 +17,8 @@ const TERMS: usize = 24;
 const STALL: &str = "wait";
 /// The colour of waiting: grey.
 const STALL_STYLE: usize = view::COLOURS - 1;
+/// Sentences about a step without what was found.
+const WITHOUT: usize = 3;
 /// A waterfall that misses its end by more than this share of its larger end says so.
 const MISSES: f64 = 0.005;
 
@@ -176,7 +178,9 @@ fn waterfall(of: &record::Waterfall, notes: &mut Vec<String>) -> Option<ChartSpe
     let missing = of.to.1 - of.from.1 - terms.iter().map(|term| term.value).sum::<f64>();
     let shown = if is_share { percent(missing.abs()) } else { seconds(missing.abs()) };
     let is_off = missing.abs() > MISSES * of.from.1.abs().max(of.to.1.abs());
-    let note = if is_off { format!("The terms miss the value at the end by {shown}.") } else { String::new() };
+    let missed = is_off.then(|| format!("The terms miss the value at the end by {shown}."));
+    let without = of.without.iter().take(WITHOUT).map(|sentence| one_line(sentence));
+    let note = without.chain(missed).collect::<Vec<_>>().join(" ");
     fold(&mut terms);
     Some(ChartSpec {
         title: titled(&of.title, "From the value at the beginning to the value at the end"),

@@ -63,6 +63,7 @@ mod tests {
             from: ("1 rank".to_owned(), 1.0),
             terms,
             to: ("2 ranks".to_owned(), to),
+            without: vec!["Without slow rank 1 a step would take 90 ms.".to_owned()],
         };
         ExplainedCase { case: "a".to_owned(), waterfall: Some(fall), ..ExplainedCase::default() }
     }
@@ -70,7 +71,7 @@ mod tests {
     #[test]
     fn a_waterfall_ends_at_the_efficiency_that_was_measured() {
         let fall = waterfall(&traced(0.83), Some(&line(0.45))).unwrap();
-        assert_eq!(fall.to.1, 0.45);
+        assert_eq!((fall.to.1, fall.without.len()), (0.45, 1));
         let sum: f64 = fall.from.1 + fall.terms.iter().map(|(_, value)| value).sum::<f64>();
         assert!((sum - 0.45).abs() < 1e-12, "{fall:?}");
         assert_eq!(fall.terms[0], ("exposed transfer".to_owned(), -0.04), "what was recorded stays");

@@ -4,7 +4,7 @@ use record::ExplainedFinding;
 
 use super::{Explanation, of_run};
 use crate::Run;
-use crate::document::{Block, Item, Words, bullets, strong};
+use crate::document::{Block, Item, Words, prose_list, strong_title};
 use crate::escape::one_line;
 use crate::number::seconds;
 
@@ -18,7 +18,7 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
 fn of_case(case: Explanation, several: bool) -> Vec<Block> {
     let title = Words::from(case.title);
     let mut parts = vec![if several { Block::Heading(3, title) } else { Block::Paragraph(title) }];
-    let verdict = Words::from(case.verdict);
+    let verdict = Words::prose(case.verdict);
     parts.extend((!verdict.is_empty()).then_some(Block::Paragraph(verdict)));
     let findings: Vec<Item> = case.findings.iter().map(finding).collect();
     parts.extend((!findings.is_empty()).then_some(Block::List(findings)));
@@ -28,7 +28,7 @@ fn of_case(case: Explanation, several: bool) -> Vec<Block> {
         parts.push(Block::Table(table.table()));
         parts.extend(table.more());
     }
-    parts.extend(bullets(case.notes.iter().map(|note| format!("Note: {note}"))));
+    parts.extend(prose_list(case.notes.iter().map(|note| format!("Note: {note}"))));
     parts
 }
 
@@ -38,7 +38,7 @@ fn finding(of: &ExplainedFinding) -> Item {
     let lines = lines.into_iter().filter(|(_, text)| !one_line(text).is_empty());
     let lines = lines.map(|(name, text)| Words::prose(&format!("{name}: {text}")));
     let saved = saved(of).map(|saved| Words::from(format!("Saves up to: {saved}")));
-    Item { words: strong(what).into(), below: lines.chain(saved).collect() }
+    Item { words: strong_title(what).into(), below: lines.chain(saved).collect() }
 }
 
 /// `12 ms a step`, where it is known.

@@ -8,7 +8,9 @@ Chart.prototype.drawMatrix = function () {
   const across = columns.map((_, at) => at).filter((at) => inside(this.zoom && this.zoom.x, at));
   const left = 14 + Math.max(...heads.map((head) => head.length)) * 7;
   const wide = Math.min(88, (this.width - left - 8) / Math.max(across.length, 1)), high = Math.min(34, Math.max(14, wide * 0.55));
-  const top = 40, right = left + wide * across.length, bottom = top + high * rows.length;
+  // Heads that would touch stand on two lines in turn; if they still would, only every k-th is there.
+  const widest = Math.max(...columns.map((column) => column.length)) * 6.6 + 6, lines = widest > wide ? 2 : 1, every = Math.ceil(widest / (wide * lines));
+  const top = 25 + 15 * lines, right = left + wide * across.length, bottom = top + high * rows.length;
   this.box = { left, right, top, bottom };
   const scale = (from, to, first, last) => ({ at: (place) => first - 0.5 + ((place - from) / (to - from)) * (last - first + 1) });
   this.x = across.length > 1 || this.zoom ? scale(left, right, across[0], across[across.length - 1]) : null;
@@ -17,8 +19,7 @@ Chart.prototype.drawMatrix = function () {
   this.inner = draw("g", {});
   this.svg.append(this.inner);
   this.text(left + (right - left) / 2, 13, this.spec.x[0], { class: "title middle" });
-  const every = Math.ceil((Math.max(...columns.map((column) => column.length)) * 7 + 6) / wide);
-  across.forEach((column, at) => at % every === 0 && this.text(left + (at + 0.5) * wide, top - 6, columns[column], { class: "tick middle" }));
+  across.forEach((column, at) => at % every === 0 && this.text(left + (at + 0.5) * wide, top - 6 - 15 * (lines - 1 - (at / every) % lines), columns[column], { class: "tick middle" }));
   rows.forEach((row, down) => {
     this.text(left - 7, top + (down + 0.5) * high + 4, heads[row], { class: "tick end" });
     across.forEach((column, at) => {
