@@ -39,7 +39,7 @@ struct Driver {
         void *library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
         if (!library) library = dlopen("libcuda.so.1", RTLD_LAZY);
         if (!library) return;
-        *(void **)&enqueue = dlsym(library, "fake_cuda_enqueue");
+        *(void **)&enqueue = dlsym(library, "fake_cuda_compute");
         *(void **)&reach = dlsym(library, "fake_cuda_reach");
         *(void **)&current = dlsym(library, "cuCtxGetCurrent");
     }

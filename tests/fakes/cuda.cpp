@@ -9,7 +9,8 @@
 // * Handles, addresses and sizes are checked. No handle or address is given out twice.
 //
 // Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes a device, counted per process), FAKE_CUDA_FAIL
-// (FUNCTION:FIRST_CALL:CODE), FAKE_CUDA_VERSION (12040), FAKE_CUDA_CAPABILITY (90), CUDA_VISIBLE_DEVICES (numbers).
+// (FUNCTION:FIRST_CALL:CODE), FAKE_CUDA_VERSION (12040), FAKE_CUDA_CAPABILITY (90), CUDA_VISIBLE_DEVICES (numbers),
+// FAKE_CUDA_EAGER (streams that nobody waits for go first, as far as nothing holds them: a forgotten wait the other way).
 #include <sys/stat.h>
 
 #include "driver.h"
@@ -39,8 +40,8 @@ auto compare_rows_bytes = [](auto *held, auto *, auto *, u64 rows, u32 columns, 
 auto gather_bytes = [](auto *to, auto *, auto *, u64 rows, u32 words) {
     return Extents{rows * words * sizeof *to, words * sizeof *to, 4 * rows};
 };
-auto combine_bytes = [](auto *to, auto *, auto *, auto *, u64 rows, u32 columns, u32 each) {
-    return Extents{rows * columns * sizeof *to, columns * sizeof *to, 4 * rows * each, 8 * rows * each};
+auto combine_bytes = [](auto *to, auto *, auto *, auto *, auto *, u64 rows, u32 columns, u32 each) {
+    return Extents{columns * sizeof *to, columns * sizeof *to, 4 * rows, 4 * rows * each, 8 * rows * each};
 };
 auto weigh_bytes = [](auto *, auto *, auto *, u64 heads, u32 queries, u32 keys, u32) {
     return Extents{4 * heads * queries * keys, 8 * heads * queries, 4 * heads * queries};
@@ -48,6 +49,7 @@ auto weigh_bytes = [](auto *, auto *, auto *, u64 heads, u32 queries, u32 keys, 
 auto scale_bytes = [](auto *, auto *, u64 count, u32 columns, u32 divides) {
     return Extents{4 * count * columns, (divides ? 8 : 4) * count};
 };
+auto sums_bytes = [](auto *sums, u64 count, u32) { return Extents(1, count * sizeof *sums); };
 auto chain_bytes = [](auto *, u64 words, u64, auto *) { return Extents{words * sizeof(u64), sizeof(u64)}; };
 const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel>{
     {"fill_8", make_kernel(fill_8, fill_bytes)},    {"compare_8", make_kernel(compare_8, compare_bytes)},
@@ -57,6 +59,7 @@ const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel
     {"loop_copy", make_kernel(loop_copy, two_arrays)},    {"loop_scale", make_kernel(loop_scale, two_arrays)},
     {"loop_add", make_kernel(loop_add, three_arrays)},    {"loop_triad", make_kernel(loop_triad, three_arrays)},
     {"chase", make_kernel(chase, chain_bytes)},
+    {"fma_32", make_kernel(fma_32, sums_bytes)},          {"fma_64", make_kernel(fma_64, sums_bytes)},
     {"gather_rows_16", make_kernel(gather_rows_16, gather_bytes)},
     {"gather_rows_32", make_kernel(gather_rows_32, gather_bytes)},
     {"gather_rows_64", make_kernel(gather_rows_64, gather_bytes)},
@@ -81,6 +84,10 @@ extern "C" {
 /// Runs `work` in the stream's order, and again with each launch of a graph that captured it. A CUresult.
 int fake_cuda_enqueue(void *stream, void (*work)(void *), void *argument) {
     return call(__func__, CONTEXT, [&] { push(*find_stream(stream), {[=] { work(argument); }, nullptr, nullptr, true}); });
+}
+/// The same for work that waits for nobody.
+int fake_cuda_compute(void *stream, void (*work)(void *), void *argument) {
+    return call(__func__, CONTEXT, [&] { push(*find_stream(stream), {[=] { work(argument); }}); });
 }
 /// Where the device reaches memory; null outside an allocation.
 void *fake_cuda_reach(const void *at, size_t bytes) {

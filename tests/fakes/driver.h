@@ -129,7 +129,7 @@ struct Driver {
     std::map<Address, Pinned> registered; // memory of the caller's own
     uintptr_t last_handle = 0x1000;
     size_t memory = size_t(1) << 30;
-    bool is_initialized = false;
+    bool is_initialized = false, is_eager = false;
     int sticky = SUCCESS, failing_code = 0;
     char failing[64] = "";
     long failing_from = 0, failing_calls = 0;
@@ -146,6 +146,7 @@ struct Driver {
             visible = *end == ',' ? end + 1 : "";
         }
         if (const char *bytes = getenv("FAKE_CUDA_MEMORY")) memory = strtoull(bytes, nullptr, 10);
+        is_eager = getenv("FAKE_CUDA_EAGER");
         if (const char *fail = getenv("FAKE_CUDA_FAIL")) sscanf(fail, "%63[^:]:%ld:%d", failing, &failing_from, &failing_code);
     }
 };
@@ -291,8 +292,19 @@ bool step(Lock &lock, Shared<Stream> stream) {
     else lock = run(std::move(lock));
     return true;
 }
+/// Other streams go as far as nothing holds them: what a caller forgot to put behind another stream comes before it.
+void run_ahead(Lock &lock, Shared<Stream> stream) {
+    for (auto [handle, object] : std::map(driver.objects)) {
+        auto other = std::dynamic_pointer_cast<Stream>(object);
+        while (other && other != stream && !other->is_busy && !other->queue.empty() && !driver.sticky) {
+            Piece &head = other->queue.front();
+            if (head.may_block || (head.until && !head.until->is_done) || !step(lock, other)) break;
+        }
+    }
+}
 /// If nothing moves, the other streams go on too, as on a GPU: two ranks may each wait for what the other does next.
 bool progress(Lock &lock, Shared<Stream> stream) {
+    if (driver.is_eager) run_ahead(lock, stream);
     if (step(lock, stream)) return true;
     if (Clock::now() - driver.moved < std::chrono::milliseconds(50)) return false;
     driver.moved = Clock::now();

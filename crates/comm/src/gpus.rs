@@ -45,6 +45,22 @@ pub(crate) fn folders() -> Vec<PathBuf> {
     folders
 }
 
+/// Libraries of these names that are there, the first that counts first. Opens none.
+pub fn libraries(stems: &[&str]) -> Vec<PathBuf> {
+    library::find(&folders(), stems)
+}
+
+/// The library that a name means: a file, or that of NVIDIA's wheels in the Python of this name. None where these have none.
+pub fn library_of(name: &str, stems: &[&str]) -> Option<PathBuf> {
+    let path = PathBuf::from(name);
+    let is_python = path.file_name().is_some_and(|file| file.to_string_lossy().starts_with("python"));
+    if !is_python {
+        return Some(path);
+    }
+    let python = if name.contains('/') { Some(path) } else { program(name) };
+    library::find(&library::wheels(&python?), stems).into_iter().next()
+}
+
 /// The driver's libraries that are there, the first that counts first.
 pub(crate) fn drivers() -> Vec<PathBuf> {
     library::find(&folders(), cuda::STEMS)

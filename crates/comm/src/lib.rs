@@ -44,7 +44,7 @@ pub use contract::{
 };
 pub use counts::Counts;
 pub use error::{Error, Result};
-pub use gpus::{Surroundings, surrounded_by};
+pub use gpus::{Surroundings, libraries, library_of, surrounded_by};
 pub use launch::{Asked, Launch, StartedBy, Tools};
 pub use layout::{Extent, blocks, extents};
 pub use observed::Observed;

@@ -18,13 +18,13 @@ mod transfer;
 
 pub use driver::{Driver, STEMS, Uuid};
 pub use error::CudaError;
-pub use gpu::{Event, Gpu};
+pub use gpu::{Event, Gpu, Stream};
 pub use graph::Graph;
 pub use ipc::HANDLE_BYTES;
 pub use kernels::{CHECK, Found, Repeated};
-pub use loops::{LOOPS, Loop, Loops};
+pub use loops::{CHAINS, LOOPS, Loop, Loops, REPEATED, chains_f32, chains_f64};
 pub use module::{Argument, Kernel, Threads};
-pub use transfer::{Pinned, Stream};
+pub use transfer::Pinned;
 
 /// What a call of the driver gives.
 pub type Result<T> = std::result::Result<T, CudaError>;

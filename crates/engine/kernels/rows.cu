@@ -138,10 +138,11 @@ __device__ __forceinline__ void add_rows(typename E::Kept *to, const typename E:
     EACH(count) to[i] = E::narrow(E::widen(to[i]) + E::widen(from[i]));
 }
 
-// Each row of the result is the sum of `each` rows, by their places, each with its weight; sums are f64.
+// Rows of the result, by their numbers in `targets`: each is the sum of `each` rows, by their places, each with its weight; sums
+// are f64.
 template <class E>
-__device__ __forceinline__ void combine_rows(typename E::Kept *to, const typename E::Kept *from, const u32 *places,
-                                             const double *weights, u64 rows, u32 columns, u32 each) {
+__device__ __forceinline__ void combine_rows(typename E::Kept *to, const typename E::Kept *from, const u32 *targets,
+                                             const u32 *places, const double *weights, u64 rows, u32 columns, u32 each) {
     EACH(rows * columns) {
         u64 row = i / columns, column = i % columns;
         double sum = 0;
@@ -149,7 +150,7 @@ __device__ __forceinline__ void combine_rows(typename E::Kept *to, const typenam
             u64 place = row * each + at;
             sum += weights[place] * (double)E::widen(from[(u64)places[place] * columns + column]);
         }
-        to[i] = E::narrow((typename E::Wide)sum);
+        to[(u64)targets[row] * columns + column] = E::narrow((typename E::Wide)sum);
     }
 }
 
@@ -168,9 +169,10 @@ __device__ __forceinline__ void combine_rows(typename E::Kept *to, const typenam
     extern "C" __global__ void add_rows_##name(E::Kept *to, const E::Kept *from, u64 count) {                           \
         add_rows<E>(to, from, count);                                                                                   \
     }                                                                                                                   \
-    extern "C" __global__ void combine_rows_##name(E::Kept *to, const E::Kept *from, const u32 *places,                 \
-                                                   const double *weights, u64 rows, u32 columns, u32 each) {            \
-        combine_rows<E>(to, from, places, weights, rows, columns, each);                                                \
+    extern "C" __global__ void combine_rows_##name(E::Kept *to, const E::Kept *from, const u32 *targets,                \
+                                                   const u32 *places, const double *weights, u64 rows, u32 columns,     \
+                                                   u32 each) {                                                          \
+        combine_rows<E>(to, from, targets, places, weights, rows, columns, each);                                       \
     }
 OF_FLOAT(F64, f64)
 OF_FLOAT(F32, f32)

@@ -12,7 +12,7 @@ mod library;
 mod product;
 mod rows;
 
-pub use arithmetic::Arithmetic;
+pub use arithmetic::{Arithmetic, decode};
 pub use error::ProductError;
 pub use form::{Batch, Epilogue, Form, Operands};
 pub use library::{Cublas, STEMS};

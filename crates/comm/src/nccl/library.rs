@@ -8,18 +8,12 @@ use crate::gpus;
 
 /// NCCL's libraries that are there, the first that counts first.
 pub(super) fn all() -> Vec<PathBuf> {
-    device::library::find(&gpus::folders(), STEMS)
+    gpus::libraries(STEMS)
 }
 
-/// The library that a name means: a file, or that of NVIDIA's wheels in the Python of this name. None where these have none.
+/// The library that a name means.
 pub(super) fn named(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(name);
-    let is_python = path.file_name().is_some_and(|file| file.to_string_lossy().starts_with("python"));
-    if !is_python {
-        return Some(path);
-    }
-    let python = if name.contains('/') { Some(path) } else { gpus::program(name) };
-    device::library::find(&device::library::wheels(&python?), STEMS).into_iter().next()
+    gpus::library_of(name, STEMS)
 }
 
 /// Opens the library of this name, or the first.

@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::Result;
 use super::driver::{DeviceNumber, Driver, Handle, Uuid};
 use super::kernels::Kernels;
-use super::transfer::Stream;
 
 /// CU_STREAM_NON_BLOCKING: the stream does not wait for the default one.
 pub(super) const NON_BLOCKING: u32 = 1;
@@ -17,6 +17,8 @@ const WITHOUT_TIMES: u32 = 2;
 /// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and ..._MINOR.
 const CAPABILITY_MAJOR: c_int = 75;
 const CAPABILITY_MINOR: c_int = 76;
+/// CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT.
+const MULTIPROCESSORS: c_int = 16;
 /// CUDA_ERROR_NOT_READY.
 const NOT_READY: c_int = 600;
 
@@ -116,13 +118,22 @@ impl Gpu {
     /// # Errors
     /// What the driver says.
     pub fn capability(&self) -> Result<[u32; 2]> {
-        let of = |number: c_int| {
-            let mut value = 0;
-            // SAFETY: as cuda.h declares it; the out-pointer is valid.
-            let code = unsafe { (self.driver.functions.device_attribute)(&mut value, number, self.device) };
-            self.driver.succeeded("cuDeviceGetAttribute", code).map(|()| u32::try_from(value).unwrap_or(0))
-        };
-        Ok([of(CAPABILITY_MAJOR)?, of(CAPABILITY_MINOR)?])
+        Ok([self.attribute(CAPABILITY_MAJOR)?, self.attribute(CAPABILITY_MINOR)?])
+    }
+
+    /// How many multiprocessors it has.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn multiprocessors(&self) -> Result<u32> {
+        self.attribute(MULTIPROCESSORS)
+    }
+
+    fn attribute(&self, number: c_int) -> Result<u32> {
+        let mut value = 0;
+        // SAFETY: as cuda.h declares it; the out-pointer is valid.
+        let code = unsafe { (self.driver.functions.device_attribute)(&mut value, number, self.device) };
+        self.driver.succeeded("cuDeviceGetAttribute", code).map(|()| u32::try_from(value).unwrap_or(0))
     }
 
     /// Bytes of the device that are free now.
@@ -257,6 +268,14 @@ impl Event {
         self.gpu.driver.succeeded("cuEventRecord", recorded)
     }
 
+    /// What the device's own stream is given from now on waits for it.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn hold_own(&self) -> Result<()> {
+        self.hold(self.gpu.stream)
+    }
+
     /// What this stream of the device is given from now on waits for it.
     pub(super) fn hold(&self, stream: Handle) -> Result<()> {
         // SAFETY: as above.
@@ -288,5 +307,93 @@ impl Drop for Event {
 impl fmt::Debug for Event {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_struct("Event").finish_non_exhaustive()
+    }
+}
+
+/// A further stream of a device. Its work runs beside that of the device's own.
+pub struct Stream {
+    gpu: Arc<Gpu>,
+    stream: Handle,
+    point: Event,
+}
+
+// SAFETY: as of `Gpu`.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+        gpu.enter()?;
+        let (point, mut stream) = (Event::new(gpu)?, ptr::null_mut());
+        // SAFETY: as cuda.h declares it; the out-pointer is valid.
+        let made = unsafe { (gpu.driver.functions.stream_create)(&mut stream, NON_BLOCKING) };
+        gpu.driver.succeeded("cuStreamCreate", made)?;
+        Ok(Self { gpu: gpu.clone(), stream, point })
+    }
+
+    /// The stream, as CUDA's libraries want it.
+    pub fn raw(&self) -> *mut c_void {
+        self.stream
+    }
+
+    /// What it is given from now on runs after the point that the event was last recorded at.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn hold(&self, event: &Event) -> Result<()> {
+        event.hold(self.stream)
+    }
+
+    /// What it is given from now on runs after all that the device's own stream was given so far.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn follow(&self) -> Result<()> {
+        self.point.record_on(self.gpu.stream)?;
+        self.point.hold(self.stream)
+    }
+
+    /// What the device's own stream is given from now on runs after all that this one was given so far.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn lead(&self) -> Result<()> {
+        self.point.record_on(self.stream)?;
+        self.point.hold(self.gpu.stream)
+    }
+
+    /// From now on the event is the point behind all that this stream was given so far.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn record(&self, event: &Event) -> Result<()> {
+        event.record_on(self.stream)
+    }
+
+    /// Blocks the calling thread until it has run all that it was given.
+    ///
+    /// # Errors
+    /// What the driver says, of that work, too.
+    pub fn synchronise(&self) -> Result<()> {
+        // SAFETY: as cuda.h declares it; the stream is alive.
+        let done = unsafe { (self.gpu.driver.functions.stream_synchronize)(self.stream) };
+        self.gpu.driver.succeeded("cuStreamSynchronize", done)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.gpu.enter();
+        // SAFETY: as cuda.h declares it; nobody uses the stream afterwards, and what it was given still runs.
+        unsafe { (self.gpu.driver.functions.stream_destroy)(self.stream) };
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Stream").finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Loops over device memory, and the chain that is followed from word to word.
+//! Loops over device memory, the chain that is followed from word to word, and multiplications in registers.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub enum Loop {
 #[derive(Debug)]
 pub struct Loops {
     gpu: Arc<Gpu>,
-    kernels: [Kernel; 5],
+    kernels: [Kernel; 7],
 }
 
 impl Loops {
@@ -35,7 +35,7 @@ impl Loops {
     /// # Errors
     /// What the driver says.
     pub fn load(gpu: &Arc<Gpu>) -> Result<Self> {
-        let names = ["loop_copy", "loop_scale", "loop_add", "loop_triad", "chase"];
+        let names = ["loop_copy", "loop_scale", "loop_add", "loop_triad", "chase", "fma_32", "fma_64"];
         let kernels = gpu.load(LOOPS, names)?;
         Ok(Self { gpu: gpu.clone(), kernels })
     }
@@ -86,4 +86,46 @@ impl Loops {
         // SAFETY: the kernel reads words of the chain only, and writes one word.
         unsafe { self.gpu.launch(&self.kernels[4], Threads::One, &mut arguments, None) }
     }
+
+    /// Gives the stream a thread for each element of `sums`, f32 or f64 (`bytes` of each): 8 chains of so many fused multiplications and
+    /// additions, whose sum it leaves. What that is, depends on the element's number modulo 64: [`chains_f32`], [`chains_f64`].
+    ///
+    /// # Errors
+    /// What the driver says; refused where the elements are not this device's memory.
+    pub fn multiply_add(&self, bytes: usize, sums: &Slice, rounds: u32) -> Result<()> {
+        let own = sums.on_device("fma")?;
+        let which = match bytes {
+            4 => 5,
+            8 => 6,
+            _ => return Err(CudaError::refused("fma", format!("elements of {bytes} bytes"))),
+        };
+        if !Arc::ptr_eq(own, &self.gpu) || !sums.address().is_multiple_of(bytes) {
+            return Err(CudaError::refused("fma", "sums on another device, or at an odd place"));
+        }
+        let count = (sums.len() / bytes) as u64;
+        let mut arguments = [Argument::Word(sums.address() as u64), Argument::Word(count), Argument::Half(rounds)];
+        // SAFETY: the kernel writes so many elements.
+        unsafe { self.gpu.launch(&self.kernels[which], Threads::Elements(count), &mut arguments, None) }
+    }
 }
+
+/// Chains of a thread.
+pub const CHAINS: u64 = 8;
+/// Sums repeat after so many threads.
+pub const REPEATED: usize = 64;
+
+macro_rules! chains {
+    ($name:ident, $type:ty) => {
+        /// What a thread of this number leaves after so many rounds: the same operations, in the same order.
+        pub fn $name(number: usize, rounds: u32) -> $type {
+            let one: $type = 1.0;
+            let (factor, term) = (one - one / 1024.0, one / 1000.0);
+            let begin = |chain: u64| one + (number % REPEATED) as $type / REPEATED as $type + chain as $type / 8.0;
+            let end = |chain: u64| (0..rounds).fold(begin(chain), |at, _| at.mul_add(factor, term));
+            (0..CHAINS).map(end).fold(0.0, |sum, at| sum + at)
+        }
+    };
+}
+
+chains!(chains_f32, f32);
+chains!(chains_f64, f64);

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use terms::Space;
 
-use super::driver::{Address, Handle};
-use super::gpu::{Event, NON_BLOCKING};
-use super::{CudaError, Gpu, Result};
+use super::driver::Address;
+use super::{CudaError, Gpu, Result, Stream};
 use crate::{Region, Slice};
 
 /// What keeps pinned memory: pages of the host that the device reaches by itself.
@@ -152,94 +151,6 @@ fn policy() -> Option<i32> {
     (code == 0).then_some(mode)
 }
 
-/// A further stream of a device. Its work runs beside that of the device's own.
-pub struct Stream {
-    gpu: Arc<Gpu>,
-    stream: Handle,
-    point: Event,
-}
-
-// SAFETY: as of `Gpu`.
-unsafe impl Send for Stream {}
-
-impl Stream {
-    /// An empty one.
-    ///
-    /// # Errors
-    /// What the driver says.
-    pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
-        gpu.enter()?;
-        let (point, mut stream) = (Event::new(gpu)?, ptr::null_mut());
-        // SAFETY: as cuda.h declares it; the out-pointer is valid.
-        let made = unsafe { (gpu.driver.functions.stream_create)(&mut stream, NON_BLOCKING) };
-        gpu.driver.succeeded("cuStreamCreate", made)?;
-        Ok(Self { gpu: gpu.clone(), stream, point })
-    }
-
-    /// The stream, as CUDA's libraries want it.
-    pub fn raw(&self) -> *mut c_void {
-        self.stream
-    }
-
-    /// What it is given from now on runs after the point that the event was last recorded at.
-    ///
-    /// # Errors
-    /// What the driver says.
-    pub fn hold(&self, event: &Event) -> Result<()> {
-        event.hold(self.stream)
-    }
-
-    /// What it is given from now on runs after all that the device's own stream was given so far.
-    ///
-    /// # Errors
-    /// What the driver says.
-    pub fn follow(&self) -> Result<()> {
-        self.point.record_on(self.gpu.stream)?;
-        self.point.hold(self.stream)
-    }
-
-    /// What the device's own stream is given from now on runs after all that this one was given so far.
-    ///
-    /// # Errors
-    /// What the driver says.
-    pub fn lead(&self) -> Result<()> {
-        self.point.record_on(self.stream)?;
-        self.point.hold(self.gpu.stream)
-    }
-
-    /// From now on the event is the point behind all that this stream was given so far.
-    ///
-    /// # Errors
-    /// What the driver says.
-    pub fn record(&self, event: &Event) -> Result<()> {
-        event.record_on(self.stream)
-    }
-
-    /// Blocks the calling thread until it has run all that it was given.
-    ///
-    /// # Errors
-    /// What the driver says, of that work, too.
-    pub fn synchronise(&self) -> Result<()> {
-        // SAFETY: as cuda.h declares it; the stream is alive.
-        let done = unsafe { (self.gpu.driver.functions.stream_synchronize)(self.stream) };
-        self.gpu.driver.succeeded("cuStreamSynchronize", done)
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        let _ = self.gpu.enter();
-        // SAFETY: as cuda.h declares it; nobody uses the stream afterwards, and what it was given still runs.
-        unsafe { (self.gpu.driver.functions.stream_destroy)(self.stream) };
-    }
-}
-
-impl std::fmt::Debug for Stream {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Stream").finish_non_exhaustive()
-    }
-}
-
 impl Slice {
     /// Copies as many bytes here, in the order of a stream: the device's own, or another one of it. One side is device memory; the
     /// other too, or that of another process (`Region::imported`), or pinned memory of the host.
@@ -257,7 +168,7 @@ impl Slice {
         if self.is_empty() {
             return Ok(());
         }
-        let stream = beside.map_or(gpu.stream, |stream| stream.stream);
+        let stream = gpu.stream_of(beside);
         let (functions, bytes) = (&gpu.driver.functions, self.len());
         let [to, at] = [self, from].map(|slice| slice.address() as Address);
         // SAFETY: as cuda.h declares them: both sides hold so many bytes, and stay until the streams are done: the device's own is

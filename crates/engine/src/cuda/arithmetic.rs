@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use half::{bf16, f16};
 use terms::Dtype;
 
 /// The types of a product: of its operands, of its sums, and of its result.
@@ -34,6 +35,35 @@ pub(super) struct Codes {
     pub(super) compute: c_int,
     /// cudaDataType_t of the factors alpha and beta.
     pub(super) scale: c_int,
+}
+
+/// The number that an element's bytes stand for; NaN of types that nothing multiplies.
+///
+/// # Panics
+/// With fewer bytes than the type has.
+pub fn decode(dtype: Dtype, bytes: &[u8]) -> f64 {
+    fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
+        std::array::from_fn(|place| bytes[place])
+    }
+    match dtype {
+        Dtype::F64 => f64::from_ne_bytes(first(bytes)),
+        Dtype::F32 => f64::from(f32::from_ne_bytes(first(bytes))),
+        Dtype::Bf16 => bf16::from_ne_bytes(first(bytes)).to_f64(),
+        Dtype::F16 => f16::from_ne_bytes(first(bytes)).to_f64(),
+        Dtype::I8 => f64::from(i8::from_ne_bytes(first(bytes))),
+        Dtype::I32 => f64::from(i32::from_ne_bytes(first(bytes))),
+        Dtype::F8E4M3 => {
+            let code = bytes[0];
+            let (exponent, mantissa) = (i32::from(code >> 3 & 15), f64::from(code & 7));
+            let size = match (exponent, code & 7) {
+                (15, 7) => f64::NAN,
+                (0, _) => mantissa / 512.0,
+                _ => (8.0 + mantissa) * 2_f64.powi(exponent - 10),
+            };
+            if code >> 7 == 1 { -size } else { size }
+        }
+        _ => f64::NAN,
+    }
 }
 
 const R_32F: c_int = 0;

@@ -1,11 +1,12 @@
 //! Products on a stream: the library's handle, its workspace, and a plan for each form that was asked for.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use device::cuda::{Event, Gpu, Stream};
+use device::cuda::{CudaError, Event, Gpu, Stream};
 use device::{Region, Slice};
 
 use super::ProductError;
@@ -82,7 +83,14 @@ impl Products {
     /// What the library or the driver says: too little memory among it.
     pub fn new(gpu: &Arc<Gpu>, library: &Arc<Cublas>, is_tuned: bool) -> Result<Self, ProductError> {
         gpu.enter()?;
-        let workspace = Region::cuda(gpu, WORKSPACE)?;
+        let too_large = |error: CudaError| match error.is_out_of_memory() {
+            true => ProductError::Unsupported(format!(
+                "no memory for cuBLAS's workspace of {} MiB: {error}",
+                WORKSPACE >> 20
+            )),
+            false => error.into(),
+        };
+        let workspace = Region::cuda(gpu, WORKSPACE).map_err(too_large)?;
         let (gpu, library) = (gpu.clone(), library.clone());
         let mut handle = ptr::null_mut();
         // SAFETY: as cublasLt.h declares it; the out-pointer is valid, and a context is current.
@@ -108,7 +116,10 @@ impl Products {
         }
         let (plan, _) = self.plan(&key)?;
         let algorithm = plan.algorithm;
-        plans.insert(key, plan);
+        // Which is the fastest is only known once there are operands.
+        if !self.is_tuned {
+            plans.insert(key, plan);
+        }
         Ok(algorithm)
     }
 
@@ -121,14 +132,17 @@ impl Products {
         let alignment = |slice: &Slice| 1 << slice.address().trailing_zeros().min(ALIGNED.trailing_zeros());
         let key = (*form, [operands.a, operands.b, operands.c].map(alignment));
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if !plans.contains_key(&key) {
-            let (mut plan, candidates) = self.plan(&key)?;
-            if self.is_tuned && !form.accumulate {
-                self.tune(&mut plan, candidates, operands, beside)?;
+        let plan = match plans.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let (mut plan, candidates) = self.plan(place.key())?;
+                if self.is_tuned && !form.accumulate {
+                    self.tune(&mut plan, candidates, operands, beside)?;
+                }
+                place.insert(plan)
             }
-            plans.insert(key, plan);
-        }
-        plans.get(&key).map_or(Ok(()), |plan| self.run(plan, operands, beside))
+        };
+        self.run(plan, operands, beside)
     }
 
     /// The algorithms that products of these sizes have taken so far, the largest product's first.
@@ -293,10 +307,11 @@ impl Products {
 }
 
 fn record(event: &Event, beside: Option<&Stream>) -> Result<(), ProductError> {
-    Ok(match beside {
+    match beside {
         Some(stream) => stream.record(event)?,
         None => event.record()?,
-    })
+    }
+    Ok(())
 }
 
 impl Drop for Products {

@@ -250,24 +250,26 @@ impl Rows {
         unsafe { self.launch(&self.gather[place], (rows * words) as u64, &mut arguments, beside) }
     }
 
-    /// Row i of `to` = the sum of the `each` rows of `from` from `places[i * each]` on, each times its weight, on a stream.
+    /// Row `targets[i]` of `to` = the sum of the `each` rows of `from` from `places[i * each]` on, each times its weight, on a stream.
     ///
     /// # Errors
-    /// As [`Rows::gather`].
+    /// As [`Rows::gather`]. The caller's targets must lie in `to`.
     pub fn combine(
         &self,
         (dtype, columns, each): (Dtype, usize, usize),
-        [from, places, weights, to]: [&Slice; 4],
+        [from, targets, places, weights, to]: [&Slice; 5],
         beside: Option<&Stream>,
     ) -> Result<()> {
         let kernel = &self.combine[Self::float(dtype)?];
-        let rows = to.len() / (columns * dtype.bytes() as usize).max(1);
+        let rows = targets.len() / 4;
         holds(places, 4 * rows * each, "places")?;
         holds(weights, 8 * rows * each, "weights")?;
-        [(from, "rows"), (to, "rows")].into_iter().try_for_each(|(slice, what)| holds(slice, 0, what))?;
+        [(from, "rows"), (to, "rows"), (targets, "targets")]
+            .into_iter()
+            .try_for_each(|(slice, what)| holds(slice, 0, what))?;
         let sizes = [Argument::Word(rows as u64), half(columns)?, half(each)?];
-        let mut arguments = [&[word(to), word(from), word(places), word(weights)], &sizes[..]].concat();
-        // SAFETY: as in `gather`.
+        let mut arguments = [&[word(to), word(from), word(targets), word(places), word(weights)], &sizes[..]].concat();
+        // SAFETY: as in `gather`; rows of `to` too are the caller's promise.
         unsafe { self.launch(kernel, (rows * columns) as u64, &mut arguments, beside) }
     }
 

@@ -390,8 +390,11 @@ fn rows_are_added_gathered_and_combined() {
         let (places, weights) = ([1, 2, 7, 7, 0, 9], [1.0, 2.0, 1.0, -1.0, 3.0, 0.5]);
         let combined = on_device(&gpu, &vec![0x55; 3 * 6 * size]);
         let (at, by) = (rows.places(places.into_iter()).unwrap(), rows.values(&weights).unwrap());
-        rows.combine((dtype, 6, 2), [&to, &at, &by, &combined], None).unwrap();
-        let wanted: Vec<f64> = (0..3)
+        let targets = rows.places([1, 2, 0].into_iter()).unwrap();
+        rows.combine((dtype, 6, 2), [&to, &targets, &at, &by, &combined], None).unwrap();
+        // Row 0 of the result is the third sum.
+        let wanted: Vec<f64> = [2, 0, 1]
+            .into_iter()
             .flat_map(|row| (0..6).map(move |column| (row, column)))
             .map(|(row, column)| {
                 (0..2).map(|each| weights[2 * row + each] * sums[places[2 * row + each] * 6 + column]).sum()
