@@ -264,6 +264,9 @@ class Primitive:
     def __init__(self, recipe: dict[str, Any], rank: int, ranks: int, place: torch.device) -> None:
         self.recipe = recipe
         self.flops, self.traffic_bytes = float(recipe["flops"]), int(recipe["traffic_bytes"])
+        if place.type == "cuda":
+            # A case is prepared again before it runs beside others.
+            torch.backends.cuda.matmul.allow_tf32 = recipe["tf32"]
         self.task = task = Task(recipe, rank, place)
         self.site: Tokens | Product = Tokens(task, rank) if task.scheme == "attention" else Product(task, rank)
         self.step = STEPS[recipe["step"]](self.site)

@@ -21,6 +21,11 @@ pub trait Benchmark: Sync {
     /// allocates.
     fn memory(&self, case: &Case) -> u64;
 
+    /// Bytes that a call goes through, over all ranks, wherever they lie.
+    fn working_set(&self, case: &Case) -> u64 {
+        self.memory(case)
+    }
+
     /// Allocates and fills what a case needs. Runs on every rank; collective.
     ///
     /// # Errors
@@ -143,6 +148,8 @@ pub struct Measured<'a> {
     pub times: &'a TimeSummary,
     /// The machine's limit, where it was measured.
     pub limit: Option<&'a Limit>,
+    /// Operations a second of the case's type on its devices together, by the profile of the machine that the case names.
+    pub peak: Option<(f64, &'a str)>,
     /// All of them.
     pub trials: &'a [Trial],
 }

@@ -27,8 +27,10 @@ pub mod groups {
     pub const LINKS: Group = group("Slower links", 6);
     /// What the trace of a job had, where a plan is made of one.
     pub const JOB: Group = group("What a job's trace had (rankmark import --as plan)", 6);
+    /// What multiplies on GPUs, and how.
+    pub const GPUS: Group = group("Products on GPUs (--device cuda)", 7);
     /// What PyTorch's ranks alone understand.
-    pub const PYTORCH: Group = group("PyTorch ranks (--runtime pytorch)", 7);
+    pub const PYTORCH: Group = group("PyTorch ranks (--runtime pytorch)", 8);
 }
 
 /// How a case is sampled. Its name is that of its member.

@@ -7,6 +7,7 @@ pub mod fields;
 mod firsts;
 mod gate;
 mod host;
+pub mod peers;
 pub mod reproducible;
 pub mod runtime;
 

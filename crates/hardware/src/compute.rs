@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use comm::Communicator;
+use contract::runtime::is_pytorch;
 use contract::{Benchmark as _, Prepared, RankContext, Work};
 use cores::peak::{self, Loop};
 use engine::Matmul;
@@ -10,9 +11,9 @@ use measure::{Failure, WrongReport};
 use primitive::PrimitiveBenchmark as PRODUCT;
 use record::{Case, SharedMap};
 use serde_json::{Map, Value};
-use terms::Named;
+use terms::{Dtype, Named};
 
-use super::fields::Test;
+use super::fields::{self, Test};
 use super::resolve::Task;
 use super::team::Team;
 
@@ -76,10 +77,13 @@ fn flops(chosen: &Loop) -> f64 {
     chosen.flops * ROUNDS as f64
 }
 
-/// Operations of a call of one rank.
-pub(super) fn operations(task: &Task) -> f64 {
+/// Operations of a call of one rank, which a rank that has another loop has said.
+pub(super) fn operations(task: &Task, said: Option<f64>) -> f64 {
     if task.test == Test::Gemm {
         return 2.0 * (task.size as f64).powi(3);
+    }
+    if let Some(said) = said {
+        return said;
     }
     let multiplier = engine::multiplier(task.dtype, Matmul::Auto);
     multiplier.map_or(f64::NAN, |multiplier| flops(&peak::choose(task.dtype, multiplier)) * task.threads as f64)
@@ -89,6 +93,9 @@ pub(super) fn operations(task: &Task) -> f64 {
 pub(super) fn product(task: &Task, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
     PRODUCT.prepare(&product_case(task, case), context)
 }
+
+/// Fields of a case that its product has, too.
+const KEPT: [&str; 6] = ["runtime", "backend", "device", "matmul", "tuned", "cublas_library"];
 
 /// The product as a case of the benchmark `primitive`, with the runtime and device of this one.
 pub(super) fn product_case(task: &Task, case: &Case) -> Case {
@@ -105,18 +112,33 @@ pub(super) fn product_case(task: &Task, case: &Case) -> Case {
             ("implementation", "compute_only:size=unsharded".into()),
             ("dtype", task.dtype.name().into()),
             ("ranks", 1.into()),
-            ("threads", task.threads.into()),
             ("seed", task.seed.into()),
         ]
         .map(|(name, value): (&str, Value)| (name.to_owned(), value))
         .into_iter()
-        .chain(["runtime", "backend", "device"].into_iter().filter_map(kept)),
+        .chain(KEPT.into_iter().filter_map(kept)),
     );
+    if !fields::is_on_gpus(case) {
+        product.parameters.insert("threads", task.threads.into());
+    } else if !is_pytorch(case) {
+        // What a product takes of power, and so how fast it is, depends on the numbers.
+        product.parameters.insert("data", "random".into());
+    }
     product
+}
+
+/// Bytes of an element of both operands and of one of the result.
+pub(super) fn matrices(dtype: Dtype) -> u64 {
+    let result = match dtype {
+        Dtype::I8 => Dtype::I32,
+        Dtype::F8E4M3 => Dtype::Bf16,
+        other => other,
+    };
+    2 * dtype.bytes() + result.bytes()
 }
 
 /// Bytes that a product's matrices take.
 pub(super) fn product_bytes(task: &Task) -> u64 {
     let side = task.size as u64;
-    side.saturating_mul(side).saturating_mul(3 * task.dtype.bytes())
+    side.saturating_mul(side).saturating_mul(matrices(task.dtype))
 }

@@ -1,12 +1,10 @@
 //! What is measured where a case leaves it open: all tests in the place of `all`, several sizes, types and threads in the
 //! place of none.
 
-use contract::fields::Execution;
 use contract::runtime::is_pytorch;
 use measure::machine;
 use record::{Case, Plan};
 use serde_json::Value;
-use terms::{Named, Runtime};
 
 use super::about::{ABOUT, check};
 use super::fields::{self, Area, CUDA, Fields, Test};
@@ -33,11 +31,14 @@ fn values<T: Clone + Into<Value>>(of: &[T]) -> Vec<Value> {
 const ON_GPUS: &[u64] = &[48 << 20, 384 << 20, 3 << 30];
 const SIZES_ON_GPUS: &[u64] = &[1024, 4096, 8192];
 const DTYPES_ON_GPUS: &[&str] = &["f32", "bf16", "f64", "f16"];
+/// The same of native ranks.
+const OF_NATIVE: &[&str] = &["f32", "bf16", "f64", "f16", "f8e4m3", "i8"];
 
 /// What is open in a test.
 fn open(test: Test, on_gpus: bool) -> Vec<Open> {
     match test.area() {
         Area::Memory if on_gpus => vec![("bytes", values(ON_GPUS))],
+        Area::Compute if on_gpus && test == Test::Fma => vec![("dtype", values(&["f32", "f64"]))],
         Area::Compute if on_gpus => vec![("dtype", values(&["f32"])), ("size", values(SIZES_ON_GPUS))],
         Area::Memory => vec![("bytes", values(WORKING_SETS))],
         Area::Compute if test == Test::Fma => vec![("dtype", values(DTYPES))],
@@ -63,7 +64,7 @@ fn by_torch(device: &str, quick: bool) -> Vec<(Test, Vec<Open>)> {
 /// The tests between each two ranks.
 const PAIRS: &[Test] = &[Test::Latency, Test::Bandwidth, Test::BothWays];
 
-/// The cases of a profile of GPUs: those of native ranks, and products, which are PyTorch's unless native ranks were asked for.
+/// The cases of a profile of GPUs by native ranks.
 fn on_gpus(case: &Case) -> Vec<Case> {
     let memory = if case.is_quick() { &[Test::Triad][..] } else { &[Test::Copy, Test::Triad] };
     let transfers = [Test::DeviceCopy, Test::HostToDevice, Test::DeviceToHost, Test::HostBothWays, Test::HostLatency];
@@ -71,12 +72,21 @@ fn on_gpus(case: &Case) -> Vec<Case> {
     let tests = [memory, &transfers[..], &pairs].concat();
     let mut cases: Vec<Case> =
         tests.into_iter().flat_map(|test| of_test(case, test, true, &open(test, true))).collect();
-    if Execution::of(case).is_ok_and(|execution| execution.runtime.is_none()) {
-        let mut products = case.clone();
-        products.parameters.insert("runtime", Runtime::Pytorch.name().into());
-        products.world.insert("runtime", Runtime::Pytorch.name().into());
-        let tests = by_torch(CUDA, case.is_quick()).into_iter().filter(|(test, _)| *test == Test::Gemm);
-        cases.extend(tests.flat_map(|(test, open)| of_test(&products, test, true, &open)));
+    cases.extend(products(case));
+    cases
+}
+
+/// Peaks of computation, by type; fewer for a first look.
+fn products(case: &Case) -> Vec<Case> {
+    let (types, sizes) = match case.is_quick() {
+        true => (&DTYPES_ON_GPUS[..2], &SIZES_ON_GPUS[1..2]),
+        false => (OF_NATIVE, SIZES_ON_GPUS),
+    };
+    let mut cases = of_test(case, Test::Gemm, true, &[("dtype", values(types)), ("size", values(sizes))]);
+    if !case.is_quick() {
+        let tf32 = [("dtype", values(&["f32"])), ("matmul", values(&["tf32"])), ("size", values(sizes))];
+        cases.extend(of_test(case, Test::Gemm, true, &tf32));
+        cases.extend(of_test(case, Test::Fma, true, &[("dtype", values(&["f32", "f64"]))]));
     }
     cases
 }
@@ -203,7 +213,8 @@ fn leave_out(case: &mut Case, test: Test) {
         Area::Storage => &["ranks", "threads", "bytes", "dtype", "size", "inject"],
         Area::All => &[],
     };
-    for name in foreign {
+    let of_products: &[&str] = if test == Test::Gemm { &[] } else { &["matmul", "tuned", "cublas_library"] };
+    for name in foreign.iter().chain(of_products) {
         case.parameters.shift_remove(name);
         case.world.shift_remove(name);
     }

@@ -5,6 +5,7 @@ use record::Case;
 use terms::{Dtype, Field, Kind, Label, Mode, Named, Role, Space};
 
 use contract::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
+use primitive::Products;
 
 terms::named! {
     /// What a hardware case measures. The first five are loops over arrays of f64: those of STREAM (McCalpin, 1995), and the
@@ -142,13 +143,19 @@ pub(super) fn space(case: &Case) -> Space {
     if is_on_gpus(case) { Space::Cuda } else { Space::Host }
 }
 
+/// What a peak of computation is of: a type, or a way to multiply it that is not the type's own.
+pub(super) fn arithmetic(case: &Case, dtype: Dtype) -> String {
+    let way = Fields::of(case).map_or(Products::Auto, |fields| fields.matmul);
+    if way == Products::Auto { dtype.name().to_owned() } else { way.name().to_owned() }
+}
+
 /// What only some tests take.
 const fn of_some(kind: Kind, doc: &'static str) -> Field {
     Field::new(kind, None, doc).common()
 }
 
 fn dtypes() -> Vec<&'static str> {
-    [Dtype::F32, Dtype::F64, Dtype::Bf16, Dtype::F16].map(Dtype::name).to_vec()
+    [Dtype::F32, Dtype::F64, Dtype::Bf16, Dtype::F16, Dtype::F8E4M3, Dtype::I8].map(Dtype::name).to_vec()
 }
 
 record::fields! {
@@ -167,11 +174,14 @@ record::fields! {
             Kind::Bytes,
             "working set of a rank, message or file (default: several; 8 B; 1 MiB; 256 MiB)",
         ),
-        dtype: Option<Dtype> = of_some(Kind::Word(dtypes), "fma and gemm: element type (default: f32, f64, bf16)"),
+        dtype: Option<Dtype> = of_some(Kind::Word(dtypes), "fma, gemm: element type (default: f32, f64, bf16); gemm of GPUs: f8e4m3, i8, too"),
         size: Option<u64> = of_some(
             Kind::Whole(1, 1 << 16),
             "gemm: rows, columns and depth of the product (default: 256, 1024, 2048; cuda: 1024, 4096, 8192)",
         ),
+        matmul: Products = primitive::MATMUL,
+        tuned: bool = primitive::TUNED,
+        cublas_library: Option<String> = primitive::CUBLAS_LIBRARY,
         path: Option<String> = Field::new(
             Kind::Text,
             None,

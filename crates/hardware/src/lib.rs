@@ -78,6 +78,14 @@ impl Benchmark for HardwareBenchmark {
         let task = task(case)?;
         match task.test.area() {
             Area::Memory | Area::Transfer if fields::is_on_gpus(case) => on_gpu::prepare(&task, rank),
+            Area::Compute if fields::is_on_gpus(case) => {
+                let mut prepared = match task.test {
+                    Test::Fma => on_gpu::prepare(&task, rank)?,
+                    _ => compute::product(&task, case, rank)?,
+                };
+                on_gpu::warm(&mut *prepared, &mut *rank.comm)?;
+                Ok(prepared)
+            }
             Area::Memory => memory::prepare(&task, rank),
             Area::Compute if task.test == Test::Fma => compute::registers(&task, rank),
             Area::Compute => compute::product(&task, case, rank),

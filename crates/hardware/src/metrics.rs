@@ -26,7 +26,9 @@ pub(super) fn for_case(case: &Case, measured: &Measured<'_>) -> Map<String, Valu
     let rate = match task.test.area() {
         Area::Memory => bandwidth(case, &task, seconds, &mut metrics),
         Area::Compute => {
-            let rate = compute::operations(&task) * f64::from(task.ranks) / seconds / 1e9;
+            let said = |details: &Map<String, Value>| details.get("operations").and_then(Value::as_f64);
+            let said = measured.trials.last().and_then(|trial| trial.details.first()).and_then(said);
+            let rate = compute::operations(&task, said) * f64::from(task.ranks) / seconds / 1e9;
             GFLOPS.put(&mut metrics, rate);
             rate
         }
@@ -79,7 +81,7 @@ fn put_ceiling(metrics: &mut Map<String, Value>, case: &Case, task: &Task, rate:
             Area::Pairs => Some(task.bytes),
             _ => Some(task.bytes * u64::from(task.ranks)),
         },
-        dtype: (area == Area::Compute).then(|| task.dtype.name().to_owned()),
+        dtype: (area == Area::Compute).then(|| fields::arithmetic(case, task.dtype)),
         device: on_gpus.then(|| CUDA.to_owned()),
         backend: (area == Area::Pairs).then(|| Common::of(case).ok()?.backend).flatten(),
     };
@@ -118,8 +120,9 @@ pub(super) fn roofline(line: &CaseLine, ceilings: &Ceilings<'_>) -> Map<String, 
     let parameter = |name: &str| line.parameters.get(name);
     let (Some(side), Some(time)) = (parameter("size").and_then(Value::as_f64), &line.time_s) else { return Map::new() };
     let dtype = parameter("dtype").and_then(Value::as_str).unwrap_or("f32");
-    let element = Dtype::from_name(dtype).map_or(4, Dtype::bytes);
-    let matrices = 3.0 * side * side * element as f64;
+    let element = compute::matrices(Dtype::from_name(dtype).unwrap_or(Dtype::F32));
+    let matrices = side * side * element as f64;
+    let dtype = parameter("matmul").and_then(Value::as_str).filter(|way| *way != "auto").unwrap_or(dtype);
     let threads = parameter("threads").and_then(Value::as_u64).unwrap_or(1) as u32 * line.ranks;
     let copies = f64::from(line.ranks);
     let demand = Demand {

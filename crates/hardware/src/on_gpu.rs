@@ -1,5 +1,8 @@
-//! A GPU's memory and its way to the host's, on one rank: loops by kernels, copies by copy engines, a chain of loads. Buffers are
+//! A GPU's memory, its way to the host's, and its registers, on one rank: loops by kernels, copies by copy engines, a chain of loads. Buffers are
 //! filled and compared where they lie; what a copy leaves in memory of the host is compared there.
+
+mod registers;
+mod warm;
 
 use std::sync::Arc;
 
@@ -14,6 +17,8 @@ use terms::Space;
 use super::fields::{Area, Test};
 use super::memory::{PERIOD, UNWRITTEN, elements, expected, given};
 use super::resolve::Task;
+use registers::Registers;
+pub(super) use warm::warm;
 
 /// Elements that a refill displaces patterns by.
 const SHIFT: u64 = 409;
@@ -28,6 +33,9 @@ fn refused(error: CudaError) -> Failure {
 
 /// Allocates and fills.
 pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+    if task.test == Test::Fma {
+        return Ok(Box::new(Registers::new(task, context)?));
+    }
     let mut memory = Allocator { comm: &mut *context.comm };
     match (task.test.area(), task.test) {
         (Area::Memory, _) => Ok(Box::new(Swept::new(task, &mut memory)?)),

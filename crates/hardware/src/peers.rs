@@ -1,12 +1,11 @@
 //! Copies from the memory of each other GPU of the host, by the copy engine: no library is between the two.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use comm::{Call, Communicator};
 use contract::{Prepared, RankContext, Work, failure};
-use device::cuda::{CudaError, HANDLE_BYTES, Repeated};
-use device::{Region, Slice};
+use device::Slice;
+use device::cuda::{CudaError, Repeated};
 use measure::{Failure, WrongReport};
 use serde_json::{Map, Value};
 use terms::{Collective, Space};
@@ -52,7 +51,7 @@ pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn 
     let (own, to) = (device()?, device()?);
     let table = pattern(&mut *context.comm, Space::Cuda)?;
     let table = table.ok_or_else(|| Failure::new("the backend gave memory of the host"))?;
-    let theirs = exchange(&own, context)?;
+    let theirs = contract::peers::memory(&own, context)?;
     let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
     let empty = cut(&region, 0)?;
     let at_once = !context.options.oversubscribed;
@@ -78,48 +77,6 @@ pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn 
     peers.refill();
     peers.failed.take().map_or(Ok(()), |error| Err(refused(error)))?;
     Ok(Box::new(peers))
-}
-
-/// The memory of all other ranks, in reach of this one's GPU. Where one rank lacks something, all know.
-fn exchange(own: &Arc<Region>, context: &mut RankContext) -> Result<BTreeMap<u32, Slice>, Failure> {
-    let (rank, ranks, len) = (context.rank, context.ranks, own.len());
-    let gpu = own.gpu().cloned().ok_or_else(|| Failure::new("the backend gave memory of the host"))?;
-    let others_hosts = || Failure::lacking("copies reach GPUs of one host, and the ranks are on several");
-    let control = context.comm.control().ok_or_else(others_hosts)?;
-    let exported = own.exported();
-    let mut handle = exported.as_ref().map_or(vec![0], |_| vec![1]);
-    handle.extend(exported.as_ref().map_or([0; HANDLE_BYTES], |handle| *handle));
-    let handles = all_of(control, &handle, ranks)?;
-    exported.map_err(|error| Failure::lacking(error.to_string()))?;
-    let lacks = |said: &[Vec<u8>], what: &str| match said.iter().position(|said| said[0] == 0) {
-        Some(rank) => Err(Failure::lacking(format!("rank {rank} {what}"))),
-        None => Ok(()),
-    };
-    lacks(&handles, "cannot share memory of its GPU")?;
-    let import = |(other, said): (u32, &Vec<u8>)| -> Result<(u32, Slice), CudaError> {
-        let handle = said[1..].try_into().expect("all ranks say as much");
-        Ok((other, Region::imported(&gpu, handle, len)?.whole()))
-    };
-    let others = (0..ranks).zip(&handles).filter(|(other, _)| *other != rank);
-    let imported: Result<BTreeMap<u32, Slice>, CudaError> = others.map(import).collect();
-    let reached = all_of(control, &[u8::from(imported.is_ok())], ranks)?;
-    let imported = imported.map_err(|error| Failure::lacking(error.to_string()))?;
-    lacks(&reached, "does not reach the memory of another GPU")?;
-    Ok(imported)
-}
-
-/// What each rank says, in as many bytes.
-fn all_of(control: &mut dyn Communicator, own: &[u8], ranks: u32) -> Result<Vec<Vec<u8>>, Failure> {
-    let region = control.alloc(own.len() * (ranks as usize + 1), Space::Host).map_err(failure)?;
-    let input = cut(&region, own.len())?;
-    let output = region.slice(own.len(), own.len() * ranks as usize);
-    let output = output.ok_or_else(|| Failure::new("a buffer is smaller than its layout"))?;
-    // SAFETY: this rank's own memory, and no operation is in flight.
-    unsafe { std::ptr::copy_nonoverlapping(own.as_ptr(), input.ptr(), own.len()) };
-    control.run(&call(Collective::AllGather, &input, &output)).map_err(failure)?;
-    // SAFETY: as above; the operation is complete.
-    let all = unsafe { std::slice::from_raw_parts(output.ptr(), output.len()) };
-    Ok(all.chunks_exact(own.len()).map(<[u8]>::to_vec).collect())
 }
 
 impl Peers {

@@ -2,6 +2,7 @@
 
 use contract::fields::problem;
 use measure::machine;
+use primitive::Products;
 use record::Case;
 use serde_json::Value;
 use terms::{Dtype, FieldError};
@@ -90,10 +91,38 @@ pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
             return Err(problem(name, format!("{test} takes no `{name}`"), "leave it out"));
         }
     }
+    check_products(fields)?;
     if matches!(area, Area::Storage | Area::Nodes) && fields.ranks.is_some_and(|ranks| ranks > 1) {
         return Err(problem("ranks", format!("{test} has one rank"), "leave it out"));
     }
     Ok(())
+}
+
+/// Refuses types and ways to multiply that the test or the device does not have.
+fn check_products(fields: &Fields) -> Result<(), FieldError> {
+    let (test, on_gpus) = (fields.test, fields.device.as_deref() == Some(fields::CUDA));
+    let dtype = fields.dtype.unwrap_or(Dtype::F32);
+    if test == Test::Fma && on_gpus && !matches!(dtype, Dtype::F32 | Dtype::F64) {
+        let message = format!("fma of GPUs is of f32 and f64: tensor cores, which have {dtype}, multiply matrices");
+        return Err(problem("dtype", message, "`test: gemm`"));
+    }
+    if dtype.bytes() == 1 && (test == Test::Fma || !on_gpus) {
+        return Err(problem("dtype", format!("{dtype} is what GPUs multiply"), "`test: gemm` with `device: cuda`"));
+    }
+    if dtype == Dtype::F8E4M3 && fields.size.is_some_and(|size| !size.is_multiple_of(16)) {
+        return Err(problem("size", "tensor cores read f8e4m3 in rows of 16", "a multiple of 16"));
+    }
+    let is_tf32 = fields.matmul == Products::Tf32;
+    if is_tf32 && dtype != Dtype::F32 {
+        return Err(problem("matmul", format!("tf32 is of f32, and this case multiplies {dtype}"), "`dtype: f32`"));
+    }
+    let given = [("matmul", is_tf32), ("tuned", fields.tuned), ("cublas_library", fields.cublas_library.is_some())];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) if !on_gpus || !matches!(test, Test::Gemm | Test::All) => {
+            Err(problem(name, format!("`{name}` is for products on GPUs"), "`test: gemm` with `device: cuda`"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes what decides the ranks into the case, so that the record says it and other ranks are started for other values.

@@ -5,7 +5,7 @@ use contract::fields::{Execution, Sampling, problem};
 use contract::runtime::{Native, is_pytorch};
 use record::Case;
 use serde_json::{Value, json};
-use terms::{FieldError, Named, Runtime};
+use terms::{Dtype, FieldError, Named, Runtime};
 
 use super::compute::product_case;
 use super::fields::{Area, CUDA, Fields, Test};
@@ -32,14 +32,19 @@ pub(super) fn has(test: Test, device: &str) -> bool {
 pub(super) fn native_has(test: Test) -> bool {
     match test.area() {
         Area::Memory => test != Test::ReduceBroadcast,
-        Area::Transfer | Area::Pairs | Area::All => true,
-        Area::Compute | Area::Nodes | Area::Storage => false,
+        Area::Compute | Area::Transfer | Area::Pairs | Area::All => true,
+        Area::Nodes | Area::Storage => false,
     }
 }
 
 /// Where native ranks may have the test's buffers.
 fn native(test: Test) -> Native {
-    if native_has(test) { Native::Gpus } else { Native::Host }
+    match test.area() {
+        // Nothing is moved.
+        Area::Compute => Native::GpusThroughHost,
+        _ if native_has(test) => Native::Gpus,
+        _ => Native::Host,
+    }
 }
 
 /// Settles runtime, backend and device where one follows from the others. Tests of GPUs that native ranks lack are PyTorch's.
@@ -62,7 +67,10 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError
     if fields.test != Test::All {
         set_where_open(case, "device", &device.into());
     }
-    contract::runtime::resolve(case, &[], native(fields.test))
+    match fields.test {
+        Test::Gemm => primitive::resolve(case),
+        test => contract::runtime::resolve(case, &[], native(test)),
+    }
 }
 
 fn set_where_open(case: &mut Case, name: &str, value: &Value) {
@@ -80,8 +88,7 @@ pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> 
     }
     if !is_pytorch(case) {
         if device != "cpu" && !native_has(test) {
-            let message = format!("native ranks have no test `{test}` of GPUs");
-            return Err(problem("device", message, "`runtime: pytorch` has `gemm`"));
+            return Err(problem("device", format!("GPUs have no test `{test}`"), "`device: cpu`"));
         }
         if device == "cpu" && (test.area() == Area::Transfer || test == Test::PeerCopy) {
             return Err(problem("device", format!("{test} moves data of a GPU"), "`device: cuda`"));
@@ -96,6 +103,10 @@ pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> 
         let all = Test::ALL.iter().filter(|test| has(**test, device)).map(|test| test.name());
         let hint = format!("valid values: {}", all.collect::<Vec<_>>().join(", "));
         return Err(problem("test", message, hint));
+    }
+    if fields.dtype.is_some_and(|dtype| dtype.bytes() == 1) {
+        let message = format!("PyTorch's ranks multiply no {}", fields.dtype.unwrap_or(Dtype::I8));
+        return Err(problem("dtype", message, "`runtime: native`"));
     }
     if test.area() == Area::Pairs && !Sampling::of(case)?.inject.is_empty() {
         let message = "faults strike messages of native ranks, and a tournament of PyTorch's is one call";

@@ -27,7 +27,19 @@ pub struct DeviceLook {
     pub utilization: Option<f64>,
     /// Memory in use.
     pub memory_bytes: Option<f64>,
+    /// What holds its clocks down, as bits of the driver's `nvmlClocksEventReasons`.
+    pub held_by: u64,
 }
+
+/// What may hold clocks down, by the driver's bits (nvml.h). An idle device's are low, too, and that is left out.
+const REASONS: [(u64, &str); 6] = [
+    (0x4, "power cap"),
+    (0x20 | 0x40, "heat"),
+    (0x8, "slowdown"),
+    (0x80, "power brake"),
+    (0x2, "clocks set"),
+    (0x10, "other devices"),
+];
 
 /// Of each device the hottest look, the slowest clock, the median power and utilization, and the most memory.
 pub(crate) fn summary<'l>(looks: impl Iterator<Item = &'l DeviceLook>) -> Vec<SensorsOfDevice> {
@@ -47,7 +59,15 @@ fn device_summary(device: u32, looks: &[&DeviceLook]) -> SensorsOfDevice {
         power_w: median(|look| look.power_w),
         utilization: median(|look| look.utilization),
         memory_bytes: most(|look| look.memory_bytes),
+        held_by: reasons(looks.iter().fold(0, |all, look| all | look.held_by)),
     }
+}
+
+/// Reasons by name. A slowdown that heat or a power brake explains is no other one.
+fn reasons(bits: u64) -> Vec<String> {
+    let explained = bits & (0x40 | 0x80) != 0;
+    let bits = if explained { bits & !0x8 } else { bits };
+    REASONS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| (*name).to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -65,6 +85,7 @@ mod tests {
             power_w: power,
             utilization: Some(0.5),
             memory_bytes: None,
+            held_by: if temperature == 60.0 { 0x1 } else { 0x4 | 0x8 | 0x40 },
         };
         let looks =
             [look(1, 60.0, 1980.0, None), look(0, 50.0, 1700.0, Some(300.0)), look(0, 70.0, 1500.0, Some(500.0))];
@@ -72,7 +93,8 @@ mod tests {
         assert_eq!(
             found,
             json!([
-                {"device": 0, "temperature_c": 70.0, "clock_mhz": 1500.0, "power_w": 400.0, "utilization": 0.5},
+                {"device": 0, "temperature_c": 70.0, "clock_mhz": 1500.0, "power_w": 400.0, "utilization": 0.5,
+                 "held_by": ["power cap", "heat"]},
                 {"device": 1, "temperature_c": 60.0, "clock_mhz": 1980.0, "utilization": 0.5},
             ])
         );

@@ -11,7 +11,7 @@ use super::implementations::{self, ALL};
 use super::resolve::{chosen, task};
 use super::task::{Options, Scheme, whole};
 use super::words::Primitive;
-use super::{PrimitiveBenchmark, declared, routed, torch};
+use super::{PrimitiveBenchmark, declared, gpus, routed, torch};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -29,6 +29,7 @@ pub(super) static ABOUT: About = About {
             ("tp_rowwise -m 8192 -n 64,1024", "these sizes"),
             ("tp_rowwise --implementation fused", "one implementation"),
             ("tp_columnwise --runtime native,pytorch", "beside PyTorch (needs torch)"),
+            ("tp_rowwise --device cuda --ranks 8 --dtype bf16", "on GPUs (needs cuBLAS and NCCL)"),
             ("ep_all_to_all --experts 16 --top-k 2 --tokens zipf", "several experts"),
             ("tp_columnwise --pace-bandwidth 250MB/s --progress-thread", "on a slower link"),
         ],
@@ -43,7 +44,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;
     fill_sizes(case, fields.primitive);
     routed::settle(case)?;
-    contract::runtime::resolve(case, &[], contract::runtime::Native::Host)?;
+    gpus::resolve(case)?;
     if contract::is_simulated(case) {
         let message = "a primitive computes, and a simulated backend has no time for that";
         return Err(problem("backend", message, "`backend: shm`"));
@@ -57,9 +58,11 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         (implementation.settle)(fields.primitive, &mut options)?;
         case.parameters.insert("implementation", written(name, &options).into());
         check_sizes(case, &options)?;
+        gpus::check(case, Some(name))?;
     } else {
         // What no way allows is refused here; what some ways do not allow, skips these.
         check_sizes(case, &Options::new())?;
+        gpus::check(case, None)?;
     }
     if name == implementations::fused::VARIANT.name && World::of(case)?.pace_bandwidth.is_some() {
         case.skip = Some("fused reads other ranks' memory directly, and a paced link would slow nothing".to_owned());
@@ -249,6 +252,51 @@ mod tests {
         refused(&[("tokens", "poisson")], "does not take `poisson`");
         refused(&[("top_k", "2"), ("implementation", "fused")], "routed tokens have no fused implementation");
         refused(&[("top_k", "2"), ("runtime", "pytorch")], "PyTorch ranks have one expert each");
+    }
+
+    #[test]
+    fn what_gpus_alone_do_is_refused_elsewhere() {
+        let refused = |flags: &[(&str, &str)], said: &str| {
+            let why = plan(flags).unwrap_err();
+            assert!(why.contains(said), "{flags:?}: {why}");
+        };
+        let cuda = ("device", "cuda");
+        let alone = ("implementation", "compute_only");
+        refused(&[("matmul", "tf32")], "tf32 is a way of GPUs to multiply");
+        refused(&[cuda, ("matmul", "tf32"), ("dtype", "bf16")], "tf32 is of f32, and this case multiplies bf16");
+        refused(&[cuda, ("matmul", "tf32"), ("primitive", "cp_ring")], "scores must not be rounded");
+        refused(&[("tuned", "true")], "`tuned` is for native ranks on GPUs");
+        refused(&[("cublas_library", "/x.so")], "`cublas_library` is for native ranks on GPUs");
+        refused(&[cuda, ("threads", "2")], "products on GPUs take no threads");
+        refused(&[alone, ("dtype", "i8")], "i8 is what native ranks multiply on GPUs, with `compute_only`");
+        refused(&[cuda, ("dtype", "f8e4m3"), ("implementation", "sequential")], "f8e4m3 is what native ranks multiply");
+        refused(&[cuda, ("dtype", "f8e4m3"), alone, ("k", "1000")], "k = 1000 is not a multiple of the 16 of f8e4m3");
+        refused(&[cuda, ("dtype", "f8e4m3"), alone, ("n", "40")], "the nearest: 32 or 48");
+        refused(&[("data", "random"), alone], "random numbers are what native ranks multiply on GPUs");
+        refused(&[cuda, ("data", "random"), alone, ("primitive", "ep_all_to_all")], "`data: exact`");
+        // Of all ways, those that can are run.
+        let ways = plan(&[cuda, ("dtype", "i8")]).unwrap();
+        let run = ways.iter().filter(|case| case.skip.is_none()).count();
+        assert_eq!((run, ways.len()), (2, 11));
+    }
+
+    #[test]
+    fn native_ranks_beside_a_python_use_its_library() {
+        let cases = plan(&[
+            ("device", "cuda"),
+            ("runtime", "native,pytorch"),
+            ("python", "/opt/python3"),
+            ("tuned", "true"),
+            ("implementation", "compute_only"),
+        ])
+        .unwrap();
+        let of = |case: &Case, name: &str| case.value(name).map(Value::to_string);
+        assert_eq!(of(&cases[0], "cublas_library"), Some("\"/opt/python3\"".to_owned()));
+        assert_eq!((of(&cases[0], "python"), of(&cases[0], "tuned")), (None, Some("true".to_owned())));
+        assert_eq!((of(&cases[1], "cublas_library"), of(&cases[1], "tuned")), (None, None));
+        // Who says no runtime, and names a Python, means PyTorch.
+        let torch = plan(&[("device", "cuda"), ("python", "p"), ("implementation", "compute_only")]).unwrap();
+        assert_eq!(torch[0].text("runtime"), Some("pytorch"));
     }
 
     /// Plans from before there were several experts a rank mean what they did, and their cases have their identities.

@@ -60,6 +60,13 @@ fn content(token: usize, feature: usize, head: usize, panel: usize) -> f32 {
     value(2, 13 * token + 2 * feature + 3 * head) + panel as f32
 }
 
+impl Panel {
+    /// The memory that holds keys and values.
+    pub(super) fn memory(&self) -> &Slice {
+        self.scores.places()[1]
+    }
+}
+
 impl Attention {
     /// For a task.
     ///
@@ -204,9 +211,13 @@ impl Attention {
         self.shift = (self.shift + SHIFT) % PERIOD;
     }
 
-    /// Fills this rank's panel and its queries.
-    pub(super) fn fill(&self, panel: &Slice, queries: &Slice) {
+    /// Fills this rank's panel.
+    pub(super) fn fill_panel(&self, panel: &Slice) {
         fill_panel(&self.task, self.task.rank, panel);
+    }
+
+    /// Fills this rank's queries.
+    pub(super) fn fill_queries(&self, queries: &Slice) {
         let (rows, width) = (self.task.rows(), self.task.k);
         // SAFETY: this rank's own buffer; no operation is in flight.
         let all = unsafe { elements_mut::<f32>(queries) };

@@ -2,7 +2,6 @@
 //! multiplied, sent back, and combined. What must arrive where is checked by `experts::Oracle`, which uses none of this.
 
 use comm::{Call, Communicator};
-use contract::failure;
 use device::Slice;
 use engine::{Element, Wide};
 use half::{bf16, f16};
@@ -10,8 +9,9 @@ use measure::Failure;
 use terms::Dtype;
 
 use super::experts::{Routing, gate};
+use super::machine::Machine;
 use super::pattern::{elements, elements_mut, with_element};
-use super::product::Operands;
+use super::product::{Multiplier, Operands};
 use super::site::Site;
 
 /// Bytes that a thread copies at least.
@@ -35,18 +35,28 @@ enum Combine {
     /// They are the result.
     InPlace,
     /// Each goes to its place.
-    Copy(Vec<Run>),
+    Copy(Moves),
     /// The copies of a token are added up, each with its weight.
-    Sum { tokens: Vec<usize>, places: Vec<usize>, gates: Vec<f64> },
+    Sum(Sums),
+}
+
+/// The copies of each token, and their weights.
+struct Sums {
+    tokens: Vec<usize>,
+    places: Vec<usize>,
+    gates: Vec<f64>,
+    /// The same on a GPU.
+    there: Option<[Slice; 3]>,
 }
 
 /// Some of a rank's tokens, whole: all copies of each.
 pub(super) struct Chunk {
-    pack: Vec<Run>,
+    pack: Moves,
     packed: Slice,
     pub(super) there: Call,
-    /// Rows as they arrive, and as experts have them.
-    sort: Vec<Run>,
+    /// Rows as they arrive, and as experts have them; and the same of results, the other way.
+    sort: Moves,
+    unsort: Moves,
     arrived: [Slice; 2],
     products: Vec<Rows>,
     results: [Slice; 2],
@@ -82,32 +92,33 @@ impl Exchange {
     /// Tokens go to their experts.
     pub(super) fn dispatch(&self, site: &Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         for chunk in &self.chunks {
-            chunk.pack(site);
-            comm.run(&chunk.there).map_err(failure)?;
-            chunk.sort(site);
+            chunk.pack(site)?;
+            site.machine().run(comm, &chunk.there)?;
+            chunk.sort(site)?;
         }
         Ok(())
     }
 
     /// Experts multiply.
-    pub(super) fn multiply(&self, site: &Site) {
-        (0..self.chunks.len()).for_each(|chunk| self.multiply_chunk(site, chunk));
+    pub(super) fn multiply(&self, site: &Site) -> Result<(), Failure> {
+        (0..self.chunks.len()).try_for_each(|chunk| self.multiply_chunk(site, chunk))
     }
 
     /// Experts multiply the tokens of a chunk.
-    pub(super) fn multiply_chunk(&self, site: &Site, chunk: usize) {
+    pub(super) fn multiply_chunk(&self, site: &Site, chunk: usize) -> Result<(), Failure> {
         for (expert, row, rows) in &self.chunks[chunk].products {
             // SAFETY: the chunk has arrived, and no operation has begun to send its products.
-            unsafe { site.multiply_expert(&self.operands, *expert, *row, *rows) };
+            unsafe { site.multiply_expert(&self.operands, *expert, *row, *rows)? };
         }
+        Ok(())
     }
 
     /// Results go back to where their tokens came from.
     pub(super) fn combine(&self, site: &Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         for chunk in &self.chunks {
-            chunk.unsort(site);
-            comm.run(&chunk.back).map_err(failure)?;
-            chunk.combine(site);
+            chunk.unsort(site)?;
+            site.machine().run(comm, &chunk.back)?;
+            chunk.combine(site)?;
         }
         Ok(())
     }
@@ -147,34 +158,36 @@ impl Chunk {
         let pack = if is_direct { Vec::new() } else { packing(&copies) };
         let combine = match (is_direct, routing.is_sorted) {
             (true, _) => Combine::InPlace,
-            (false, true) => Combine::Copy(reversed(&pack)),
-            (false, false) => sum(routing, task.rank, &copies),
+            (false, true) => Combine::Copy(Moves::new(site, reversed(&pack))?),
+            (false, false) => Combine::Sum(Sums::new(site, &copies)?),
         };
         let sort = if staging > 0 { sort } else { Vec::new() };
-        Ok(Self { pack, packed, there, sort, arrived, products, results, back, combine, returned })
+        let (pack, unsort, sort) =
+            (Moves::new(site, pack)?, Moves::new(site, reversed(&sort))?, Moves::new(site, sort)?);
+        Ok(Self { pack, packed, there, sort, unsort, arrived, products, results, back, combine, returned })
     }
 
     /// Copies tokens to where they are sent from.
-    pub(super) fn pack(&self, site: &Site) {
-        copy(site, &site.own, &self.packed, site.task.k, &self.pack);
+    pub(super) fn pack(&self, site: &Site) -> Result<(), Failure> {
+        self.pack.run(site, [&site.own, &self.packed], site.task.k)
     }
 
     /// Gives each expert its tokens in one piece.
-    pub(super) fn sort(&self, site: &Site) {
-        copy(site, &self.arrived[0], &self.arrived[1], site.task.k, &self.sort);
+    pub(super) fn sort(&self, site: &Site) -> Result<(), Failure> {
+        self.sort.run(site, [&self.arrived[0], &self.arrived[1]], site.task.k)
     }
 
     /// Puts results in the order in which their tokens arrived.
-    pub(super) fn unsort(&self, site: &Site) {
-        copy_back(site, &self.results[1], &self.results[0], site.task.n, &self.sort);
+    pub(super) fn unsort(&self, site: &Site) -> Result<(), Failure> {
+        self.unsort.run(site, [&self.results[1], &self.results[0]], site.task.n)
     }
 
     /// Makes the result of what came back.
-    pub(super) fn combine(&self, site: &Site) {
+    pub(super) fn combine(&self, site: &Site) -> Result<(), Failure> {
         match &self.combine {
-            Combine::InPlace => {}
-            Combine::Copy(runs) => copy(site, &self.returned, &site.output, site.task.n, runs),
-            Combine::Sum { tokens, places, gates } => add(site, &self.returned, tokens, places, gates),
+            Combine::InPlace => Ok(()),
+            Combine::Copy(moves) => moves.run(site, [&self.returned, &site.output], site.task.n),
+            Combine::Sum(sums) => sums.run(site, &self.returned),
         }
     }
 }
@@ -246,38 +259,63 @@ fn sorted(routing: &Routing, rank: usize, chunk: (usize, usize), first: usize) -
     (runs, products)
 }
 
-/// How the copies of each token are added up.
-fn sum(routing: &Routing, rank: usize, copies: &[(usize, usize)]) -> Combine {
-    let (rows, top_k) = (routing.sizes.rows, routing.sizes.top_k);
-    let mut slots = vec![None; rows];
-    let mut tokens = Vec::with_capacity(copies.len() / top_k);
-    let mut places = vec![0; copies.len()];
-    let mut gates = vec![0.0; copies.len()];
-    for (place, (token, choice)) in copies.iter().enumerate() {
-        let slot = *slots[*token].get_or_insert_with(|| {
-            tokens.push(*token);
-            tokens.len() - 1
-        });
-        places[slot * top_k + choice] = place;
-        gates[slot * top_k + choice] = gate(rank * rows + token, *choice) as f64;
+/// Rows that go from one buffer to another.
+struct Moves {
+    runs: Vec<Run>,
+    /// On a GPU, where runs are many: the row that each row of the other buffer comes from.
+    index: Option<Slice>,
+}
+
+/// More runs than this are one kernel on a GPU instead of a copy each.
+const FEW_RUNS: usize = 8;
+
+impl Moves {
+    /// Makes rows ready to be moved.
+    ///
+    /// # Errors
+    /// When a GPU has no memory for their places.
+    fn new(site: &Site, runs: Vec<Run>) -> Result<Self, Failure> {
+        let index = match site.machine() {
+            Machine::Gpu(gpu) if runs.len() > FEW_RUNS => sources(&runs).map(|all| gpu.places(&all)).transpose()?,
+            _ => None,
+        };
+        Ok(Self { runs, index })
     }
-    Combine::Sum { tokens, places, gates }
+
+    /// Copies rows of a width, on all threads of the rank, or as the GPU's stream comes to them.
+    fn run(&self, site: &Site, [from, to]: [&Slice; 2], width: usize) -> Result<(), Failure> {
+        let row = width * site.task.dtype.bytes() as usize;
+        match (site.machine(), &self.index) {
+            (Machine::Host(multiplier), _) => {
+                copy_runs(multiplier, [from, to], row, &self.runs);
+                Ok(())
+            }
+            (Machine::Gpu(gpu), Some(index)) => gpu.gather(row, [from, index, to]),
+            (Machine::Gpu(gpu), None) => self.runs.iter().try_for_each(|run| {
+                let cut = |of: &Slice, begin: usize| of.slice(begin * row, run.rows * row);
+                let outside = || Failure::new("rows lie outside of their buffer");
+                let (from, to) = (cut(from, run.from).ok_or_else(outside)?, cut(to, run.to).ok_or_else(outside)?);
+                gpu.copy(&from, &to)
+            }),
+        }
+    }
 }
 
-/// Copies rows, on all threads of the rank.
-fn copy(site: &Site, from: &Slice, to: &Slice, width: usize, runs: &[Run]) {
-    copy_runs(site, [from, to], width, runs, |run| *run);
+/// Where each row comes from; None where the runs leave rows out.
+fn sources(runs: &[Run]) -> Option<Vec<usize>> {
+    let mut all = vec![None; runs.iter().map(|run| run.rows).sum()];
+    for run in runs {
+        for row in 0..run.rows {
+            *all.get_mut(run.to + row)? = Some(run.from + row);
+        }
+    }
+    all.into_iter().collect()
 }
 
-/// Copies the same rows the other way.
-fn copy_back(site: &Site, from: &Slice, to: &Slice, width: usize, runs: &[Run]) {
-    copy_runs(site, [from, to], width, runs, |run| Run { from: run.to, to: run.from, rows: run.rows });
-}
-
-fn copy_runs(site: &Site, [from, to]: [&Slice; 2], width: usize, runs: &[Run], way: impl Fn(&Run) -> Run + Sync) {
-    let row = width * site.task.dtype.bytes() as usize;
-    site.split(runs.len(), 1 + GRAIN / row.max(1), |range| {
-        for Run { from: begin, to: end, rows } in runs[range].iter().map(&way) {
+/// Copies rows of so many bytes, on all threads of the rank.
+fn copy_runs(multiplier: &Multiplier, [from, to]: [&Slice; 2], row: usize, runs: &[Run]) {
+    multiplier.split(runs.len(), 1 + GRAIN / row.max(1), |range| {
+        for Run { from: begin, to: end, rows } in &runs[range] {
             let (from, to) = (part(from, begin * row, rows * row), part(to, end * row, rows * row));
             // SAFETY: both are this rank's own, of equal length, in different parts of memory; runs do not meet in what they
             // write, and no operation uses it.
@@ -293,33 +331,78 @@ fn part(of: &Slice, begin: usize, len: usize) -> *mut u8 {
     unsafe { of.ptr().add(begin) }
 }
 
-/// Adds up the copies of each token, on all threads of the rank.
-fn add(site: &Site, returned: &Slice, tokens: &[usize], places: &[usize], gates: &[f64]) {
-    let (n, top_k) = (site.task.n, site.task.routing.sizes.top_k);
-    with_element!(site.task.dtype, E => {
-        type W = <E as Element>::Wide;
-        // SAFETY: this rank's own buffers, which no operation uses.
-        let from = unsafe { elements::<E>(returned) };
-        site.split(tokens.len(), 1 + GRAIN / (n * top_k * size_of::<E>()).max(1), |range| {
-            for slot in range {
-                let copies = slot * top_k..(slot + 1) * top_k;
-                let to = site.part(&site.output, tokens[slot] * n, n);
-                // SAFETY: as above; each token is written to by one thread.
-                let line = unsafe { elements_mut::<E>(&to) };
-                for (number, lanes) in line.chunks_mut(LANES).enumerate() {
-                    let mut sums = [W::ZERO; LANES];
-                    for (place, gate) in places[copies.clone()].iter().zip(&gates[copies.clone()]) {
-                        let begin = place * n + number * LANES;
-                        let gate = W::of(*gate);
-                        for (sum, value) in sums.iter_mut().zip(&from[begin..begin + lanes.len()]) {
-                            *sum += gate * value.widen();
-                        }
-                    }
-                    lanes.iter_mut().zip(sums).for_each(|(to, sum)| *to = E::narrow(sum));
-                }
+impl Sums {
+    /// How the copies of each token are added up.
+    ///
+    /// # Errors
+    /// When a GPU has no memory for their places.
+    fn new(site: &Site, copies: &[(usize, usize)]) -> Result<Self, Failure> {
+        let (routing, rank) = (&*site.task.routing, site.task.rank);
+        let (rows, top_k) = (routing.sizes.rows, routing.sizes.top_k);
+        let mut slots = vec![None; rows];
+        let mut tokens = Vec::with_capacity(copies.len() / top_k);
+        let mut places = vec![0; copies.len()];
+        let mut gates = vec![0.0; copies.len()];
+        for (place, (token, choice)) in copies.iter().enumerate() {
+            let slot = *slots[*token].get_or_insert_with(|| {
+                tokens.push(*token);
+                tokens.len() - 1
+            });
+            places[slot * top_k + choice] = place;
+            gates[slot * top_k + choice] = gate(rank * rows + token, *choice) as f64;
+        }
+        let there = match site.machine() {
+            Machine::Gpu(gpu) if !tokens.is_empty() => {
+                Some([gpu.places(&tokens)?, gpu.places(&places)?, gpu.weights(&gates)?])
             }
+            _ => None,
+        };
+        Ok(Self { tokens, places, gates, there })
+    }
+
+    /// Adds up.
+    fn run(&self, site: &Site, returned: &Slice) -> Result<(), Failure> {
+        match (site.machine(), &self.there) {
+            (Machine::Host(multiplier), _) => self.add(site, multiplier, returned),
+            (Machine::Gpu(gpu), Some([tokens, places, gates])) => {
+                let sizes = (site.task.dtype, site.task.n, site.task.routing.sizes.top_k);
+                gpu.combine(sizes, [returned, tokens, places, gates, &site.output])?;
+            }
+            (Machine::Gpu(_), None) => {}
+        }
+        Ok(())
+    }
+
+    /// Adds up the copies of each token, on all threads of the rank.
+    fn add(&self, site: &Site, multiplier: &Multiplier, returned: &Slice) {
+        let Self { tokens, places, gates, .. } = self;
+        let (n, top_k, output) = (site.task.n, site.task.routing.sizes.top_k, &site.output);
+        with_element!(site.task.dtype, E => {
+            type W = <E as Element>::Wide;
+            // SAFETY: this rank's own buffers, which no operation uses.
+            let from = unsafe { elements::<E>(returned) };
+            multiplier.split(tokens.len(), 1 + GRAIN / (n * top_k * size_of::<E>()).max(1), |range| {
+                for slot in range {
+                    let copies = slot * top_k..(slot + 1) * top_k;
+                    let to = output.slice(tokens[slot] * n * size_of::<E>(), n * size_of::<E>());
+                    let to = to.expect("a token lies inside the result");
+                    // SAFETY: as above; each token is written to by one thread.
+                    let line = unsafe { elements_mut::<E>(&to) };
+                    for (number, lanes) in line.chunks_mut(LANES).enumerate() {
+                        let mut sums = [W::ZERO; LANES];
+                        for (place, gate) in places[copies.clone()].iter().zip(&gates[copies.clone()]) {
+                            let begin = place * n + number * LANES;
+                            let gate = W::of(*gate);
+                            for (sum, value) in sums.iter_mut().zip(&from[begin..begin + lanes.len()]) {
+                                *sum += gate * value.widen();
+                            }
+                        }
+                        lanes.iter_mut().zip(sums).for_each(|(to, sum)| *to = E::narrow(sum));
+                    }
+                }
+            });
         });
-    });
+    }
 }
 
 #[cfg(test)]
@@ -363,5 +446,7 @@ mod tests {
         let run = |from, to, rows| Run { from, to, rows };
         assert_eq!(runs, [run(4, 0, 2), run(1, 2, 2), run(7, 4, 1)]);
         assert_eq!(reversed(&runs)[1], run(2, 1, 2));
+        assert_eq!(sources(&runs), Some(vec![4, 5, 1, 2, 7]));
+        assert_eq!(sources(&reversed(&runs)), None, "rows are left out");
     }
 }

@@ -1,9 +1,9 @@
 //! The fields of a case, declared once as a table and as a struct.
 
-use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, THREADS};
+use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, THREADS, groups};
 use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
-use super::words::Primitive;
+use super::words::{Drawn, Primitive, Products};
 use super::{experts, implementations};
 
 /// A parameter. Its name is that of its member.
@@ -11,12 +11,29 @@ const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str)
     Field::new(kind, default, doc).always().common()
 }
 
+/// Of GPUs.
+const fn of_gpus(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field::new(kind, default, doc).group(groups::GPUS)
+}
+
+/// How f32 is multiplied.
+pub const MATMUL: Field = of_gpus(Kind::Word(Products::names), Some("auto"), "f32 by tensor cores that round it: tf32");
+/// Which of the library's algorithms multiplies.
+pub const TUNED: Field =
+    of_gpus(Kind::Bool, Some("false"), "takes the fastest of up to 16 algorithms, not the library's first")
+        .role(Role::Implementation);
+/// The library.
+pub const CUBLAS_LIBRARY: Field =
+    of_gpus(Kind::Text, None, "libcublasLt.so, or a Python that has it (default: the loader's, then wheels)")
+        .role(Role::Launch)
+        .loads();
+
 const fn dimension(doc: &'static str) -> Field {
     parameter(Kind::Whole(1, 1 << 31), None, doc)
 }
 
 fn dtypes() -> Vec<&'static str> {
-    [Dtype::F32, Dtype::F64, Dtype::Bf16, Dtype::F16].map(Dtype::name).to_vec()
+    [Dtype::F32, Dtype::F64, Dtype::Bf16, Dtype::F16, Dtype::F8E4M3, Dtype::I8].map(Dtype::name).to_vec()
 }
 
 /// Which implementation, with its options.
@@ -49,7 +66,11 @@ record::fields! {
         tokens: Option<String> = TOKENS,
         tokens_file: Option<String> = Field::new(Kind::Text, None, "tokens=file: file of counts, one for each expert")
             .label(Label::Around("counts of {}")),
-        dtype: Dtype = parameter(Kind::Word(dtypes), Some("f32"), "element type"),
+        dtype: Dtype = parameter(Kind::Word(dtypes), Some("f32"), "element type; f8e4m3, i8: compute_only on GPUs"),
+        matmul: Products = MATMUL,
+        tuned: bool = TUNED,
+        data: Drawn = of_gpus(Kind::Word(Drawn::names), Some("exact"), "numbers of compute_only's operands"),
+        cublas_library: Option<String> = CUBLAS_LIBRARY,
         ranks: u32 = RANKS,
         threads: Option<u32> = Field { doc: "threads that each rank computes with (default: 1)", ..THREADS },
         backend: Option<String> = ANY_BACKEND,

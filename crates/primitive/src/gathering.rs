@@ -1,8 +1,10 @@
 //! Computation on panels that come from all ranks: rows of A for a product, keys and values for attention.
 
 use device::Slice;
+use measure::Failure;
 
 use super::attention::Panel;
+use super::machine::Machine;
 use super::product::Operands;
 use super::site::Site;
 
@@ -52,43 +54,49 @@ pub(super) fn panels(site: &Site, memory: &Slice) -> Panels {
 }
 
 /// Before the first piece.
-pub(super) fn begin(site: &Site) {
-    if let Some((attention, multiplier)) = site.attend() {
-        attention.begin(multiplier, &site.output);
+pub(super) fn begin(site: &Site) -> Result<(), Failure> {
+    match (&site.attention, site.machine()) {
+        (Some(attention), Machine::Host(multiplier)) => attention.begin(multiplier, &site.output),
+        (Some(_), Machine::Gpu(gpu)) => site.attention_there()?.begin(gpu)?,
+        (None, _) => {}
     }
+    Ok(())
 }
 
 /// After the last.
-pub(super) fn end(site: &Site) {
-    if let Some((attention, multiplier)) = site.attend() {
-        attention.end(multiplier, &site.output);
+pub(super) fn end(site: &Site) -> Result<(), Failure> {
+    match (&site.attention, site.machine()) {
+        (Some(attention), Machine::Host(multiplier)) => attention.end(multiplier, &site.output),
+        (Some(_), Machine::Gpu(gpu)) => site.attention_there()?.end(gpu, &site.output)?,
+        (None, _) => {}
     }
+    Ok(())
 }
 
 /// Computes with a piece.
 ///
+/// # Errors
+/// As [`Site::multiply`].
+///
 /// # Safety
 /// Nobody writes to the piece meanwhile, and nobody else uses the output.
-pub(super) unsafe fn see(site: &Site, panels: &Panels, piece: Piece) {
+pub(super) unsafe fn see(site: &Site, panels: &Panels, piece: Piece) -> Result<(), Failure> {
     let each = units(site) / piece.parts;
-    // SAFETY: the caller's.
-    unsafe {
-        match panels {
-            Panels::Rows(operands) => {
-                let (rows, depth) = (site.task.rows(), site.task.depth());
-                site.multiply(operands, piece.at / depth, piece.from * rows + piece.part * each, each);
-            }
-            Panels::Attention(panel) => {
-                if let Some((attention, multiplier)) = site.attend() {
-                    attention.see(
-                        multiplier,
-                        panel,
-                        &site.output,
-                        piece.at,
-                        piece.part * each..(piece.part + 1) * each,
-                    );
-                }
-            }
+    let heads = piece.part * each..(piece.part + 1) * each;
+    match (panels, &site.attention, site.machine()) {
+        (Panels::Rows(operands), ..) => {
+            let (rows, depth) = (site.task.rows(), site.task.depth());
+            // SAFETY: the caller's.
+            unsafe { site.multiply(operands, piece.at / depth, piece.from * rows + piece.part * each, each) }
         }
+        (Panels::Attention(panel), Some(attention), Machine::Host(multiplier)) => {
+            // SAFETY: the caller's.
+            unsafe { attention.see(multiplier, panel, &site.output, piece.at, heads) };
+            Ok(())
+        }
+        (Panels::Attention(panel), Some(_), Machine::Gpu(gpu)) => {
+            site.attention_there()?.see(gpu, [&site.other, panel.memory(), &site.output], piece.at, heads)
+        }
+        (Panels::Attention(_), None, _) => Ok(()),
     }
 }

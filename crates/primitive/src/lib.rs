@@ -9,8 +9,11 @@ mod exchange;
 mod experts;
 mod fields;
 mod gathering;
+mod gpus;
 mod implementation;
 mod implementations;
+mod machine;
+mod on_gpu;
 mod pattern;
 mod product;
 mod relations;
@@ -20,6 +23,7 @@ mod show;
 mod site;
 mod sum;
 mod task;
+mod tolerance;
 mod torch;
 mod view;
 mod words;
@@ -35,16 +39,18 @@ use comm::Communicator;
 use contract::{Benchmark, Measured, Prepared, RankContext, Relations, Work};
 use measure::{Failure, WrongReport};
 use record::{About, Case, CaseLine};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use terms::{Collective, Named as _};
 
 use self::declared::{CONDITIONS, EXPERT_IMBALANCE, ORDER, RANK_IMBALANCE, TFLOPS, TFLOPS_PER_RANK, VARIANT};
+pub use self::fields::{CUBLAS_LIBRARY, MATMUL, TUNED};
+pub use self::gpus::resolve;
 use self::implementation::Step;
 use self::resolve::resolved;
 use self::site::Site;
 use self::task::{Scheme, Task};
 pub use self::torch::add_recipe;
-pub use self::words::primitives;
+pub use self::words::{Products, primitives};
 
 /// The benchmark `primitive`.
 pub struct PrimitiveBenchmark;
@@ -74,10 +80,11 @@ impl Benchmark for PrimitiveBenchmark {
     }
 
     fn memory(&self, case: &Case) -> u64 {
+        if contract::is_on_gpus(case) { 0 } else { self.working_set(case) }
+    }
+
+    fn working_set(&self, case: &Case) -> u64 {
         let ranks = u64::from(case.ranks());
-        if contract::is_on_gpus(case) {
-            return 0;
-        }
         resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_add(task.listed_bytes()).saturating_mul(ranks))
     }
 
@@ -102,7 +109,8 @@ impl Benchmark for PrimitiveBenchmark {
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let (implementation, options, task) = resolved(case)?;
         let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
-        let mut site = Site::new(Task { rank, ..task }, context)?;
+        let reaches = implementation.name == implementations::fused::VARIANT.name;
+        let mut site = Site::new(Task { rank, ..task }, context, reaches)?;
         let step = implementation.prepare(&site, &options, context)?;
         site.expect_chunks(step.chunks());
         let computes = implementations::multiplies(implementation.name);
@@ -149,7 +157,13 @@ impl Benchmark for PrimitiveBenchmark {
 
 impl Prepared for PreparedPrimitive {
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
-        self.step.run(&mut self.site, comm)
+        self.site.fork()?;
+        self.step.run(&mut self.site, comm)?;
+        self.site.join()
+    }
+
+    fn drain(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        self.site.drain(comm)
     }
 
     fn refill(&mut self) {
@@ -158,7 +172,7 @@ impl Prepared for PreparedPrimitive {
 
     fn check(&mut self, _comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
         let mut report = WrongReport::default();
-        self.step.leaves().iter().for_each(|left| self.site.compare(*left, &mut report));
+        self.step.leaves().iter().try_for_each(|left| self.site.compare(*left, &mut report))?;
         Ok(report)
     }
 
@@ -173,12 +187,7 @@ impl Prepared for PreparedPrimitive {
     }
 
     fn details(&mut self) -> Map<String, Value> {
-        let (bytes, threads, multiplied) = self.site.conditions();
-        let mut details = Map::from_iter([
-            ("buffer_bytes".to_owned(), json!(bytes)),
-            ("threads".to_owned(), json!(threads)),
-            ("multiplied".to_owned(), json!(multiplied)),
-        ]);
+        let mut details = self.site.conditions();
         details.extend(self.timed_with.map(|(name, what)| (name.to_owned(), what.into())));
         details
     }

@@ -12,6 +12,8 @@ use measure::WrongReport;
 use record::WrongElement;
 use terms::Dtype;
 
+use super::words::Drawn;
+
 /// Steps of the sequences from row to row, from column to column, and from expert to expert.
 pub(super) const ALPHA: usize = 7;
 pub(super) const BETA: usize = 11;
@@ -51,8 +53,8 @@ pub(super) use with_element;
 /// The two sequences, displaced by the refills so far.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    rows: Vec<i8>,
-    columns: Vec<i8>,
+    rows: Vec<f64>,
+    columns: Vec<f64>,
     shift: usize,
 }
 
@@ -63,23 +65,47 @@ pub(super) struct Table {
     sums: Vec<f64>,
 }
 
-/// A row-major matrix that a sequence or a table fills: how many columns, and how far the index moves from one to the next.
-#[derive(Clone, Copy, Debug)]
-struct Matrix {
-    dtype: Dtype,
-    columns: usize,
-    step: usize,
+/// Which numbers a picture repeats: they are the same for as long as a case runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Values {
+    /// The sequence of A.
+    Rows,
+    /// The sequence of B.
+    Columns,
+    /// Sums over the whole depth, or over the rank's own.
+    Sums(usize),
+}
+
+/// What a row-major matrix holds: element (r, c) is `numbers[base + (start + step c) % period]`, with base and start of row r.
+#[derive(Clone, Debug)]
+pub(super) struct Picture<'a> {
+    pub(super) values: Values,
+    pub(super) numbers: &'a [f64],
+    pub(super) period: usize,
+    pub(super) columns: usize,
+    pub(super) step: usize,
+    /// Base and start of each row.
+    pub(super) lines: Vec<(usize, usize)>,
 }
 
 impl Pattern {
     /// Sequences for products of this depth, of blocks of so many rows.
     ///
-    /// The largest sum is `amplitude^2 depth`, at most 2^24: f32 holds every whole number up to that. Types of 16 bits have
-    /// amplitude 1, so that few sums exceed what they hold exactly.
-    pub(super) fn new(seed: u64, depth: usize, block: usize, dtype: Dtype) -> Self {
+    /// The largest sum of exact ones is `amplitude^2 depth`, at most 2^24: f32 holds every whole number up to that. Types of 16 bits
+    /// and less have amplitude 1, so that few sums exceed what they hold exactly.
+    pub(super) fn new(seed: u64, depth: usize, block: usize, dtype: Dtype, drawn: Drawn) -> Self {
         let period = PERIODS.into_iter().find(|period| !block.is_multiple_of(*period)).unwrap_or(PERIODS[0]);
-        let mut sequence = sequences(seed, period, amplitude(depth, dtype));
-        Self { rows: sequence(), columns: sequence(), shift: 0 }
+        let [rows, columns] = match drawn {
+            Drawn::Exact => {
+                let mut sequence = sequences(seed, period, amplitude(depth, dtype));
+                std::array::from_fn(|_| sequence().into_iter().map(f64::from).collect())
+            }
+            Drawn::Random => {
+                let mut next = draws(seed);
+                std::array::from_fn(|_| (0..period).map(|_| random(next(), dtype)).collect())
+            }
+        };
+        Self { rows, columns, shift: 0 }
     }
 
     /// Other rows from now on.
@@ -101,46 +127,25 @@ impl Pattern {
         GAMMA * expert % self.period()
     }
 
-    /// Fills A: these rows, and so many elements of the depth from `depth` on.
-    pub(super) fn fill_rows(
-        &self,
-        to: &Slice,
-        dtype: Dtype,
-        rows: impl Iterator<Item = usize>,
-        depth: usize,
-        len: usize,
-    ) {
-        let starts = rows.map(|row| self.row(row) + depth);
-        fill(to, Matrix { dtype, columns: len, step: 1 }, &self.rows, starts);
+    /// A: these rows, and so many elements of the depth from `depth` on.
+    pub(super) fn rows(&self, rows: impl Iterator<Item = usize>, depth: usize, len: usize) -> Picture<'_> {
+        let period = self.period();
+        let lines = rows.map(|row| (0, (self.row(row) + depth) % period)).collect();
+        Picture { values: Values::Rows, numbers: &self.rows, period, columns: len, step: 1, lines }
     }
 
-    /// Fills B: `len` rows of the depth from `depth` on, so many columns, for an expert.
-    pub(super) fn fill_columns(
-        &self,
-        to: &Slice,
-        dtype: Dtype,
-        depth: usize,
-        len: usize,
-        columns: usize,
-        expert: usize,
-    ) {
-        let starts = (depth..depth + len).map(|row| row + self.column(expert));
-        fill(to, Matrix { dtype, columns, step: BETA }, &self.columns, starts);
+    /// B: `len` rows of the depth from `depth` on, so many columns, for an expert.
+    pub(super) fn columns(&self, depth: usize, len: usize, columns: usize, expert: usize) -> Picture<'_> {
+        let period = self.period();
+        let lines = (depth..depth + len).map(|row| (0, (row + self.column(expert)) % period)).collect();
+        Picture { values: Values::Columns, numbers: &self.columns, period, columns, step: BETA, lines }
     }
 
-    /// Compares with A.
-    pub(super) fn compare_rows(
-        &self,
-        at: &Slice,
-        dtype: Dtype,
-        rows: impl Iterator<Item = usize>,
-        depth: usize,
-        len: usize,
-        found: &mut Comparison<'_>,
-    ) {
-        let values: Vec<f64> = self.rows.iter().map(|value| f64::from(*value)).collect();
-        let starts = rows.map(|row| (0, self.row(row) + depth));
-        compare(at, Matrix { dtype, columns: len, step: 1 }, &values, self.period(), starts, 0.0, found);
+    /// B stored `[columns, len]`.
+    pub(super) fn columns_transposed(&self, depth: usize, len: usize, columns: usize) -> Picture<'_> {
+        let period = self.period();
+        let lines = (0..columns).map(|column| (0, (depth + BETA * column) % period)).collect();
+        Picture { values: Values::Columns, numbers: &self.columns, period, columns: len, step: 1, lines }
     }
 
     /// The sums of the depth's elements `depth..depth + len`.
@@ -148,82 +153,117 @@ impl Pattern {
         Table::new(&self.rows, &self.columns, depth, len)
     }
 
-    /// Writes rows of a product.
-    pub(super) fn fill_product(
+    /// Rows of a product with so many columns, each of an expert, by one of the site's tables.
+    pub(super) fn product<'t>(
         &self,
-        to: &Slice,
-        dtype: Dtype,
-        rows: impl Iterator<Item = usize>,
+        rows: impl Iterator<Item = (usize, usize)>,
         columns: usize,
-        expert: usize,
-        table: &Table,
-    ) {
+        (number, table): (usize, &'t Table),
+    ) -> Picture<'t> {
+        let period = table.period;
+        let lines = rows.map(|(row, expert)| (self.row(row) * period, self.column(expert))).collect();
+        Picture { values: Values::Sums(number), numbers: &table.sums, period, columns, step: BETA, lines }
+    }
+
+    /// The largest sizes of numbers in A and B.
+    pub(super) fn sizes(&self) -> [f64; 2] {
+        [&self.rows, &self.columns].map(|all| all.iter().fold(0.0, |most: f64, value| value.abs().max(most)))
+    }
+}
+
+impl Picture<'_> {
+    /// What element (r, c) is, by its index.
+    pub(super) fn at(&self, index: usize) -> f64 {
+        let (base, start) = self.lines[index / self.columns];
+        self.numbers[base + (start + self.step * (index % self.columns)) % self.period]
+    }
+
+    /// Writes the matrix to memory of the host.
+    pub(super) fn fill(&self, to: &Slice, dtype: Dtype) {
         with_element!(dtype, E => {
+            let values: Vec<E> = self.numbers.iter().map(|value| E::narrow(<E as Element>::Wide::of(*value))).collect();
             // SAFETY: the slice is this rank's own, aligned as an allocation, and no operation is in flight.
             let all = unsafe { elements_mut::<E>(to) };
-            for (row, line) in rows.zip(all.chunks_exact_mut(columns.max(1))) {
-                let sums = table.row(self.row(row));
-                let mut at = self.column(expert);
+            for ((base, start), line) in self.lines.iter().zip(all.chunks_exact_mut(self.columns.max(1))) {
+                let mut at = *start;
                 for element in line {
-                    *element = E::narrow(<E as Element>::Wide::of(sums[at]));
-                    at = (at + BETA) % table.period;
+                    *element = values[base + at];
+                    at = (at + self.step) % self.period;
                 }
             }
         });
     }
 
-    /// Compares rows of a product, each of this expert.
-    pub(super) fn compare_product(
-        &self,
-        at: &Slice,
-        dtype: Dtype,
-        rows: impl Iterator<Item = (usize, usize)>,
-        expected: Expected<'_>,
-        found: &mut Comparison<'_>,
-    ) {
-        let Expected { columns, table, tolerance } = expected;
-        let starts = rows.map(|(row, expert)| (self.row(row) * table.period, self.column(expert)));
-        compare(at, Matrix { dtype, columns, step: BETA }, &table.sums, table.period, starts, tolerance, found);
+    /// Compares memory of the host with it.
+    pub(super) fn compare(&self, at: &Slice, dtype: Dtype, tolerance: f64, found: &mut Comparison<'_>) {
+        with_element!(dtype, E => {
+            // SAFETY: no operation is in flight, so nobody writes.
+            let all = unsafe { elements::<E>(at) };
+            found.report.compared += all.len() as u64;
+            let mut rows = 0;
+            for ((base, start), line) in self.lines.iter().zip(all.chunks_exact(self.columns.max(1))) {
+                let mut place = *start;
+                for (column, element) in line.iter().enumerate() {
+                    let index = rows * self.columns + column;
+                    found.compare(index, self.numbers[base + place], element.widen().f64(), tolerance);
+                    place = (place + self.step) % self.period;
+                }
+                rows += 1;
+            }
+            assert_eq!(rows * self.columns, all.len(), "every element is compared");
+        });
     }
 }
 
 /// The largest number of operands whose products have sums over this depth that stay exact.
 pub(super) fn amplitude(depth: usize, dtype: Dtype) -> i64 {
     let room = ((1u64 << 24) as f64 / depth.max(1) as f64).sqrt();
-    let most = if dtype.bytes() == 2 { 1 } else { 7 };
+    let most = if dtype.bytes() <= 2 && dtype != Dtype::I8 { 1 } else { 7 };
     (room as i64).clamp(1, most)
+}
+
+/// Random words: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators").
+fn draws(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    move || {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33
+    }
+}
+
+/// A number of the type, in (-1, 1), or any byte of an integer: of all bits of a word.
+fn random(word: u64, dtype: Dtype) -> f64 {
+    let unit = (word as f64 + 0.5) / (1u64 << 30) as f64 - 1.0;
+    match dtype {
+        Dtype::I8 => (word & 0xff) as u8 as i8 as f64,
+        Dtype::Bf16 => bf16::from_f64(unit).to_f64(),
+        Dtype::F16 => f16::from_f64(unit).to_f64(),
+        // Seven bits, as the type has them between a half and one.
+        Dtype::F8E4M3 => (unit * 16.0).round() / 16.0,
+        _ => f64::from(unit as f32),
+    }
 }
 
 /// Draws sequences of a period, one after the other.
 pub(super) fn sequences(seed: u64, period: usize, amplitude: i64) -> impl FnMut() -> Vec<i8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    move || {
-        let next = |_| {
-            // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
-            state ^= state >> 12;
-            state ^= state << 25;
-            state ^= state >> 27;
-            let drawn = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
-            (drawn as i64 % (2 * amplitude + 1) - amplitude) as i8
-        };
-        (0..period).map(next).collect()
-    }
+    let mut next = draws(seed);
+    move || (0..period).map(|_| (next() as i64 % (2 * amplitude + 1) - amplitude) as i8).collect()
 }
 
 impl Table {
     /// Of two sequences of one period, over the depth's elements `depth..depth + len`.
-    pub(super) fn new(rows: &[i8], columns: &[i8], depth: usize, len: usize) -> Self {
+    pub(super) fn new(rows: &[f64], columns: &[f64], depth: usize, len: usize) -> Self {
         let period = rows.len();
         let (whole, rest) = (len / period, len % period);
         // All periods add up to the same; what is left over begins where the stretch does.
-        let sum = |x: usize, y: usize, count: usize| -> i64 {
-            let product =
-                |p: usize| i64::from(rows[(x + depth + p) % period]) * i64::from(columns[(y + depth + p) % period]);
-            (0..count).map(product).sum()
+        let sum = |x: usize, y: usize, count: usize| -> f64 {
+            (0..count).map(|p| rows[(x + depth + p) % period] * columns[(y + depth + p) % period]).sum()
         };
         let entry = |x: usize, y: usize| {
-            let periods = if whole > 0 { sum(x, y, period) * whole as i64 } else { 0 };
-            (periods + sum(x, y, rest)) as f64
+            let periods = if whole > 0 { sum(x, y, period) * whole as f64 } else { 0.0 };
+            periods + sum(x, y, rest)
         };
         let sums = (0..period).flat_map(|x| (0..period).map(move |y| (x, y))).map(|(x, y)| entry(x, y)).collect();
         Self { period, sums }
@@ -240,14 +280,6 @@ impl Table {
     }
 }
 
-/// What a product must be: its columns, its sums, and how far an element may be off.
-#[derive(Clone, Copy)]
-pub(super) struct Expected<'a> {
-    pub(super) columns: usize,
-    pub(super) table: &'a Table,
-    pub(super) tolerance: f64,
-}
-
 /// The comparison of a rank's output with what is expected.
 pub(super) struct Comparison<'a> {
     pub(super) rank: u32,
@@ -258,6 +290,11 @@ impl Comparison<'_> {
     #[cold]
     fn wrong(&mut self, index: usize, expected: f64, got: f64) {
         self.report.count += 1;
+        self.name(index, expected, got);
+    }
+
+    /// Names a wrong element that was counted.
+    pub(super) fn name(&mut self, index: usize, expected: f64, got: f64) {
         if self.report.first.len() < MOST_REPORTED {
             let element = WrongElement {
                 rank: self.rank,
@@ -301,49 +338,6 @@ pub(super) unsafe fn elements_mut<E: Element>(slice: &Slice) -> &mut [E] {
     unsafe { std::slice::from_raw_parts_mut(slice.ptr().cast::<E>(), slice.len() / size_of::<E>()) }
 }
 
-fn fill(to: &Slice, matrix: Matrix, sequence: &[i8], starts: impl Iterator<Item = usize>) {
-    let period = sequence.len();
-    with_element!(matrix.dtype, E => {
-        let values: Vec<E> = sequence.iter().map(|value| E::narrow(<E as Element>::Wide::of(f64::from(*value)))).collect();
-        // SAFETY: the slice is this rank's own, and no operation is in flight.
-        let all = unsafe { elements_mut::<E>(to) };
-        for (start, line) in starts.zip(all.chunks_exact_mut(matrix.columns.max(1))) {
-            let mut at = start % period;
-            for element in line {
-                *element = values[at];
-                at = (at + matrix.step) % period;
-            }
-        }
-    });
-}
-
-/// Compares with values that repeat: row by row from an offset into them and a place in the period.
-fn compare(
-    at: &Slice,
-    matrix: Matrix,
-    values: &[f64],
-    period: usize,
-    starts: impl Iterator<Item = (usize, usize)>,
-    tolerance: f64,
-    found: &mut Comparison<'_>,
-) {
-    with_element!(matrix.dtype, E => {
-        // SAFETY: no operation is in flight, so nobody writes.
-        let all = unsafe { elements::<E>(at) };
-        found.report.compared += all.len() as u64;
-        let mut rows = 0;
-        for ((base, start), line) in starts.zip(all.chunks_exact(matrix.columns.max(1))) {
-            let mut place = start % period;
-            for (column, element) in line.iter().enumerate() {
-                found.compare(rows * matrix.columns + column, values[base + place], element.widen().f64(), tolerance);
-                place = (place + matrix.step) % period;
-            }
-            rows += 1;
-        }
-        assert_eq!(rows * matrix.columns, all.len(), "every element is compared");
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,11 +349,11 @@ mod tests {
     #[test]
     fn the_table_holds_the_product() {
         for (rows, depth, columns) in [(5, 3, 4), (9, 700, 6), (300, 251, 2)] {
-            let mut pattern = Pattern::new(3, depth, rows, Dtype::F32);
+            let mut pattern = Pattern::new(3, depth, rows, Dtype::F32, Drawn::Exact);
             pattern.displace();
             let (a, b) = (slice(rows * depth, Dtype::F32), slice(depth * columns, Dtype::F32));
-            pattern.fill_rows(&a, Dtype::F32, 40..40 + rows, 11, depth);
-            pattern.fill_columns(&b, Dtype::F32, 11, depth, columns, 2);
+            pattern.rows(40..40 + rows, 11, depth).fill(&a, Dtype::F32);
+            pattern.columns(11, depth, columns, 2).fill(&b, Dtype::F32);
             // SAFETY: this test's own buffers.
             let (a, b) = unsafe { (elements::<f32>(&a), elements::<f32>(&b)) };
             let c = slice(rows * columns, Dtype::F32);
@@ -374,8 +368,7 @@ mod tests {
                 let mut report = WrongReport::default();
                 let mut found = Comparison { rank: 1, report: &mut report };
                 let rows = (first..first + rows).map(|row| (row, expert));
-                let expected = Expected { columns, table: &table, tolerance: 0.0 };
-                pattern.compare_product(&c, Dtype::F32, rows, expected, &mut found);
+                pattern.product(rows, columns, (0, &table)).compare(&c, Dtype::F32, 0.0, &mut found);
                 assert_eq!(report.compared, len as u64);
                 report
             };
@@ -391,13 +384,34 @@ mod tests {
     #[test]
     fn sums_stay_exact_and_blocks_differ() {
         for depth in [1, 1024, 1 << 20] {
-            let pattern = Pattern::new(1, depth, 4, Dtype::F32);
-            let most = pattern.rows.iter().chain(&pattern.columns).map(|value| i64::from(*value).abs()).max().unwrap();
+            let pattern = Pattern::new(1, depth, 4, Dtype::F32, Drawn::Exact);
+            let most = pattern.rows.iter().chain(&pattern.columns).map(|value| value.abs() as i64).max().unwrap();
             assert!(most >= 1 && most * most * depth as i64 <= 1 << 24, "{depth}: {most}");
         }
         for block in [251, 241, 512] {
-            let pattern = Pattern::new(1, 64, block, Dtype::F32);
+            let pattern = Pattern::new(1, 64, block, Dtype::F32, Drawn::Exact);
             assert_ne!(pattern.row(0), pattern.row(block), "the first rows of two ranks");
+        }
+    }
+
+    /// Every element of a random product is within the bound, by sums in f64 of what the sequences hold; and B is the same matrix
+    /// where it lies transposed.
+    #[test]
+    fn random_numbers_have_all_bits_and_their_table_holds_the_product() {
+        for dtype in [Dtype::F32, Dtype::Bf16, Dtype::F16, Dtype::F8E4M3, Dtype::I8] {
+            let (rows, depth, columns) = (6, 300, 5);
+            let pattern = Pattern::new(3, depth, rows, dtype, Drawn::Random);
+            let different: std::collections::BTreeSet<u64> = pattern.rows.iter().map(|value| value.to_bits()).collect();
+            assert!(different.len() > 20 && pattern.sizes().iter().all(|size| *size > 0.8), "{dtype}");
+            let (a, b) = (pattern.rows(0..rows, 0, depth), pattern.columns(0, depth, columns, 0));
+            let transposed = pattern.columns_transposed(0, depth, columns);
+            let table = pattern.table(0, depth);
+            let product = pattern.product((0..rows).map(|row| (row, 0)), columns, (0, &table));
+            for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                let sum: f64 = (0..depth).map(|p| a.at(i * depth + p) * b.at(p * columns + j)).sum();
+                assert!((product.at(i * columns + j) - sum).abs() < 1e-9 * sum.abs().max(1.0), "{dtype}: {i}, {j}");
+                assert!((0..depth).all(|p| transposed.at(j * depth + p) == b.at(p * columns + j)));
+            }
         }
     }
 }

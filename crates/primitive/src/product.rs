@@ -4,7 +4,7 @@ use device::Slice;
 use engine::op::{Dense, MatMul, Op};
 use engine::{Buffer, BufferId, Category, Context, Lifetime, Matmul, Memory, Scratch, Step, Threads, View};
 use measure::Failure;
-use terms::Dtype;
+use terms::{Dtype, Space};
 
 /// Rows, columns and depth of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,9 @@ impl Block {
 
 /// Three buffers of a product.
 pub(super) struct Operands {
-    memory: Memory,
+    places: [Slice; 3],
+    /// The same as the host's kernels take them; absent in memory of a GPU.
+    memory: Option<Memory>,
 }
 
 /// The threads of this rank and their temporary memory.
@@ -73,7 +75,14 @@ impl Operands {
             len: place.len() / dtype.bytes() as usize,
         };
         let buffers: Vec<Buffer> = places.iter().map(buffer).collect();
-        Self { memory: Memory::new(&buffers, places.map(Slice::clone).to_vec()) }
+        let places = places.map(Slice::clone);
+        let is_host = places.iter().all(|place| place.region().space() == Space::Host);
+        Self { memory: is_host.then(|| Memory::new(&buffers, places.to_vec())), places }
+    }
+
+    /// Where A, B and C lie.
+    pub(super) fn places(&self) -> [&Slice; 3] {
+        self.places.each_ref()
     }
 }
 
@@ -96,8 +105,9 @@ impl Multiplier {
     /// Nobody writes to the operands meanwhile, and nobody else uses the block's part of C.
     pub(super) unsafe fn run(&self, operands: &Operands, block: &Block) {
         let (context, op) = (self.context(), op(block));
+        let memory = operands.memory.as_ref().expect("threads multiply in memory of the host");
         // SAFETY: the caller's.
-        self.threads.install(|| unsafe { engine::execute(&op, &operands.memory, &context) });
+        self.threads.install(|| unsafe { engine::execute(&op, memory, &context) });
     }
 
     fn context(&self) -> Context<'_> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use contract::Firsts;
 use record::found::{ROOFLINE, Roofline};
-use record::{COMMUNICATION, CaseLine};
+use record::{COMMUNICATION, CaseLine, Caveat};
 use serde_json::{Map, Value};
 
 use super::declared::{Audit, CONDITIONS, ORDER, OVERLAP, Overlap};
@@ -107,10 +107,11 @@ fn by_order(lines: Vec<&CaseLine>) -> HashMap<&str, Firsts<'_>> {
     orders.into_iter().map(|(order, lines)| (order, firsts(lines))).collect()
 }
 
-/// Whether the case has an order: what only computes belongs to none of the comparisons.
+/// Whether the case has an order: what only computes belongs to none of the comparisons. Nor do times of a stand-in.
 fn is_compared(line: &CaseLine) -> bool {
     let name = implementation(line);
-    !(["compute_only", "communication_only"].contains(&name) || PARTS.contains(&name))
+    let is_emulated = line.caveats.contains(&Caveat::Emulated);
+    !(is_emulated || ["compute_only", "communication_only"].contains(&name) || PARTS.contains(&name))
 }
 
 /// Whether the ratio of communication to product leaves something to overlap.

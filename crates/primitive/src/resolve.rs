@@ -2,12 +2,12 @@
 
 use contract::fields::problem;
 use record::Case;
-use terms::FieldError;
+use terms::{FieldError, Space};
 
 use super::fields::{Fields, IMPLEMENTATION};
 use super::implementation::Implementation;
-use super::task::{Options, Task, scheme, word};
-use super::words::Order;
+use super::task::{Means, Options, Task, scheme, word};
+use super::words::{Order, Products};
 use super::{implementations, routed};
 
 /// Name and options of a case's implementation.
@@ -39,6 +39,13 @@ pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
         seed: fields.seed,
         routing: routed::routing(case, &fields)?,
         scheme: scheme(fields.primitive, word(&options, "order").unwrap_or(Order::Before)),
+        means: Means {
+            space: if contract::is_on_gpus(case) { Space::Cuda } else { Space::Host },
+            tf32: fields.matmul == Products::Tf32,
+            is_tuned: fields.tuned,
+            library: fields.cublas_library,
+            drawn: fields.data,
+        },
     })
 }
 

@@ -1,19 +1,24 @@
 //! The buffers of a case on one rank: filled, and compared with what must stand in them. All implementations of a case have
 //! the same.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use comm::{Call, Communicator, Counts};
 use contract::{RankContext, failure};
 use device::{Region, Slice};
 use measure::{Failure, WrongReport};
+use serde_json::{Map, Value, json};
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::attention::Attention;
 use super::experts::Oracle;
-use super::pattern::{Comparison, Expected, Pattern, Table};
+use super::machine::Machine;
+use super::on_gpu::{AttentionOnGpu, OnGpu};
+use super::pattern::{Comparison, Pattern, Picture, Table};
 use super::product::{Block, Multiplier, Operands, Size};
 use super::task::{Scheme, Task};
+use super::tolerance::tolerances;
 
 /// What a rank's buffers hold before a call, in addition to its own operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +42,7 @@ pub(super) enum Left {
     Gathered,
 }
 
-/// The buffers, the pattern that they hold, and what multiplies them.
+/// The buffers, the pattern that they hold, and what computes on them.
 pub(super) struct Site {
     pub(super) task: Task,
     /// The rank that speaks of wrong elements: the task's, unless each rank computes the whole problem.
@@ -52,45 +57,62 @@ pub(super) struct Site {
     pub(super) block: Slice,
     pub(super) output: Slice,
     pub(super) attention: Option<Attention>,
+    /// The same on a GPU.
+    attention_there: Option<AttentionOnGpu>,
     /// What routed tokens are, and where they must be.
     oracle: Option<Oracle>,
     /// Chunks in which tokens arrive.
     chunks: usize,
-    multiplier: Multiplier,
+    machine: Machine,
     pattern: Pattern,
     /// Sums over the whole depth, and over this rank's part.
     tables: [Table; 2],
-    tolerance: f64,
+    /// How far elements of the result may be off, and of this rank's own products.
+    tolerances: [f64; 2],
 }
 
 impl Site {
-    /// Allocates. Collective.
+    /// Allocates. Collective. `shared`: other ranks reach the buffers of a GPU by themselves.
     ///
     /// # Errors
-    /// When there is no memory, or there are no threads.
-    pub(super) fn new(task: Task, context: &mut RankContext) -> Result<Self, Failure> {
-        let size = task.dtype.bytes() as usize;
-        let mut slice = |elements: usize| -> Result<Slice, Failure> {
-            // Registered memory is allocated together: no rank leaves an empty buffer out.
-            let region: Arc<Region> = context.comm.alloc((elements * size).max(64), Space::Host).map_err(failure)?;
-            region.slice(0, elements * size).ok_or_else(|| Failure::new("a buffer is smaller than its layout"))
+    /// When there is no memory, or there are no threads; what a GPU lacks.
+    pub(super) fn new(task: Task, context: &mut RankContext, shared: bool) -> Result<Self, Failure> {
+        let space = task.means.space;
+        let mut slice = |(elements, dtype): (usize, Dtype)| -> Result<Slice, Failure> {
+            let bytes = elements * dtype.bytes() as usize;
+            // Registered memory is allocated together: no rank leaves an empty buffer out. What NCCL allocates, no other process
+            // can import.
+            let region: Arc<Region> = match space == Space::Cuda && shared {
+                true => context.comm.alloc_private(bytes.max(64), space),
+                false => context.comm.alloc(bytes.max(64), space),
+            }
+            .map_err(failure)?;
+            region.slice(0, bytes).ok_or_else(|| Failure::new("a buffer is smaller than its layout"))
         };
-        let [own, other, wide, block, output] = task.elements().map(&mut slice);
+        let (sizes, dtypes) = (task.elements(), task.dtypes());
+        let [own, other, wide, block, output] = std::array::from_fn(|which| slice((sizes[which], dtypes[which])));
         let (own, other, wide, block, output) = (own?, other?, wide?, block?, output?);
-        let cores = context.thread_cores(task.threads);
         let attends = task.scheme == Scheme::Attention;
-        let blocks = if attends { Attention::blocks(&task) } else { blocks(&task) };
-        let multiplier = Multiplier::new(task.dtype, task.threads, &cores, &blocks)?;
+        let machine = match space {
+            Space::Cuda => Machine::Gpu(Box::new(OnGpu::new(&task, &own)?)),
+            Space::Host => {
+                let cores = context.thread_cores(task.threads);
+                let blocks = if attends { Attention::blocks(&task) } else { blocks(&task) };
+                Machine::Host(Multiplier::new(task.dtype, task.threads, &cores, &blocks)?)
+            }
+        };
         let attention = attends.then(|| Attention::new(&task)).transpose()?;
-        let pattern =
-            Pattern::new(task.seed, if attends { 1 << 24 } else { task.whole_depth() }, task.rows(), task.dtype);
+        let of_gpu = machine.gpu().filter(|_| attends);
+        let attention_there = of_gpu.map(|gpu| AttentionOnGpu::new(&task, gpu)).transpose()?;
+        let depth = if attends { 1 << 24 } else { task.whole_depth() };
+        let pattern = Pattern::new(task.seed, depth, task.rows(), task.dtype, task.means.drawn);
         let tables = if attends {
             [pattern.table(0, 0), pattern.table(0, 0)]
         } else {
             let begin = task.depth_begin(task.rank);
             [pattern.table(0, task.whole_depth()), pattern.table(begin, task.depth())]
         };
-        let tolerance = tolerance(&task, &pattern, &tables[0]);
+        let tolerances = tolerances(&task, &pattern, &tables);
         let (oracle, reporter) = (Oracle::new(&task), context.rank);
         Ok(Self {
             task,
@@ -101,13 +123,40 @@ impl Site {
             block,
             output,
             attention,
+            attention_there,
             oracle,
             chunks: 1,
-            multiplier,
+            machine,
             pattern,
             tables,
-            tolerance,
+            tolerances,
         })
+    }
+
+    /// What computes.
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Before a call: what it computes comes after all that a device was given.
+    pub(super) fn fork(&self) -> Result<(), Failure> {
+        self.machine.gpu().map_or(Ok(()), OnGpu::fork)
+    }
+
+    /// After a call: what a device is given comes after all that was computed.
+    pub(super) fn join(&self) -> Result<(), Failure> {
+        self.machine.gpu().map_or(Ok(()), OnGpu::join)
+    }
+
+    /// Waits until all that was given to a device is complete.
+    pub(super) fn drain(&self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        comm.drain().map_err(failure)?;
+        self.machine.gpu().map_or(Ok(()), |gpu| gpu.finish(comm))
+    }
+
+    /// Products run beside communication from now on, where a device has a stream for each.
+    pub(super) fn overlap(&self) -> Result<(), Failure> {
+        self.machine.gpu().map_or(Ok(()), OnGpu::overlap)
     }
 
     /// Tokens arrive in so many chunks.
@@ -121,9 +170,18 @@ impl Site {
     /// Fresh operands; results of before are overwritten.
     pub(super) fn refill(&mut self, given: Given) {
         self.pattern.displace();
+        if let Some(attention) = &mut self.attention {
+            attention.displace();
+        }
+        if let Some(oracle) = &mut self.oracle {
+            oracle.displace();
+        }
         for buffer in [&self.wide, &self.block, &self.output] {
-            // SAFETY: the slice lies inside this rank's region, and no operation is in flight.
-            unsafe { std::ptr::write_bytes(buffer.ptr(), 0xA5, buffer.len()) };
+            match &self.machine {
+                Machine::Gpu(gpu) => gpu.note(gpu.forget(buffer)),
+                // SAFETY: the slice lies inside this rank's region, and no operation is in flight.
+                Machine::Host(_) => unsafe { std::ptr::write_bytes(buffer.ptr(), 0xA5, buffer.len()) },
+            }
         }
         self.fill_operands();
         match given {
@@ -133,22 +191,53 @@ impl Site {
         }
     }
 
-    fn fill_operands(&mut self) {
-        let Task { dtype, rank, n, .. } = self.task;
-        if let Some(attention) = &mut self.attention {
-            attention.displace();
-            attention.fill(&self.own, &self.other);
-            return;
+    /// Writes a matrix where it lies.
+    fn fill(&self, to: &Slice, dtype: Dtype, picture: &Picture<'_>) {
+        match &self.machine {
+            Machine::Host(_) => picture.fill(to, dtype),
+            Machine::Gpu(gpu) => gpu.note(gpu.fill(to, dtype, picture)),
         }
-        if let Some(oracle) = &mut self.oracle {
-            oracle.displace();
-            oracle.fill_operands(&self.own, &self.other);
-            return;
+    }
+
+    /// Writes to a buffer by code for memory of the host.
+    fn written(&self, to: &Slice, work: impl FnOnce(&Slice)) {
+        match &self.machine {
+            Machine::Host(_) => work(to),
+            Machine::Gpu(gpu) => gpu.note(gpu.mirrored(to, true, work)),
+        }
+    }
+
+    /// Reads a buffer by code for memory of the host.
+    fn seen(&self, at: &Slice, work: impl FnOnce(&Slice)) -> Result<(), Failure> {
+        match &self.machine {
+            Machine::Host(_) => {
+                work(at);
+                Ok(())
+            }
+            Machine::Gpu(gpu) => gpu.mirrored(at, false, work),
+        }
+    }
+
+    fn fill_operands(&self) {
+        let Task { dtype, rank, n, .. } = self.task;
+        if let Some(attention) = &self.attention {
+            self.written(&self.own, |own| attention.fill_panel(own));
+            return self.written(&self.other, |queries| attention.fill_queries(queries));
+        }
+        if let Some(oracle) = &self.oracle {
+            self.written(&self.own, |own| oracle.fill_tokens(own));
+            return self.written(&self.other, |experts| oracle.fill_experts(experts));
         }
         let (depth, begin) = (self.task.depth(), self.task.depth_begin(rank));
-        self.pattern.fill_rows(&self.own, dtype, self.own_rows(), begin, depth);
         let expert = if self.task.scheme == Scheme::Exchange { rank } else { 0 };
-        self.pattern.fill_columns(&self.other, dtype, begin, depth, n, expert);
+        let is_transposed = self.machine.gpu().is_some_and(|gpu| gpu.arithmetic().needs().1);
+        let columns = match is_transposed {
+            true => self.pattern.columns_transposed(begin, depth, n),
+            false => self.pattern.columns(begin, depth, n, expert),
+        };
+        self.fill(&self.other, dtype, &columns);
+        // Last, what is different each time: a call that does not wait for it shows.
+        self.fill(&self.own, dtype, &self.pattern.rows(self.own_rows(), begin, depth));
     }
 
     /// The rows of A that this rank has.
@@ -195,20 +284,24 @@ impl Site {
         let rows = self.task.rows();
         match self.task.scheme {
             Scheme::GatherFirst => (self.output.clone(), (0..self.task.m).collect()),
-            Scheme::GatherLast => (self.part(&self.output, rank * rows * n, rows * n), self.own_rows().collect()),
+            Scheme::GatherLast => {
+                let size = self.task.result().bytes() as usize;
+                let own = self.output.slice(rank * rows * n * size, rows * n * size);
+                (own.expect("a part lies inside its buffer"), self.own_rows().collect())
+            }
             Scheme::Exchange => (self.part(&self.block, 0, self.received() * n), self.received_rows().collect()),
             _ => (self.wide.clone(), (0..self.task.m).collect()),
         }
     }
 
-    fn fill_products(&mut self) {
+    fn fill_products(&self) {
         let (at, rows) = self.products();
         if let Some(oracle) = &self.oracle {
-            return oracle.fill_products(&at);
+            return self.written(&at, |at| oracle.fill_products(at));
         }
-        let Task { dtype, n, rank, .. } = self.task;
-        let expert = if self.task.scheme == Scheme::Exchange { rank } else { 0 };
-        self.pattern.fill_product(&at, dtype, rows.into_iter(), n, expert, &self.tables[1]);
+        let expert = if self.task.scheme == Scheme::Exchange { self.task.rank } else { 0 };
+        let rows = rows.into_iter().map(|row| (row, expert));
+        self.fill(&at, self.task.result(), &self.pattern.product(rows, self.task.n, (1, &self.tables[1])));
     }
 
     /// The part of `wide` that holds the others' operands, and the rows that they are of.
@@ -221,54 +314,71 @@ impl Site {
         }
     }
 
-    fn fill_gathered(&mut self) {
+    fn fill_gathered(&self) {
         if let Some(attention) = &self.attention {
-            attention.fill_gathered(&self.wide);
-            return;
+            return self.written(&self.wide, |wide| attention.fill_gathered(wide));
         }
         let (at, rows) = self.gathered();
         if let Some(oracle) = &self.oracle {
-            return oracle.fill_gathered(&at);
+            return self.written(&at, |at| oracle.fill_gathered(at));
         }
-        self.pattern.fill_rows(&at, self.task.dtype, rows.into_iter(), 0, self.task.k);
+        // Where products are gathered, scattered or reduced, no operands are.
+        if matches!(self.task.scheme, Scheme::GatherFirst | Scheme::Exchange) {
+            self.fill(&at, self.task.dtype, &self.pattern.rows(rows.into_iter(), 0, self.task.k));
+        }
     }
 
     /// Compares every element of what a call must have left.
-    pub(super) fn compare(&self, left: Left, report: &mut WrongReport) {
-        let Task { dtype, n, rank, .. } = self.task;
+    ///
+    /// # Errors
+    /// What a GPU says, of filling the buffers, too.
+    pub(super) fn compare(&self, left: Left, report: &mut WrongReport) -> Result<(), Failure> {
+        if let Machine::Gpu(gpu) = &self.machine {
+            gpu.checked()?;
+        }
         let mut found = Comparison { rank: self.reporter, report };
         if let Some(attention) = &self.attention {
             return match left {
-                Left::Result | Left::Products => attention.compare(&self.output, &mut found),
-                Left::Gathered => attention.compare_gathered(&self.wide, &mut found),
+                Left::Result | Left::Products => {
+                    self.seen(&self.output, |output| attention.compare(output, &mut found))
+                }
+                Left::Gathered => self.seen(&self.wide, |wide| attention.compare_gathered(wide, &mut found)),
             };
         }
         if let Some(oracle) = &self.oracle {
             return match left {
-                Left::Gathered => oracle.compare_gathered(&self.gathered().0, &mut found),
-                Left::Products => oracle.compare_products(&self.products().0, &mut found),
-                Left::Result => oracle.compare_result(&self.output, &mut found),
+                Left::Gathered => self.seen(&self.gathered().0, |at| oracle.compare_gathered(at, &mut found)),
+                Left::Products => self.seen(&self.products().0, |at| oracle.compare_products(at, &mut found)),
+                Left::Result => self.seen(&self.output, |at| oracle.compare_result(at, &mut found)),
             };
         }
+        let (at, dtype, picture, tolerance) = self.expected(left);
+        match &self.machine {
+            Machine::Host(_) => picture.compare(&at, dtype, tolerance, &mut found),
+            Machine::Gpu(gpu) => gpu.compare((&at, dtype), &picture, tolerance, &mut found)?,
+        }
+        Ok(())
+    }
+
+    /// What must stand where: the type, the matrix, and how far its elements may be off.
+    fn expected(&self, left: Left) -> (Slice, Dtype, Picture<'_>, f64) {
+        let Task { dtype, n, rank, .. } = self.task;
+        let exchanges = self.task.scheme == Scheme::Exchange;
         match left {
             Left::Gathered => {
                 let (at, rows) = self.gathered();
-                self.pattern.compare_rows(&at, dtype, rows.into_iter(), 0, self.task.k, &mut found);
+                (at, dtype, self.pattern.rows(rows.into_iter(), 0, self.task.k), 0.0)
             }
             Left::Products => {
                 let (at, rows) = self.products();
-                let expert = if self.task.scheme == Scheme::Exchange { rank } else { 0 };
-                let rows = rows.into_iter().map(|row| (row, expert));
-                // One rounding, of this rank's own sums.
-                let once = rounding(dtype, self.tables[1].largest());
-                let expected = Expected { columns: n, table: &self.tables[1], tolerance: once };
-                self.pattern.compare_product(&at, dtype, rows, expected, &mut found);
+                let rows = rows.into_iter().map(|row| (row, if exchanges { rank } else { 0 }));
+                let picture = self.pattern.product(rows, n, (1, &self.tables[1]));
+                (at, self.task.result(), picture, self.tolerances[1])
             }
             Left::Result => {
-                let exchanges = self.task.scheme == Scheme::Exchange;
                 let rows = self.result_rows().map(|row| (row, if exchanges { self.expert_of(row) } else { 0 }));
-                let expected = Expected { columns: n, table: &self.tables[0], tolerance: self.tolerance };
-                self.pattern.compare_product(&self.output, dtype, rows, expected, &mut found);
+                let picture = self.pattern.product(rows, n, (0, &self.tables[0]));
+                (self.output.clone(), self.task.result(), picture, self.tolerances[0])
             }
         }
     }
@@ -289,37 +399,62 @@ impl Site {
 
     /// Multiplies `rows` rows of A, from a row on, into rows of C.
     ///
+    /// # Errors
+    /// What a GPU's library says.
+    ///
     /// # Safety
     /// Nobody writes to these rows of A meanwhile, and nobody else uses those of C.
-    pub(super) unsafe fn multiply(&self, operands: &Operands, a_row: usize, c_row: usize, rows: usize) {
-        if rows == 0 {
-            return;
-        }
+    pub(super) unsafe fn multiply(
+        &self,
+        operands: &Operands,
+        a_row: usize,
+        c_row: usize,
+        rows: usize,
+    ) -> Result<(), Failure> {
         let (n, k) = (self.task.n, self.task.depth());
         let block = Block { a: a_row * k, c: c_row * n, ..Block::from_size(Size { m: rows, n, k }) };
         // SAFETY: the caller's.
-        unsafe { self.multiplier.run(operands, &block) }
+        unsafe { self.multiply_block(operands, &block) }
     }
 
     /// Multiplies rows of tokens with an expert of this rank, into the same rows of products.
     ///
+    /// # Errors
+    /// As [`Self::multiply`].
+    ///
     /// # Safety
     /// As that of [`Self::multiply`].
-    pub(super) unsafe fn multiply_expert(&self, operands: &Operands, expert: usize, row: usize, rows: usize) {
+    pub(super) unsafe fn multiply_expert(
+        &self,
+        operands: &Operands,
+        expert: usize,
+        row: usize,
+        rows: usize,
+    ) -> Result<(), Failure> {
         let Task { n, k, .. } = self.task;
-        let place = Block { a: row * k, b: expert * k * n, c: row * n, ..Block::from_size(Size { m: rows, n, k }) };
+        let block = Block { a: row * k, b: expert * k * n, c: row * n, ..Block::from_size(Size { m: rows, n, k }) };
         // SAFETY: the caller's.
-        unsafe { self.multiplier.run(operands, &place) }
+        unsafe { self.multiply_block(operands, &block) }
     }
 
-    /// Runs `work` for ranges that cover `0..items`, on all threads of this rank.
-    pub(super) fn split(&self, items: usize, grain: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
-        self.multiplier.split(items, grain, work);
+    unsafe fn multiply_block(&self, operands: &Operands, block: &Block) -> Result<(), Failure> {
+        if block.size.m == 0 {
+            return Ok(());
+        }
+        match &self.machine {
+            // SAFETY: the caller's.
+            Machine::Host(multiplier) => unsafe { multiplier.run(operands, block) },
+            Machine::Gpu(gpu) => gpu.multiply(operands.places(), block)?,
+        }
+        Ok(())
     }
 
-    /// What multiplies for attention.
-    pub(super) fn attend(&self) -> Option<(&Attention, &Multiplier)> {
-        Some((self.attention.as_ref()?, &self.multiplier))
+    /// The GPU's side of attention.
+    ///
+    /// # Errors
+    /// Where nothing attends on a GPU: a bug in the caller.
+    pub(super) fn attention_there(&self) -> Result<&AttentionOnGpu, Failure> {
+        self.attention_there.as_ref().ok_or_else(|| Failure::new("this case attends to nothing on a GPU"))
     }
 
     /// A collective call between two buffers.
@@ -354,16 +489,24 @@ impl Site {
         self.call(Collective::Barrier, none.clone(), none)
     }
 
-    /// A buffer of every rank, as this rank reaches it.
+    /// A buffer of every rank, as this rank reaches it. Collective.
     ///
     /// # Errors
-    /// When the backend offers no view of peers' memory.
-    pub(super) fn peers(&self, comm: &dyn Communicator, of: &Slice) -> Result<Vec<Slice>, Failure> {
+    /// When the backend offers no view of peers' memory, or a GPU does not reach another.
+    pub(super) fn peers(&self, context: &mut RankContext, of: &Slice) -> Result<Vec<Slice>, Failure> {
+        let there = match &self.machine {
+            Machine::Gpu(_) => contract::peers::memory(of.region(), context)?,
+            Machine::Host(_) => BTreeMap::new(),
+        };
         let view = |rank: usize| {
             if rank == self.task.rank {
                 return Some(of.clone());
             }
-            comm.peer_view(of.region(), rank as u32)?.slice(of.offset(), of.len())
+            let view = match &self.machine {
+                Machine::Gpu(_) => there.get(&(rank as u32)).cloned(),
+                Machine::Host(_) => context.comm.peer_view(of.region(), rank as u32).map(|region| region.whole()),
+            };
+            view?.slice(of.offset(), of.len())
         };
         let views: Option<Vec<Slice>> = (0..self.task.ranks).map(view).collect();
         let lacks = "the backend gives no view of other ranks' memory (`backend: shm` does)";
@@ -371,14 +514,25 @@ impl Site {
     }
 
     /// Conditions of this rank, for the audit.
-    pub(super) fn conditions(&self) -> (u64, usize, &'static str) {
-        let block = if self.attention.is_some() {
-            Attention::blocks(&self.task).into_iter().next()
-        } else {
-            blocks(&self.task).into_iter().next()
-        };
-        let multiplied = block.map_or("", |block| self.multiplier.multiplied(&block));
-        (self.task.bytes(), self.multiplier.threads(), multiplied)
+    pub(super) fn conditions(&self) -> Map<String, Value> {
+        let bytes = self.task.bytes();
+        match &self.machine {
+            Machine::Gpu(gpu) => {
+                let mut all = gpu.details();
+                all.insert("buffer_bytes".to_owned(), json!(bytes));
+                all
+            }
+            Machine::Host(multiplier) => {
+                let blocks = if self.attention.is_some() { Attention::blocks(&self.task) } else { blocks(&self.task) };
+                let multiplied = blocks.first().map_or("", |block| multiplier.multiplied(block));
+                let entries = [
+                    ("buffer_bytes", json!(bytes)),
+                    ("threads", json!(multiplier.threads())),
+                    ("multiplied", json!(multiplied)),
+                ];
+                entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            }
+        }
     }
 }
 
@@ -389,27 +543,4 @@ fn blocks(task: &Task) -> Vec<Block> {
     let most = if task.scheme == Scheme::Exchange { task.routing.most_of_an_expert() } else { m.max(task.m) };
     let halves = std::iter::successors(Some(most), |rows| Some(rows / 2));
     halves.take_while(|rows| *rows > 0).map(|m| Block::from_size(Size { m, n, k })).collect()
-}
-
-/// How far a sum may be off that is rounded to the type once: not at all where the type holds every sum exactly.
-fn rounding(dtype: Dtype, largest: f64) -> f64 {
-    let exact = dtype.exact_integers() as f64;
-    if largest <= exact { 0.0 } else { largest / exact }
-}
-
-/// How far an element of the result may be off.
-///
-/// Products of f32 and f64 are sums of whole numbers that these hold exactly. Types of 16 bits round the sum of each rank,
-/// and each of the d - 1 additions rounds again, always by at most u times what is rounded (u is the unit roundoff). No
-/// partial sum exceeds the sum M of the ranks' largest, so that the error is at most (2d - 1) u M.
-fn tolerance(task: &Task, pattern: &Pattern, whole: &Table) -> f64 {
-    if task.dtype.bytes() > 2 || task.scheme == Scheme::Attention {
-        return 0.0;
-    }
-    if !matches!(task.scheme, Scheme::ScatterLast | Scheme::ReduceLast) {
-        return rounding(task.dtype, whole.largest());
-    }
-    let largest = |rank: usize| pattern.table(task.depth_begin(rank), task.depth()).largest();
-    let all: f64 = (0..task.ranks).map(largest).sum();
-    (2 * task.ranks - 1) as f64 * rounding(task.dtype, all)
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use terms::{Collective, Dtype, Named};
+use terms::{Collective, Dtype, Named, Space};
 
 use super::experts::Routing;
 use super::product::Size;
-use super::words::{Order, Primitive};
+use super::words::{Drawn, Order, Primitive};
 
 /// What is communicated, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,21 @@ pub(super) struct Task {
     /// Which tokens go to which experts; only an exchange has any.
     pub(super) routing: Arc<Routing>,
     pub(super) scheme: Scheme,
+    pub(super) means: Means,
+}
+
+/// What it is computed on and with.
+#[derive(Clone, Debug)]
+pub(super) struct Means {
+    pub(super) space: Space,
+    /// f32 by tensor cores that round its operands.
+    pub(super) tf32: bool,
+    /// Several algorithms are tried for each product, instead of the library's first choice.
+    pub(super) is_tuned: bool,
+    /// The library that multiplies on GPUs, where one was named.
+    pub(super) library: Option<String>,
+    /// What the operands are.
+    pub(super) drawn: Drawn,
 }
 
 /// The options of a case's implementation.
@@ -60,6 +75,22 @@ impl Task {
     pub(super) fn alone(&self) -> Self {
         let k = if self.scheme == Scheme::ReduceLast { self.k * self.ranks } else { self.k };
         Self { k, ranks: 1, rank: 0, routing: Arc::new(self.routing.alone()), ..self.clone() }
+    }
+
+    /// The type of a product: types of one byte are added up in wider ones.
+    pub(super) fn result(&self) -> Dtype {
+        match self.dtype {
+            Dtype::I8 => Dtype::I32,
+            Dtype::F8E4M3 => Dtype::Bf16,
+            other => other,
+        }
+    }
+
+    /// Types of the buffers, in the order of [`Task::elements`].
+    pub(super) fn dtypes(&self) -> [Dtype; 5] {
+        let wide =
+            if matches!(self.scheme, Scheme::ScatterLast | Scheme::ReduceLast) { self.result() } else { self.dtype };
+        [self.dtype, self.dtype, wide, self.dtype, self.result()]
     }
 
     /// Rows of A, tokens, or rows of a result that belong to each rank.
@@ -142,8 +173,8 @@ impl Task {
 
     /// Bytes of all buffers of a rank.
     pub(super) fn bytes(&self) -> u64 {
-        let bytes = |elements: &usize| (*elements as u64).saturating_mul(self.dtype.bytes());
-        self.elements().iter().map(bytes).fold(0, u64::saturating_add)
+        let sizes = self.elements().into_iter().zip(self.dtypes());
+        sizes.map(|(len, dtype)| (len as u64).saturating_mul(dtype.bytes())).fold(0, u64::saturating_add)
     }
 
     /// Bytes of the lists that say where routed tokens go, and of those that they are checked with: at most so many for each

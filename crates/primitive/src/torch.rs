@@ -30,7 +30,7 @@ pub(super) fn check_implementation(case: &Case, implementation: &Implementation)
 
 /// Refuses fields of the other runtime, and skips what torch does not do here.
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
-    contract::runtime::check(case, &[], contract::runtime::Native::Host)?;
+    contract::runtime::check(case, &[], contract::runtime::Native::GpusThroughHost)?;
     if is_pytorch(case) && routed::is_routed(&Fields::of(case)?) {
         let message = "PyTorch ranks have one expert each, and every token goes to one";
         return Err(problem(
@@ -70,6 +70,7 @@ fn recipe(name: &str, options: &Options, task: &Task) -> Value {
         "dtype": task.dtype.name(),
         "ranks": task.ranks,
         "seed": task.seed,
+        "tf32": task.means.tf32,
         "tokens": tokens,
         "flops": flops,
         "traffic_bytes": traffic_bytes,

@@ -256,8 +256,9 @@ impl View for PrimitiveView {
         let cases: Vec<&CaseLine> = section.points().map(|point| point.case).collect();
         let sizes: BTreeSet<u64> = cases.iter().map(|case| size(case, "n")).collect();
         let first = cases.first()?;
-        // PyTorch's ranks take no pace.
-        let own = !["pace_bandwidth", "runtime"].iter().any(|name| first.parameters.contains_key(name));
+        // PyTorch's ranks take no pace, and links of GPUs none.
+        let is_paced = ["pace_bandwidth", "runtime"].iter().any(|name| first.parameters.contains_key(name));
+        let own = !is_paced && first.device != contract::fields::CUDA;
         if sizes.len() < 2 && section.name != "cp_ring" {
             return Some(Next::changing("n", "16,64,256,1024", "from which size on overlap pays"));
         }

@@ -57,6 +57,26 @@ terms::named! {
 }
 
 terms::named! {
+    /// How GPUs multiply f32.
+    pub enum Products("matmul") {
+        /// In f32.
+        Auto = "auto",
+        /// By tensor cores that round the operands.
+        Tf32 = "tf32",
+    }
+}
+
+terms::named! {
+    /// What the elements of operands are.
+    pub(crate) enum Drawn("data") {
+        /// Small whole numbers, whose sums are exact.
+        Exact = "exact",
+        /// Any number of the type in (-1, 1), and any byte of integers: what the power that a product takes depends on.
+        Random = "random",
+    }
+}
+
+terms::named! {
     /// How communication is cut, so that it overlaps computation.
     pub(crate) enum Algorithm("algorithm") {
         /// Collectives of chunks. Each overlaps the computation of another.

@@ -161,6 +161,9 @@ pub struct SensorsOfDevice {
     /// The most memory that was in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<f64>,
+    /// What held its clocks down in some look: `power cap`, `heat`, `slowdown`, `power brake`, `clocks set`, `other devices`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<String>,
 }
 
 /// A case's place below the ceilings of its machine.

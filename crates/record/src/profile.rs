@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use terms::{Error, Status};
 
 use crate::demand::{CPU, Demand};
-use crate::{Better, CaseLine, Key, Machine, Metric, RunFile, Shape, store};
+use crate::{Better, CaseLine, Caveat, Key, Machine, Metric, RunFile, Shape, store};
 
 /// What a ceiling bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -100,7 +100,8 @@ impl Profile {
 
     /// The ceilings that these lines measured.
     pub fn ceilings<'l>(lines: impl IntoIterator<Item = &'l CaseLine>) -> Vec<Ceiling> {
-        let sound = |line: &&CaseLine| line.status == Status::Ok && !line.simulated;
+        let is_real = |line: &CaseLine| !line.simulated && !line.caveats.contains(&Caveat::Emulated);
+        let sound = |line: &&CaseLine| line.status == Status::Ok && is_real(line);
         let ceiling = |line: &CaseLine| CEILING.of(line);
         let usable = |ceiling: &Ceiling| ceiling.rate.is_finite() && ceiling.rate > 0.0;
         lines.into_iter().filter(sound).filter_map(ceiling).filter(usable).collect()

@@ -33,6 +33,11 @@ impl Case {
         self.text("dtype").or_else(|| self.text("precision"))
     }
 
+    /// What its products are computed in: the type of its elements, or a way to multiply them that has a peak of its own.
+    pub fn arithmetic(&self) -> Option<&str> {
+        self.text("matmul").filter(|way| *way == "tf32").or_else(|| self.dtype())
+    }
+
     /// What moves data between its ranks.
     pub fn backend(&self) -> Option<&str> {
         self.text("backend")

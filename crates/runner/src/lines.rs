@@ -29,7 +29,8 @@ pub(crate) fn measured(run: &CaseRun, host: &Host, profiles: &[Profile], open: b
     if let Some(profile) = profile {
         roofline::place(&shown, &mut line, profile);
     }
-    complete(run, &shown, &mut line);
+    let peak = profile.and_then(|profile| Some((roofline::peak(&shown, profile)?, profile.path.as_str())));
+    complete(run, &shown, peak, &mut line);
     if let Some(profile) = profile {
         roofline::place_parts(&shown, &mut line, profile);
     }
@@ -110,9 +111,9 @@ pub(crate) fn skipped(case: &Case, reason: String) -> CaseLine {
 }
 
 /// Adds the benchmark's metrics, of the trials that are shown and before what `measure` knew, and what it finds wrong in any.
-fn complete(run: &CaseRun, shown: &CaseRun, line: &mut CaseLine) {
+fn complete(run: &CaseRun, shown: &CaseRun, peak: Option<(f64, &str)>, line: &mut CaseLine) {
     let (Some(benchmark), Some(times)) = (benchmark(&run.case.benchmark), &line.time_s) else { return };
-    let measured = Measured { times, limit: line.limit.as_ref(), trials: &shown.trials };
+    let measured = Measured { times, limit: line.limit.as_ref(), peak, trials: &shown.trials };
     let mut metrics = benchmark.metrics(&run.case, &measured);
     if let Some(reason) = benchmark.fault(&run.case, &run.trials).filter(|_| line.status == Status::Ok) {
         line.status = Status::Failed;

@@ -20,15 +20,20 @@ fn demand(run: &CaseRun) -> Option<Demand<'_>> {
     let in_memory = backend_of(&run.case).is_some_and(|backend| backend.about().one_host);
     Some(Demand {
         threads: run.case.ranks().saturating_mul(run.case.threads()),
-        working_set: benchmark.memory(&run.case),
+        working_set: benchmark.working_set(&run.case),
         traffic: ready.iter().map(|ready| ready.traffic_bytes as f64).sum::<f64>() / messages,
         flops: ready.iter().map(|ready| ready.flops).sum::<f64>() / messages,
-        dtype: run.case.dtype().unwrap_or("f32"),
+        dtype: run.case.arithmetic().unwrap_or("f32"),
         device: run.case.device().unwrap_or("cpu"),
         sent: if in_memory { 0.0 } else { benchmark.sent(&run.case) },
         message: benchmark.operation(&run.case).1,
         backend: run.case.backend().unwrap_or_default(),
     })
+}
+
+/// Operations a second that the profile has for the case's type, on all its ranks.
+pub(crate) fn peak(run: &CaseRun, profile: &Profile) -> Option<f64> {
+    profile.compute(&demand(run)?)
 }
 
 /// Places the parts of a call, where its benchmark tells their work: phases of a step. The whole then has their traffic, too.

@@ -7,8 +7,13 @@ use std::path::Path;
 use measure::{DeviceLook, DeviceSensors};
 use process::Lines;
 
-/// Columns that are asked for, in this order; those of `DeviceLook`.
-const QUERY: &str = "--query-gpu=index,temperature.gpu,clocks.sm,power.draw,utilization.gpu,memory.used";
+/// Columns that are asked for, in this order; those of `DeviceLook`. What holds clocks down has a name of newer drivers and one of
+/// older ones; a program that knows neither is asked without.
+const QUERIES: [&str; 3] = [
+    "--query-gpu=index,temperature.gpu,clocks.sm,power.draw,utilization.gpu,memory.used,clocks_event_reasons.active",
+    "--query-gpu=index,temperature.gpu,clocks.sm,power.draw,utilization.gpu,memory.used,clocks_throttle_reasons.active",
+    "--query-gpu=index,temperature.gpu,clocks.sm,power.draw,utilization.gpu,memory.used",
+];
 /// Milliseconds between two looks.
 const EVERY: &str = "--loop-ms=500";
 
@@ -16,6 +21,10 @@ const EVERY: &str = "--loop-ms=500";
 pub struct NvidiaSmi<'p> {
     program: &'p Path,
     child: Option<Lines>,
+    /// Which query is asked.
+    query: usize,
+    /// It has told of a device.
+    has_told: bool,
     /// It could not be started, or has ended: not tried again.
     gone: bool,
 }
@@ -23,26 +32,33 @@ pub struct NvidiaSmi<'p> {
 impl<'p> NvidiaSmi<'p> {
     /// By this program.
     pub fn new(program: &'p Path) -> Self {
-        Self { program, child: None, gone: false }
+        Self { program, child: None, query: 0, has_told: false, gone: false }
     }
 
     fn take(&mut self) -> Vec<String> {
         let Some(child) = &mut self.child else { return Vec::new() };
         let lines = child.take();
+        self.has_told |= lines.iter().any(|line| look(line).is_some());
         if child.has_ended() {
-            (self.child, self.gone) = (None, true);
+            self.child = None;
+            // It ends at once where it does not know a column.
+            self.query += 1;
+            self.gone = self.has_told || self.query >= QUERIES.len();
         }
         lines
+    }
+
+    fn start(&mut self) {
+        let Some(query) = QUERIES.get(self.query).filter(|_| self.child.is_none() && !self.gone) else { return };
+        let arguments = [*query, "--format=csv,noheader,nounits", EVERY].map(OsStr::new);
+        self.child = Lines::start(self.program, &arguments).ok();
+        self.gone = self.child.is_none();
     }
 }
 
 impl DeviceSensors for NvidiaSmi<'_> {
     fn begin(&mut self) {
-        if self.child.is_none() && !self.gone {
-            let arguments = [QUERY, "--format=csv,noheader,nounits", EVERY].map(OsStr::new);
-            self.child = Lines::start(self.program, &arguments).ok();
-            self.gone = self.child.is_none();
-        }
+        self.start();
         self.take();
     }
 
@@ -51,12 +67,13 @@ impl DeviceSensors for NvidiaSmi<'_> {
     }
 }
 
-/// `0, 45, 1980, 250.31, 97, 4512`. What the device does not have reads `[N/A]`.
+/// `0, 45, 1980, 250.31, 97, 4512, 0x0000000000000004`, where the last may be absent. What the device does not have reads `[N/A]`.
 fn look(line: &str) -> Option<DeviceLook> {
     let cells: Vec<&str> = line.split(',').map(str::trim).collect();
     let [device, cells @ ..] = &cells[..] else { return None };
     let number = |place: usize| cells.get(place)?.parse::<f64>().ok().filter(|number| number.is_finite());
-    (cells.len() == 5).then_some(())?;
+    matches!(cells.len(), 5 | 6).then_some(())?;
+    let bits = |text: &&str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
     Some(DeviceLook {
         device: device.parse().ok()?,
         temperature_c: number(0),
@@ -64,6 +81,7 @@ fn look(line: &str) -> Option<DeviceLook> {
         power_w: number(2),
         utilization: number(3).map(|percent| percent / 100.0),
         memory_bytes: number(4).map(|mebibytes| mebibytes * f64::from(1 << 20)),
+        held_by: cells.get(5).and_then(bits).unwrap_or(0),
     })
 }
 
@@ -84,10 +102,13 @@ mod tests {
             power_w: Some(250.31),
             utilization: Some(0.97),
             memory_bytes: Some(4512.0 * 1048576.0),
+            held_by: 0,
         };
+        assert_eq!(look("3, 45, 1980, 250.31, 97, 4512, 0x0000000000000044").unwrap().held_by, 0x44);
+        assert_eq!(look("3, 45, 1980, 250.31, 97, 4512, [N/A]"), Some(expected));
         assert_eq!(look("3, 45, 1980, 250.31, 97, 4512"), Some(expected));
         assert_eq!(look("0, 45, [N/A], [Not Supported], nan, 1").unwrap().power_w, None);
-        for wrong in ["", "NVIDIA-SMI has failed", "x, 1, 2, 3, 4, 5", "0, 1, 2", "0, 1, 2, 3, 4, 5, 6"] {
+        for wrong in ["", "NVIDIA-SMI has failed", "x, 1, 2, 3, 4, 5", "0, 1, 2", "0, 1, 2, 3, 4, 5, 6, 7"] {
             assert_eq!(look(wrong), None, "{wrong}");
         }
     }
@@ -120,6 +141,26 @@ mod tests {
         assert!(sensors.end().len() < 3, "what was told between trials is nobody's");
     }
 
+    /// An older driver refuses the newer name, and tells all else.
+    #[test]
+    fn a_column_that_the_driver_does_not_know_is_asked_for_by_its_other_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "case \"$1\" in *event_reasons*) echo 'Field \"clocks_event_reasons.active\" is not a valid field'; exit 2;; esac\n\
+                      while :; do echo '0, 45, 1980, 250, 97, 4512, 0x4'; sleep 0.05; done";
+        let path = program(folder.path(), script);
+        let mut sensors = NvidiaSmi::new(&path);
+        let mut looks = Vec::new();
+        for _ in 0..500 {
+            sensors.begin();
+            sleep(Duration::from_millis(20));
+            looks.extend(sensors.end());
+            if !looks.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(looks.first().map(|look| look.held_by), Some(0x4));
+    }
+
     #[test]
     fn a_program_that_is_missing_or_fails_tells_nothing_and_is_not_tried_again() {
         let mut missing = NvidiaSmi::new(Path::new("/nowhere/nvidia-smi"));
@@ -138,6 +179,7 @@ mod tests {
         }
         failing.begin();
         assert!(failing.gone && failing.end().is_empty());
-        assert_eq!(std::fs::read_to_string(folder.path().join("nvidia-smi.log")).unwrap(), "started\n");
+        let log = std::fs::read_to_string(folder.path().join("nvidia-smi.log")).unwrap();
+        assert_eq!(log, "started\n".repeat(3), "once for each of the columns that it may not know");
     }
 }

@@ -52,7 +52,9 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
     STEP_S.put(&mut metrics, measured.times.clone());
     PHASES_S.put(&mut metrics, phases(notes));
     put_rates(&mut metrics, task, median_s, notes.len());
-    MFU.put(&mut metrics, mfu(task, median_s, notes, ours));
+    // Cores have the peak that their own rank measured at the same time.
+    let peak = measured.peak.filter(|_| !ours);
+    MFU.put(&mut metrics, mfu(task, median_s, notes, (ours, peak)));
     LOSS.put(&mut metrics, first_losses(measured));
     if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
         MEMORY.put(&mut metrics, memory(Some(predict::categories(task, &outlines)), notes));
@@ -183,9 +185,9 @@ fn put(metrics: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// Shares of the peak that all ranks' cores, or GPUs, reached together.
-fn mfu(task: &Task, median_s: f64, notes: &[Notes], ours: bool) -> Value {
-    let peak: f64 = notes.iter().map(|rank| rank.peak_flops).sum();
+/// Shares of the peak that all ranks' cores, or GPUs, reached together; `given` is that of a profile.
+fn mfu(task: &Task, median_s: f64, notes: &[Notes], (ours, given): (bool, Option<(f64, &str)>)) -> Value {
+    let peak: f64 = given.map_or_else(|| notes.iter().map(|rank| rank.peak_flops).sum(), |(peak, _)| peak);
     if peak <= 0.0 {
         return Value::Null;
     }
@@ -217,9 +219,12 @@ fn mfu(task: &Task, median_s: f64, notes: &[Notes], ours: bool) -> Value {
     let loops: BTreeSet<&str> = notes.iter().map(|rank| rank.peak_source.as_str()).collect();
     let loops: Vec<&str> = loops.into_iter().collect();
     let loops = loops.join(" and ");
-    let source = match ours {
-        true => format!("measured: a loop of multiplications and additions, {loops}, {threads} threads at once"),
-        false => format!("measured: {loops}, on {}", ::view::number::count(notes.len(), "GPU", "GPUs")),
+    let source = match (ours, given) {
+        (_, Some((_, profile))) => format!("the profile `{profile}`: the fastest product or loop"),
+        (true, None) => {
+            format!("measured: a loop of multiplications and additions, {loops}, {threads} threads at once")
+        }
+        (false, None) => format!("measured: {loops}, on {}", ::view::number::count(notes.len(), "GPU", "GPUs")),
     };
     put(&mut shares, "peak_source", source.into());
     Value::Object(shares)
@@ -327,6 +332,21 @@ mod tests {
         let silent = Notes { phases: Phases { communication: None, ..Phases::default() }, ..Notes::default() };
         let phases = phases(&[rank(&[1.0]), silent]);
         assert_eq!((phases.get("communication"), phases.get("wait")), (None, None));
+    }
+
+    #[test]
+    fn the_peak_of_gpus_is_that_of_a_profile_where_there_is_one() {
+        let flags = [("model", "mlp"), ("ranks", "2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let plan =
+            record::plan::from_flags(contract::Benchmark::about(&crate::TrainingBenchmark), &flags, &[]).unwrap();
+        let task = crate::task(&plan.cases[0]).unwrap();
+        let notes = [(); 2].map(|()| Notes { peak_flops: 1e12, peak_source: "torch".to_owned(), ..Notes::default() });
+        let share = |given| mfu(&task, 1e-3, &notes, (false, given));
+        let own = share(None);
+        let (headline, peak) = (|found: &Value| found["headline"].as_f64().unwrap(), Some((8e12, "profile")));
+        assert_eq!(own["peak_source"], "measured: torch, on 2 GPUs");
+        assert!((headline(&own) / headline(&share(peak)) - 4.0).abs() < 1e-9, "a peak four times as high");
+        assert_eq!(share(peak)["peak_source"], "the profile `profile`: the fastest product or loop");
     }
 
     #[test]

@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn of(trials: &[Trial]) -> Reproducible {
-        found(&Measured { times: &TimeSummary::default(), limit: None, trials }).unwrap()
+        found(&Measured { times: &TimeSummary::default(), limit: None, peak: None, trials }).unwrap()
     }
 
     #[test]

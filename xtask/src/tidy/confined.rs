@@ -38,6 +38,7 @@ static RULES: &[Rule] = &[
         files: &[
             ("crates/benchmarks/src/rank.rs", "context switches so far"),
             ("crates/benchmarks/src/rank/active.rs", "the word by which ranks agree on a start"),
+            ("crates/contract/src/peers.rs", "the words by which ranks hand each other memory of their GPUs"),
             ("crates/control/src/reach.rs", "reads the kernel's list of network interfaces"),
             ("crates/launch/src/rank/exhaustion.rs", "changes the environment while there is one thread"),
             ("crates/launch/src/rank/guardian.rs", "ends the process where it stands"),

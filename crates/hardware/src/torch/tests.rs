@@ -26,13 +26,8 @@ fn tests(cases: &[Case]) -> Vec<String> {
     tests
 }
 
-fn one<'a>(cases: &'a [Case], test: &str) -> &'a Case {
-    cases.iter().find(|case| case.text("test") == Some(test)).unwrap_or_else(|| panic!("no {test}"))
-}
-
-/// Products of GPUs are PyTorch's; all else is measured by this program's own ranks.
 #[test]
-fn gpus_are_measured_natively_and_products_by_torch() {
+fn gpus_are_measured_by_native_ranks() {
     let all = cases(&[GPU]).unwrap();
     let natively =
         ["copy", "triad", "device_copy", "host_to_device", "device_to_host", "host_both_ways", "host_latency"];
@@ -40,16 +35,25 @@ fn gpus_are_measured_natively_and_products_by_torch() {
     for case in &all {
         assert_eq!((case.whole("threads"), &case.skip), (None, &None), "{case:?}");
         assert_eq!(case.world.get("device"), Some(&Value::from("cuda")), "other ranks than those of the CPU");
-        let by_torch = case.text("test") == Some("gemm");
-        assert_eq!((is_pytorch(case), case.text("backend") == Some("nccl")), (by_torch, !by_torch), "{case:?}");
+        assert_eq!((is_pytorch(case), case.text("backend")), (false, Some("nccl")), "{case:?}");
     }
-    assert!(all.iter().any(is_pytorch), "a profile has products");
+    let of = |test: &str, field: &str| -> Vec<String> {
+        let of_test = all.iter().filter(|case| case.text("test") == Some(test));
+        let mut found: Vec<String> = of_test.filter_map(|case| case.text(field).map(str::to_owned)).collect();
+        found.dedup();
+        found
+    };
+    assert_eq!(of("gemm", "dtype"), ["f32", "bf16", "f64", "f16", "f8e4m3", "i8", "f32"]);
+    assert_eq!(
+        (of("gemm", "matmul"), of("fma", "dtype")),
+        (vec!["tf32".to_owned()], vec!["f32".to_owned(), "f64".to_owned()])
+    );
     let sizes: Vec<u64> =
         all.iter().filter(|case| case.text("test") == Some("triad")).filter_map(|case| case.whole("bytes")).collect();
     assert_eq!(sizes, [48 << 20, 384 << 20, 3 << 30]);
     assert_eq!(tests(&cases(&[GPU, ("quick", "true")]).unwrap())[..2], ["triad", "device_copy"]);
-    let only = cases(&[GPU, ("runtime", "native")]).unwrap();
-    assert!(!only.iter().any(is_pytorch), "as asked for");
+    let quick = cases(&[GPU, ("quick", "true")]).unwrap();
+    assert_eq!(quick.iter().filter(|case| case.text("test") == Some("gemm")).count(), 2);
 }
 
 #[test]
@@ -63,13 +67,13 @@ fn who_asks_for_a_python_has_its_ranks_on_gpus() {
         assert_eq!([backend("triad"), backend("latency")], ["gloo", "nccl"].map(|name| Some(name.to_owned())));
     }
     // Both in one plan, and one test of each.
-    let both = cases(&[("test", "triad,gemm"), GPU, ("runtime", "native,pytorch")]);
-    let why = both.unwrap_err();
-    assert!(why.contains("no test `gemm` of GPUs"), "{why}");
+    let both =
+        cases(&[("test", "gemm"), GPU, ("size", "1024"), ("runtime", "native,pytorch"), ("python", "/p/python3")]);
+    let both = both.unwrap();
+    assert_eq!(both.iter().map(is_pytorch).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(both[0].text("cublas_library"), Some("/p/python3"), "the library of the Python beside it");
     let both = cases(&[("test", "triad"), GPU, ("bytes", "48MiB"), ("runtime", "native,pytorch")]).unwrap();
     assert_eq!(both.iter().map(is_pytorch).collect::<Vec<_>>(), [false, true]);
-    let mixed = cases(&[("test", "triad,gemm"), GPU]).unwrap();
-    assert!(!is_pytorch(one(&mixed, "triad")) && is_pytorch(one(&mixed, "gemm")));
 }
 
 #[test]
@@ -111,7 +115,13 @@ fn what_torch_lacks_is_refused_with_what_it_has() {
         (vec![("test", "numa"), GPU], "PyTorch's ranks have no test `numa` of `cuda`"),
         (vec![("test", "host_to_device")], "host_to_device moves data of a GPU"),
         (vec![("test", "host_latency"), GPU, TORCH], "no test `host_latency` of `cuda`"),
-        (vec![("test", "gemm"), GPU, ("runtime", "native")], "native ranks have no test `gemm` of GPUs"),
+        (vec![("test", "fma"), GPU, ("dtype", "bf16")], "fma of GPUs is of f32 and f64"),
+        (vec![("test", "gemm"), ("dtype", "i8")], "i8 is what GPUs multiply"),
+        (vec![("test", "gemm"), GPU, TORCH, ("dtype", "i8")], "PyTorch's ranks multiply no i8"),
+        (vec![("test", "gemm"), GPU, ("dtype", "f8e4m3"), ("size", "100")], "in rows of 16"),
+        (vec![("test", "gemm"), GPU, ("dtype", "bf16"), ("matmul", "tf32")], "tf32 is of f32"),
+        (vec![("test", "gemm"), ("tuned", "true")], "`tuned` is for products on GPUs"),
+        (vec![("test", "triad"), GPU, ("cublas_library", "x")], "`cublas_library` is for products on GPUs"),
         (vec![("test", "triad"), GPU, ("backend", "shm"), ("runtime", "native")], "by `nccl`, and not by `shm`"),
         (vec![("test", "host_to_device"), TORCH], "no test `host_to_device` of `cpu`"),
         (vec![("test", "triad"), GPU, ("threads", "2")], "a GPU has no threads"),

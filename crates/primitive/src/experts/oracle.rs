@@ -72,9 +72,13 @@ impl Oracle {
         self.rank * rows..(self.rank + 1) * rows
     }
 
-    /// Fills this rank's tokens, and the matrices of its experts.
-    pub(crate) fn fill_operands(&self, own: &Slice, experts: &Slice) {
+    /// Fills this rank's tokens.
+    pub(crate) fn fill_tokens(&self, own: &Slice) {
         fill(own, self.dtype, self.k, self.own_tokens(), |token, line| self.payload.token(token, line));
+    }
+
+    /// Fills the matrices of its experts.
+    pub(crate) fn fill_experts(&self, experts: &Slice) {
         let rows = self.routing.experts_of(self.rank).flat_map(|expert| (0..self.k).map(move |depth| (expert, depth)));
         fill(experts, self.dtype, self.n, rows, |(expert, depth), line| self.payload.weights(expert, depth, line));
     }

@@ -53,7 +53,8 @@ impl Payload {
         let mut sequence = sequences(seed, PERIOD, amplitude);
         let rows = sequence();
         let columns: Vec<Vec<i8>> = (0..sizes.experts.div_ceil(PERIOD)).map(|_| sequence()).collect();
-        let table = |columns: &Vec<i8>| Table::new(&rows, columns, digits, k.saturating_sub(digits));
+        let wide = |all: &[i8]| all.iter().map(|value| f64::from(*value)).collect::<Vec<f64>>();
+        let table = |columns: &Vec<i8>| Table::new(&wide(&rows), &wide(columns), digits, k.saturating_sub(digits));
         let tables = columns.iter().map(table).collect();
         Self { amplitude, digits, numbers, rows, columns, tables, shift: 0 }
     }

@@ -3,7 +3,7 @@
 use comm::{Call, Communicator};
 use measure::Failure;
 use terms::{Collective, Variant};
-use contract::{RankContext, failure};
+use contract::RankContext;
 
 use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
 use crate::exchange::Exchange;
@@ -48,7 +48,7 @@ fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step
 impl Step for Communicate {
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         match self {
-            Self::Call { call, .. } => comm.run(call).map_err(failure),
+            Self::Call { call, .. } => site.machine().run(comm, call),
             Self::Experts(exchange) => {
                 exchange.dispatch(site, comm)?;
                 exchange.combine(site, comm)

@@ -65,16 +65,16 @@ impl Step for Compute {
     fn run(&mut self, site: &mut Site, _comm: &mut dyn Communicator) -> Result<(), Failure> {
         match self {
             // SAFETY: this rank's own buffers.
-            Self::Rows { operands, c_row, rows } => unsafe { site.multiply(operands, 0, *c_row, *rows) },
-            Self::Experts(exchange) => exchange.multiply(site),
+            Self::Rows { operands, c_row, rows } => unsafe { site.multiply(operands, 0, *c_row, *rows) }?,
+            Self::Experts(exchange) => exchange.multiply(site)?,
             Self::Panels(panels) => {
                 let len = gathering::panel_elements(site);
-                gathering::begin(site);
+                gathering::begin(site)?;
                 for from in 0..site.task.ranks {
                     // SAFETY: this rank's own buffers.
-                    unsafe { gathering::see(site, panels, Piece::whole(from * len, from)) };
+                    unsafe { gathering::see(site, panels, Piece::whole(from * len, from))? };
                 }
-                gathering::end(site);
+                gathering::end(site)?;
             }
         }
         Ok(())

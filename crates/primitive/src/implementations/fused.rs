@@ -7,7 +7,6 @@ use measure::Failure;
 use terms::{FieldError, Variant};
 use contract::RankContext;
 use contract::fields::problem;
-use contract::failure;
 
 use crate::implementation::{Implementation, OFFSET, Runs, Step};
 use crate::gathering::{self, Panels, Piece};
@@ -55,8 +54,7 @@ struct Fused {
 }
 
 fn prepare(site: &Site, options: &Options, context: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
-    let comm = &*context.comm;
-    let peers = |of: &Slice| site.peers(comm, of);
+    let mut peers = |of: &Slice| site.peers(context, of);
     let compute = match site.task.scheme {
         Scheme::Exchange => {
             let (tokens, results) = (peers(&site.own)?, peers(&site.output)?);
@@ -79,34 +77,33 @@ impl Step for Fused {
         let (ranks, rank) = (site.task.ranks, site.task.rank);
         let first = if self.offset { rank } else { 0 };
         let order = (0..ranks).map(move |step| (first + step) % ranks);
-        comm.run(&self.barrier).map_err(failure)?;
+        site.machine().run(comm, &self.barrier)?;
         match &self.compute {
             Compute::Panels(peers) => {
-                gathering::begin(site);
+                gathering::begin(site)?;
                 for from in order {
                     // SAFETY: between the meetings nobody writes to operands; the output is this rank's own.
-                    unsafe { gathering::see(site, &peers[from], Piece::whole(0, from)) };
+                    unsafe { gathering::see(site, &peers[from], Piece::whole(0, from))? };
                 }
-                gathering::end(site);
-                comm.run(&self.barrier).map_err(failure)
+                gathering::end(site)?;
+                site.machine().run(comm, &self.barrier)
             }
             Compute::Scatter(peers) => {
                 let rows = site.task.rows();
                 for to in order {
                     // SAFETY: between the meetings each rank writes to its own part of each peer's buffer.
-                    unsafe { site.multiply(&peers[to], to * rows, rank * rows, rows) };
+                    unsafe { site.multiply(&peers[to], to * rows, rank * rows, rows)? };
                 }
-                comm.run(&self.barrier).map_err(failure)?;
-                sum::blocks(site, &site.wide, &site.output);
-                Ok(())
+                site.machine().run(comm, &self.barrier)?;
+                sum::blocks(site, &site.wide, &site.output)
             }
             Compute::Exchange(peers) => {
                 for from in order {
                     let tokens = site.task.routing.places(from, rank);
                     // SAFETY: between the meetings each expert writes to the results of its own tokens, which lie sorted.
-                    unsafe { site.multiply(&peers[from], tokens.start, tokens.start, tokens.len()) };
+                    unsafe { site.multiply(&peers[from], tokens.start, tokens.start, tokens.len())? };
                 }
-                comm.run(&self.barrier).map_err(failure)
+                site.machine().run(comm, &self.barrier)
             }
         }
     }

@@ -79,6 +79,7 @@ fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError>
 fn prepare(site: &Site, options: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
     let offset = options.get(OFFSET.name).and_then(serde_json::Value::as_bool).unwrap_or(true);
     let chunks = whole(options, CHUNKS.name).unwrap_or(DEFAULT_CHUNKS as usize);
+    site.overlap()?;
     match word(options, ALGORITHM.name) {
         Some(Algorithm::RingP2p) => Ok(ring::prepare(site)),
         _ => chunks::prepare(site, chunks, offset),

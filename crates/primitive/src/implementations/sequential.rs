@@ -3,7 +3,7 @@
 use comm::{Call, Communicator};
 use measure::Failure;
 use terms::Variant;
-use contract::{RankContext, failure};
+use contract::RankContext;
 
 use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
 use super::communication_only;
@@ -63,7 +63,7 @@ fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step
 }
 
 impl Product {
-    fn run(&self, site: &Site) {
+    fn run(&self, site: &Site) -> Result<(), Failure> {
         // SAFETY: this rank's own buffers, and no operation is in flight.
         unsafe { site.multiply(&self.operands, 0, self.c_row, self.rows) }
     }
@@ -73,28 +73,26 @@ impl Step for Sequential {
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         match self {
             Self::Panels { gather, panels } => {
-                comm.run(gather).map_err(failure)?;
+                site.machine().run(comm, gather)?;
                 let len = gathering::panel_elements(site);
-                gathering::begin(site);
+                gathering::begin(site)?;
                 for from in 0..site.task.ranks {
                     // SAFETY: this rank's own buffers, and no operation is in flight.
-                    unsafe { gathering::see(site, panels, Piece::whole(from * len, from)) };
+                    unsafe { gathering::see(site, panels, Piece::whole(from * len, from))? };
                 }
-                gathering::end(site);
-                Ok(())
+                gathering::end(site)
             }
             Self::After { gather, product } => {
-                comm.run(gather).map_err(failure)?;
-                product.run(site);
-                Ok(())
+                site.machine().run(comm, gather)?;
+                product.run(site)
             }
             Self::Before { product, call } => {
-                product.run(site);
-                comm.run(call).map_err(failure)
+                product.run(site)?;
+                site.machine().run(comm, call)
             }
             Self::Experts(exchange) => {
                 exchange.dispatch(site, comm)?;
-                exchange.multiply(site);
+                exchange.multiply(site)?;
                 exchange.combine(site, comm)
             }
         }

@@ -9,6 +9,7 @@ use terms::Dtype;
 use super::super::about::{ABOUT, complete};
 use super::super::attention::Attention;
 use super::super::pattern::{Comparison, Pattern, elements, elements_mut};
+use super::super::words::Drawn;
 use super::*;
 use crate::facts::facts;
 
@@ -67,10 +68,8 @@ fn what_a_runtime_lacks_is_refused_with_what_it_has() {
     refused(&[TORCH, ("implementation", "fused")], &["runtime `pytorch` has no implementation `fused`", ours]);
     let native = "valid values: all, compute_only, communication_only, dispatch_only, combine_only, sequential, pipelined, fused";
     refused(&[("implementation", "jax")], &["runtime `native` has no implementation `jax`", native]);
-    refused(
-        &[("device", "cuda"), ("runtime", "native")],
-        &["native ranks compute on the CPU", "`runtime: pytorch` has GPUs"],
-    );
+    refused(&[("device", "cuda"), ("progress_thread", "true")], &["`progress_thread` moves memory of hosts only"]);
+    refused(&[("device", "cuda"), ("pace_bandwidth", "1GB/s")], &["links between memories of hosts only"]);
     refused(&[TORCH, ("backend", "shm")], &["runtime `pytorch` has no backend `shm`"]);
     refused(&[TORCH, ("pace_bandwidth", "1GB/s")], &["`pace_bandwidth` is for runtime `native`"]);
     refused(&[TORCH, ("implementation", "async_tp:order=AG_after")], &["valid values: order=AG_before"]);
@@ -110,12 +109,13 @@ fn numbers(slice: &Slice) -> Vec<f64> {
 }
 
 fn product(seed: u64, depth: usize, block: usize, narrow: bool, refills: usize) -> Vec<Vec<f64>> {
-    let mut pattern = Pattern::new(seed, depth, block, if narrow { Dtype::Bf16 } else { Dtype::F32 });
+    let mut pattern = Pattern::new(seed, depth, block, if narrow { Dtype::Bf16 } else { Dtype::F32 }, Drawn::Exact);
     (0..refills).for_each(|_| pattern.displace());
     let [a, b, c] = [5 * 20, 20 * 7, 5 * 7].map(slice);
-    pattern.fill_rows(&a, Dtype::F32, 40..45, 3, 20);
-    pattern.fill_columns(&b, Dtype::F32, 3, 20, 7, 2);
-    pattern.fill_product(&c, Dtype::F32, 40..45, 7, 2, &pattern.table(3, depth));
+    pattern.rows(40..45, 3, 20).fill(&a, Dtype::F32);
+    pattern.columns(3, 20, 7, 2).fill(&b, Dtype::F32);
+    let table = pattern.table(3, depth);
+    pattern.product((40..45).map(|row| (row, 2)), 7, (0, &table)).fill(&c, Dtype::F32);
     [a, b, c].iter().map(numbers).collect()
 }
 
@@ -138,7 +138,8 @@ fn the_packages_operands_and_results_are_ours() {
     let mut ours = Attention::new(&task).unwrap();
     ours.displace();
     let [panel, queries, output] = [2, 1, 1].map(|sides| slice(sides * n * (m / ranks) * k));
-    ours.fill(&panel, &queries);
+    ours.fill_panel(&panel);
+    ours.fill_queries(&queries);
     assert_eq!(json!([numbers(&panel), numbers(&queries)]), json!([theirs["attention"][0], theirs["attention"][1]]));
     // SAFETY: this test's own buffer.
     let held = unsafe { elements_mut::<f32>(&output) };

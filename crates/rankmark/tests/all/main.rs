@@ -49,6 +49,7 @@ mod packing;
 mod place;
 mod plans;
 mod presets;
+mod primitive_gpus;
 mod processes;
 mod profile;
 mod profile_ends;

@@ -1,16 +1,17 @@
 //! Collectives of chunks: one moves while another is computed.
 
-use comm::{Call, Communicator, Ticket, Wait};
-use device::{Queue, Slice};
+use comm::{Call, Communicator};
+use device::Slice;
 use measure::Failure;
 use terms::Collective;
-use contract::failure;
 
 use crate::exchange::Exchange;
 use crate::gathering::{self, Panels, Piece};
 use crate::implementation::Step;
+use crate::machine::Moving;
 use crate::product::Operands;
 use crate::site::{Left, Site};
+use crate::sum;
 use crate::task::Scheme;
 
 /// What is done with each chunk.
@@ -75,29 +76,6 @@ pub(super) fn prepare(site: &Site, chunks: usize, offset: bool) -> Result<Box<dy
     }))
 }
 
-/// Starts an operation that may proceed while this rank computes.
-fn start(comm: &mut dyn Communicator, call: &Call) -> Result<Ticket, Failure> {
-    comm.start(std::slice::from_ref(call), &Queue::host()).map_err(failure)
-}
-
-fn wait(comm: &mut dyn Communicator, ticket: &mut Ticket) -> Result<(), Failure> {
-    if !ticket.done {
-        comm.finish(ticket, Wait::Host).map_err(failure)?;
-    }
-    Ok(())
-}
-
-/// Lets an operation proceed where the backend needs the caller for it.
-pub(super) fn poll(comm: &mut dyn Communicator, ticket: Option<&mut Ticket>) -> Result<(), Failure> {
-    match ticket.filter(|ticket| !ticket.done) {
-        Some(ticket) => {
-            ticket.done = comm.finish(ticket, Wait::Poll).map_err(failure)?;
-            Ok(())
-        }
-        None => Ok(()),
-    }
-}
-
 impl Step for Chunks {
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         match self {
@@ -108,8 +86,7 @@ impl Step for Chunks {
                 let rows = site.task.m / calls.len();
                 products_then(site, comm, calls, |site, chunk, _| {
                     // SAFETY: rows of a chunk that no operation has begun to send.
-                    unsafe { site.multiply(operands, chunk * rows, chunk * rows, rows) };
-                    Ok(())
+                    unsafe { site.multiply(operands, chunk * rows, chunk * rows, rows) }
                 })
             }
             Self::Exchange(exchange) => experts(site, comm, exchange),
@@ -153,25 +130,24 @@ fn gather(
     let (ranks, chunks) = (site.task.ranks, calls.len());
     let len = gathering::panel_elements(site) / chunks;
     let first = if offset { site.task.rank } else { 0 };
-    gathering::begin(site);
-    let mut moving = Some(start(comm, &calls[0])?);
+    gathering::begin(site)?;
+    let mut moving = Some(site.machine().start(comm, &calls[0])?);
     for chunk in 0..chunks {
         let arrived = moving.take();
         // In the order of their numbers: the one that was started first ends first.
-        moving = calls.get(chunk + 1).map(|call| start(comm, call)).transpose()?;
-        if let Some(mut ticket) = arrived {
-            wait(comm, &mut ticket)?;
+        moving = calls.get(chunk + 1).map(|call| site.machine().start(comm, call)).transpose()?;
+        if let Some(arrived) = arrived {
+            site.machine().wait(comm, arrived)?;
         }
         for step in 0..ranks {
             let from = (first + step) % ranks;
             let piece = Piece { at: (chunk * ranks + from) * len, from, part: chunk, parts: chunks };
             // SAFETY: the chunk has arrived, and the next one goes elsewhere.
-            unsafe { gathering::see(site, panels, piece) };
-            poll(comm, moving.as_mut())?;
+            unsafe { gathering::see(site, panels, piece)? };
+            site.machine().poll(comm, moving.as_mut())?;
         }
     }
-    gathering::end(site);
-    Ok(())
+    gathering::end(site)
 }
 
 /// Multiplies chunk after chunk, and lets each go on its way.
@@ -179,17 +155,17 @@ fn products_then(
     site: &mut Site,
     comm: &mut dyn Communicator,
     calls: &[Call],
-    mut multiply: impl FnMut(&mut Site, usize, &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure>,
+    mut multiply: impl FnMut(&Site, usize, &mut dyn FnMut(&Site) -> Result<(), Failure>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut moving: Option<Ticket> = None;
+    let mut moving: Option<Moving> = None;
     for (chunk, call) in calls.iter().enumerate() {
-        multiply(site, chunk, &mut || poll(comm, moving.as_mut()))?;
-        if let Some(mut before) = moving.take() {
-            wait(comm, &mut before)?;
+        multiply(site, chunk, &mut |site| site.machine().poll(comm, moving.as_mut()))?;
+        if let Some(before) = moving.take() {
+            site.machine().leave(comm, before)?;
         }
-        moving = Some(start(comm, call)?);
+        moving = Some(site.machine().start(comm, call)?);
     }
-    moving.map_or(Ok(()), |mut last| wait(comm, &mut last))
+    moving.map_or(Ok(()), |last| site.machine().leave(comm, last))
 }
 
 fn scatter(
@@ -206,8 +182,8 @@ fn scatter(
         for step in 0..ranks {
             let to = (first + step) % ranks;
             // SAFETY: rows of a chunk that no operation has begun to send.
-            unsafe { site.multiply(operands, to * rows + chunk * each, (chunk * ranks + to) * each, each) };
-            poll()?;
+            unsafe { site.multiply(operands, to * rows + chunk * each, (chunk * ranks + to) * each, each)? };
+            poll(site)?;
         }
         Ok(())
     })
@@ -221,67 +197,65 @@ fn gather_last(
 ) -> Result<(), Failure> {
     let (rank, rows, chunks) = (site.task.rank, site.task.rows(), calls.len());
     let each = rows / chunks;
-    let mut moving: Option<Ticket> = None;
+    let mut moving: Option<Moving> = None;
     for chunk in 0..=chunks {
         if chunk < chunks {
             // SAFETY: rows of a chunk that no operation has begun to send.
-            unsafe { site.multiply(operands, chunk * each, rank * rows + chunk * each, each) };
+            unsafe { site.multiply(operands, chunk * each, rank * rows + chunk * each, each)? };
         }
-        if let Some(mut before) = moving.take() {
-            wait(comm, &mut before)?;
-            if let Some(call) = calls.get(chunk) {
-                moving = Some(start(comm, call)?);
-            }
-            place(site, chunk - 1, chunks);
-        } else if let Some(call) = calls.get(chunk) {
-            moving = Some(start(comm, call)?);
+        let before = moving.take();
+        let has_arrived = before.is_some();
+        before.map_or(Ok(()), |before| site.machine().wait(comm, before))?;
+        moving = calls.get(chunk).map(|call| site.machine().start(comm, call)).transpose()?;
+        if has_arrived {
+            place(site, chunk - 1, chunks)?;
         }
     }
     Ok(())
 }
 
 /// Puts the rows of a chunk, gathered from all ranks, where they belong in the result.
-fn place(site: &Site, chunk: usize, chunks: usize) {
+fn place(site: &Site, chunk: usize, chunks: usize) -> Result<(), Failure> {
     let (ranks, rank, rows, n) = (site.task.ranks, site.task.rank, site.task.rows(), site.task.n);
     let each = rows / chunks;
     for from in (0..ranks).filter(|from| *from != rank) {
         let gathered = site.part(&site.wide, (chunk * ranks + from) * each * n, each * n);
         let to = site.part(&site.output, (from * rows + chunk * each) * n, each * n);
-        // SAFETY: different buffers of this rank; the chunk has arrived.
-        unsafe { std::ptr::copy_nonoverlapping(gathered.ptr(), to.ptr(), to.len()) };
+        sum::copy(site, &gathered, &to)?;
     }
+    Ok(())
 }
 
 /// Tokens of a chunk are on their way while those of another are multiplied, in both directions.
-fn experts(site: &mut Site, comm: &mut dyn Communicator, exchange: &Exchange) -> Result<(), Failure> {
-    let chunks = &exchange.chunks;
-    chunks[0].pack(site);
-    let mut arriving = Some(start(comm, &chunks[0].there)?);
-    let mut returning: Option<Ticket> = None;
+fn experts(site: &Site, comm: &mut dyn Communicator, exchange: &Exchange) -> Result<(), Failure> {
+    let (machine, chunks) = (site.machine(), &exchange.chunks);
+    chunks[0].pack(site)?;
+    let mut arriving = Some(machine.start(comm, &chunks[0].there)?);
+    let mut returning: Option<Moving> = None;
     for (number, chunk) in chunks.iter().enumerate() {
-        if let Some(mut ticket) = arriving.take() {
-            wait(comm, &mut ticket)?;
+        if let Some(arriving) = arriving.take() {
+            machine.wait(comm, arriving)?;
         }
         if let Some(next) = chunks.get(number + 1) {
-            next.pack(site);
-            arriving = Some(start(comm, &next.there)?);
+            next.pack(site)?;
+            arriving = Some(machine.start(comm, &next.there)?);
         }
-        chunk.sort(site);
-        exchange.multiply_chunk(site, number);
-        chunk.unsort(site);
+        chunk.sort(site)?;
+        exchange.multiply_chunk(site, number)?;
+        chunk.unsort(site)?;
         // Operations end in the order in which they were started.
-        if let Some(mut ticket) = returning.take() {
-            wait(comm, &mut ticket)?;
-            chunks[number - 1].combine(site);
+        if let Some(returning) = returning.take() {
+            machine.wait(comm, returning)?;
+            chunks[number - 1].combine(site)?;
         }
-        if let Some(mut ticket) = arriving.take() {
-            wait(comm, &mut ticket)?;
+        if let Some(arriving) = arriving.take() {
+            machine.wait(comm, arriving)?;
         }
-        returning = Some(start(comm, &chunk.back)?);
+        returning = Some(machine.start(comm, &chunk.back)?);
     }
-    if let (Some(mut ticket), Some(last)) = (returning, chunks.last()) {
-        wait(comm, &mut ticket)?;
-        last.combine(site);
+    if let (Some(returning), Some(last)) = (returning, chunks.last()) {
+        machine.wait(comm, returning)?;
+        last.combine(site)?;
     }
     Ok(())
 }

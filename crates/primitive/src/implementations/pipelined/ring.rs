@@ -1,14 +1,12 @@
 //! Blocks that go around the ring of ranks: each rank computes with one while the next is on its way.
 
-use comm::{Call, Communicator, Ticket, Wait};
-use device::Queue;
+use comm::{Call, Communicator};
 use measure::Failure;
 use terms::Collective;
-use contract::failure;
 
-use super::chunks::poll;
 use crate::gathering::{self, Panels, Piece};
 use crate::implementation::Step;
+use crate::machine::Moving;
 use crate::product::Operands;
 use crate::site::Site;
 use crate::sum;
@@ -16,7 +14,7 @@ use crate::task::Scheme;
 
 enum Ring {
     /// Panels: this rank's own, and those that arrive.
-    Panels { shifts: Vec<Call>, own: Panels, arrived: Panels },
+    Panels { shifts: Vec<Call>, panels: Box<[Panels; 2]> },
     /// Sums: each rank adds its part to a block and passes it on.
     Sums { shifts: Vec<Call>, operands: Operands },
 }
@@ -43,57 +41,45 @@ pub(super) fn prepare(site: &Site) -> Box<dyn Step> {
         site.call(Collective::SendRecv, from, gathered(step + 1))
     };
     let shifts = (0..ranks - 1).map(shift).collect();
-    let (own, arrived) = (gathering::panels(site, &site.own), gathering::panels(site, &site.wide));
-    Box::new(Ring::Panels { shifts, own, arrived })
-}
-
-fn start(comm: &mut dyn Communicator, call: Option<&Call>) -> Result<Option<Ticket>, Failure> {
-    call.map(|call| comm.start(std::slice::from_ref(call), &Queue::host())).transpose().map_err(failure)
-}
-
-fn wait(comm: &mut dyn Communicator, ticket: Option<Ticket>) -> Result<(), Failure> {
-    match ticket.filter(|ticket| !ticket.done) {
-        Some(mut ticket) => comm.finish(&mut ticket, Wait::Host).map(drop).map_err(failure),
-        None => Ok(()),
-    }
+    let panels = Box::new([gathering::panels(site, &site.own), gathering::panels(site, &site.wide)]);
+    Box::new(Ring::Panels { shifts, panels })
 }
 
 impl Step for Ring {
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         let (ranks, rank) = (site.task.ranks, site.task.rank);
         match self {
-            Self::Panels { shifts, own, arrived } => {
+            Self::Panels { shifts, panels } => {
+                let [own, arrived] = &**panels;
                 let len = gathering::panel_elements(site);
-                gathering::begin(site);
+                gathering::begin(site)?;
                 for step in 0..ranks {
-                    let mut moving = start(comm, shifts.get(step))?;
+                    let mut moving = shifts.get(step).map(|call| site.machine().start(comm, call)).transpose()?;
                     let from = (rank + ranks - step) % ranks;
-                    let (panels, at) = if step == 0 { (&*own, 0) } else { (&*arrived, from * len) };
+                    let (panels, at) = if step == 0 { (own, 0) } else { (arrived, from * len) };
                     // SAFETY: the panel has arrived; what is on its way goes elsewhere.
-                    unsafe { gathering::see(site, panels, Piece::whole(at, from)) };
-                    poll(comm, moving.as_mut())?;
-                    wait(comm, moving)?;
+                    unsafe { gathering::see(site, panels, Piece::whole(at, from))? };
+                    site.machine().poll(comm, moving.as_mut())?;
+                    moving.map_or(Ok(()), |moving| site.machine().wait(comm, moving))?;
                 }
-                gathering::end(site);
-                Ok(())
+                gathering::end(site)
             }
             Self::Sums { shifts, operands } => {
                 let rows = site.task.rows();
-                let mut moving: Option<Ticket> = None;
+                let mut moving: Option<Moving> = None;
                 for step in 0..ranks {
                     let to = (rank + 2 * ranks - 1 - step) % ranks;
                     // SAFETY: rows of a block that no operation has begun to send.
-                    unsafe { site.multiply(operands, to * rows, to * rows, rows) };
-                    poll(comm, moving.as_mut())?;
-                    wait(comm, moving.take())?;
+                    unsafe { site.multiply(operands, to * rows, to * rows, rows)? };
+                    site.machine().poll(comm, moving.as_mut())?;
+                    moving.take().map_or(Ok(()), |moving| site.machine().wait(comm, moving))?;
                     let own = site.part(&site.wide, to * rows * site.task.n, rows * site.task.n);
                     if step > 0 {
-                        sum::add(site, &site.block, &own);
+                        sum::add(site, &site.block, &own)?;
                     }
-                    moving = start(comm, shifts.get(step))?;
+                    moving = shifts.get(step).map(|call| site.machine().start(comm, call)).transpose()?;
                     if step + 1 == ranks {
-                        // SAFETY: different buffers of this rank.
-                        unsafe { std::ptr::copy_nonoverlapping(own.ptr(), site.output.ptr(), own.len()) };
+                        sum::copy(site, &own, &site.output)?;
                     }
                 }
                 Ok(())

@@ -1,0 +1,106 @@
+//! What differs where native ranks multiply on GPUs: types, numbers, the library; and what means nothing elsewhere.
+
+use contract::fields::{Execution, problem};
+use contract::runtime::is_pytorch;
+use record::Case;
+use serde_json::Value;
+use terms::{Dtype, FieldError};
+
+use super::fields::Fields;
+use super::implementations::compute_only;
+use super::resolve::task;
+use super::routed::divides;
+use super::task::Scheme;
+use super::words::{Drawn, Primitive, Products};
+
+/// The field that names the library.
+const LIBRARY: &str = "cublas_library";
+/// Fields that native ranks on GPUs alone understand.
+const OWN: [&str; 2] = ["tuned", LIBRARY];
+/// Sides of a product of f8e4m3: rows of 16 bytes, as tensor cores read them.
+const ROWS_OF_F8: usize = 16;
+
+/// Settles runtime, backend and device of a case of products, and what runtimes of a list share: native ranks use the library of the
+/// Python beside them, and fields of native ranks are none of PyTorch's.
+///
+/// # Errors
+/// As [`contract::runtime::resolve`].
+pub fn resolve(case: &mut Case) -> Result<(), FieldError> {
+    let Execution { runtime, python, .. } = Execution::of(case)?;
+    contract::runtime::resolve(case, &[], contract::runtime::Native::GpusThroughHost)?;
+    let was_asked = runtime.is_some();
+    if is_pytorch(case) {
+        for name in OWN.iter().filter(|_| was_asked) {
+            case.parameters.shift_remove(name);
+            case.world.shift_remove(name);
+        }
+        return Ok(());
+    }
+    let shares = was_asked && contract::is_on_gpus(case) && !case.parameters.contains_key(LIBRARY);
+    if let Some(python) = python.filter(|_| shares) {
+        case.parameters.insert(LIBRARY, Value::from(python.as_str()));
+        case.world.insert(LIBRARY, Value::from(python));
+    }
+    Ok(())
+}
+
+/// Refuses what means nothing on these ranks. `implementation`: its name, where it is one.
+///
+/// # Errors
+/// The first field that does not fit.
+pub(super) fn check(case: &Case, implementation: Option<&str>) -> Result<(), FieldError> {
+    let fields = Fields::of(case)?;
+    let (on_gpus, is_ours) = (contract::is_on_gpus(case), !is_pytorch(case));
+    check_tf32(&fields, on_gpus)?;
+    for name in OWN.iter().filter(|name| case.value(name).is_some_and(|value| *value != Value::Bool(false))) {
+        if !(on_gpus && is_ours) {
+            return Err(problem(name, format!("`{name}` is for native ranks on GPUs"), "`device: cuda`"));
+        }
+    }
+    if on_gpus && is_ours && fields.threads.is_some() {
+        return Err(problem("threads", "products on GPUs take no threads", "leave it out"));
+    }
+    check_kind(case, &fields, implementation, on_gpus && is_ours)
+}
+
+fn check_tf32(fields: &Fields, on_gpus: bool) -> Result<(), FieldError> {
+    if fields.matmul == Products::Auto {
+        return Ok(());
+    }
+    if !on_gpus {
+        return Err(problem("matmul", "tf32 is a way of GPUs to multiply", "`device: cuda`"));
+    }
+    if fields.dtype != Dtype::F32 {
+        let message = format!("tf32 is of f32, and this case multiplies {}", fields.dtype);
+        return Err(problem("matmul", message, "`dtype: f32`"));
+    }
+    if fields.primitive == Primitive::CpRing {
+        return Err(problem("matmul", "attention is multiplied in f32: scores must not be rounded", "leave it out"));
+    }
+    Ok(())
+}
+
+/// Types of one byte, and random numbers: for products that nobody sends.
+fn check_kind(case: &Case, fields: &Fields, implementation: Option<&str>, is_there: bool) -> Result<(), FieldError> {
+    let is_small = fields.dtype.bytes() == 1;
+    if !is_small && fields.data == Drawn::Exact {
+        return Ok(());
+    }
+    let is_plain = !matches!(fields.primitive, Primitive::CpRing | Primitive::EpAllToAll);
+    // Of all implementations, those that cannot are skipped one by one.
+    let is_alone = implementation.is_none_or(|name| name == compute_only::VARIANT.name);
+    if !is_there || !is_plain || !is_alone {
+        let what = "native ranks multiply on GPUs, with `compute_only` of tp_columnwise, tp_rowwise and dp_all_reduce";
+        return Err(match is_small {
+            true => problem("dtype", format!("{} is what {what}", fields.dtype), "valid values: f32, f64, bf16, f16"),
+            false => problem("data", format!("random numbers are what {what}"), "`data: exact`"),
+        });
+    }
+    if fields.dtype == Dtype::F8E4M3 {
+        let task = task(case)?;
+        let depth = if task.scheme == Scheme::ScatterLast { task.depth() } else { task.k };
+        divides("k", depth, ROWS_OF_F8, "the 16 of f8e4m3 on tensor cores")?;
+        divides("n", task.n, ROWS_OF_F8, "the 16 of f8e4m3 on tensor cores")?;
+    }
+    Ok(())
+}
