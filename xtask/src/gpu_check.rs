@@ -14,6 +14,7 @@ use crate::experiments::{Given, printed, program};
 
 mod checks;
 mod peer;
+mod products;
 
 use checks::{CHECKS, Check, Expected};
 
@@ -28,18 +29,22 @@ struct Options {
     out: PathBuf,
     /// all_reduce_perf of nccl-tests, to measure beside native ranks.
     nccl_tests: Option<PathBuf>,
+    /// Whether products are measured beside torch's.
+    products: bool,
     /// Only checks with one of these in their names.
     only: Vec<String>,
 }
 
 impl Options {
     fn read(root: &Path, words: &[&str]) -> Result<Self, String> {
-        let given = Given::read(words, "--python PATH, --program PATH, --out DIR, --only NAME,..., --nccl-tests PATH")?;
+        let known = "--python PATH, --program PATH, --out DIR, --only NAME,..., --nccl-tests PATH, --products yes";
+        let given = Given::read(words, known)?;
         Ok(Self {
             python: given.path("--python").unwrap_or_else(|| PathBuf::from("python3")),
             program: given.path("--program"),
             out: given.path("--out").unwrap_or_else(|| root.join("results/gpu-check")),
             nccl_tests: given.path("--nccl-tests"),
+            products: given.text("--products").is_some_and(|said| said == "yes"),
             only: given.text("--only").map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default(),
         })
     }
@@ -99,6 +104,9 @@ fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
     let _ = writeln!(text, "\n{} checks, {failed} failed", wanted.len());
     if let Some(peer) = &options.nccl_tests {
         text += &peer::table(&program, peer, out)?;
+    }
+    if options.products {
+        text += &products::table(root, (&program, &options.python), out)?;
     }
     let path = out.join("checks.md");
     std::fs::write(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;

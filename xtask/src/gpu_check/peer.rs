@@ -43,12 +43,12 @@ pub(super) fn table(program: &Path, peer: &Path, out: &Path) -> Result<String, S
     Ok(text)
 }
 
-fn middle(mut values: Vec<f64>) -> f64 {
+pub(super) fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn output(command: &mut Command) -> Result<String, String> {
+pub(super) fn output(command: &mut Command) -> Result<String, String> {
     let ended = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if !ended.status.success() {
         return Err(format!("{command:?}: {}: {}", ended.status, String::from_utf8_lossy(&ended.stderr)));
