@@ -362,7 +362,7 @@ int cublasLtMatmulDescSetAttribute(void *handle, int attribute, const void *valu
 int cublasLtMatmulPreferenceCreate(void **to) { return create(__func__, to, {WISH}); }
 int cublasLtMatmulPreferenceDestroy(void *handle) { return destroy(__func__, handle, WISH); }
 int cublasLtMatmulPreferenceSetAttribute(void *handle, int attribute, const void *value, size_t size) {
-    return set(__func__, handle, WISH, {{1, 8}, {5, 4}, {6, 4}, {7, 4}, {8, 4}}, attribute, value, size);
+    return set(__func__, handle, WISH, {{1, 8}, {3, 4}, {5, 4}, {6, 4}, {7, 4}, {8, 4}}, attribute, value, size);
 }
 
 /// Four: a plain one, one with a workspace, one that fails when it runs, one that says at once that it cannot.
@@ -375,6 +375,9 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *form, void *a, void *b, v
         const char *none = getenv("FAKE_CUBLAS_NONE");
         need(!none || atoi(none) != p.type, NOT_SUPPORTED);
         uint64_t room = wished->get<uint64_t>(1, 0), aligned = 256;
+        // Parts of a sum that are kept as 16 bits would be rounded twice: 2 is the one scheme that does not.
+        bool is_narrow = p.result == R_16F || p.result == R_16BF;
+        need(!is_narrow || wished->get<uint32_t>(3, 7) == 2);
         for (int attribute : {5, 6, 7, 8}) aligned = std::min<uint64_t>(aligned, wished->get<uint32_t>(attribute, 256));
         *found = 0;
         auto offer = [&](uint64_t id, size_t workspace, int state) {

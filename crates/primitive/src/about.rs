@@ -274,6 +274,9 @@ mod tests {
         refused(&[cuda, ("dtype", "f8e4m3"), alone, ("n", "40")], "the nearest: 32 or 48");
         refused(&[("data", "random"), alone], "random numbers are what native ranks multiply on GPUs");
         refused(&[cuda, ("data", "random"), alone, ("primitive", "ep_all_to_all")], "`data: exact`");
+        let large = [cuda, ("dtype", "i8"), alone, ("k", "131072"), ("m", "2"), ("n", "2")];
+        refused(&[&large[..], &[("data", "random")]].concat(), "do not fit 32 bits");
+        assert!(plan(&large).is_ok());
         // Of all ways, those that can are run.
         let ways = plan(&[cuda, ("dtype", "i8")]).unwrap();
         let run = ways.iter().filter(|case| case.skip.is_none()).count();

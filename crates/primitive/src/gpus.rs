@@ -17,6 +17,8 @@ use super::words::{Drawn, Primitive, Products};
 const LIBRARY: &str = "cublas_library";
 /// Fields that native ranks on GPUs alone understand.
 const OWN: [&str; 2] = ["tuned", LIBRARY];
+/// Products of any two signed bytes whose sum fits 32 bits: at most 2^14 each.
+const MOST_OF_I8: usize = (1 << 17) - 1;
 /// Sides of a product of f8e4m3: rows of 16 bytes, as tensor cores read them.
 const ROWS_OF_F8: usize = 16;
 
@@ -95,6 +97,11 @@ fn check_kind(case: &Case, fields: &Fields, implementation: Option<&str>, is_the
             true => problem("dtype", format!("{} is what {what}", fields.dtype), "valid values: f32, f64, bf16, f16"),
             false => problem("data", format!("random numbers are what {what}"), "`data: exact`"),
         });
+    }
+    let depth = task(case)?.whole_depth();
+    if fields.dtype == Dtype::I8 && fields.data == Drawn::Random && depth > MOST_OF_I8 {
+        let message = format!("sums of {depth} products of any two bytes do not fit 32 bits");
+        return Err(problem("k", message, format!("at most {MOST_OF_I8} over all ranks, or `data: exact`")));
     }
     if fields.dtype == Dtype::F8E4M3 {
         let task = task(case)?;

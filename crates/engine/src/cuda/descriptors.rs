@@ -42,6 +42,9 @@ const FORM_AUXILIARY_LD: c_int = 12;
 /// cublasLtMatmulPreferenceAttributes_t: the workspace, and the alignments of A, B, C and D.
 const WISH_WORKSPACE: c_int = 1;
 const WISH_ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
+/// How parts of a depth that were added up apart may become one sum: CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, in the type of sums.
+const WISH_REDUCTION: c_int = 3;
+const IN_TYPE_OF_SUMS: u32 = 2;
 /// cublasOperation_t.
 const TRANSPOSED: i32 = 1;
 
@@ -136,8 +139,14 @@ impl Descriptor {
     }
 }
 
-/// What an algorithm may use: bytes of the workspace, and the alignments of the library's A, B, C and D.
-pub(super) fn wish(library: &Arc<Cublas>, workspace: u64, alignments: [u32; 4]) -> Result<Descriptor, ProductError> {
+/// What an algorithm may use: bytes of the workspace, and the alignments of the library's A, B, C and D. Where results are `narrow`,
+/// narrower than sums, each is rounded once: no parts of a sum are kept as results are, as the library would by itself.
+pub(super) fn wish(
+    library: &Arc<Cublas>,
+    workspace: u64,
+    alignments: [u32; 4],
+    narrow: bool,
+) -> Result<Descriptor, ProductError> {
     let functions = &library.functions;
     let ends = (("cublasLtMatmulPreferenceSetAttribute", functions.wish_set as Set), functions.wish_destroy);
     let made = Descriptor::new(library, "cublasLtMatmulPreferenceCreate", ends, |functions, to| {
@@ -145,6 +154,9 @@ pub(super) fn wish(library: &Arc<Cublas>, workspace: u64, alignments: [u32; 4]) 
         unsafe { (functions.wish_create)(to) }
     })?;
     made.set(WISH_WORKSPACE, workspace)?;
+    if narrow {
+        made.set(WISH_REDUCTION, IN_TYPE_OF_SUMS)?;
+    }
     for (attribute, alignment) in WISH_ALIGNMENTS.into_iter().zip(alignments) {
         made.set(attribute, alignment)?;
     }

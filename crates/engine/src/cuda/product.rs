@@ -194,7 +194,8 @@ impl Products {
         let of = |has: bool| has.then_some(place);
         described.places(of(form.epilogue.has_bias()), of(form.epilogue.has_auxiliary()))?;
         let [a, b, c] = *alignments;
-        let wish = descriptors::wish(&self.library, WORKSPACE as u64, [b, a, c, c])?;
+        let is_narrow = form.dtypes()[2].bytes() < 4;
+        let wish = descriptors::wish(&self.library, WORKSPACE as u64, [b, a, c, c], is_narrow)?;
         let asked = if self.is_tuned { TRIED } else { 1 };
         let (mut candidates, mut found) = (vec![Candidate::default(); asked], 0);
         let [x, y, d] = [&layouts[0], &layouts[1], &layouts[2]].map(Descriptor::handle);
