@@ -97,13 +97,7 @@ fn rates(ops: &[Op], dtype: Dtype, memory: &Memory, threads: usize, repetitions:
     let op = &ops[0];
     let pool = Threads::new(threads, &[0, 1]).expect("threads");
     let scratch = Scratch::new(threads, engine::scratch_bytes(op, dtype.bytes() as usize, threads));
-    let context = Context {
-        threads,
-        scratch: &scratch,
-        step: Step { number: 1, seed: 0 },
-        loss_scale: 1.0,
-        matmul: Matmul::Auto,
-    };
+    let context = Context { threads, scratch: &scratch, step: Step { number: 1, seed: 0 }, matmul: Matmul::Auto };
     let (mut best, mut shares) = (0f64, Vec::new());
     for op in ops.iter().cycle().take(repetitions) {
         let before = peak();

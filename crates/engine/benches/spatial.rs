@@ -88,8 +88,7 @@ impl Layer {
         let scratch = operations.iter().map(|op| engine::scratch_bytes(op, bytes, threads.count())).max().unwrap_or(0);
         let scratch = Scratch::new(threads.count(), scratch);
         let step = Step { number: 1, seed: 0 };
-        let context =
-            Context { threads: threads.count(), scratch: &scratch, step, loss_scale: 1.0, matmul: Matmul::Auto };
+        let context = Context { threads: threads.count(), scratch: &scratch, step, matmul: Matmul::Auto };
         let mut best = vec![f64::INFINITY; operations.len()];
         threads.install(|| {
             for _ in 0..repetitions {

@@ -113,8 +113,6 @@ pub struct Context<'a> {
     pub scratch: &'a Scratch,
     /// Numbers of this step.
     pub step: Step,
-    /// What gradients are multiplied by (f16): `CrossEntropy` applies it, updates take it out.
-    pub loss_scale: f64,
     /// How products of f32 are computed.
     pub matmul: Matmul,
 }

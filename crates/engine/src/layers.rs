@@ -90,6 +90,8 @@ pub struct Terms {
     pub global_batch: usize,
     /// F64, 1: where losses are added.
     pub loss: View,
+    /// F64, `[4]`: see [`crate::op::Update`].
+    pub control: View,
 }
 
 /// What the forward pass of a block leaves for its backward pass.

@@ -14,6 +14,7 @@ mod update;
 pub use dense::{Attention, Dense, MatMul};
 pub use rows::{Norm, Rows};
 pub use spatial::Spatial;
+pub(crate) use update::SCALE;
 pub use update::Update;
 
 /// An operation.

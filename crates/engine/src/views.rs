@@ -69,13 +69,13 @@ fn rows(op: &Rows, visit: Visit<'_>) {
             each(visit, [*tokens, *dy, *d_table]);
             maybe(visit, [*d_positions, *d_segments]);
         }
-        Rows::CrossEntropy { logits, targets, loss, .. } => each(visit, [*logits, *targets, *loss]),
+        Rows::CrossEntropy { logits, targets, loss, control, .. } => each(visit, [*logits, *targets, *loss, *control]),
         Rows::CrossEntropyLargest { logits, largest, .. } => each(visit, [*logits, *largest]),
         Rows::CrossEntropySum { logits, targets, largest, sums, .. } => {
             each(visit, [*logits, *targets, *largest, *sums]);
         }
-        Rows::CrossEntropyFinish { logits, targets, largest, sums, loss, .. } => {
-            each(visit, [*logits, *targets, *largest, *sums, *loss]);
+        Rows::CrossEntropyFinish { logits, targets, largest, sums, loss, control, .. } => {
+            each(visit, [*logits, *targets, *largest, *sums, *loss, *control]);
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn product_rate(precision: Dtype, matmul: Matmul, threads: usize, cores: &[u
     let scratch =
         Scratch::new(threads.count(), engine::scratch_bytes(&op, precision.bytes() as usize, threads.count()));
     let step = Step { number: 1, seed: 0 };
-    let context = Context { threads: threads.count(), scratch: &scratch, step, loss_scale: 1.0, matmul };
+    let context = Context { threads: threads.count(), scratch: &scratch, step, matmul };
     let mut best = f64::INFINITY;
     for _ in 0..REPETITIONS {
         let begin = Instant::now();

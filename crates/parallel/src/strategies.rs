@@ -154,6 +154,7 @@ impl<'a> Builder<'a> {
             input: recipe.model.input,
             global_batch: recipe.global_batch(),
             loss,
+            control,
         };
         let micros = recipe.micro_batches[at.data];
         let left = store.units.iter().map(|unit| unit.writers.len() * micros).collect();

@@ -231,13 +231,11 @@ impl Trainer {
         self.recorder.mark(Kind::Input, input_ns, loaded_ns);
         let mut report = StepReport { input_s: seconds(loaded_ns - input_ns), ..StepReport::default() };
         self.steps += 1;
-        let scale = self.loss_scale();
         let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, recorder, asleep, .. } = self;
         let context = Context {
             threads: threads.count(),
             scratch,
             step: Step { number: *steps, seed: recipe.seed },
-            loss_scale: scale,
             matmul: recipe.matmul,
         };
         let (context, here, asleep) = (&context, &mut report, *asleep);

@@ -93,7 +93,7 @@ fn bare((m, n, k): (usize, usize, usize)) -> impl FnMut() {
     let scratch = Scratch::new(1, engine::scratch_bytes(&op, 4, 1));
     move || {
         let step = Step { number: 1, seed: 0 };
-        let context = Context { threads: 1, scratch: &scratch, step, loss_scale: 1.0, matmul: Matmul::Auto };
+        let context = Context { threads: 1, scratch: &scratch, step, matmul: Matmul::Auto };
         // SAFETY: the memory is this call's alone.
         threads.install(|| unsafe { engine::execute(&op, &memory, &context) });
     }

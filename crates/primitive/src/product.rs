@@ -115,7 +115,6 @@ impl Multiplier {
             threads: self.threads.count(),
             scratch: &self.scratch,
             step: Step { number: 1, seed: 0 },
-            loss_scale: 1.0,
             matmul: Matmul::Auto,
         }
     }

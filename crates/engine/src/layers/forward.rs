@@ -290,8 +290,9 @@ impl Emit<'_> {
     fn loss_forward(&mut self, all: usize, logits: Tensor) -> Tensor {
         let targets = self.batch.targets.expect("the last block has targets");
         let (view, classes, scale, loss) = (logits.view, logits.columns, self.scale(), self.terms.loss);
+        let control = self.terms.control;
         if logits.cut != Cut::Columns {
-            self.rows(Rows::CrossEntropy { logits: view, targets, loss, classes, scale });
+            self.rows(Rows::CrossEntropy { logits: view, targets, loss, control, classes, scale });
             return logits;
         }
         let first = self.terms.part.range(all).start;
@@ -302,8 +303,18 @@ impl Emit<'_> {
         self.rows(Rows::CrossEntropySum { logits: view, targets, largest, sums, classes, first });
         self.exchange(Axis::Tensor, ExchangeKind::Sum, sums, sums);
         let counts = self.terms.part.index == 0;
-        let finish =
-            Rows::CrossEntropyFinish { logits: view, targets, largest, sums, loss, classes, first, scale, counts };
+        let finish = Rows::CrossEntropyFinish {
+            logits: view,
+            targets,
+            largest,
+            sums,
+            loss,
+            control,
+            classes,
+            first,
+            scale,
+            counts,
+        };
         self.rows(finish);
         logits
     }

@@ -228,6 +228,8 @@ pub enum Rows {
         targets: View,
         /// F64, 1.
         loss: View,
+        /// F64, `[4]`: the first is the loss scale (see [`crate::op::Update`]).
+        control: View,
         /// Columns.
         classes: usize,
         /// 1 / rows of the global batch.
@@ -270,6 +272,8 @@ pub enum Rows {
         sums: View,
         /// F64, 1.
         loss: View,
+        /// F64, `[4]`: the first is the loss scale.
+        control: View,
         /// Columns of this part.
         classes: usize,
         /// First class of this part.

@@ -2,6 +2,9 @@
 
 use crate::buffer::View;
 
+/// The place of the loss scale in `control`.
+pub(crate) const SCALE: usize = 0;
+
 /// What changes parameters: `kernels::update`. `control` is F64, `[4]`: loss scale, good steps since it changed, the sum
 /// of squares of all gradients, whether the update is skipped (1) because a gradient is not finite.
 #[derive(Clone, Debug, PartialEq)]

@@ -126,13 +126,7 @@ pub(super) fn read(memory: &Memory, view: View) -> Vec<f64> {
 pub(super) fn execute(op: Dense, memory: &Memory, bytes: usize, threads: usize) {
     let op = Op::Dense(op);
     let scratch = Scratch::new(threads, engine::scratch_bytes(&op, bytes, threads));
-    let context = Context {
-        threads,
-        scratch: &scratch,
-        step: Step { number: 1, seed: 0 },
-        loss_scale: 1.0,
-        matmul: Matmul::Auto,
-    };
+    let context = Context { threads, scratch: &scratch, step: Step { number: 1, seed: 0 }, matmul: Matmul::Auto };
     for part in 0..threads {
         // SAFETY: nobody uses scratch yet.
         unsafe { context.area::<i32>(part, scratch.bytes() / 4) }.fill(-1);

@@ -61,7 +61,7 @@ fn sgd_is_the_formula() {
         (Dtype::F64, 0.0, Some(0.5)),
     ] {
         let mut bench = bench(element);
-        bench.lab.loss_scale = 4.0;
+        bench.lab.set(bench.control, vec![4.0, 0.0, 0.0, 0.0]);
         bench.lab.threads = 2;
         let state = bench.lab.state();
         let velocity = (momentum != 0.0).then(|| bench.lab.put(state, vec![0.0; COUNT]));

@@ -95,7 +95,7 @@ impl Trainer {
         let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, recorder, .. } = self;
         let instructions = &built.program.instructions;
         let step = Step { number: *steps + 1, seed: recipe.seed };
-        let context = Context { threads: threads.count(), scratch, step, loss_scale: 1.0, matmul: recipe.matmul };
+        let context = Context { threads: threads.count(), scratch, step, matmul: recipe.matmul };
         let mut report = StepReport::default();
         let (context, here) = (&context, &mut report);
         let mut running = Running { memory, context, groups, exchanges, world, report: here, recorder, asleep: None };

@@ -18,10 +18,9 @@ impl Trainer {
     pub fn block_seconds(&mut self, world: &mut dyn Communicator) -> Result<Vec<f64>, Error> {
         self.load()?;
         self.steps += 1;
-        let loss_scale = self.loss_scale();
         let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, recorder, .. } = self;
         let step = Step { number: *steps, seed: recipe.seed };
-        let context = Context { threads: threads.count(), scratch, step, loss_scale, matmul: recipe.matmul };
+        let context = Context { threads: threads.count(), scratch, step, matmul: recipe.matmul };
         let mut seconds = vec![0.0; recipe.model.blocks.len()];
         let mut report = StepReport::default();
         let mut done = 0;

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::element::Wide;
 use crate::kernels::simd::{Isa, Number, Raw, Real, lanes, versions};
 use crate::memory::Memory;
-use crate::op::Rows;
+use crate::op::{Rows, SCALE};
 
 /// Classes that are looked at together: they stay in the first cache between the search for their largest and their
 /// sum.
@@ -54,14 +54,15 @@ unsafe fn add_losses(context: &Context<'_>, parts: usize, scale: f64, loss: &mut
 /// # Safety
 /// As [`crate::execute`].
 unsafe fn whole<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
-    let Rows::CrossEntropy { logits, targets, loss, classes, scale } = op else {
+    let Rows::CrossEntropy { logits, targets, loss, control, classes, scale } = op else {
         unreachable!("{op:?} is another function's")
     };
     // SAFETY: the caller's promise; parts change disjoint rows.
     let (logits, targets, loss) =
         unsafe { (Raw::<E>::new(memory, *logits), memory.read::<i32>(*targets), memory.write::<f64>(*loss)) };
     assert_eq!(logits.len(), targets.len() * classes, "rows x classes");
-    let factor = scale * context.loss_scale;
+    // SAFETY: the caller's promise.
+    let factor = scale * unsafe { memory.read::<f64>(*control) }[SCALE];
     let parts = split_counted(context, targets.len(), grain(*classes), |part, rows| {
         // SAFETY: as above; the area is this part's.
         let (logits, area) =
@@ -182,7 +183,8 @@ fn class_of(target: i32, first: usize, classes: usize) -> Option<usize> {
 /// # Safety
 /// As [`crate::execute`].
 unsafe fn finish<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
-    let Rows::CrossEntropyFinish { logits, targets, largest, sums, loss, classes, first, scale, counts } = op else {
+    let Rows::CrossEntropyFinish { logits, targets, largest, sums, loss, control, classes, first, scale, counts } = op
+    else {
         unreachable!("{op:?} is another function's")
     };
     // SAFETY: the caller's promise; parts change disjoint rows.
@@ -197,7 +199,8 @@ unsafe fn finish<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
     let count = targets.len();
     assert!(logits.len() == count * classes && largest.len() == count && sums.len() == 2 * count, "rows x classes");
     let (sums, at_target) = sums.split_at(count);
-    let factor = scale * context.loss_scale;
+    // SAFETY: the caller's promise.
+    let factor = scale * unsafe { memory.read::<f64>(*control) }[SCALE];
     let parts = split_counted(context, count, grain(*classes), |part, rows| {
         // SAFETY: as above; the area is this part's.
         let (logits, area) =

@@ -10,10 +10,9 @@ use crate::context::Context;
 use crate::element::Wide;
 use crate::kernels::simd::{Number, lanes, typed, versions};
 use crate::memory::Memory;
-use crate::op::Update;
+use crate::op::{SCALE, Update};
 
 /// Places in `control`.
-pub(super) const SCALE: usize = 0;
 const GOOD_STEPS: usize = 1;
 pub(super) const SQUARES: usize = 2;
 pub(super) const SKIPPED: usize = 3;

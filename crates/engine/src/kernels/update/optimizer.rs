@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::element::Wide;
 use crate::kernels::simd::{Number, Raw, Real, versions};
 use crate::memory::Memory;
-use crate::op::Update;
+use crate::op::{SCALE, Update};
 
 /// Elements of work that are worth another thread; a multiple of [`BLOCK`].
 const GRAIN: usize = 64 * 1024;
@@ -32,7 +32,7 @@ pub(super) unsafe fn run<E: Number>(op: &Update, memory: &Memory, context: &Cont
     if control[SKIPPED] == 1.0 {
         return;
     }
-    let factor = factor(control[SQUARES], *clip, context.loss_scale);
+    let factor = factor(control[SQUARES], *clip, control[SCALE]);
     // SAFETY: as above.
     let raw = |view: View| unsafe { Raw::<E::Wide>::new(memory, view) };
     // SAFETY: as above.

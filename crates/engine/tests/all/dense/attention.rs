@@ -209,13 +209,7 @@ fn every_kernel_gives_the_same_attention() {
 
     let mut draw = Draw(17);
     let scratch = Scratch::new(1, 8 << 20);
-    let context = Context {
-        threads: 1,
-        scratch: &scratch,
-        step: Step { number: 1, seed: 0 },
-        loss_scale: 1.0,
-        matmul: Matmul::Auto,
-    };
+    let context = Context { threads: 1, scratch: &scratch, step: Step { number: 1, seed: 0 }, matmul: Matmul::Auto };
     for shape in SHAPES {
         let exact = case(shape, Dtype::F64, &mut draw);
         let narrow = case(shape, Dtype::Bf16, &mut draw);

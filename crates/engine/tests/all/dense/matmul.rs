@@ -225,13 +225,8 @@ fn every_kernel_is_right() {
     for _ in 0..30 {
         let [m, n, k] = [(); 3].map(|()| draw.whole(1, 90));
         let scratch = Scratch::new(1, 8 << 20);
-        let context = Context {
-            threads: 1,
-            scratch: &scratch,
-            step: Step { number: 1, seed: 0 },
-            loss_scale: 1.0,
-            matmul: Matmul::Auto,
-        };
+        let context =
+            Context { threads: 1, scratch: &scratch, step: Step { number: 1, seed: 0 }, matmul: Matmul::Auto };
         // SAFETY: views that do not overlap; kernels that the CPU has.
         unsafe {
             for kernel in Kernel::all::<bf16>() {
@@ -274,7 +269,7 @@ mod bf16x6 {
         let op = MatMul { a, b, c, bias: None, m, n, k, a_transposed: false, b_transposed: false, accumulate: false };
         let scratch = Scratch::new(1, 16 << 20);
         let step = Step { number: 1, seed: 0 };
-        let context = Context { threads: 1, scratch: &scratch, step, loss_scale: 1.0, matmul: Matmul::Auto };
+        let context = Context { threads: 1, scratch: &scratch, step, matmul: Matmul::Auto };
         // SAFETY: views that do not overlap; a kernel that the CPU has.
         unsafe { matmul::run_by(Some(kernel), &op, &memory, &context) };
         read(&memory, c)

@@ -183,12 +183,13 @@ fn cross_entropy(element: Dtype, rows: usize, classes: usize) -> Case {
     let target = |row: usize| if row % 4 == 3 { -1.0 } else { (row * 7 % classes) as f64 };
     let targets = lab.put(Dtype::I32, (0..rows).map(target).collect());
     let loss = lab.put(Dtype::F64, vec![0.0]);
+    let control = lab.put(Dtype::F64, vec![1.0, 0.0, 0.0, 0.0]);
     let dy = lab.put(Dtype::F64, vec![1.0]);
     let logits = lab.put(element, vec![f64::NAN; rows * classes]);
     let forward = vec![
         Rows::Fill { y: loss, value: 0.0 }.into(),
         Rows::Convert { x, y: logits }.into(),
-        Rows::CrossEntropy { logits, targets, loss, classes, scale: 1.0 / rows as f64 }.into(),
+        Rows::CrossEntropy { logits, targets, loss, control, classes, scale: 1.0 / rows as f64 }.into(),
     ];
     Case {
         name: "cross-entropy",

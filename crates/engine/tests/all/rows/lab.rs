@@ -27,7 +27,6 @@ const GUARD: usize = 64;
 pub(crate) struct Lab {
     pub(crate) threads: usize,
     pub(crate) step: Step,
-    pub(crate) loss_scale: f64,
     /// The type that activations have.
     pub(crate) element: Dtype,
     program: Program,
@@ -37,7 +36,7 @@ pub(crate) struct Lab {
 impl Lab {
     pub(crate) fn new(element: Dtype) -> Self {
         let step = Step { number: 1, seed: 1 };
-        Self { threads: 1, step, loss_scale: 1.0, element, program: Program::default(), values: Vec::new() }
+        Self { threads: 1, step, element, program: Program::default(), values: Vec::new() }
     }
 
     /// The type of state.
@@ -81,13 +80,7 @@ impl Lab {
         self.copy_in(&memory);
         let bytes = scratch_bytes(&op, self.element.bytes() as usize, self.threads);
         let scratch = Scratch::new(self.threads, bytes);
-        let context = Context {
-            threads: self.threads,
-            scratch: &scratch,
-            step: self.step,
-            loss_scale: self.loss_scale,
-            matmul: Matmul::Auto,
-        };
+        let context = Context { threads: self.threads, scratch: &scratch, step: self.step, matmul: Matmul::Auto };
         for part in 0..self.threads {
             // SAFETY: nothing runs yet.
             unsafe { context.area::<f64>(part, scratch.bytes() / 8) }.fill(f64::NAN);

@@ -15,11 +15,11 @@ fn targets(classes: usize) -> Vec<f64> {
 /// Loss and gradient of the whole.
 fn whole(x: &[f64], classes: usize, loss_scale: f64) -> (f64, Vec<f64>) {
     let mut lab = Lab::new(Dtype::F64);
-    lab.loss_scale = loss_scale;
     let logits = lab.put(Dtype::F64, x.to_vec());
     let targets = lab.put(Dtype::I32, targets(classes));
     let loss = lab.put(Dtype::F64, vec![2.0]);
-    lab.run(Rows::CrossEntropy { logits, targets, loss, classes, scale: 0.25 });
+    let control = lab.put(Dtype::F64, vec![loss_scale, 0.0, 0.0, 0.0]);
+    lab.run(Rows::CrossEntropy { logits, targets, loss, control, classes, scale: 0.25 });
     (lab.get(loss)[0], lab.get(logits))
 }
 
@@ -52,6 +52,7 @@ struct Part {
     largest: View,
     sums: View,
     loss: View,
+    control: View,
     first: usize,
     classes: usize,
 }
@@ -67,7 +68,8 @@ fn cut(x: &[f64], classes: usize, cuts: &[usize]) -> Vec<Part> {
         let largest = lab.put(Dtype::F64, vec![f64::NAN; ROWS]);
         let sums = lab.put(Dtype::F64, vec![f64::NAN; 2 * ROWS]);
         let loss = lab.put(Dtype::F64, vec![2.0]);
-        Part { lab, logits, targets, largest, sums, loss, first, classes: count }
+        let control = lab.put(Dtype::F64, vec![4.0, 0.0, 0.0, 0.0]);
+        Part { lab, logits, targets, largest, sums, loss, control, first, classes: count }
     };
     bounds.windows(2).map(part).collect()
 }
@@ -91,7 +93,6 @@ fn parts_give_what_the_whole_gives() {
         let mut parts = cut(&x, classes, &cuts);
         for part in &mut parts {
             let Part { logits, largest, classes, .. } = *part;
-            part.lab.loss_scale = 4.0;
             part.lab.run(Rows::CrossEntropyLargest { logits, largest, classes });
         }
         exchange(&mut parts, |part| part.largest, f64::max);
@@ -101,7 +102,7 @@ fn parts_give_what_the_whole_gives() {
         }
         exchange(&mut parts, |part| part.sums, |a, b| a + b);
         for (index, part) in parts.iter_mut().enumerate() {
-            let Part { logits, targets, largest, sums, loss, classes, first, .. } = *part;
+            let Part { logits, targets, largest, sums, loss, control, classes, first, .. } = *part;
             let (scale, counts) = (0.25, index == 0);
             part.lab.run(Rows::CrossEntropyFinish {
                 logits,
@@ -109,6 +110,7 @@ fn parts_give_what_the_whole_gives() {
                 largest,
                 sums,
                 loss,
+                control,
                 classes,
                 first,
                 scale,
@@ -138,7 +140,8 @@ fn extreme_logits() {
             let logits = lab.put(dtype, x);
             let targets = lab.put(Dtype::I32, vec![4999.0]);
             let loss = lab.put(Dtype::F64, vec![0.0]);
-            lab.run(Rows::CrossEntropy { logits, targets, loss, classes, scale: 1.0 });
+            let control = lab.put(Dtype::F64, vec![1.0, 0.0, 0.0, 0.0]);
+            lab.run(Rows::CrossEntropy { logits, targets, loss, control, classes, scale: 1.0 });
             (lab.get(loss)[0], lab.get(logits))
         };
         let (loss, gradient) = run(&|x| x[..4096].fill(f64::NEG_INFINITY));

@@ -322,13 +322,7 @@ fn both<E: Convolved<Wide = f32>>(
 
 fn with_scratch(work: impl FnOnce(&Context<'_>) + Send) {
     let scratch = Scratch::new(2, 4 << 20);
-    let context = Context {
-        threads: 2,
-        scratch: &scratch,
-        step: Step { number: 1, seed: 0 },
-        loss_scale: 1.0,
-        matmul: Matmul::Auto,
-    };
+    let context = Context { threads: 2, scratch: &scratch, step: Step { number: 1, seed: 0 }, matmul: Matmul::Auto };
     Threads::new(2, &[]).unwrap().install(|| work(&context));
 }
 

@@ -55,7 +55,7 @@ impl Lab {
             let bytes = self.bytes(&operation);
             let scratch = Scratch::new(threads, scratch_bytes(&operation, bytes, threads));
             let step = Step { number: 1, seed: 0 };
-            let context = Context { threads, scratch: &scratch, step, loss_scale: 1.0, matmul };
+            let context = Context { threads, scratch: &scratch, step, matmul };
             for part in 0..threads {
                 // SAFETY: nothing runs.
                 unsafe { context.area::<f64>(part, scratch.bytes() / 8) }.fill(f64::NAN);
