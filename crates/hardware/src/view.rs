@@ -62,8 +62,10 @@ impl View for HardwareView {
 
 /// The fastest of each element type.
 fn peaks(section: &Operation) -> Vec<Finding> {
-    let dtype =
-        |point: &Measured| point.case.parameters.get("dtype").and_then(serde_json::Value::as_str).map(str::to_owned);
+    let dtype = |point: &Measured| {
+        let text = |name: &str| point.case.parameters.get(name).and_then(serde_json::Value::as_str);
+        text("matmul").filter(|way| *way != "auto").or_else(|| text("dtype")).map(str::to_owned)
+    };
     let rate = |point: &Measured| GFLOPS.of(point.case).unwrap_or(0.0);
     let mut types: Vec<String> = section.points().filter_map(dtype).collect();
     types.sort();

@@ -66,7 +66,7 @@ record::fields! {
         tokens: Option<String> = TOKENS,
         tokens_file: Option<String> = Field::new(Kind::Text, None, "tokens=file: file of counts, one for each expert")
             .label(Label::Around("counts of {}")),
-        dtype: Dtype = parameter(Kind::Word(dtypes), Some("f32"), "element type; f8e4m3, i8: compute_only on GPUs"),
+        dtype: Dtype = parameter(Kind::Word(dtypes), Some("f32"), "element type"),
         matmul: Products = MATMUL,
         tuned: bool = TUNED,
         data: Drawn = of_gpus(Kind::Word(Drawn::names), Some("exact"), "numbers of compute_only's operands"),

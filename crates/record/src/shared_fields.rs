@@ -157,13 +157,14 @@ impl Case {
 }
 
 /// The names that these functions know, for a test of the declarations.
-pub const SHARED_FIELDS: [&str; 29] = [
+pub const SHARED_FIELDS: [&str; 30] = [
     "ranks",
     "threads",
     "bytes",
     "op",
     "dtype",
     "precision",
+    "matmul",
     "backend",
     "runtime",
     "device",

@@ -244,6 +244,11 @@ impl Operation<'_> {
     pub fn points(&self) -> impl Iterator<Item = &Measured<'_>> {
         self.configurations.iter().flat_map(|configuration| &configuration.points)
     }
+
+    /// Whether a device was a stand-in in memory of the host: results are checked, and times say nothing.
+    pub fn is_emulated(&self) -> bool {
+        self.points().any(|point| point.case.caveats.contains(&Caveat::Emulated))
+    }
 }
 
 /// `pytorch/gloo`, the backend alone where the runtime is native, or the runtime alone where the backend is not known.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use device::Region;
-use device::cuda::{CHECK, Driver, Event, Gpu, LOOPS, Loop, Loops, Repeated, Stream};
+use device::cuda::{CHECK, Driver, Event, Gpu, LOOPS, Loop, Loops, REPEATED, Repeated, Stream, chains_f32, chains_f64};
 use terms::Space;
 
 use crate::fakes;
@@ -168,8 +168,32 @@ fn the_shipped_loops_are_those_of_the_source() {
         text.lines().filter_map(name).collect()
     };
     let kernels = named(source, "extern \"C\" __global__ void ");
-    assert_eq!(kernels, ["loop_copy", "loop_scale", "loop_add", "loop_triad", "chase"]);
+    assert_eq!(kernels, ["loop_copy", "loop_scale", "loop_add", "loop_triad", "chase", "fma_32", "fma_64"]);
     assert_eq!(named(LOOPS, ".visible .entry "), kernels);
+}
+
+/// What each thread leaves is what the host says, to the bit; and nothing behind the last.
+#[test]
+fn chains_in_registers_end_where_the_host_says() {
+    let Some(gpu) = gpu("chains_in_registers_end_where_the_host_says") else { return };
+    let loops = Loops::load(&gpu).unwrap();
+    for (element, rounds) in [(4, 1), (4, 37), (8, 37), (8, 400)] {
+        let count = 3 * REPEATED + 5;
+        let all = Region::cuda(&gpu, element * (count + 1)).unwrap();
+        all.whole().set(0x7f).unwrap();
+        loops.multiply_add(element, &all.slice(0, element * count).unwrap(), rounds).unwrap();
+        let mut got = vec![0; element * (count + 1)];
+        all.whole().read(&mut got).unwrap();
+        for (number, bytes) in got.chunks_exact(element).enumerate() {
+            let wanted = match (number < count, element) {
+                (false, _) => vec![0x7f; element],
+                (true, 4) => chains_f32(number, rounds).to_ne_bytes().to_vec(),
+                (true, _) => chains_f64(number, rounds).to_ne_bytes().to_vec(),
+            };
+            assert_eq!(bytes, wanted, "thread {number} of {element} bytes after {rounds} rounds");
+        }
+    }
+    assert!(loops.multiply_add(2, &Region::cuda(&gpu, 64).unwrap().whole(), 1).is_err(), "no elements of two bytes");
 }
 
 fn numbers(count: usize, of: impl Fn(usize) -> f64) -> Vec<u8> {

@@ -89,7 +89,9 @@ fn an_emulated_device_is_said_and_not_compared() {
         starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
         starting.run().exits(0);
     }
-    assert!(place.read("a/report.html").contains("EMULATED: the device was a stand-in"), "a banner");
+    let page = place.read("a/report.html");
+    assert!(page.contains("EMULATED: the device was a stand-in"), "a banner");
+    assert!(!page.contains("At a glance") && !page.contains("What the data show"), "no figure is a headline");
     // Nothing could be compared.
     let compared = place.run("compare a b").exits(3);
     assert!(compared.out.contains("cannot tell: a device was emulated"), "{}", compared.out);

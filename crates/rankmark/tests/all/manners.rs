@@ -328,7 +328,7 @@ fn help_begins_with_what_is_common_and_has_a_bound() {
         ("memory", 40, 141),
         ("run", 24, 50),
         ("profile", 62, 90),
-        ("primitive", 48, 120),
+        ("primitive", 48, 128),
     ];
     for (command, short, whole) in bounds {
         let all = place.run(&format!("{command} --help")).exits(0).out;

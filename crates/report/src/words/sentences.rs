@@ -60,13 +60,18 @@ fn of_run(run: &Run, operations: &[Operation]) -> Vec<String> {
     let one = [wrong(run), unmeasured(run), gates(run), oversubscription(run), states::sentence(run)];
     let mut all: Vec<String> = one.into_iter().flatten().collect();
     all.extend(operations.iter().flat_map(|operation| links::sentences(operation, run)));
-    let own = operations.iter().filter_map(|operation| run.views.for_section(operation)?.findings(operation));
+    let real = operations.iter().filter(|operation| !operation.is_emulated());
+    let own = real.filter_map(|operation| run.views.for_section(operation)?.findings(operation));
     all.extend(own.flatten().filter(|finding| finding.first).map(|finding| finding.text));
     all
 }
 
 /// What one operation shows, most important first.
 pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<String> {
+    // The page says so; a sentence about its times would be one about no device.
+    if operation.is_emulated() {
+        return Vec::new();
+    }
     if let Some(own) = run.views.for_section(operation).and_then(|view| view.findings(operation)) {
         let own = own.into_iter().map(|finding| finding.text);
         return own.chain(peers::sentence(operation)).chain(view::roofline::sentence(operation)).collect();

@@ -33,8 +33,11 @@ fn measured_points<'o>(operations: &'o [Operation<'o>]) -> Vec<MeasuredPoint<'o>
     operations.iter().flat_map(of).collect()
 }
 
-/// The tiles of a run.
+/// The tiles of a run; none where a device was a stand-in.
 pub(super) fn tiles(run: &Run, operations: &[Operation]) -> Vec<Tile> {
+    if operations.iter().any(Operation::is_emulated) {
+        return Vec::new();
+    }
     let all = measured_points(operations);
     let mut tiles: Vec<Tile> = peaks(operations);
     tiles.extend(step(&all));

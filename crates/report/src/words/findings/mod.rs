@@ -202,6 +202,7 @@ fn gates(run: &Run) -> Option<Finding> {
 fn machine(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     let own = operations
         .iter()
+        .filter(|operation| !operation.is_emulated())
         .filter_map(|operation| Some((operation, run.views.for_section(operation)?.findings(operation)?)));
     let first = own.flat_map(|(operation, all)| {
         let first = all.into_iter().filter(|finding| finding.first);
