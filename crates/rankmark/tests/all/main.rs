@@ -6,6 +6,7 @@
 mod archives;
 mod comparing;
 mod completions;
+mod dashboards;
 mod directories;
 mod dry_run;
 mod dumps;

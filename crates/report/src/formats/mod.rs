@@ -1,5 +1,6 @@
 //! The table of report formats. A new one is a module with a [`Format`] and a line here.
 
+pub(crate) mod bencher;
 pub(crate) mod contract;
 pub(crate) mod csv;
 pub(crate) mod html;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use terms::UnknownName;
 
+use crate::formats::bencher::Bencher;
 use crate::formats::contract::Format;
 use crate::formats::csv::Csv;
 use crate::formats::html::Html;
@@ -35,7 +37,7 @@ use crate::{Artifact, Error, Run, error};
 
 /// Every format, in the order of help and of writing; the first file of the first is the one to read first.
 pub static FORMATS: &[&dyn Format] =
-    &[&Html, &Markdown, &Csv, &Svg, &Png, &Pdf, &Parquet, &Junit, &Prometheus, &Summary, &NcclTuner];
+    &[&Html, &Markdown, &Csv, &Svg, &Png, &Pdf, &Parquet, &Junit, &Prometheus, &Bencher, &Summary, &NcclTuner];
 
 /// The formats of a report for which nobody names any.
 pub fn default_formats() -> Vec<&'static dyn Format> {

@@ -178,6 +178,71 @@ fn prometheus_keeps_the_mark_of_simulated_cases_and_takes_any_text() {
     assert_eq!(read_prometheus(&text("prometheus", &never))["rankmark_case_time_seconds"].len(), never.cases.len() - 1);
 }
 
+/// What <https://bencher.dev/bmf.json> asks: benchmarks, measures, and of each a number with two more that may be absent.
+fn read_bencher(text: &str) -> BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>> {
+    let benchmarks: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>> = serde_json::from_str(text).unwrap();
+    for (name, measures) in &benchmarks {
+        assert!((1..=1024).contains(&name.chars().count()) && !measures.is_empty(), "{name}");
+        for (measure, values) in measures {
+            assert!((1..=64).contains(&measure.len()) && values.contains_key("value"), "{name}: {measure}");
+            assert!(
+                values.keys().all(|key| ["value", "lower_value", "upper_value"].contains(&key.as_str())),
+                "{values:?}"
+            );
+        }
+    }
+    benchmarks
+}
+
+#[test]
+fn bencher_has_times_and_rates_with_their_intervals() {
+    let run = ends();
+    let benchmarks = read_bencher(&text("bencher", &run));
+    // The first case, and the one that missed its gate: others have no time.
+    assert_eq!(benchmarks.len(), 2, "{benchmarks:?}");
+    let case = &run.cases[0];
+    let name = format!("all_reduce {}, 2 ranks, shm (id {})", view::number::bytes(case.bytes.unwrap()), case.id);
+    let measures = &benchmarks[&name];
+    assert_eq!(measures.keys().collect::<Vec<_>>(), ["algbw_gbs", "busbw_gbs", "latency", "limit_share"]);
+    let near = |measure: &str, key: &str, expected: f64| {
+        let value = measures[measure][key];
+        assert!((value / expected - 1.0).abs() < 1e-12, "{measure} {key}: {value}, not {expected}");
+    };
+    let time = case.time_s.as_ref().unwrap();
+    let [low, high] = time.ci95.unwrap();
+    near("latency", "value", time.median * 1e9);
+    near("latency", "lower_value", low * 1e9);
+    near("latency", "upper_value", high * 1e9);
+    let busbw = case.metric("busbw_gbs").unwrap();
+    near("busbw_gbs", "value", busbw);
+    // The fastest rate is that of the shortest time.
+    near("busbw_gbs", "lower_value", busbw * time.median / high);
+    near("busbw_gbs", "upper_value", busbw * time.median / low);
+}
+
+#[test]
+fn bencher_has_a_benchmark_a_case_whatever_its_text() {
+    let mut run = data::one_series();
+    run.cases.truncate(3);
+    run.cases[0].simulated = true;
+    run.cases[1].time_s.as_mut().unwrap().ci95 = None;
+    run.cases[0].caveats = vec![record::Caveat::Paced];
+    run.cases[2].id = run.cases[1].id.clone();
+    run.cases[2].bytes = run.cases[1].bytes;
+    let benchmarks = read_bencher(&text("bencher", &run));
+    let names: Vec<&String> = benchmarks.keys().collect();
+    assert_eq!(names.iter().filter(|name| name.starts_with("simulated: paced: all_reduce ")).count(), 1, "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.ends_with(" #2")).count(), 1, "{names:?}");
+    // Fewer than six trials have no interval.
+    let without = names.iter().find(|name| !name.starts_with("sim") && !name.ends_with(" #2")).unwrap();
+    assert_eq!(benchmarks[*without]["latency"].keys().collect::<Vec<_>>(), ["value"]);
+    let mut wrong = data::one_series();
+    wrong.cases[0].wrong = Some(1);
+    assert_eq!(read_bencher(&text("bencher", &wrong)).len(), wrong.cases.len() - 1);
+    assert!(read_bencher(&text("bencher", &data::hostile())).keys().all(|name| !name.contains(char::is_control)));
+    assert_eq!(text("bencher", &Run::default()), "{}\n");
+}
+
 #[test]
 fn a_summary_is_short_and_says_what_failed() {
     let summary = text("github-summary", &ends());
