@@ -1,6 +1,7 @@
 //! `rankmark compare` and `rankmark baseline`: verdicts, exit codes, and what is written, on records of known times.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
@@ -8,6 +9,8 @@ use crate::place::{Place, edited, json_lines};
 
 const SIM: &str = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,16KiB --trials 13 --iters 5 --warmup 1 --noise 5% \
                    --quiet --output-dir";
+
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ci");
 
 /// A record of noisy times.
 fn measured() -> Place {
@@ -206,12 +209,23 @@ fn a_run_is_compared_with_a_baseline_at_its_end() {
 
 #[test]
 fn the_example_of_a_gate_has_commands_that_exist() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ci");
-    let workflow = fs::read_to_string(format!("{root}/rankmark.yml")).unwrap();
-    let commands = commands_of(&workflow);
-    assert_eq!(commands.len(), 2, "{commands:?}");
-    let place = measured();
-    let plan = fs::read_to_string(format!("{root}/plan.yaml")).unwrap();
+    let workflow = fs::read_to_string(format!("{EXAMPLES}/rankmark.yml")).unwrap();
+    let steps = commands_of(&workflow);
+    let commands: Vec<&str> = steps.iter().filter_map(|step| step.strip_prefix("rankmark ")).collect();
+    assert_eq!((steps.len(), commands.len()), (3, 2), "{steps:?}");
+    let place = gated();
+    for arguments in commands {
+        let mut starting = place.command(arguments);
+        starting.command.env("GITHUB_STEP_SUMMARY", place.path("summary"));
+        starting.run().exits(0);
+    }
+    assert!(place.read("compare.xml").contains("<testsuite ") && place.read("summary").starts_with("# "));
+}
+
+/// A folder with what the jobs of examples/ci find in a checkout.
+fn gated() -> Place {
+    let place = Place::new();
+    let plan = fs::read_to_string(format!("{EXAMPLES}/plan.yaml")).unwrap();
     assert!(plan.contains("expect:"), "{plan}");
     fs::create_dir(place.path("ci")).unwrap();
     // The plan with computed times: the same commands, in a moment.
@@ -221,11 +235,55 @@ fn the_example_of_a_gate_has_commands_that_exist() {
     );
     place.run("run ci/plan.yaml --quiet --output-dir first").exits(0);
     place.run("baseline save ci first").exits(0);
-    for command in &commands {
-        let arguments = command.strip_prefix("rankmark ").unwrap();
-        place.run(arguments).exits(0);
-    }
+    place
+}
+
+#[test]
+fn the_job_for_gitlab_runs_as_it_stands() {
+    let text = fs::read_to_string(format!("{EXAMPLES}/gitlab-ci.yml")).unwrap();
+    let place = gated();
+    // A tarball as the release has it: the program below one folder.
+    let folder = place.path("temporary/rankmark-0");
+    fs::create_dir(&folder).unwrap();
+    let program = format!("#!/bin/sh\nexec '{}' \"$@\"\n", env!("CARGO_BIN_EXE_rankmark"));
+    place.write("temporary/rankmark-0/rankmark", program);
+    fs::set_permissions(folder.join("rankmark"), fs::Permissions::from_mode(0o755)).unwrap();
+    place.command_of("tar", "-czf temporary/release.tar.gz -C temporary rankmark-0").run().exits(0);
+    let sum = place.command_of("sha256sum", "temporary/release.tar.gz").run().exits(0).out;
+    let (sum, address) =
+        (sum.split(' ').next().unwrap(), format!("file://{}", place.path("temporary/release.tar.gz").display()));
+    let job = |name: &str, sum: &str, steps: &[String]| {
+        place.write(name, format!("set -e\n{}\n", steps.join("\n")));
+        let mut shell = place.command_of("bash", name);
+        shell.command.env("RANKMARK_TARBALL", &address).env("RANKMARK_SHA256", sum);
+        shell.run()
+    };
+    let [before, script, after] = ["before_script", "script", "after_script"].map(|key| list_of(&text, key));
+    assert_eq!((before.len(), script.len(), after.len()), (5, 1, 1), "{text}");
+    // A tarball that is not the one of the checksum is not run.
+    let refused =
+        job("temporary/job.sh", &sum.replace(|c: char| c.is_ascii_digit(), "0"), &[&before[..], &script].concat());
+    assert!(!refused.status.success() && !place.path("measured").exists(), "{refused:?}");
+    job("temporary/job.sh", sum, &[&before[..], &script].concat()).exits(0);
+    job("temporary/after.sh", sum, &after).exits(0);
     assert!(place.read("compare.xml").contains("<testsuite "));
+}
+
+/// The items of the list behind a key, which is the last of its name.
+fn list_of(text: &str, key: &str) -> Vec<String> {
+    let (mut items, mut inside, mut before) = (Vec::new(), false, String::new());
+    for event in granit_parser::Parser::new_from_str(text) {
+        match event.unwrap().0 {
+            granit_parser::Event::SequenceStart(..) => inside = before == key,
+            granit_parser::Event::SequenceEnd => inside = false,
+            granit_parser::Event::Scalar(text, ..) => {
+                before = text.to_string();
+                items.extend(inside.then(|| before.clone()));
+            }
+            _ => {}
+        }
+    }
+    items
 }
 
 /// What the steps of a workflow run. It is YAML: the parser is that of plans.

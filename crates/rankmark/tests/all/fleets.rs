@@ -10,7 +10,7 @@ use crate::place::{Place, json_lines};
 use crate::skip;
 
 /// A record of a computed run, as that of a node: its host, its level in each case, and noise that its number decides.
-fn node(place: &Place, name: &str, number: u32, level: [f64; 2]) {
+pub(crate) fn node(place: &Place, name: &str, number: u32, level: [f64; 2]) {
     let folder = format!("nodes/{name}");
     fs::create_dir_all(place.path(&folder)).unwrap();
     let mut run: Value = place.run_file("base");

@@ -45,6 +45,7 @@ mod mpi;
 mod namespaces;
 mod nccl_tests_json;
 mod next_lines;
+mod node_checks;
 mod nvtx;
 mod packing;
 mod place;

@@ -22,7 +22,7 @@ const LEFT: &str = "\
     echo left $(count)\n";
 
 /// What is missing for a cluster.
-fn lacks() -> Option<String> {
+pub(crate) fn lacks() -> Option<String> {
     // SAFETY: a plain call.
     if unsafe { libc::geteuid() } != 0 {
         return Some("namespaces need root".to_owned());
@@ -41,7 +41,7 @@ fn lacks() -> Option<String> {
 const NAMESPACES: [&str; 7] = ["--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts", "--ipc"];
 
 /// Runs a shell script in a cluster of one node, with `$rankmark` this program.
-fn in_cluster(place: &Place, script: &str) -> Ended {
+pub(crate) fn in_cluster(place: &Place, script: &str) -> Ended {
     in_cluster_of(1, place, script)
 }
 
@@ -50,6 +50,7 @@ fn in_cluster_of(nodes: u32, place: &Place, script: &str) -> Ended {
     // A socket's path is short.
     let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();
     place.write("cluster.sh", CLUSTER).write("steps.sh", script);
+    let prolog = place.path("prolog.sh");
     // KILL: the first process of a namespace takes no other signal.
     let arguments = format!(
         "-s KILL 100 unshare {} sh cluster.sh {} {nodes} env rankmark={} sh -u steps.sh",
@@ -61,6 +62,10 @@ fn in_cluster_of(nodes: u32, place: &Place, script: &str) -> Ended {
     let sbin = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     // Of this cluster alone: jobs of several have the same numbers, and their hosts the same names.
     starting.command.env("PATH", sbin).env("RANKMARK_RENDEZVOUS_DIR", folder.path());
+    // What the cluster runs before each job, where the test wrote one.
+    if prolog.is_file() {
+        starting.command.env("RANKMARK_TEST_PROLOG", prolog);
+    }
     starting.run()
 }
 

@@ -54,6 +54,7 @@ SlurmdLogFile=$root/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none
+${RANKMARK_TEST_PROLOG:+Prolog=$RANKMARK_TEST_PROLOG}
 MpiDefault=none
 SelectType=select/cons_tres
 JobAcctGatherType=jobacct_gather/none
