@@ -70,11 +70,10 @@ fn measures(case: &Measured, declared: Option<&Declared>) -> Value {
     measures.insert(LATENCY.to_owned(), measure(case.time, 1e9));
     for metric in declared.iter().flat_map(|declared| &declared.metrics) {
         let headline = declared.is_some_and(|declared| declared.show.headline.contains(&metric.name));
-        if !matches!(metric.shape, Shape::Rate | Shape::Interval) && !(headline && metric.shape.is_number()) {
-            continue;
+        if matches!(metric.shape, Shape::Rate | Shape::Interval) || headline && metric.shape.is_number() {
+            let estimate = case.estimate(&metric.name, "", declared).filter(|estimate| estimate.mid.is_finite());
+            measures.extend(estimate.map(|estimate| (metric.name.clone(), measure(estimate, 1.0))));
         }
-        let estimate = case.estimate(&metric.name, "", declared).filter(|estimate| estimate.mid.is_finite());
-        measures.extend(estimate.map(|estimate| (metric.name.clone(), measure(estimate, 1.0))));
     }
     Value::Object(measures)
 }
