@@ -327,6 +327,30 @@ mod tests {
     }
 
     #[test]
+    fn citation_and_packages_are_of_this_version() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let version = env!("CARGO_PKG_VERSION");
+        let read =
+            |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert!(read("CITATION.cff").contains(&format!("\nversion: {version}\n")));
+        // EasyBuild wants the version in the file's name, too.
+        let easyconfig = read(&format!("packaging/easybuild/rankmark-{version}.eb"));
+        assert!(easyconfig.contains(&format!("\nversion = '{version}'\n")), "{easyconfig}");
+        let source = "rankmark-%%(version)s-%s-unknown-linux-gnu.tar.gz";
+        assert!(easyconfig.contains(source), "{easyconfig}");
+        for target in &TARGETS {
+            let name = source.replace("%%(version)s", version).replace("%s", target.arch);
+            assert_eq!(name, target.tarball(version));
+        }
+        let manifest = read("Cargo.toml");
+        let rust = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap().trim_matches('"');
+        assert!(
+            read("packaging/spack/rankmark/package.py").contains(&format!("depends_on(\"rust@{rust}:\"")),
+            "{rust}"
+        );
+    }
+
+    #[test]
     fn targets_are_those_that_licences_are_checked_for() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let deny = std::fs::read_to_string(root.join("deny.toml")).unwrap();
