@@ -56,10 +56,11 @@ pub(crate) fn mpi(test: &str) -> Option<PathBuf> {
 }
 
 fn build() -> Option<PathBuf> {
-    let kernels = ["device/kernels/check.cu", "device/kernels/loops.cu", "engine/kernels/rows.cu"];
-    let kernels = kernels.map(|name| crates().join(name));
-    let sources = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c", "cublaslt.cpp"].map(|name| sources().join(name));
-    let folder = built(&sources.iter().chain(&kernels).collect::<Vec<_>>());
+    let of_device = ["check.cu", "loops.cu"].map(|name| crates().join("device/kernels").join(name));
+    let of_engine = ["number.h", "rows.cu"].map(|name| crates().join("engine/kernels").join(name));
+    let names = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c", "cublaslt.cpp"];
+    let sources = names.map(|name| sources().join(name));
+    let folder = built(&sources.iter().chain(&of_device).chain(&of_engine).collect::<Vec<_>>());
     let compiled = [
         library(&folder, "libcuda.so.1", "c++", &["-std=c++17", "-I", crates().to_str()?], &sources[0]),
         library(&folder, "libcublasLt.so.12", "c++", &["-std=c++17", "-O2"], &sources[4]),

@@ -10,7 +10,7 @@
 //
 // Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes a device, counted per process), FAKE_CUDA_FAIL
 // (FUNCTION:FIRST_CALL:CODE), FAKE_CUDA_VERSION (12040), FAKE_CUDA_CAPABILITY (90), CUDA_VISIBLE_DEVICES (numbers),
-// FAKE_CUDA_EAGER (streams that nobody waits for go first, as far as nothing holds them: a forgotten wait the other way).
+// FAKE_CUDA_ORDER and FAKE_CUDA_SKIP_BARRIER (how kernels run: emulate.h), FAKE_CUDA_EAGER (streams that nobody waits for go first, as far as nothing holds them: a forgotten wait the other way).
 #include <sys/stat.h>
 
 #include "driver.h"
@@ -94,6 +94,9 @@ void *fake_cuda_reach(const void *at, size_t bytes) {
     Lock lock(driver.mutex);
     return reach(Address(at), bytes);
 }
+
+/// How kernels run that this thread waits for: as the variables FAKE_CUDA_ORDER and FAKE_CUDA_SKIP_BARRIER say it.
+void fake_cuda_run_as(int order, int barrier) { order_of_threads = order, skipped_barrier = barrier; }
 
 // ---- As cuda.h declares them
 

@@ -1,9 +1,15 @@
-// CUDA C as C++, for kernels whose threads do not wait for each other: a grid is a loop over its threads.
+// CUDA C as C++. A grid is a loop over its blocks and their threads, in one of four orders; a kernel whose threads wait for each
+// other (make_block_kernel) has a stack for each thread of a block.
 #pragma once
 
+#include <ucontext.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -15,6 +21,10 @@
 #define __forceinline__ inline
 #define __restrict__
 #define __launch_bounds__(...)
+/// Blocks run one after the other: a block finds what the last one left.
+#define __shared__ static thread_local
+/// Named by its line, so that a test can take it away.
+#define __syncthreads() wait_for_block(__LINE__)
 
 struct dim3 { unsigned x, y, z; };
 struct double2 { double x, y; };
@@ -25,10 +35,81 @@ static thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
 /// Kernels of several streams may run at the same time.
 template <class T> T atomicAdd(T *to, T value) { return __atomic_fetch_add(to, value, __ATOMIC_RELAXED); }
 
+/// Thrown by work that fails, as cuda.h numbers it.
+constexpr int ILLEGAL_USE = 719;
+
+inline int number_of(const char *variable) { const char *given = getenv(variable); return given ? atoi(given) : 0; }
+/// FAKE_CUDA_ORDER: 0 ascending, 1 descending, 2 and 3 two shuffles. FAKE_CUDA_SKIP_BARRIER: the line of a barrier that does nothing.
+static thread_local int order_of_threads = number_of("FAKE_CUDA_ORDER"), skipped_barrier = number_of("FAKE_CUDA_SKIP_BARRIER");
+
+inline std::vector<unsigned> ordered(unsigned count) {
+    std::vector<unsigned> all(count);
+    for (unsigned i = 0; i < count; i++) all[i] = i;
+    if (order_of_threads == 1) std::reverse(all.begin(), all.end());
+    uint64_t state = uint64_t(order_of_threads) * 0x9e3779b97f4a7c15;
+    for (unsigned left = order_of_threads > 1 ? count : 0; left > 1; left--) {
+        state = state * 6364136223846793005 + 1442695040888963407;
+        std::swap(all[left - 1], all[(state >> 33) % left]);
+    }
+    return all;
+}
 template <class Step> void for_each_index(dim3 size, dim3 &at, Step step) {
-    for (at.z = 0; at.z < size.z; at.z++)
-        for (at.y = 0; at.y < size.y; at.y++)
-            for (at.x = 0; at.x < size.x; at.x++) step();
+    for (unsigned i : ordered(size.x * size.y * size.z)) {
+        at = {i % size.x, i / size.x % size.y, i / size.x / size.y};
+        step();
+    }
+}
+
+/// The threads of a block that wait for each other: each has a stack, and goes on when all have reached the same barrier.
+struct Waiting {
+    static constexpr size_t STACK = 64 << 10;
+    struct Thread {
+        ucontext_t context;
+        std::unique_ptr<char[]> stack{new char[STACK]};
+        int line; // of the barrier that it waits at; 0: it has ended
+    };
+    ucontext_t scheduler;
+    std::vector<Thread> threads{1024};
+    std::function<void()> body;
+    Thread *running = nullptr;
+
+    void run(std::function<void()> of_thread) {
+        body = std::move(of_thread);
+        auto order = ordered(blockDim.x);
+        for (unsigned i : order) {
+            getcontext(&threads[i].context);
+            threads[i].context.uc_stack.ss_sp = threads[i].stack.get();
+            threads[i].context.uc_stack.ss_size = STACK;
+            threads[i].context.uc_link = &scheduler;
+            makecontext(&threads[i].context, begin, 0);
+        }
+        for (bool again = true; again;) {
+            for (unsigned i : order) {
+                threadIdx = {i, 0, 0};
+                running = &threads[i];
+                running->line = 0;
+                swapcontext(&scheduler, &running->context);
+            }
+            running = nullptr;
+            int line = threads[0].line;
+            // Some ended, or wait elsewhere: on a device this hangs, or is undefined.
+            for (unsigned i : order) if (threads[i].line != line) throw ILLEGAL_USE;
+            again = line;
+        }
+    }
+    static void begin();
+};
+inline Waiting &waiting() {
+    static thread_local Waiting threads;
+    return threads;
+}
+inline void Waiting::begin() { waiting().body(); }
+inline void wait_for_block(int line) {
+    if (line == skipped_barrier) return;
+    Waiting &all = waiting();
+    if (!all.running) throw ILLEGAL_USE; // not made by make_block_kernel
+    all.running->line = line;
+    swapcontext(&all.running->context, &all.scheduler);
 }
 
 /// Where the host finds that many bytes of the device, aligned so; throws what is wrong with them.
@@ -40,8 +121,9 @@ struct Kernel {
     std::function<void(dim3 grid, dim3 block, const std::vector<std::vector<char>> &values, const Reach &reach)> run;
 };
 
-/// `extents` gives, from the arguments, the bytes that must be behind each pointer: none is read or written past them.
-template <class... A, class F> Kernel make_kernel(void (*function)(A...), F extents) {
+/// `extents` gives, from the arguments, the bytes that must be behind each pointer: none is read or written past them. Null stays null
+/// where no byte is needed.
+template <bool WAITS, class... A, class F> Kernel make_any_kernel(void (*function)(A...), F extents) {
     auto run = [=](dim3 grid, dim3 block, const std::vector<std::vector<char>> &values, const Reach &reach) {
         std::tuple<A...> arguments;
         auto value = values.begin();
@@ -50,13 +132,27 @@ template <class... A, class F> Kernel make_kernel(void (*function)(A...), F exte
         auto next = bytes.begin();
         auto translate = [&](auto &argument) {
             using T = std::decay_t<decltype(argument)>;
-            if constexpr (std::is_pointer_v<T>)
-                argument = (T)reach(uint64_t(argument), *next++, alignof(std::remove_pointer_t<T>));
+            if constexpr (std::is_pointer_v<T>) {
+                size_t needed = *next++;
+                if (argument || needed) argument = (T)reach(uint64_t(argument), needed, alignof(std::remove_pointer_t<T>));
+            }
         };
         std::apply([&](auto &...argument) { (translate(argument), ...); }, arguments);
         gridDim = grid;
         blockDim = block;
-        for_each_index(grid, blockIdx, [&] { for_each_index(block, threadIdx, [&] { std::apply(function, arguments); }); });
+        auto thread = [&] { std::apply(function, arguments); };
+        if (WAITS && (block.y != 1 || block.z != 1)) throw ILLEGAL_USE;
+        for_each_index(grid, blockIdx, [&] {
+            if constexpr (WAITS) waiting().run(thread);
+            else for_each_index(block, threadIdx, thread);
+        });
     };
     return {{sizeof(A)...}, run};
+}
+template <class... A, class F> Kernel make_kernel(void (*function)(A...), F extents) {
+    return make_any_kernel<false>(function, extents);
+}
+/// Threads of a block wait for each other, and share memory.
+template <class... A, class F> Kernel make_block_kernel(void (*function)(A...), F extents) {
+    return make_any_kernel<true>(function, extents);
 }

@@ -20,7 +20,7 @@ const KERNELS: [&str; 3] = ["crates/device/kernels/check", "crates/device/kernel
 
 /// Calls the compiler: `python -c SCRIPT SOURCE` prints the text.
 const SCRIPT: &str = r#"
-import ctypes, glob, sys
+import ctypes, glob, os, sys
 library = ctypes.CDLL(glob.glob(sys.prefix + "/lib/python*/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.*")[0])
 program, size = ctypes.c_void_p(), ctypes.c_size_t()
 def text(measure, get):
@@ -31,7 +31,8 @@ def text(measure, get):
 with open(sys.argv[1], "rb") as source:
     if library.nvrtcCreateProgram(ctypes.byref(program), source.read(), b"kernels.cu", 0, None, None):
         sys.exit("nvrtcCreateProgram failed")
-options = [b"--gpu-architecture=compute_70", b"--std=c++17"]
+# Headers lie beside the source.
+options = [b"--gpu-architecture=compute_70", b"--std=c++17", b"-I" + os.path.dirname(sys.argv[1]).encode()]
 code = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
 sys.stderr.write(text(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog))
 if code:

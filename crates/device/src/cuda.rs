@@ -23,7 +23,7 @@ pub use graph::Graph;
 pub use ipc::HANDLE_BYTES;
 pub use kernels::{CHECK, Found, Repeated};
 pub use loops::{CHAINS, LOOPS, Loop, Loops, REPEATED, chains_f32, chains_f64};
-pub use module::{Argument, Kernel, Threads};
+pub use module::{Argument, BLOCK_THREADS, Kernel, Threads};
 pub use transfer::Pinned;
 
 /// What a call of the driver gives.

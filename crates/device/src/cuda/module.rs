@@ -9,6 +9,8 @@ use super::{CudaError, Gpu, Result, Stream};
 
 /// Threads of a block, and blocks at most: enough to keep any device's memory busy; each thread goes on by all of them.
 const THREADS: u32 = 256;
+/// Threads of a block of [`Threads::Blocks`].
+pub const BLOCK_THREADS: usize = THREADS as usize;
 const BLOCKS: u64 = 2048;
 
 /// A kernel that a device has loaded.
@@ -81,6 +83,8 @@ fn parameters(text: &str, kernel: &str) -> Vec<usize> {
 pub enum Threads {
     /// One for each of so many elements, as far as the device keeps busy.
     Elements(u64),
+    /// As many blocks, as far as the device keeps busy, of [`BLOCK_THREADS`] threads each.
+    Blocks(u64),
     /// One.
     One,
 }
@@ -120,6 +124,7 @@ impl Gpu {
         }
         let (blocks, width) = match threads {
             Threads::Elements(count) => (count.div_ceil(u64::from(THREADS)).clamp(1, BLOCKS) as c_uint, THREADS),
+            Threads::Blocks(count) => (count.clamp(1, BLOCKS) as c_uint, THREADS),
             Threads::One => (1, 1),
         };
         let mut places: Vec<*mut c_void> = arguments
