@@ -57,8 +57,8 @@ pub(crate) fn mpi(test: &str) -> Option<PathBuf> {
 
 fn build() -> Option<PathBuf> {
     let of_device = ["check.cu", "loops.cu"].map(|name| crates().join("device/kernels").join(name));
-    let of_engine = ["number.h", "rows.cu"].map(|name| crates().join("engine/kernels").join(name));
-    let names = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c", "cublaslt.cpp"];
+    let of_engine = ["number.h", "rows.cu", "train.cu"].map(|name| crates().join("engine/kernels").join(name));
+    let names = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c", "cublaslt.cpp", "train.h"];
     let sources = names.map(|name| sources().join(name));
     let folder = built(&sources.iter().chain(&of_device).chain(&of_engine).collect::<Vec<_>>());
     let compiled = [

@@ -10,7 +10,8 @@
 //
 // Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes a device, counted per process), FAKE_CUDA_FAIL
 // (FUNCTION:FIRST_CALL:CODE), FAKE_CUDA_VERSION (12040), FAKE_CUDA_CAPABILITY (90), CUDA_VISIBLE_DEVICES (numbers),
-// FAKE_CUDA_ORDER and FAKE_CUDA_SKIP_BARRIER (how kernels run: emulate.h), FAKE_CUDA_EAGER (streams that nobody waits for go first, as far as nothing holds them: a forgotten wait the other way).
+// FAKE_CUDA_EAGER (streams that nobody waits for go first, as far as nothing holds them: a forgotten wait the other way),
+// FAKE_CUDA_ORDER and FAKE_CUDA_SKIP_BARRIER (how the threads of a kernel run: emulate.h).
 #include <sys/stat.h>
 
 #include "driver.h"
@@ -18,6 +19,7 @@
 #include "device/kernels/check.cu"
 #include "device/kernels/loops.cu"
 #include "engine/kernels/rows.cu"
+#include "train.h"
 
 namespace {
 
@@ -74,6 +76,12 @@ const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel
     {"combine_rows_" #type, make_kernel(combine_rows_##type, combine_bytes)},
     OF_SUMS(f64) OF_SUMS(f32) OF_SUMS(bf16) OF_SUMS(f16) OF(f8e4m3) OF(i8) OF(i32)
 };
+const std::map<std::string, Kernel> &more_kernels = *new std::map<std::string, Kernel>(train_kernels());
+const Kernel *find_kernel(const std::string &name) {
+    for (auto *all : {&kernels, &more_kernels})
+        if (auto found = all->find(name); found != all->end()) return &found->second;
+    return nullptr;
+}
 
 } // namespace
 
@@ -384,10 +392,10 @@ int cuModuleUnload(void *module) {
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
     return call(__func__, CONTEXT, [&] {
-        auto known = kernels.find(name);
-        refuse_if(find<Module>(module)->text.find(name) == std::string::npos || known == kernels.end(), NOT_FOUND);
+        auto known = find_kernel(name);
+        refuse_if(find<Module>(module)->text.find(name) == std::string::npos || !known, NOT_FOUND);
         auto made = add<Function>(function);
-        made->module = module, made->kernel = &known->second;
+        made->module = module, made->kernel = known;
     });
 }
 int cuLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,

@@ -16,7 +16,12 @@ const ASSEMBLER: &[&str] = &["nvidia-cuda-nvcc-cu12==12.9.86"];
 /// Turing, Ampere, Ada, Hopper, Blackwell.
 const GPUS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
 /// The sources, without their ending; their texts lie beside them.
-const KERNELS: [&str; 3] = ["crates/device/kernels/check", "crates/device/kernels/loops", "crates/engine/kernels/rows"];
+const KERNELS: [&str; 4] = [
+    "crates/device/kernels/check",
+    "crates/device/kernels/loops",
+    "crates/engine/kernels/rows",
+    "crates/engine/kernels/train",
+];
 
 /// Calls the compiler: `python -c SCRIPT SOURCE` prints the text.
 const SCRIPT: &str = r#"

@@ -22,7 +22,7 @@ impl Memory {
         let placed = |(buffer, place): (&Buffer, Slice)| {
             assert!(place.len() >= buffer.bytes(), "{} bytes hold no {buffer:?}", place.len());
             let align = buffer.dtype.bytes() as usize;
-            assert!((place.ptr() as usize).is_multiple_of(align), "{buffer:?} is not aligned");
+            assert!(place.address().is_multiple_of(align), "{buffer:?} is not aligned");
             (buffer.dtype, buffer.len, place)
         };
         Self { buffers: buffers.iter().zip(places).map(placed).collect() }

@@ -1,4 +1,4 @@
-//! Why a product cannot be computed.
+//! Why a product or another operation cannot be computed.
 
 use device::cuda::CudaError;
 
@@ -24,6 +24,9 @@ pub enum ProductError {
     /// A mistake of the caller: buffers that are too short, or of another device.
     #[error("a product was refused: {0}")]
     Refused(String),
+    /// The same of another operation.
+    #[error("an operation was refused: {0}")]
+    Operation(String),
 }
 
 impl ProductError {
@@ -32,7 +35,7 @@ impl ProductError {
         match self {
             Self::Unsupported(_) => true,
             Self::Driver(error) => error.is_out_of_memory() || error.is_without_device(),
-            Self::Library { .. } | Self::Refused(_) => false,
+            Self::Library { .. } | Self::Refused(_) | Self::Operation(_) => false,
         }
     }
 }

@@ -10,7 +10,7 @@ use terms::Dtype;
 
 use crate::fakes;
 
-fn gpu(test: &str) -> Option<Arc<Gpu>> {
+pub(crate) fn gpu(test: &str) -> Option<Arc<Gpu>> {
     let library = fakes::folder(test)?.join("libcuda.so.1");
     Some(Gpu::open(Driver::open(&library).unwrap(), 0).unwrap())
 }
@@ -32,7 +32,7 @@ fn e4m3(code: u8) -> f64 {
     if sign == 1 { -size } else { size }
 }
 
-fn decoded(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
+pub(crate) fn decoded(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
     bytes
         .chunks_exact(dtype.bytes() as usize)
         .map(|bytes| match dtype {
@@ -47,7 +47,7 @@ fn decoded(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
         .collect()
 }
 
-fn encoded(dtype: Dtype, values: &[f64]) -> Vec<u8> {
+pub(crate) fn encoded(dtype: Dtype, values: &[f64]) -> Vec<u8> {
     let one = |value: f64| match dtype {
         Dtype::F64 => value.to_ne_bytes().to_vec(),
         Dtype::F32 => (value as f32).to_ne_bytes().to_vec(),
@@ -64,13 +64,13 @@ fn rounded(dtype: Dtype, value: f64) -> f64 {
     decoded(dtype, &encoded(dtype, &[value]))[0]
 }
 
-fn on_device(gpu: &Arc<Gpu>, bytes: &[u8]) -> Slice {
+pub(crate) fn on_device(gpu: &Arc<Gpu>, bytes: &[u8]) -> Slice {
     let slice = Region::cuda(gpu, bytes.len()).unwrap().whole();
     slice.write(bytes).unwrap();
     slice
 }
 
-fn read(slice: &Slice) -> Vec<u8> {
+pub(crate) fn read(slice: &Slice) -> Vec<u8> {
     let mut bytes = vec![0; slice.len()];
     slice.read(&mut bytes).unwrap();
     bytes

@@ -13,4 +13,5 @@ mod simd;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod spatial;
+mod train;
 mod update;

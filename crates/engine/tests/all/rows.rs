@@ -1,11 +1,12 @@
 //! Tests of [`engine::op::Rows`]: gradients by finite differences, types against f64, versions and threads against each
 //! other, and what is special about single operations.
 
-mod cases;
-mod dropout;
+pub(crate) mod cases;
+pub(crate) mod dropout;
 mod lab;
-mod loss;
-mod properties;
-mod single;
+pub(crate) mod loss;
+pub(crate) mod on_device;
+pub(crate) mod properties;
+pub(crate) mod single;
 
 pub(crate) use lab::{Lab, noise};

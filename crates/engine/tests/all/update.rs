@@ -53,7 +53,7 @@ fn norm(bench: &mut Bench, dynamic: bool) {
 }
 
 #[test]
-fn sgd_is_the_formula() {
+pub(crate) fn sgd_is_the_formula() {
     for (element, momentum, clip) in [
         (Dtype::F64, 0.9, None),
         (Dtype::F32, 0.9, Some(0.5)),
@@ -85,7 +85,7 @@ fn sgd_is_the_formula() {
 }
 
 #[test]
-fn adamw_is_the_formula() {
+pub(crate) fn adamw_is_the_formula() {
     for (element, clip) in [(Dtype::F64, None), (Dtype::F32, Some(0.5)), (Dtype::Bf16, None)] {
         let mut bench = bench(element);
         bench.lab.threads = 2;
@@ -131,7 +131,7 @@ fn adamw_is_the_formula() {
 }
 
 #[test]
-fn the_norm_is_the_same_for_all_threads() {
+pub(crate) fn the_norm_is_the_same_for_all_threads() {
     let run = |threads: usize| {
         let mut lab = Lab::new(Dtype::F32);
         lab.threads = threads;
@@ -148,7 +148,7 @@ fn the_norm_is_the_same_for_all_threads() {
 }
 
 #[test]
-fn a_gradient_that_is_not_finite_skips_the_step_and_halves_the_scale() {
+pub(crate) fn a_gradient_that_is_not_finite_skips_the_step_and_halves_the_scale() {
     let mut bench = bench(Dtype::F32);
     bench.lab.set(bench.control, vec![1024.0, 1998.0, 0.0, 0.0]);
     let Bench { parameters, gradients, control, .. } = bench;
@@ -178,7 +178,7 @@ fn a_gradient_that_is_not_finite_skips_the_step_and_halves_the_scale() {
 }
 
 #[test]
-fn without_loss_scaling_the_scale_stays() {
+pub(crate) fn without_loss_scaling_the_scale_stays() {
     let mut bench = bench(Dtype::F32);
     let control = bench.control;
     for gradient in [f64::NAN, 1.0] {

@@ -7,27 +7,27 @@ use terms::Dtype;
 use super::{Lab, noise};
 
 /// A differentiable piece: `y` of some inputs, and from `dy` their gradients.
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) lab: Lab,
-    pub(super) forward: Vec<Op>,
-    pub(super) backward: Vec<Op>,
-    pub(super) y: View,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) lab: Lab,
+    pub(crate) forward: Vec<Op>,
+    pub(crate) backward: Vec<Op>,
+    pub(crate) y: View,
     /// Holds random weights, the gradient of `sum dy y`.
-    pub(super) dy: View,
+    pub(crate) dy: View,
     /// Each with its gradient.
-    pub(super) inputs: Vec<(View, View)>,
+    pub(crate) inputs: Vec<(View, View)>,
     /// Size of what cancels in results, where that is more than the results' own.
-    pub(super) terms: f64,
+    pub(crate) terms: f64,
 }
 
 impl Case {
-    pub(super) fn run_forward(&mut self) {
+    pub(crate) fn run_forward(&mut self) {
         self.forward.iter().for_each(|op| self.lab.run(op.clone()));
     }
 
     /// Both passes; gives y and then the gradients.
-    pub(super) fn run(&mut self) -> Vec<Vec<f64>> {
+    pub(crate) fn run(&mut self) -> Vec<Vec<f64>> {
         self.run_forward();
         self.backward.iter().for_each(|op| self.lab.run(op.clone()));
         let gradients = self.inputs.iter().map(|(_, gradient)| *gradient);
@@ -36,7 +36,7 @@ impl Case {
 }
 
 /// All cases for one element type.
-pub(super) fn all(element: Dtype) -> Vec<Case> {
+pub(crate) fn all(element: Dtype) -> Vec<Case> {
     let mut cases = Vec::new();
     for (rows, columns) in [(1, 1), (3, 17), (5, 100), (2, 768), (1, 3), (60, 900)] {
         cases.extend([norm(element, rows, columns, true), norm(element, rows, columns, false)]);

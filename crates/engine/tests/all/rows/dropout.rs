@@ -32,7 +32,7 @@ fn dropped(rows: usize, draw: Draw, threads: usize) -> Vec<bool> {
 }
 
 #[test]
-fn rows_may_be_cut_anywhere() {
+pub(crate) fn rows_may_be_cut_anywhere() {
     for columns in [1, 17, 256, 300] {
         let draw = Draw { columns, first_row: u64::from(u32::MAX) - 3, ..DRAW };
         let whole = dropped(40, draw, 1);
@@ -53,7 +53,7 @@ fn assert_share(count: usize, n: usize, p: f64, what: &str) {
 }
 
 #[test]
-fn the_rate_is_met() {
+pub(crate) fn the_rate_is_met() {
     for rate in [0.01, 0.1, 0.5, 0.9] {
         let mask = dropped(400, Draw { rate, ..DRAW }, 1);
         assert_share(mask.iter().filter(|dropped| **dropped).count(), mask.len(), rate, "all");
@@ -63,7 +63,7 @@ fn the_rate_is_met() {
 
 /// Two independent masks are both set with probability p^2.
 #[test]
-fn places_are_independent() {
+pub(crate) fn places_are_independent() {
     let base = dropped(400, DRAW, 1);
     let both = |other: &[bool], what| {
         let count = base.iter().zip(other).filter(|(a, b)| **a && **b).count();
@@ -86,7 +86,7 @@ fn places_are_independent() {
 }
 
 #[test]
-fn everything_is_dropped_at_rate_one() {
+pub(crate) fn everything_is_dropped_at_rate_one() {
     let mut lab = Lab::new(Dtype::F32);
     let x = lab.put(Dtype::F32, vec![3.0; 100]);
     lab.run(Rows::Dropout { x, y: x, columns: 10, first_row: 0, node: 0, rate: 1.0 });
@@ -95,7 +95,7 @@ fn everything_is_dropped_at_rate_one() {
 
 /// Known answers of Random123 (kat_vectors, philox4x32 10).
 #[test]
-fn philox_is_that_of_random123() {
+pub(crate) fn philox_is_that_of_random123() {
     assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
     assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
     let pi = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];

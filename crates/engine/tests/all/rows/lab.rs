@@ -7,6 +7,8 @@ use engine::{Threads, View, Wide, execute, scratch_bytes};
 use half::{bf16, f16};
 use terms::Dtype;
 
+use super::on_device;
+
 /// Numbers from -1 to 1 that follow from the seed.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -29,8 +31,8 @@ pub(crate) struct Lab {
     pub(crate) step: Step,
     /// The type that activations have.
     pub(crate) element: Dtype,
-    program: Program,
-    values: Vec<Vec<f64>>,
+    pub(super) program: Program,
+    pub(super) values: Vec<Vec<f64>>,
 }
 
 impl Lab {
@@ -62,9 +64,12 @@ impl Lab {
         self.values[view.buffer.0 as usize][view.offset..view.offset + view.len].to_vec()
     }
 
-    /// Runs one operation in fresh memory, with exactly the scratch that it says it needs, full of NaN.
+    /// Runs one operation in fresh memory, on the device where a test asks for that ([`on_device`]), else on the host with exactly the scratch that it says it needs, full of NaN.
     pub(crate) fn run(&mut self, op: impl Into<Op>) {
         let op = op.into();
+        if let Some(device) = on_device::current() {
+            return device.run(&op, self);
+        }
         let sizes: Vec<usize> = self.program.buffers.iter().map(|b| b.bytes().next_multiple_of(64) + GUARD).collect();
         let region = Region::host(sizes.iter().sum()).unwrap();
         let mut at = 0;

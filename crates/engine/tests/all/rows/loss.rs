@@ -24,7 +24,7 @@ fn whole(x: &[f64], classes: usize, loss_scale: f64) -> (f64, Vec<f64>) {
 }
 
 #[test]
-fn is_what_the_definition_says() {
+pub(crate) fn is_what_the_definition_says() {
     let classes = 5;
     let x: Vec<f64> = noise(1, ROWS * classes).iter().map(|x| x * 3.0).collect();
     let (loss, gradient) = whole(&x, classes, 8.0);
@@ -86,7 +86,7 @@ fn exchange(parts: &mut [Part], view: impl Fn(&Part) -> View, combine: impl Fn(f
 }
 
 #[test]
-fn parts_give_what_the_whole_gives() {
+pub(crate) fn parts_give_what_the_whole_gives() {
     for (classes, cuts) in [(100, vec![]), (100, vec![33]), (100, vec![1, 60]), (6000, vec![17, 4100])] {
         let x: Vec<f64> = noise(2, ROWS * classes).iter().map(|x| x * 6.0).collect();
         let (loss, gradient) = whole(&x, classes, 4.0);
@@ -130,7 +130,7 @@ fn parts_give_what_the_whole_gives() {
 
 /// Logits far apart, masked by minus infinity, or beyond exp's range give neither NaN nor infinity; NaN is not hidden.
 #[test]
-fn extreme_logits() {
+pub(crate) fn extreme_logits() {
     for dtype in [Dtype::F32, Dtype::F64, Dtype::Bf16] {
         let classes = 5000;
         let run = |change: &dyn Fn(&mut [f64])| {

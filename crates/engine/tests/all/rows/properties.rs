@@ -19,7 +19,7 @@ fn along(case: &mut Case, input: usize, x: &[f64], direction: &[f64], step: f64)
 /// The gradient's product with a random direction against a difference of fourth order. With steps h = 1e-3 the
 /// formula errs by h^4 = 1e-12 times a fifth derivative, and rounding by 1e-16 / h = 1e-13 times the sum's size.
 #[test]
-fn gradients_are_differences() {
+pub(crate) fn gradients_are_differences() {
     for mut case in cases::all(Dtype::F64) {
         let gradients = case.run().split_off(1);
         for (input, gradient) in gradients.into_iter().enumerate() {
@@ -47,14 +47,19 @@ fn assert_near(case: &Case, at: usize, ours: &[f64], exact: &[f64], tolerance: i
     }
 }
 
-/// With the same inputs, exact in the type, against f64. Arithmetic is in f32 with unit roundoff u = 2^-24: at most
+/// With the same inputs, exact in the type, against f64 on the host. Arithmetic is in f32 with unit roundoff u = 2^-24: at most
 /// some tens of roundings stand between input and output (64 lanes shorten sums of n to n/64 + 6), so 64 u of the
 /// largest result bounds them; one more rounding to the type itself, u_E of the result, 2^-25 for f16's subnormal
-/// numbers.
-#[test]
-fn types_agree_with_f64() {
-    for (dtype, unit) in [(Dtype::F32, 2f64.powi(-24)), (Dtype::Bf16, 2f64.powi(-8)), (Dtype::F16, 2f64.powi(-11))] {
-        for (mut case, mut exact) in cases::all(dtype).into_iter().zip(cases::all(Dtype::F64)) {
+/// numbers. Of f64 both sides have that error, and no smallest number is near.
+pub(crate) fn agree_with_f64(types: &[Dtype], run: impl Fn(&mut Case) -> Vec<Vec<f64>>) {
+    for dtype in types {
+        let (unit, state, smallest) = match dtype {
+            Dtype::F64 => (0.0, 2.0 * 2f64.powi(-53), f64::MIN_POSITIVE),
+            Dtype::F32 => (2f64.powi(-24), 2f64.powi(-24), 2f64.powi(-25)),
+            Dtype::Bf16 => (2f64.powi(-8), 2f64.powi(-24), 2f64.powi(-25)),
+            _ => (2f64.powi(-11), 2f64.powi(-24), 2f64.powi(-25)),
+        };
+        for (mut case, mut exact) in cases::all(*dtype).into_iter().zip(cases::all(Dtype::F64)) {
             let mut views: Vec<_> = exact.inputs.iter().map(|(input, _)| *input).collect();
             if exact.backward.is_empty() {
                 exact.lab.set(exact.dy, vec![1.0]);
@@ -62,19 +67,24 @@ fn types_agree_with_f64() {
                 views.push(exact.dy);
             }
             for view in views {
-                let values = exact.lab.get(view).into_iter().map(|x| rounded(dtype, x)).collect();
+                let values = exact.lab.get(view).into_iter().map(|x| rounded(*dtype, x)).collect();
                 exact.lab.set(view, values);
             }
             // ReLU's and others' backward reads what the forward pass left: the exact one's was not rounded, which
             // changes nothing where only a sign is read, and no other reads it.
-            let (ours, wanted) = (case.run(), exact.run());
+            let (ours, wanted) = (run(&mut case), exact.run());
             for (at, (ours, wanted)) in ours.iter().zip(&wanted).enumerate() {
                 assert_near(&case, at, ours, wanted, |value, largest| {
-                    unit * value.abs() * 1.001 + 64.0 * 2f64.powi(-24) * largest + 2f64.powi(-25)
+                    unit * value.abs() * 1.001 + 64.0 * state * largest + smallest
                 });
             }
         }
     }
+}
+
+#[test]
+fn types_agree_with_f64() {
+    agree_with_f64(&[Dtype::F32, Dtype::Bf16, Dtype::F16], Case::run);
 }
 
 /// Versions differ in fused roundings and in nothing else.

@@ -9,7 +9,7 @@ use super::{Lab, noise};
 const TYPES: [Dtype; 4] = [Dtype::F32, Dtype::F64, Dtype::Bf16, Dtype::F16];
 
 #[test]
-fn fill_writes_its_view_and_nothing_else() {
+pub(crate) fn fill_writes_its_view_and_nothing_else() {
     for dtype in [Dtype::F32, Dtype::F64, Dtype::Bf16, Dtype::F16, Dtype::I32] {
         let mut lab = Lab::new(dtype);
         lab.threads = 2;
@@ -22,7 +22,7 @@ fn fill_writes_its_view_and_nothing_else() {
 }
 
 #[test]
-fn convert_rounds_once_between_all_types() {
+pub(crate) fn convert_rounds_once_between_all_types() {
     for from in TYPES {
         for to in TYPES {
             let mut lab = Lab::new(Dtype::F64);
@@ -36,7 +36,7 @@ fn convert_rounds_once_between_all_types() {
 }
 
 #[test]
-fn add_gives_the_same_in_place() {
+pub(crate) fn add_gives_the_same_in_place() {
     for dtype in TYPES {
         for count in [1, 127, 128, 40_001] {
             let mut lab = Lab::new(dtype);
@@ -61,7 +61,7 @@ fn add_gives_the_same_in_place() {
 }
 
 #[test]
-fn activations_give_the_same_in_place() {
+pub(crate) fn activations_give_the_same_in_place() {
     let count = 777;
     for exact in [false, true] {
         let mut lab = Lab::new(Dtype::F32);
@@ -82,7 +82,7 @@ fn activations_give_the_same_in_place() {
 }
 
 #[test]
-fn relu_hides_no_nan() {
+pub(crate) fn relu_hides_no_nan() {
     for dtype in TYPES {
         let mut lab = Lab::new(dtype);
         let x = lab.put(dtype, vec![f64::NAN, -1.0, 2.0]);
@@ -94,7 +94,7 @@ fn relu_hides_no_nan() {
 
 /// Integers add exactly, in any order.
 #[test]
-fn column_sums_and_biases_are_exact() {
+pub(crate) fn column_sums_and_biases_are_exact() {
     for dtype in TYPES {
         for (rows, columns) in [(1, 1), (8, 3), (9, 17), (23, 100), (100, 768)] {
             let mut lab = Lab::new(dtype);
@@ -118,7 +118,7 @@ fn column_sums_and_biases_are_exact() {
 }
 
 #[test]
-fn norm_gradients_accumulate_or_replace_dy() {
+pub(crate) fn norm_gradients_accumulate_or_replace_dy() {
     let (rows, columns) = (9, 130);
     let run = |same: bool, accumulate: bool| {
         let mut lab = Lab::new(Dtype::F64);
@@ -146,7 +146,7 @@ fn norm_gradients_accumulate_or_replace_dy() {
 
 /// Against the definition: y_i + i y_(i + half) = (x_i + i x_(i + half)) e^(i position frequency), values left alone.
 #[test]
-fn rotary_turns_by_position() {
+pub(crate) fn rotary_turns_by_position() {
     let (sequence, heads, kv_heads, head_width, base) = (3, 2, 1, 4, 100.0);
     let columns = (heads + 2 * kv_heads) * head_width;
     let mut lab = Lab::new(Dtype::F64);
@@ -168,7 +168,7 @@ fn rotary_turns_by_position() {
 }
 
 #[test]
-fn embedding_without_positions_copies_rows() {
+pub(crate) fn embedding_without_positions_copies_rows() {
     let mut lab = Lab::new(Dtype::Bf16);
     let tokens = lab.put(Dtype::I32, vec![5.0, 7.0, 6.0, 3.0, 8.0]);
     let table = lab.put(Dtype::Bf16, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);

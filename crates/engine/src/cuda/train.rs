@@ -1,0 +1,102 @@
+//! Operations of a training step on a device: everything that works row by row or element by element, the loss, and updates. Each
+//! computes what the host's kernel of the same operation computes, and gives the same bits every time.
+
+mod elementwise;
+mod embedding;
+mod launch;
+mod loss;
+mod norm;
+mod update;
+
+use std::sync::Arc;
+
+use device::cuda::Gpu;
+
+use super::ProductError;
+use crate::View;
+use crate::op::{Norm, Op, Rows};
+pub use embedding::sorted_rows;
+use launch::Kernels;
+pub use launch::{DeviceContext, TRAIN};
+
+/// The kernels, loaded on a device.
+#[derive(Debug)]
+pub struct Train {
+    kernels: Kernels,
+}
+
+impl Train {
+    /// Loads them.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn load(gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
+        Ok(Self { kernels: Kernels::load(gpu)? })
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        self.kernels.gpu()
+    }
+
+    /// Makes the tables that an operation reads, so that its first run allocates nothing.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn prepare(&self, op: &Op, context: &DeviceContext<'_>) -> Result<(), ProductError> {
+        match op {
+            Op::Rows(op @ Rows::Rotary { .. }) => elementwise::angles_of(&self.kernels, op, context).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives one operation to the context's stream. Its views may overlap as its documentation allows.
+    ///
+    /// # Errors
+    /// What the driver says; refused for views of other lengths or types than the operation needs, and for too little scratch memory;
+    /// unsupported for products, attention, and operations of convolutional networks.
+    pub fn run(&self, op: &Op, context: &DeviceContext<'_>) -> Result<(), ProductError> {
+        let kernels = &self.kernels;
+        match op {
+            Op::Rows(op) => match op {
+                Rows::NormForward { .. } | Rows::NormBackward { .. } | Rows::ColumnSum { .. } => {
+                    norm::run(kernels, op, context)
+                }
+                Rows::EmbeddingForward { .. } | Rows::EmbeddingBackward { .. } => embedding::run(kernels, op, context),
+                Rows::CrossEntropy { .. }
+                | Rows::CrossEntropyLargest { .. }
+                | Rows::CrossEntropySum { .. }
+                | Rows::CrossEntropyFinish { .. } => loss::run(kernels, op, context),
+                _ => elementwise::run(kernels, op, context),
+            },
+            Op::Update(op) => update::run(kernels, op, context),
+            Op::Dense(_) | Op::Spatial(_) => {
+                Err(ProductError::Unsupported(format!("no kernel of this module runs {op:?}")))
+            }
+        }
+    }
+
+    /// A residual and the norm that follows it at once: `total = x + residual`, rounded, and `y` = the norm of that. The backward pass is
+    /// that of the norm, with `total` as its input.
+    ///
+    /// # Errors
+    /// As [`Train::run`].
+    pub fn residual_norm(
+        &self,
+        norm: &Norm,
+        [residual, total, y]: [View; 3],
+        context: &DeviceContext<'_>,
+    ) -> Result<(), ProductError> {
+        norm::forward(&self.kernels, norm, y, Some([residual, total]), context)
+    }
+
+    /// Bytes of scratch memory that an operation takes, for elements of so many bytes.
+    pub fn scratch_bytes(op: &Op, bytes: usize) -> usize {
+        let state = bytes.max(4);
+        match op {
+            Op::Rows(op) => norm::scratch(op, state) + embedding::scratch(op, state) + loss::scratch(op),
+            Op::Update(op) => update::scratch(op),
+            Op::Dense(_) | Op::Spatial(_) => 0,
+        }
+    }
+}

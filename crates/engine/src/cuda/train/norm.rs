@@ -1,0 +1,145 @@
+//! Norms and their gradients, and sums over rows.
+
+use device::cuda::{Kernel, Threads};
+use terms::Dtype;
+
+use super::launch::{Call, DeviceContext, Kernels, Result, Single, Typed, chunks, refused, rows_of, state_of};
+use crate::View;
+use crate::op::{Norm, Rows};
+
+/// Runs norms and sums of columns.
+pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> Result<()> {
+    match op {
+        Rows::NormForward { norm, y } => forward(kernels, norm, *y, None, context),
+        Rows::NormBackward { norm, dy, dx, accumulate, d_gain, d_bias, accumulate_parameters } => {
+            // First: dx may be dy.
+            parameters(kernels, norm, *dy, [Some(*d_gain), *d_bias], *accumulate_parameters, context)?;
+            input(kernels, norm, *dy, *dx, *accumulate, context)
+        }
+        Rows::ColumnSum { x, y, rows, accumulate } => {
+            if rows_of(*x, y.len)? != *rows {
+                return refused(format!("{} elements are not {rows} rows of {}", x.len, y.len));
+            }
+            column_sum(kernels, *x, *y, *accumulate, context)
+        }
+        _ => refused(format!("{op:?} is of another module")),
+    }
+}
+
+/// Scratch bytes, for state of so many bytes.
+pub(super) fn scratch(op: &Rows, state: usize) -> usize {
+    match op {
+        Rows::NormBackward { norm, d_bias, .. } => {
+            chunks(norm.rows, norm.columns) * norm.columns * state * (1 + usize::from(d_bias.is_some()))
+        }
+        Rows::ColumnSum { y, rows, .. } => chunks(*rows, y.len) * y.len * state,
+        _ => 0,
+    }
+}
+
+/// `y` = the norm of x, or with `[residual, total]` of `total = x + residual`.
+pub(super) fn forward(
+    kernels: &Kernels,
+    norm: &Norm,
+    y: View,
+    residual: Option<[View; 2]>,
+    context: &DeviceContext<'_>,
+) -> Result<()> {
+    let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
+    let count = rows * columns;
+    let call = Call::new(kernels, context).view(y, e, count, "y")?;
+    let call = call.view(norm.statistics, state_of(e), 2 * rows, "statistics")?;
+    let call = call.maybe(residual.map(|views| views[1]), e, count, "the total")?.view(norm.x, e, count, "x")?;
+    let call = call.maybe(residual.map(|views| views[0]), e, count, "the residual")?;
+    let call = call.view(norm.gain, e, columns, "the gain")?.maybe(norm.bias, e, columns, "the bias")?;
+    let call = call.word(rows).half(columns)?.real(norm.epsilon);
+    // SAFETY: all have so many rows and columns.
+    unsafe { call.launch(kernels.typed(Typed::Norm, e)?, Threads::Blocks(rows as u64)) }
+}
+
+fn input(
+    kernels: &Kernels,
+    norm: &Norm,
+    dy: View,
+    dx: View,
+    accumulate: bool,
+    context: &DeviceContext<'_>,
+) -> Result<()> {
+    let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
+    let count = rows * columns;
+    let call = Call::new(kernels, context).view(dx, e, count, "dx")?.view(norm.x, e, count, "x")?;
+    let call = call.view(dy, e, count, "dy")?.view(norm.statistics, state_of(e), 2 * rows, "statistics")?;
+    let call = call.view(norm.gain, e, columns, "the gain")?.word(rows).half(columns)?;
+    let call = call.flag(norm.bias.is_some()).flag(accumulate);
+    // SAFETY: as above.
+    unsafe { call.launch(kernels.typed(Typed::NormGradient, e)?, Threads::Blocks(rows as u64)) }
+}
+
+/// Gradients of gain and bias: sums of chunks of rows, which are then added.
+fn parameters(
+    kernels: &Kernels,
+    norm: &Norm,
+    dy: View,
+    gradients: [Option<View>; 2],
+    accumulate: bool,
+    context: &DeviceContext<'_>,
+) -> Result<()> {
+    let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
+    let (count, chunks, state) = (rows * columns, chunks(rows, columns), state_of(e));
+    let bytes = chunks * columns * state.bytes() as usize;
+    let call = Call::new(kernels, context).scratch(0, bytes)?;
+    let call = if gradients[1].is_some() { call.scratch(bytes, bytes)? } else { call.word(0) };
+    let call = call.view(norm.x, e, count, "x")?.view(dy, e, count, "dy")?;
+    let call = call.view(norm.statistics, state, 2 * rows, "statistics")?.word(rows).half(columns)?.half(chunks)?;
+    // SAFETY: as above; the scratch has room for all chunks.
+    unsafe {
+        let kernel = kernels.typed(Typed::NormPartials, e)?;
+        call.launch(kernel, Threads::Elements((chunks * columns) as u64))?;
+    }
+    for (place, view) in gradients.into_iter().enumerate() {
+        let Some(view) = view else { continue };
+        add(kernels, view, (state, columns, chunks), place * bytes, accumulate, context)?;
+    }
+    Ok(())
+}
+
+/// `y = sum over rows of x`, or `+=`.
+pub(super) fn column_sum(
+    kernels: &Kernels,
+    x: View,
+    y: View,
+    accumulate: bool,
+    context: &DeviceContext<'_>,
+) -> Result<()> {
+    let (e, columns) = (context.memory.dtype(x), y.len);
+    let (rows, state) = (rows_of(x, columns)?, state_of(e));
+    let chunks = chunks(rows, columns);
+    let call = Call::new(kernels, context).scratch(0, chunks * columns * state.bytes() as usize)?;
+    let call = call.view(x, e, x.len, "x")?.word(rows).half(columns)?.half(chunks)?;
+    // SAFETY: as in `parameters`.
+    unsafe {
+        let kernel = kernels.typed(Typed::ColumnPartials, e)?;
+        call.launch(kernel, Threads::Elements((chunks * columns) as u64))?;
+    }
+    add(kernels, y, (state, columns, chunks), 0, accumulate, context)
+}
+
+/// Adds what the chunks left in the scratch memory, from a byte on.
+fn add(
+    kernels: &Kernels,
+    y: View,
+    (state, columns, chunks): (Dtype, usize, usize),
+    from: usize,
+    accumulate: bool,
+    context: &DeviceContext<'_>,
+) -> Result<()> {
+    let kernel: &Kernel = match state {
+        Dtype::F64 => kernels.single(Single::AddPartialsF64),
+        _ => kernels.single(Single::AddPartialsF32),
+    };
+    let call = Call::new(kernels, context).view(y, state, columns, "a sum of columns")?;
+    let call = call.scratch(from, chunks * columns * state.bytes() as usize)?;
+    let call = call.half(columns)?.half(chunks)?.flag(accumulate);
+    // SAFETY: y has a sum a column, and the scratch all chunks.
+    unsafe { call.launch(kernel, Threads::Elements(columns as u64)) }
+}
