@@ -86,6 +86,10 @@ auto add_partials_of = [](auto *y, auto *partials, u32 columns, u32 chunks, u32)
 auto add_sum_of = [](auto *to, auto *terms, u64 count, u64) { return Extents{bytes_of(to, 1), bytes_of(terms, count)}; };
 // How many partial sums there are is the grid's: at least one.
 auto squares_of = [](auto *partials, auto *x, u64 count) { return Extents{bytes_of(partials, 1), bytes_of(x, count)}; };
+// Where the parts lie is the caller's promise.
+auto squares_of_parts_of = [](auto *partials, auto *x, auto *parts, u64 count) {
+    return Extents{bytes_of(partials, count), bytes_of(x, 1), bytes_of(parts, count)};
+};
 auto control_of = [](auto *control, auto...) { return Extents{bytes_of(control, 4)}; };
 
 std::map<std::string, Kernel> train_kernels() {
@@ -106,7 +110,8 @@ std::map<std::string, Kernel> train_kernels() {
     ONE(adam_##type, adam_of) ONE(sgd_##type, sgd_of)
         OF_EACH(f64) OF_EACH(f32) OF_EACH(bf16) OF_EACH(f16)
         ONE(fill_i32, fill_one) ONE(add_partials_f64, add_partials_of) ONE(add_partials_f32, add_partials_of)
-        BLOCK(squares_f64, squares_of) BLOCK(squares_f32, squares_of) BLOCK(add_sum, add_sum_of)
+        BLOCK(squares_f64, squares_of) BLOCK(squares_f32, squares_of)
+        BLOCK(squares_of_parts_f64, squares_of_parts_of) BLOCK(squares_of_parts_f32, squares_of_parts_of) BLOCK(add_sum, add_sum_of)
         ONE(begin_norm, control_of) ONE(judge, control_of) ONE(end_step, control_of) ONE(adam_numbers, adam_numbers_of)
     };
 }

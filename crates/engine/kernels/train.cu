@@ -288,7 +288,8 @@ INLINE void embed(typename E::Kept *y, const int *tokens, const typename E::Kept
         u64 row = i / width, column = i % width;
         long long token = tokens[row];
         typename E::Wide sum = 0;
-        bool has = token >= 0 && (u64)token >= first && (u64)token - first < count;
+        // What is before the first becomes a large number.
+        bool has = token >= 0 && (u64)token - first < count;
         if (has) sum = E::widen(table[((u64)token - first) * width + column]);
         if (positions) sum = has ? sum + E::widen(positions[row % sequence * width + column]) : E::widen(positions[row % sequence * width + column]);
         has |= positions != 0;
@@ -423,6 +424,22 @@ INLINE void squares(double *partials, const W *x, u64 count) {
     EACH(count) sum = fma_of((double)x[i], (double)x[i], sum);
     sum = of_block<Sum>(sum);
     if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+// The same of parts of several arrays, a block each.
+struct Part {
+    u64 first, count;
+};
+template <class W>
+INLINE void squares_of_parts(double *partials, const W *x, const Part *parts, u64 count) {
+    ROWS(count) {
+        double sum = 0;
+        for (u64 i = threadIdx.x; i < parts[row].count; i += 256) {
+            double each = x[parts[row].first + i];
+            sum = fma_of(each, each, sum);
+        }
+        sum = of_block<Sum>(sum);
+        if (threadIdx.x == 0) partials[row] = sum;
+    }
 }
 extern "C" __global__ void begin_norm(double *control) { control[2] = 0; }
 extern "C" __global__ void judge(double *control, u32 dynamic) {
@@ -599,3 +616,9 @@ KERNEL add_partials_f32(float *y, const float *partials, u32 columns, u32 chunks
 }
 OF_BLOCK squares_f64(double *partials, const double *x, u64 count) { squares(partials, x, count); }
 OF_BLOCK squares_f32(double *partials, const float *x, u64 count) { squares(partials, x, count); }
+OF_BLOCK squares_of_parts_f64(double *partials, const double *x, const Part *parts, u64 count) {
+    squares_of_parts(partials, x, parts, count);
+}
+OF_BLOCK squares_of_parts_f32(double *partials, const float *x, const Part *parts, u64 count) {
+    squares_of_parts(partials, x, parts, count);
+}

@@ -20,4 +20,4 @@ pub use form::{Batch, Epilogue, Form, Operands};
 pub use library::{Cublas, STEMS};
 pub use product::{Algorithm, Products, WORKSPACE};
 pub use rows::{Found, Matrix, ROWS, Rows};
-pub use train::{DeviceContext, TRAIN, Train, sorted_rows};
+pub use train::{DeviceContext, Squares, TRAIN, Train, sorted_rows};

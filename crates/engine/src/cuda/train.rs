@@ -6,6 +6,7 @@ mod embedding;
 mod launch;
 mod loss;
 mod norm;
+mod squares;
 mod update;
 
 use std::sync::Arc;
@@ -13,11 +14,12 @@ use std::sync::Arc;
 use device::cuda::Gpu;
 
 use super::ProductError;
-use crate::View;
 use crate::op::{Norm, Op, Rows};
+use crate::{Memory, View};
 pub use embedding::sorted_rows;
 use launch::Kernels;
 pub use launch::{DeviceContext, TRAIN};
+pub use squares::Squares;
 
 /// The kernels, loaded on a device.
 #[derive(Debug)]
@@ -88,6 +90,27 @@ impl Train {
         context: &DeviceContext<'_>,
     ) -> Result<(), ProductError> {
         norm::forward(&self.kernels, norm, y, Some([residual, total]), context)
+    }
+
+    /// Prepares the sum of squares of many views of f32 or f64 at once, in one region.
+    ///
+    /// # Errors
+    /// What the driver says; refused for views of several types or regions.
+    pub fn squares(&self, views: &[View], memory: &Memory) -> Result<Squares, ProductError> {
+        squares::load(&self.kernels, views, memory)
+    }
+
+    /// Adds the sum of squares of all these views to `control[2]`, as [`crate::op::Update::SumSquares`] does with each.
+    ///
+    /// # Errors
+    /// As [`Train::run`].
+    pub fn sum_squares(
+        &self,
+        squares: &Squares,
+        control: View,
+        context: &DeviceContext<'_>,
+    ) -> Result<(), ProductError> {
+        squares::run(&self.kernels, squares, control, context)
     }
 
     /// Bytes of scratch memory that an operation takes, for elements of so many bytes.

@@ -9,4 +9,4 @@ pub(crate) mod on_device;
 pub(crate) mod properties;
 pub(crate) mod single;
 
-pub(crate) use lab::{Lab, noise};
+pub(crate) use lab::{Lab, noise, rounded};

@@ -1,15 +1,15 @@
 //! Operations of a training step on a device of tests/fakes, against the host's: the host's own tests, run there, and what only a device
 //! has.
 
-use engine::cuda::{ProductError, Train, sorted_rows};
+use engine::cuda::{ProductError, TRAIN, Train, sorted_rows};
 use engine::op::{Dense, MatMul, Norm, Op, Rows, Update};
 use engine::{Step, View};
 use terms::Dtype;
 
-use crate::cuda::on_device;
+use crate::cuda::{decoded, on_device};
 use crate::rows::cases::Case;
 use crate::rows::on_device::{DeviceLab, ORDERS, with};
-use crate::rows::{Lab, dropout, loss, noise, properties, single};
+use crate::rows::{Lab, dropout, loss, noise, properties, rounded, single};
 use crate::update;
 
 const TYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::F16];
@@ -65,6 +65,37 @@ fn bf16_agrees_with_f64_on_the_host() {
 #[test]
 fn f16_agrees_with_f64_on_the_host() {
     agree("f16_agrees_with_f64_on_the_host", Dtype::F16);
+}
+
+/// A value so near to the middle of two numbers that f32 cannot tell them apart is still rounded to its own side.
+#[test]
+fn conversions_from_f64_round_once() {
+    let Some(device) = DeviceLab::open("conversions_from_f64_round_once") else { return };
+    for (dtype, bits) in [(Dtype::Bf16, 8), (Dtype::F16, 11)] {
+        let middle = |at: i32| 1.0 + (2.0 * f64::from(at) + 1.0) * 2f64.powi(-bits);
+        let values: Vec<f64> = (0..100)
+            .flat_map(|at| {
+                [-1.0, 0.0, 1.0].map(|side| middle(at) * 2f64.powi(at % 20 - 10) * (1.0 + side * 2f64.powi(-45)))
+            })
+            .chain([
+                0.0,
+                -0.0,
+                f64::INFINITY,
+                f64::MAX,
+                65519.9,
+                65520.0,
+                2f64.powi(-25),
+                2f64.powi(-25) * 1.001,
+                1e-300,
+            ])
+            .collect();
+        let wanted: Vec<f64> = values.iter().map(|value| rounded(dtype, *value)).collect();
+        let mut lab = Lab::new(Dtype::F64);
+        let x = lab.put(Dtype::F64, values.clone());
+        let y = lab.put(dtype, vec![0.0; values.len()]);
+        with(&device, || lab.run(Rows::Convert { x, y }));
+        assert_eq!(lab.get(y), wanted, "{dtype}");
+    }
 }
 
 #[test]
@@ -161,6 +192,67 @@ fn a_residual_and_its_norm_at_once_are_the_sum_and_then_the_norm() {
                 assert!(device.bytes_in(&loaded, 0) == at_once, "{dtype}, {rows} rows of {columns}, order {order}");
             }
         }
+    }
+}
+
+/// More rows than chunks. Integers add exactly, in any order.
+#[test]
+fn gradients_of_gain_and_bias_have_every_row() {
+    let Some(device) = DeviceLab::open("gradients_of_gain_and_bias_have_every_row") else { return };
+    let (rows, columns) = (1300, 3);
+    for dtype in TYPES {
+        let mut lab = Lab::new(dtype);
+        let (mut norm, [_, dx, _]) = norm_of(&mut lab, rows, columns, true);
+        let state = lab.state();
+        norm.x = lab.put(dtype, (0..rows * columns).map(|at| (at * 7 % 11) as f64 - 5.0).collect());
+        norm.statistics = lab.put(state, [0.0, 1.0].repeat(rows));
+        let dy = lab.put(dtype, (0..rows * columns).map(|at| (at * 5 % 13) as f64 - 6.0).collect());
+        let [d_gain, d_bias] = [0, 1].map(|_| lab.put(state, vec![100.0; columns]));
+        let sum = |factor: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            let of_row = |row: usize, column: usize| {
+                let at = row * columns + column;
+                factor(at) * ((at * 5 % 13) as f64 - 6.0)
+            };
+            (0..columns).map(|column| 100.0 + (0..rows).map(|row| of_row(row, column)).sum::<f64>()).collect()
+        };
+        let (accumulate, accumulate_parameters) = (false, true);
+        let op = Rows::NormBackward { norm, dy, dx, accumulate, d_gain, d_bias: Some(d_bias), accumulate_parameters };
+        with(&device, || lab.run(op));
+        assert_eq!(lab.get(d_gain), sum(&|at| (at * 7 % 11) as f64 - 5.0), "{dtype}");
+        assert_eq!(lab.get(d_bias), sum(&|_| 1.0), "{dtype}");
+    }
+}
+
+/// Some views take several blocks, some one, and one is empty; what lies between them is left out.
+#[test]
+fn squares_of_many_views_are_summed_at_once() {
+    let Some(device) = DeviceLab::open("squares_of_many_views_are_summed_at_once") else { return };
+    for dtype in [Dtype::F64, Dtype::F32] {
+        let mut lab = Lab::new(dtype);
+        let all = lab.put(dtype, noise(1, 70_000));
+        let control = lab.put(Dtype::F64, vec![1.0, 0.0, 0.5, 0.0]);
+        let views = [all.part(3, 40_000), all.part(69_999, 1), all.part(50_000, 0), all.part(45_000, 2000)];
+        let wanted: f64 = 0.5 + views.iter().flat_map(|view| lab.get(*view)).map(|x| x * x).sum::<f64>();
+        let sum = |lab: &Lab, order| {
+            let loaded = device.load(lab, 8 * 5);
+            let squares = device.train.squares(&views, &loaded.memory).unwrap();
+            assert_eq!(squares.scratch_bytes(), 8 * 5);
+            device.train.sum_squares(&squares, control, &loaded.context()).unwrap();
+            decoded(Dtype::F64, &device.bytes_in(&loaded, order)[1])[2]
+        };
+        let first = sum(&lab, 0);
+        // The order of the plain sum above: 42 001 additions of positive numbers.
+        assert!((first / wanted - 1.0).abs() < 42_001.0 * 2f64.powi(-53), "{first} {wanted}");
+        for order in 1..ORDERS {
+            assert_eq!(sum(&lab, order).to_bits(), first.to_bits());
+        }
+        let mut values = lab.get(all);
+        values[46_999] = f64::INFINITY;
+        lab.set(all, values);
+        assert!(!sum(&lab, 0).is_finite());
+        let loaded = device.load(&lab, 0);
+        let apart = device.train.squares(&[all, control], &loaded.memory).unwrap_err();
+        assert!(apart.to_string().ends_with("are of several types, or in several regions"), "{apart}");
     }
 }
 
@@ -304,4 +396,10 @@ fn a_target_that_is_no_class_makes_the_loss_nan() {
     let loss = lab.put(Dtype::F64, vec![0.0]);
     with(&device, || lab.run(Rows::CrossEntropy { logits, targets, loss, classes: 5, scale: 1.0 }));
     assert!(lab.get(loss)[0].is_nan());
+}
+
+#[test]
+fn the_text_runs_on_old_drivers_and_devices() {
+    assert!(TRAIN.contains(".version 7.8\n") && TRAIN.contains(".target sm_70\n"));
+    assert!(!TRAIN.contains("\tatom.") && !TRAIN.contains("\tred."), "sums have a fixed order");
 }

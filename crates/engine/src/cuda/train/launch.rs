@@ -33,6 +33,9 @@ pub struct DeviceContext<'a> {
     pub stream: Option<&'a Stream>,
 }
 
+// Kernels with barriers count on it.
+const _: () = assert!(device::cuda::BLOCK_THREADS == 256, "threads of a block in train.cu");
+
 /// Element types that there are kernels for.
 const TYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::F16];
 
@@ -61,7 +64,8 @@ kernels! {
     /// Kernels of one type.
     Single in SINGLE:
     FillI32 = "fill_i32", AddPartialsF64 = "add_partials_f64", AddPartialsF32 = "add_partials_f32", SquaresF64 = "squares_f64",
-    SquaresF32 = "squares_f32", AddSum = "add_sum", BeginNorm = "begin_norm", Judge = "judge", EndStep = "end_step",
+    SquaresF32 = "squares_f32",
+    SquaresOfPartsF64 = "squares_of_parts_f64", SquaresOfPartsF32 = "squares_of_parts_f32", AddSum = "add_sum", BeginNorm = "begin_norm", Judge = "judge", EndStep = "end_step",
     AdamNumbers = "adam_numbers",
 }
 

@@ -4,6 +4,7 @@ use device::cuda::{BLOCK_THREADS, Threads};
 use terms::Dtype;
 
 use super::launch::{Call, DeviceContext, Kernels, Result, Single, Typed, refused, state_of};
+use super::squares;
 use crate::View;
 use crate::op::Update;
 
@@ -39,16 +40,10 @@ pub(super) fn run(kernels: &Kernels, op: &Update, context: &DeviceContext<'_>) -
                 other => return refused(format!("no kernel squares {other}")),
             });
             let blocks = blocks(x.len);
-            if control.len != 4 {
-                return refused(format!("control has {} numbers, and needs 4", control.len));
-            }
             let call = Call::new(kernels, context).scratch(0, 8 * blocks)?.view(x, dtype(x), x.len, "x")?;
             // SAFETY: x has so many elements, and the scratch a sum of each block.
             unsafe { call.word(x.len).launch(kernel, Threads::Blocks(blocks as u64))? };
-            let call = Call::new(kernels, context).view(control.part(2, 1), Dtype::F64, 1, "control")?;
-            let call = call.scratch(0, 8 * blocks)?.word(blocks).real(1.0);
-            // SAFETY: as above.
-            unsafe { call.launch(kernels.single(Single::AddSum), Threads::Blocks(1)) }
+            squares::add(kernels, control, blocks, context)
         }
         // SAFETY: control has four numbers, here and below.
         Update::BeginNorm { control } => unsafe {

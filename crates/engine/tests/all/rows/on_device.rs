@@ -26,12 +26,20 @@ pub(super) fn current() -> Option<Rc<DeviceLab>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
+/// Puts the labs back on the host, also after a panic: tests may share a thread.
+struct Back;
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+    }
+}
+
 /// Runs `work` with this thread's labs on the device.
 pub(crate) fn with<R>(device: &Rc<DeviceLab>, work: impl FnOnce() -> R) -> R {
     CURRENT.set(Some(device.clone()));
-    let result = work();
-    CURRENT.set(None);
-    result
+    let _back = Back;
+    work()
 }
 
 /// Orders that the emulated threads run in.

@@ -96,7 +96,7 @@ pub(crate) fn relu_hides_no_nan() {
 #[test]
 pub(crate) fn column_sums_and_biases_are_exact() {
     for dtype in TYPES {
-        for (rows, columns) in [(1, 1), (8, 3), (9, 17), (23, 100), (100, 768)] {
+        for (rows, columns) in [(1, 1), (8, 3), (9, 17), (23, 100), (100, 768), (1300, 3)] {
             let mut lab = Lab::new(dtype);
             lab.threads = 3;
             let state = lab.state();
