@@ -22,8 +22,8 @@ SCHEMES = ("gather_first", "gather_last", "scatter_last", "reduce_last", "exchan
 
 
 def recipe(scheme: str, **more: Any) -> dict[str, Any]:
-    about = {"step": "sequential", "options": {}, "scheme": scheme, "m": 24, "n": 5, "k": 8, "ranks": 2}
-    return {**about, "dtype": "f32", "seed": 3, "tf32": False, "tokens": [8, 4], "flops": 0.0, "traffic_bytes": 0, **more}
+    about = {"step": "sequential", "options": {}, "scheme": scheme, "m": 24, "n": 5, "k": 8, "ranks": 2, "tf32": False}
+    return {**about, "dtype": "f32", "seed": 3, "tokens": [8, 4], "flops": 0.0, "traffic_bytes": 0, **more}
 
 
 def sites(scheme: str, **more: Any) -> list[Any]:

@@ -279,8 +279,9 @@ fn with_barriers(dtype: Dtype) -> Vec<(Lab, Op)> {
         let largest = lab.put(state, vec![4.0; rows]);
         let sums = lab.put(state, vec![f64::NAN; 2 * rows]);
         let loss = lab.put(Dtype::F64, vec![0.0]);
+        let control = lab.put(Dtype::F64, vec![1.0, 0.0, 0.0, 0.0]);
         let op = match which {
-            0 => Rows::CrossEntropy { logits, targets, loss, classes, scale: 0.5 },
+            0 => Rows::CrossEntropy { logits, targets, loss, control, classes, scale: 0.5 },
             1 => Rows::CrossEntropyLargest { logits, largest, classes },
             _ => Rows::CrossEntropySum { logits, targets, largest, sums, classes, first: 0 },
         };
@@ -343,7 +344,7 @@ fn what_does_not_fit_is_refused() {
     let odd = Rows::Rotary { qkv: x, sequence: 2, heads: 2, kv_heads: 1, head_width: 3, base: 10.0, inverse: false };
     assert!(refuse(odd).contains("a head of 3 features has no pairs"));
     let (targets, classes, scale) = (number.part(0, 3), 5, 1.0);
-    let entropy = Rows::CrossEntropy { logits: x, targets, loss, classes, scale };
+    let entropy = Rows::CrossEntropy { logits: x, targets, loss, control: loss, classes, scale };
     assert!(refuse(entropy).ends_with("logits has 12 elements of f32, and needs 15 of f32"));
     let (positions, segments) = (Some(y.part(0, 4)), None);
     let embed = Rows::EmbeddingForward {
@@ -394,7 +395,8 @@ fn a_target_that_is_no_class_makes_the_loss_nan() {
     let logits = lab.put(Dtype::F32, noise(1, 10));
     let targets = lab.put(Dtype::I32, vec![4.0, 5.0]);
     let loss = lab.put(Dtype::F64, vec![0.0]);
-    with(&device, || lab.run(Rows::CrossEntropy { logits, targets, loss, classes: 5, scale: 1.0 }));
+    let control = lab.put(Dtype::F64, vec![1.0, 0.0, 0.0, 0.0]);
+    with(&device, || lab.run(Rows::CrossEntropy { logits, targets, loss, control, classes: 5, scale: 1.0 }));
     assert!(lab.get(loss)[0].is_nan());
 }
 

@@ -25,8 +25,6 @@ pub struct DeviceContext<'a> {
     pub scratch: &'a Slice,
     /// Two u64: the step's number, from 1, and the seed of dropout.
     pub step: &'a Slice,
-    /// Four f64, as [`crate::op::Update`] describes them. The first is the loss scale.
-    pub control: &'a Slice,
     /// The rows of a batch by their tokens, for the gradient of an embedding: [`super::sorted_rows`].
     pub sorted: Option<&'a Slice>,
     /// None for the device's own.
@@ -187,12 +185,6 @@ impl<'a> Call<'a> {
     pub(super) fn step(self, numbers: usize) -> Result<Self> {
         let step = self.context.step;
         self.slice(step, 8 * numbers, "the step's number and seed")
-    }
-
-    /// The loss scale of the context.
-    pub(super) fn loss_scale(self) -> Result<Self> {
-        let control = self.context.control;
-        self.slice(control, 8, "the loss scale")
     }
 
     pub(super) fn word(mut self, word: usize) -> Self {

@@ -19,10 +19,11 @@ pub(super) fn scratch(op: &Rows) -> usize {
 pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> Result<()> {
     let call = Call::new(kernels, context);
     match *op {
-        Rows::CrossEntropy { logits, targets, loss, classes, scale } => {
+        Rows::CrossEntropy { logits, targets, loss, control, classes, scale } => {
             let (e, rows) = (context.memory.dtype(logits), targets.len);
             let call = call.view(logits, e, rows * classes, "logits")?.view(targets, Dtype::I32, rows, "targets")?;
-            let call = call.scratch(0, 8 * rows)?.loss_scale()?.word(rows).half(classes)?.real(scale);
+            let call = call.scratch(0, 8 * rows)?.view(control, Dtype::F64, 4, "control")?;
+            let call = call.word(rows).half(classes)?.real(scale);
             // SAFETY: all have so many rows and classes.
             unsafe { call.launch(kernels.typed(Typed::Entropy, e)?, Threads::Blocks(rows as u64))? };
             add(kernels, loss, rows, scale, context)
@@ -45,12 +46,13 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
                 call.launch(kernels.typed(Typed::EntropySum, e)?, Threads::Blocks(rows as u64))
             }
         }
-        Rows::CrossEntropyFinish { logits, targets, largest, sums, loss, classes, first, scale, counts } => {
+        Rows::CrossEntropyFinish { logits, targets, largest, sums, loss, control, classes, first, scale, counts } => {
             let (e, rows) = (context.memory.dtype(logits), targets.len);
             let call = call.view(logits, e, rows * classes, "logits")?.scratch(0, 8 * rows)?;
             let call = call.view(targets, Dtype::I32, rows, "targets")?;
             let call = call.view(largest, state_of(e), rows, "the largest")?;
-            let call = call.view(sums, state_of(e), 2 * rows, "sums")?.loss_scale()?;
+            let call = call.view(sums, state_of(e), 2 * rows, "sums")?;
+            let call = call.view(control, Dtype::F64, 4, "control")?;
             let call = call.word(rows).half(classes)?.word(first).real(scale);
             // SAFETY: as above.
             unsafe { call.launch(kernels.typed(Typed::EntropyFinish, e)?, Threads::Blocks(rows as u64))? };

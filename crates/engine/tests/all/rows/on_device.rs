@@ -58,14 +58,13 @@ pub(crate) struct Loaded {
     pub(crate) places: Vec<Slice>,
     pub(crate) scratch: Slice,
     pub(crate) step: Slice,
-    pub(crate) control: Slice,
     pub(crate) sorted: Option<Slice>,
 }
 
 impl Loaded {
     pub(crate) fn context(&self) -> DeviceContext<'_> {
-        let Self { memory, scratch, step, control, .. } = self;
-        DeviceContext { memory, scratch, step, control, sorted: self.sorted.as_ref(), stream: None }
+        let Self { memory, scratch, step, .. } = self;
+        DeviceContext { memory, scratch, step, sorted: self.sorted.as_ref(), stream: None }
     }
 }
 
@@ -99,7 +98,6 @@ impl DeviceLab {
             places,
             scratch: area,
             step: bytes(&[lab.step.number, lab.step.seed].map(u64::to_ne_bytes)),
-            control: bytes(&[lab.loss_scale, 0.0, 0.0, 0.0].map(f64::to_ne_bytes)),
             sorted: None,
         }
     }
