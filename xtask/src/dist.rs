@@ -1,8 +1,11 @@
 //! `cargo xtask dist`: the wheels and tarballs that are handed out, for each target. Built by maturin with zig's linker, which
-//! makes binaries for an old glibc and for other processors. Nothing is uploaded here.
+//! makes binaries for an old glibc and for other processors. Beside them lie a list of all crates in them (CycloneDX) and the
+//! checksums of all files. Nothing is uploaded here.
 //!
 //! Two runs on the same commit and tools make the same files: times come from SOURCE_DATE_EPOCH, names of this machine's
 //! folders are left out.
+
+mod sbom;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -129,7 +132,25 @@ impl<'a> Dist<'a> {
                 lines.push(line(&self.out.join(name), tried)?);
             }
         }
+        lines.push(self.list_crates()?);
+        lines.push(self.sum()?);
         Ok(lines)
+    }
+
+    /// Writes the list of all crates.
+    fn list_crates(&self) -> Result<String, String> {
+        let path = self.out.join(format!("rankmark-{}.cdx.json", self.version));
+        let document = sbom::document(self.root, &TARGETS.map(|target| target.triple), &self.epoch)?;
+        std::fs::write(&path, document).map_err(|error| format!("{}: {error}", path.display()))?;
+        line(&path, "crates, licences and checksums of sources: CycloneDX 1.5")
+    }
+
+    /// Writes the checksums of the files of this version, as `sha256sum --check` reads them.
+    fn sum(&self) -> Result<String, String> {
+        let path = self.out.join("SHA256SUMS");
+        let text = sums(&self.out, &names(&self.version))?;
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        line(&path, "`sha256sum --check SHA256SUMS`")
     }
 
     /// Builds the wheel. Maturin refuses a binary that needs a newer glibc.
@@ -254,6 +275,23 @@ fn pack(work: &Path, name: &str, epoch: &str, tarball: &Path) -> Result<(), Stri
     // Without -n, gzip would note the time.
     tar.args([format!("--mtime=@{epoch}"), "--use-compress-program=gzip -n -9".to_owned()]);
     done(tar.arg("--file").arg(tarball).arg("--directory").args([work, Path::new(name)]))
+}
+
+/// The files of a version, but for their checksums.
+fn names(version: &str) -> Vec<String> {
+    let packed = TARGETS.iter().flat_map(|target| [target.wheel(version), target.tarball(version)]);
+    packed.chain([format!("rankmark-{version}.cdx.json")]).collect()
+}
+
+/// Their checksums, by coreutils.
+fn sums(folder: &Path, names: &[String]) -> Result<String, String> {
+    let mut sum = Command::new("sha256sum");
+    let ended = sum.current_dir(folder).arg("--").args(names).stdin(Stdio::null()).output();
+    let ended = ended.map_err(|error| format!("sha256sum: {error}"))?;
+    match ended.status.success() {
+        true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
+        false => Err(format!("sha256sum: {}", String::from_utf8_lossy(&ended.stderr).trim())),
+    }
 }
 
 /// Files that an unpacked tarball should have, and that are missing or empty.
@@ -397,6 +435,26 @@ mod tests {
             .unwrap();
         assert_eq!(missing(&work.join("b/rankmark-0")), Vec::<String>::new());
         std::fs::remove_dir_all(&work).unwrap();
+    }
+
+    #[test]
+    fn checksums_are_of_all_files_and_are_checked() {
+        let folder = std::env::temp_dir().join(format!("xtask-sums-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let names = names("0.1.0");
+        assert_eq!(names.len(), 5);
+        for name in &names {
+            std::fs::write(folder.join(name), name).unwrap();
+        }
+        std::fs::write(folder.join("SHA256SUMS"), sums(&folder, &names).unwrap()).unwrap();
+        let checks =
+            || Command::new("sha256sum").current_dir(&folder).args(["--check", "--strict", "SHA256SUMS"]).output();
+        assert!(checks().unwrap().status.success());
+        std::fs::write(folder.join(&names[0]), "changed").unwrap();
+        assert!(!checks().unwrap().status.success());
+        std::fs::remove_file(folder.join(&names[1])).unwrap();
+        assert!(sums(&folder, &names).unwrap_err().contains("No such file"));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
