@@ -307,8 +307,10 @@ fn a_restart_of_torchrun_goes_on_in_the_same_record() {
                 - {benchmark: collective, op: all_reduce, inject: \"delay:rank=1,time=5ms,every=1\", max_seconds: 4s, target_precision: 0}\n";
     place.write("plan.yaml", plan);
     let workers = start(&place, 2, "run plan.yaml", |rank| worker(rank, 0));
-    assert!(processes::wait_until(std::time::Duration::from_secs(60), || place.path("results").is_dir()));
-    let name = std::fs::read_dir(place.path("results")).unwrap().next().unwrap().unwrap().file_name();
+    // The folder of the record comes after the folder of all.
+    let found = || std::fs::read_dir(place.path("results")).ok()?.next()?.ok();
+    assert!(processes::wait_until(std::time::Duration::from_secs(60), || found().is_some()));
+    let name = found().unwrap().file_name();
     let record = format!("results/{}", name.to_string_lossy());
     workers[0].await_lines(&place.path(&record).join("cases.jsonl"), 1);
     // A lost rank, and then what torchrun does.
