@@ -10,7 +10,7 @@ use crate::gpus::folder;
 use crate::place::{Ended, Place, json_lines, reason, statuses};
 use crate::skip;
 
-const SHORT: &str = "--max-seconds 0.02s --trials 2 --spacing 0s --output-dir out --json";
+const SHORT: &str = "--max-seconds 0.02s --trials 1 --spacing 0s --output-dir out --json";
 
 /// A command with these libraries and variables.
 fn run(place: &Place, folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
@@ -61,9 +61,19 @@ fn every_way(folder: &Path, ranks: usize, dtypes: &str) {
 #[test]
 fn every_primitive_is_exact_in_every_way_on_gpus() {
     let Some(folder) = folder("every_primitive_is_exact_in_every_way_on_gpus") else { return };
-    every_way(folder, 1, "bf16");
     every_way(folder, 2, "f32");
-    // Chunks of three ranks' rows, and a ring in which a rank's neighbours are two.
+}
+
+#[test]
+fn every_primitive_is_exact_on_one_gpu() {
+    let Some(folder) = folder("every_primitive_is_exact_on_one_gpu") else { return };
+    every_way(folder, 1, "bf16");
+}
+
+/// Chunks of three ranks' rows, and a ring in which a rank's neighbours are two.
+#[test]
+fn three_gpus_pass_chunks_and_blocks_around() {
+    let Some(folder) = folder("three_gpus_pass_chunks_and_blocks_around") else { return };
     let ways = "sequential,pipelined:chunks=2,pipelined:algorithm=ring_p2p";
     for order in ORDERS {
         let place = Place::new();
@@ -105,15 +115,14 @@ fn attention_around_a_ring_is_right_on_gpus() {
 #[test]
 fn routed_tokens_reach_their_experts_on_gpus() {
     let Some(folder) = folder("routed_tokens_reach_their_experts_on_gpus") else { return };
-    let loads = "--tokens uniform,zipf,hot:share=0.4";
-    for (ranks, dtype) in [(1, "f32"), (3, "bf16")] {
+    for (ranks, dtype, loads, cases) in [(1, "f32", "uniform,zipf", 2), (3, "bf16", "hot:share=0.4", 1)] {
         for order in ORDERS {
             let place = Place::new();
             let arguments = format!(
-                "ep_all_to_all -m 63 -n 10 -k 12 --experts 9 --top-k 2 {loads} --dtype {dtype} --ranks {ranks}"
+                "ep_all_to_all -m 63 -n 10 -k 12 --experts 9 --top-k 2 --tokens {loads} --dtype {dtype} --ranks {ranks}"
             );
             let lines = right(&run(&place, folder, &arguments, order).exits(0));
-            assert_eq!(lines.len(), 3 * 7, "compute, communication, dispatch, combine, sequential, pipelined");
+            assert_eq!(lines.len(), cases * 7, "compute, communication, dispatch, combine, sequential, pipelined");
         }
     }
 }
@@ -144,14 +153,16 @@ fn an_mpi_library_that_knows_gpus_moves_what_they_multiply() {
 #[test]
 fn types_of_one_byte_are_multiplied_alone() {
     let Some(folder) = folder("types_of_one_byte_are_multiplied_alone") else { return };
-    for data in ["exact", "random"] {
+    // Ranks that multiply their share, and one that multiplies everything.
+    for (primitives, dtypes, more, cases) in [
+        ("tp_columnwise,tp_rowwise,dp_all_reduce", "f8e4m3,i8", "--ranks 2", 6),
+        ("tp_columnwise,tp_rowwise", "f8e4m3,i8,f32,bf16,f16,f64", "--ranks 2 --data random", 12),
+        ("dp_all_reduce", "f8e4m3,i8,bf16", "--ranks 1 --data random", 3),
+    ] {
         let place = Place::new();
-        let arguments = format!(
-            "tp_columnwise,tp_rowwise,dp_all_reduce -m 64 -n 48 -k 96 --ranks 2 --dtype f8e4m3,i8,f32,bf16,f16,f64 \
-             --implementation compute_only:size=sharded,compute_only:size=unsharded --data {data}"
-        );
-        let lines = right(&run(&place, folder, &arguments, &[]).exits(0));
-        assert_eq!(lines.len(), 36, "{data}");
+        let sizes = "-m 64 -n 48 -k 96 --implementation compute_only";
+        let arguments = format!("{primitives} {sizes} --dtype {dtypes} {more}");
+        assert_eq!(right(&run(&place, folder, &arguments, &[]).exits(0)).len(), cases, "{arguments}");
     }
     let place = Place::new();
     let tf32 = "tp_columnwise -m 64 -n 48 -k 96 --implementation sequential,compute_only --matmul tf32";
