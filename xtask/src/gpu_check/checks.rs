@@ -184,10 +184,16 @@ pub(super) const CHECKS: &[Check] = &[
         "rankmark primitive tp_columnwise --device cuda --runtime native,pytorch --ranks 1 -m 65536 -n 1024 -k 1024 --implementation compute_only,communication_only,sequential,pipelined --max-seconds 1s --quick --json --record --python python",
     ),
     check(
-        "native_products_race",
+        "native_products_sanitizer",
         0,
         Expected::Says(&["ERROR SUMMARY: 0 errors"]),
         "compute-sanitizer --target-processes all --report-api-errors no rankmark primitive tp_columnwise,ep_all_to_all --device cuda --ranks 1 -m 256 -n 64 -k 64 --max-seconds 0.05s --quick --record",
+    ),
+    check(
+        "native_products_race",
+        0,
+        Expected::Says(&["RACECHECK SUMMARY: 0 hazards displayed"]),
+        "compute-sanitizer --tool racecheck --target-processes all rankmark primitive tp_columnwise,ep_all_to_all --device cuda --ranks 1 -m 256 -n 64 -k 64 --implementation sequential,pipelined --max-seconds 0.05s --quick --record",
     ),
     check(
         "native_hardware_beside_pytorch",
