@@ -27,6 +27,7 @@ use super::task::{Scheme, Task};
 /// What no buffer holds before a call: no number of a pattern.
 const UNTOUCHED: u8 = 0xA5;
 
+/// See the module's documentation.
 pub(super) struct OnGpu {
     gpu: Arc<Gpu>,
     products: Products,

@@ -87,7 +87,7 @@ fn slurm_drains_a_node_whose_check_fails_and_runs_the_nightly_job_on_a_good_one(
     }
     let place = Place::new();
     place.write("plan.yaml", SHORT);
-    // Slurm gives a Prolog no variables of ours.
+    // Slurm passes none of Rankmark's variables to a Prolog.
     let plan = place.path("plan.yaml").display().to_string();
     let prolog = format!("#!/bin/sh\nexport {RANKMARK} RANKMARK_PLAN={plan}\nexec {EXAMPLES}/node-check.sh\n");
     place.write("prolog.sh", prolog);

@@ -75,7 +75,7 @@ fn also(table: &Table, row: &[Words]) -> String {
     }
 }
 
-/// A sentence of ours, whose words between backticks are code.
+/// A sentence that this program wrote, whose words between backticks are code.
 pub(crate) fn prose(text: &str) -> String {
     inline(&Words::prose(text))
 }

@@ -33,7 +33,7 @@ pub(crate) fn code(text: &str) -> String {
     format!("{CODE}{}{CODE}", one_line(text))
 }
 
-/// A title of ours as strong text: its words between backticks are not code in it.
+/// A title that this program wrote, as strong text: its words between backticks are not code in it.
 pub(crate) fn strong_title(text: &str) -> String {
     strong(&text.replace('`', ""))
 }
