@@ -14,6 +14,7 @@ mod contract;
 mod counts;
 mod error;
 mod gpus;
+mod late;
 mod launch;
 mod layout;
 pub mod mpi;
@@ -45,6 +46,7 @@ pub use contract::{
 pub use counts::Counts;
 pub use error::{Error, Result};
 pub use gpus::{Surroundings, libraries, library_of, surrounded_by};
+pub use late::Late;
 pub use launch::{Asked, Launch, StartedBy, Tools};
 pub use layout::{Extent, blocks, extents};
 pub use observed::Observed;

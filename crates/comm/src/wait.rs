@@ -20,6 +20,7 @@ pub(crate) fn for_queue(queue: &Queue, abort: &Abort) -> Result<()> {
 /// # Errors
 /// [`crate::Error::Aborted`].
 pub(crate) fn for_event(event: &Event, abort: &Abort) -> Result<()> {
+    event.drive();
     for turn in 0u32.. {
         if event.is_done() {
             break;

@@ -11,4 +11,12 @@ pub enum Error {
         /// The system's words.
         message: String,
     },
+    /// Memory could not be had.
+    #[error("cannot allocate {bytes} bytes: {source}")]
+    Memory {
+        /// How many.
+        bytes: usize,
+        /// The system's words.
+        source: std::io::Error,
+    },
 }

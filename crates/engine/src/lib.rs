@@ -4,6 +4,7 @@
 //! A step is a [`Program`]: a list of instructions over buffers, known before the first step. From the list follow
 //! memory ([`plan`]), FLOPs ([`flops`]) and what is to be exchanged; [`execute`] runs one operation.
 
+mod boundary;
 mod buffer;
 mod context;
 pub mod cuda;
@@ -18,6 +19,7 @@ mod plan;
 mod program;
 mod views;
 
+pub use boundary::{Device, Host, Loaded};
 pub use buffer::{Buffer, BufferId, Category, Lifetime, View};
 pub use context::{Context, Matmul, Scratch, Step, Threads};
 pub use element::{Element, Wide};

@@ -12,7 +12,6 @@ use crate::recipe::Recipe;
 /// See the module's documentation. [`Axis::World`] is the caller's.
 pub(crate) struct Groups {
     groups: HashMap<Axis, Box<dyn Communicator>>,
-    queue: Queue,
 }
 
 /// Who belongs together along an axis: color and key of a rank, or no color.
@@ -103,24 +102,37 @@ impl Groups {
                 if overlaps && waits { Box::new(Threaded::new(group, abort.clone(), options)?) } else { group };
             groups.insert(axis, group);
         }
-        Ok(Self { groups, queue: Queue::host() })
+        Ok(Self { groups })
     }
 
-    fn group<'a>(&'a mut self, axis: Axis, world: &'a mut dyn Communicator) -> (&'a mut dyn Communicator, &'a Queue) {
+    fn group<'a>(&'a mut self, axis: Axis, world: &'a mut dyn Communicator) -> &'a mut dyn Communicator {
         match self.groups.get_mut(&axis) {
-            Some(group) => (&mut **group, &self.queue),
-            None => (world, &self.queue),
+            Some(group) => &mut **group,
+            None => world,
         }
     }
 
-    pub(crate) fn start(&mut self, axis: Axis, call: &Call, world: &mut dyn Communicator) -> comm::Result<Ticket> {
-        let (group, queue) = self.group(axis, world);
-        group.start(std::slice::from_ref(call), queue)
+    /// Begins an operation behind what the queue was given.
+    pub(crate) fn start(
+        &mut self,
+        axis: Axis,
+        call: &Call,
+        after: &Queue,
+        world: &mut dyn Communicator,
+    ) -> comm::Result<Ticket> {
+        self.group(axis, world).start(std::slice::from_ref(call), after)
     }
 
-    pub(crate) fn finish(&mut self, axis: Axis, ticket: &mut Ticket, world: &mut dyn Communicator) -> comm::Result<()> {
+    /// What the queue is given from now on runs behind the operation.
+    pub(crate) fn finish(
+        &mut self,
+        axis: Axis,
+        ticket: &mut Ticket,
+        before: &Queue,
+        world: &mut dyn Communicator,
+    ) -> comm::Result<()> {
         if !ticket.done {
-            self.group(axis, world).0.finish(ticket, Wait::Host)?;
+            self.group(axis, world).finish(ticket, Wait::On(before))?;
         }
         Ok(())
     }

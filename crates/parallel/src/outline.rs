@@ -66,10 +66,11 @@ pub fn outline(recipe: &Recipe, rank: usize, threads: usize) -> Result<Outline, 
     check(recipe)?;
     let built = build(recipe, recipe.mesh.coordinate(rank))?;
     let plan = engine::plan(&built.program);
-    Ok(for_rank(&built, &plan, recipe, recipe.mesh.coordinate(rank), threads))
+    let scratch = engine::Host::scratch_of(&built.program, threads);
+    Ok(for_rank(&built, &plan, recipe, recipe.mesh.coordinate(rank), scratch))
 }
 
-pub(crate) fn for_rank(built: &Built, plan: &MemoryPlan, recipe: &Recipe, at: Coordinate, threads: usize) -> Outline {
+pub(crate) fn for_rank(built: &Built, plan: &MemoryPlan, recipe: &Recipe, at: Coordinate, scratch: usize) -> Outline {
     let program = &built.program;
     let flops = |instruction: &Instruction| match instruction {
         Instruction::Run(op) => engine::flops(op),
@@ -78,7 +79,7 @@ pub(crate) fn for_rank(built: &Built, plan: &MemoryPlan, recipe: &Recipe, at: Co
     let held = built.store.units.iter().flat_map(|unit| &unit.held);
     Outline {
         categories: plan.categories.clone(),
-        bytes: plan.private + plan.shared + threads * scratch(program, threads),
+        bytes: plan.private + plan.shared + scratch,
         shared_bytes: plan.shared,
         groups: groups::sizes(recipe, at),
         flops: program.instructions.iter().map(flops).sum(),
@@ -105,24 +106,6 @@ fn phases(program: &Program) -> BTreeMap<Phase, PhaseWork> {
         }
     }
     found
-}
-
-/// Scratch bytes of one thread.
-pub(crate) fn scratch(program: &Program, threads: usize) -> usize {
-    let widest = |op: &engine::Op| {
-        let mut bytes = 0;
-        op.for_each_view(&mut |view| {
-            let dtype = program.dtype(view);
-            if dtype.is_float() {
-                // The narrowest float is the type of activations.
-                let each = dtype.bytes() as usize;
-                bytes = if bytes == 0 { each } else { each.min(bytes) };
-            }
-        });
-        engine::scratch_bytes(op, bytes.max(2), threads)
-    };
-    let width = |instruction: &Instruction| if let Instruction::Run(op) = instruction { widest(op) } else { 0 };
-    program.instructions.iter().map(width).max().unwrap_or(0)
 }
 
 /// Which operation an exchange is.

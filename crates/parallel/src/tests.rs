@@ -2,6 +2,7 @@
 
 mod equal;
 mod golden;
+mod late;
 mod meshes;
 mod mutants;
 mod precisions;

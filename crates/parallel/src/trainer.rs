@@ -7,10 +7,12 @@ mod load;
 mod run;
 mod speed;
 
+use std::sync::Arc;
+
 use comm::{Abort, Call, Communicator, Options, Ticket};
 use device::{Region, Slice};
-use engine::{Axis, Context, Instruction, Memory, MemoryPlan, Scratch, Step, Threads};
-use terms::{Collective, Direction, Dtype, FieldError, Reduce, Space};
+use engine::{Axis, Device, Instruction, Loaded, Memory, MemoryPlan, Program, View};
+use terms::{Collective, Direction, Dtype, FieldError, Reduce};
 use trace::timeline::Kind;
 use trace::{ExchangeNote, StepRecorder};
 
@@ -20,7 +22,7 @@ use crate::mesh::Coordinate;
 use crate::outline::{self, Outline};
 use crate::recipe::Recipe;
 use crate::source::Source;
-use crate::strategies::{Built, build};
+use crate::strategies::{Built, Mark, build};
 
 pub use agreement::Agreement;
 pub use asleep::Asleep;
@@ -58,9 +60,9 @@ pub enum Error {
     /// Communication failed.
     #[error(transparent)]
     Comm(#[from] comm::Error),
-    /// Threads could not be had.
+    /// The device says so.
     #[error(transparent)]
-    Engine(#[from] engine::Error),
+    Engine(engine::Error),
     /// Memory could not be had.
     #[error("cannot allocate {bytes} bytes: {source}")]
     Memory {
@@ -82,6 +84,15 @@ pub enum Error {
     },
 }
 
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Self {
+        match error {
+            engine::Error::Memory { bytes, source } => Self::Memory { bytes, source },
+            other => Self::Engine(other),
+        }
+    }
+}
+
 /// An exchange as the communicator takes it.
 #[derive(Debug)]
 struct Joined {
@@ -97,18 +108,14 @@ pub struct Trainer {
     recipe: Recipe,
     at: Coordinate,
     built: Built,
-    memory: Memory,
+    program: Arc<Program>,
+    loaded: Box<dyn Loaded>,
     outline: Outline,
     groups: Groups,
     /// By ticket.
     exchanges: Vec<Option<Joined>>,
-    threads: Threads,
-    scratch: Scratch,
     source: Box<dyn Source>,
-    /// A sample's numbers, before they are narrowed.
-    sample: Vec<f32>,
-    /// A sample's tokens or targets, where this stage has no use for them.
-    spare: Vec<i32>,
+    sample: load::Sample,
     /// Steps done since the parameters were initial.
     steps: u64,
     recorder: StepRecorder,
@@ -116,7 +123,7 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// Allocates everything, and gives parameters their initial values. Collective. `threads` run on `cores` in turn.
+    /// Allocates everything on the device, and gives parameters their initial values. Collective.
     ///
     /// # Errors
     /// What could not be had.
@@ -125,26 +132,23 @@ impl Trainer {
         world: &mut dyn Communicator,
         abort: &Abort,
         options: &Options,
-        threads: usize,
-        cores: &[u32],
+        device: &dyn Device,
         source: Box<dyn Source>,
     ) -> Result<Self, Error> {
         check(recipe)?;
         let at = recipe.mesh.coordinate(world.shape().rank as usize);
         let built = build(recipe, at)?;
-        Self::from_built(built, recipe, world, abort, options, threads, cores, source)
+        Self::from_built(built, recipe, world, abort, options, device, source)
     }
 
     /// Of a program that is built already.
-    #[expect(clippy::too_many_arguments, reason = "what `new` is given, and a program")]
     pub(crate) fn from_built(
-        built: Built,
+        mut built: Built,
         recipe: &Recipe,
         world: &mut dyn Communicator,
         abort: &Abort,
         options: &Options,
-        threads: usize,
-        cores: &[u32],
+        device: &dyn Device,
         source: Box<dyn Source>,
     ) -> Result<Self, Error> {
         let ranks = world.shape().size as usize;
@@ -155,32 +159,28 @@ impl Trainer {
         }
         let at = recipe.mesh.coordinate(world.shape().rank as usize);
         let plan = engine::plan(&built.program);
-        let outline = outline::for_rank(&built, &plan, recipe, at, threads);
-        let memory = allocate(&built, &plan, world)?;
+        let outline = outline::for_rank(&built, &plan, recipe, at, device.scratch(&built.program));
+        let program = Arc::new(std::mem::take(&mut built.program));
+        let memory = allocate(&program, &plan, device, world)?;
         let groups = Groups::new(recipe, at, world, abort, options)?;
-        let exchanges = join(&built, &memory, &groups);
-        let scratch = Scratch::new(threads, outline::scratch(&built.program, threads));
-        let sample = vec![0.0; recipe.model.input.rows() * recipe.model.input.columns()];
-        let spare = vec![0; recipe.model.input.targets()];
-        let threads = Threads::new(threads, cores)?;
+        let exchanges = join(&program, &memory, &groups);
+        let loaded = device.load(&program, memory, recipe.seed)?;
         let mut trainer = Self {
             recipe: recipe.clone(),
             at,
             built,
-            memory,
+            program,
+            loaded,
             outline,
             groups,
             exchanges,
-            threads,
-            scratch,
             source,
-            sample,
-            spare,
+            sample: load::Sample::new(recipe.model.input),
             steps: 0,
             recorder: StepRecorder::default(),
             asleep: None,
         };
-        trainer.reset();
+        trainer.reset()?;
         Ok(trainer)
     }
 
@@ -207,14 +207,13 @@ impl Trainer {
     /// Spans that a step records, at most.
     pub fn marks_in_a_step(&self) -> usize {
         // A phase's stretch and a wait at most for each instruction but operations, an exchange, a block, input and the step.
-        let program = &self.built.program;
-        let others = program.instructions.iter().filter(|instruction| !matches!(instruction, Instruction::Run(_)));
+        let others = self.program.instructions.iter().filter(|instruction| !matches!(instruction, Instruction::Run(_)));
         3 * others.count() + self.built.marks.len() + 4
     }
 
     /// What is known of each exchange of a step, by the number that recorded spans have.
     pub fn exchange_notes(&self) -> Vec<ExchangeNote> {
-        outline::exchange_notes(&self.built.program, &self.recipe, self.at)
+        outline::exchange_notes(&self.program, &self.recipe, self.at)
     }
 
     /// One step. Collective.
@@ -231,59 +230,84 @@ impl Trainer {
         self.recorder.mark(Kind::Input, input_ns, loaded_ns);
         let mut report = StepReport { input_s: seconds(loaded_ns - input_ns), ..StepReport::default() };
         self.steps += 1;
-        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, recorder, asleep, .. } = self;
-        let context = Context {
-            threads: threads.count(),
-            scratch,
-            step: Step { number: *steps, seed: recipe.seed },
-            matmul: recipe.matmul,
-        };
-        let (context, here, asleep) = (&context, &mut report, *asleep);
-        let mut running = Running { memory, context, groups, exchanges, world, report: here, recorder, asleep };
-        threads.install(|| running.run(&built.program.instructions, &built.marks))?;
-        // SAFETY: the program has ended.
-        report.loss = unsafe { memory.read::<f64>(built.loss)[0] };
-        report.total_s = seconds(recorder.end() - begun_ns);
+        let all = 0..self.program.instructions.len();
+        self.run(world, &mut report, |running, marks| running.run(all, marks))?;
+        report.loss = self.scalar(self.built.loss)?;
+        report.total_s = seconds(self.recorder.end() - begun_ns);
         if report.loss.is_finite() {
             return Ok(report);
         }
-        Err(Error::Loss { step: *steps, loss: report.loss })
+        Err(Error::Loss { step: self.steps, loss: report.loss })
+    }
+
+    /// Runs instructions of the next step where that takes least.
+    fn run(
+        &mut self,
+        world: &mut dyn Communicator,
+        report: &mut StepReport,
+        work: impl FnOnce(&mut Running<'_>, &[Mark]) -> Result<(), Error> + Send,
+    ) -> Result<(), Error> {
+        let Self { built, program, loaded, groups, exchanges, steps, recorder, asleep, .. } = self;
+        let pool = loaded.pool();
+        let (loaded, step, asleep) = (&mut **loaded, *steps, *asleep);
+        let mut running = Running { program, loaded, step, groups, exchanges, world, report, recorder, asleep };
+        pool.install(|| work(&mut running, &built.marks))
+    }
+
+    /// The first of a few numbers.
+    fn scalar(&self, view: View) -> Result<f64, Error> {
+        let mut number = f64::NAN;
+        // SAFETY: no exchange is under way between steps.
+        unsafe { self.loaded.see::<f64>(view, |numbers| number = numbers[0]) }?;
+        Ok(number)
     }
 
     /// Back to the initial parameters and the first sample.
-    pub fn reset(&mut self) {
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn reset(&mut self) -> Result<(), Error> {
         self.steps = 0;
         self.recorder.reset();
-        load::fill_initial(&self.built, &self.memory, &self.recipe, self.at);
-        self.set_loss_scale(if self.recipe.precision == Dtype::F16 { FIRST_LOSS_SCALE } else { 1.0 });
+        load::fill_initial(&self.built, &mut *self.loaded, &self.recipe, self.at)?;
+        self.set_loss_scale(if self.recipe.precision == Dtype::F16 { FIRST_LOSS_SCALE } else { 1.0 })
     }
 
     /// What the next step multiplies gradients by, so that f16 holds them; 1 for other types.
-    pub fn loss_scale(&self) -> f64 {
-        // SAFETY: nothing runs, so nobody writes.
-        unsafe { self.memory.read::<f64>(self.built.control)[0] }
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn loss_scale(&self) -> Result<f64, Error> {
+        self.scalar(self.built.control)
     }
 
     /// Begins again with this scale.
-    pub(crate) fn set_loss_scale(&mut self, scale: f64) {
-        // SAFETY: nothing runs, so nobody else reads or writes.
-        unsafe { self.memory.write::<f64>(self.built.control) }.copy_from_slice(&[scale, 0.0, 0.0, 0.0]);
+    pub(crate) fn set_loss_scale(&mut self, scale: f64) -> Result<(), Error> {
+        let numbers = [scale, 0.0, 0.0, 0.0];
+        // SAFETY: no exchange is under way between steps.
+        unsafe { self.loaded.put::<f64>(self.built.control, |control| control.copy_from_slice(&numbers)) }?;
+        Ok(())
     }
 }
 
 /// Memory that peers reach, as much as any rank needs, and private memory; every buffer at its place.
-fn allocate(built: &Built, plan: &MemoryPlan, world: &mut dyn Communicator) -> Result<Memory, Error> {
-    let private = Region::host(plan.private).map_err(|source| Error::Memory { bytes: plan.private, source })?;
+fn allocate(
+    program: &Program,
+    plan: &MemoryPlan,
+    device: &dyn Device,
+    world: &mut dyn Communicator,
+) -> Result<Memory, Error> {
+    let private = device.alloc(plan.private)?;
     let shared = match largest(plan.shared, world)? {
         0 => private.clone(),
-        bytes => world.alloc(bytes, Space::Host)?,
+        bytes => world.alloc(bytes, device.space())?,
     };
     let place = |(buffer, place): (&engine::Buffer, &engine::BufferPlace)| {
         let region = if place.shared { &shared } else { &private };
         region.slice(place.offset, buffer.bytes()).expect("the plan lies inside its memory")
     };
-    let places = built.program.buffers.iter().zip(&plan.places).map(place).collect();
-    Ok(Memory::new(&built.program.buffers, places))
+    let places = program.buffers.iter().zip(&plan.places).map(place).collect();
+    Ok(Memory::new(&program.buffers, places))
 }
 
 /// The largest of all ranks' numbers.
@@ -304,9 +328,9 @@ fn call(op: Collective, reduce: Reduce, dtype: Dtype, input: &Slice, output: &Sl
 }
 
 /// Every exchange of the program, as the communicator takes it.
-fn join(built: &Built, memory: &Memory, groups: &Groups) -> Vec<Option<Joined>> {
-    let mut joined: Vec<Option<Joined>> = (0..built.program.tickets()).map(|_| None).collect();
-    for instruction in &built.program.instructions {
+fn join(program: &Program, memory: &Memory, groups: &Groups) -> Vec<Option<Joined>> {
+    let mut joined: Vec<Option<Joined>> = (0..program.tickets()).map(|_| None).collect();
+    for instruction in &program.instructions {
         let Instruction::Start { ticket, exchange } = instruction else { continue };
         let (input, output) = (memory.slice(exchange.input), memory.slice(exchange.output));
         let dtype = memory.dtype(exchange.output);

@@ -3,7 +3,7 @@
 use comm::Communicator;
 use contract::{Prepared, RankContext, Work};
 use cores::peak;
-use engine::Multiplier;
+use engine::{Host, Multiplier};
 use measure::{Failure, StepTimes, WrongReport};
 use parallel::{Agreement, Asleep, Error, Recipe, StepReport, Trainer};
 use record::WrongElement;
@@ -39,6 +39,8 @@ struct PreparedTraining {
     cpu_begin_ns: u64,
     limit: Option<u64>,
     peaks: Option<Peaks>,
+    /// Why the initial parameters could not be had again, until somebody can be told.
+    unready: Option<Failure>,
     // Last, so that memory is given back before the bound is lifted.
     _bound: Option<Bound>,
 }
@@ -103,6 +105,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         cpu_begin_ns: process::cpu_ns(),
         limit: wanted.limit,
         peaks,
+        unready: None,
         _bound: bound,
     }))
 }
@@ -147,7 +150,9 @@ pub(super) fn trainer(task: &Task, context: &mut RankContext) -> Result<Trainer,
     let source = task.origin.open(&task.recipe, replica, &context.cores)?;
     let cores = context.thread_cores(task.threads);
     let comm = &mut *context.comm;
-    let made = Trainer::new(&task.recipe, comm, &context.abort, &context.options, task.threads, &cores, source);
+    let made = Host::new(task.threads, &cores, task.recipe.matmul)
+        .map_err(Error::from)
+        .and_then(|device| Trainer::new(&task.recipe, comm, &context.abort, &context.options, &device, source));
     made.map_err(|error| {
         let full = matches!(error, Error::Memory { .. } | Error::Comm(comm::Error::OutOfMemory { .. }));
         let alone = full || matches!(error, Error::Engine(_));
@@ -189,9 +194,18 @@ fn span_ns(recorder: &mut StepRecorder) -> f64 {
     stats::median(&bursts)
 }
 
+impl PreparedTraining {
+    fn step(&mut self, comm: &mut dyn Communicator) -> Result<StepReport, Failure> {
+        match self.unready.take() {
+            Some(failure) => Err(failure),
+            None => self.trainer.step(comm).map_err(|error| Failure::new(error.to_string())),
+        }
+    }
+}
+
 impl Prepared for PreparedTraining {
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
-        let step = self.trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
+        let step = self.step(comm)?;
         self.steps.push(step);
         Ok(())
     }
@@ -199,7 +213,7 @@ impl Prepared for PreparedTraining {
     /// Back to the initial parameters.
     fn refill(&mut self) {
         if !self.steps.is_empty() {
-            self.trainer.reset();
+            self.unready = self.trainer.reset().err().map(|error| Failure::new(error.to_string()));
             self.steps.clear();
         }
         self.cpu_begin_ns = process::cpu_ns();
@@ -263,7 +277,7 @@ impl Prepared for PreparedTraining {
             self.trainer.recorder().record(room, steps as usize);
         }
         for _ in 0..steps {
-            let step = self.trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
+            let step = self.step(comm)?;
             times.ns.push((step.total_s * 1e9) as u64);
         }
         if record {

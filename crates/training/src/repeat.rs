@@ -83,13 +83,13 @@ pub(super) fn steps(trainer: &mut Trainer, comm: &mut dyn Communicator) -> Resul
     let mut noted = Noted::default();
     let mut first: Option<(Vec<u8>, u64)> = None;
     for number in 1..=RUNS {
-        trainer.reset();
+        trainer.reset().map_err(failed)?;
         let mut losses = Vec::new();
         for _ in 0..STEPS {
-            let step = trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
+            let step = trainer.step(comm).map_err(failed)?;
             losses.extend(step.loss.to_ne_bytes());
         }
-        let digest = trainer.digest_of_parameters();
+        let digest = trainer.digest_of_parameters().map_err(failed)?;
         noted.results += 1;
         match &first {
             Some(known) => noted.calls = noted.calls.or_else(|| Some((number, apart(known, &(losses, digest))?))),
@@ -99,8 +99,12 @@ pub(super) fn steps(trainer: &mut Trainer, comm: &mut dyn Communicator) -> Resul
             }
         }
     }
-    trainer.reset();
+    trainer.reset().map_err(failed)?;
     Ok(noted)
+}
+
+fn failed(error: parallel::Error) -> Failure {
+    Failure::new(error.to_string())
 }
 
 /// How two runs of the steps differ: in a loss, or in the parameters behind the last step.

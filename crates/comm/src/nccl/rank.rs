@@ -53,9 +53,7 @@ pub(super) struct OnGpu {
     /// Bytes of the device that were free before the library was asked for anything.
     free_at_first: u64,
     /// Of groups that were started and not finished, oldest first.
-    flying: VecDeque<(u64, Event)>,
-    /// Events that are done.
-    idle: Vec<Event>,
+    flying: VecDeque<(u64, Arc<Event>)>,
     started: u64,
 }
 
@@ -79,23 +77,9 @@ impl OnGpu {
         let host =
             Region::host(8).map_err(|source| Error::System { what: "map 8 bytes of memory".to_owned(), source })?;
         let points = Arc::new(Points::new(&gpu)?);
-        let (flying, idle) = (VecDeque::new(), Vec::new());
+        let flying = VecDeque::new();
         let (word, started) = (host.whole(), 0);
-        Ok(Self {
-            handle,
-            symbols,
-            gpu,
-            devices,
-            abort,
-            control,
-            small,
-            word,
-            points,
-            free_at_first,
-            flying,
-            idle,
-            started,
-        })
+        Ok(Self { handle, symbols, gpu, devices, abort, control, small, word, points, free_at_first, flying, started })
     }
 
     /// Gives calls to the stream.
@@ -169,11 +153,18 @@ impl OnGpu {
         unsafe { Region::cuda_from_raw(&self.gpu, address, bytes, before, release) }.map_err(refused)
     }
 
-    fn event(&mut self) -> Result<Event> {
-        match self.idle.pop() {
-            Some(event) => Ok(event),
-            None => Event::new(&self.gpu).map_err(refused),
+    /// What the queue is given from now on comes after the group. The library runs groups in their order, so that of the group
+    /// stands for all before it.
+    fn order(&mut self, number: u64, queue: &Queue) -> Result<bool> {
+        self.abort.check()?;
+        while self.flying.front().is_some_and(|(of, _)| *of <= number) {
+            if let Some((of, event)) = self.flying.pop_front()
+                && of == number
+            {
+                queue.wait(&device::Event::of_gpu(event));
+            }
         }
+        Ok(true)
     }
 }
 
@@ -208,9 +199,14 @@ impl Communicator for OnGpu {
     }
 
     fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
-        wait::for_queue(after, &self.abort)?;
+        let before = after.record();
+        match before.gpu() {
+            // The library's own stream waits, and the host goes on.
+            Some(point) => point.hold_own().map_err(refused)?,
+            None => wait::for_event(&before, &self.abort)?,
+        }
         self.issue(group)?;
-        let event = self.event()?;
+        let event = Arc::new(Event::new(&self.gpu).map_err(refused)?);
         event.record().map_err(refused)?;
         self.flying.push_back((self.started, event));
         self.started += 1;
@@ -218,7 +214,12 @@ impl Communicator for OnGpu {
     }
 
     fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
-        let Self { handle, flying, idle, .. } = self;
+        if let Wait::On(queue) = how
+            && queue.stream().is_some()
+        {
+            return self.order(ticket.number, queue);
+        }
+        let Self { handle, flying, .. } = self;
         while let Some((number, event)) = flying.front() {
             if *number > ticket.number {
                 break;
@@ -233,7 +234,7 @@ impl Communicator for OnGpu {
                 // Work of a host's queue cannot wait for the device: the order is established by waiting here.
                 Wait::Host | Wait::On(_) => handle.wait(&mut || event.is_done().map_err(refused))?,
             }
-            idle.extend(flying.pop_front().map(|(_, event)| event));
+            flying.pop_front();
         }
         ticket.done = true;
         Ok(true)

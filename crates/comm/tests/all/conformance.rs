@@ -234,3 +234,8 @@ fn paced_backends_around_a_progress_thread_conform() {
 fn observed_backends_conform() {
     all_backends_conform(Wrapping::Observed);
 }
+
+#[test]
+fn late_backends_conform() {
+    all_backends_conform(Wrapping::Late);
+}

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use comm::{
-    Abort, Bootstrap, Call, Communicator, Error, Observed, Options, Pace, Paced, Readiness, Shape, ThreadBootstrap,
-    Ticket, Wait,
+    Abort, Bootstrap, Call, Communicator, Error, Late, Observed, Options, Pace, Paced, Readiness, Shape,
+    ThreadBootstrap, Ticket, Wait,
 };
 use device::{Queue, Region};
 use terms::{Bandwidth, Seconds, Space};
@@ -87,15 +87,18 @@ pub(crate) enum Wrapping {
     PacedThreaded,
     /// Seen by a hook, around a progress thread.
     Observed,
+    /// Runs only what is waited for.
+    Late,
 }
 
-pub(crate) const WRAPPINGS: [Wrapping; 6] = [
+pub(crate) const WRAPPINGS: [Wrapping; 7] = [
     Wrapping::Plain,
     Wrapping::Threaded,
     Wrapping::Paced,
     Wrapping::ThreadedPaced,
     Wrapping::PacedThreaded,
     Wrapping::Observed,
+    Wrapping::Late,
 ];
 
 // Fast enough for thousands of cases, slow enough to be the last to finish now and then.
@@ -105,7 +108,7 @@ impl Wrapping {
     pub(crate) fn options(self, ranks: u32) -> Options {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         Options {
-            progress_thread: !matches!(self, Self::Plain | Self::Paced),
+            progress_thread: !matches!(self, Self::Plain | Self::Paced | Self::Late),
             pace: matches!(self, Self::Paced | Self::ThreadedPaced).then_some(PACE),
             oversubscribed: ranks > cores,
             ..Options::default()
@@ -120,6 +123,7 @@ impl Wrapping {
                 let hook = Hook::new(comm.shape().rank, comm.clock(), Arc::new(OwnSlot::default()));
                 Box::new(Observed::new(comm, Arc::new(hook)))
             }
+            Self::Late => Box::new(Late::new(comm, abort.clone())),
             _ => comm,
         }
     }

@@ -213,6 +213,8 @@ pub struct Event {
 
 // SAFETY: as of `Gpu`.
 unsafe impl Send for Event {}
+// SAFETY: as of `Gpu`.
+unsafe impl Sync for Event {}
 
 impl Event {
     /// One that was not recorded yet, and counts as done.
@@ -319,6 +321,8 @@ pub struct Stream {
 
 // SAFETY: as of `Gpu`.
 unsafe impl Send for Stream {}
+// SAFETY: as of `Gpu`.
+unsafe impl Sync for Stream {}
 
 impl Stream {
     /// An empty one.
@@ -363,6 +367,16 @@ impl Stream {
     pub fn lead(&self) -> Result<()> {
         self.point.record_on(self.stream)?;
         self.point.hold(self.gpu.stream)
+    }
+
+    /// The point behind all that it was given so far.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn point(&self) -> Result<Event> {
+        let event = Event::new(&self.gpu)?;
+        event.record_on(self.stream)?;
+        Ok(event)
     }
 
     /// From now on the event is the point behind all that this stream was given so far.

@@ -128,7 +128,8 @@ impl Ours {
                 let mut trained = (|| {
                     let (mut world, abort) =
                         comm::open("shm", &mut bootstrap, &options).map_err(|error| error.to_string())?;
-                    let trainer = Trainer::new(&recipe, &mut *world, &abort, &options, each, &cores, source(&recipe))
+                    let device = engine::Host::new(each, &cores, recipe.matmul).map_err(|error| error.to_string())?;
+                    let trainer = Trainer::new(&recipe, &mut *world, &abort, &options, &device, source(&recipe))
                         .map_err(|error| error.to_string())?;
                     Ok::<_, String>((trainer, world))
                 })();

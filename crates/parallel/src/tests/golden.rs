@@ -2,6 +2,7 @@
 //! and inputs (made by peers/pytorch/golden.py).
 
 use comm::{Abort, Options};
+use engine::Host;
 use model::Model;
 use serde_json::Value;
 
@@ -131,8 +132,9 @@ fn follow(recipe: &Recipe, optimizer: &str, golden: &Value) {
     let options = Options::default();
     let (mut world, abort) = comm::open("shm", &mut bootstrap, &options).expect("shm opens");
     let source = Box::new(formulas(&recipe.model));
-    let mut trainer = Trainer::new(recipe, &mut *world, &abort, &options, 1, &[], source).expect("it fits");
-    compare("initial", &trainer.parameters(), &golden["initial"]);
+    let device = Host::new(1, &[], recipe.matmul).expect("a thread");
+    let mut trainer = Trainer::new(recipe, &mut *world, &abort, &options, &device, source).expect("it fits");
+    compare("initial", &trainer.parameters().expect("memory of the host"), &golden["initial"]);
     let logits = trainer.logits(&mut *world).expect("a forward pass").expect("one rank computes the loss");
     let norm = logits.iter().map(|x| x * x).sum::<f64>().sqrt();
     close("logits", norm, number(&golden["logits"], "norm"), norm);
@@ -147,10 +149,10 @@ fn follow(recipe: &Recipe, optimizer: &str, golden: &Value) {
         let loss = trainer.step(&mut *world).expect("a step").loss;
         close(&format!("{optimizer}: loss of step {step}"), loss, theirs, theirs);
         if step == 0 {
-            compare("gradients", &trainer.gradients(), &golden["gradients"]);
+            compare("gradients", &trainer.gradients().expect("memory of the host"), &golden["gradients"]);
         }
     }
-    compare(optimizer, &trainer.parameters(), &golden[optimizer]["after"]);
+    compare(optimizer, &trainer.parameters().expect("memory of the host"), &golden[optimizer]["after"]);
 }
 
 #[test]

@@ -35,12 +35,19 @@ impl Trainer {
     }
 
     /// A digest of all bits of the parameters that this rank holds: of its shard, where they are sharded.
-    pub fn digest_of_parameters(&self) -> u64 {
-        self.built.store.storage.iter().fold(0, |all, storage| model::mix(all ^ self.digest(storage.own)))
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn digest_of_parameters(&self) -> Result<u64, Error> {
+        let mut all = 0;
+        for storage in &self.built.store.storage {
+            all = model::mix(all ^ self.digest(storage.own)?);
+        }
+        Ok(all)
     }
 
     /// What ranks along an axis hold in common: name, numbers, digest.
-    fn common(&self, axis: Axis) -> Vec<(String, u64, u64)> {
+    fn common(&self, axis: Axis) -> Result<Vec<(String, u64, u64)>, Error> {
         let store = &self.built.store;
         let across = |held: &&Held, tied: bool| match axis {
             Axis::Tensor => held.whole(),
@@ -52,33 +59,24 @@ impl Trainer {
             // Sharded parameters are nobody else's.
             let Some(value) = storage.value else { continue };
             for held in unit.held.iter().filter(|held| across(held, unit.tied_across)) {
-                let digest = self.digest(value.part(held.offset, held.len));
+                let digest = self.digest(value.part(held.offset, held.len))?;
                 common.push((held.parameter.name.clone(), held.len as u64, digest));
             }
         }
         // Both ends list their tied parameters in the order of their names.
         common.sort();
-        common
+        Ok(common)
     }
 
-    fn digest(&self, view: View) -> u64 {
-        let slice = self.memory.slice(view);
-        // SAFETY: inside the region; no program runs, so nobody writes.
-        let bytes = unsafe { std::slice::from_raw_parts(slice.ptr(), slice.len()) };
-        let mut digest = slice.len() as u64;
-        let mut chunks = bytes.chunks_exact(8);
-        for chunk in &mut chunks {
-            let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-            digest = model::mix(digest ^ word);
-        }
-        for byte in chunks.remainder() {
-            digest = model::mix(digest ^ u64::from(*byte));
-        }
-        digest
+    fn digest(&self, view: View) -> Result<u64, Error> {
+        let mut digest = 0;
+        // SAFETY: no exchange is under way between steps.
+        unsafe { self.loaded.read(view, &mut |bytes| digest = digest_of(bytes)) }?;
+        Ok(digest)
     }
 
     fn compare(&mut self, axis: Axis, agreement: &mut Agreement) -> Result<(), Error> {
-        let common = self.common(axis);
+        let common = self.common(axis)?;
         let count = common.len();
         if count == 0 {
             return Ok(());
@@ -108,4 +106,17 @@ impl Trainer {
         }
         Ok(())
     }
+}
+
+fn digest_of(bytes: &[u8]) -> u64 {
+    let mut digest = bytes.len() as u64;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+        digest = model::mix(digest ^ word);
+    }
+    for byte in chunks.remainder() {
+        digest = model::mix(digest ^ u64::from(*byte));
+    }
+    digest
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use comm::Communicator;
 use engine::op::{Op, Rows};
-use engine::{Context, Element, Instruction, Memory, Multiplier, Step, View, Wide};
+use engine::{Element, Instruction, Loaded, Multiplier, View, Wide};
 use half::{bf16, f16};
 use terms::Dtype;
 
-use super::{Error, Running, StepReport, Trainer};
+use super::{Error, StepReport, Trainer};
 use crate::units::Held;
 
 /// Consecutive numbers of a parameter, as this rank holds them.
@@ -26,7 +26,7 @@ impl Trainer {
     /// Floating-point operations of a step's products on this rank, by what multiplies.
     pub fn multiplied(&self) -> BTreeMap<Multiplier, f64> {
         let mut multiplied = BTreeMap::new();
-        for instruction in &self.built.program.instructions {
+        for instruction in &self.program.instructions {
             let Instruction::Run(op) = instruction else { continue };
             let flops = engine::flops(op);
             if flops > 0.0 {
@@ -38,41 +38,48 @@ impl Trainer {
     }
 
     /// The masters that this rank updates.
-    pub fn parameters(&self) -> Vec<Piece> {
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn parameters(&self) -> Result<Vec<Piece>, Error> {
         self.pieces(|storage| storage.master)
     }
 
     /// The gradients that this rank's last update used, before clipping and with the loss scale.
-    pub fn gradients(&self) -> Vec<Piece> {
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn gradients(&self) -> Result<Vec<Piece>, Error> {
         self.pieces(|storage| storage.own_gradient)
     }
 
-    fn pieces(&self, of: impl Fn(&crate::store::Storage) -> View) -> Vec<Piece> {
+    fn pieces(&self, of: impl Fn(&crate::store::Storage) -> View) -> Result<Vec<Piece>, Error> {
         let store = &self.built.store;
         let mut pieces = Vec::new();
         for (unit, storage) in store.units.iter().zip(&store.storage) {
             let view = of(storage);
             let shard = store.shard * view.len;
             for held in &unit.held {
-                self.pieces_of(held, view, shard, &mut pieces);
+                self.pieces_of(held, view, shard, &mut pieces)?;
             }
         }
-        pieces
+        Ok(pieces)
     }
 
     /// What of a parameter lies in a shard that begins at `shard` of its unit.
-    fn pieces_of(&self, held: &Held, view: View, shard: usize, pieces: &mut Vec<Piece>) {
+    fn pieces_of(&self, held: &Held, view: View, shard: usize, pieces: &mut Vec<Piece>) -> Result<(), Error> {
         let part = model::Part { index: self.at.tensor, of: self.recipe.mesh.tensor };
         let mut place = held.offset;
         for (first, len) in held.parameter.part_runs(part) {
             let from = place.max(shard);
             let to = (place + len).min(shard + view.len);
             if from < to {
-                let numbers = read(&self.memory, view.part(from - shard, to - from));
+                let numbers = read(&*self.loaded, view.part(from - shard, to - from))?;
                 pieces.push(Piece { name: held.parameter.name.clone(), first: first + from - place, numbers });
             }
             place += len;
         }
+        Ok(())
     }
 
     /// The logits of the first micro-batch of the next step, `[rows, classes of this part]`: runs a step as far as the loss,
@@ -81,7 +88,7 @@ impl Trainer {
     /// # Errors
     /// As [`Trainer::step`].
     pub fn logits(&mut self, world: &mut dyn Communicator) -> Result<Option<Vec<f64>>, Error> {
-        let instructions = &self.built.program.instructions;
+        let instructions = &self.program.instructions;
         let logits_of = |instruction: &Instruction| match instruction {
             Instruction::Run(Op::Rows(
                 Rows::CrossEntropy { logits, .. } | Rows::CrossEntropyLargest { logits, .. },
@@ -91,28 +98,28 @@ impl Trainer {
         let Some(end) = instructions.iter().position(|instruction| logits_of(instruction).is_some()) else {
             return Ok(None);
         };
+        let logits = logits_of(&instructions[end]);
         self.load()?;
-        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, recorder, .. } = self;
-        let instructions = &built.program.instructions;
-        let step = Step { number: *steps + 1, seed: recipe.seed };
-        let context = Context { threads: threads.count(), scratch, step, matmul: recipe.matmul };
-        let mut report = StepReport::default();
-        let (context, here) = (&context, &mut report);
-        let mut running = Running { memory, context, groups, exchanges, world, report: here, recorder, asleep: None };
-        threads.install(|| running.run(&instructions[..end], &[]))?;
-        Ok(logits_of(&instructions[end]).map(|view| read(memory, view)))
+        self.steps += 1;
+        let ran = self.run(world, &mut StepReport::default(), |running, _| running.run(0..end, &[]));
+        // No step: nothing was updated.
+        self.steps -= 1;
+        ran?;
+        logits.map(|view| read(&*self.loaded, view)).transpose()
     }
 }
 
-fn read(memory: &Memory, view: View) -> Vec<f64> {
-    fn widened<E: Element>(memory: &Memory, view: View) -> Vec<f64> {
-        // SAFETY: no program runs, so nobody writes.
-        unsafe { memory.read::<E>(view) }.iter().map(|number| number.widen().f64()).collect()
+fn read(loaded: &dyn Loaded, view: View) -> Result<Vec<f64>, Error> {
+    fn widened<E: Element>(loaded: &dyn Loaded, view: View) -> Result<Vec<f64>, Error> {
+        let mut all = Vec::new();
+        // SAFETY: no exchange is under way between steps.
+        unsafe { loaded.see::<E>(view, |numbers| all.extend(numbers.iter().map(|number| number.widen().f64()))) }?;
+        Ok(all)
     }
-    match memory.dtype(view) {
-        Dtype::F64 => widened::<f64>(memory, view),
-        Dtype::Bf16 => widened::<bf16>(memory, view),
-        Dtype::F16 => widened::<f16>(memory, view),
-        _ => widened::<f32>(memory, view),
+    match loaded.memory().dtype(view) {
+        Dtype::F64 => widened::<f64>(loaded, view),
+        Dtype::Bf16 => widened::<bf16>(loaded, view),
+        Dtype::F16 => widened::<f16>(loaded, view),
+        _ => widened::<f32>(loaded, view),
     }
 }

@@ -1,6 +1,6 @@
 //! What a program starts from: initial parameters, and the samples of a step.
 
-use engine::{Element, Memory, View, Wide};
+use engine::{Element, Loaded, View, Wide};
 use half::{bf16, f16};
 use model::{Input, Parameter, Part};
 use terms::Dtype;
@@ -14,16 +14,21 @@ use crate::strategies::Built;
 const CHUNK: usize = 1 << 16;
 
 /// Initial values everywhere; optimizer state is zero.
-pub(super) fn fill_initial(built: &Built, memory: &Memory, recipe: &Recipe, at: Coordinate) {
+pub(super) fn fill_initial(
+    built: &Built,
+    loaded: &mut dyn Loaded,
+    recipe: &Recipe,
+    at: Coordinate,
+) -> Result<(), Error> {
     match recipe.precision {
-        Dtype::F64 => fill::<f64>(built, memory, recipe, at),
-        Dtype::Bf16 => fill::<bf16>(built, memory, recipe, at),
-        Dtype::F16 => fill::<f16>(built, memory, recipe, at),
-        _ => fill::<f32>(built, memory, recipe, at),
+        Dtype::F64 => fill::<f64>(built, loaded, recipe, at),
+        Dtype::Bf16 => fill::<bf16>(built, loaded, recipe, at),
+        Dtype::F16 => fill::<f16>(built, loaded, recipe, at),
+        _ => fill::<f32>(built, loaded, recipe, at),
     }
 }
 
-fn fill<E: Element>(built: &Built, memory: &Memory, recipe: &Recipe, at: Coordinate) {
+fn fill<E: Element>(built: &Built, loaded: &mut dyn Loaded, recipe: &Recipe, at: Coordinate) -> Result<(), Error> {
     let store = &built.store;
     let part = Part { index: at.tensor, of: recipe.mesh.tensor };
     for (unit, storage) in store.units.iter().zip(&store.storage) {
@@ -32,24 +37,31 @@ fn fill<E: Element>(built: &Built, memory: &Memory, recipe: &Recipe, at: Coordin
             each(&held.parameter, part, recipe.seed, |place, numbers| {
                 let place = held.offset + place;
                 if let Some(value) = storage.value {
-                    put::<E>(memory, value, place, numbers);
+                    put::<E>(loaded, value, place, numbers)?;
                 } else {
-                    put_shard::<E>(memory, storage.own, shard, place, numbers);
+                    put_shard::<E>(loaded, storage.own, shard, place, numbers)?;
                 }
                 if storage.master != storage.own {
-                    put_shard::<E::Wide>(memory, storage.master, shard, place, numbers);
+                    put_shard::<E::Wide>(loaded, storage.master, shard, place, numbers)?;
                 }
-            });
+                Ok(())
+            })?;
         }
         for state in &storage.state {
-            // SAFETY: nothing runs.
-            unsafe { memory.write::<E::Wide>(*state) }.fill(E::Wide::ZERO);
+            // SAFETY: no exchange is under way between steps.
+            unsafe { loaded.put::<E::Wide>(*state, |numbers| numbers.fill(E::Wide::ZERO)) }?;
         }
     }
+    Ok(())
 }
 
 /// Runs of a part's initial values: `(first, numbers)`, counted in the part.
-fn each(parameter: &Parameter, part: Part, seed: u64, mut put: impl FnMut(usize, &[f64])) {
+fn each(
+    parameter: &Parameter,
+    part: Part,
+    seed: u64,
+    mut put: impl FnMut(usize, &[f64]) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut numbers = vec![0.0; CHUNK];
     let mut place = 0;
     for (first, len) in parameter.part_runs(part) {
@@ -57,28 +69,39 @@ fn each(parameter: &Parameter, part: Part, seed: u64, mut put: impl FnMut(usize,
         while at < len {
             let count = CHUNK.min(len - at);
             model::initial_f64(parameter, seed, first + at, &mut numbers[..count]);
-            put(place + at, &numbers[..count]);
+            put(place + at, &numbers[..count])?;
             at += count;
         }
         place += len;
     }
+    Ok(())
 }
 
-fn put<E: Element>(memory: &Memory, view: View, place: usize, numbers: &[f64]) {
-    // SAFETY: nothing runs, so nobody else reads or writes.
-    let to = unsafe { memory.write::<E>(view.part(place, numbers.len())) };
-    for (to, number) in to.iter_mut().zip(numbers) {
-        *to = E::narrow(E::Wide::of(*number));
-    }
+fn put<E: Element>(loaded: &mut dyn Loaded, view: View, place: usize, numbers: &[f64]) -> Result<(), Error> {
+    let fill = |to: &mut [E]| {
+        for (to, number) in to.iter_mut().zip(numbers) {
+            *to = E::narrow(E::Wide::of(*number));
+        }
+    };
+    // SAFETY: no exchange is under way between steps.
+    unsafe { loaded.put::<E>(view.part(place, numbers.len()), fill) }?;
+    Ok(())
 }
 
 /// What of `numbers`, which begin at `place` of a unit, lies in a shard that begins at `shard`.
-fn put_shard<E: Element>(memory: &Memory, view: View, shard: usize, place: usize, numbers: &[f64]) {
+fn put_shard<E: Element>(
+    loaded: &mut dyn Loaded,
+    view: View,
+    shard: usize,
+    place: usize,
+    numbers: &[f64],
+) -> Result<(), Error> {
     let from = place.max(shard);
     let to = (place + numbers.len()).min(shard + view.len);
     if from < to {
-        put::<E>(memory, view, from - shard, &numbers[from - place..to - place]);
+        put::<E>(loaded, view, from - shard, &numbers[from - place..to - place])?;
     }
+    Ok(())
 }
 
 impl Trainer {
@@ -100,47 +123,60 @@ impl Trainer {
         if batch.tokens.is_none() && batch.numbers.is_none() && batch.targets.is_none() {
             return Ok(());
         }
-        let (memory, source) = (&self.memory, &mut self.source);
+        let Self { loaded, source, sample: read, .. } = self;
         let part = |view: Option<View>, len: usize| view.map(|view| view.part(sample * len, len));
-        let whole = |view: Option<View>| {
-            // SAFETY: no program runs, so nobody else reads or writes.
-            view.map(|view| unsafe { memory.write::<i32>(view) })
-        };
-        let targets = whole(part(batch.targets, input.targets()));
         if let Input::Tokens { sequence, .. } = input {
             // A stage that has one of the two only still reads both: they come together.
-            let (tokens, targets) = match (whole(part(batch.tokens, sequence)), targets) {
-                (Some(tokens), Some(targets)) => (tokens, targets),
-                (Some(tokens), None) => (tokens, &mut self.spare[..]),
-                (None, Some(targets)) => (&mut self.spare[..], targets),
-                (None, None) => return Ok(()),
-            };
-            return source.tokens(index, tokens, targets).map_err(Error::Data);
+            source.tokens(index, &mut read.tokens, &mut read.targets).map_err(Error::Data)?;
+            if let Some(view) = part(batch.tokens, sequence) {
+                // SAFETY: no exchange is under way between steps.
+                unsafe { loaded.put::<i32>(view, |tokens| tokens.copy_from_slice(&read.tokens)) }?;
+            }
+        } else {
+            source.numbers(index, &mut read.numbers, &mut read.targets[0]).map_err(Error::Data)?;
         }
-        let mut class = 0;
-        source.numbers(index, &mut self.sample, &mut class).map_err(Error::Data)?;
-        if let Some(targets) = targets {
-            targets[0] = class;
+        if let Some(view) = part(batch.targets, input.targets()) {
+            // SAFETY: as above.
+            unsafe { loaded.put::<i32>(view, |targets| targets.copy_from_slice(&read.targets)) }?;
         }
-        if let Some(view) = part(batch.numbers, self.sample.len()) {
-            narrow(memory, view, &self.sample, self.recipe.precision);
+        if let Some(view) = part(batch.numbers, read.numbers.len()) {
+            narrow(&mut **loaded, view, &read.numbers, self.recipe.precision)?;
         }
         Ok(())
     }
 }
 
-fn narrow(memory: &Memory, view: View, from: &[f32], precision: Dtype) {
-    fn copy<E: Element>(memory: &Memory, view: View, from: &[f32]) {
-        // SAFETY: no program runs, so nobody else reads or writes.
-        let to = unsafe { memory.write::<E>(view) };
-        for (to, number) in to.iter_mut().zip(from) {
-            *to = E::narrow(E::Wide::of(f64::from(*number)));
-        }
+/// A sample as its source gives it.
+pub(super) struct Sample {
+    tokens: Vec<i32>,
+    targets: Vec<i32>,
+    /// Before they are narrowed.
+    numbers: Vec<f32>,
+}
+
+impl Sample {
+    pub(super) fn new(input: Input) -> Self {
+        let tokens = if let Input::Tokens { sequence, .. } = input { sequence } else { 0 };
+        let numbers = vec![0.0; input.rows() * input.columns()];
+        Self { tokens: vec![0; tokens], targets: vec![0; input.targets()], numbers }
+    }
+}
+
+fn narrow(loaded: &mut dyn Loaded, view: View, from: &[f32], precision: Dtype) -> Result<(), Error> {
+    fn copy<E: Element>(loaded: &mut dyn Loaded, view: View, from: &[f32]) -> Result<(), Error> {
+        let fill = |to: &mut [E]| {
+            for (to, number) in to.iter_mut().zip(from) {
+                *to = E::narrow(E::Wide::of(f64::from(*number)));
+            }
+        };
+        // SAFETY: no exchange is under way between steps.
+        unsafe { loaded.put::<E>(view, fill) }?;
+        Ok(())
     }
     match precision {
-        Dtype::F64 => copy::<f64>(memory, view, from),
-        Dtype::Bf16 => copy::<bf16>(memory, view, from),
-        Dtype::F16 => copy::<f16>(memory, view, from),
-        _ => copy::<f32>(memory, view, from),
+        Dtype::F64 => copy::<f64>(loaded, view, from),
+        Dtype::Bf16 => copy::<bf16>(loaded, view, from),
+        Dtype::F16 => copy::<f16>(loaded, view, from),
+        _ => copy::<f32>(loaded, view, from),
     }
 }

@@ -1,7 +1,9 @@
 //! Runs a program's instructions: adds the time of each phase to the report, and records it where that is wanted.
 
+use std::ops::Range;
+
 use comm::Communicator;
-use engine::{Context, Instruction, Memory, Phase};
+use engine::{Instruction, Loaded, Phase, Program};
 use trace::StepRecorder;
 use trace::timeline::{Kind, NO_CALL};
 
@@ -10,9 +12,11 @@ use crate::groups::Groups;
 use crate::strategies::Mark;
 
 /// What instructions run on.
-pub(super) struct Running<'a, 'c> {
-    pub(super) memory: &'a Memory,
-    pub(super) context: &'a Context<'c>,
+pub(super) struct Running<'a> {
+    pub(super) program: &'a Program,
+    pub(super) loaded: &'a mut dyn Loaded,
+    /// The step's number, from 1.
+    pub(super) step: u64,
     pub(super) groups: &'a mut Groups,
     pub(super) exchanges: &'a mut [Option<Joined>],
     pub(super) world: &'a mut dyn Communicator,
@@ -29,25 +33,26 @@ struct Open {
     begun_ns: u64,
 }
 
-impl Running<'_, '_> {
+impl Running<'_> {
     /// Runs them in order. `blocks`: which of them are passes of a block, in order; none where that is not recorded.
-    pub(super) fn run(&mut self, instructions: &[Instruction], blocks: &[Mark]) -> Result<(), Error> {
+    pub(super) fn run(&mut self, instructions: Range<usize>, blocks: &[Mark]) -> Result<(), Error> {
         let mut phase = Phase::Forward;
         let mut since = self.recorder.now_ns();
         let blocks = if self.recorder.wants_blocks() || self.asleep.is_some() { blocks } else { &[] };
         let (mut blocks, mut open) = (blocks.iter().peekable(), None);
-        for (index, instruction) in instructions.iter().enumerate() {
+        let (mut index, end) = (instructions.start, instructions.end);
+        while index < end {
             self.end_block(index, &mut open);
             if let Some(mark) = blocks.next_if(|mark| mark.begin == index) {
                 self.recorder.open(Kind::Block, mark.block as u64);
                 open = Some(Open { block: mark.block, end: mark.end, begun_ns: self.recorder.now_ns() });
             }
-            match instruction {
-                Instruction::Run(_) if self.asleep.is_some() => {}
-                Instruction::Run(op) => {
-                    // SAFETY: the builder gives operations views as their documentation asks; buffers overlap only where
-                    // lifetimes do not; and peers reach what an exchange names only between its start and its end.
-                    unsafe { engine::execute(op, self.memory, self.context) };
+            match &self.program.instructions[index] {
+                Instruction::Run(_) => {
+                    let until = [open.as_ref().map(|open| open.end), blocks.peek().map(|mark| mark.begin)];
+                    let until = until.into_iter().flatten().fold(end, usize::min);
+                    index = self.stretch(index..until.max(index + 1))?;
+                    continue;
                 }
                 Instruction::Enter(next) => {
                     self.lap(phase, &mut since);
@@ -62,7 +67,8 @@ impl Running<'_, '_> {
                     self.recorder.open(Kind::Wait, u64::from(*ticket));
                     if let Some(joined) = &mut self.exchanges[*ticket as usize] {
                         joined.begun_ns = since;
-                        joined.ticket = Some(self.groups.start(joined.axis, &joined.call, self.world)?);
+                        joined.ticket =
+                            Some(self.groups.start(joined.axis, &joined.call, self.loaded.queue(), self.world)?);
                     }
                     self.recorder.close();
                     self.waited(&mut since);
@@ -73,10 +79,23 @@ impl Running<'_, '_> {
                     self.finish(*ticket, &mut since)?;
                 }
             }
+            index += 1;
         }
-        self.end_block(instructions.len(), &mut open);
+        self.end_block(end, &mut open);
         self.lap(phase, &mut since);
         Ok(())
+    }
+
+    /// Gives the device all operations from the first of these on, up to what is none; that is where it goes on.
+    fn stretch(&mut self, Range { start, end }: Range<usize>) -> Result<usize, Error> {
+        let others = self.program.instructions[start..end].iter();
+        let end = start + others.take_while(|instruction| matches!(instruction, Instruction::Run(_))).count();
+        if self.asleep.is_none() {
+            // SAFETY: the builder gives operations views as their documentation asks; buffers overlap only where lifetimes do not;
+            // and peers reach what an exchange names only between its start and its end.
+            unsafe { self.loaded.run(start..end, self.step) }?;
+        }
+        Ok(end)
     }
 
     fn finish(&mut self, ticket: u32, since: &mut u64) -> Result<(), Error> {
@@ -84,7 +103,7 @@ impl Running<'_, '_> {
         if let Some(joined) = &mut self.exchanges[ticket as usize]
             && let Some(mut ticket) = joined.ticket.take()
         {
-            self.groups.finish(joined.axis, &mut ticket, self.world)?;
+            self.groups.finish(joined.axis, &mut ticket, self.loaded.queue(), self.world)?;
             begun_ns = Some(joined.begun_ns);
         }
         self.recorder.close();

@@ -4,10 +4,9 @@ use std::time::Instant;
 
 use comm::Communicator;
 use device::Region;
-use engine::{Context, Instruction, Step};
 use terms::{Collective, Dtype, Reduce};
 
-use super::{Error, Running, StepReport, Trainer, call};
+use super::{Error, StepReport, Trainer, call};
 
 impl Trainer {
     /// Seconds that each block of the model takes in a step, forward and backward, without communication: the mean over the
@@ -18,28 +17,22 @@ impl Trainer {
     pub fn block_seconds(&mut self, world: &mut dyn Communicator) -> Result<Vec<f64>, Error> {
         self.load()?;
         self.steps += 1;
-        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, recorder, .. } = self;
-        let step = Step { number: *steps, seed: recipe.seed };
-        let context = Context { threads: threads.count(), scratch, step, matmul: recipe.matmul };
-        let mut seconds = vec![0.0; recipe.model.blocks.len()];
-        let mut report = StepReport::default();
-        let mut done = 0;
-        let instructions: &[Instruction] = &built.program.instructions;
-        let (context, here) = (&context, &mut report);
-        let mut running = Running { memory, context, groups, exchanges, world, report: here, recorder, asleep: None };
-        for mark in &built.marks {
-            threads.install(|| {
-                running.run(&instructions[done..mark.begin], &[])?;
+        let mut seconds = vec![0.0; self.recipe.model.blocks.len()];
+        let (mut done, end) = (0, self.program.instructions.len());
+        self.run(world, &mut StepReport::default(), |running, marks| {
+            for mark in marks {
+                running.run(done..mark.begin, &[])?;
+                running.loaded.queue().synchronise();
                 let (begun, waited) = (Instant::now(), running.report.communication_s);
-                running.run(&instructions[mark.begin..mark.end], &[])?;
+                running.run(mark.begin..mark.end, &[])?;
+                running.loaded.queue().synchronise();
                 seconds[mark.block] += begun.elapsed().as_secs_f64() - (running.report.communication_s - waited);
-                Ok::<(), Error>(())
-            })?;
-            done = mark.end;
-        }
-        threads.install(|| running.run(&instructions[done..], &[]))?;
+                done = mark.end;
+            }
+            running.run(done..end, &[])
+        })?;
         // Every stage's ranks hold their own blocks: as many as there are replicas and parts.
-        let holders = (recipe.mesh.data * recipe.mesh.tensor) as f64;
+        let holders = (self.recipe.mesh.data * self.recipe.mesh.tensor) as f64;
         let summed = joined(&seconds, Reduce::Sum, world)?;
         Ok(summed.into_iter().map(|sum| sum / holders).collect())
     }

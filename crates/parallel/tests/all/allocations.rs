@@ -114,8 +114,9 @@ fn watch(recipe: &Recipe) {
             scope.spawn(move || {
                 let options = Options { oversubscribed: true, ..Options::default() };
                 let (mut world, abort) = comm::open("shm", &mut bootstrap, &options).expect("shm opens");
+                let device = engine::Host::new(1, &[], recipe.matmul).expect("a thread");
                 let mut trainer =
-                    Trainer::new(recipe, &mut *world, &abort, &options, 1, &[], Box::new(Zeros)).expect("it fits");
+                    Trainer::new(recipe, &mut *world, &abort, &options, &device, Box::new(Zeros)).expect("it fits");
                 for _ in 0..3 {
                     trainer.step(&mut *world).expect("a step");
                 }
