@@ -1,7 +1,7 @@
 //! Notes for `rankmark version` what this binary was built from: commit, rustc, target, profile, features.
 //!
-//! The commit is that of this repository's HEAD. A tarball, or a copy inside of another repository, has none. Packagers set
-//! RANKMARK_COMMIT.
+//! The commit is that of this repository's HEAD. A package of crates.io has it in a file of cargo. A tarball, or a copy inside of
+//! another repository, has none. Packagers set RANKMARK_COMMIT.
 
 #![expect(clippy::disallowed_methods, reason = "cargo tells a build script by variables")]
 
@@ -15,7 +15,8 @@ fn main() {
     println!("cargo::rerun-if-env-changed=RANKMARK_COMMIT");
     let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let root = here.join("../..");
-    let commit = Some(variable("RANKMARK_COMMIT")).filter(|commit| !commit.is_empty()).or_else(|| head(&root));
+    let given = Some(variable("RANKMARK_COMMIT")).filter(|commit| !commit.is_empty());
+    let commit = given.or_else(|| packed(&here)).or_else(|| head(&root));
     let rustc = said(&variable("RUSTC"), &["--version"], &root);
     println!("cargo::rustc-env=RANKMARK_BUILD_COMMIT={}", commit.as_deref().unwrap_or(UNKNOWN));
     println!("cargo::rustc-env=RANKMARK_BUILD_RUSTC={}", rustc.as_deref().unwrap_or(UNKNOWN));
@@ -36,6 +37,17 @@ fn features() -> Vec<String> {
     features
 }
 
+/// The commit that cargo noted in the package: `"sha1": "..."` in its one object.
+fn packed(here: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(here.join(".cargo_vcs_info.json")).ok()?;
+    let value = text.split_once("\"sha1\"")?.1.split('"').nth(1)?;
+    Some(value.to_owned()).filter(|commit| !commit.is_empty() && is_hexadecimal(commit))
+}
+
+fn is_hexadecimal(commit: &str) -> bool {
+    commit.chars().all(|c| c.is_ascii_hexdigit())
+}
+
 /// The commit that is checked out. Cargo runs this again only when another one is.
 fn head(root: &Path) -> Option<String> {
     let top = PathBuf::from(said("git", &["rev-parse", "--show-toplevel"], root)?);
@@ -52,7 +64,7 @@ fn head(root: &Path) -> Option<String> {
     for path in if log.is_empty() { paths(&["HEAD", "packed-refs", "refs/heads"]) } else { log } {
         println!("cargo::rerun-if-changed={}", path.display());
     }
-    said("git", &["rev-parse", "HEAD"], root).filter(|commit| commit.chars().all(|c| c.is_ascii_hexdigit()))
+    said("git", &["rev-parse", "HEAD"], root).filter(|commit| is_hexadecimal(commit))
 }
 
 /// What a program prints, where it succeeds.

@@ -79,7 +79,7 @@ pub(crate) fn run(root: &Path) -> bool {
 /// Builds what is measured.
 fn build(root: &Path) -> Result<(), String> {
     experiments::build(root, &["-p", "rankmark"])?;
-    experiments::build(root, &["-p", "report", "--example", "large"])
+    experiments::build(root, &["-p", "rankmark-report", "--example", "large"])
 }
 
 /// Measures what is built. Plans and records go below `folder`.
@@ -150,7 +150,7 @@ pub(crate) fn measure(root: &Path, folder: &Path) -> Result<Vec<Bound>, String> 
     });
     bounds.push(Bound {
         what: format!("a report of {REPORTED} cases written"),
-        command: format!("cargo run --release -p report --example large -- DIR (made with {REPORTED})"),
+        command: format!("cargo run --release -p rankmark-report --example large -- DIR (made with {REPORTED})"),
         cost: cost(&large, &[record], &[0])?,
         most: Most { seconds: 20.0, megabytes: 400.0 },
     });

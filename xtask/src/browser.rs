@@ -41,7 +41,7 @@ pub(crate) fn look(root: &Path, may_install: bool, ledger: &mut Ledger) {
         ["--ranks", "2,4", "--bytes", "1KiB..16MiB*4", "--iters", "10", "--warmup", "1", "--quiet", "--output-dir"];
     let mut simulate = cargo(root, &[&simulate[..], &sizes].concat());
     ledger.check("browser: a simulated record", simulate.arg(&record).stdout(Stdio::null()));
-    let mut write = cargo(root, &["run", "--quiet", "--package", "report", "--example", "pages", "--"]);
+    let mut write = cargo(root, &["run", "--quiet", "--package", "rankmark-report", "--example", "pages", "--"]);
     ledger.check("browser: pages", write.arg(&pages).arg(&record));
     let mut node = Command::new("node");
     node.current_dir(root).arg("xtask/browser/report.mjs").arg(tools.modules).arg(tools.chromium).arg(pictures(root));

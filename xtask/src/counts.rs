@@ -88,7 +88,7 @@ mod tests {
         let all = "     Summary [   0.011s] 12 tests run: 12 passed, 0 skipped\n";
         assert_eq!(of_nextest(all), counts(12, 0, 0));
         let mixed = "noise\n     Summary [  61.2s] 9/12 tests run: 5 passed (1 slow, 1 leaky), 2 failed, 1 timed out, \
-                     1 exec failed, 3 skipped\n        FAIL [0.1s] comm::all a\nerror: test run failed\n";
+                     1 exec failed, 3 skipped\n        FAIL [0.1s] rankmark-comm::all a\nerror: test run failed\n";
         assert_eq!(of_nextest(mixed), counts(5, 4, 3));
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
 /// `python`: with torch, for gloo and PyTorch.
 fn pages(root: &Path, python: Option<&str>, folder: &Path) -> Result<[String; 2], String> {
     // Everything that is timed later, so that no build is.
-    build(root, &["-p", "report", "--example", "large"])?;
+    build(root, &["-p", "rankmark-report", "--example", "large"])?;
     let program = program(root, None)?;
     let record = |name: &str| record_of(root, (&program, python), &folder.join(name), name);
     let (collectives, training, primitives) = (record("collectives")?, record("training")?, record("primitives")?);

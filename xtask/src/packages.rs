@@ -1,4 +1,5 @@
-//! The packages of the workspace, and which of them use which.
+//! The packages of the workspace, and which of them use which. The package of `crates/comm` is `rankmark-comm`, because names on
+//! crates.io are of everybody; here it goes by the name of its folder and library, `comm`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +8,23 @@ use serde_json::Value;
 
 use crate::test::cargo;
 
-/// The packages that were named, and with `dependents` all that use them, directly or not. Empty where none is named.
+/// What the names of packages begin with, before the name of the folder and library. Not `rankmark` itself, nor `xtask`.
+const PREFIX: &str = "rankmark-";
+
+/// The crate of a package: `comm` for `rankmark-comm`.
+pub(crate) fn crate_name(package: &str) -> &str {
+    package.strip_prefix(PREFIX).unwrap_or(package)
+}
+
+/// The package of a crate: `rankmark-comm` for `comm`.
+pub(crate) fn package_name(name: &str) -> String {
+    match name {
+        "rankmark" | "xtask" => name.to_owned(),
+        _ => format!("{PREFIX}{name}"),
+    }
+}
+
+/// The crates that were named, and with `dependents` all that use them, directly or not. Empty where none is named.
 ///
 /// # Errors
 /// A name that the workspace does not have, or why cargo could not list them.
@@ -23,16 +40,21 @@ pub(crate) fn selected(root: &Path, named: &[String], dependents: bool) -> Resul
 
 fn among(metadata: &Value, named: &[String], dependents: bool) -> Result<Vec<String>, String> {
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let names: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
-    if let Some(unknown) = named.iter().find(|name| !names.contains(name.as_str())) {
+    let names: BTreeSet<&str> = packages.iter().filter_map(own_name).collect();
+    let mut selected: BTreeSet<&str> = named.iter().map(|name| crate_name(name)).collect();
+    if let Some(unknown) = selected.iter().find(|name| !names.contains(*name)) {
         let valid = names.into_iter().collect::<Vec<_>>().join(", ");
-        return Err(format!("no package `{unknown}`; valid values: {valid}"));
+        return Err(format!("no crate `{unknown}`; valid values: {valid}"));
     }
-    let mut selected: BTreeSet<&str> = named.iter().map(String::as_str).collect();
     if dependents {
         add_dependents(&mut selected, packages);
     }
     Ok(selected.into_iter().map(str::to_owned).collect())
+}
+
+/// The crate of what cargo lists: a package, or a dependency.
+fn own_name(listed: &Value) -> Option<&str> {
+    listed["name"].as_str().map(crate_name)
 }
 
 /// Adds what uses one of them, until nothing is added.
@@ -41,10 +63,9 @@ fn add_dependents<'a>(selected: &mut BTreeSet<&'a str>, packages: &'a [Value]) {
         let before = selected.len();
         let uses = |package: &&Value| {
             let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
-            dependencies.iter().any(|one| one["name"].as_str().is_some_and(|name| selected.contains(name)))
+            dependencies.iter().filter_map(own_name).any(|name| selected.contains(name))
         };
-        let names = packages.iter().filter(uses).filter_map(|package| package["name"].as_str());
-        let found: Vec<&str> = names.collect();
+        let found: Vec<&str> = packages.iter().filter(uses).filter_map(own_name).collect();
         selected.extend(found);
         if selected.len() == before {
             return;
@@ -59,15 +80,23 @@ mod tests {
     #[test]
     fn what_uses_a_package_is_found_over_several_steps() {
         let metadata = serde_json::json!({"packages": [
-            {"name": "terms", "dependencies": [{"name": "serde"}]},
-            {"name": "record", "dependencies": [{"name": "terms"}]},
-            {"name": "report", "dependencies": [{"name": "record"}, {"name": "png"}]},
-            {"name": "stats", "dependencies": []},
+            {"name": "rankmark-terms", "dependencies": [{"name": "serde"}]},
+            {"name": "rankmark-record", "dependencies": [{"name": "rankmark-terms"}]},
+            {"name": "rankmark-report", "dependencies": [{"name": "rankmark-record"}, {"name": "png"}]},
+            {"name": "rankmark-stats", "dependencies": []},
         ]});
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(among(&metadata, &names(&["record"]), false), Ok(names(&["record"])));
         assert_eq!(among(&metadata, &names(&["terms"]), true), Ok(names(&["record", "report", "terms"])));
+        assert_eq!(among(&metadata, &names(&["rankmark-record"]), false), Ok(names(&["record"])));
         let problem = among(&metadata, &names(&["reports"]), true).unwrap_err();
-        assert_eq!(problem, "no package `reports`; valid values: record, report, stats, terms");
+        assert_eq!(problem, "no crate `reports`; valid values: record, report, stats, terms");
+    }
+
+    #[test]
+    fn a_crate_and_its_package_have_one_name_each() {
+        for (name, package) in [("comm", "rankmark-comm"), ("rankmark", "rankmark"), ("xtask", "xtask")] {
+            assert_eq!((package_name(name).as_str(), crate_name(package)), (package, name));
+        }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Options {
     no_install: bool,
     /// Also the crates that use the packages.
     dependents: bool,
-    /// Empty: the whole workspace.
+    /// Crates, by the names of their folders. Empty: the whole workspace.
     packages: Vec<String>,
     /// Parts of names of tests; empty: all.
     names: Vec<String>,
@@ -75,7 +75,7 @@ impl Options {
         if self.packages.is_empty() {
             return vec!["--workspace".to_owned()];
         }
-        self.packages.iter().flat_map(|name| ["--package".to_owned(), name.clone()]).collect()
+        self.packages.iter().flat_map(|name| ["--package".to_owned(), packages::package_name(name)]).collect()
     }
 
     /// Whether a step that is about one package is wanted.
@@ -237,7 +237,8 @@ fn loom(root: &Path, ledger: &mut Ledger, options: &Options) {
     let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
     flags.push(" --cfg loom");
     // A target folder of its own: these flags would otherwise rebuild everything, twice a run.
-    let mut command = cargo(root, &["test", "--package", "comm", "--release", "--lib", "--quiet", "--", "models"]);
+    let mut command =
+        cargo(root, &["test", "--package", "rankmark-comm", "--release", "--lib", "--quiet", "--", "models"]);
     command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target(root).join("loom"));
     // No model at all means that a filter or a name changed: that is a failure, not a success.
     let some = |text: &str| counts::of_libtest(text).filter(|counts| counts.passed + counts.failed > 0);
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(Options::read(&[]), Ok(Options::default()));
         let options = Options::read(&["--full", "-p", "comm", "--no-install", "--package", "terms"]).unwrap();
         assert!(options.level == Level::Full && options.no_install);
-        assert_eq!(options.selection(), ["--package", "comm", "--package", "terms"]);
+        assert_eq!(options.selection(), ["--package", "rankmark-comm", "--package", "rankmark-terms"]);
         assert_eq!(Options::read(&["--full", "--gate"]).unwrap().level, Level::Full);
         let named = Options::read(&["-p", "comm", "--dependents", "rounds", "worlds"]).unwrap();
         assert!(named.dependents && named.names == ["rounds", "worlds"]);

@@ -12,6 +12,7 @@ mod lookups;
 mod mask;
 mod modules;
 mod paths;
+mod published;
 mod text;
 mod tree;
 
@@ -53,6 +54,7 @@ type Check = fn(&Tree) -> Vec<Finding>;
 /// Every check, in the order in which findings are shown.
 static CHECKS: &[(&str, Check)] = &[
     ("crates depend downwards only", edges::check),
+    ("crates can be published", published::check),
     ("few files of a crate use each other in circles", circles::check),
     ("modules say what belongs in them", modules::documented),
     ("files are small", modules::small),

@@ -55,7 +55,7 @@ const PRINTED: usize = 10;
 /// A test and its time.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Timed {
-    /// The test binary as nextest names it: `comm::all`.
+    /// The test binary as nextest names it: `rankmark-comm::all`.
     pub(crate) binary: String,
     pub(crate) name: String,
     pub(crate) seconds: f64,
@@ -169,10 +169,10 @@ mod tests {
 
     const XML: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="nextest-run" tests="2" failures="0" errors="0" uuid="1" timestamp="2026-11-26T09:03:00" time="12.5">
-    <testsuite name="comm::all" tests="2" disabled="0" errors="0" failures="0">
-        <testcase name="worlds::quick" classname="comm::all" timestamp="2026-11-26T09:03:00.1" time="0.250">
+    <testsuite name="rankmark-comm::all" tests="2" disabled="0" errors="0" failures="0">
+        <testcase name="worlds::quick" classname="rankmark-comm::all" timestamp="2026-11-26T09:03:00.1" time="0.250">
         </testcase>
-        <testcase name="worlds::a_name=&quot;x&quot;" classname="comm::all" timestamp="2026-11-26T09:03:00.1" time="12.250">
+        <testcase name="worlds::a_name=&quot;x&quot;" classname="rankmark-comm::all" timestamp="2026-11-26T09:03:00.1" time="12.250">
             <system-out>time="99"</system-out>
         </testcase>
     </testsuite>
@@ -183,12 +183,13 @@ mod tests {
         let tests = read(XML);
         let names_and_seconds: Vec<(&str, f64)> = tests.iter().map(|test| (test.name.as_str(), test.seconds)).collect();
         assert_eq!(names_and_seconds, [("worlds::a_name=&quot;x&quot;", 12.25), ("worlds::quick", 0.25)]);
-        assert_eq!(tests[1].binary, "comm::all");
+        assert_eq!(tests[1].binary, "rankmark-comm::all");
         assert_eq!(file(&tests).lines().nth(2), Some("0.250\tcomm::all\tworlds::quick"));
         let summary = summary(&tests, Path::new("times.tsv"));
         assert!(summary.starts_with("2 tests take 12 s together; the longest 2 take 100% (times.tsv):\n"), "{summary}");
         assert_eq!(over(&tests), [&tests[0]]);
-        let timed = |name: &str, seconds| Timed { binary: "launch::all".to_owned(), name: name.to_owned(), seconds };
+        let timed =
+            |name: &str, seconds| Timed { binary: "rankmark-launch::all".to_owned(), name: name.to_owned(), seconds };
         let slow = [
             timed("pytorch::the_packages_own_tests_pass", 119.0),
             timed("pytorch::forked::one", 29.0),
@@ -196,7 +197,7 @@ mod tests {
             timed("pytorches::one", 11.0),
         ];
         assert_eq!(over(&slow), [&slow[2], &slow[3]], "some have a limit of their own");
-        assert_eq!(filter(&tests[1]), "binary_id(=comm::all) & test(=worlds::quick)");
+        assert_eq!(filter(&tests[1]), "binary_id(=rankmark-comm::all) & test(=worlds::quick)");
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! A sealed frame ends in an HMAC-SHA256 over its number and its bytes, under a key of this connection and direction:
 //! an attacker who takes over an authenticated connection can neither forge, repeat, drop nor reorder. On loopback that would
 //! need privileges that could as well read the ranks' memory; on a network it would not, and commands are few, so that
-//! there is one protocol for both. `cargo bench -p launch` measures it: 0.07 ms for
+//! there is one protocol for both. `cargo bench -p rankmark-launch` measures it: 0.07 ms for
 //! the 100 kB of 10,000 samples.
 
 pub mod reach;

@@ -1,4 +1,4 @@
-//! Prints how long the analysis of a million spans takes: `cargo run --release -p diagnose --example profile_time`.
+//! Prints how long the analysis of a million spans takes: `cargo run --release -p rankmark-diagnose --example profile_time`.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Instant;

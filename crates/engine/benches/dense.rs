@@ -1,6 +1,6 @@
 //! How fast matrix products and attention are.
 //!
-//! `cargo bench -p engine --bench dense [-- PART_OF_A_NAME ...]`; GFLOP/s are the best of several repetitions. The share of
+//! `cargo bench -p rankmark-engine --bench dense [-- PART_OF_A_NAME ...]`; GFLOP/s are the best of several repetitions. The share of
 //! the peak is the median over repetitions of the rate relative to that of multiply-adds on registers, run on one core just
 //! before and after: clocks change too much here for anything else to be compared.
 

@@ -1,6 +1,6 @@
 //! How long convolutions, batch norms and pools of ResNet-50 take, layer by layer and in sum.
 //!
-//! `cargo bench -p engine --bench spatial [-- [f32|bf16|f16|f64] [THREADS,...] [BATCH] [REPETITIONS]]`; each time is the
+//! `cargo bench -p rankmark-engine --bench spatial [-- [f32|bf16|f16|f64] [THREADS,...] [BATCH] [REPETITIONS]]`; each time is the
 //! best of the repetitions, in CPU time for one thread and wall time for more. GFLOP/s stand behind the times, sums over the whole model (all layers of one step) at the end.
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a bench reads its arguments and prints")]

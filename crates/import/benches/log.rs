@@ -1,6 +1,6 @@
 //! How long a long log of nccl-tests takes to read, and how much memory.
 //!
-//! `cargo bench -p import --bench log [-- MEGABYTES]`
+//! `cargo bench -p rankmark-import --bench log [-- MEGABYTES]`
 //!
 //! The log holds many runs of one sweep from 8 B to 8 GiB on 8 ranks; 100 MB unless a number is given. Peak memory is that of the
 //! process, with the log itself (Linux: VmHWM).

@@ -1,7 +1,7 @@
 //! How long a large trace of PyTorch's profiler takes to read, and how much memory; and how long its collectives take to become
 //! a plan.
 //!
-//! `cargo bench -p import --bench trace [-- MEGABYTES]`
+//! `cargo bench -p rankmark-import --bench trace [-- MEGABYTES]`
 //!
 //! The trace has the events of a training step with a GPU: half are small operations, a fifth are kernels,
 //! and a step has forty collectives. 200 MB unless a

@@ -1,4 +1,4 @@
-//! How long a world takes to start, to answer a command and to end, and what sealing a long reply costs: `cargo bench -p launch`.
+//! How long a world takes to start, to answer a command and to end, and what sealing a long reply costs: `cargo bench -p rankmark-launch`.
 //!
 //! Starts itself again as the ranks. Medians and the range of the middle 90% of the runs. With RANKMARK_TEST_PYTHON, a Python
 //! that has torch, also what worlds of PyTorch ranks take, forked and started one by one.

@@ -29,17 +29,17 @@ use crate::starter::Wishes;
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// What `python -c` runs.
-const BOOT: &str = include_str!("../../../python/rankmark_worker/boot.py");
+const BOOT: &str = include_str!("../rankmark_worker/boot.py");
 
 macro_rules! module {
     ($name:literal) => {
-        (concat!("rankmark_worker.", $name), include_str!(concat!("../../../python/rankmark_worker/", $name, ".py")))
+        (concat!("rankmark_worker.", $name), include_str!(concat!("../rankmark_worker/", $name, ".py")))
     };
 }
 
 /// Every module of the package, by the name that Python imports it under.
 const MODULES: &[(&str, &str)] = &[
-    ("rankmark_worker", include_str!("../../../python/rankmark_worker/__init__.py")),
+    ("rankmark_worker", include_str!("../rankmark_worker/__init__.py")),
     module!("auth"),
     module!("calls"),
     module!("channel"),

@@ -1,7 +1,7 @@
 //! What the primitive `compute_only` adds to the bare product: pairs of bursts of both, in turn, of the same shape on one
 //! thread.
 //!
-//! `cargo bench -p primitive --bench product`; times are CPU times of the thread, which do not depend on who else wants
+//! `cargo bench -p rankmark-primitive --bench product`; times are CPU times of the thread, which do not depend on who else wants
 //! the core. It fails where an interval shows more than 3 %.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]

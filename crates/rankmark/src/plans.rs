@@ -26,27 +26,27 @@ pub(crate) static PRESETS: &[Preset] = &[
     Preset {
         name: "allreduce_sweep",
         doc: "all_reduce with 2, 4 and 6 ranks from 1 MB to 1 GB",
-        text: |_| include_str!("../../../examples/allreduce_sweep.yaml").to_owned(),
+        text: |_| include_str!("../plans/allreduce_sweep.yaml").to_owned(),
     },
     Preset {
         name: "training",
         doc: "a small GPT-2 by every strategy on two ranks, and what it holds in memory",
-        text: |_| include_str!("../../../examples/training.yaml").to_owned(),
+        text: |_| include_str!("../plans/training.yaml").to_owned(),
     },
     Preset {
         name: "experts_decode",
         doc: "expert parallelism with the tokens of decoding, at the sizes of DeepSeek-V3",
-        text: |_| include_str!("../../../examples/experts_decode.yaml").to_owned(),
+        text: |_| include_str!("../plans/experts_decode.yaml").to_owned(),
     },
     Preset {
         name: "experts_training",
         doc: "expert parallelism with the tokens of training, at the sizes of DeepSeek-V3",
-        text: |_| include_str!("../../../examples/experts_training.yaml").to_owned(),
+        text: |_| include_str!("../plans/experts_training.yaml").to_owned(),
     },
     Preset {
         name: "soak",
         doc: "one operation for an hour, drift shown",
-        text: |_| include_str!("../../../examples/soak.yaml").to_owned(),
+        text: |_| include_str!("../plans/soak.yaml").to_owned(),
     },
 ];
 
@@ -139,7 +139,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 /// `examples/quick.yaml` is what two cores get; others get their own numbers of ranks in the same plan.
 fn quick(cores: usize) -> String {
-    let plan = include_str!("../../../examples/quick.yaml");
+    let plan = include_str!("../plans/quick.yaml");
     // Training runs on 1 and 2 ranks everywhere: that is where efficiency begins.
     plan.replace("ranks: [2]", &format!("ranks: [{}]", join(&quick_ranks(cores))))
         .replace("ranks: 2 # every core", &format!("ranks: {} # every core", cores.clamp(2, 8)))
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_quick_plan_fits_the_machine() {
-        assert_eq!(quick(2), include_str!("../../../examples/quick.yaml"));
+        assert_eq!(quick(2), include_str!("../plans/quick.yaml"));
         assert_eq!((quick_ranks(1), quick_ranks(2), quick_ranks(3)), (vec![2], vec![2], vec![2, 3]));
         assert_eq!((quick_ranks(4), quick_ranks(64)), (vec![2, 4], vec![2, 8]));
         assert!(quick(64).contains("ranks: [2, 8]") && quick(64).contains("ranks: 8 # every core"));

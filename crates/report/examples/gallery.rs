@@ -1,4 +1,4 @@
-//! Writes the reports of invented runs, for a person to view: `cargo run -p report --example gallery -- DIR`.
+//! Writes the reports of invented runs, for a person to view: `cargo run -p rankmark-report --example gallery -- DIR`.
 
 #![expect(clippy::disallowed_methods, reason = "an example reads its arguments")]
 

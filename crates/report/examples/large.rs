@@ -1,5 +1,5 @@
 //! Writes the record of an invented run of any size, to see how long its report takes:
-//! `cargo run --release -p report --example large -- DIR CASES` writes a record; without CASES it writes the report of
+//! `cargo run --release -p rankmark-report --example large -- DIR CASES` writes a record; without CASES it writes the report of
 //! the record in DIR, as `rankmark report DIR` does.
 
 #![expect(clippy::disallowed_methods, reason = "an example reads its arguments")]

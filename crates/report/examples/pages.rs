@@ -1,4 +1,4 @@
-//! Writes the HTML reports of invented runs, to open in a browser: `cargo run -p report --example pages -- DIR [RECORD]...`.
+//! Writes the HTML reports of invented runs, to open in a browser: `cargo run -p rankmark-report --example pages -- DIR [RECORD]...`.
 //! `cargo xtask browser` checks them. Each RECORD is a record on disk: all of them make one more page.
 
 #![expect(clippy::disallowed_methods, reason = "an example reads its arguments")]

@@ -219,7 +219,7 @@ mod tests {
             assert!(component["licenses"][0]["expression"].is_string(), "{name:?}");
         }
         let names: BTreeSet<&str> = components.iter().map(|component| text(component, "name")).collect();
-        assert!(["engine", "serde_json", "half"].iter().all(|name| names.contains(name)), "{names:?}");
+        assert!(["rankmark-engine", "serde_json", "half"].iter().all(|name| names.contains(name)), "{names:?}");
         assert!(!names.contains("xtask") && !names.contains("loom"), "{names:?}");
         assert_eq!(document, super::document(root, &targets, "1000000000").unwrap());
     }

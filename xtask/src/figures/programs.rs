@@ -14,16 +14,16 @@ pub(super) const MACHINE: &[Program] = &[
         "Memory bandwidth of `hardware` divided by that of the same loops in C. Above 1, `hardware` moves more.",
     ),
     (
-        &["bench", "--quiet", "-p", "primitive", "--bench", "product"],
+        &["bench", "--quiet", "-p", "rankmark-primitive", "--bench", "product"],
         "Time of `compute_only` divided by that of the bare product, with one thread, in f32.",
     ),
 ];
 
 /// Readers of files, and the analysis of traces.
 pub(super) const READING: &[Program] = &[
-    (&["bench", "--quiet", "-p", "import", "--bench", "log"], "A log of nccl-tests is read."),
-    (&["bench", "--quiet", "-p", "import", "--bench", "trace"], "A trace of the PyTorch profiler is read."),
-    (&["run", "--quiet", "--release", "-p", "diagnose", "--example", "profile_time"], "Traces are explained."),
+    (&["bench", "--quiet", "-p", "rankmark-import", "--bench", "log"], "A log of nccl-tests is read."),
+    (&["bench", "--quiet", "-p", "rankmark-import", "--bench", "trace"], "A trace of the PyTorch profiler is read."),
+    (&["run", "--quiet", "--release", "-p", "rankmark-diagnose", "--example", "profile_time"], "Traces are explained."),
 ];
 
 /// Each program's command and its table.

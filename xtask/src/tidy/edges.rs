@@ -125,7 +125,7 @@ mod tests {
 
     fn package(name: &str, needs: &[&str]) -> Package {
         let needs = needs.iter().map(|&needed| needed.to_owned()).collect();
-        Package { name: name.to_owned(), folder: format!("crates/{name}"), needs }
+        Package { name: name.to_owned(), folder: format!("crates/{name}"), needs, ..Package::default() }
     }
 
     #[test]

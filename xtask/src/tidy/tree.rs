@@ -6,6 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::packages::crate_name;
+
 /// A text file.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
@@ -14,14 +16,23 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
+/// What crates.io shows of a package, by the keys of its manifest.
+const DESCRIPTION: [&str; 6] = ["description", "license", "repository", "readme", "keywords", "categories"];
+
 /// A crate of this repository and what it depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Package {
+    /// Of the crate: `comm` for the package `rankmark-comm`.
     pub(crate) name: String,
     /// The folder of its Cargo.toml, from the repository's root.
     pub(crate) folder: String,
     /// What the product needs: normal and build dependencies. Those of tests are left out.
     pub(crate) needs: Vec<String>,
+    /// Of the package.
+    pub(crate) full_name: String,
+    pub(crate) library: Option<String>,
+    /// Keys of [`DESCRIPTION`] that it does not have.
+    pub(crate) lacking: Vec<&'static str>,
 }
 
 /// The files that are checked.
@@ -30,18 +41,25 @@ pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
     /// Paths of files that are not text: pictures, fonts.
     pub(crate) others: Vec<String>,
+    /// Paths of symbolic links.
+    pub(crate) links: Vec<String>,
     pub(crate) packages: Vec<Package>,
 }
 
 impl Tree {
-    /// Reads what git knows of, and new files that it does not ignore; not what is built or measured here.
+    /// Reads what git knows of, and new files that it does not ignore; not what is built or measured here. What a symbolic link
+    /// names is checked in its own place.
     ///
     /// # Errors
     /// When git or cargo cannot tell.
     pub(crate) fn read(root: &Path) -> Result<Self, String> {
         let listed = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
-        let (mut files, mut others) = (Vec::new(), Vec::new());
+        let (mut files, mut others, mut links) = (Vec::new(), Vec::new(), Vec::new());
         for path in listed.split('\0').filter(|path| !path.is_empty()) {
+            if root.join(path).is_symlink() {
+                links.push(path.to_owned());
+                continue;
+            }
             match std::fs::read_to_string(root.join(path)) {
                 Ok(text) => files.push(File { path: path.to_owned(), text }),
                 Err(error) if error.kind() == ErrorKind::InvalidData => others.push(path.to_owned()),
@@ -52,7 +70,7 @@ impl Tree {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let metadata = output(root, &cargo, &["metadata", "--no-deps", "--format-version", "1", "--offline"])?;
         let metadata: Value = serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
-        Ok(Self { files, others, packages: packages(&metadata)? })
+        Ok(Self { files, others, links, packages: packages(&metadata)? })
     }
 
     /// The Rust files.
@@ -84,8 +102,22 @@ fn packages(metadata: &Value) -> Result<Vec<Package>, String> {
         let manifest = text(value, "manifest_path")?;
         let folder = manifest.strip_prefix(&root)?.trim_start_matches('/').strip_suffix("Cargo.toml")?;
         let needs = value["dependencies"].as_array()?.iter().filter(|needed| needed["kind"] != "dev");
-        let needs = needs.filter_map(|needed| text(needed, "name")).collect();
-        Some(Package { name: text(value, "name")?, folder: folder.trim_end_matches('/').to_owned(), needs })
+        let name = |value: &Value| text(value, "name").map(|name| crate_name(&name).to_owned());
+        let needs = needs.filter_map(name).collect();
+        let is_library = |target: &&Value| target["kind"].as_array().is_some_and(|kinds| kinds.contains(&"lib".into()));
+        let is_empty = |value: &Value| match value {
+            Value::String(text) => text.is_empty(),
+            Value::Array(values) => values.is_empty(),
+            _ => true,
+        };
+        Some(Package {
+            name: name(value)?,
+            folder: folder.trim_end_matches('/').to_owned(),
+            needs,
+            full_name: text(value, "name")?,
+            library: value["targets"].as_array()?.iter().find(is_library).and_then(|target| text(target, "name")),
+            lacking: DESCRIPTION.into_iter().filter(|key| is_empty(&value[key])).collect(),
+        })
     };
     listed.iter().map(|value| package(value).ok_or_else(|| format!("cargo metadata: odd package {value}"))).collect()
 }
@@ -126,11 +158,20 @@ pub(crate) mod tests {
     #[test]
     fn packages_are_read_without_what_only_tests_need() {
         let metadata = json!({"workspace_root": "/r", "packages": [{
-            "name": "comm", "manifest_path": "/r/crates/comm/Cargo.toml",
-            "dependencies": [{"name": "terms", "kind": null}, {"name": "cc", "kind": "build"},
-                             {"name": "loom", "kind": "dev"}]}]});
-        let needs = vec!["terms".to_owned(), "cc".to_owned()];
-        let expected = Package { name: "comm".into(), folder: "crates/comm".into(), needs };
+            "name": "rankmark-comm", "manifest_path": "/r/crates/comm/Cargo.toml",
+            "dependencies": [{"name": "rankmark-terms", "kind": null}, {"name": "cc", "kind": "build"},
+                             {"name": "loom", "kind": "dev"}],
+            "targets": [{"name": "all", "kind": ["test"]}, {"name": "comm", "kind": ["lib"]}],
+            "description": "Sends", "license": "MIT", "repository": "", "readme": "../README.md", "keywords": [],
+            "categories": ["science"]}]});
+        let expected = Package {
+            name: "comm".into(),
+            folder: "crates/comm".into(),
+            needs: vec!["terms".to_owned(), "cc".to_owned()],
+            full_name: "rankmark-comm".into(),
+            library: Some("comm".into()),
+            lacking: vec!["repository", "keywords"],
+        };
         assert_eq!(packages(&metadata), Ok(vec![expected]));
         assert!(packages(&json!({})).is_err());
     }

@@ -3,7 +3,7 @@
 //! Ranks are processes, pinned to cores. What is compared is interleaved inside one run; figures are medians with
 //! their 95% intervals (order statistics), ratios are medians of the ratios of neighbours in time.
 //!
-//! `cargo bench -p comm --bench shm [-- latency|small|middle|rooted|reduce|operations|private|ranks|overhead ...]`
+//! `cargo bench -p rankmark-comm --bench shm [-- latency|small|middle|rooted|reduce|operations|private|ranks|overhead ...]`
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a bench reads its arguments and prints")]
 

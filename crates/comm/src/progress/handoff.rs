@@ -109,7 +109,7 @@ impl Bed {
     }
 }
 
-/// `RUSTFLAGS="--cfg loom" cargo test -p comm --release --lib models` runs every interleaving.
+/// `RUSTFLAGS="--cfg loom" cargo test -p rankmark-comm --release --lib models` runs every interleaving.
 #[cfg(all(test, loom))]
 mod models {
     use super::*;

@@ -19,7 +19,7 @@ const LEAST: usize = 16 << 10;
 /// because the kernel looks at every page it copies from and to. With more ranks, each reads too many others.
 /// (Zen 5, this way and by slots in us. 2 ranks with near cores: `all_reduce` of 1 MiB 88 and 51, of 2 MiB 76 and 104.
 /// 4 ranks on 2 cores: `broadcast` of 1 MiB 136 and 77, of 2 MiB 71 and 131. Without huge pages, 4 ranks: `all_gather`
-/// of 4 MiB 847 and 455. `cargo bench -p comm --bench shm`.)
+/// of 4 MiB 847 and 455. `cargo bench -p rankmark-comm --bench shm`.)
 const LEAST_SEVERAL: usize = 256 << 10;
 /// As [`LEAST`], of a message.
 const LEAST_MESSAGE: usize = 1 << 20;

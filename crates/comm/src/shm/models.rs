@@ -1,7 +1,7 @@
 //! The protocols under loom: every interleaving (within a bound on preemptions) of the very code that runs over shared
 //! memory, on heap words and threads. A lost wake-up is a deadlock here, a missing order a wrong value.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p comm --release --lib models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p rankmark-comm --release --lib models`
 
 use std::sync::Arc as Plain;
 

@@ -1,4 +1,4 @@
-//! Training steps against PyTorch's, alternated in one run: `cargo bench -p parallel --bench pytorch -- --python PYTHON`.
+//! Training steps against PyTorch's, alternated in one run: `cargo bench -p rankmark-parallel --bench pytorch -- --python PYTHON`.
 //!
 //! Each case is set up on both sides; then rounds of a few steps alternate, so that both see the same machine. The
 //! ratio is that of the rounds' medians, pair by pair, with the interval of a median. The last columns are the fastest

@@ -33,7 +33,7 @@ pub(crate) struct Hardware {
 
 macro_rules! plan {
     ($name:literal) => {
-        include_str!(concat!("../../../../examples/hardware/", $name, ".yaml"))
+        include_str!(concat!("../../plans/hardware/", $name, ".yaml"))
     };
 }
 

@@ -14,9 +14,9 @@ use crate::options::{Output, RunOptions, Whole, budget};
 use crate::session::{self, Entry, Request};
 
 /// What a fleet measures on processors.
-const ON_CPUS: &str = include_str!("../../../../../examples/fleet/cpus.yaml");
+const ON_CPUS: &str = include_str!("../../../plans/fleet/cpus.yaml");
 /// And on GPUs, where there are any.
-const ON_GPUS: &str = include_str!("../../../../../examples/fleet/gpus.yaml");
+const ON_GPUS: &str = include_str!("../../../plans/fleet/gpus.yaml");
 
 /// Measures the nodes of the launcher, and gives the record.
 pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<PathBuf, Failure> {

@@ -20,14 +20,14 @@ use crate::{Failure, environment};
 
 /// The files that Python is to find, by name.
 const AGENT: [(&str, &str); 8] = [
-    ("sitecustomize.py", include_str!("../../../../../python/rankmark_profile/sitecustomize.py")),
-    ("rankmark_profile_agent.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_agent.py")),
-    ("rankmark_profile_ends.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_ends.py")),
-    ("rankmark_profile_hang.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_hang.py")),
-    ("rankmark_profile_nvtx.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_nvtx.py")),
-    ("rankmark_profile_spill.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_spill.py")),
-    ("rankmark_profile_torch.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_torch.py")),
-    ("rankmark_profile_window.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_window.py")),
+    ("sitecustomize.py", include_str!("../../../rankmark_profile/sitecustomize.py")),
+    ("rankmark_profile_agent.py", include_str!("../../../rankmark_profile/rankmark_profile_agent.py")),
+    ("rankmark_profile_ends.py", include_str!("../../../rankmark_profile/rankmark_profile_ends.py")),
+    ("rankmark_profile_hang.py", include_str!("../../../rankmark_profile/rankmark_profile_hang.py")),
+    ("rankmark_profile_nvtx.py", include_str!("../../../rankmark_profile/rankmark_profile_nvtx.py")),
+    ("rankmark_profile_spill.py", include_str!("../../../rankmark_profile/rankmark_profile_spill.py")),
+    ("rankmark_profile_torch.py", include_str!("../../../rankmark_profile/rankmark_profile_torch.py")),
+    ("rankmark_profile_window.py", include_str!("../../../rankmark_profile/rankmark_profile_window.py")),
 ];
 /// Their folder, and that of what ranks write, inside the result's.
 const AGENT_FOLDER: &str = "agent";
