@@ -184,7 +184,7 @@ mod tests {
         let names_and_seconds: Vec<(&str, f64)> = tests.iter().map(|test| (test.name.as_str(), test.seconds)).collect();
         assert_eq!(names_and_seconds, [("worlds::a_name=&quot;x&quot;", 12.25), ("worlds::quick", 0.25)]);
         assert_eq!(tests[1].binary, "rankmark-comm::all");
-        assert_eq!(file(&tests).lines().nth(2), Some("0.250\tcomm::all\tworlds::quick"));
+        assert_eq!(file(&tests).lines().nth(2), Some("0.250\trankmark-comm::all\tworlds::quick"));
         let summary = summary(&tests, Path::new("times.tsv"));
         assert!(summary.starts_with("2 tests take 12 s together; the longest 2 take 100% (times.tsv):\n"), "{summary}");
         assert_eq!(over(&tests), [&tests[0]]);
