@@ -224,6 +224,7 @@ Product described(void *form_handle, void *a_handle, void *b_handle, void *c_han
     struct { int type, result, compute, scale; } known[] = {
         {R_64F, R_64F, COMPUTE_64F, R_64F}, {R_32F, R_32F, COMPUTE_32F, R_32F}, {R_32F, R_32F, COMPUTE_32F_FAST_TF32, R_32F},
         {R_16F, R_16F, COMPUTE_32F, R_32F}, {R_16BF, R_16BF, COMPUTE_32F, R_32F}, {R_8F_E4M3, R_16BF, COMPUTE_32F, R_32F},
+        {R_16F, R_32F, COMPUTE_32F, R_32F}, {R_16BF, R_32F, COMPUTE_32F, R_32F},
         {R_8I, R_32I, COMPUTE_32I, R_32I}};
     bool is_known = false;
     for (auto &each : known)
@@ -261,8 +262,8 @@ vector<void *> places(const Product &p) {
     return all;
 }
 void multiply(void *argument) {
-    Product p = *(Product *)argument;
-    delete (Product *)argument;
+    // Never freed: a graph that captured it runs it again.
+    const Product &p = *(const Product *)argument;
     auto all = places(p);
     for (void *place : all) if (!place) fprintf(stderr, "cublasLtMatmul ran on memory that was freed\n"), abort();
     if (p.workspace_bytes) memset(all[6], 0xA5, p.workspace_bytes);

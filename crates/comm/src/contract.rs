@@ -190,7 +190,7 @@ pub trait Communicator: Send {
     /// # Errors
     /// As [`Communicator::start`].
     fn replay(&mut self, graph: &Graph, _operation: Collective) -> Result<()> {
-        graph.launch().map_err(|error| Error::Library { what: error.what.to_owned(), said: error.to_string() })
+        graph.launch(None).map_err(|error| Error::Library { what: error.what.to_owned(), said: error.to_string() })
     }
 
     /// Gives so many of one operation to the device as one launch.

@@ -229,7 +229,8 @@ impl Communicator for Threaded {
 
     fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
         match how {
-            Wait::On(queue) if !queue.is_host() => {
+            // A stream of a GPU cannot wait for the thread: the caller does.
+            Wait::On(queue) if !queue.is_host() && queue.stream().is_none() => {
                 if self.order(ticket.number, queue) {
                     self.handed = self.handed.max(ticket.number + 1);
                     self.shared.abort.check()?;

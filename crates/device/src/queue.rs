@@ -145,6 +145,11 @@ impl Queue {
         matches!(self.kind, Kind::Host)
     }
 
+    /// Whether work takes its time by another clock than the host's.
+    pub const fn is_timed(&self) -> bool {
+        matches!(self.kind, Kind::Cuda { .. })
+    }
+
     /// The stream of a GPU that it is.
     pub fn stream(&self) -> Option<&Arc<Stream>> {
         match &self.kind {

@@ -2,6 +2,7 @@
 
 mod host;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -68,6 +69,28 @@ pub trait Loaded: Send {
     /// # Safety
     /// No exchange under way writes to the view.
     unsafe fn read(&self, view: View, see: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
+
+    /// A point of the device's time behind all that was given so far, by its number since [`Loaded::times`]; None where work has run
+    /// when it was given, so that the host's clock tells.
+    ///
+    /// # Errors
+    /// As [`Loaded::run`].
+    fn stamp(&mut self) -> Result<Option<usize>, Error> {
+        Ok(None)
+    }
+
+    /// Nanoseconds of all points since the first of them, once all that was given has run.
+    ///
+    /// # Errors
+    /// As [`Loaded::run`].
+    fn times(&mut self) -> Result<Vec<u64>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// What a record should have of how it runs.
+    fn about(&self) -> BTreeMap<&'static str, String> {
+        BTreeMap::new()
+    }
 
     /// Where code of the host calls `run` best: a step's loop.
     fn pool(&self) -> Arc<Threads>;

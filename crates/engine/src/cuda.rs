@@ -3,7 +3,7 @@
 //! `library` is cuBLASLt's table of functions, opened at run time; `form` says what is multiplied, in which arithmetic, and what
 //! happens to the result; `descriptors` hold the library's own descriptions of it; `product` chooses an algorithm and multiplies;
 //! `rows` fills, compares, adds and gathers where matrices lie; `train` runs the other operations of a training step: norms, activations,
-//! embeddings, the loss, updates.
+//! embeddings, the loss, updates; `step` is a device that computes all of a program.
 
 mod arithmetic;
 mod descriptors;
@@ -12,6 +12,7 @@ mod form;
 mod library;
 mod product;
 mod rows;
+mod step;
 mod train;
 
 pub use arithmetic::{Arithmetic, decode};
@@ -20,4 +21,5 @@ pub use form::{Batch, Epilogue, Form, Operands};
 pub use library::{Cublas, STEMS};
 pub use product::{Algorithm, Products, WORKSPACE};
 pub use rows::{Found, Matrix, ROWS, Rows};
+pub use step::Cuda;
 pub use train::{DeviceContext, Squares, TRAIN, Train, sorted_rows};

@@ -19,4 +19,10 @@ pub enum Error {
         /// The system's words.
         source: std::io::Error,
     },
+    /// The device or its library lacks something.
+    #[error("{0}")]
+    Lacking(String),
+    /// The device says so.
+    #[error("{0}")]
+    Device(String),
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use comm::{Abort, Call, Communicator, Options, Progress, Threaded, Ticket, Wait};
 use device::Queue;
 use engine::Axis;
+use terms::Space;
 
 use crate::mesh::{Coordinate, Mesh};
 use crate::recipe::Recipe;
@@ -84,10 +85,11 @@ pub(crate) fn named(axis: Axis, mesh: Mesh, at: Coordinate) -> (String, u32) {
 
 impl Groups {
     /// Splits the world along every axis. Collective. A group that may overlap the computation gets a thread of its own if
-    /// nothing else makes it proceed.
+    /// nothing else makes it proceed, and memory is the host's: what brings that of a GPU to the host waits for it.
     pub(crate) fn new(
         recipe: &Recipe,
         at: Coordinate,
+        space: Space,
         world: &mut dyn Communicator,
         abort: &Abort,
         options: &Options,
@@ -96,7 +98,7 @@ impl Groups {
         for axis in axes(recipe) {
             let (color, key) = membership(axis, recipe.mesh, at);
             let Some(group) = world.split(color, key)? else { continue };
-            let overlaps = recipe.overlap && matches!(axis, Axis::Data | Axis::Link(_));
+            let overlaps = recipe.overlap && space == Space::Host && matches!(axis, Axis::Data | Axis::Link(_));
             let waits = matches!(group.shape().capabilities.progress, Progress::Caller | Progress::Poll);
             let group: Box<dyn Communicator> =
                 if overlaps && waits { Box::new(Threaded::new(group, abort.clone(), options)?) } else { group };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use comm::{Abort, Call, Communicator, Options, Ticket};
 use device::{Region, Slice};
 use engine::{Axis, Device, Instruction, Loaded, Memory, MemoryPlan, Program, View};
-use terms::{Collective, Direction, Dtype, FieldError, Reduce};
+use terms::{Collective, Direction, Dtype, FieldError, Reduce, Space};
 use trace::timeline::Kind;
 use trace::{ExchangeNote, StepRecorder};
 
@@ -27,7 +27,7 @@ use crate::strategies::{Built, Mark, build};
 pub use agreement::Agreement;
 pub use asleep::Asleep;
 pub use inspect::Piece;
-use run::Running;
+use run::{Lap, Running};
 
 /// Where loss scaling begins (as PyTorch's GradScaler).
 const FIRST_LOSS_SCALE: f64 = 65536.0;
@@ -99,8 +99,8 @@ struct Joined {
     axis: Axis,
     call: Call,
     ticket: Option<Ticket>,
-    /// When it began, by the recorder's clock.
-    begun_ns: u64,
+    /// When it began: by the recorder's clock, or by the number of a point of the device's.
+    begun: u64,
 }
 
 /// One rank's end of a training run.
@@ -115,11 +115,12 @@ pub struct Trainer {
     /// By ticket.
     exchanges: Vec<Option<Joined>>,
     source: Box<dyn Source>,
-    sample: load::Sample,
+    samples: load::Samples,
     /// Steps done since the parameters were initial.
     steps: u64,
     recorder: StepRecorder,
     asleep: Option<Asleep>,
+    laps: Vec<Lap>,
 }
 
 impl Trainer {
@@ -162,7 +163,7 @@ impl Trainer {
         let outline = outline::for_rank(&built, &plan, recipe, at, device.scratch(&built.program));
         let program = Arc::new(std::mem::take(&mut built.program));
         let memory = allocate(&program, &plan, device, world)?;
-        let groups = Groups::new(recipe, at, world, abort, options)?;
+        let groups = Groups::new(recipe, at, device.space(), world, abort, options)?;
         let exchanges = join(&program, &memory, &groups);
         let loaded = device.load(&program, memory, recipe.seed)?;
         let mut trainer = Self {
@@ -175,10 +176,11 @@ impl Trainer {
             groups,
             exchanges,
             source,
-            sample: load::Sample::new(recipe.model.input),
+            samples: load::Samples::new(recipe),
             steps: 0,
             recorder: StepRecorder::default(),
             asleep: None,
+            laps: Vec::new(),
         };
         trainer.reset()?;
         Ok(trainer)
@@ -247,10 +249,10 @@ impl Trainer {
         report: &mut StepReport,
         work: impl FnOnce(&mut Running<'_>, &[Mark]) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
-        let Self { built, program, loaded, groups, exchanges, steps, recorder, asleep, .. } = self;
+        let Self { built, program, loaded, groups, exchanges, steps, recorder, asleep, laps, .. } = self;
         let pool = loaded.pool();
         let (loaded, step, asleep) = (&mut **loaded, *steps, *asleep);
-        let mut running = Running { program, loaded, step, groups, exchanges, world, report, recorder, asleep };
+        let mut running = Running { program, loaded, step, groups, exchanges, world, report, recorder, asleep, laps };
         pool.install(|| work(&mut running, &built.marks))
     }
 
@@ -298,9 +300,11 @@ fn allocate(
     world: &mut dyn Communicator,
 ) -> Result<Memory, Error> {
     let private = device.alloc(plan.private)?;
-    let shared = match largest(plan.shared, world)? {
-        0 => private.clone(),
-        bytes => world.alloc(bytes, device.space())?,
+    let shared = match (largest(plan.shared, world)?, device.space()) {
+        (0, _) => private.clone(),
+        (bytes, Space::Host) => world.alloc(bytes, Space::Host)?,
+        // Peers reach it by their own device's copies, whoever allocated it.
+        (_, Space::Cuda) => world.alloc_private(plan.shared, Space::Cuda)?,
     };
     let place = |(buffer, place): (&engine::Buffer, &engine::BufferPlace)| {
         let region = if place.shared { &shared } else { &private };
@@ -345,7 +349,7 @@ fn join(program: &Program, memory: &Memory, groups: &Groups) -> Vec<Option<Joine
             }
             _ => call(op, Reduce::Sum, dtype, &input, &output, 0),
         };
-        joined[*ticket as usize] = Some(Joined { axis: exchange.axis, call, ticket: None, begun_ns: 0 });
+        joined[*ticket as usize] = Some(Joined { axis: exchange.axis, call, ticket: None, begun: 0 });
     }
     joined
 }

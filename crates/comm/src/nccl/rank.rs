@@ -260,15 +260,15 @@ impl Communicator for OnGpu {
         // The library makes its connections at the first call: no part of a graph.
         self.issue(std::slice::from_ref(call))?;
         self.wait_for_last()?;
-        self.gpu.begin_capture().map_err(refused)?;
+        self.gpu.begin_capture(None).map_err(refused)?;
         let issued = (0..times).try_for_each(|_| self.issue(std::slice::from_ref(call)));
-        let graph = self.gpu.end_capture();
+        let graph = self.gpu.end_capture(None);
         issued.and_then(|()| graph.map_err(refused))
     }
 
     fn replay(&mut self, graph: &Graph, _operation: Collective) -> Result<()> {
         self.abort.check()?;
-        graph.launch().map_err(refused)
+        graph.launch(None).map_err(refused)
     }
 
     fn enqueue_grouped(&mut self, call: &Call, times: u32) -> Result<()> {

@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::driver::Handle;
-use super::{Gpu, Result};
+use super::{Gpu, Result, Stream};
 
 /// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may go on using the driver.
 const OF_THIS_THREAD: u32 = 1;
@@ -19,13 +19,13 @@ pub struct Graph {
 unsafe impl Send for Graph {}
 
 impl Gpu {
-    /// From here on the stream runs nothing of what this thread gives it, and keeps it. [`Gpu::end_capture`] follows in any case.
+    /// From here on a stream, the device's own or another one of it, runs nothing of what this thread gives it, and keeps it. [`Gpu::end_capture`] follows in any case.
     ///
     /// # Errors
     /// What the driver says.
-    pub fn begin_capture(&self) -> Result<()> {
+    pub fn begin_capture(&self, beside: Option<&Stream>) -> Result<()> {
         // SAFETY: as cuda.h declares it; the stream is alive.
-        let begun = unsafe { (self.driver.functions.capture_begin)(self.stream, OF_THIS_THREAD) };
+        let begun = unsafe { (self.driver.functions.capture_begin)(self.stream_of(beside), OF_THIS_THREAD) };
         self.driver.succeeded("cuStreamBeginCapture", begun)
     }
 
@@ -33,11 +33,11 @@ impl Gpu {
     ///
     /// # Errors
     /// What the driver says: a wait, or memory that was allocated in between, spoils a capture.
-    pub fn end_capture(self: &Arc<Self>) -> Result<Graph> {
+    pub fn end_capture(self: &Arc<Self>, beside: Option<&Stream>) -> Result<Graph> {
         let functions = &self.driver.functions;
         let (mut kept, mut graph) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: as cuda.h declares it; the out-pointer is valid.
-        let ended = unsafe { (functions.capture_end)(self.stream, &mut kept) };
+        let ended = unsafe { (functions.capture_end)(self.stream_of(beside), &mut kept) };
         self.driver.succeeded("cuStreamEndCapture", ended)?;
         // SAFETY: as cuda.h declares them; what was kept is no longer needed once a graph is made of it.
         let made = unsafe {
@@ -51,14 +51,14 @@ impl Gpu {
 }
 
 impl Graph {
-    /// Gives it to the device's stream.
+    /// Gives it to a stream: the device's own, or another one of it, which is waited for before the graph is dropped.
     ///
     /// # Errors
     /// What the driver says.
     #[inline]
-    pub fn launch(&self) -> Result<()> {
+    pub fn launch(&self, beside: Option<&Stream>) -> Result<()> {
         // SAFETY: as cuda.h declares it; graph and stream are alive.
-        let launched = unsafe { (self.gpu.driver.functions.graph_launch)(self.graph, self.gpu.stream) };
+        let launched = unsafe { (self.gpu.driver.functions.graph_launch)(self.graph, self.gpu.stream_of(beside)) };
         self.gpu.driver.succeeded("cuGraphLaunch", launched)
     }
 }

@@ -136,6 +136,9 @@ impl Arithmetic {
         }
     }
 
+    /// cudaDataType_t of f32.
+    pub(super) const WIDE: c_int = R_32F;
+
     pub(super) fn codes(self) -> Codes {
         let codes = |operand, result, compute, scale| Codes { operand, result, compute, scale };
         match self {

@@ -105,7 +105,7 @@ pub(super) fn layouts(library: &Arc<Cublas>, form: &Form) -> Result<[Descriptor;
     Ok([
         layout(library, codes.operand, b, batch(1))?,
         layout(library, codes.operand, a, batch(0))?,
-        layout(library, codes.result, [n, m], batch(2))?,
+        layout(library, form.result_code(), [n, m], batch(2))?,
     ])
 }
 

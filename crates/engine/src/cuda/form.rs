@@ -92,6 +92,8 @@ pub struct Form {
     pub accumulate: bool,
     /// What happens to the result.
     pub epilogue: Epilogue,
+    /// C is of f32 though A and B are of 16 bits: gradients of weights.
+    pub is_wide: bool,
     /// Several such products at once.
     pub batch: Option<Batch>,
 }
@@ -116,7 +118,7 @@ impl Form {
     pub fn new(arithmetic: Arithmetic, [m, n, k]: [usize; 3]) -> Self {
         let (a_transposed, b_transposed, accumulate) = (false, arithmetic.needs().1, false);
         let (epilogue, batch) = (Epilogue::Plain, None);
-        Self { arithmetic, m, n, k, a_transposed, b_transposed, accumulate, epilogue, batch }
+        Self { arithmetic, m, n, k, a_transposed, b_transposed, accumulate, epilogue, is_wide: false, batch }
     }
 
     /// Elements that A, B and C take, gaps between the matrices of a batch included.
@@ -129,7 +131,17 @@ impl Form {
     /// Types of A, B and C.
     pub fn dtypes(&self) -> [Dtype; 3] {
         let operand = self.arithmetic.operand();
-        [operand, operand, self.arithmetic.result()]
+        [operand, operand, self.result()]
+    }
+
+    /// The type of C.
+    pub fn result(&self) -> Dtype {
+        if self.is_wide { Dtype::F32 } else { self.arithmetic.result() }
+    }
+
+    /// cudaDataType_t of C.
+    pub(super) fn result_code(&self) -> i32 {
+        if self.is_wide { Arithmetic::WIDE } else { self.arithmetic.codes().result }
     }
 
     /// Refuses what no library could multiply.
@@ -147,6 +159,9 @@ impl Form {
         if !k.is_multiple_of(multiple) || !n.is_multiple_of(multiple) {
             let what = arithmetic.operand();
             return refused(format!("products of {what} need n = {n} and k = {k} to be multiples of {multiple}"));
+        }
+        if self.is_wide && !matches!(arithmetic, Arithmetic::Bf16 | Arithmetic::F16) {
+            return refused(format!("products of {} have no result of f32", arithmetic.operand()));
         }
         if (self.a_transposed || !self.b_transposed) && b_transposed {
             return refused(format!("products of {} need A as [m, k] and B as [n, k]", arithmetic.operand()));

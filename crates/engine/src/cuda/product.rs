@@ -156,7 +156,7 @@ impl Products {
 
     fn check(&self, form: &Form, operands: &Operands<'_>) -> Result<(), ProductError> {
         let refused = |why: String| Err(ProductError::Refused(why));
-        let result = form.arithmetic.result().bytes() as usize;
+        let result = form.result().bytes() as usize;
         let sizes = form.elements().into_iter().zip(form.dtypes()).map(|(len, dtype)| len * dtype.bytes() as usize);
         let bias = operands.bias.map(|slice| ("bias", slice, form.n * result));
         let auxiliary = operands.auxiliary.map(|slice| ("auxiliary", slice, form.m * form.n * result));

@@ -8,6 +8,9 @@ use terms::{Collective, Dtype, Reduce};
 use super::{Error, Trainer, call};
 use crate::units::Held;
 
+/// Parameters that are compared at once: communicators of GPUs move only a few words of the host.
+const AT_ONCE: usize = 64;
+
 /// Equal parameters where replicas must hold equal ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
@@ -77,10 +80,16 @@ impl Trainer {
 
     fn compare(&mut self, axis: Axis, agreement: &mut Agreement) -> Result<(), Error> {
         let common = self.common(axis)?;
+        common.chunks(AT_ONCE).try_for_each(|common| self.compare_some(axis, common, agreement))
+    }
+
+    fn compare_some(
+        &mut self,
+        axis: Axis,
+        common: &[(String, u64, u64)],
+        agreement: &mut Agreement,
+    ) -> Result<(), Error> {
         let count = common.len();
-        if count == 0 {
-            return Ok(());
-        }
         // The digests and their complements: the maximum of both is our own only if all are equal.
         let bytes = 16 * count;
         let region = Region::host(bytes).map_err(|source| Error::Memory { bytes, source })?;
@@ -97,11 +106,11 @@ impl Trainer {
         }
         // SAFETY: as above; the operation is complete.
         let words = unsafe { std::slice::from_raw_parts(region.base().cast::<i64>(), 2 * count) };
-        for (index, (name, len, digest)) in common.into_iter().enumerate() {
+        for (index, (name, len, digest)) in common.iter().enumerate() {
             agreement.compared += len;
-            if words[index] != digest as i64 || words[count + index] != !(digest as i64) {
+            if words[index] != *digest as i64 || words[count + index] != !(*digest as i64) {
                 agreement.different += len;
-                agreement.first.get_or_insert(name);
+                agreement.first.get_or_insert_with(|| name.clone());
             }
         }
         Ok(())

@@ -37,6 +37,11 @@ impl Trainer {
         multiplied
     }
 
+    /// What a record should have of how the device runs the program.
+    pub fn about(&self) -> BTreeMap<&'static str, String> {
+        self.loaded.about()
+    }
+
     /// The masters that this rank updates.
     ///
     /// # Errors

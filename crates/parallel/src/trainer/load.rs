@@ -48,8 +48,11 @@ fn fill<E: Element>(built: &Built, loaded: &mut dyn Loaded, recipe: &Recipe, at:
             })?;
         }
         for state in &storage.state {
-            // SAFETY: no exchange is under way between steps.
-            unsafe { loaded.put::<E::Wide>(*state, |numbers| numbers.fill(E::Wide::ZERO)) }?;
+            for at in (0..state.len).step_by(CHUNK) {
+                let part = state.part(at, CHUNK.min(state.len - at));
+                // SAFETY: no exchange is under way between steps.
+                unsafe { loaded.put::<E::Wide>(part, |numbers| numbers.fill(E::Wide::ZERO)) }?;
+            }
         }
     }
     Ok(())
@@ -110,55 +113,58 @@ impl Trainer {
         let first = self.steps * self.recipe.global_batch() as u64;
         for micro in 0..self.built.inputs.len() {
             let batch = self.built.inputs[micro].batch;
+            if batch.tokens.is_none() && batch.numbers.is_none() && batch.targets.is_none() {
+                continue;
+            }
             for sample in 0..batch.samples {
-                self.load_sample(first + (batch.first_sample + sample) as u64, micro, sample)?;
+                self.read_sample(first + (batch.first_sample + sample) as u64, micro, sample)?;
+            }
+            let (loaded, read) = (&mut self.loaded, &self.samples);
+            for (view, from) in [(batch.tokens, &read.tokens), (batch.targets, &read.targets)] {
+                let Some(view) = view else { continue };
+                // SAFETY: no exchange is under way between steps.
+                unsafe { loaded.put::<i32>(view, |to| to.copy_from_slice(from)) }?;
             }
         }
         Ok(())
     }
 
-    fn load_sample(&mut self, index: u64, micro: usize, sample: usize) -> Result<(), Error> {
-        let batch = self.built.inputs[micro].batch;
-        let input = self.recipe.model.input;
-        if batch.tokens.is_none() && batch.numbers.is_none() && batch.targets.is_none() {
-            return Ok(());
-        }
-        let Self { loaded, source, sample: read, .. } = self;
-        let part = |view: Option<View>, len: usize| view.map(|view| view.part(sample * len, len));
+    /// Tokens and targets are kept until the whole batch is there, and are written at once; a sample's numbers are many, and are written
+    /// as they come.
+    fn read_sample(&mut self, index: u64, micro: usize, sample: usize) -> Result<(), Error> {
+        let Self { loaded, source, samples: read, recipe, .. } = self;
+        let input = recipe.model.input;
+        let of = |len: usize| sample * len..(sample + 1) * len;
+        let targets = &mut read.targets[of(input.targets())];
         if let Input::Tokens { sequence, .. } = input {
             // A stage that has one of the two only still reads both: they come together.
-            source.tokens(index, &mut read.tokens, &mut read.targets).map_err(Error::Data)?;
-            if let Some(view) = part(batch.tokens, sequence) {
-                // SAFETY: no exchange is under way between steps.
-                unsafe { loaded.put::<i32>(view, |tokens| tokens.copy_from_slice(&read.tokens)) }?;
-            }
-        } else {
-            source.numbers(index, &mut read.numbers, &mut read.targets[0]).map_err(Error::Data)?;
+            return source.tokens(index, &mut read.tokens[of(sequence)], targets).map_err(Error::Data);
         }
-        if let Some(view) = part(batch.targets, input.targets()) {
-            // SAFETY: as above.
-            unsafe { loaded.put::<i32>(view, |targets| targets.copy_from_slice(&read.targets)) }?;
-        }
-        if let Some(view) = part(batch.numbers, read.numbers.len()) {
-            narrow(&mut **loaded, view, &read.numbers, self.recipe.precision)?;
+        source.numbers(index, &mut read.numbers, &mut targets[0]).map_err(Error::Data)?;
+        if let Some(view) = self.built.inputs[micro].batch.numbers {
+            let len = read.numbers.len();
+            narrow(&mut **loaded, view.part(sample * len, len), &read.numbers, recipe.precision)?;
         }
         Ok(())
     }
 }
 
-/// A sample as its source gives it.
-pub(super) struct Sample {
+/// Samples as their source gives them.
+pub(super) struct Samples {
+    /// Of a micro-batch.
     tokens: Vec<i32>,
+    /// Of a micro-batch.
     targets: Vec<i32>,
-    /// Before they are narrowed.
+    /// Of a sample, before they are narrowed.
     numbers: Vec<f32>,
 }
 
-impl Sample {
-    pub(super) fn new(input: Input) -> Self {
+impl Samples {
+    pub(super) fn new(recipe: &Recipe) -> Self {
+        let (input, samples) = (recipe.model.input, recipe.micro_batch);
         let tokens = if let Input::Tokens { sequence, .. } = input { sequence } else { 0 };
         let numbers = vec![0.0; input.rows() * input.columns()];
-        Self { tokens: vec![0; tokens], targets: vec![0; input.targets()], numbers }
+        Self { tokens: vec![0; samples * tokens], targets: vec![0; samples * input.targets()], numbers }
     }
 }
 

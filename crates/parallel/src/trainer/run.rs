@@ -24,28 +24,34 @@ pub(super) struct Running<'a> {
     pub(super) recorder: &'a mut StepRecorder,
     /// Where nothing is computed.
     pub(super) asleep: Option<Asleep>,
+    /// What took its time by the device's clock, until that is asked.
+    pub(super) laps: &'a mut Vec<Lap>,
 }
 
 /// The pass of a block that runs.
 struct Open {
     block: usize,
     end: usize,
+    /// By the host's clock.
     begun_ns: u64,
+    begun: u64,
 }
 
 impl Running<'_> {
     /// Runs them in order. `blocks`: which of them are passes of a block, in order; none where that is not recorded.
     pub(super) fn run(&mut self, instructions: Range<usize>, blocks: &[Mark]) -> Result<(), Error> {
+        let begun_ns = self.recorder.now_ns();
         let mut phase = Phase::Forward;
-        let mut since = self.recorder.now_ns();
+        let mut since = self.now()?;
         let blocks = if self.recorder.wants_blocks() || self.asleep.is_some() { blocks } else { &[] };
         let (mut blocks, mut open) = (blocks.iter().peekable(), None);
         let (mut index, end) = (instructions.start, instructions.end);
         while index < end {
-            self.end_block(index, &mut open);
+            self.end_block(index, &mut open)?;
             if let Some(mark) = blocks.next_if(|mark| mark.begin == index) {
                 self.recorder.open(Kind::Block, mark.block as u64);
-                open = Some(Open { block: mark.block, end: mark.end, begun_ns: self.recorder.now_ns() });
+                let (begun_ns, begun) = (self.recorder.now_ns(), self.now()?);
+                open = Some(Open { block: mark.block, end: mark.end, begun_ns, begun });
             }
             match &self.program.instructions[index] {
                 Instruction::Run(_) => {
@@ -55,7 +61,7 @@ impl Running<'_> {
                     continue;
                 }
                 Instruction::Enter(next) => {
-                    self.lap(phase, &mut since);
+                    self.lap(What::Phase(phase), &mut since)?;
                     phase = *next;
                     self.recorder.enter(kind_of(phase));
                     if phase == Phase::Optimizer {
@@ -63,27 +69,27 @@ impl Running<'_> {
                     }
                 }
                 Instruction::Start { ticket, .. } => {
-                    self.lap(phase, &mut since);
+                    self.lap(What::Phase(phase), &mut since)?;
                     self.recorder.open(Kind::Wait, u64::from(*ticket));
                     if let Some(joined) = &mut self.exchanges[*ticket as usize] {
-                        joined.begun_ns = since;
+                        joined.begun = since;
                         joined.ticket =
                             Some(self.groups.start(joined.axis, &joined.call, self.loaded.queue(), self.world)?);
                     }
                     self.recorder.close();
-                    self.waited(&mut since);
+                    self.lap(What::Waiting, &mut since)?;
                 }
                 Instruction::Finish { ticket } => {
-                    self.lap(phase, &mut since);
+                    self.lap(What::Phase(phase), &mut since)?;
                     self.recorder.open(Kind::Wait, u64::from(*ticket));
                     self.finish(*ticket, &mut since)?;
                 }
             }
             index += 1;
         }
-        self.end_block(end, &mut open);
-        self.lap(phase, &mut since);
-        Ok(())
+        self.end_block(end, &mut open)?;
+        self.lap(What::Phase(phase), &mut since)?;
+        self.settle(begun_ns)
     }
 
     /// Gives the device all operations from the first of these on, up to what is none; that is where it goes on.
@@ -99,28 +105,29 @@ impl Running<'_> {
     }
 
     fn finish(&mut self, ticket: u32, since: &mut u64) -> Result<(), Error> {
-        let mut begun_ns = None;
+        let mut begun = None;
         if let Some(joined) = &mut self.exchanges[ticket as usize]
             && let Some(mut ticket) = joined.ticket.take()
         {
             self.groups.finish(joined.axis, &mut ticket, self.loaded.queue(), self.world)?;
-            begun_ns = Some(joined.begun_ns);
+            begun = Some(joined.begun);
         }
         self.recorder.close();
-        self.waited(since);
-        if let Some(begun_ns) = begun_ns {
-            self.recorder.mark_with(Kind::Collective, self.recorder.step(), begun_ns, *since, ticket);
+        self.lap(What::Waiting, since)?;
+        if let Some(begun) = begun {
+            self.note(What::Exchange(ticket), begun, *since);
         }
         Ok(())
     }
 
-    fn end_block(&mut self, index: usize, open: &mut Option<Open>) {
-        if let Some(Open { block, begun_ns, .. }) = open.take_if(|open| open.end <= index) {
+    fn end_block(&mut self, index: usize, open: &mut Option<Open>) -> Result<(), Error> {
+        if let Some(Open { block, begun_ns, begun, .. }) = open.take_if(|open| open.end <= index) {
             self.rest(begun_ns);
-            let now_ns = self.recorder.now_ns();
+            let now = self.now()?;
             self.recorder.close();
-            self.recorder.mark_with(Kind::Block, block as u32, begun_ns, now_ns, NO_CALL);
+            self.note(What::Block(block as u32), begun, now);
         }
+        Ok(())
     }
 
     /// Where nothing is computed: sleeps as long as a pass that began then takes.
@@ -130,32 +137,80 @@ impl Running<'_> {
         }
     }
 
-    /// What has passed belonged to the phase.
-    fn lap(&mut self, phase: Phase, since: &mut u64) {
-        let begun_ns = *since;
-        let passed = self.restart(since);
-        match phase {
-            Phase::Forward => self.report.forward_s += passed,
-            Phase::Backward => self.report.backward_s += passed,
-            Phase::Optimizer => self.report.optimizer_s += passed,
+    /// A point in time: of the host's clock, or the number of one of the device's.
+    fn now(&mut self) -> Result<u64, Error> {
+        Ok(self.loaded.stamp()?.map_or_else(|| self.recorder.now_ns(), |stamp| stamp as u64))
+    }
+
+    /// What has passed was for this.
+    fn lap(&mut self, what: What, since: &mut u64) -> Result<(), Error> {
+        let begun = std::mem::replace(since, self.now()?);
+        self.note(what, begun, *since);
+        Ok(())
+    }
+
+    fn note(&mut self, what: What, begin: u64, end: u64) {
+        match self.loaded.queue().is_timed() {
+            true => self.laps.push(Lap { what, begin, end }),
+            false => self.count(what, begin, end),
         }
-        self.recorder.mark(kind_of(phase), begun_ns, *since);
     }
 
-    /// What has passed was spent on communication.
-    fn waited(&mut self, since: &mut u64) {
-        let begun_ns = *since;
-        self.report.communication_s += self.restart(since);
-        self.recorder.mark(Kind::Wait, begun_ns, *since);
+    /// Adds to the report, and to the record where one is kept.
+    fn count(&mut self, what: What, begin_ns: u64, end_ns: u64) {
+        let passed = seconds(end_ns - begin_ns);
+        let kind = match what {
+            What::Phase(phase) => {
+                *match phase {
+                    Phase::Forward => &mut self.report.forward_s,
+                    Phase::Backward => &mut self.report.backward_s,
+                    Phase::Optimizer => &mut self.report.optimizer_s,
+                } += passed;
+                kind_of(phase)
+            }
+            What::Waiting => {
+                self.report.communication_s += passed;
+                Kind::Wait
+            }
+            What::Exchange(ticket) => {
+                let step = self.recorder.step();
+                return self.recorder.mark_with(Kind::Collective, step, begin_ns, end_ns, ticket);
+            }
+            What::Block(block) => return self.recorder.mark_with(Kind::Block, block, begin_ns, end_ns, NO_CALL),
+        };
+        self.recorder.mark(kind, begin_ns, end_ns);
     }
 
-    /// Seconds since, and from now on.
-    fn restart(&self, since: &mut u64) -> f64 {
-        let now_ns = self.recorder.now_ns();
-        let passed = seconds(now_ns - *since);
-        *since = now_ns;
-        passed
+    /// Counts what took its time by the device's clock, which began then by the host's.
+    fn settle(&mut self, begun_ns: u64) -> Result<(), Error> {
+        if self.laps.is_empty() {
+            return Ok(());
+        }
+        let times = self.loaded.times()?;
+        let at = |stamp: u64| begun_ns + times.get(stamp as usize).copied().unwrap_or(0);
+        let mut laps = std::mem::take(self.laps);
+        laps.iter().for_each(|lap| self.count(lap.what, at(lap.begin), at(lap.end)));
+        laps.clear();
+        *self.laps = laps;
+        Ok(())
     }
+}
+
+/// What took its time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lap {
+    what: What,
+    begin: u64,
+    end: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Phase(Phase),
+    /// For communication.
+    Waiting,
+    Exchange(u32),
+    Block(u32),
 }
 
 fn kind_of(phase: Phase) -> Kind {

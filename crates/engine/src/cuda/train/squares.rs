@@ -25,6 +25,11 @@ pub struct Squares {
 }
 
 impl Squares {
+    /// Scratch bytes that a view of so many elements takes.
+    pub fn bytes_of(len: usize) -> usize {
+        8 * len.div_ceil(PART)
+    }
+
     /// Scratch bytes.
     pub fn scratch_bytes(&self) -> usize {
         8 * self.count

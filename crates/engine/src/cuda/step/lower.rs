@@ -1,0 +1,132 @@
+//! What operations become: one launch each, or one for several that a kernel or the library computes at once.
+
+use super::{is_product, operations};
+use crate::cuda::{Epilogue, Form, Products, Squares, Train};
+use crate::op::{Dense, MatMul, Norm, Op, Rows, Update};
+use crate::{Error, Instruction, Memory, Program, View};
+use terms::Dtype;
+
+use super::refused;
+use crate::cuda::Arithmetic;
+
+/// Consecutive operations that are given at once.
+pub(super) struct Command {
+    /// The first instruction.
+    pub(super) at: usize,
+    /// How many.
+    pub(super) len: usize,
+    pub(super) what: What,
+}
+
+/// How they are given.
+pub(super) enum What {
+    /// As it stands.
+    One,
+    /// A product with an epilogue: the result goes to `c`, and the other matrix of its shape is read or written.
+    Product { product: MatMul, epilogue: Epilogue, c: View, auxiliary: View },
+    /// `residual`, `total`, and the norm's result.
+    ResidualNorm { norm: Norm, views: [View; 3] },
+    /// Sums of squares of many views.
+    Squares { squares: Squares, control: View },
+}
+
+/// The form of a product.
+pub(super) fn form(product: &MatMul, memory: &Memory) -> Result<Form, Error> {
+    let (a, c) = (memory.dtype(product.a), memory.dtype(product.c));
+    let none = || Error::Lacking(format!("cuBLAS multiplies no {a}"));
+    let arithmetic = Arithmetic::of(a, false).ok_or_else(none)?;
+    let epilogue = if product.bias.is_some() { Epilogue::Bias } else { Epilogue::Plain };
+    let MatMul { m, n, k, a_transposed, b_transposed, accumulate, .. } = *product;
+    let is_wide = c == Dtype::F32 && a != c;
+    Ok(Form { a_transposed, b_transposed, accumulate, epilogue, is_wide, ..Form::new(arithmetic, [m, n, k]) })
+}
+
+/// Scratch bytes of sums of squares of views in a row.
+pub(super) fn squares_bytes(program: &Program) -> usize {
+    let (mut most, mut sum) = (0, 0);
+    for instruction in &program.instructions {
+        sum = match instruction {
+            Instruction::Run(Op::Update(Update::SumSquares { x, .. })) => sum + Squares::bytes_of(x.len),
+            _ => 0,
+        };
+        most = most.max(sum);
+    }
+    most
+}
+
+/// All commands of a program, in its order.
+pub(super) fn commands(
+    program: &Program,
+    memory: &Memory,
+    train: &Train,
+    products: &Products,
+) -> Result<Vec<Command>, Error> {
+    let all: Vec<(usize, &Op)> = operations(program, 0..program.instructions.len()).collect();
+    let mut commands = Vec::new();
+    let mut next = 0;
+    while next < all.len() {
+        let (at, op) = all[next];
+        let follows = |by: usize| all.get(next + by).filter(|(place, _)| *place == at + by).map(|(_, op)| *op);
+        let joined = match (op, follows(1)) {
+            (Op::Update(Update::SumSquares { control, .. }), Some(_)) => {
+                let same = |op: &Op| match op {
+                    Op::Update(Update::SumSquares { x, control: of }) if of == control => Some(*x),
+                    _ => None,
+                };
+                let views: Vec<View> = (0..).map_while(|by| follows(by).and_then(same)).collect();
+                let squares = train.squares(&views, memory).map_err(refused)?;
+                Some((views.len(), What::Squares { squares, control: *control }))
+            }
+            (Op::Dense(Dense::MatMul(product)), Some(next)) => with_epilogue(product, next, memory, products)?,
+            (Op::Rows(Rows::Add { a, b, y }), Some(Op::Rows(Rows::NormForward { norm, y: of }))) => {
+                let fits = norm.x == *y && of != y;
+                let norm = Norm { x: *a, ..norm.clone() };
+                fits.then_some((2, What::ResidualNorm { norm, views: [*b, *y, *of] }))
+            }
+            _ => None,
+        };
+        let (len, what) = joined.unwrap_or((1, What::One));
+        commands.push(Command { at, len, what });
+        next += len;
+    }
+    Ok(commands)
+}
+
+/// A product and the GELU that reads its result, or the gradient of GELU that is multiplied with it; None where they do not join.
+fn with_epilogue(
+    product: &MatMul,
+    next: &Op,
+    memory: &Memory,
+    products: &Products,
+) -> Result<Option<(usize, What)>, Error> {
+    let (epilogue, c, auxiliary) = match next {
+        Op::Rows(Rows::GeluForward { x, y, exact: false }) if *x == product.c && y != x && product.bias.is_some() => {
+            (Epilogue::GeluBiasKept, *y, *x)
+        }
+        Op::Rows(Rows::GeluBackward { x, dy, dx, exact: false })
+            if *dy == product.c && dx == dy && product.bias.is_none() =>
+        {
+            (Epilogue::GeluGradient, *dx, *x)
+        }
+        _ => return Ok(None),
+    };
+    let plain = form(product, memory)?;
+    // The library wants rows of the second matrix at multiples of eight elements.
+    let is_narrow = matches!(plain.arithmetic, Arithmetic::Bf16 | Arithmetic::F16) && !plain.is_wide;
+    if !is_narrow || product.accumulate || !product.n.is_multiple_of(8) {
+        return Ok(None);
+    }
+    // Not every library has it for each GPU: then they are two.
+    let has = products.algorithm(&Form { epilogue, ..plain }).is_ok();
+    Ok(has.then(|| (2, What::Product { product: product.clone(), epilogue, c, auxiliary })))
+}
+
+/// Plans all products, so that the first step does not.
+pub(super) fn plan(program: &Program, memory: &Memory, products: &Products) -> Result<(), Error> {
+    for (_, op) in operations(program, 0..program.instructions.len()).filter(|(_, op)| is_product(op)) {
+        if let Op::Dense(Dense::MatMul(product)) = op {
+            products.algorithm(&form(product, memory)?).map_err(refused)?;
+        }
+    }
+    Ok(())
+}
