@@ -57,15 +57,20 @@ pub(crate) fn mpi(test: &str) -> Option<PathBuf> {
 
 fn build() -> Option<PathBuf> {
     let of_device = ["check.cu", "loops.cu"].map(|name| crates().join("device/kernels").join(name));
-    let of_engine = ["number.h", "rows.cu", "train.cu"].map(|name| crates().join("engine/kernels").join(name));
-    let names = ["cuda.cpp", "driver.h", "emulate.h", "nccl.c", "cublaslt.cpp", "train.h"];
-    let sources = names.map(|name| sources().join(name));
+    let of_engine = ["number.h", "rows.cu", "train.cu"]
+        .map(|name| crates().join("engine/kernels").join(name));
+    let names =
+        ["cuda.cpp", "driver.h", "emulate.h", "block.h", "warp.h", "nccl.c", "cublaslt.cpp", "train.h"];
+    let path = |name: &str| sources().join(name);
+    let sources = names.map(path);
+    // Threads of a block jump between their stacks, which checked longjmp refuses.
+    let cuda = ["-std=c++17", "-U_FORTIFY_SOURCE", "-I", crates().to_str()?];
     let folder = built(&sources.iter().chain(&of_device).chain(&of_engine).collect::<Vec<_>>());
     let compiled = [
-        library(&folder, "libcuda.so.1", "c++", &["-std=c++17", "-I", crates().to_str()?], &sources[0]),
-        library(&folder, "libcublasLt.so.12", "c++", &["-std=c++17", "-O2"], &sources[4]),
-        library(&folder, "libnccl.so.2", "cc", &["-fwrapv"], &sources[3]),
-        library(&folder.join("old"), "libnccl.so.2", "cc", &["-fwrapv", "-DOLD"], &sources[3]),
+        library(&folder, "libcuda.so.1", "c++", &cuda, &path("cuda.cpp")),
+        library(&folder, "libcublasLt.so.12", "c++", &["-std=c++17", "-O2"], &path("cublaslt.cpp")),
+        library(&folder, "libnccl.so.2", "cc", &["-fwrapv"], &path("nccl.c")),
+        library(&folder.join("old"), "libnccl.so.2", "cc", &["-fwrapv", "-DOLD"], &path("nccl.c")),
     ];
     compiled.iter().all(|made| *made).then_some(folder)
 }

@@ -1,6 +1,6 @@
 // libcuda.so.1 for machines without a GPU. Tests build it with the product's own kernels (in CRATES, the folder of all crates):
 //
-//     c++ -std=c++17 -O1 -shared -fPIC -pthread -I CRATES -Wl,-soname,libcuda.so.1 -o libcuda.so.1 cuda.cpp -ldl
+//     c++ -std=c++17 -O1 -U_FORTIFY_SOURCE -shared -fPIC -pthread -I CRATES -Wl,-soname,libcuda.so.1 -o libcuda.so.1 cuda.cpp -ldl
 //
 // Three rules make it find bugs that a GPU hides:
 // * Device memory faults when the host touches it. The device reaches it through a second mapping.
@@ -76,9 +76,9 @@ const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel
     {"combine_rows_" #type, make_kernel(combine_rows_##type, combine_bytes)},
     OF_SUMS(f64) OF_SUMS(f32) OF_SUMS(bf16) OF_SUMS(f16) OF(f8e4m3) OF(i8) OF(i32)
 };
-const std::map<std::string, Kernel> &more_kernels = *new std::map<std::string, Kernel>(train_kernels());
+const std::map<std::string, Kernel> &of_training = *new std::map<std::string, Kernel>(train_kernels());
 const Kernel *find_kernel(const std::string &name) {
-    for (auto *all : {&kernels, &more_kernels})
+    for (auto *all : {&kernels, &of_training})
         if (auto found = all->find(name); found != all->end()) return &found->second;
     return nullptr;
 }

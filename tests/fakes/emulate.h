@@ -1,8 +1,6 @@
 // CUDA C as C++. A grid is a loop over its blocks and their threads, in one of four orders; a kernel whose threads wait for each
-// other (make_block_kernel) has a stack for each thread of a block.
+// other (make_block_kernel) has a stack for each thread of a block (block.h).
 #pragma once
-
-#include <ucontext.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -21,6 +19,7 @@
 #define __forceinline__ inline
 #define __restrict__
 #define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 /// Blocks run one after the other: a block finds what the last one left.
 #define __shared__ static thread_local
 /// Named by its line, so that a test can take it away.
@@ -36,7 +35,7 @@ static thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
 template <class T> T atomicAdd(T *to, T value) { return __atomic_fetch_add(to, value, __ATOMIC_RELAXED); }
 
 /// Thrown by work that fails, as cuda.h numbers it.
-constexpr int ILLEGAL_USE = 719;
+constexpr int ILLEGAL_USE = 719, UNALIGNED = 716;
 
 inline int number_of(const char *variable) { const char *given = getenv(variable); return given ? atoi(given) : 0; }
 /// FAKE_CUDA_ORDER: 0 ascending, 1 descending, 2 and 3 two shuffles. FAKE_CUDA_SKIP_BARRIER: the line of a barrier that does nothing.
@@ -60,57 +59,7 @@ template <class Step> void for_each_index(dim3 size, dim3 &at, Step step) {
     }
 }
 
-/// The threads of a block that wait for each other: each has a stack, and goes on when all have reached the same barrier.
-struct Waiting {
-    static constexpr size_t STACK = 64 << 10;
-    struct Thread {
-        ucontext_t context;
-        std::unique_ptr<char[]> stack{new char[STACK]};
-        int line; // of the barrier that it waits at; 0: it has ended
-    };
-    ucontext_t scheduler;
-    std::vector<Thread> threads{1024};
-    std::function<void()> body;
-    Thread *running = nullptr;
-
-    void run(std::function<void()> of_thread) {
-        body = std::move(of_thread);
-        auto order = ordered(blockDim.x);
-        for (unsigned i : order) {
-            getcontext(&threads[i].context);
-            threads[i].context.uc_stack.ss_sp = threads[i].stack.get();
-            threads[i].context.uc_stack.ss_size = STACK;
-            threads[i].context.uc_link = &scheduler;
-            makecontext(&threads[i].context, begin, 0);
-        }
-        for (bool again = true; again;) {
-            for (unsigned i : order) {
-                threadIdx = {i, 0, 0};
-                running = &threads[i];
-                running->line = 0;
-                swapcontext(&scheduler, &running->context);
-            }
-            running = nullptr;
-            int line = threads[0].line;
-            // Some ended, or wait elsewhere: on a device this hangs, or is undefined.
-            for (unsigned i : order) if (threads[i].line != line) throw ILLEGAL_USE;
-            again = line;
-        }
-    }
-    static void begin();
-};
-inline Waiting &waiting() {
-    static thread_local Waiting threads;
-    return threads;
-}
-inline void Waiting::begin() { waiting().body(); }
-inline void wait_for_block(int line) {
-    if (line == skipped_barrier) return;
-    Waiting &all = waiting();
-    if (!all.running) throw ILLEGAL_USE; // not made by make_block_kernel
-    all.running->line = line;
-    swapcontext(&all.running->context, &all.scheduler);
-}
+#include "block.h"
 
 /// Where the host finds that many bytes of the device, aligned so; throws what is wrong with them.
 using Reach = std::function<char *(uint64_t at, size_t bytes, size_t alignment)>;
@@ -143,7 +92,7 @@ template <bool WAITS, class... A, class F> Kernel make_any_kernel(void (*functio
         auto thread = [&] { std::apply(function, arguments); };
         if (WAITS && (block.y != 1 || block.z != 1)) throw ILLEGAL_USE;
         for_each_index(grid, blockIdx, [&] {
-            if constexpr (WAITS) waiting().run(thread);
+            if constexpr (WAITS) block_of_threads().run(thread);
             else for_each_index(block, threadIdx, thread);
         });
     };

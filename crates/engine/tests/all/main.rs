@@ -4,6 +4,7 @@
 
 mod cuda;
 mod dense;
+mod emulation;
 #[path = "../../../../tests/fakes.rs"]
 mod fakes;
 mod occupancy;
