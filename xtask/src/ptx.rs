@@ -1,7 +1,10 @@
 //! The kernels' PTX text, made again from their source by NVRTC of CUDA 11.8: the last that writes ISA 7.8, which drivers from 520 on
-//! read, and that still compiles for sm_70. Then assembled by ptxas for the GPUs that people have, as a driver would do it. Needs
-//! no GPU and no toolkit: both programs come from PyPI.
+//! read, and that still compiles for sm_70. Then assembled by ptxas for the GPUs that people have, as a driver would do it; how many
+//! registers each kernel takes there is kept in a table. Needs no GPU and no toolkit: both programs come from PyPI.
 
+mod registers;
+
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,15 +18,29 @@ const WHEELS: &[&str] = &["nvidia-cuda-nvrtc-cu11==11.8.89"];
 const ASSEMBLER: &[&str] = &["nvidia-cuda-nvcc-cu12==12.9.86"];
 /// Turing, Ampere, Ada, Hopper, Blackwell.
 const GPUS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
-/// The sources, without their ending; their texts lie beside them.
-const KERNELS: [&str; 4] = [
-    "crates/device/kernels/check",
-    "crates/device/kernels/loops",
-    "crates/engine/kernels/rows",
-    "crates/engine/kernels/train",
+
+/// A source of kernels.
+struct Source {
+    /// Where it lies, without its ending; its text lies beside it.
+    path: &'static str,
+    /// The oldest GPU that it is for: "70" of sm_70.
+    first: &'static str,
+    /// The GPUs among [`GPUS`] that it is assembled for.
+    gpus: &'static [&'static str],
+}
+
+const SOURCES: [Source; 4] = [
+    for_all("crates/device/kernels/check"),
+    for_all("crates/device/kernels/loops"),
+    for_all("crates/engine/kernels/rows"),
+    for_all("crates/engine/kernels/train"),
 ];
 
-/// Calls the compiler: `python -c SCRIPT SOURCE` prints the text.
+const fn for_all(path: &'static str) -> Source {
+    Source { path, first: "70", gpus: &GPUS }
+}
+
+/// Calls the compiler: `python -c SCRIPT SOURCE ARCHITECTURE` prints the text.
 const SCRIPT: &str = r#"
 import ctypes, glob, os, sys
 library = ctypes.CDLL(glob.glob(sys.prefix + "/lib/python*/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.*")[0])
@@ -37,7 +54,7 @@ with open(sys.argv[1], "rb") as source:
     if library.nvrtcCreateProgram(ctypes.byref(program), source.read(), b"kernels.cu", 0, None, None):
         sys.exit("nvrtcCreateProgram failed")
 # Headers lie beside the source.
-options = [b"--gpu-architecture=compute_70", b"--std=c++17", b"-I" + os.path.dirname(sys.argv[1]).encode()]
+options = [b"--gpu-architecture=compute_" + sys.argv[2].encode(), b"--std=c++17", b"-I" + os.path.dirname(sys.argv[1]).encode()]
 code = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
 sys.stderr.write(text(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog))
 if code:
@@ -45,7 +62,7 @@ if code:
 sys.stdout.write(text(library.nvrtcGetPTXSize, library.nvrtcGetPTX))
 "#;
 
-/// Makes the text again; `--check` only compares it. False where it differs, or cannot be made.
+/// Makes the texts and the table again; `--check` only compares them. False where one differs, or cannot be made.
 ///
 /// # Errors
 /// What is wrong with the options.
@@ -56,18 +73,16 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
         _ => return Err("valid options: --check".to_owned()),
     };
     let tools = Tools::install(root, true)?;
-    let kept = kept(root, &tools, checks);
-    Ok(printed(kept.and_then(|kept| Ok(kept + &assembled(root, &tools)?))))
+    Ok(printed(kept(root, &tools, checks)))
 }
 
 /// The same as a step of the gate. Without the programs it is skipped, with the reason.
 pub(crate) fn check(root: &Path, may_install: bool, ledger: &mut Ledger) {
     match Tools::install(root, may_install) {
         Err(why) => ledger.skip("kernels", why),
-        Ok(tools) => ledger.step("kernels", || {
-            let ended = kept(root, &tools, true).and_then(|_| assembled(root, &tools));
-            (ended.map_or_else(Ending::Failed, |_| Ending::Passed), None)
-        }),
+        Ok(tools) => {
+            ledger.step("kernels", || (kept(root, &tools, true).map_or_else(Ending::Failed, |_| Ending::Passed), None))
+        }
     }
 }
 
@@ -91,47 +106,56 @@ impl Tools {
     }
 }
 
-/// Makes each text again. What was done with it, a line each.
+/// Makes each text again, and the table. What was done, a line each.
 fn kept(root: &Path, tools: &Tools, checks: bool) -> Result<String, String> {
-    KERNELS.iter().map(|kernels| keep(&root.join(kernels), &made(&root.join(kernels), tools)?, checks)).collect()
+    let mut said = String::new();
+    for source in &SOURCES {
+        let path = root.join(source.path);
+        said += &keep(&path.with_extension("ptx"), &made(&path, source.first, tools)?, checks)?;
+    }
+    let mut table = registers::Table::default();
+    for source in &SOURCES {
+        assemble(root, tools, source, &mut table, &mut said)?;
+    }
+    let path = root.join(registers::FILE);
+    let held = std::fs::read_to_string(&path).unwrap_or_default();
+    let changes = registers::changes(&held, &table.to_string());
+    match (changes.is_empty(), checks) {
+        (false, true) => Err(format!("{} changed; `cargo xtask ptx` writes it:\n{changes}", path.display())),
+        _ => Ok(said + &changes + &keep(&path, &table.to_string(), checks)?),
+    }
 }
 
-/// Takes the texts through ptxas for each GPU: they must be accepted, and no kernel may spill registers into memory.
-fn assembled(root: &Path, tools: &Tools) -> Result<String, String> {
-    let mut found = String::new();
-    for (kernels, gpu) in KERNELS.iter().flat_map(|kernels| GPUS.map(|gpu| (*kernels, gpu))) {
-        let text = root.join(kernels).with_extension("ptx");
+/// Takes a text through ptxas for each GPU: it must be accepted, and no kernel may spill registers into memory.
+fn assemble(
+    root: &Path,
+    tools: &Tools,
+    source: &Source,
+    table: &mut registers::Table,
+    said: &mut String,
+) -> Result<(), String> {
+    let text = root.join(source.path).with_extension("ptx");
+    let name = text.file_name().unwrap_or_default().to_string_lossy();
+    for gpu in source.gpus {
         let mut command = Command::new(&tools.ptxas);
         command.args(["--verbose", "--gpu-name", gpu, "--output-file", "/dev/null"]).arg(&text).stdin(Stdio::null());
         let ended = command.output().map_err(|error| format!("{}: {error}", tools.ptxas.display()))?;
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned() + &String::from_utf8_lossy(&ended.stdout);
+        let report = String::from_utf8_lossy(&ended.stderr).into_owned() + &String::from_utf8_lossy(&ended.stdout);
         if !ended.status.success() {
-            return Err(format!("ptxas for {gpu}: {said}"));
+            return Err(format!("ptxas for {gpu}: {report}"));
         }
-        let count = without_spills(&said).map_err(|why| format!("ptxas for {gpu}: {why}"))?;
-        let name = text.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        found += &format!("{name}, {gpu}: {count} kernels, no spills\n");
+        let kernels = registers::read(&report).map_err(|why| format!("{name}, ptxas for {gpu}: {why}"))?;
+        let _ = writeln!(said, "{name}, {gpu}: {} kernels, no spills", kernels.len());
+        table.add(source.path, gpu, kernels);
     }
-    Ok(found)
+    Ok(())
 }
 
-/// How many kernels ptxas assembled, none of which spills.
-fn without_spills(said: &str) -> Result<usize, String> {
-    let frames = said.lines().filter(|line| line.contains("spill stores"));
-    let clean = |line: &&str| line.contains(" 0 bytes spill stores, 0 bytes spill loads");
-    let (clean, spilled): (Vec<&str>, Vec<&str>) = frames.partition(clean);
-    match (spilled.first(), clean.len()) {
-        (Some(line), _) => Err(line.trim().to_owned()),
-        (None, 0) => Err("it tells of no kernel".to_owned()),
-        (None, kernels) => Ok(kernels),
-    }
-}
-
-fn made(kernels: &Path, tools: &Tools) -> Result<String, String> {
+fn made(kernels: &Path, first: &str, tools: &Tools) -> Result<String, String> {
     let place = &tools.nvrtc;
     let source = kernels.with_extension("cu");
     let mut command = Command::new(place.join("bin/python"));
-    command.args(["-c", SCRIPT]).arg(&source).stdin(Stdio::null());
+    command.args(["-c", SCRIPT]).arg(&source).arg(first).stdin(Stdio::null());
     let ended = command.output().map_err(|error| format!("{}: {error}", place.display()))?;
     if !ended.status.success() {
         return Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&ended.stderr)));
@@ -139,33 +163,15 @@ fn made(kernels: &Path, tools: &Tools) -> Result<String, String> {
     String::from_utf8(ended.stdout).map_err(|error| error.to_string())
 }
 
-fn keep(kernels: &Path, made: &str, checks: bool) -> Result<String, String> {
-    let path = kernels.with_extension("ptx");
+fn keep(path: &Path, made: &str, checks: bool) -> Result<String, String> {
     // A new source has no text yet.
-    let held = std::fs::read_to_string(&path).unwrap_or_default();
+    let held = std::fs::read_to_string(path).unwrap_or_default();
     match (held == made, checks) {
         (true, _) => Ok(format!("{}: as its source says\n", path.display())),
         (false, true) => Err(format!("{} is not what its source says: `cargo xtask ptx` makes it", path.display())),
         (false, false) => {
-            std::fs::write(&path, made).map_err(|error| format!("{}: {error}", path.display()))?;
+            std::fs::write(path, made).map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(format!("{}: made again\n", path.display()))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kernel_that_spills_is_refused() {
-        let frame = |stores: u32| {
-            format!(
-                "ptxas info    : Function properties for fill\n    0 bytes stack frame, {stores} bytes spill stores, 0 bytes spill loads\n"
-            )
-        };
-        assert_eq!(without_spills(&(frame(0) + &frame(0))), Ok(2));
-        assert!(without_spills(&(frame(0) + &frame(8))).unwrap_err().contains("8 bytes spill stores"));
-        assert!(without_spills("ptxas info    : 0 bytes gmem\n").is_err());
     }
 }
