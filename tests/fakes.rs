@@ -57,10 +57,11 @@ pub(crate) fn mpi(test: &str) -> Option<PathBuf> {
 
 fn build() -> Option<PathBuf> {
     let of_device = ["check.cu", "loops.cu"].map(|name| crates().join("device/kernels").join(name));
-    let of_engine = ["number.h", "rows.cu", "train.cu"]
-        .map(|name| crates().join("engine/kernels").join(name));
+    let of_engine =
+        ["number.h", "tensor.h", "attention.h", "rows.cu", "train.cu", "attention.cu", "attention_plain.cu"]
+            .map(|name| crates().join("engine/kernels").join(name));
     let names =
-        ["cuda.cpp", "driver.h", "emulate.h", "block.h", "warp.h", "nccl.c", "cublaslt.cpp", "train.h"];
+        ["cuda.cpp", "driver.h", "emulate.h", "block.h", "warp.h", "nccl.c", "cublaslt.cpp", "train.h", "attention.h"];
     let path = |name: &str| sources().join(name);
     let sources = names.map(path);
     // Threads of a block jump between their stacks, which checked longjmp refuses.

@@ -98,7 +98,7 @@ private:
             if (threads[i].state != threads[0].state || threads[i].line != threads[0].line) throw ILLEGAL_USE;
             if (threads[i].state == AT_BARRIER) continue;
             // Nobody waited for what was copied.
-            if (!threads[i].copies.empty()) throw ILLEGAL_USE;
+            if (!threads[i].copies.empty() && !skipped_barrier) throw ILLEGAL_USE;
         }
         if (threads[0].state == ENDED) return false;
         for (unsigned i : order) threads[i].state = FREE;

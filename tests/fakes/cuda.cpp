@@ -21,6 +21,8 @@
 #include "engine/kernels/rows.cu"
 #include "train.h"
 
+#include "attention.h"
+
 namespace {
 
 auto fill_bytes = [](auto *to, auto *table, u64 count, u32 period, u32) {
@@ -77,8 +79,9 @@ const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel
     OF_SUMS(f64) OF_SUMS(f32) OF_SUMS(bf16) OF_SUMS(f16) OF(f8e4m3) OF(i8) OF(i32)
 };
 const std::map<std::string, Kernel> &of_training = *new std::map<std::string, Kernel>(train_kernels());
+const std::map<std::string, Kernel> &of_attention = *new std::map<std::string, Kernel>(attention_kernels());
 const Kernel *find_kernel(const std::string &name) {
-    for (auto *all : {&kernels, &of_training})
+    for (auto *all : {&kernels, &of_training, &of_attention})
         if (auto found = all->find(name); found != all->end()) return &found->second;
     return nullptr;
 }
@@ -378,6 +381,7 @@ int cuModuleLoadData(void **module, const char *image) {
     return call(__func__, CONTEXT, [&] {
         refuse_if(!image, INVALID_VALUE);
         refuse_if(!strstr(image, ".version"), INVALID_IMAGE);
+        refuse_while_capturing(); // it takes memory
         add<Module>(module)->text = image;
     });
 }

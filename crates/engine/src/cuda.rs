@@ -2,8 +2,8 @@
 //!
 //! `library` is cuBLASLt's table of functions, opened at run time; `form` says what is multiplied, in which arithmetic, and what
 //! happens to the result; `descriptors` hold the library's own descriptions of it; `product` chooses an algorithm and multiplies;
-//! `rows` fills, compares, adds and gathers where matrices lie; `train` runs the other operations of a training step: norms, activations,
-//! embeddings, the loss, updates; `step` is a device that computes all of a program.
+//! `rows` fills, compares, adds and gathers where matrices lie; `train` runs the other operations of a training step: attention, norms,
+//! activations, embeddings, the loss, updates; `step` is a device that computes all of a program.
 
 mod arithmetic;
 mod descriptors;
@@ -22,4 +22,4 @@ pub use library::{Cublas, STEMS};
 pub use product::{Algorithm, Products, WORKSPACE};
 pub use rows::{Found, Matrix, ROWS, Rows};
 pub use step::Cuda;
-pub use train::{DeviceContext, Squares, TRAIN, Train, sorted_rows};
+pub use train::{ATTENTION, ATTENTION_PLAIN, AttentionKernel, DeviceContext, Squares, TRAIN, Train, sorted_rows};

@@ -1,6 +1,7 @@
-//! Operations of a training step on a device: everything that works row by row or element by element, the loss, and updates. Each
-//! computes what the host's kernel of the same operation computes, and gives the same bits every time.
+//! Operations of a training step on a device: everything that works row by row or element by element, attention, the loss, and updates.
+//! Each computes what the host's kernel of the same operation computes, and gives the same bits every time.
 
+mod attention;
 mod elementwise;
 mod embedding;
 mod launch;
@@ -12,10 +13,13 @@ mod update;
 use std::sync::Arc;
 
 use device::cuda::Gpu;
+use terms::Dtype;
 
 use super::ProductError;
-use crate::op::{Norm, Op, Rows};
+use crate::op::{Attention, Norm, Op, Rows};
 use crate::{Memory, View};
+use attention::AttentionKernels;
+pub use attention::{ATTENTION, ATTENTION_PLAIN, AttentionKernel};
 pub use embedding::sorted_rows;
 use launch::Kernels;
 pub use launch::{DeviceContext, TRAIN};
@@ -25,6 +29,7 @@ pub use squares::Squares;
 #[derive(Debug)]
 pub struct Train {
     kernels: Kernels,
+    attention: AttentionKernels,
 }
 
 impl Train {
@@ -33,7 +38,7 @@ impl Train {
     /// # Errors
     /// What the driver says.
     pub fn load(gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
-        Ok(Self { kernels: Kernels::load(gpu)? })
+        Ok(Self { kernels: Kernels::load(gpu)?, attention: AttentionKernels::new(gpu)? })
     }
 
     /// The device.
@@ -41,13 +46,14 @@ impl Train {
         self.kernels.gpu()
     }
 
-    /// Makes the tables that an operation reads, so that its first run allocates nothing.
+    /// Makes the tables that an operation reads, and loads the kernels that it needs besides, so that its first run allocates nothing.
     ///
     /// # Errors
     /// What the driver says.
     pub fn prepare(&self, op: &Op, context: &DeviceContext<'_>) -> Result<(), ProductError> {
         match op {
             Op::Rows(op @ Rows::Rotary { .. }) => elementwise::angles_of(&self.kernels, op, context).map(|_| ()),
+            Op::Dense(op) => self.attention.prepare(op, self.gpu(), context.memory),
             _ => Ok(()),
         }
     }
@@ -56,7 +62,7 @@ impl Train {
     ///
     /// # Errors
     /// What the driver says; refused for views of other lengths or types than the operation needs, and for too little scratch memory;
-    /// unsupported for products, attention, and operations of convolutional networks.
+    /// unsupported for products, for operations of convolutional networks, and for attention that no kernel has.
     pub fn run(&self, op: &Op, context: &DeviceContext<'_>) -> Result<(), ProductError> {
         let kernels = &self.kernels;
         match op {
@@ -72,10 +78,17 @@ impl Train {
                 _ => elementwise::run(kernels, op, context),
             },
             Op::Update(op) => update::run(kernels, op, context),
-            Op::Dense(_) | Op::Spatial(_) => {
-                Err(ProductError::Unsupported(format!("no kernel of this module runs {op:?}")))
-            }
+            Op::Dense(op) => attention::run(kernels, &self.attention, op, context),
+            Op::Spatial(_) => Err(ProductError::Unsupported(format!("no kernel of this module runs {op:?}"))),
         }
+    }
+
+    /// Which kernels run an attention whose elements have this type.
+    ///
+    /// # Errors
+    /// Refused or unsupported, as [`Train::run`] then says.
+    pub fn attention_kernel(&self, op: &Attention, dtype: Dtype) -> Result<AttentionKernel, ProductError> {
+        self.attention.choose(op, dtype)
     }
 
     /// A residual and the norm that follows it at once: `total = x + residual`, rounded, and `y` = the norm of that. The backward pass is
@@ -119,7 +132,8 @@ impl Train {
         match op {
             Op::Rows(op) => norm::scratch(op, state) + embedding::scratch(op, state) + loss::scratch(op),
             Op::Update(op) => update::scratch(op),
-            Op::Dense(_) | Op::Spatial(_) => 0,
+            Op::Dense(op) => attention::scratch(op, state),
+            Op::Spatial(_) => 0,
         }
     }
 }

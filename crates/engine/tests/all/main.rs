@@ -2,6 +2,7 @@
 //!
 //! They stand here and not next to their code because unit tests would compile all kernels a second time.
 
+mod attention;
 mod cuda;
 mod dense;
 mod emulation;

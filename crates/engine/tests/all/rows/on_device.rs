@@ -134,6 +134,11 @@ impl DeviceLab {
         for order in 1..ORDERS {
             assert!(self.bytes_after(op, lab, order, 0) == bytes, "{op:?}: order {order} gives other bits");
         }
+        Self::keep(&bytes, lab);
+    }
+
+    /// Gives a lab what its buffers hold on the device.
+    pub(crate) fn keep(bytes: &[Vec<u8>], lab: &mut Lab) {
         for (place, bytes) in bytes.iter().enumerate() {
             let view = View { buffer: BufferId(place as u32), offset: 0, len: 0 };
             let dtype: Dtype = lab.program.dtype(view);
