@@ -50,6 +50,14 @@ pub fn libraries(stems: &[&str]) -> Vec<PathBuf> {
     library::find(&folders(), stems)
 }
 
+/// The library of this name, as [`library_of`] has it, or the first that is there.
+pub fn chosen_library(given: Option<&str>, stems: &[&str]) -> Option<PathBuf> {
+    match given {
+        Some(name) => library_of(name, stems),
+        None => libraries(stems).into_iter().next(),
+    }
+}
+
 /// The library that a name means: a file, or that of NVIDIA's wheels in the Python of this name. None where these have none.
 pub fn library_of(name: &str, stems: &[&str]) -> Option<PathBuf> {
     let path = PathBuf::from(name);

@@ -45,7 +45,7 @@ pub use contract::{
 };
 pub use counts::Counts;
 pub use error::{Error, Result};
-pub use gpus::{Surroundings, libraries, library_of, surrounded_by};
+pub use gpus::{Surroundings, chosen_library, libraries, library_of, surrounded_by};
 pub use late::Late;
 pub use launch::{Asked, Launch, StartedBy, Tools};
 pub use layout::{Extent, blocks, extents};

@@ -192,6 +192,18 @@ record::fields! {
     }
 }
 
+/// Which of cuBLAS's algorithms multiplies.
+pub const TUNED: Field =
+    Field::new(Kind::Bool, Some("false"), "takes the fastest of up to 16 algorithms, not the library's first")
+        .group(groups::GPUS)
+        .role(Role::Implementation);
+/// cuBLAS.
+pub const CUBLAS_LIBRARY: Field =
+    Field::new(Kind::Text, None, "libcublasLt.so, or a Python that has it (default: the loader's, then wheels)")
+        .group(groups::GPUS)
+        .role(Role::Launch)
+        .loads();
+
 /// Threads that a rank computes with, where a benchmark computes.
 pub const THREADS: Field = world(Kind::Whole(1, 1024), None, "threads that each rank computes with").always().common();
 

@@ -128,6 +128,34 @@ pub fn resolve(case: &mut Case, torch: &[&str], native: Native) -> Result<(), Fi
     Ok(())
 }
 
+/// Fields that native ranks alone understand that multiply on GPUs.
+pub const PRODUCTS: [&str; 2] = ["tuned", CUBLAS];
+/// The field that names cuBLAS's library.
+const CUBLAS: &str = "cublas_library";
+
+/// As [`resolve`], of a benchmark whose native ranks multiply on GPUs, too; and what runtimes of a list share: native ranks use the
+/// library of the Python beside them, and fields of native ranks are none of PyTorch's.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_products(case: &mut Case, torch: &[&str]) -> Result<(), FieldError> {
+    let Execution { runtime, python, .. } = Execution::of(case)?;
+    resolve(case, torch, Native::GpusThroughHost)?;
+    let was_asked = runtime.is_some();
+    if is_pytorch(case) {
+        for name in PRODUCTS.iter().filter(|_| was_asked) {
+            case.parameters.shift_remove(name);
+            case.world.shift_remove(name);
+        }
+        return Ok(());
+    }
+    let shares = was_asked && is_on_gpus(case) && !case.parameters.contains_key(CUBLAS);
+    if let Some(python) = python.filter(|_| shares) {
+        set(case, CUBLAS, Value::from(python));
+    }
+    Ok(())
+}
+
 /// Beside ranks of a Python, native ranks use the library that its torch uses: two in one table differ in who runs them only.
 fn share_library(case: &mut Case, backend: &str) -> Result<(), FieldError> {
     let python = Execution::of(case)?.python;

@@ -180,8 +180,8 @@ record::fields! {
             "gemm: rows, columns and depth of the product (default: 256, 1024, 2048; cuda: 1024, 4096, 8192)",
         ),
         matmul: Products = primitive::MATMUL,
-        tuned: bool = primitive::TUNED,
-        cublas_library: Option<String> = primitive::CUBLAS_LIBRARY,
+        tuned: bool = contract::fields::TUNED,
+        cublas_library: Option<String> = contract::fields::CUBLAS_LIBRARY,
         path: Option<String> = Field::new(
             Kind::Text,
             None,

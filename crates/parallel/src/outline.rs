@@ -58,16 +58,16 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
-/// The program of `rank` and what it takes; pure.
+/// The program of `rank` and what it takes; pure. `scratch`: bytes of temporary memory that a program takes where it runs.
 ///
 /// # Errors
 /// When the recipe cannot be followed.
-pub fn outline(recipe: &Recipe, rank: usize, threads: usize) -> Result<Outline, FieldError> {
+pub fn outline(recipe: &Recipe, rank: usize, scratch: impl FnOnce(&Program) -> usize) -> Result<Outline, FieldError> {
     check(recipe)?;
     let built = build(recipe, recipe.mesh.coordinate(rank))?;
     let plan = engine::plan(&built.program);
-    let scratch = engine::Host::scratch_of(&built.program, threads);
-    Ok(for_rank(&built, &plan, recipe, recipe.mesh.coordinate(rank), scratch))
+    let bytes = scratch(&built.program);
+    Ok(for_rank(&built, &plan, recipe, recipe.mesh.coordinate(rank), bytes))
 }
 
 pub(crate) fn for_rank(built: &Built, plan: &MemoryPlan, recipe: &Recipe, at: Coordinate, scratch: usize) -> Outline {

@@ -1,6 +1,6 @@
 //! The fields of a case, declared once as a table and as a struct.
 
-use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, THREADS, groups};
+use contract::fields::{ANY_BACKEND, CUBLAS_LIBRARY, DEVICES, MODE, RANKS, SEED, THREADS, TUNED, groups};
 use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
 use super::words::{Drawn, Primitive, Products};
@@ -18,16 +18,6 @@ const fn of_gpus(kind: Kind, default: Option<&'static str>, doc: &'static str) -
 
 /// How f32 is multiplied.
 pub const MATMUL: Field = of_gpus(Kind::Word(Products::names), Some("auto"), "f32 by tensor cores that round it: tf32");
-/// Which of the library's algorithms multiplies.
-pub const TUNED: Field =
-    of_gpus(Kind::Bool, Some("false"), "takes the fastest of up to 16 algorithms, not the library's first")
-        .role(Role::Implementation);
-/// The library.
-pub const CUBLAS_LIBRARY: Field =
-    of_gpus(Kind::Text, None, "libcublasLt.so, or a Python that has it (default: the loader's, then wheels)")
-        .role(Role::Launch)
-        .loads();
-
 const fn dimension(doc: &'static str) -> Field {
     parameter(Kind::Whole(1, 1 << 31), None, doc)
 }

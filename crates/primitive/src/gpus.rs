@@ -1,7 +1,7 @@
 //! What differs where native ranks multiply on GPUs: types, numbers, the library; and what means nothing elsewhere.
 
-use contract::fields::{Execution, problem};
-use contract::runtime::is_pytorch;
+use contract::fields::problem;
+use contract::runtime::{PRODUCTS, is_pytorch};
 use record::Case;
 use serde_json::Value;
 use terms::{Dtype, FieldError};
@@ -13,37 +13,17 @@ use super::routed::divides;
 use super::task::Scheme;
 use super::words::{Drawn, Primitive, Products};
 
-/// The field that names the library.
-const LIBRARY: &str = "cublas_library";
-/// Fields that native ranks on GPUs alone understand.
-const OWN: [&str; 2] = ["tuned", LIBRARY];
 /// Products of any two signed bytes whose sum fits 32 bits: at most 2^14 each.
 const MOST_OF_I8: usize = (1 << 17) - 1;
 /// Sides of a product of f8e4m3: rows of 16 bytes, as tensor cores read them.
 const ROWS_OF_F8: usize = 16;
 
-/// Settles runtime, backend and device of a case of products, and what runtimes of a list share: native ranks use the library of the
-/// Python beside them, and fields of native ranks are none of PyTorch's.
+/// Settles runtime, backend and device of a case of products.
 ///
 /// # Errors
 /// As [`contract::runtime::resolve`].
 pub fn resolve(case: &mut Case) -> Result<(), FieldError> {
-    let Execution { runtime, python, .. } = Execution::of(case)?;
-    contract::runtime::resolve(case, &[], contract::runtime::Native::GpusThroughHost)?;
-    let was_asked = runtime.is_some();
-    if is_pytorch(case) {
-        for name in OWN.iter().filter(|_| was_asked) {
-            case.parameters.shift_remove(name);
-            case.world.shift_remove(name);
-        }
-        return Ok(());
-    }
-    let shares = was_asked && contract::is_on_gpus(case) && !case.parameters.contains_key(LIBRARY);
-    if let Some(python) = python.filter(|_| shares) {
-        case.parameters.insert(LIBRARY, Value::from(python.as_str()));
-        case.world.insert(LIBRARY, Value::from(python));
-    }
-    Ok(())
+    contract::runtime::resolve_products(case, &[])
 }
 
 /// Refuses what means nothing on these ranks. `implementation`: its name, where it is one.
@@ -54,7 +34,7 @@ pub(super) fn check(case: &Case, implementation: Option<&str>) -> Result<(), Fie
     let fields = Fields::of(case)?;
     let (on_gpus, is_ours) = (contract::is_on_gpus(case), !is_pytorch(case));
     check_tf32(&fields, on_gpus)?;
-    for name in OWN.iter().filter(|name| case.value(name).is_some_and(|value| *value != Value::Bool(false))) {
+    for name in PRODUCTS.iter().filter(|name| case.value(name).is_some_and(|value| *value != Value::Bool(false))) {
         if !(on_gpus && is_ours) {
             return Err(problem(name, format!("`{name}` is for native ranks on GPUs"), "`device: cuda`"));
         }

@@ -43,7 +43,7 @@ use serde_json::{Map, Value};
 use terms::{Collective, Named as _};
 
 use self::declared::{CONDITIONS, EXPERT_IMBALANCE, ORDER, RANK_IMBALANCE, TFLOPS, TFLOPS_PER_RANK, VARIANT};
-pub use self::fields::{CUBLAS_LIBRARY, MATMUL, TUNED};
+pub use self::fields::MATMUL;
 pub use self::gpus::resolve;
 use self::implementation::Step;
 use self::resolve::resolved;

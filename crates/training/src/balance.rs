@@ -8,7 +8,7 @@ use measure::Failure;
 use parallel::{Balance, Trainer, balance};
 
 use super::fields::LoadBalance;
-use super::prepared::trainer;
+use super::prepared::{Computes, trainer};
 use super::resolve::Task;
 
 /// Steps that are not looked at, and those that are: the fastest of them counts.
@@ -16,13 +16,13 @@ const WARM_UP: usize = 1;
 const LOOKED_AT: usize = 3;
 
 /// Balances what the task asks for. Collective.
-pub(super) fn apply(task: &mut Task, context: &mut RankContext) -> Result<(), Failure> {
+pub(super) fn apply(task: &mut Task, device: &Computes, context: &mut RankContext) -> Result<(), Failure> {
     if task.balance == Balance::Measured && task.recipe.mesh.pipeline > 1 {
-        let seconds = fastest(task, context, |trainer, context| trainer.block_seconds(&mut *context.comm))?;
+        let seconds = fastest(task, device, context, |trainer, context| trainer.block_seconds(&mut *context.comm))?;
         task.recipe.stages = balance::stages(&seconds, task.recipe.mesh.pipeline * task.recipe.chunks);
     }
     if task.load_balance == LoadBalance::Measured && task.recipe.mesh.data > 1 {
-        let seconds = fastest(task, context, |trainer, context| {
+        let seconds = fastest(task, device, context, |trainer, context| {
             let report = trainer.step(&mut *context.comm)?;
             trainer.micro_batch_seconds(&report, &mut *context.comm)
         })?;
@@ -34,11 +34,12 @@ pub(super) fn apply(task: &mut Task, context: &mut RankContext) -> Result<(), Fa
 /// The least of each number that a few steps give. Collective.
 fn fastest(
     task: &Task,
+    device: &Computes,
     context: &mut RankContext,
     look: impl Fn(&mut Trainer, &mut RankContext) -> Result<Vec<f64>, parallel::Error>,
 ) -> Result<Vec<f64>, Failure> {
     let failed = |error: parallel::Error| Failure::new(error.to_string());
-    let mut trainer = trainer(task, context)?;
+    let mut trainer = trainer(task, device, context)?;
     for _ in 0..WARM_UP {
         trainer.step(&mut *context.comm).map_err(failed)?;
     }

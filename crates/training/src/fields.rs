@@ -5,7 +5,9 @@ use model::CATALOG;
 use parallel::{Balance, Schedule};
 use terms::{Dtype, Field, Kind, Label, Named, Role};
 
-use contract::fields::{ANY_BACKEND, DEVICES, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, groups, setting};
+use contract::fields::{
+    ANY_BACKEND, CUBLAS_LIBRARY, DEVICES, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, TUNED, groups, setting,
+};
 
 /// Name of the benchmark that times steps.
 pub(super) const TRAINING: &str = "training";
@@ -139,6 +141,8 @@ record::fields! {
             Some("auto"),
             "products of f32; bf16x6: on AMX",
         ),
+        tuned: bool = TUNED,
+        cublas_library: Option<String> = CUBLAS_LIBRARY,
         batch: Option<u64> = parameter(
             BATCHES,
             None,

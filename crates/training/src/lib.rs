@@ -9,6 +9,7 @@ mod data;
 mod declared;
 mod exchange;
 mod fields;
+mod gpus;
 mod limit;
 mod merge;
 mod metrics;
@@ -132,7 +133,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn memory(&self, case: &Case) -> u64 {
-        predict::held(case)
+        if is_on_gpus(case) { 0 } else { predict::held(case) }
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {

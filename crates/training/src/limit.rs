@@ -28,7 +28,7 @@ pub(super) fn apply(
 ) -> Result<Option<Bound>, Failure> {
     let Some(limit) = limit else { return Ok(None) };
     let rank = context.rank as usize;
-    let planned = parallel::outline(&task.recipe, rank, task.threads);
+    let planned = parallel::outline(&task.recipe, rank, |program| task.scratch(program));
     let planned = planned.map_err(|refusal| Failure::new(refusal.to_string()))?;
     let planned = predict::rank_bytes(task, rank, &planned);
     let held = Held::now().unwrap_or_default();

@@ -53,7 +53,7 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
     PHASES_S.put(&mut metrics, phases(notes));
     put_rates(&mut metrics, task, median_s, notes.len());
     // Cores have the peak that their own rank measured at the same time.
-    let peak = measured.peak.filter(|_| !ours);
+    let peak = measured.peak.filter(|_| !ours || task.gpus.is_some());
     MFU.put(&mut metrics, mfu(task, median_s, notes, (ours, peak)));
     LOSS.put(&mut metrics, first_losses(measured));
     if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
@@ -221,10 +221,10 @@ fn mfu(task: &Task, median_s: f64, notes: &[Notes], (ours, given): (bool, Option
     let loops = loops.join(" and ");
     let source = match (ours, given) {
         (_, Some((_, profile))) => format!("the profile `{profile}`: the fastest product or loop"),
-        (true, None) => {
+        (true, None) if task.gpus.is_none() => {
             format!("measured: a loop of multiplications and additions, {loops}, {threads} threads at once")
         }
-        (false, None) => format!("measured: {loops}, on {}", ::view::number::count(notes.len(), "GPU", "GPUs")),
+        (_, None) => format!("measured: {loops}, on {}", ::view::number::count(notes.len(), "GPU", "GPUs")),
     };
     put(&mut shares, "peak_source", source.into());
     Value::Object(shares)

@@ -24,7 +24,7 @@ pub(super) fn outlines(task: &Task) -> Result<Vec<Outline>, FieldError> {
         let key = (pipeline, last(tensor, mesh.tensor), last(data, mesh.data));
         let outline = match built.get(&key) {
             Some(known) => known.clone(),
-            None => built.entry(key).or_insert(outline(&task.recipe, rank, task.threads)?).clone(),
+            None => built.entry(key).or_insert(outline(&task.recipe, rank, |program| task.scratch(program))?).clone(),
         };
         all.push(outline);
     }
@@ -89,7 +89,11 @@ pub(super) fn rank_bytes(task: &Task, rank: usize, outline: &Outline) -> u64 {
     (outline.bytes as u64).saturating_add(read_ahead(task, rank)).saturating_add(groups(task, outline))
 }
 
+/// Of the host's memory: none of a GPU's.
 fn read_ahead(task: &Task, rank: usize) -> u64 {
+    if task.gpus.is_some() {
+        return 0;
+    }
     data::held(&task.recipe, task.recipe.mesh.coordinate(rank).data)
 }
 

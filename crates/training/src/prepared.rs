@@ -3,7 +3,7 @@
 use comm::Communicator;
 use contract::{Prepared, RankContext, Work};
 use cores::peak;
-use engine::{Host, Multiplier};
+use engine::{Device, Host, Multiplier};
 use measure::{Failure, StepTimes, WrongReport};
 use parallel::{Agreement, Asleep, Error, Recipe, StepReport, Trainer};
 use record::WrongElement;
@@ -16,7 +16,7 @@ use super::exchange::Exchange;
 use super::notes::{Notes, Phases};
 use super::process::{self, Bound, Held};
 use super::resolve::{Sleep, Task};
-use super::{balance, limit, repeat};
+use super::{balance, gpus, limit, repeat};
 
 /// What else than steps is measured.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,6 +39,7 @@ struct PreparedTraining {
     cpu_begin_ns: u64,
     limit: Option<u64>,
     peaks: Option<Peaks>,
+    device: Computes,
     /// Why the initial parameters could not be had again, until somebody can be told.
     unready: Option<Failure>,
     // Last, so that memory is given back before the bound is lifted.
@@ -67,12 +68,21 @@ const STEPS: usize = 10_000;
 /// Builds the trainer. Collective.
 pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
     let mut exchange = Exchange::new(&mut *context.comm)?;
-    let bound = limit::apply(&task, wanted.limit, &mut exchange, context)?;
-    let multiplier = multiplier(&task, &mut exchange, context)?;
+    let bound = match task.gpus {
+        Some(_) => None,
+        None => limit::apply(&task, wanted.limit, &mut exchange, context)?,
+    };
+    let device = Computes::new(&task, &mut exchange, context)?;
     let mut notes = Notes::default();
     let mut peaks = None;
+    if let Some((flops, source)) = device.peak(&task)?.filter(|_| wanted.peak) {
+        (notes.peak_flops, notes.peak_source) = (flops, source);
+    }
     // What sleeps reaches no peak: there is nothing to compare it with.
-    if wanted.peak && task.sleep.is_none() {
+    if let Computes::Host(multiplier) = device
+        && wanted.peak
+        && task.sleep.is_none()
+    {
         let first = context.index as usize * task.threads;
         // All ranks at once: cores that share a clock or a cache show it.
         let kind = (task.recipe.precision, multiplier);
@@ -83,16 +93,18 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         exchange.gather(&mut *context.comm, 0.0)?;
         notes.gemm_flops = product_rate(&task, &cores, &mut exchange, context)?;
     }
-    balance::apply(&mut task, context)?;
+    balance::apply(&mut task, &device, context)?;
     (notes.stages, notes.micro_batches) = (task.recipe.stages.clone(), task.recipe.micro_batches.clone());
     process::reset_peak();
-    notes.base_bytes = Held::now().map_or(0, Held::resident_once);
-    let mut trainer = trainer(&task, context)?;
+    notes.base_bytes = device.held().unwrap_or_else(|| Held::now().map_or(0, Held::resident_once));
+    let mut trainer = trainer(&task, &device, context)?;
     trainer.record_with(StepRecorder::new(context.clock.clone(), Some(context.hook.clone())));
     if let Some(Sleep { pass_s, jitter, heavy_tail }) = task.sleep {
         trainer.sleep_instead(Asleep { pass_s, jitter, heavy_tail, seed: task.recipe.seed, rank: context.rank });
     }
-    notes.multiplied = trainer.multiplied();
+    if let Computes::Host(_) = device {
+        notes.multiplied = trainer.multiplied();
+    }
     if wanted.repeated {
         notes.repeated = Some(repeat::steps(&mut trainer, &mut *context.comm)?);
     }
@@ -105,9 +117,46 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         cpu_begin_ns: process::cpu_ns(),
         limit: wanted.limit,
         peaks,
+        device,
         unready: None,
         _bound: bound,
     }))
+}
+
+/// Where a rank computes.
+pub(super) enum Computes {
+    Host(Multiplier),
+    Gpu(Box<gpus::Prepared>),
+}
+
+impl Computes {
+    /// Collective: where one rank lacks something, none begins.
+    fn new(task: &Task, exchange: &mut Exchange, context: &mut RankContext) -> Result<Self, Failure> {
+        let Some(given) = &task.gpus else { return Ok(Self::Host(multiplier(task, exchange, context)?)) };
+        let own = gpus::Prepared::new(given, &mut *context.comm);
+        let all = exchange.gather(&mut *context.comm, own.as_ref().map_or(f64::NAN, |_| 0.0))?;
+        let own = own?;
+        match all.iter().position(|has| has.is_nan()) {
+            None => Ok(Self::Gpu(Box::new(own))),
+            Some(rank) => Err(Failure::lacking(format!("rank {rank} cannot compute on its GPU"))),
+        }
+    }
+
+    /// Bytes of a GPU that this program's buffers and kernels hold; None on the host.
+    fn held(&self) -> Option<u64> {
+        match self {
+            Self::Host(_) => None,
+            Self::Gpu(there) => Some(there.gpu.held_bytes()),
+        }
+    }
+
+    /// Operations a second of a GPU's large product, and which; None on the host, whose cores are measured with every trial.
+    fn peak(&self, task: &Task) -> Result<Option<(f64, String)>, Failure> {
+        match self {
+            Self::Host(_) => Ok(None),
+            Self::Gpu(there) => there.product_rate(task.recipe.precision),
+        }
+    }
 }
 
 /// What this rank multiplies with. Collective: where one rank lacks what the case asks for, none begins.
@@ -145,15 +194,23 @@ fn product_rate(
 /// # Panics
 /// When this rank alone has no memory or no threads: its peers wait for it in a collective, and the end of its process
 /// is what their coordinator notices at once.
-pub(super) fn trainer(task: &Task, context: &mut RankContext) -> Result<Trainer, Failure> {
+pub(super) fn trainer(task: &Task, device: &Computes, context: &mut RankContext) -> Result<Trainer, Failure> {
     let replica = task.recipe.mesh.coordinate(context.rank as usize).data;
     let source = task.origin.open(&task.recipe, replica, &context.cores)?;
     let cores = context.thread_cores(task.threads);
     let comm = &mut *context.comm;
-    let made = Host::new(task.threads, &cores, task.recipe.matmul)
-        .map_err(Error::from)
-        .and_then(|device| Trainer::new(&task.recipe, comm, &context.abort, &context.options, &device, source));
+    let train =
+        |device: &dyn Device| Trainer::new(&task.recipe, comm, &context.abort, &context.options, device, source);
+    let made = match device {
+        Computes::Gpu(there) => train(&there.cuda),
+        Computes::Host(_) => {
+            Host::new(task.threads, &cores, task.recipe.matmul).map_err(Error::from).and_then(|host| train(&host))
+        }
+    };
     made.map_err(|error| {
+        if let Error::Engine(engine::Error::Lacking(why)) = &error {
+            return Failure::lacking(why.clone());
+        }
         let full = matches!(error, Error::Memory { .. } | Error::Comm(comm::Error::OutOfMemory { .. }));
         let alone = full || matches!(error, Error::Engine(_));
         let place = if full { "out of memory on" } else { "on" };
@@ -224,7 +281,7 @@ impl Prepared for PreparedTraining {
     fn check(&mut self, comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
         self.notes.cpu_s = process::cpu_ns().saturating_sub(self.cpu_begin_ns) as f64 / 1e9;
         self.notes.threads = process::threads();
-        self.notes.held_bytes = Held::now().map_or(0, Held::peak_once);
+        self.notes.held_bytes = self.device.held().unwrap_or_else(|| Held::now().map_or(0, Held::peak_once));
         if let Some(limit) = self.limit.filter(|limit| self.notes.held_bytes > *limit) {
             return Err(Failure::new(limit::exceeded(self.rank, self.notes.held_bytes, limit)));
         }
@@ -246,7 +303,7 @@ impl Prepared for PreparedTraining {
 
     /// Only sampled steps are made, and no others.
     fn work(&self) -> Work {
-        let outline = parallel::outline(&self.task.recipe, self.rank as usize, self.task.threads);
+        let outline = parallel::outline(&self.task.recipe, self.rank as usize, |program| self.task.scratch(program));
         let flops = outline.map_or(0.0, |outline| outline.flops);
         Work {
             traffic_bytes: 0,

@@ -1,6 +1,8 @@
 //! From a case's values to a recipe: what was not given is filled in, what does not fit is refused with the arithmetic.
 
 use contract::fields::problem;
+use engine::cuda::Cuda;
+use engine::{Host, Program};
 use model::{Fallback, Input, Model};
 use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule};
 use record::{Case, Caveat};
@@ -9,6 +11,7 @@ use terms::{Dtype, FieldError, Named};
 
 use super::data::Origin;
 use super::fields::{Compute, DIMENSIONS, Fields, LoadBalance, Optimizers, Sleeping, Strategy};
+use super::gpus::OnGpus;
 
 /// Samples of a replica's step when nobody says.
 const BATCH: u64 = 4;
@@ -30,6 +33,8 @@ pub(super) struct Task {
     pub(super) accumulates: bool,
     /// Where nothing is computed.
     pub(super) sleep: Option<Sleep>,
+    /// Where native ranks compute on GPUs.
+    pub(super) gpus: Option<OnGpus>,
 }
 
 /// How passes of blocks sleep.
@@ -77,15 +82,24 @@ impl Task {
             load_balance: fields.load_balance,
             balance: fields.balance,
             origin: Origin::new(&fields, &recipe.model.input),
-            backend: fields.backend.unwrap_or_default(),
+            backend: fields.backend.clone().unwrap_or_default(),
             accumulates,
             sleep: (sleeping.compute == Compute::Sleep).then_some(Sleep {
                 pass_s: sleeping.sleep_time,
                 jitter: sleeping.sleep_jitter,
                 heavy_tail: sleeping.sleep_tail,
             }),
+            gpus: OnGpus::of(case, &fields),
             recipe,
         })
+    }
+
+    /// Bytes of temporary memory that a program takes where it runs.
+    pub(super) fn scratch(&self, program: &Program) -> usize {
+        match self.gpus {
+            Some(_) => Cuda::scratch_of(program),
+            None => Host::scratch_of(program, self.threads),
+        }
     }
 
     /// Tokens of a sample; zero where samples are not texts.

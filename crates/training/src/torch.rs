@@ -1,7 +1,7 @@
 //! What differs where ranks are the user's Python: what torch has not, or has not in a form to compare, and the recipe
 //! that its ranks are sent, in which nothing is open.
 
-use contract::fields::{CUDA, problem};
+use contract::fields::{Execution, problem};
 use contract::runtime::{Native, is_on_gpus, is_pytorch};
 use contract::{Common, World};
 use engine::Matmul;
@@ -9,10 +9,11 @@ use model::Layer;
 use parallel::Optimizer;
 use record::{Case, Caveat};
 use serde_json::{Map, Value, json};
-use terms::{Bind, Dtype, FieldError};
+use terms::{Bind, Dtype, FieldError, Runtime};
 
 use super::data::Origin;
 use super::fields::{LoadBalance, MEMORY, TORCH};
+use super::gpus;
 use super::resolve::{Task, dimensions};
 
 /// What PyTorch's ranks alone understand.
@@ -25,19 +26,20 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     let memory = case.benchmark == MEMORY;
     let theirs = |backend: &String| comm::backend(backend).is_none();
     let stray = match Common::of(case)? {
-        common if common.device == CUDA => Some("device"),
+        _ if Execution::of(case)?.runtime == Some(Runtime::Pytorch) => Some("runtime"),
         common => common.backend.filter(theirs).map(|_| "backend"),
     };
     if let Some(field) = stray.filter(|_| memory) {
         let message = format!("`memory` looks into this program's own ranks, and that {field} is PyTorch's");
         return Err(problem(field, message, "`rankmark train --runtime pytorch` shows what its ranks hold"));
     }
-    contract::runtime::resolve(case, &fields(), Native::Host)
+    contract::runtime::resolve_products(case, &fields())
 }
 
 /// Refuses fields of the other runtime, skips what torch does not do here, and adds the recipe.
 pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
-    contract::runtime::check(case, &fields(), Native::Host)?;
+    contract::runtime::check(case, &fields(), Native::GpusThroughHost)?;
+    gpus::check(case, task)?;
     if !is_pytorch(case) {
         return Ok(());
     }

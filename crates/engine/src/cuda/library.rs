@@ -1,7 +1,7 @@
 //! cuBLASLt's functions, resolved whole or not at all; their forms are those of cublasLt.h, the same in CUDA 11.8, 12 and 13.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use device::cuda::Gpu;
@@ -89,6 +89,22 @@ impl Cublas {
             return Err(format!("{message}: a library of CUDA {newest}, or a newer driver"));
         }
         Ok(Arc::new(library))
+    }
+
+    /// Opens the library that was found for the name that was given, or for none.
+    ///
+    /// # Errors
+    /// [`ProductError::Unsupported`]: which is missing, or what it lacks.
+    pub fn found(found: Option<PathBuf>, given: Option<&str>, gpu: &Gpu) -> Result<Arc<Self>, ProductError> {
+        let lacks = || {
+            match given {
+            Some(name) => format!("{name} has no cuBLAS (a wheel of nvidia-cublas has)"),
+            None => "no libcublasLt.so where the loader looks, in CUDA_HOME, or in the wheels of python3: products on GPUs need cuBLAS"
+                .to_owned(),
+        }
+        };
+        let path = found.ok_or_else(|| ProductError::Unsupported(lacks()))?;
+        Self::open(&path, gpu).map_err(|why| ProductError::Unsupported(format!("{}: {why}", path.display())))
     }
 
     /// The library's file.

@@ -50,6 +50,11 @@ impl Cuda {
         Ok(Self { gpu: gpu.clone(), train, products })
     }
 
+    /// Bytes of temporary memory that a program takes, besides its buffers: for kernels, for cuBLAS, and for rows by their tokens.
+    pub fn scratch_of(program: &Program) -> usize {
+        scratch(program) + Sorted::bytes(program) + WORKSPACE
+    }
+
     /// The products.
     pub fn products(&self) -> &Arc<Products> {
         &self.products
@@ -110,7 +115,7 @@ impl Device for Cuda {
     }
 
     fn scratch(&self, program: &Program) -> usize {
-        scratch(program) + Sorted::bytes(program) + WORKSPACE
+        Self::scratch_of(program)
     }
 
     fn alloc(&self, bytes: usize) -> Result<Arc<Region>, Error> {
