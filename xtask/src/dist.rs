@@ -1,17 +1,23 @@
 //! `cargo xtask dist`: the wheels and tarballs that are handed out, for each target. Built by maturin with zig's linker, which
 //! makes binaries for an old glibc and for other processors. Beside them lie a list of all crates in them (CycloneDX) and the
-//! checksums of all files. Nothing is uploaded here.
+//! checksums of all files. They are tried on this machine and on bare systems. Nothing is uploaded here.
 //!
 //! Two runs on the same commit and tools make the same files: times come from SOURCE_DATE_EPOCH, names of this machine's
-//! folders are left out.
+//! folders are left out. `--again` shows it.
 
+mod again;
+mod crates;
+mod files;
+mod first_row;
+mod notices;
 mod sbom;
+mod systems;
+mod tries;
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::experiments::{Given, printed};
+use crate::experiments::printed;
 use crate::wheels;
 
 /// The tools, in the versions that this step was written with.
@@ -22,6 +28,9 @@ const GLIBC: (u32, u32) = (2, 17);
 
 /// Files that are packed with the binary, from the root of the repository.
 const TEXTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// The licences of what is built in: in the tarball, and beside the wheel, which has only those of Rankmark.
+const NOTICES: &str = "THIRD-PARTY.txt";
 
 /// Shells that have a completion script, and the name that each shell looks for.
 const COMPLETIONS: [(&str, &str); 3] = [("bash", "rankmark.bash"), ("fish", "rankmark.fish"), ("zsh", "_rankmark")];
@@ -65,21 +74,63 @@ impl Target {
     }
 }
 
-/// Makes and lists all files. False where one could not be made, or does not work.
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    out: Option<PathBuf>,
+    /// That of this machine first: its binary also writes the manual pages of the others.
+    targets: Vec<&'static Target>,
+    /// Root folders of bare systems.
+    systems: Vec<PathBuf>,
+    again: bool,
+}
+
+impl Wanted {
+    /// Reads the words after `dist`.
+    ///
+    /// # Errors
+    /// What is wrong with them, or with this machine.
+    fn read(words: &[&str]) -> Result<Self, String> {
+        let own = Target::own().ok_or("no target is that of this machine, so that no file could be tried")?;
+        let others = TARGETS.iter().filter(|target| *target != own);
+        let targets = std::iter::once(own).chain(others).collect();
+        let mut wanted = Self { out: None, targets, systems: Vec::new(), again: false };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut folder = || words.next().map(PathBuf::from).ok_or_else(|| format!("`{word}` needs a folder"));
+            match *word {
+                "--out" => wanted.out = Some(folder()?),
+                "--system" => wanted.systems.push(folder()?),
+                "--own" => wanted.targets.truncate(1),
+                "--again" => wanted.again = true,
+                _ => {
+                    let valid = "--out DIR, --system DIR, --own, --again, or --crates alone";
+                    return Err(format!("unknown option `{word}`; valid options: {valid}"));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// Makes, tries and lists all files. False where one could not be made, or does not work.
 ///
 /// # Errors
 /// What is wrong with the options.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
-    // Not in the target folder: cargo's folder of the profile `dist` is there.
-    let out = Given::read(words, "--out DIR")?.path("--out").unwrap_or_else(|| root.join("dist"));
-    let target = crate::test::target(root);
-    let lines = Dist::new(root, &target, &out).and_then(|dist| dist.all());
+    if *words == ["--crates"] {
+        return Ok(printed(crates::check(root)));
+    }
+    let wanted = Wanted::read(words)?;
+    let target = std::path::absolute(crate::test::target(root)).map_err(|error| error.to_string())?;
+    let lines = Dist::new(root, &target, &wanted).and_then(|dist| dist.all(&wanted));
     Ok(printed(lines.map(|lines| lines.iter().map(|line| format!("{line}\n")).collect())))
 }
 
 /// One run: where things are.
 struct Dist<'a> {
     root: &'a Path,
+    /// Absolute.
     target: &'a Path,
     /// Absolute, and there.
     out: PathBuf,
@@ -90,51 +141,69 @@ struct Dist<'a> {
     version: String,
     /// Seconds since 1970: the time of everything that is packed.
     epoch: String,
+    /// That of this machine first.
+    targets: Vec<&'static Target>,
 }
 
 impl<'a> Dist<'a> {
     /// Finds or installs the tools, and makes the folders.
-    fn new(root: &'a Path, target: &'a Path, out: &Path) -> Result<Self, String> {
-        let absolute = |path: &Path| std::path::absolute(path).map_err(|error| error.to_string());
-        let (place, work) = (absolute(&target.join("xtask/dist"))?, absolute(&target.join("xtask/dist-work"))?);
+    fn new(root: &'a Path, target: &'a Path, wanted: &Wanted) -> Result<Self, String> {
+        let (place, work) = (target.join("xtask/dist"), target.join("xtask/dist-work"));
         wheels::environment(&place, &TOOLS, true, wheels::plain)?;
         // What an earlier run left must not get into a tarball.
         let _ = std::fs::remove_dir_all(&work);
-        let out = absolute(out)?;
+        // Not in the target folder: cargo's folder of the profile `dist` is there.
+        let out = wanted.out.clone().unwrap_or_else(|| root.join("dist"));
+        let out = std::path::absolute(out).map_err(|error| error.to_string())?;
         for folder in [&out, &work] {
             std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
         // Of this program: all crates of the workspace have one version.
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Self { root, target, out, work, tools: place.join("bin"), version, epoch: epoch(root) })
+        let targets = wanted.targets.clone();
+        Ok(Self { root, target, out, work, tools: place.join("bin"), version, epoch: epoch(root), targets })
     }
 
-    /// Everything for every target, and a line for each file.
-    fn all(&self) -> Result<Vec<String>, String> {
-        let own = Target::own().ok_or("no target is that of this machine, so that no file could be tried")?;
+    /// Everything, and a line for each file and for each system that it was tried on.
+    fn all(&self, wanted: &Wanted) -> Result<Vec<String>, String> {
+        let unpacked = self.files()?;
+        let own = self.targets[0];
+        self.try_wheel(own)?;
+        self.try_program(&unpacked.join("rankmark"))?;
+        self.try_report(&unpacked, &self.work.join("record"))?;
         let mut lines = vec![format!("{}:", self.out.display())];
-        // Its binary also writes the manual pages of the others.
-        let first = std::iter::once(own);
-        for target in first.chain(TARGETS.iter().filter(|target| *target != own)) {
-            self.wheel(target)?;
-            self.unpack(target)?;
-            self.tarball(target, own)?;
-            let unpacked = self.unpack_tarball(target)?;
-            let tried = if target == own {
-                self.try_wheel(target)?;
-                self.try_program(&unpacked.join("rankmark"))?;
-                self.try_report(&unpacked, &self.work.join("record"))?;
-                "installed and run on this machine"
-            } else {
-                "cross-built, never run"
-            };
+        for target in &self.targets {
+            let tried = if *target == own { "installed and run on this machine" } else { "cross-built, never run" };
             for name in [target.wheel(&self.version), target.tarball(&self.version)] {
                 lines.push(line(&self.out.join(name), tried)?);
             }
         }
         lines.push(self.list_crates()?);
+        lines.push(line(&self.out.join(NOTICES), "licences of what is built in")?);
         lines.push(self.sum()?);
+        lines.push(first_row::measure(self.target, &self.out.join(own.wheel(&self.version)), &self.work)?);
+        if wanted.again {
+            lines.push(again::check(self)?);
+        }
+        // Last: without a system of the oldest glibc the run fails, and the lines above are still wanted.
+        match systems::try_all(self.target, &unpacked, &self.work, &wanted.systems) {
+            Ok(tried) => lines.extend(tried),
+            Err(why) => return Err(format!("{why}\n\n{}", lines.join("\n"))),
+        }
         Ok(lines)
+    }
+
+    /// Wheels and tarballs of all targets; the folder to which the tarball of this machine unpacks.
+    fn files(&self) -> Result<PathBuf, String> {
+        let own = self.targets[0];
+        let mut unpacked = Vec::new();
+        for target in &self.targets {
+            self.wheel(target)?;
+            self.unpack(target)?;
+            self.tarball(target, own)?;
+            unpacked.push(self.unpack_tarball(target)?);
+        }
+        Ok(unpacked.swap_remove(0))
     }
 
     /// Writes the list of all crates.
@@ -148,112 +217,9 @@ impl<'a> Dist<'a> {
     /// Writes the checksums of the files of this version, as `sha256sum --check` reads them.
     fn sum(&self) -> Result<String, String> {
         let path = self.out.join("SHA256SUMS");
-        let text = sums(&self.out, &names(&self.version))?;
+        let text = sums(&self.out, &names(&self.version, &self.targets))?;
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         line(&path, "`sha256sum --check SHA256SUMS`")
-    }
-
-    /// Builds the wheel. Maturin refuses a binary that needs a newer glibc.
-    fn wheel(&self, target: &Target) -> Result<(), String> {
-        // Without rustup: the toolchain has the target or cargo says that it does not.
-        let _ = Command::new("rustup").current_dir(self.root).args(["target", "add", target.triple]).status();
-        let (major, minor) = GLIBC;
-        let mut maturin = self.tool("maturin");
-        maturin.args(["build", "--locked", "--profile", "dist", "--zig", "--target", target.triple]);
-        maturin.args(["--compatibility", &format!("manylinux_{major}_{minor}"), "--out"]).arg(&self.out);
-        // Panics would name folders of the user who built it.
-        let sources = cargo_home().join("registry/src");
-        maturin.env("RUSTFLAGS", format!("--remap-path-prefix={}=registry", sources.display()));
-        // A caller's CARGO_INCREMENTAL=1 excludes link-time optimization.
-        maturin.env("CARGO_TARGET_DIR", self.target).env("CARGO_INCREMENTAL", "0");
-        done(&mut maturin)
-    }
-
-    /// Puts the binary of the wheel into the folder that the tarball is made of: both have the same one.
-    fn unpack(&self, target: &Target) -> Result<(), String> {
-        let wheel = self.out.join(target.wheel(&self.version));
-        let unpacked = self.work.join(target.arch);
-        done(self.tool("python").args(["-m", "zipfile", "--extract"]).args([&wheel, &unpacked]))?;
-        let script = unpacked.join(format!("rankmark-{}.data/scripts/rankmark", self.version));
-        let folder = self.work.join(target.folder(&self.version));
-        let binary = folder.join("rankmark");
-        let moved = std::fs::create_dir_all(&folder).and_then(|()| std::fs::rename(script, &binary));
-        moved.map_err(|error| format!("{}: {error}", binary.display()))?;
-        done(Command::new("chmod").arg("755").arg(&binary))
-    }
-
-    /// Makes the PDF of a record with the program of an unpacked tarball.
-    fn try_report(&self, unpacked: &Path, record: &Path) -> Result<(), String> {
-        let mut report = Command::new(unpacked.join("rankmark"));
-        done(report.arg("report").arg(record).args(["--format", "pdf"]).stdout(Stdio::null()))
-    }
-
-    /// Installs the wheel into an environment of its own and runs it: no Rust, no network.
-    fn try_wheel(&self, target: &Target) -> Result<(), String> {
-        let place = self.work.join("tried");
-        done(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-        let mut pip = Command::new(place.join("bin/pip"));
-        pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-index"]);
-        done(pip.arg(self.out.join(target.wheel(&self.version))))?;
-        let rankmark = place.join("bin/rankmark");
-        self.try_program(&rankmark)?;
-        let words = ["comm", "all_reduce", "--ranks", "2", "--quick", "--output-dir"];
-        done(Command::new(&rankmark).args(words).arg(self.work.join("record")))
-    }
-
-    /// Binary, texts, manual pages and completions, in one folder.
-    fn tarball(&self, target: &Target, own: &Target) -> Result<(), String> {
-        let name = target.folder(&self.version);
-        let folder = self.work.join(&name);
-        let writes = self.work.join(own.folder(&self.version)).join("rankmark");
-        for text in TEXTS {
-            let copied = std::fs::copy(self.root.join(text), folder.join(text));
-            copied.map_err(|error| format!("{text}: {error}"))?;
-        }
-        done(Command::new(&writes).arg("man").arg(folder.join("man")).stdout(Stdio::null()))?;
-        let completions = folder.join("completions");
-        std::fs::create_dir(&completions).map_err(|error| format!("{}: {error}", completions.display()))?;
-        for (shell, file) in COMPLETIONS {
-            let script = Command::new(&writes).args(["completions", shell]).output();
-            let script = script.map_err(|error| format!("{}: {error}", writes.display()))?;
-            if !script.status.success() {
-                return Err(format!("rankmark completions {shell}: {}", script.status));
-            }
-            std::fs::write(completions.join(file), script.stdout).map_err(|error| format!("{file}: {error}"))?;
-        }
-        pack(&self.work, &name, &self.epoch, &self.out.join(target.tarball(&self.version)))
-    }
-
-    /// Unpacks the tarball as a user would, and looks for what must be in it.
-    fn unpack_tarball(&self, target: &Target) -> Result<PathBuf, String> {
-        let place = self.work.join("unpacked");
-        std::fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
-        let tarball = self.out.join(target.tarball(&self.version));
-        done(Command::new("tar").arg("--extract").arg("--file").arg(&tarball).arg("--directory").arg(&place))?;
-        let folder = place.join(target.folder(&self.version));
-        let missing = missing(&folder);
-        if !missing.is_empty() {
-            return Err(format!("{} lacks {}", tarball.display(), missing.join(", ")));
-        }
-        let binary = folder.join("rankmark");
-        let machine = machine(&binary).map_err(|error| format!("{}: {error}", binary.display()))?;
-        if machine != Some(target.machine) {
-            return Err(format!("{} is not a program for {}", binary.display(), target.arch));
-        }
-        Ok(folder)
-    }
-
-    /// Runs `rankmark version`, which must say the version that is packed.
-    fn try_program(&self, program: &Path) -> Result<(), String> {
-        println!("    {} version", program.display());
-        let output = Command::new(program).arg("version").stdin(Stdio::null()).output();
-        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let first: Vec<&str> = said.lines().next().unwrap_or_default().split_whitespace().collect();
-        if output.status.success() && first == ["rankmark", self.version.as_str()] {
-            return Ok(());
-        }
-        Err(format!("{} version: {}, and says {}", program.display(), output.status, first.join(" ")))
     }
 
     /// A program of the tools, which finds the others.
@@ -268,19 +234,10 @@ impl<'a> Dist<'a> {
     }
 }
 
-/// Packs the folder `name` of `work`. The same content gives the same file: it has one order, one owner and one time.
-fn pack(work: &Path, name: &str, epoch: &str, tarball: &Path) -> Result<(), String> {
-    let mut tar = Command::new("tar");
-    tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]);
-    // Without -n, gzip would note the time.
-    tar.args([format!("--mtime=@{epoch}"), "--use-compress-program=gzip -n -9".to_owned()]);
-    done(tar.arg("--file").arg(tarball).arg("--directory").args([work, Path::new(name)]))
-}
-
 /// The files of a version, but for their checksums.
-fn names(version: &str) -> Vec<String> {
-    let packed = TARGETS.iter().flat_map(|target| [target.wheel(version), target.tarball(version)]);
-    packed.chain([format!("rankmark-{version}.cdx.json")]).collect()
+fn names(version: &str, targets: &[&Target]) -> Vec<String> {
+    let packed = targets.iter().flat_map(|target| [target.wheel(version), target.tarball(version)]);
+    packed.chain([format!("rankmark-{version}.cdx.json"), NOTICES.to_owned()]).collect()
 }
 
 /// Their checksums, by coreutils.
@@ -292,23 +249,6 @@ fn sums(folder: &Path, names: &[String]) -> Result<String, String> {
         true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
         false => Err(format!("sha256sum: {}", String::from_utf8_lossy(&ended.stderr).trim())),
     }
-}
-
-/// Files that an unpacked tarball should have, and that are missing or empty.
-fn missing(folder: &Path) -> Vec<String> {
-    let completions = COMPLETIONS.iter().map(|(_, file)| format!("completions/{file}"));
-    let texts = TEXTS.iter().map(|text| (*text).to_owned());
-    let names = ["rankmark", "man/rankmark.1"].map(str::to_owned).into_iter().chain(texts).chain(completions);
-    let is_there =
-        |name: &String| std::fs::metadata(folder.join(name)).is_ok_and(|file| file.is_file() && file.len() > 0);
-    names.filter(|name| !is_there(name)).collect()
-}
-
-/// The processor that an ELF file is for (`e_machine`, little-endian); None: it is not an ELF file.
-fn machine(file: &Path) -> std::io::Result<Option<u16>> {
-    let mut header = [0; 20];
-    std::fs::File::open(file)?.read_exact(&mut header)?;
-    Ok(header.starts_with(b"\x7fELF").then(|| u16::from_le_bytes([header[18], header[19]])))
 }
 
 /// Runs a command to its end.
@@ -410,39 +350,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tarball_is_complete_and_always_the_same() {
-        let work = std::env::temp_dir().join(format!("xtask-dist-{}", std::process::id()));
-        let folder = work.join("rankmark-0");
-        let names = ["rankmark", "man/rankmark.1", "README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
-        for name in names.iter().chain(&["completions/rankmark.bash", "completions/rankmark.fish"]) {
-            std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
-            std::fs::write(folder.join(name), name).unwrap();
-        }
-        // An empty file is what a failed command leaves.
-        std::fs::write(folder.join("completions/_rankmark"), "").unwrap();
-        std::fs::remove_file(folder.join("man/rankmark.1")).unwrap();
-        assert_eq!(missing(&folder), ["man/rankmark.1", "completions/_rankmark"]);
-        std::fs::write(folder.join("man/rankmark.1"), "page").unwrap();
-        std::fs::write(folder.join("completions/_rankmark"), "script").unwrap();
-        assert_eq!(missing(&folder), Vec::<String>::new());
-        pack(&work, "rankmark-0", "1000000000", &work.join("a.tar.gz")).unwrap();
-        // The same content at another time.
-        std::fs::write(folder.join("man/rankmark.1"), "page").unwrap();
-        pack(&work, "rankmark-0", "1000000000", &work.join("b.tar.gz")).unwrap();
-        let bytes = |name: &str| std::fs::read(work.join(name)).unwrap();
-        assert!(bytes("a.tar.gz") == bytes("b.tar.gz"));
-        done(Command::new("tar").current_dir(&work).args(["--extract", "--file=a.tar.gz", "--one-top-level=b"]))
-            .unwrap();
-        assert_eq!(missing(&work.join("b/rankmark-0")), Vec::<String>::new());
-        std::fs::remove_dir_all(&work).unwrap();
-    }
-
-    #[test]
     fn checksums_are_of_all_files_and_are_checked() {
         let folder = std::env::temp_dir().join(format!("xtask-sums-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let names = names("0.1.0");
-        assert_eq!(names.len(), 5);
+        let names = names("0.1.0", &TARGETS.each_ref());
+        assert_eq!(names.len(), 6);
         for name in &names {
             std::fs::write(folder.join(name), name).unwrap();
         }
@@ -458,15 +370,20 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_for_a_processor() {
-        let own = machine(&std::env::current_exe().unwrap()).unwrap();
-        assert!(Target::own().is_none_or(|target| own == Some(target.machine)), "{own:?}");
-        assert_eq!(machine(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))).unwrap(), None);
-    }
-
-    #[test]
     fn a_command_that_fails_stops_the_run() {
         assert_eq!(done(Command::new("sh").args(["-c", "exit 3"])), Err("sh -c exit 3: exit status: 3".to_owned()));
         assert!(line(Path::new("/no/such/wheel"), "").is_err());
+    }
+
+    #[test]
+    fn options_are_read() {
+        let own = Target::own().unwrap();
+        let wanted = Wanted::read(&[]).unwrap();
+        assert!(wanted.targets.len() == TARGETS.len() && wanted.targets[0] == own && !wanted.again);
+        let wanted = Wanted::read(&["--own", "--system", "a", "--again", "--system", "b", "--out", "c"]).unwrap();
+        assert_eq!(wanted.targets, [own]);
+        assert_eq!(wanted.systems, [PathBuf::from("a"), PathBuf::from("b")]);
+        assert!(wanted.again && wanted.out == Some("c".into()));
+        assert!(Wanted::read(&["--system"]).is_err() && Wanted::read(&["--crates", "--own"]).is_err());
     }
 }

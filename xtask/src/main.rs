@@ -78,8 +78,13 @@ usage: cargo xtask COMMAND
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/compare.md)
   bounds
         what plans and records of the most cases cost on this machine, against what is promised
-  dist [--out DIR]
-        wheels and tarballs to hand out, for each target into DIR (default: dist); tries those that run on this machine
+  dist [--out DIR] [--own] [--again] [--system DIR]...
+        wheels and tarballs to hand out, for each target into DIR (default: dist); tries those that run on this machine, here and
+        on bare systems: Debian, and each root folder of --system, of which one has the oldest glibc
+        --own    only for the processor of this machine
+        --again  builds all files twice, in different folders, and compares their bytes
+  dist --crates
+        whether crates.io would take every package, and whether each builds from what is in it
   ptx [--check]
         the PTX text of the kernels in crates/device, made again from their source by a compiler from PyPI
   figures [--python PATH] [--records DIR]

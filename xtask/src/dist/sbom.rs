@@ -15,6 +15,27 @@ const BINARY: &str = "rankmark";
 /// # Errors
 /// What cargo says.
 pub(super) fn document(root: &Path, targets: &[&str], epoch: &str) -> Result<String, String> {
+    let lock = std::fs::read_to_string(root.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
+    let found = of(&metadata(root, targets)?, &checksums(&lock), &time(epoch)?)?;
+    serde_json::to_string_pretty(&found).map(|text| text + "\n").map_err(|error| error.to_string())
+}
+
+/// The packages that are built into the binary, as cargo describes them, by name and version.
+pub(super) fn built_in(metadata: &Value) -> Result<Vec<&Value>, String> {
+    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
+    let own = packages.iter().find(|package| text(package, "name") == BINARY);
+    let own = own.ok_or_else(|| format!("no package is named {BINARY}"))?;
+    let (_, built_in) = reached(metadata, text(own, "id"));
+    let mut found: Vec<&Value> = packages.iter().filter(|package| built_in.contains(text(package, "id"))).collect();
+    found.sort_by_key(|package| (text(package, "name"), text(package, "version")));
+    Ok(found)
+}
+
+/// What cargo knows of all packages of these targets.
+///
+/// # Errors
+/// What cargo says.
+pub(super) fn metadata(root: &Path, targets: &[&str]) -> Result<Value, String> {
     let mut metadata = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     metadata.current_dir(root).args(["metadata", "--format-version", "1", "--locked"]).stdin(Stdio::null());
     metadata.args(targets.iter().flat_map(|target| ["--filter-platform", target]));
@@ -22,10 +43,7 @@ pub(super) fn document(root: &Path, targets: &[&str], epoch: &str) -> Result<Str
     if !ended.status.success() {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&ended.stderr).trim()));
     }
-    let metadata: Value = serde_json::from_slice(&ended.stdout).map_err(|error| format!("cargo metadata: {error}"))?;
-    let lock = std::fs::read_to_string(root.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
-    let found = of(&metadata, &checksums(&lock), &time(epoch)?)?;
-    serde_json::to_string_pretty(&found).map(|text| text + "\n").map_err(|error| error.to_string())
+    serde_json::from_slice(&ended.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
 /// Checksums of packages, by name and version.
@@ -40,7 +58,7 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     lock.split("[[package]]").filter_map(of_package).collect()
 }
 
-fn text<'a>(of: &'a Value, name: &str) -> &'a str {
+pub(super) fn text<'a>(of: &'a Value, name: &str) -> &'a str {
     of[name].as_str().unwrap_or_default()
 }
 
