@@ -21,7 +21,7 @@ pub use contract::{
     Benchmark, Gate, Host, Joining, Measured, Prepared, RankContext, Relations, Spread, Study, TrialCost, Work,
 };
 pub use contract::{Common, Execution, Sampling, World, fields};
-pub use contract::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simulated};
+pub use contract::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytorch, is_simulated};
 pub use primitive::primitives;
 pub use rank::{RankWork, open_rank};
 pub use training::{ModelLine, models, parameters, strategies};

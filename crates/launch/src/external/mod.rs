@@ -256,7 +256,7 @@ fn in_a_training_job(variable: Variables<'_>, alone: &str) -> Option<Verdict> {
          {size} would run by itself"
     );
     let hint = format!(
-        "start `torchrun --no-python rankmark ...` in each pod with the same --nnodes, --rdzv-endpoint and --node-rank; {alone}"
+        "start `torchrun --no-python rankmark ...` in each pod, as `rankmark gen-job --for pytorchjob` writes it; {alone}"
     );
     Some(not_started(message, Some(hint)))
 }

@@ -44,7 +44,7 @@ pub(super) const SECRET: Choice =
 pub(super) const CLAIM: Choice = Choice {
     name: "claim",
     value: "NAME",
-    doc: "the PersistentVolumeClaim that keeps the record; without one it is gone with its pod",
+    doc: "the PersistentVolumeClaim that keeps the record; without one it is lost with its pod",
 };
 
 /// A start of ranks, one after the other in a job.
@@ -56,6 +56,8 @@ pub struct Step {
     pub nodes: u32,
     /// Cores of each rank.
     pub cores: usize,
+    /// GPUs of each rank.
+    pub gpus: u32,
 }
 
 /// What is to be started, where.
@@ -79,6 +81,8 @@ pub struct Job {
     pub nodes: u32,
     /// Cores of each rank; of the one process where `ranks` is 1.
     pub cores: usize,
+    /// GPUs of each rank; of the one process where `ranks` is 1.
+    pub gpus: u32,
     /// What `srun --mpi` should be for the plan's MPI library; None: nothing of MPI in it, or nothing is known.
     pub mpi: Option<&'static str>,
     /// What readers of the file should know, a line each.
@@ -96,11 +100,16 @@ impl Job {
         self.ranks / self.nodes
     }
 
+    /// The job with the ranks of one step.
+    pub(super) fn of_step(&self, step: &Step) -> Self {
+        Self { ranks: step.ranks, nodes: step.nodes, cores: step.cores, gpus: step.gpus, ..self.clone() }
+    }
+
     /// `rankmark-EXPERIMENT` in letters that every target takes, or the name that was given where it is such a name.
     pub(super) fn name(&self) -> Result<String, Error> {
         if let Some(given) = self.option(&JOB_NAME) {
             let fine = is_label(given) && given.len() <= LONGEST_NAME;
-            let hint = "lower-case letters, digits and hyphens, beginning with a letter, at most 50";
+            let hint = "lower-case letters, digits and hyphens, beginning with a letter, at most 45";
             return if fine { Ok(given.to_owned()) } else { Err(Error::new(unfit(&JOB_NAME, given)).hint(hint)) };
         }
         let mut name = "rankmark-".to_owned();
@@ -125,8 +134,8 @@ impl Job {
     }
 }
 
-/// Kubernetes takes 63 letters, and appends to a pod's name `-` and its index.
-pub(super) const LONGEST_NAME: usize = 50;
+/// Kubernetes takes 63 letters. Names of pods append most to that of a TrainJob: `-node-0-INDEX-` and five letters.
+pub(super) const LONGEST_NAME: usize = 45;
 
 /// Whether it is a label of RFC 1035: what Kubernetes takes as the name of a Service.
 pub(super) fn is_label(text: &str) -> bool {

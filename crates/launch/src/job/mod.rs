@@ -1,4 +1,5 @@
-//! Files that have a launcher start this program: an sbatch script, a Kubernetes Job, shell scripts for mpirun and torchrun.
+//! Files that have a launcher start this program: an sbatch script, objects for Kubernetes, shell scripts for mpirun and
+//! torchrun.
 //!
 //! Texts only: nothing is started, read or written here, and nothing is known of plans but their path, name and text. One
 //! table of targets; each declares its own options.
@@ -35,6 +36,8 @@ pub struct Target {
     pub options: &'static [&'static Choice],
     /// One rank a host: a node more means a rank more.
     pub rank_per_node: bool,
+    /// Ranks are in containers, which have their own paths.
+    pub in_containers: bool,
     /// The file is started on every node, so every step needs all of them.
     pub on_every_node: bool,
     /// Whether the file is a program.
@@ -42,14 +45,18 @@ pub struct Target {
     text: fn(&Job) -> Result<String, Error>,
 }
 
+/// Options of targets with several ranks in a pod.
+const POD_OPTIONS: [&Choice; 8] = [&JOB_NAME, &NODES, &PER_NODE, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM];
+
 /// Every target, in the order of help.
-pub static TARGETS: [Target; 4] = [
+pub static TARGETS: [Target; 7] = [
     Target {
         name: "slurm",
         launcher: "srun",
         process_manager: true,
         options: &[&JOB_NAME, &NODES, &PER_NODE, &TIME, &PARTITION, &ACCOUNT, &MPI],
         rank_per_node: false,
+        in_containers: false,
         on_every_node: false,
         executable: true,
         text: slurm::text,
@@ -60,9 +67,43 @@ pub static TARGETS: [Target; 4] = [
         process_manager: false,
         options: &[&JOB_NAME, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM],
         rank_per_node: true,
+        in_containers: true,
         on_every_node: false,
         executable: false,
-        text: kubernetes::text,
+        text: kubernetes::indexed_job,
+    },
+    Target {
+        name: "mpijob",
+        launcher: "mpirun",
+        process_manager: true,
+        options: &POD_OPTIONS,
+        rank_per_node: false,
+        in_containers: true,
+        on_every_node: false,
+        executable: false,
+        text: kubernetes::mpi_job,
+    },
+    Target {
+        name: "pytorchjob",
+        launcher: "torchrun",
+        process_manager: false,
+        options: &POD_OPTIONS,
+        rank_per_node: false,
+        in_containers: true,
+        on_every_node: false,
+        executable: false,
+        text: kubernetes::pytorch_job,
+    },
+    Target {
+        name: "trainjob",
+        launcher: "torchrun",
+        process_manager: false,
+        options: &POD_OPTIONS,
+        rank_per_node: false,
+        in_containers: true,
+        on_every_node: false,
+        executable: false,
+        text: kubernetes::train_job,
     },
     Target {
         name: "mpirun",
@@ -70,6 +111,7 @@ pub static TARGETS: [Target; 4] = [
         process_manager: true,
         options: &[&NODES, &PER_NODE, &HOSTFILE],
         rank_per_node: false,
+        in_containers: false,
         on_every_node: false,
         executable: true,
         text: mpirun::text,
@@ -80,6 +122,7 @@ pub static TARGETS: [Target; 4] = [
         process_manager: false,
         options: &[&JOB_NAME, &NODES, &PER_NODE, &ENDPOINT],
         rank_per_node: false,
+        in_containers: false,
         on_every_node: true,
         executable: true,
         text: torchrun::text,

@@ -1,6 +1,6 @@
 //! What each target's file holds; hostile names.
 
-use serde_json::{Value, json};
+mod kubernetes;
 
 use super::*;
 
@@ -15,6 +15,7 @@ fn job(target: &Target, ranks: u32, options: &[(&'static str, &str)]) -> Job {
         ranks,
         nodes: if target.rank_per_node { ranks } else { 1 },
         cores: 2,
+        gpus: 0,
         mpi: None,
         notes: vec!["one\n#SBATCH --wrap=evil".to_owned()],
         options: options.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
@@ -66,7 +67,7 @@ fn values_that_no_shell_reads_are_plain() {
         assert!(problem.what.starts_with(&format!("`--{name}` does not take `")), "{problem:?}");
         assert!(!problem.what.contains('\n') && problem.hint.is_some());
     }
-    for name in ["Upper", "1st", "a_b", "a-", "", &"a".repeat(51)] {
+    for name in ["Upper", "1st", "a_b", "a-", "", &"a".repeat(46)] {
         assert!(text("slurm", |_| (), &[("job-name", name)]).is_err(), "{name}");
     }
     let odd = text("slurm", |job| job.experiment = "A..b__C--".to_owned(), &[]).unwrap();
@@ -92,7 +93,8 @@ fn launchers_are_told_of_nodes() {
 /// Four ranks on as many nodes as the job has, then two, then the program alone.
 fn in_steps(job: &mut Job) {
     let nodes = job.nodes;
-    let step = |ranks: u32, cores| Step { ranks, nodes: if nodes == 4 { ranks } else { nodes.min(ranks) }, cores };
+    let step =
+        |ranks: u32, cores| Step { ranks, nodes: if nodes == 4 { ranks } else { nodes.min(ranks) }, cores, gpus: 0 };
     job.steps = vec![step(4, 2), step(2, 4), step(1, 1)];
 }
 
@@ -129,120 +131,10 @@ fn steps_share_a_record() {
     );
     let only = |job: &mut Job| {
         job.ranks = 1;
-        job.steps = vec![Step { ranks: 1, nodes: 1, cores: 1 }];
+        job.steps = vec![Step { ranks: 1, nodes: 1, cores: 1, gpus: 0 }];
     };
     // Of a plan with other cases, too: the program alone would start their ranks.
     assert!(text("mpirun", only, &[]).unwrap().contains("step /opt/rankmark run --only-ranks=1\n"));
-}
-
-#[test]
-fn kubernetes_has_a_job_for_each_step_and_starts_one() {
-    let file = text("kubernetes", in_steps, &[("image", "a"), ("job-name", &"n".repeat(50))]).unwrap();
-    let objects = objects(&file);
-    assert_eq!(kinds(&objects), ["ConfigMap", "Service", "Job", "Service", "Job", "Job"]);
-    let jobs: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Job").collect();
-    let waits: Vec<bool> = jobs.iter().map(|job| job["spec"]["suspend"] == true).collect();
-    assert_eq!(waits, [false, true, true]);
-    for (job, ranks) in jobs.iter().zip([4, 2, 1]) {
-        let name = format!("{}-ranks-{ranks}", "n".repeat(42));
-        let container = &job["spec"]["template"]["spec"]["containers"][0];
-        assert_eq!(job["metadata"]["name"], name);
-        assert_eq!(container["command"][3], format!("--output-dir=/results/{name}"));
-        assert_eq!(container["command"][4], format!("--only-ranks={ranks}"));
-        assert_eq!(job["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"], "n".repeat(50));
-        assert!(ranks == 4 || file.contains(&format!("kubectl patch job {name} ")), "{file}");
-    }
-    assert_eq!(jobs[1]["spec"]["completions"], 2);
-}
-
-#[test]
-fn a_job_of_kubernetes_names_no_secret_that_it_holds() {
-    let problem = text("kubernetes", |_| (), &[]).unwrap_err();
-    assert!(problem.what.contains("needs a container image") && problem.hint.is_some());
-    let image = ("image", "registry/rankmark:0.1");
-    let text_of = |ranks: u32, options: &[_]| text("kubernetes", |job| job.ranks = ranks, options).unwrap();
-    let file = text_of(4, &[image, ("time", "1:30:00"), ("namespace", "bench")]);
-    let objects = objects(&file);
-    assert_eq!(kinds(&objects), ["ConfigMap", "Service", "Job"]);
-    assert!(objects.iter().all(|object| object["metadata"]["namespace"] == "bench"), "{file}");
-    let spec = &objects[2]["spec"];
-    assert_eq!((&spec["completions"], &spec["activeDeadlineSeconds"]), (&json!(4), &json!(5400)), "{file}");
-    let pod = &spec["template"]["spec"];
-    assert_eq!(pod["subdomain"], "rankmark-sweep");
-    assert_eq!(pod["containers"][0]["env"][2]["value"], "rankmark-sweep-0.rankmark-sweep:29400");
-    assert_eq!(pod["volumes"][1]["secret"], json!({"secretName": "rankmark-sweep-secret", "defaultMode": 0o400}));
-    assert!(file.contains("kubectl create secret generic --namespace bench"), "{file}");
-    // Read by people, too: a member a line.
-    assert!(file.lines().any(|line| line == "    \"completions\": 4,"), "{file}");
-    // One process needs no others, and so neither Service nor secret.
-    let file = text_of(1, &[image, ("claim", "kept")]);
-    let objects = self::objects(&file);
-    assert_eq!(kinds(&objects), ["ConfigMap", "Job"]);
-    assert!(!file.contains("secret") && !file.contains("Indexed"), "{file}");
-    let kept = json!({"name": "results", "persistentVolumeClaim": {"claimName": "kept"}});
-    assert_eq!(objects[1]["spec"]["template"]["spec"]["volumes"][1], kept, "{file}");
-    for (name, value) in [("namespace", "a/b"), ("secret", "A"), ("claim", "x: y"), ("time", "soon")] {
-        assert!(text("kubernetes", |_| (), &[image, (name, value)]).is_err(), "{name}");
-    }
-    let long = text("kubernetes", |job| job.plan_text = "#".repeat(1_000_001), &[image]);
-    assert!(long.unwrap_err().what.contains("a ConfigMap holds"));
-}
-
-/// The objects of a file for kubectl.
-fn objects(file: &str) -> Vec<Value> {
-    let documents = file.split("---\n").skip(1);
-    documents.map(|text| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))).collect()
-}
-
-fn kinds(objects: &[Value]) -> Vec<&str> {
-    objects.iter().filter_map(|object| object["kind"].as_str()).collect()
-}
-
-/// Every scalar of a YAML text.
-fn scalars(yaml: &str) -> Vec<String> {
-    let events = granit_parser::Parser::new_from_str(yaml).map(|event| match event {
-        Ok((granit_parser::Event::Scalar(text, ..), _)) => Some(text.into_owned()),
-        Ok(_) => None,
-        Err(error) => panic!("{error}\n{yaml}"),
-    });
-    events.flatten().collect()
-}
-
-#[test]
-fn yaml_gives_back_what_was_written() {
-    for plan in [
-        "experiment: sweep\n",
-        "  - begins: with spaces\n",
-        "\nbegins with an empty line\n",
-        "a\n   \n\nb: |\n  c\n",
-        "no end",
-        "two ends\n\n",
-        "spaces at the end  \n",
-        "\t- tabs\r\n",
-        "--- # \u{e9}\u{1f600} 'x' \"y\" \\ {z}: &a *b !c %d @e\n...\n",
-        "\u{7f}\u{85}\u{2028}\u{feff}\u{fffe}\u{0}\n",
-        "\n",
-        "",
-    ] {
-        let change = |job: &mut Job| job.plan_text = plan.to_owned();
-        let image = "r/a:1\" # \n x: &y";
-        let record = |job: &mut Job| {
-            change(job);
-            job.record = Some("-r\n'\u{7}".to_owned());
-        };
-        let found = scalars(&text("kubernetes", record, &[("image", image)]).unwrap());
-        for expected in [plan, image, "--output-dir=-r\n'\u{7}", "Job", "Service", "ConfigMap"] {
-            assert!(found.iter().any(|scalar| scalar == expected), "{expected:?} is not in {found:?}");
-        }
-    }
-}
-
-proptest::proptest! {
-    #[test]
-    fn any_plan_survives_yaml(plan in "[ -~\\n\\t\u{e9}]{0,60}\\n?") {
-        let found = scalars(&text("kubernetes", |job| job.plan_text = plan.clone(), &[("image", "a")]).unwrap());
-        proptest::prop_assert!(found.contains(&plan), "{plan:?}: {found:?}");
-    }
 }
 
 #[test]
@@ -254,5 +146,5 @@ fn a_target_says_of_its_launcher_what_its_ranks_find_there() {
             found += 1;
         }
     }
-    assert_eq!(found, 3, "srun, torchrun and a Kubernetes Job");
+    assert_eq!(found, 5, "srun, a Kubernetes Job, and torchrun: by itself, in a PyTorchJob, in a TrainJob");
 }

@@ -22,7 +22,8 @@ use crate::{Failure, screen};
 #[derive(clap::Args)]
 #[command(
     after_help = "The job has a step for each number of ranks of the plan, all into one record; on Kubernetes, a Job \
-                  with a record each. With `--ranks N` it has one step, and cases of other ranks are skipped. With \
+                  with a record each. `kubernetes` is an indexed Job with one rank in each pod; `mpijob`, \
+                  `pytorchjob` and `trainjob` are jobs of Kubeflow. With `--ranks N` it has one step, and cases of other ranks are skipped. With \
                   `--ranks 1` it is one process, which starts the ranks of every case itself, on one host."
 )]
 pub(crate) struct GenJob {
@@ -129,14 +130,14 @@ fn generate(given: &GenJob) -> Ended {
     let spread = steps::spread(if several { &numbers } else { &[] }, (ranks, nodes), target);
     let (outlook, running) = match several {
         true => outlook(file, &plan, &spread, target),
-        false => outlook(file, &plan, &[Step { ranks, nodes, cores: 0 }], target),
+        false => outlook(file, &plan, &[Step { ranks, nodes, cores: 0, gpus: 0 }], target),
     };
     if running.is_empty() {
         return Err(nothing_runs(&outlook, ranks));
     }
     let steps = steps::needed(spread, &running);
     // The largest step asks for the most; without steps it is the one.
-    let Step { ranks, nodes, .. } = steps.last().copied().unwrap_or(Step { ranks, nodes, cores: 0 });
+    let Step { ranks, nodes, .. } = steps.last().copied().unwrap_or(Step { ranks, nodes, cores: 0, gpus: 0 });
     let mut job = Job {
         experiment: plan.experiment.clone(),
         program: program(given.program.as_deref(), target)?,
@@ -144,6 +145,7 @@ fn generate(given: &GenJob) -> Ended {
         plan_text: plan.source_text.clone(),
         record: given.output_dir.clone(),
         cores: if several { steps::cores(&steps, (ranks, nodes)) } else { cores(&running, ranks) },
+        gpus: gpus(&running, ranks),
         steps,
         ranks,
         nodes,
@@ -213,7 +215,7 @@ fn program(given: Option<&str>, target: &Target) -> Result<String, Failure> {
         let fine = !given.is_empty() && !given.starts_with('-');
         return if fine { Ok(given.to_owned()) } else { Err(Failure::new("`--program` is not a program")) };
     }
-    if target.rank_per_node {
+    if target.in_containers {
         return Ok("rankmark".to_owned());
     }
     let failed = |error: std::io::Error| Failure::new("this program's own path is not known").cause(error);
@@ -274,6 +276,13 @@ fn cores(running: &[&Case], ranks: u32) -> usize {
     (wanted.max().unwrap_or(1) / ranks as usize).max(1)
 }
 
+/// GPUs that each process needs: a rank one, the one process as many as a case has ranks on GPUs.
+fn gpus(running: &[&Case], ranks: u32) -> u32 {
+    let on_gpus = running.iter().filter(|case| benchmarks::is_on_gpus(case));
+    let wanted = on_gpus.map(|case| if benchmarks::is_in_process(case) { 1 } else { case.ranks() });
+    wanted.max().map_or(0, |wanted| wanted.div_ceil(ranks))
+}
+
 /// How srun must start ranks of the plan's MPI library, as it is here.
 fn choose_mpi(running: &[&Case], job: &mut Job, trusted: bool) {
     let Some(case) = running.iter().find(|case| is_launched(case)) else { return };
@@ -314,8 +323,8 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
     for (reason, names) in outlook.by_reason() {
         notes.push(format!("skipped, {} of {all}: {reason}", names.len()));
     }
-    if target.rank_per_node && !job.options.iter().any(|(name, _)| *name == "claim") {
-        notes.push("without --claim the record is gone with its pod; `kubectl logs` has the table".to_owned());
+    if target.in_containers && !job.options.iter().any(|(name, _)| *name == "claim") {
+        notes.push("without --claim the record is lost with its pod; `kubectl logs` has the table".to_owned());
     }
     notes
 }
@@ -333,6 +342,7 @@ fn deliver(given: &GenJob, target: &Target, job: &Job, outlook: &Outlook, text: 
             "steps": job.steps.iter().map(steps::json).collect::<Vec<_>>(),
             "nodes": job.nodes,
             "cores_per_process": job.cores,
+            "gpus_per_process": job.gpus,
             "plan": outlook.json(),
             "notes": job.notes,
             "text": text,

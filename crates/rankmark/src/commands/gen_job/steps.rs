@@ -16,18 +16,19 @@ pub(super) fn spread(numbers: &[u32], (most, nodes): (u32, u32), target: &Target
             (_, true) => Some(nodes).filter(fits),
             _ => (1..=nodes).rev().find(fits),
         };
-        Some(Step { ranks, nodes: found?, cores: 0 })
+        Some(Step { ranks, nodes: found?, cores: 0, gpus: 0 })
     };
     numbers.iter().filter_map(|ranks| of(*ranks)).collect()
 }
 
-/// The steps that some case runs in, with the cores that each rank keeps busy.
+/// The steps that some case runs in, with the cores and GPUs that each rank keeps busy.
 pub(super) fn needed(steps: Vec<Step>, running: &[&Case]) -> Vec<Step> {
-    let with_cores = |step: Step| {
+    let with_needs = |step: Step| {
         let own: Vec<&Case> = running.iter().copied().filter(|case| case.ranks() == step.ranks).collect();
-        (!own.is_empty()).then(|| Step { cores: super::cores(&own, step.ranks), ..step })
+        let (cores, gpus) = (super::cores(&own, step.ranks), super::gpus(&own, step.ranks));
+        (!own.is_empty()).then_some(Step { cores, gpus, ..step })
     };
-    steps.into_iter().filter_map(with_cores).collect()
+    steps.into_iter().filter_map(with_needs).collect()
 }
 
 /// Cores for each rank of the largest step, so that every step has enough on its nodes.
@@ -48,7 +49,9 @@ pub(super) fn title(steps: &[Step]) -> String {
 }
 
 pub(super) fn json(step: &Step) -> Value {
-    json!({ "ranks": step.ranks, "nodes": step.nodes, "cores_per_process": step.cores })
+    json!({
+        "ranks": step.ranks, "nodes": step.nodes, "cores_per_process": step.cores, "gpus_per_process": step.gpus
+    })
 }
 
 #[cfg(test)]
@@ -75,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_step_has_its_cores() {
-        let step = |ranks, nodes, cores| Step { ranks, nodes, cores };
+        let step = |ranks, nodes, cores| Step { ranks, nodes, cores, gpus: 0 };
         assert_eq!(cores(&[step(4, 1, 1), step(1, 1, 1)], (4, 1)), 1);
         // Two ranks of eight threads need the cores of four ranks on two nodes.
         assert_eq!(cores(&[step(4, 2, 1), step(2, 2, 8)], (4, 2)), 4);

@@ -1,0 +1,313 @@
+//! Objects for kubectl.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Targets with objects for kubectl, and the kind of object that starts several ranks.
+const KINDS: [(&str, &str); 4] =
+    [("kubernetes", "Job"), ("mpijob", "MPIJob"), ("pytorchjob", "PyTorchJob"), ("trainjob", "TrainJob")];
+
+#[test]
+fn kubernetes_has_a_job_for_each_step_and_starts_one() {
+    let file = text("kubernetes", in_steps, &[("image", "a"), ("job-name", &"n".repeat(45))]).unwrap();
+    let objects = objects(&file);
+    assert_eq!(kinds(&objects), ["ConfigMap", "Service", "Job", "Service", "Job", "Job"]);
+    let jobs: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Job").collect();
+    let waits: Vec<bool> = jobs.iter().map(|job| job["spec"]["suspend"] == true).collect();
+    assert_eq!(waits, [false, true, true]);
+    for (job, ranks) in jobs.iter().zip([4, 2, 1]) {
+        let name = format!("{}-ranks-{ranks}", "n".repeat(37));
+        let container = &job["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(job["metadata"]["name"], name);
+        assert_eq!(container["command"][3], format!("--output-dir=/results/{name}"));
+        assert_eq!(container["command"][4], format!("--only-ranks={ranks}"));
+        assert_eq!(job["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"], "n".repeat(45));
+        assert!(ranks == 4 || file.contains(&format!("kubectl patch job {name} ")), "{file}");
+    }
+    assert_eq!(jobs[1]["spec"]["completions"], 2);
+}
+
+#[test]
+fn a_job_of_kubernetes_names_no_secret_that_it_holds() {
+    let problem = text("kubernetes", |_| (), &[]).unwrap_err();
+    assert!(problem.what.contains("needs a container image") && problem.hint.is_some());
+    let image = ("image", "registry/rankmark:0.1");
+    let text_of =
+        |ranks: u32, options: &[_]| text("kubernetes", |job| (job.ranks, job.nodes) = (ranks, ranks), options).unwrap();
+    let file = text_of(4, &[image, ("time", "1:30:00"), ("namespace", "bench")]);
+    let objects = objects(&file);
+    assert_eq!(kinds(&objects), ["ConfigMap", "Service", "Job"]);
+    assert!(objects.iter().all(|object| object["metadata"]["namespace"] == "bench"), "{file}");
+    let spec = &objects[2]["spec"];
+    assert_eq!((&spec["completions"], &spec["activeDeadlineSeconds"]), (&json!(4), &json!(5400)), "{file}");
+    let pod = &spec["template"]["spec"];
+    assert_eq!(pod["subdomain"], "rankmark-sweep");
+    assert_eq!(variable(pod, "RANKMARK_COORDINATOR"), "rankmark-sweep-0.rankmark-sweep:29400");
+    assert_eq!(pod["volumes"][1]["secret"], json!({"secretName": "rankmark-sweep-secret", "defaultMode": 0o400}));
+    assert!(file.contains("kubectl create secret generic --namespace bench"), "{file}");
+    // Read by people, too: a member a line.
+    assert!(file.lines().any(|line| line == "    \"completions\": 4,"), "{file}");
+    // One process needs no others, and so neither Service nor secret.
+    let file = text_of(1, &[image, ("claim", "kept")]);
+    let objects = self::objects(&file);
+    assert_eq!(kinds(&objects), ["ConfigMap", "Job"]);
+    assert!(!file.contains("secret") && !file.contains("Indexed"), "{file}");
+    let kept = json!({"name": "results", "persistentVolumeClaim": {"claimName": "kept"}});
+    assert_eq!(objects[1]["spec"]["template"]["spec"]["volumes"][1], kept, "{file}");
+    for (name, value) in [
+        ("namespace", "a/b"),
+        ("namespace", "a.b"),
+        ("secret", "A"),
+        ("claim", "x: y"),
+        ("claim", "-x"),
+        ("time", "soon"),
+    ] {
+        assert!(text("kubernetes", |_| (), &[image, (name, value)]).is_err(), "{name}");
+    }
+    let long = text("kubernetes", |job| job.plan_text = "#".repeat(1_000_001), &[image]);
+    assert!(long.unwrap_err().what.contains("a ConfigMap holds"));
+}
+
+/// The objects of a file for kubectl.
+fn objects(file: &str) -> Vec<Value> {
+    let documents = file.split("---\n").skip(1);
+    documents.map(|text| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))).collect()
+}
+
+fn kinds(objects: &[Value]) -> Vec<&str> {
+    objects.iter().filter_map(|object| object["kind"].as_str()).collect()
+}
+
+/// Every scalar of a YAML text.
+fn scalars(yaml: &str) -> Vec<String> {
+    let events = granit_parser::Parser::new_from_str(yaml).map(|event| match event {
+        Ok((granit_parser::Event::Scalar(text, ..), _)) => Some(text.into_owned()),
+        Ok(_) => None,
+        Err(error) => panic!("{error}\n{yaml}"),
+    });
+    events.flatten().collect()
+}
+
+#[test]
+fn yaml_gives_back_what_was_written() {
+    for plan in [
+        "experiment: sweep\n",
+        "  - begins: with spaces\n",
+        "\nbegins with an empty line\n",
+        "a\n   \n\nb: |\n  c\n",
+        "no end",
+        "two ends\n\n",
+        "spaces at the end  \n",
+        "\t- tabs\r\n",
+        "--- # \u{e9}\u{1f600} 'x' \"y\" \\ {z}: &a *b !c %d @e\n...\n",
+        "\u{7f}\u{85}\u{2028}\u{feff}\u{fffe}\u{0}\n",
+        "\n",
+        "",
+    ] {
+        let change = |job: &mut Job| job.plan_text = plan.to_owned();
+        let record = |job: &mut Job| {
+            change(job);
+            job.record = Some("-r\n'\u{7}".to_owned());
+            job.program = "p \" # \n x: &y".to_owned();
+        };
+        for (target, kind) in KINDS {
+            let found = scalars(&text(target, record, &[("image", "r/a:1")]).unwrap());
+            for expected in [plan, "p \" # \n x: &y", "--output-dir=/results/-r\n'\u{7}", kind, "ConfigMap"] {
+                assert!(found.iter().any(|scalar| scalar == expected), "{expected:?} is not in {found:?}");
+            }
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_plan_survives_yaml(plan in "[ -~\\n\\t\u{e9}]{0,60}\\n?") {
+        let found = scalars(&text("kubernetes", |job| job.plan_text = plan.clone(), &[("image", "a")]).unwrap());
+        proptest::prop_assert!(found.contains(&plan), "{plan:?}: {found:?}");
+    }
+}
+
+/// The value of a variable of a pod's first container.
+fn variable(pod: &Value, name: &str) -> String {
+    let variables = pod["containers"][0]["env"].as_array().unwrap();
+    let found = variables.iter().find(|variable| variable["name"] == name);
+    found.map_or_else(String::new, |variable| variable["value"].as_str().unwrap().to_owned())
+}
+
+/// The objects that start ranks, of a job of 4 ranks on 2 nodes with a GPU for each rank.
+fn started(target: &str, options: &[(&'static str, &str)]) -> (String, Value) {
+    let change = |job: &mut Job| (job.nodes, job.gpus) = (if target == "kubernetes" { 4 } else { 2 }, 1);
+    let options = [options, &[("image", "r/a:1")]].concat();
+    let file = text(target, change, &options).unwrap();
+    let last = objects(&file).pop().unwrap();
+    (file, last)
+}
+
+/// The templates of its pods, with the number of each.
+fn pods(object: &Value) -> Vec<(u64, &Value)> {
+    let spec = &object["spec"];
+    let replicas = ["pytorchReplicaSpecs", "mpiReplicaSpecs"].iter().find_map(|name| spec[name].as_object());
+    match replicas {
+        Some(replicas) => {
+            let pod = |one: &'_ Value| one["replicas"].as_u64().unwrap();
+            replicas.values().map(|one| (pod(one), &one["template"]["spec"])).collect()
+        }
+        None => vec![(spec["completions"].as_u64().unwrap(), &spec["template"]["spec"])],
+    }
+}
+
+#[test]
+fn pods_run_as_a_plain_user_on_a_root_that_is_read_only() {
+    for target in ["kubernetes", "mpijob", "pytorchjob"] {
+        let (file, object) = started(target, &[]);
+        for (_, pod) in pods(&object) {
+            let (user, own) = (&pod["securityContext"], &pod["containers"][0]["securityContext"]);
+            assert_eq!(
+                (&user["runAsNonRoot"], &user["runAsUser"], &user["fsGroup"]),
+                (&json!(true), &json!(10001), &json!(10001)),
+                "{file}"
+            );
+            assert_eq!(
+                (&own["readOnlyRootFilesystem"], &own["allowPrivilegeEscalation"]),
+                (&json!(true), &json!(false)),
+                "{file}"
+            );
+            assert_eq!(own["capabilities"], json!({"drop": ["ALL"]}), "{file}");
+            check_volumes(pod, &pod["containers"][0]);
+            assert_eq!(variable(pod, "HOME"), "/tmp");
+        }
+    }
+    let (file, object) = started("trainjob", &[]);
+    let pod = &object["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]["template"]
+        ["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsUser"], 10001, "{file}");
+    assert_eq!(pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true, "{file}");
+    check_volumes(pod, &pod["containers"][0]);
+}
+
+/// Every mount has its volume, and what a run writes to is mounted.
+fn check_volumes(pod: &Value, container: &Value) {
+    let names = |list: &Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&pod["volumes"]), names(&container["volumeMounts"]));
+    let paths: Vec<&str> =
+        container["volumeMounts"].as_array().unwrap().iter().map(|one| one["mountPath"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["/etc/rankmark/plan", "/etc/rankmark/secret", "/results", "/tmp", "/dev/shm"]);
+}
+
+#[test]
+fn ranks_find_each_other_by_the_names_that_each_operator_gives() {
+    let rank_0 = |target: &str| {
+        let (_, object) = started(target, &[]);
+        let own = object["spec"]["trainer"]["env"].as_array().map(|env| json!({"containers": [{"env": env}]}));
+        let pod = own.unwrap_or_else(|| pods(&object).last().unwrap().1.clone());
+        (variable(&pod, "RANKMARK_COORDINATOR"), variable(&pod, "RANKMARK_SECRET_FILE"))
+    };
+    let secret = || "/etc/rankmark/secret/secret".to_owned();
+    let at = |host: &str| (format!("{host}:29400"), secret());
+    assert_eq!(rank_0("kubernetes"), at("rankmark-sweep-0.rankmark-sweep"));
+    assert_eq!(rank_0("mpijob"), at("rankmark-sweep-worker-0.rankmark-sweep"));
+    assert_eq!(rank_0("pytorchjob"), at("rankmark-sweep-master-0"));
+    assert_eq!(rank_0("trainjob"), at("rankmark-sweep-node-0-0.rankmark-sweep"));
+    // Ranks in one pod need neither an address nor a secret.
+    for (target, _) in &KINDS[1..] {
+        let file = text(target, |_| (), &[("image", "a")]).unwrap();
+        assert!(!file.contains("RANKMARK_") && !file.contains("secret"), "{file}");
+    }
+}
+
+#[test]
+fn ranks_are_spread_over_pods_with_their_cores_and_gpus() {
+    let both = json!({"cpu": "4", "nvidia.com/gpu": "2"});
+    let (file, object) = started("pytorchjob", &[("time", "10")]);
+    assert_eq!(object["spec"]["nprocPerNode"], "2", "{file}");
+    assert_eq!(
+        object["spec"]["runPolicy"],
+        json!({"backoffLimit": 0, "cleanPodPolicy": "Running", "activeDeadlineSeconds": 600})
+    );
+    let counts: Vec<u64> = pods(&object).iter().map(|pod| pod.0).collect();
+    assert_eq!(counts, [1, 1], "a master and a worker");
+    for (_, pod) in pods(&object) {
+        let container = &pod["containers"][0];
+        assert_eq!((&container["name"], &container["resources"]["limits"]), (&json!("pytorch"), &both), "{file}");
+        let words: Vec<&str> = container["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(words[..4], ["torchrun", "--no-python", "/opt/rankmark", "run"], "{file}");
+    }
+    let (file, object) = started("trainjob", &[("time", "10")]);
+    let trainer = &object["spec"]["trainer"];
+    assert_eq!(
+        (&trainer["numNodes"], &trainer["numProcPerNode"], &object["spec"]["activeDeadlineSeconds"]),
+        (&json!(2), &json!(2), &json!(600)),
+        "{file}"
+    );
+    assert_eq!(trainer["resourcesPerNode"]["limits"], both, "{file}");
+    let (file, object) = started("mpijob", &[("time", "10")]);
+    assert_eq!(
+        (&object["spec"]["slotsPerWorker"], &object["spec"]["runPolicy"]["activeDeadlineSeconds"]),
+        (&json!(2), &json!(600)),
+        "{file}"
+    );
+    let roles = pods(&object);
+    let [(1, launcher), (2, worker)] = roles.as_slice() else { panic!("{file}") };
+    assert_eq!(launcher["containers"][0]["resources"]["limits"], json!({"cpu": "1"}), "it runs no rank");
+    assert_eq!(worker["containers"][0]["resources"]["limits"], both, "{file}");
+    let words: Vec<&str> =
+        launcher["containers"][0]["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let (mpirun, program) = words.split_at(words.iter().position(|word| *word == "/opt/rankmark").unwrap());
+    let expected = "mpirun -n 4 --hostfile /etc/mpi/hostfile --map-by ppr:2:node --bind-to none -x HOME -x RANKMARK_COORDINATOR -x RANKMARK_SECRET_FILE";
+    assert_eq!(mpirun.join(" "), expected);
+    assert_eq!(program[1..3], ["run", "/etc/rankmark/plan/plan.yaml"]);
+    let (_, object) = started("kubernetes", &[]);
+    assert_eq!(pods(&object)[0].1["containers"][0]["resources"]["limits"], json!({"cpu": "2", "nvidia.com/gpu": "1"}));
+}
+
+#[test]
+fn each_kind_is_suspended_where_its_operator_looks() {
+    let by_kind = |target: &str| {
+        let steps = |job: &mut Job| {
+            job.nodes = 2;
+            in_steps(job);
+            job.steps.reverse();
+        };
+        let file = text(target, steps, &[("image", "a")]).unwrap();
+        let objects = objects(&file);
+        let second = objects
+            .iter()
+            .find(|object| object["metadata"]["name"] == "rankmark-sweep-ranks-2" && object["kind"] != "Service");
+        (file.clone(), kinds(&objects).join(" "), second.unwrap().clone())
+    };
+    let (file, kinds, object) = by_kind("trainjob");
+    // One process needs no launcher, so a Job will do.
+    assert_eq!(kinds, "ConfigMap Job TrainJob TrainJob");
+    assert_eq!(object["spec"]["suspend"], true);
+    let line = "kubectl patch trainjob rankmark-sweep-ranks-2 --type merge -p '{\"spec\":{\"suspend\":false}}'";
+    assert!(file.contains(line), "{file}");
+    for (target, resource) in [("pytorchjob", "PyTorchJob"), ("mpijob", "MPIJob")] {
+        let (file, kinds, object) = by_kind(target);
+        assert_eq!(kinds, format!("ConfigMap Job {resource} {resource}"));
+        assert_eq!(object["spec"]["runPolicy"]["suspend"], true);
+        let line = format!(
+            "kubectl patch {target} rankmark-sweep-ranks-2 --type merge -p '{{\"spec\":{{\"runPolicy\":{{\"suspend\":false}}}}}}'"
+        );
+        assert!(file.contains(&line), "{file}");
+    }
+}
+
+#[test]
+fn records_go_to_the_volume_and_nowhere_else() {
+    let recorded = |record: &str| text("pytorchjob", |job| job.record = Some(record.to_owned()), &[("image", "a")]);
+    for (record, folder) in [
+        ("r", "/results/r"),
+        ("/results/a/b", "/results/a/b"),
+        ("resultsx", "/results/resultsx"),
+        ("-r", "/results/-r"),
+    ] {
+        assert!(recorded(record).unwrap().contains(&format!("\"--output-dir={folder}\"")), "{record}");
+    }
+    for record in ["/scratch/r", "/results", "/results/", "", "../r", "/results/../etc", "/resultsx", "a/.."] {
+        let problem = recorded(record).unwrap_err();
+        assert!(problem.what.starts_with("`--output-dir` does not take `") && problem.hint.is_some(), "{record}");
+    }
+}
