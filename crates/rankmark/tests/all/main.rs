@@ -6,6 +6,7 @@
 mod archives;
 mod comparing;
 mod completions;
+mod containers;
 mod dashboards;
 mod directories;
 mod dry_run;
