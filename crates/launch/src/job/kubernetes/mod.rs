@@ -146,7 +146,8 @@ fn command(job: &Job, name: &str) -> Result<Vec<String>, Error> {
     if step {
         words.push(format!("--only-ranks={}", job.ranks));
     }
-    Ok(words)
+    // Kubernetes puts the value of a variable in the place of `$(NAME)`, and `$` in that of `$$`.
+    Ok(words.into_iter().map(|word| word.replace('$', "$$")).collect())
 }
 
 /// `--time` in seconds.

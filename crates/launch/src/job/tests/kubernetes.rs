@@ -306,6 +306,8 @@ fn records_go_to_the_volume_and_nowhere_else() {
     ] {
         assert!(recorded(record).unwrap().contains(&format!("\"--output-dir={folder}\"")), "{record}");
     }
+    // Kubernetes would put the folder /tmp there.
+    assert!(recorded("r$(HOME)$").unwrap().contains("\"--output-dir=/results/r$$(HOME)$$\""));
     for record in ["/scratch/r", "/results", "/results/", "", "../r", "/results/../etc", "/resultsx", "a/.."] {
         let problem = recorded(record).unwrap_err();
         assert!(problem.what.starts_with("`--output-dir` does not take `") && problem.hint.is_some(), "{record}");
