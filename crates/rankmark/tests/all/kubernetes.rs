@@ -124,7 +124,8 @@ struct Made {
 }
 
 impl Made {
-    fn new(place: &Place, target: &str, backend: &str) -> Self {
+    /// Without PyTorch, the pods get a plan without the cases that need it.
+    fn new(place: &Place, target: &str, backend: &str, pytorch: bool) -> Self {
         let plan = PLAN.replace("BACKEND", backend).replace("[2, 4]", "2");
         place.write("plan.yaml", plan);
         let spread = if target == "kubernetes" { "" } else { " --nodes 2" };
@@ -133,20 +134,20 @@ impl Made {
         let file = place.run(&arguments).exits(0).out;
         let objects: Vec<Value> = file.split("---\n").skip(1).map(|text| serde_json::from_str(text).unwrap()).collect();
         let made = Self { objects };
-        made.write_volumes(place);
+        made.write_volumes(place, pytorch);
         made
     }
 
     /// What Kubernetes and the operator of an MPIJob mount.
-    fn write_volumes(&self, place: &Place) {
+    fn write_volumes(&self, place: &Place, pytorch: bool) {
         use std::os::unix::fs::PermissionsExt;
         for folder in ["plan", "secret-of-pods", "results"] {
             std::fs::create_dir(place.path(folder)).unwrap();
         }
         for (name, text) in self.objects[0]["data"].as_object().unwrap() {
             let mut text = text.as_str().unwrap().to_owned();
-            if !skip::heavy("PyTorch in pods of Kubernetes") {
-                // Ranks find each other before a case runs: one that needs no PyTorch is enough, though it is skipped there.
+            if !pytorch {
+                // Ranks find each other before a case runs, so one that is skipped on two hosts is enough.
                 text = text.lines().filter(|line| !line.contains("gloo")).map(|line| format!("{line}\n")).collect();
             }
             place.write(&format!("plan/{name}"), text);
@@ -182,7 +183,7 @@ fn pod<'a>(sandbox: Sandbox<'a>, place: &Place, pod: &Value) -> (Sandbox<'a>, Ve
 }
 
 /// Waits for the pods of a run, and checks what rank 0 wrote.
-fn check_run(place: &Place, live: Vec<Live<'_>>, under_torchrun: bool) {
+fn check_run(place: &Place, live: Vec<Live<'_>>, pytorch: bool) {
     let ended: Vec<_> = live.into_iter().map(Live::wait).collect();
     assert!(place.path("results/r/cases.jsonl").exists(), "{ended:?}");
     let cases = place.cases("results/r");
@@ -192,9 +193,9 @@ fn check_run(place: &Place, live: Vec<Live<'_>>, under_torchrun: bool) {
         let told = reason(line);
         assert!(told.starts_with("`shm` needs all ranks on one host, and they are on "), "{told}: {ended:?}");
     }
-    // A Python with PyTorch is on the path beside torchrun.
-    let moved = cases.iter().find(|line| line["backend"] == "gloo");
-    if let Some(moved) = moved.filter(|_| under_torchrun) {
+    if pytorch {
+        // A Python that has it is on the path beside torchrun.
+        let moved = cases.iter().find(|line| line["backend"] == "gloo").unwrap();
         assert_eq!((&moved["wrong"], &moved["hosts"]), (&0.into(), &2.into()), "{moved}");
     }
     let placement = &place.run_file("results/r")["placement"][0];
@@ -211,7 +212,7 @@ fn pods_of_an_indexed_job_become_one_run() {
     let test = "pods of an indexed Job";
     let place = Place::new();
     let Some(hosts) = Hosts::new(test, 2) else { return };
-    let made = Made::new(&place, "kubernetes", "gloo");
+    let made = Made::new(&place, "kubernetes", "gloo", false);
     let mut live = Vec::new();
     for index in 0..2 {
         let Some(sandbox) = Sandbox::new(&place, test) else { return };
@@ -246,7 +247,8 @@ fn under_torchrun(
     };
     let place = Place::new();
     let Some(hosts) = Hosts::new(&test, 2) else { return };
-    let made = Made::new(&place, target, "gloo");
+    let pytorch = skip::heavy(&format!("PyTorch in {test}"));
+    let made = Made::new(&place, target, "gloo", pytorch);
     let mut live = Vec::new();
     for index in 0..2 {
         let Some(sandbox) = Sandbox::new(&place, &test) else { return };
@@ -260,7 +262,7 @@ fn under_torchrun(
         }
         live.push(sandbox.command(&hosts.enter(&place, index), &command).start());
     }
-    check_run(&place, live, true);
+    check_run(&place, live, pytorch);
 }
 
 /// The folders that a torchrun needs: its environment, and the Python that this was made from.
@@ -325,7 +327,7 @@ fn under_mpirun(test: &str, folder: Option<&Path>) {
     }
     let place = Place::new();
     let Some(hosts) = Hosts::new(test, 3) else { return };
-    let made = Made::new(&place, "mpijob", "mpi");
+    let made = Made::new(&place, "mpijob", "mpi", false);
     let workers = ["two-worker-0.two", "two-worker-1.two"];
     write_keys(&place, &workers);
     let spec = &made.job()["spec"];

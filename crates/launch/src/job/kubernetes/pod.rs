@@ -100,9 +100,9 @@ pub(super) fn mounts(pods: &StepPods<'_>) -> Vec<Value> {
     mounts
 }
 
-/// Caches of libraries go below HOME. `host` is the name of the pod of rank 0, where the coordinator listens.
+/// Caches of libraries go below HOME, and some versions of PyTorch end if the user has no name. `host` is the name of the pod of rank 0, where the coordinator listens.
 pub(super) fn environment(pods: &StepPods<'_>, host: &str) -> Vec<Value> {
-    let mut variables = vec![json!({"name": "HOME", "value": "/tmp"})];
+    let mut variables = vec![json!({"name": "HOME", "value": "/tmp"}), json!({"name": "USER", "value": "rankmark"})];
     if pods.several() {
         variables.push(json!({"name": COORDINATOR, "value": format!("{host}:{PORT}")}));
         variables.push(json!({"name": SECRET_FILE, "value": "/etc/rankmark/secret/secret"}));

@@ -175,7 +175,7 @@ fn pods_run_as_a_plain_user_on_a_root_that_is_read_only() {
             );
             assert_eq!(own["capabilities"], json!({"drop": ["ALL"]}), "{file}");
             check_volumes(pod, &pod["containers"][0]);
-            assert_eq!(variable(pod, "HOME"), "/tmp");
+            assert_eq!((variable(pod, "HOME"), variable(pod, "USER")), ("/tmp".to_owned(), "rankmark".to_owned()));
         }
     }
     let (file, object) = started("trainjob", &[]);
