@@ -133,7 +133,7 @@ fn generate(given: &GenJob) -> Ended {
         false => outlook(file, &plan, &[Step { ranks, nodes, cores: 0, gpus: 0 }], target),
     };
     if running.is_empty() {
-        return Err(nothing_runs(&outlook, ranks));
+        return Err(nothing_runs(&outlook, &plan, ranks, target));
     }
     let steps = steps::needed(spread, &running);
     // The largest step asks for the most; without steps it is the one.
@@ -161,10 +161,13 @@ fn generate(given: &GenJob) -> Ended {
     deliver(given, target, &job, &outlook, &text)
 }
 
-fn nothing_runs(outlook: &Outlook, ranks: u32) -> Failure {
+fn nothing_runs(outlook: &Outlook, plan: &Plan, ranks: u32, target: &Target) -> Failure {
     let mut failure = Failure::new("every case of the plan would be skipped");
     if let Some(first) = outlook.skipped.first() {
         failure = failure.cause(format!("{}: {}", first.name, first.reason));
+    }
+    if target.in_containers && !target.process_manager && plan.cases.iter().any(is_launched) {
+        return failure.hint("`--for mpijob` writes a job in which mpirun starts the ranks");
     }
     let alone = "`--ranks 1` makes a job of one process, which starts the ranks of every case itself, on one host";
     if ranks > 1 { failure.hint(alone) } else { failure }
