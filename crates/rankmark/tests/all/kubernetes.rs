@@ -305,7 +305,12 @@ fn pods_of_a_train_job_become_one_run() {
 
 #[test]
 fn workers_of_an_mpi_job_become_one_run() {
-    under_mpirun("workers of an MPIJob", None);
+    under_mpirun("workers of an MPIJob", None, "keys");
+}
+
+#[test]
+fn a_worker_with_another_key_gets_no_rank() {
+    under_mpirun("an MPIJob whose worker has another key", None, "other-keys");
 }
 
 #[test]
@@ -314,13 +319,14 @@ fn workers_of_an_mpi_job_become_one_run_by_another_open_mpi() {
     let folders = std::env::var_os("RANKMARK_TEST_MPI").unwrap_or_default();
     let open = |folder: &PathBuf| folder.join("lib/libmpi.so.40").exists() && folder.join("bin/mpirun").exists();
     match std::env::split_paths(&folders).find(open) {
-        Some(folder) => under_mpirun(test, Some(&folder)),
+        Some(folder) => under_mpirun(test, Some(&folder), "keys"),
         None => skip::skip(test, "RANKMARK_TEST_MPI names no folder with an Open MPI"),
     }
 }
 
-/// Two workers and a launcher, each on a host, with the Open MPI of the system or of this folder.
-fn under_mpirun(test: &str, folder: Option<&Path>) {
+/// Two workers and a launcher, each on a host, with the Open MPI of the system or of this folder. The launcher knows workers by
+/// the key in the folder `known`.
+fn under_mpirun(test: &str, folder: Option<&Path>, known: &str) {
     let programs = ["/usr/sbin/sshd", "/usr/bin/ssh-keygen"];
     if let Some(lacking) = programs.into_iter().find(|path| !Path::new(path).exists()) {
         return skip::skip(test, &format!("no {lacking} (Debian: openssh-server, openssh-client)"));
@@ -334,7 +340,8 @@ fn under_mpirun(test: &str, folder: Option<&Path>) {
     let sandboxed = |role: &str| {
         let sandbox = Sandbox::new(&place, test)?;
         let (sandbox, command) = pod(sandbox, &place, &spec["mpiReplicaSpecs"][role]["template"]["spec"]);
-        let sandbox = sandbox.mount(place.path("keys"), spec["sshAuthMountPath"].as_str().unwrap(), false);
+        let keys = if role == "Launcher" { known } else { "keys" };
+        let sandbox = sandbox.mount(place.path(keys), spec["sshAuthMountPath"].as_str().unwrap(), false);
         let sandbox = sandbox.with_hosts(&names(workers)).mount(place.path("mpi"), "/etc/mpi", false);
         let Some(folder) = folder else { return Some((sandbox, command)) };
         // An image has its MPI on its search paths.
@@ -351,10 +358,15 @@ fn under_mpirun(test: &str, folder: Option<&Path>) {
     let sandbox = sandbox.variable("OMPI_MCA_orte_keep_fqdn_hostnames", "true");
     let sandbox = sandbox.variable("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10");
     let launcher = sandbox.command(&hosts.enter(&place, 2), &command).start().wait();
-    assert!(place.path("results/r/cases.jsonl").exists(), "{launcher:?}");
-    let cases = place.cases("results/r");
-    let moved = cases.iter().find(|line| line["backend"] == "mpi").unwrap();
-    assert_eq!((&moved["wrong"], &moved["ranks"], &moved["hosts"]), (&0.into(), &2.into(), &2.into()), "{moved}");
+    if known == "keys" {
+        assert!(place.path("results/r/cases.jsonl").exists(), "{launcher:?}");
+        let cases = place.cases("results/r");
+        let moved = cases.iter().find(|line| line["backend"] == "mpi").unwrap();
+        assert_eq!((&moved["wrong"], &moved["ranks"], &moved["hosts"]), (&0.into(), &2.into(), &2.into()), "{moved}");
+    } else {
+        assert!(!place.path("results/r").exists(), "{launcher:?}");
+        assert!(launcher.err.contains("Host key verification failed"), "{launcher:?}");
+    }
     for mut server in servers {
         // A pod without ranks ends when Kubernetes asks for it.
         server.child.kill().unwrap();
@@ -362,15 +374,20 @@ fn under_mpirun(test: &str, folder: Option<&Path>) {
     }
 }
 
-/// What the operator makes for an MPIJob: a key of all pods, and the list of workers.
+/// What the operator makes for an MPIJob: a key of all pods, and the list of workers. And a folder with the same key in which
+/// the public half is another's.
 fn write_keys(place: &Place, workers: &[&str]) {
-    for folder in ["keys", "mpi"] {
+    for folder in ["keys", "other-keys", "mpi"] {
         std::fs::create_dir(place.path(folder)).unwrap();
+        if folder != "mpi" {
+            let key = place.path(folder).join("id_rsa");
+            let made =
+                Command::new("ssh-keygen").args(["-q", "-t", "ecdsa", "-N", "", "-f"]).arg(&key).status().unwrap();
+            assert!(made.success());
+        }
     }
-    let key = place.path("keys/id_rsa");
-    let made = Command::new("ssh-keygen").args(["-q", "-t", "ecdsa", "-N", "", "-f"]).arg(&key).status().unwrap();
-    assert!(made.success());
     std::fs::copy(place.path("keys/id_rsa.pub"), place.path("keys/authorized_keys")).unwrap();
+    std::fs::copy(place.path("keys/id_rsa"), place.path("other-keys/id_rsa")).unwrap();
     let lines: Vec<String> = workers.iter().map(|worker| format!("{worker} slots=1\n")).collect();
     place.write("mpi/hostfile", lines.concat());
 }

@@ -13,7 +13,7 @@ pub(super) const KIND: Kind = Kind {
     target: "mpijob",
     resource: "mpijob",
     suspend: &["spec", "runPolicy", "suspend"],
-    files: &[("ssh", SSH), ("ssh_config", CLIENT), ("sshd_config", SERVER)],
+    files: &[("ssh", SSH), ("ssh_config", CLIENT), ("known_hosts", KNOWN_HOSTS), ("sshd_config", SERVER)],
     objects,
 };
 
@@ -24,15 +24,18 @@ const HOSTS: &str = "/etc/mpi/hostfile";
 
 /// What mpirun calls as ssh: a setting can name a program, but not always its arguments.
 const SSH: &str = "#!/bin/sh\nexec ssh -F /etc/rankmark/plan/ssh_config \"$@\"\n";
-/// Workers prove by their network name alone that they are workers, as in all jobs of this operator: it makes one key for
-/// all pods, and no list of hosts.
+/// The operator makes one key for all pods of a job, so each of them is known by it.
 const CLIENT: &str = "\
 Port 2222
 IdentityFile /etc/rankmark/ssh/id_rsa
-StrictHostKeyChecking no
+StrictHostKeyChecking yes
 UserKnownHostsFile /dev/null
+GlobalKnownHostsFile /dev/null
+KnownHostsCommand /etc/rankmark/plan/known_hosts
 LogLevel ERROR
 ";
+/// Prints the lines of a file of known hosts, which the operator does not write.
+const KNOWN_HOSTS: &str = "#!/bin/sh\necho \"* $(cat /etc/rankmark/ssh/id_rsa.pub)\"\n";
 /// A port above 1023 and no file of its own: sshd runs as a plain user. Kubernetes mounts keys as links, which StrictModes
 /// refuses.
 const SERVER: &str = "\
