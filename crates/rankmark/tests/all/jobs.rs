@@ -99,6 +99,32 @@ fn a_step_for_each_number_of_ranks_is_the_default() {
 }
 
 #[test]
+fn pods_have_a_gpu_for_each_rank_that_needs_one() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "experiment: gpus\ncases:\n  - {benchmark: collective, op: all_reduce, ranks: [2, 8], backend: nccl, device: cuda}\n  \
+         - {benchmark: collective, op: all_reduce, ranks: 4, backend: gloo}\n",
+    );
+    let made = |target: &str, arguments: &str| -> Value {
+        let said = gen_job(&place, target, "plan.yaml", &format!("--image a --json {arguments}")).exits(0);
+        serde_json::from_str(&said.out).unwrap()
+    };
+    let job = made("pytorchjob", "--nodes 2");
+    let steps = job["steps"].as_array().unwrap();
+    let gpus: Vec<_> = steps.iter().map(|step| (&step["ranks"], &step["gpus_per_process"])).collect();
+    assert_eq!(gpus, [(&2.into(), &1.into()), (&4.into(), &0.into()), (&8.into(), &1.into())], "{job}");
+    // Two pods of one rank, none, two pods of four: requests and limits of a master and a worker.
+    let text = job["text"].as_str().unwrap();
+    let count = |amount: u32| text.matches(&format!("\"nvidia.com/gpu\": \"{amount}\"")).count();
+    assert_eq!((count(1), count(4), text.matches("nvidia.com/gpu").count()), (4, 4, 8), "{text}");
+    // One process starts the ranks of every case, of which the largest needs eight.
+    let alone = made("kubernetes", "--ranks 1");
+    assert_eq!(alone["gpus_per_process"], 8, "{alone}");
+    assert!(alone["text"].as_str().unwrap().contains("\"nvidia.com/gpu\": \"8\""), "{alone}");
+}
+
+#[test]
 fn only_ranks_leaves_the_others_to_a_later_run() {
     let place = Place::new();
     place.write("plan.yaml", PLAN);
