@@ -1,6 +1,6 @@
 //! How far the printed intervals hold on this machine: equal runs of one plan, each interval compared with the other runs.
 //!
-//! Not part of CI: it takes about fifteen minutes and measures the machine, not the code. docs/method-appendix.md shows a
+//! Not part of CI: it takes about fifteen minutes and measures the machine, not the code. docs/appendix/method.md shows a
 //! table.
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Equal runs of three sizes of `all_reduce` on this machine: whether they agree, over all trials and in states of the machine.
 //!
-//! Not part of CI: it takes ten minutes and measures the machine. docs/method-appendix.md shows a table.
+//! Not part of CI: it takes ten minutes and measures the machine. docs/appendix/method.md shows a table.
 
 use std::collections::HashMap;
 use std::path::Path;

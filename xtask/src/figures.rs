@@ -1,5 +1,5 @@
-//! `cargo xtask figures`: runs what docs/performance.md and docs/peers.md show, and writes these pages: every table with its
-//! command, the machine and the date. A figure that no command here makes does not stand on them.
+//! `cargo xtask figures`: runs what docs/appendix/performance.md and docs/appendix/peers.md show, and writes these pages: every
+//! table with its command, the machine and the date. A figure that no command here makes does not stand on them.
 
 mod bounds;
 mod compared;
@@ -15,7 +15,7 @@ use crate::cases;
 use crate::experiments::{self, Given, build, printed, program};
 
 /// The pages: the program's own figures, and those of other libraries.
-const PAGES: [&str; 2] = ["docs/performance.md", "docs/peers.md"];
+const PAGES: [&str; 2] = ["docs/appendix/performance.md", "docs/appendix/peers.md"];
 
 /// Runs everything and writes the pages. False where something failed.
 ///
@@ -43,7 +43,7 @@ fn pages(root: &Path, python: Option<&str>, folder: &Path) -> Result<[String; 2]
     let head = |title: &str, question: &str| {
         format!(
             "# {title}\n\n{question}\n`cargo xtask figures --python PATH` runs every command of this page and writes it. A \
-             ratio compares trials of the same\nround and has a 95% interval ([method.md](method.md)). The machine is \
+             ratio compares trials of the same\nround and has a 95% interval ([How are two numbers compared?](../explanation/ratios.md)). The machine is \
              shared, so read ratios, not absolute times.\n\n{}\n\n",
             machine(&about)
         )
@@ -60,13 +60,13 @@ fn pages(root: &Path, python: Option<&str>, folder: &Path) -> Result<[String; 2]
     let _ = writeln!(peers, "![Time of all_reduce vs message size]({chart})\n");
     peers += &compared::collectives(&cases::read(&collectives)?);
     let mut text = head("Performance", "How fast is Rankmark itself, and how does its training compare with PyTorch?");
-    text += "The comparison of collectives with MPI and gloo is in [peers.md](peers.md).\n\n## Training\n\n`rankmark run examples/figures/training.yaml --set python=PATH`\n\n\
+    text += "The comparison of collectives with MPI and gloo is in [MPI and gloo compared with shared memory](peers.md).\n\n## Training\n\n`rankmark run examples/figures/training.yaml --set python=PATH`\n\n\
              One thread and a batch of 2 per rank. `PyTorch / native` is the step time of PyTorch divided by that of\n\
              the built-in engine.\n\n";
     text += &compared::training(&cases::read(&training)?);
     text += "\n## Primitives\n\n`rankmark run examples/figures/primitives.yaml --set python=PATH`\n\n\
              A product of matrices with an all_gather before it: k = 1024, f32, 2 ranks with one thread each. `speedup` is\n\
-             over `sequential`. `link` is memory, or a link that is slowed down. [primitives.md](primitives.md) explains\n\
+             over `sequential`. `link` is memory, or a link that is slowed down. [Does overlap pay?](../how-to/primitives.md) explains\n\
              the implementations.\n\n";
     text += &compared::primitives(&cases::read(&primitives)?);
     text += "\n## Loops and products\n\nBoth tables compare pairs of measurements. The two sides of a pair run one after the other.\n\n";
@@ -101,7 +101,7 @@ fn copied(root: &Path, record: &Path, chart: &str) -> Result<String, String> {
     let (from, folder) = (record.join("charts").join(chart), root.join("docs/charts"));
     let copied = std::fs::create_dir_all(&folder).and_then(|()| std::fs::copy(&from, folder.join(chart)));
     copied.map_err(|error| format!("{}: {error}", from.display()))?;
-    Ok(format!("charts/{chart}"))
+    Ok(format!("../charts/{chart}"))
 }
 
 fn about(record: &Path) -> Result<Value, String> {

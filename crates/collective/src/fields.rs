@@ -43,7 +43,7 @@ record::fields! {
         bytes: u64 = parameter(
             Kind::Bytes,
             Some("1MiB"),
-            "message size (docs/method.md)",
+            "message size (docs/explanation/bandwidth.md)",
         )
         .common(),
         in_place: Option<bool> = parameter(
@@ -110,7 +110,7 @@ record::fields! {
         groups: Option<String> = extra(
             Kind::Text,
             None,
-            "several communicators at once: `mod 8`, `div 8` (docs/method.md)",
+            "several communicators at once: `mod 8`, `div 8` (docs/how-to/groups.md)",
         )
         .label(Label::Around("groups {}")),
         alone: Option<u32> = extra(Kind::Whole(0, 1023), None, "only this one of the groups runs")

@@ -1,7 +1,7 @@
 //! Two records case by case: what became better, worse, stayed the same, or has no verdict.
 //!
 //! The unit is the trial within a run, and the run where equal runs are known. Trials of two runs are never paired: their
-//! rounds were not at the same time. docs/compare.md says what the figures mean; `tests/all/simulation.rs` is what they
+//! rounds were not at the same time. docs/explanation/comparisons.md says what the figures mean; `tests/all/simulation.rs` is what they
 //! answer to.
 
 mod differs;

@@ -1,6 +1,6 @@
 //! What a timeline says about a job: where its steps' time goes, who makes others wait, and what to do about it.
 //!
-//! Every part abstains, with a reason, where the timeline cannot carry the claim. Times are in seconds. docs/diagnosis.md says
+//! Every part abstains, with a reason, where the timeline cannot carry the claim. Times are in seconds. docs/explanation/diagnosis.md says
 //! how often verdicts are right; `tests/all/profile/simulation.rs` is what they answer to.
 
 mod analysis;

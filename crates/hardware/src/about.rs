@@ -28,7 +28,7 @@ pub(super) static ABOUT: About = About {
             ("gemm --dtype bf16 --size 4096", "one product"),
             ("--device cuda", "the GPUs of this machine"),
         ],
-        notes: "`--limits RECORD` in other commands compares with the profile. docs/hardware.md explains each test.",
+        notes: "`--limits RECORD` in other commands compares with the profile. docs/how-to/hardware.md explains each test.",
         sweep: None,
     }),
     show: super::show::show,

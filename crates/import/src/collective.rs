@@ -15,7 +15,7 @@ pub(crate) struct Call {
     pub(crate) backend: &'static str,
     pub(crate) by_pytorch: bool,
     pub(crate) dtype: Dtype,
-    /// S of `docs/method.md`; nothing for a barrier.
+    /// S of `docs/explanation/bandwidth.md`; nothing for a barrier.
     pub(crate) bytes: u64,
     pub(crate) reduce: Option<Reduce>,
     pub(crate) root: Option<u32>,

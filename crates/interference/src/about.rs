@@ -27,7 +27,7 @@ pub(super) static ABOUT: About = About {
             ("product,collective --collective-bytes 64MiB", "these two, beside everything"),
             ("collective --beside product --threads 3", "one pair"),
         ],
-        notes: "docs/interference.md explains the matrix of slowdowns.",
+        notes: "docs/how-to/interference.md explains the matrix of slowdowns.",
         sweep: None,
     }),
     show: super::show::show,

@@ -2,7 +2,7 @@
 //!
 //! A rank's process begins as this program, whatever started it and on whichever host, and becomes Python once it has its
 //! invitation. The package travels in this program and reaches Python as inherited memory, so that nothing is installed
-//! and no file is written. Its ranks and this program talk by `control`, which docs/pytorch.md describes.
+//! and no file is written. Its ranks and this program talk by `control`, which docs/explanation/pytorch-ranks.md describes.
 
 use std::fs::File;
 use std::io;

@@ -54,7 +54,7 @@ pub struct Traffic {
     pub operation: Collective,
     /// How many in a step.
     pub count: usize,
-    /// Bytes (S of docs/method.md) in a step.
+    /// Bytes (S of docs/explanation/bandwidth.md) in a step.
     pub bytes: u64,
 }
 

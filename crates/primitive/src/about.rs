@@ -34,7 +34,7 @@ pub(super) static ABOUT: About = About {
             ("tp_columnwise --pace-bandwidth 250MB/s --progress-thread", "on a slower link"),
         ],
         notes: "An implementation takes options behind a colon: pipelined:order=AG_after,chunks=8. In a plan, lists of \
-                options multiply. docs/primitives.md explains each column.",
+                options multiply. docs/how-to/primitives.md explains each column.",
         sweep: Some(Sweep { field: "n", values: "16,64,256,1024", unless: ("primitive", "cp_ring") }),
     }),
     show: super::show::show,

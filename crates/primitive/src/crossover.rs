@@ -14,7 +14,7 @@ pub(super) struct Point {
     pub(super) worth: bool,
 }
 
-/// What a line of sizes says. Only sizes with something to overlap are judged (definitions: docs/primitives.md).
+/// What a line of sizes says. Only sizes with something to overlap are judged (definitions: docs/how-to/primitives.md).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     /// At all that are judged.

@@ -1,4 +1,4 @@
-//! Experts of a model: how many tokens each gets, which ones, and what must arrive where. Formulas: docs/primitives.md.
+//! Experts of a model: how many tokens each gets, which ones, and what must arrive where. Formulas: docs/how-to/primitives.md.
 //! What moves tokens and multiplies them is in `exchange` and in the implementations.
 
 mod file;

@@ -1,5 +1,5 @@
 //! The benchmark `primitive`: a product of matrices, or attention, with the collective that a parallel model needs for it, by
-//! several implementations. Formulas: docs/primitives.md.
+//! several implementations. Formulas: docs/how-to/primitives.md.
 
 mod about;
 mod attention;

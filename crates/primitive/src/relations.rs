@@ -1,5 +1,5 @@
 //! What only the cases of one order tell together: speedup, overlap efficiency, share of the speed of light. Formulas:
-//! docs/primitives.md. All ratios are of trials of the same rounds.
+//! docs/how-to/primitives.md. All ratios are of trials of the same rounds.
 
 use std::collections::HashMap;
 

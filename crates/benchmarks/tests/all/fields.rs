@@ -39,8 +39,8 @@ fn a_field_that_benchmarks_share_is_of_one_kind() {
 fn the_promised_number_of_trials_is_the_rules() {
     let [fewest, most] = [stats::FEWEST_TRIALS, stats::MOST_TRIALS];
     assert!(TRIALS.doc.contains(&format!("(default: {fewest} to {most};")), "{}", TRIALS.doc);
-    let page = include_str!("../../../../docs/method.md");
-    assert!(page.contains(&format!("{most} trials. A case also ends")), "docs/method.md");
+    let page = include_str!("../../../../docs/explanation/trials.md");
+    assert!(page.contains(&format!("{most} trials. A case also ends")), "docs/explanation/trials.md");
 }
 
 #[test]

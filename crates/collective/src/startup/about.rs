@@ -28,7 +28,7 @@ pub(super) static ABOUT: About = About {
             ("first_call --bytes 1KiB,1MiB", "the first call against a later one"),
             ("communicator --communicators 0,8,64", "does a further one cost more?"),
         ],
-        notes: "docs/startup.md says what each stage covers.",
+        notes: "docs/how-to/startup.md says what each stage covers.",
         sweep: None,
     }),
     show: super::show::show,

@@ -15,7 +15,7 @@ pub(super) const FIELDS: &[Field] = &[
         Kind::Word(|| vec!["none", "poll"]),
         "how MPI calls proceed; none: they block (default)",
     ),
-    own("mpi_tuned", OWNER, Kind::Bool, "sets what makes the library faster on this machine (docs/mpi.md)")
+    own("mpi_tuned", OWNER, Kind::Bool, "sets what makes the library faster on this machine (docs/how-to/mpi.md)")
         .label(Label::Switch("tuned", "untuned")),
     own(
         "mpi_collectives",

@@ -16,7 +16,7 @@ const SECTION: &Section = &Section { backend: "nccl", heading: "NCCL (--backend 
 
 /// The fields that set them.
 pub(super) const FIELDS: &[Field] = &[
-    own(ALGO.field, SECTION, Kind::Text, "NCCL_ALGO: Ring, Tree, ^PAT, ... (docs/nccl.md)"),
+    own(ALGO.field, SECTION, Kind::Text, "NCCL_ALGO: Ring, Tree, ^PAT, ... (docs/how-to/nccl.md)"),
     own(PROTO.field, SECTION, Kind::Text, "NCCL_PROTO: LL, LL128, Simple"),
     own(CTA_POLICY.field, SECTION, Kind::Text, "NCCL_CTA_POLICY: default, efficiency, zero (newer NCCL)"),
     own(LIBRARY, SECTION, Kind::Text, "libnccl.so to use (default: where the loader looks, then wheels)").loads(),

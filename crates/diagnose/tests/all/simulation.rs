@@ -2,7 +2,7 @@
 //!
 //! A run's trials follow an autoregression of first order around a level. The level of each run has noise of its own, half
 //! of it common to all cases. Records are made of them and compared as any others. `examples/rates` prints the table of
-//! docs/compare.md.
+//! docs/appendix/comparisons.md.
 
 use record::{CaseLine, Record, RunFile};
 use serde_json::json;

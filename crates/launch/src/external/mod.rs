@@ -220,7 +220,8 @@ fn unannounced(variable: Variables<'_>, above: &[process::Ancestor]) -> Option<V
     }
     let alone = format!("{WORLD_SIZE}=1 makes each process a run of its own");
     let hint = || {
-        let known = "known are Open MPI, PMI (MPICH, Intel MPI), srun, torchrun and Kubernetes Jobs: docs/launchers.md";
+        let known =
+            "known are Open MPI, PMI (MPICH, Intel MPI), srun, torchrun and Kubernetes Jobs: docs/how-to/launchers.md";
         Some(format!("{known}; {alone}"))
     };
     if let Some(rank) = variable("PMIX_RANK") {

@@ -164,7 +164,7 @@ fn the_package_speaks_as_we_do() {
         "sealed": [seal(b"one"), seal(b"")],
         "limits": [MAX_FRAME, MAX_HANDSHAKE],
     });
-    assert_eq!(theirs, ours, "the package and this program no longer speak alike (docs/pytorch.md)");
+    assert_eq!(theirs, ours, "the package and this program no longer speak alike (docs/explanation/pytorch-ranks.md)");
 }
 
 fn the_packages_own_tests_pass() {

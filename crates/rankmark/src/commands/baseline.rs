@@ -23,7 +23,7 @@ use crate::{Failure, not_a_record, screen};
 #[command(
     after_help = "A baseline of five or more equal runs knows the noise between runs. Baselines are small and meant to be \
                   committed: names of hosts and users are replaced. A measuring command with `--baseline NAME` compares \
-                  at its end, and takes --threshold and --fail-on as `check` does. docs/compare.md says how to use one in \
+                  at its end, and takes --threshold and --fail-on as `check` does. docs/how-to/ci.md says how to use one in \
                   CI.",
     subcommand_required = true,
     arg_required_else_help = true

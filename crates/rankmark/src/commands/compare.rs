@@ -44,7 +44,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status: 0 same or better, 1 worse, 3 cannot tell (--fail-on decides), 2 it could not compare.\n\
-                  docs/compare.md says what the verdicts mean, and how many trials and runs they need."
+                  docs/how-to/compare.md says what the verdicts mean, and how many trials and runs they need."
 )]
 struct Compare {
     /// records, or folders of equal runs: the base, and one or more to compare with it; with --interleave, one or two plans

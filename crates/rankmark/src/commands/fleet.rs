@@ -27,7 +27,7 @@ Examples:
   rankmark fleet --criteria fleet.json results/node07         one node, by what a fleet learned
 
 Exit status: 0 all nodes and links are good, 1 a node failed, or a node or link is slow, 3 cannot tell, 2 not possible.
-Of healthy fleets, at most 1 in 100 has any node or link called slow. docs/fleet.md says what that rests on.";
+Of healthy fleets, at most 1 in 100 has any node or link called slow. docs/appendix/fleets.md says what that rests on.";
 
 /// Judges the nodes of a cluster by their peers: good, slow, failed; lists of hosts for the scheduler
 #[derive(clap::Args)]

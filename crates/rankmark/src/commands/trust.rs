@@ -23,30 +23,31 @@ pub(crate) fn refusal(case: &Case, python: Option<&Path>, known: impl Fn(&str) -
 const HINT: &str = "which could be any code; `--trust-plan`";
 
 /// What the option `--trust-plan` does.
-pub(crate) const HELP: &str = "run the Python and load the MPI library that the plan names (docs/security.md)";
+pub(crate) const HELP: &str =
+    "run the Python and load the MPI library that the plan names (docs/explanation/security.md)";
 
 #[cfg(test)]
 mod tests {
     use terms::Kind;
 
     /// Fields that take any text and neither name a file nor reach another program as code. A new field belongs here, or
-    /// into docs/security.md.
+    /// into docs/explanation/security.md.
     const HARMLESS: [&str; 7] = ["inject", "expect", "groups", "nccl_algo", "nccl_cta_policy", "nccl_proto", "mesh"];
 
     /// What a rank lets other processes of its user do stands on the page, as long as the backend does it.
     #[test]
     fn that_peers_may_read_a_ranks_memory_is_in_the_page_about_security() {
-        let page = include_str!("../../../../docs/security.md");
+        let page = include_str!("../../../../docs/explanation/security.md");
         let call = "PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY";
         assert!(include_str!("../../../comm/src/shm/open.rs").contains(call), "the page may leave it out");
         for phrase in ["prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)", "backend `shm`", "Yama"] {
-            assert!(page.contains(phrase), "docs/security.md does not say `{phrase}`");
+            assert!(page.contains(phrase), "docs/explanation/security.md does not say `{phrase}`");
         }
     }
 
     #[test]
     fn every_field_that_names_code_or_files_is_in_the_page_about_security() {
-        let page = include_str!("../../../../docs/security.md");
+        let page = include_str!("../../../../docs/explanation/security.md");
         let abouts = benchmarks::abouts();
         let texts = abouts.iter().flat_map(|about| about.all_fields());
         let texts: Vec<&str> = texts
@@ -62,6 +63,6 @@ mod tests {
             page.contains(&format!("`{name}`")) || group(name).is_some_and(|written| page.contains(&written))
         };
         let missing: Vec<&str> = texts.into_iter().filter(|name| !is_mentioned(name)).collect();
-        assert!(missing.is_empty(), "docs/security.md does not say what {missing:?} may do");
+        assert!(missing.is_empty(), "docs/explanation/security.md does not say what {missing:?} may do");
     }
 }

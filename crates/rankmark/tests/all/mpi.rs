@@ -64,7 +64,7 @@ fn with_ucc() -> Option<std::path::PathBuf> {
 #[test]
 fn ucc_moves_the_data_or_the_case_is_skipped() {
     let Some(library) = with_ucc() else {
-        let why = "RANKMARK_TEST_MPI names no Open MPI with coll/ucc (how to build one: docs/mpi.md)";
+        let why = "RANKMARK_TEST_MPI names no Open MPI with coll/ucc (how to build one: docs/how-to/mpi.md)";
         return skip::skip("collectives of UCC", why);
     };
     let place = Place::new();

@@ -40,7 +40,7 @@ fn a_slow_rank_its_phase_and_its_share_are_named() {
     // The step takes 120% of what it takes without the delay.
     let truth = 0.2 / 1.2;
     let share = slow["share"].as_f64().unwrap();
-    // Beside other work sleeps end late. How exact shares are, docs/diagnosis.md says of a quiet machine.
+    // Beside other work sleeps end late. How exact shares are, docs/appendix/diagnosis.md says of a quiet machine.
     assert!((0.5..2.0).contains(&(share / truth)), "{share} of {truth}");
     // As many as the time allows, which are few on a busy machine.
     assert!(told[0]["recording"]["recorded_steps"].as_u64().unwrap() >= 8, "{}", told[0]["recording"]);

@@ -113,7 +113,7 @@ fn ambiguous_sizes_are_asked_back() {
         place.write("plan.yaml", format!("experiment: x\ncases:\n  - {{benchmark: collective, bytes: {size}}}\n"));
         place.run("run plan.yaml").refuses(&["plan.yaml:3:", &hint]);
     }
-    // A number without a unit is bytes, as docs/reference.md says.
+    // A number without a unit is bytes, as docs/reference/command-line.md says.
     assert!(dry("comm all_reduce --bytes 16").contains(" 16 B\n"));
     place.run("comm all_reduce --bytes 1x").refuses(&["is not a number of bytes", "64KiB, 100MB or 4096"]);
 }

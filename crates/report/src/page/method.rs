@@ -31,7 +31,7 @@ pub(crate) fn caveats(run: &Run) -> Vec<Block> {
 /// How the numbers of a profiled job came about.
 const JOB: &str = "The job was not timed by Rankmark: times are those that the recorder of its traces noted. The time of a \
                    step is the median of the steps after warm-up, and one run of a job gives it no interval. Intervals of \
-                   findings are those of medians over these steps. docs/profile.md says how waits, losses and confidence \
+                   findings are those of medians over these steps. docs/explanation/diagnosis.md says how waits, losses and confidence \
                    are found. Exact values are in `profile.json`.";
 
 /// How the numbers came about; only what applies to this run.

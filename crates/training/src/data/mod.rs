@@ -49,7 +49,11 @@ impl Origin {
     /// What is wrong with it, with numbers.
     pub(super) fn check(&self, input: &Input) -> Result<(), FieldError> {
         self.samples(input, 0, Depth::Whole).map(drop).map_err(|message| {
-            problem("data_mmap", message, "docs/method.md says what data files hold; without one, data is synthetic")
+            problem(
+                "data_mmap",
+                message,
+                "docs/reference/data-files.md says what data files hold; without one, data is synthetic",
+            )
         })
     }
 

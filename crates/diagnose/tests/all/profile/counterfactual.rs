@@ -1,7 +1,7 @@
 //! Jobs with a planted fault whose step time without the fault is known, because the same job is simulated again without it.
 //!
 //! A job is a list of operations that all ranks run in each step. It is simulated forward from its program, so it shares nothing
-//! with the replay of a recorded timeline. `examples/without_rates` prints the table of docs/diagnosis.md.
+//! with the replay of a recorded timeline. `examples/without_rates` prints the table of docs/appendix/diagnosis.md.
 
 use diagnose::profile::{Analysis, FindingKind, Settings, Typical, Without, analyse};
 use trace::timeline::{CollectiveCall, Kind, NameId, RankTimeline, Timeline};

@@ -1,5 +1,5 @@
 //! Simulated timelines of known truth, which verdicts on slow ranks answer to: how often equal ranks are accused, and planted
-//! delays are found. `examples/straggler_rates` prints the table of docs/diagnosis.md.
+//! delays are found. `examples/straggler_rates` prints the table of docs/appendix/diagnosis.md.
 //!
 //! A step is input, forward, backward, an `all_reduce` that all ranks wait in, optimizer and host time. Each phase of each
 //! rank has noise of its own.

@@ -1,4 +1,4 @@
-//! The promises of the five documents that describe other suites: one test each, named in docs/promises.md. Sizes are reduced
+//! The promises of the five documents that describe other suites: one test each, named in docs/appendix/promises.md. Sizes are reduced
 //! to what any machine holds.
 
 mod allreduce_study;
@@ -40,7 +40,7 @@ fn ok_share(place: &Place, record: &str) -> f64 {
     ok as f64 / cases.len() as f64
 }
 
-/// A row of docs/promises.md.
+/// A row of docs/appendix/promises.md.
 struct Promise<'t> {
     text: &'t str,
     command: &'t str,
@@ -182,14 +182,14 @@ fn contradictions(table: &str, tested: &Tested) -> Vec<String> {
 }
 
 fn table() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/promises.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/appendix/promises.md");
     fs::read_to_string(path).unwrap()
 }
 
 #[test]
 fn what_the_table_of_promises_says_of_tests_is_so() {
     let found = contradictions(&table(), &Tested::read());
-    assert!(found.is_empty(), "docs/promises.md:\n{}", found.join("\n"));
+    assert!(found.is_empty(), "docs/appendix/promises.md:\n{}", found.join("\n"));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_table_of_promises_names_every_test() {
         names.iter().map(String::as_str).filter(|name| suites.iter().any(|suite| name.starts_with(suite))).collect();
     assert!(tests.len() > 20, "{tests:?}");
     let missing: Vec<&&str> = tests.iter().filter(|name| !named.contains(**name)).collect();
-    assert!(missing.is_empty(), "tests that docs/promises.md lacks: {missing:?}");
+    assert!(missing.is_empty(), "tests that docs/appendix/promises.md lacks: {missing:?}");
 }
 
 #[test]

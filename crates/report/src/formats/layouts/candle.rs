@@ -1,4 +1,4 @@
-//! The result table of the Candle suite: one column for each training case. Its three scores are defined in docs/import.md.
+//! The result table of the Candle suite: one column for each training case. Its three scores are defined in docs/how-to/configurations.md.
 
 use record::CaseLine;
 use terms::Status;
