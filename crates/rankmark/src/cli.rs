@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use clap::{Arg, ArgAction, Command};
 
 use crate::commands::Section;
+use crate::exit_codes;
 use crate::options::fields;
 use crate::options::parts::named;
 
@@ -18,7 +19,7 @@ pub(crate) fn command(sections: &[Section]) -> Command {
         .help_template(first_page::template(sections))
         .version(env!("CARGO_PKG_VERSION"))
         .about("Measures, explains and compares how fast distributed deep learning runs")
-        .after_help("Exit status: 0 fine, 1 a check or a gate failed, 2 it could not run, 3 a comparison cannot tell.")
+        .after_help(exit_codes::summary())
         .subcommand_required(true)
         .arg_required_else_help(true)
         .infer_long_args(false)

@@ -7,9 +7,12 @@
 mod arguments;
 mod cli;
 mod commands;
+#[cfg(test)]
+mod documented;
 mod dry_run;
 mod environment;
 mod estimate;
+mod exit_codes;
 mod external;
 mod failure;
 mod foreign;
@@ -19,6 +22,8 @@ mod not_a_record;
 mod only;
 mod options;
 mod plans;
+#[cfg(test)]
+mod reference;
 mod screen;
 mod session;
 mod usage;

@@ -50,9 +50,10 @@ const KINDS: [&str; 15] = [
 ];
 
 /// A kind of thing, and its entries as name and description.
-type Section = (&'static str, Vec<(String, String)>);
+pub(crate) type Section = (&'static str, Vec<(String, String)>);
 
-fn sections() -> Vec<Section> {
+/// Every kind that stands in tables, in the order of the output.
+pub(crate) fn sections() -> Vec<Section> {
     let abouts = benchmarks::abouts();
     let own = |name: &str, doc: &str| (name.to_owned(), doc.to_owned());
     vec![

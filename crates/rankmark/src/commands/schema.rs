@@ -1,5 +1,7 @@
 //! `rankmark schema`: JSON Schemas, made from what benchmarks declare and from the types of records.
 
+use serde_json::Value;
+
 use super::profile::JOB;
 use super::{Ended, Typed};
 use crate::session::Entry;
@@ -17,13 +19,17 @@ impl Typed for Schema {
     const NAME: &'static str = "schema";
 
     fn run(self, _: Entry<'_>) -> Ended {
-        let abouts = benchmarks::abouts();
         let schema = match self.of.as_str() {
-            "record" => record::schema::record(&[&abouts[..], &[&JOB]].concat()),
-            _ => record::schema::plan(&abouts),
+            "record" => of_records(),
+            _ => record::schema::plan(&benchmarks::abouts()),
         };
         let text = serde_json::to_string_pretty(&schema)
             .map_err(|error| Failure::new("the schema could not be written").cause(error))?;
         screen::print(&format!("{text}\n"))
     }
+}
+
+/// The schema of records, those of profiled jobs included.
+pub(crate) fn of_records() -> Value {
+    record::schema::record(&[&benchmarks::abouts()[..], &[&JOB]].concat())
 }

@@ -4,11 +4,13 @@
 #![expect(clippy::disallowed_methods, reason = "variables choose what is tested")]
 
 mod archives;
+mod blocks;
 mod comparing;
 mod completions;
 mod containers;
 mod dashboards;
 mod directories;
+mod documented;
 mod dry_run;
 mod dumps;
 mod endings;

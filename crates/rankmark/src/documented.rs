@@ -1,0 +1,89 @@
+//! Every command that the documentation shows is one that this program takes: names of commands and options, and values that clap
+//! checks. `tests/all/documented.rs` also runs them.
+
+#[path = "../tests/all/blocks.rs"]
+mod blocks;
+
+use std::ffi::OsString;
+
+use crate::{arguments, cli, command_line};
+
+/// What the program says of these arguments before it does anything.
+fn parsed(words: &[String]) -> Result<(), String> {
+    let arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let arguments = arguments::of_others(arguments::ordered(arguments)).map_err(|failure| failure.on_one_line())?;
+    let command = cli::for_arguments(command_line(), &arguments);
+    match command.try_get_matches_from(&arguments) {
+        Ok(_) => Ok(()),
+        Err(said) if crate::is_help(&said, false) => Ok(()),
+        Err(said) => Err(said.to_string()),
+    }
+}
+
+/// A command in the text of a page, between back-ticks: with its page and line.
+fn in_text(page: &str) -> Vec<(String, Vec<String>)> {
+    let text = std::fs::read_to_string(blocks::root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+    let mut fenced = false;
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        if fenced || fence {
+            continue;
+        }
+        let spans = line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("rankmark "));
+        found.extend(spans.flat_map(blocks::split).map(|words| (format!("{page}:{}", index + 1), words)));
+    }
+    found
+}
+
+#[test]
+fn commands_of_blocks_are_understood() {
+    let mut count = 0;
+    let mut problems = Vec::new();
+    for block in blocks::pages().iter().flat_map(|page| blocks::blocks(page)) {
+        for words in blocks::commands(&block.text).iter().filter_map(|words| blocks::of_the_program(words)) {
+            count += 1;
+            problems.extend(parsed(&words).err().map(|said| format!("{}: {}\n{said}", block.place, words.join(" "))));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(count > 100, "{count} commands");
+}
+
+#[test]
+fn commands_in_the_text_are_understood() {
+    let mut count = 0;
+    let mut problems = Vec::new();
+    for (place, words) in blocks::pages().iter().flat_map(|page| in_text(page)) {
+        // `rankmark run ...`: the rest is the reader's. With `\\n` it is a line of a protocol.
+        if words.iter().any(|word| word.contains("...") || word.contains('\\')) {
+            continue;
+        }
+        count += 1;
+        let problem = parsed(&words).err().filter(|said| !is_outline(said));
+        problems.extend(problem.map(|said| format!("{place}: {}\n{said}", words.join(" "))));
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(count > 100, "{count} commands");
+}
+
+/// Whether a text names a command or an option without its arguments, or with a word in capitals for one: `rankmark report DIR --format
+/// NAME`. Or it is a command for a machine with more GPUs.
+fn is_outline(said: &str) -> bool {
+    let placeholders = ["error: invalid value '", "error: unrecognized subcommand '"];
+    let word = placeholders.iter().find_map(|head| said.strip_prefix(head)?.split('\'').next());
+    said.starts_with("error: the following required arguments were not provided")
+        || said.starts_with("error: a value is required for")
+        || said.contains("need a GPU each, and this machine has")
+        || word.is_some_and(|word| !word.is_empty() && word.chars().all(|letter| letter.is_ascii_uppercase()))
+}
+
+#[test]
+fn a_misspelt_command_is_not_understood() {
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(parsed(&words("rankmark comm all_reduce --bytes 1KiB")), Ok(()));
+    assert!(parsed(&words("rankmark com all_reduce")).is_err());
+    assert!(parsed(&words("rankmark comm all_reduce --byte-sizes 1KiB")).is_err());
+    assert!(parsed(&words("rankmark gen-config slow")).is_err());
+}

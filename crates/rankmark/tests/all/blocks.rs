@@ -1,0 +1,154 @@
+//! The commands of the documentation: `sh` blocks of the README and of docs, and the words of the commands in them.
+//!
+//! A comment above a block says why it is not run: `<!-- not run: needs two hosts -->`. Its commands are parsed all the same.
+
+use std::path::{Path, PathBuf};
+
+/// A fenced block of commands.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// The page, from the repository's root, and the line of the fence, from 1: `docs/how-to/mpi.md:6`.
+    pub(crate) place: String,
+    /// Why it is not run.
+    pub(crate) not_run: Option<String>,
+    pub(crate) text: String,
+}
+
+/// The repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The pages with commands, from the repository's root: README.md, and all of docs but those that are made of the program's help.
+pub(crate) fn pages() -> Vec<String> {
+    let mut found = vec!["README.md".to_owned()];
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(root().join(&folder)).unwrap().flatten() {
+            let path = format!("{folder}/{}", entry.file_name().into_string().unwrap());
+            match path.as_str() {
+                "docs/reference/commands" => {}
+                _ if entry.path().is_dir() => folders.push(path),
+                _ if path.ends_with(".md") => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The `sh` blocks of a page.
+pub(crate) fn blocks(page: &str) -> Vec<Block> {
+    let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+    blocks_of(page, &text)
+}
+
+fn blocks_of(page: &str, text: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let (mut open, mut reason) = (None::<Block>, None);
+    for (index, line) in text.lines().enumerate() {
+        match &mut open {
+            Some(_) if line == "```" => found.extend(open.take()),
+            Some(block) => block.text += &format!("{line}\n"),
+            None if line == "```sh" => {
+                let place = format!("{page}:{}", index + 1);
+                open = Some(Block { place, not_run: reason.take(), text: String::new() });
+            }
+            None => {
+                let comment = line.strip_prefix("<!-- not run: ").and_then(|rest| rest.strip_suffix(" -->"));
+                reason = comment.map(str::to_owned).or(reason.filter(|_| line.is_empty()));
+            }
+        }
+    }
+    found
+}
+
+/// The simple commands of a script as words, without comments and redirections. What a here-document holds is left out.
+pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
+    let script = script.replace("\\\n", " ");
+    let mut found = Vec::new();
+    let mut lines = script.lines();
+    while let Some(line) = lines.next() {
+        if let Some((_, end)) = line.split_once("<<'") {
+            let end = end.trim_end_matches('\'');
+            lines.by_ref().find(|line| *line == end);
+        }
+        found.extend(split(line));
+    }
+    found
+}
+
+/// The simple commands of a line.
+pub(crate) fn split(line: &str) -> Vec<Vec<String>> {
+    let mut found: Vec<Vec<String>> = vec![Vec::new()];
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(end), letter) if letter == end => quote = None,
+            (Some(_), letter) => word.get_or_insert_default().push(letter),
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, '#') if word.is_none() => break,
+            (None, ' ' | ';' | '|' | '&') => {
+                found.last_mut().expect("it has one").extend(word.take());
+                if letter != ' ' {
+                    found.push(Vec::new());
+                }
+            }
+            (None, letter) => word.get_or_insert_default().push(letter),
+        }
+    }
+    found.last_mut().expect("it has one").extend(word);
+    found.into_iter().map(without_redirections).filter(|words| !words.is_empty()).collect()
+}
+
+fn without_redirections(words: Vec<String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            ">" | "2>" | "<" => drop(words.next()),
+            _ if word.starts_with("<<") => {}
+            _ => kept.push(word),
+        }
+    }
+    kept
+}
+
+/// From the program's name on: behind a launcher, a tool that traces, or `cargo run --release --`.
+pub(crate) fn of_the_program(words: &[String]) -> Option<Vec<String>> {
+    let named = words.iter().position(|word| word == "rankmark");
+    if let Some(at) = named {
+        return Some(words[at..].to_vec());
+    }
+    let is_ours = words.len() > 2 && words[..2] == ["cargo", "run"] && !words.iter().any(|word| word == "-p");
+    let at = words.iter().position(|word| word == "--").filter(|_| is_ours)?;
+    Some(std::iter::once("rankmark".to_owned()).chain(words[at + 1..].iter().cloned()).collect())
+}
+
+#[test]
+fn blocks_and_their_reasons_are_read() {
+    let page = "a\n<!-- not run: needs a GPU -->\n\n```sh\nx 1\n```\n```sh\ny\n```\n```text\nz\n```\n";
+    let found = blocks_of("p.md", page);
+    let read: Vec<_> =
+        found.iter().map(|block| (block.place.as_str(), block.not_run.as_deref(), &block.text[..])).collect();
+    assert_eq!(read, [("p.md:4", Some("needs a GPU"), "x 1\n"), ("p.md:7", None, "y\n")]);
+}
+
+#[test]
+fn commands_are_split_into_words() {
+    let words = |script: &str| commands(script).into_iter().map(|words| words.join(",")).collect::<Vec<_>>();
+    assert_eq!(words("a 'b c' \"d\" # e\nf > g && h | i; j"), ["a,b c,d", "f", "h", "i", "j"]);
+    assert_eq!(words("a \\\n  b\n# c\n"), ["a,b"]);
+    assert_eq!(words("python3 - <<'END'\nx y\nEND\nb"), ["python3,-", "b"]);
+    assert_eq!(words("a --to=#1 'x>=1'"), ["a,--to=#1,x>=1"]);
+    let ours = |line: &str| of_the_program(&split(line)[0]).map(|words| words.join(","));
+    assert_eq!(ours("mpirun -n 2 rankmark comm"), Some("rankmark,comm".to_owned()));
+    assert_eq!(ours("cargo run --release -- run"), Some("rankmark,run".to_owned()));
+    assert_eq!(ours("cargo run --release -p diagnose --example x -- 1"), None);
+}

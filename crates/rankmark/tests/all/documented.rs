@@ -1,0 +1,291 @@
+//! The commands of the documentation, run as they stand in its `sh` blocks, page by page.
+//!
+//! * A command that measures gets `--dry-run`: it reads and checks all it is given, looks for backends, and measures nothing. The
+//!   tutorials are run as they stand under --full (`tutorials.rs`).
+//! * `cargo` is not started: what it is to build or run must be in the repository.
+//! * A block that needs what no test has says so in a comment above it: `<!-- not run: needs two hosts -->`. Each is listed as skipped.
+//!   `src/documented.rs` parses its commands all the same.
+//!
+//! Records, plans and traces that pages name are there: [`fixtures`] makes them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+use crate::blocks::{self, Block};
+use crate::place::{Place, edited};
+use crate::skip;
+
+/// Tests that run at the same time have a part of the pages each.
+const PARTS: usize = 8;
+
+/// Records that pages name. All are copies of one, which is simulated.
+const RECORDS: [&str; 26] = [
+    "results/DIR",
+    "results/RUN",
+    "results/A",
+    "results/B",
+    "results/monday",
+    "results/today",
+    "results/nightly",
+    "results/node07",
+    "results/old/1",
+    "results/old/2",
+    "results/new/1",
+    "results/new/2",
+    "nightly/1",
+    "A",
+    "B",
+    "C",
+    "run-1",
+    "run-2",
+    "run-3",
+    "run-4",
+    "run-5",
+    "old-1",
+    "old-2",
+    "new-1",
+    "new-2",
+    "first",
+];
+
+/// The program as pages call it. What measures only looks; other commands may say with their exit code what they found.
+const PROGRAM: &str = r#"#!/bin/sh
+dry() {
+    said=$('PROGRAM' "$@" --dry-run); code=$?
+    printf '%s\n' "$said"
+    # 2 with a table of cases: this machine would skip all of them.
+    [ $code = 0 ] || { [ $code = 2 ] && [ -n "$said" ]; }
+}
+case "$1 $*" in
+    run*|comm*|primitive*|train*|memory*|hardware*|startup*|interference*|"profile "*" --model "*) dry "$@"; exit ;;
+    *--quick*) ;;
+    validate*) set -- "$@" --quick ;;
+esac
+case "$1 $*" in
+    validate*) 'PROGRAM' "$@"; code=$?; exit $((code > 1)) ;;
+    compare*|fleet*|"baseline baseline check"*) 'PROGRAM' "$@"; code=$?; exit $((code == 2 || code > 3)) ;;
+esac
+exec 'PROGRAM' "$@"
+"#;
+
+/// Writes a script that stands for a program.
+fn script(place: &Place, name: &str, text: &str) {
+    let path = place.path("temporary/bin").join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A dump of PyTorch's Flight Recorder on one of two ranks: one all_reduce, which the second rank does not reach.
+fn dump(rank: u64) -> String {
+    let entry = |number: u64, ended: bool| {
+        json!({
+            "record_id": number, "process_group": ["0", ""], "collective_seq_id": number, "p2p_seq_id": 0,
+            "profiling_name": "nccl:all_reduce", "input_sizes": [[1024]], "output_sizes": [[1024]], "input_dtypes": ["Float"],
+            "output_dtypes": ["Float"], "is_p2p": false, "retired": ended, "frames": [],
+            "state": if ended { "completed" } else { "started" }, "time_created_ns": 1_724_779_239_000_000_000_u64 + number,
+        })
+    };
+    let entries = if rank == 0 { vec![entry(1, true), entry(2, false)] } else { vec![entry(1, true)] };
+    let groups = json!({"0": {"name": "0", "desc": "", "ranks": "[0, 1]"}});
+    json!({"version": "2.5", "pg_config": groups, "pg_status": {}, "entries": entries}).to_string()
+}
+
+fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(entry.path(), target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// What the commands of pages read.
+fn fixtures(place: &Place) {
+    let sim = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,1MiB --trials 6 --spacing 0s --iters 5 --warmup 1 --quiet";
+    place.run(&format!("{sim} --output-dir made")).exits(0);
+    RECORDS.iter().for_each(|name| copy(place.path("made"), place.path(name)));
+    nodes(place);
+    place.run("hardware copy --bytes 1MiB --threads 1 --quick --quiet --output-dir profile").exits(0);
+    for plan in ["plan.yaml", "a.yaml", "b.yaml"] {
+        place.write(plan, "experiment: e\ncases:\n  - {benchmark: collective, op: all_reduce, bytes: [1KiB, 1MiB]}\n");
+    }
+    let samples = blocks::root().join("crates/import/tests/samples");
+    for year in ["2025", "2026"] {
+        fs::create_dir_all(place.path("logs").join(year)).unwrap();
+        fs::copy(samples.join("nccl_tests/2.19.txt"), place.path("logs").join(year).join("a.txt")).unwrap();
+    }
+    let mut trace = String::new();
+    GzDecoder::new(fs::File::open(samples.join("kineto/h100.json.gz")).unwrap()).read_to_string(&mut trace).unwrap();
+    for rank in 0..2 {
+        let mut file = GzEncoder::new(Vec::new(), Compression::fast());
+        file.write_all(trace.replace("\"rank\":0", &format!("\"rank\":{rank}")).as_bytes()).unwrap();
+        place.write(&format!("trace-rank{rank}.json.gz"), file.finish().unwrap());
+    }
+    for folder in ["trace", "dumps", "SHARED/trace"] {
+        fs::create_dir_all(place.path(folder)).unwrap();
+        for rank in 0..2 {
+            place.write(&format!("{folder}/fr_rank_{rank}.json"), dump(rank));
+        }
+    }
+}
+
+/// Records of as many nodes as a fleet needs, by the names of their hosts.
+fn nodes(place: &Place) {
+    let host = place.run_file("made")["machine"]["host"].as_str().expect("a record has its host").to_owned();
+    for node in 1..=6 {
+        let record = place.path(&format!("results/nodes/{node}"));
+        copy(place.path("made"), &record);
+        let run = edited(&place.read("made/run.json"));
+        fs::write(record.join("run.json"), run.replace(&format!("\"{host}\""), &format!("\"node{node:02}\""))).unwrap();
+    }
+}
+
+/// Records that hold traces: only where a page compares them, because they take longest to make.
+fn traced(place: &Place) {
+    for record in ["results/BEFORE", "results/AFTER"] {
+        place.run(&format!("profile --import trace-rank0.json.gz trace-rank1.json.gz --output-dir {record}")).exits(0);
+        // As in a record of a job that was profiled.
+        fs::create_dir(place.path(record).join("trace")).unwrap();
+        for trace in ["trace-rank0.json.gz", "trace-rank1.json.gz"] {
+            fs::copy(place.path(trace), place.path(record).join("trace").join(trace)).unwrap();
+        }
+    }
+    fs::remove_dir_all(place.path("results/DIR")).unwrap();
+    copy(place.path("results/BEFORE"), place.path("results/DIR"));
+}
+
+/// Runs the blocks of a page, one after another, in a copy of this folder.
+fn follow(made: &Place, blocks: &[&Block]) {
+    let place = Place::new();
+    copy(made.path(""), place.path(""));
+    let path = format!("{}:{}", place.path("temporary/bin").display(), std::env::var("PATH").unwrap_or_default());
+    for block in blocks {
+        if block.text.contains("BEFORE") {
+            traced(&place);
+        }
+        place.write("temporary/step.sh", format!("set -ex\n{}", block.text));
+        let mut shell = place.command_of("/bin/sh", "temporary/step.sh");
+        shell.command.env("PATH", &path).env("GITHUB_STEP_SUMMARY", place.path("temporary/summary.md"));
+        let ended = shell.run();
+        assert!(ended.status.success(), "{}:\n{}\n{}", block.place, ended.out, ended.err);
+    }
+}
+
+/// Every `PARTS`-th page, from this one on.
+fn part(first: usize) {
+    let made = Place::new();
+    fs::create_dir(made.path("temporary/bin")).unwrap();
+    script(&made, "rankmark", &PROGRAM.replace("PROGRAM", env!("CARGO_BIN_EXE_rankmark")));
+    for other in ["cargo", "xdg-open"] {
+        script(&made, other, "#!/bin/sh\n");
+    }
+    fixtures(&made);
+    for page in blocks::pages().iter().skip(first).step_by(PARTS) {
+        let all = blocks::blocks(page);
+        follow(&made, &all.iter().filter(|block| block.not_run.is_none()).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn pages_run_1() {
+    part(0);
+}
+
+#[test]
+fn pages_run_2() {
+    part(1);
+}
+
+#[test]
+fn pages_run_3() {
+    part(2);
+}
+
+#[test]
+fn pages_run_4() {
+    part(3);
+}
+
+#[test]
+fn pages_run_5() {
+    part(4);
+}
+
+#[test]
+fn pages_run_6() {
+    part(5);
+}
+
+#[test]
+fn pages_run_7() {
+    part(6);
+}
+
+#[test]
+fn pages_run_8() {
+    part(7);
+}
+
+/// Blocks that are not run, by their reason.
+#[test]
+fn what_is_not_run_is_listed() {
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for block in blocks::pages().iter().flat_map(|page| blocks::blocks(page)) {
+        if let Some(reason) = block.not_run {
+            reasons.entry(reason).or_default().push(block.place);
+        }
+    }
+    for (reason, places) in reasons {
+        skip::skip("commands of the documentation", &format!("{reason} ({})", places.join(", ")));
+    }
+}
+
+/// What `cargo` is asked to build or run.
+#[test]
+fn what_cargo_is_to_run_is_in_the_repository() {
+    let usage = fs::read_to_string(blocks::root().join("xtask/src/main.rs")).unwrap();
+    let mut count = 0;
+    for block in blocks::pages().iter().flat_map(|page| blocks::blocks(page)) {
+        for words in blocks::commands(&block.text).iter().filter(|words| words[0] == "cargo") {
+            count += 1;
+            let problem = problem(&words.iter().map(String::as_str).collect::<Vec<_>>(), &usage);
+            assert!(problem.is_none(), "{}: {}: {}", block.place, words.join(" "), problem.unwrap_or_default());
+        }
+    }
+    assert!(count > 5, "{count} commands");
+    assert!(problem(&["cargo", "xtask", "sight"], &usage).is_some());
+    assert!(problem(&["cargo", "run", "-p", "diagnose", "--example", "nothing"], &usage).is_some());
+    assert!(problem(&["cargo", "xtask", "job-rates", "--pythons", "p"], &usage).is_some());
+}
+
+/// Why cargo could not do what these words say.
+fn problem(words: &[&str], usage: &str) -> Option<String> {
+    let after = |option: &str| words.iter().position(|word| *word == option).and_then(|at| words.get(at + 1));
+    if words[1] == "xtask" {
+        let name = words.get(2)?;
+        let line = usage.split("\n  ").find(|part| part.split_whitespace().next() == Some(name));
+        let Some(line) = line else { return Some(format!("no chore `{name}`")) };
+        let options = words.iter().filter(|word| word.starts_with("--"));
+        return options.filter(|option| !line.contains(**option)).map(|option| format!("no option {option}")).next();
+    }
+    if let (Some(package), Some(example)) = (after("-p"), after("--example")) {
+        let path = format!("crates/{package}/examples/{example}.rs");
+        return (!blocks::root().join(&path).is_file()).then(|| format!("no {path}"));
+    }
+    if let Some(path) = after("--path") {
+        return (!blocks::root().join(path).join("Cargo.toml").is_file()).then(|| format!("no {path}"));
+    }
+    (!words.starts_with(&["cargo", "run", "--release", "--"])).then(|| "not known to this test".to_owned())
+}
