@@ -5,8 +5,8 @@
 //! * `tidy`: checks that no compiler makes.
 //! * `coverage` tests the intervals on a real machine, `equal_runs` its states, `compare_rates` comparisons, `interleave_rates`
 //!   interleaved comparisons.
-//! * `figures` writes docs/performance.md. `coverage` and `figures` read `cases`. `experiments` runs the program for all of these.
-//! * `browser` checks HTML reports.
+//! * `figures` writes docs/appendix/performance.md. `coverage` and `figures` read `cases`. `experiments` runs the program for all of these.
+//! * `browser` checks HTML reports. `site` makes the documentation site.
 //! * `gpu_check` runs the GPU checks on a machine that has one.
 //! * `bounds` compares the cost of the largest plans and records with what is promised.
 //! * `dist` makes wheels and tarballs, `ptx` the text of the GPU kernels.
@@ -34,6 +34,7 @@ mod ledger;
 mod packages;
 mod ptx;
 mod python;
+mod site;
 #[cfg(test)]
 #[path = "../../tests/skip.rs"]
 mod skip;
@@ -60,22 +61,24 @@ usage: cargo xtask COMMAND
   tidy  crate edges, circles of modules, module docs, file lengths, who may print, exit, read the environment, use unsafe, and the like
   coverage [--runs N] [--from N] [--records DIR]
         equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold
-        (docs/method-appendix.md); --from leaves out earlier ones
+        (docs/appendix/method.md); --from leaves out earlier ones
   equal-runs [--runs N] [--records DIR]
         equal runs of three cases: whether they agree, over all trials and in states of the machine
-        (docs/method-appendix.md)
+        (docs/appendix/method.md)
   interleave-rates [--tries N] [--planted N] [--seconds S] [--program PATH] [--records DIR]
-        how often `compare --interleave` is wrong with equal sides, and finds its own smallest change (docs/interleave.md)
+        how often `compare --interleave` is wrong with equal sides, and finds its own smallest change (docs/appendix/comparisons.md)
   browser [--no-install]
         HTML reports in Chromium: charts, tables, zoom, print, dark, without JavaScript, and axe-core; leaves pictures
+  site [--no-install]
+        the documentation site of docs/, by mdBook, and whether its links lead somewhere
   diagnosis-rates [--runs N] [--minutes N] [--records DIR]
-        how often `rankmark profile` names the right slow rank, and how often one where none is (docs/diagnosis.md)
+        how often `rankmark profile` names the right slow rank, and how often one where none is (docs/appendix/diagnosis.md)
   job-rates [--runs N] [--python PATH] [--program PATH]
-        the same of PyTorch jobs with one more exchange in each step (docs/diagnosis.md); needs torch
+        the same of PyTorch jobs with one more exchange in each step (docs/appendix/diagnosis.md); needs torch
   gpu-check [--python PATH] [--program PATH] [--out DIR] [--only NAME,...] [--nccl-tests PATH]
         commands on a GPU, and whether each answers as it must; needs a GPU and a Python with torch; takes five minutes
   compare-rates [--pairs N] [--minutes N] [--records DIR]
-        equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/compare.md)
+        equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/appendix/comparisons.md)
   bounds
         what plans and records of the most cases cost on this machine, against what is promised
   dist [--out DIR] [--own] [--again] [--system DIR]...
@@ -88,7 +91,7 @@ usage: cargo xtask COMMAND
   ptx [--check]
         the PTX text of the kernels in crates/device, made again from their source by a compiler from PyPI
   figures [--python PATH] [--records DIR]
-        runs every command of docs/performance.md and writes that page; PATH is a Python with torch
+        runs every command of docs/appendix/performance.md and writes that page; PATH is a Python with torch
 
 The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing failed; 1: something did; 2: wrong usage.";
 
@@ -119,6 +122,8 @@ fn main() -> ExitCode {
         ["bounds"] => passed(bounds::run(&root)),
         ["browser"] => passed(browser::run(&root, true)),
         ["browser", "--no-install"] => passed(browser::run(&root, false)),
+        ["site"] => passed(site::run(&root, true)),
+        ["site", "--no-install"] => passed(site::run(&root, false)),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

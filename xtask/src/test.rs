@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{browser, counts, deny, install, packages, ptx, python, tidy, times, wheels};
+use crate::{browser, counts, deny, install, packages, ptx, python, site, tidy, times, wheels};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
@@ -109,6 +109,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
     if options.packages.is_empty() {
         deny::check(root, !options.no_install, &mut ledger);
         kernels(root, &mut ledger, options);
+        documentation(root, &mut ledger, options);
     }
     loom(root, &mut ledger, options);
     loops(root, &mut ledger, options);
@@ -122,6 +123,14 @@ fn kernels(root: &Path, ledger: &mut Ledger, options: &Options) {
     match options.level {
         Level::Change => ledger.skip("kernels", "of the gate (hint: --gate)"),
         Level::Gate | Level::Full => ptx::check(root, !options.no_install, ledger),
+    }
+}
+
+/// The documentation site, and its links.
+fn documentation(root: &Path, ledger: &mut Ledger, options: &Options) {
+    match options.level {
+        Level::Change => ledger.skip("site", "of the gate (hint: --gate, or cargo xtask site)"),
+        Level::Gate | Level::Full => site::build(root, !options.no_install, ledger),
     }
 }
 
@@ -246,7 +255,7 @@ fn loom(root: &Path, ledger: &mut Ledger, options: &Options) {
 }
 
 /// Compares our times of MPI's collectives with those of plain loops in C, in few and short pairs. Even on a busy machine a
-/// difference of 30% and 1 us is a bug. The real bounds need a quiet machine (docs/performance.md).
+/// difference of 30% and 1 us is a bug. The real bounds need a quiet machine (docs/appendix/performance.md).
 fn loops(root: &Path, ledger: &mut Ledger, options: &Options) {
     if !options.includes("rankmark") {
         return;

@@ -7,7 +7,7 @@ mod confined;
 mod edges;
 mod glossary;
 mod invariants;
-mod links;
+pub(crate) mod links;
 mod lookups;
 mod mask;
 mod modules;
@@ -68,6 +68,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("no word that is not about the project", text::words),
     ("no word that the glossary refuses", glossary::check),
     ("links in Markdown lead somewhere", links::check),
+    ("pages that code names are there", links::named),
     ("links to a part of a page lead to a heading", anchors::check),
 ];
 

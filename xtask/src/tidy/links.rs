@@ -14,6 +14,29 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Pages that other files name: help, errors, comments, plans. Each is a page of docs.
+pub(crate) fn named(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    // The checks and the site have pages that are not there in their tests.
+    let own = |path: &str| path.starts_with("xtask/src/tidy/") || path.starts_with("xtask/src/site/");
+    for file in tree.files.iter().filter(|file| !file.path.ends_with(".md") && !own(&file.path)) {
+        for (index, line) in file.text.lines().enumerate() {
+            let missing = pages(line).filter(|page| tree.files.iter().all(|other| other.path != *page));
+            let what = |page: String| Finding::error(&file.path, index + 1, format!("`{page}` is not a page"));
+            findings.extend(missing.map(what));
+        }
+    }
+    findings
+}
+
+/// `docs/how-to/mpi.md` in a line, and no longer path that ends so.
+fn pages(line: &str) -> impl Iterator<Item = String> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_/.".contains(letter);
+    let words = line.split(move |letter| !is_part(letter));
+    let ends = words.filter_map(|word| Some(word.rsplit_once(".md")?.0)).filter(|path| path.starts_with("docs/"));
+    ends.map(|path| format!("{path}.md"))
+}
+
 /// Golden reports link to pictures that only a real report has next to it.
 pub(crate) fn is_page(path: &str) -> bool {
     path.ends_with(".md") && !path.contains("/tests/golden/")
@@ -69,6 +92,14 @@ pub(crate) fn resolved(from: &str, path: &str) -> String {
 mod tests {
     use super::super::tree::tests::of_files;
     use super::*;
+
+    #[test]
+    fn a_page_that_is_named_and_is_not_there_is_found() {
+        let check = |text: &str| named(&of_files(&[("crates/a/src/b.rs", text), ("docs/how-to/mpi.md", "")])).len();
+        assert_eq!(check("//! (docs/how-to/mpi.md), `docs/how-to/mpi.md`."), 0);
+        assert_eq!(check("docs/mpi.md and docs/how-to/nccl.md"), 2);
+        assert_eq!(check("https://example.org/docs/a.md, docs/images, format!(\"docs/{page}.md\")"), 0);
+    }
 
     #[test]
     fn a_link_to_nowhere_is_found() {
