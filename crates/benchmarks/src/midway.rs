@@ -88,12 +88,14 @@ mod tests {
         assert!(!midway.due(799) && midway.due(800));
     }
 
-    /// README promises what is compared; the report says the same below its tables.
+    /// The documentation promises what is compared; the report says the same below its tables.
     #[test]
-    fn readme_says_how_much_is_compared() {
+    fn pages_say_how_much_is_compared() {
         let share = format!("as many as take {:.0}% of the time", 100.0 * SHARE);
         let flat = |text: &str| text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
-        for page in [include_str!("../../../README.md"), include_str!("../../report/src/page/method.rs")] {
+        for page in
+            [include_str!("../../../docs/explanation/checks.md"), include_str!("../../report/src/page/method.rs")]
+        {
             assert!(flat(page).contains(&share), "`{share}` is not said");
         }
     }

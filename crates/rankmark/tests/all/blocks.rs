@@ -1,6 +1,8 @@
-//! The commands of the documentation: `sh` blocks of the README and of docs, and the words of the commands in them.
+//! The commands of the documentation: `sh` blocks of the README and of docs, the words of the commands in them, and what commands print
+//! (`console` blocks).
 //!
-//! A comment above a block says why it is not run: `<!-- not run: needs two hosts -->`. Its commands are parsed all the same.
+//! A comment above a block says why it is not run: `<!-- not run: needs two hosts -->`. Its commands are parsed all the same. Above what
+//! a command printed, one says on which machine: `<!-- output: eight H100 -->`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +11,18 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Block {
     /// The page, from the repository's root, and the line of the fence, from 1: `docs/how-to/mpi.md:6`.
     pub(crate) place: String,
-    /// Why it is not run.
-    pub(crate) not_run: Option<String>,
+    /// What kind of text it is: `sh`, `console`, `yaml`.
+    pub(crate) language: String,
+    /// Why it is not run, or on which machine it was.
+    pub(crate) comment: Option<String>,
     pub(crate) text: String,
+}
+
+impl Block {
+    /// Why it is not run.
+    pub(crate) fn not_run(&self) -> Option<&str> {
+        self.comment.as_deref()?.strip_prefix("not run: ")
+    }
 }
 
 /// The repository.
@@ -40,24 +51,30 @@ pub(crate) fn pages() -> Vec<String> {
 
 /// The `sh` blocks of a page.
 pub(crate) fn blocks(page: &str) -> Vec<Block> {
+    all_blocks(page).into_iter().filter(|block| block.language == "sh").collect()
+}
+
+/// All blocks of a page.
+pub(crate) fn all_blocks(page: &str) -> Vec<Block> {
     let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
     blocks_of(page, &text)
 }
 
 fn blocks_of(page: &str, text: &str) -> Vec<Block> {
     let mut found = Vec::new();
-    let (mut open, mut reason) = (None::<Block>, None);
+    let (mut open, mut comment) = (None::<Block>, None);
     for (index, line) in text.lines().enumerate() {
-        match &mut open {
-            Some(_) if line == "```" => found.extend(open.take()),
-            Some(block) => block.text += &format!("{line}\n"),
-            None if line == "```sh" => {
+        match (&mut open, line.strip_prefix("```")) {
+            (Some(_), Some("")) => found.extend(open.take()),
+            (Some(block), _) => block.text += &format!("{line}\n"),
+            (None, Some(language)) => {
                 let place = format!("{page}:{}", index + 1);
-                open = Some(Block { place, not_run: reason.take(), text: String::new() });
+                let language = language.to_owned();
+                open = Some(Block { place, language, comment: comment.take(), text: String::new() });
             }
-            None => {
-                let comment = line.strip_prefix("<!-- not run: ").and_then(|rest| rest.strip_suffix(" -->"));
-                reason = comment.map(str::to_owned).or(reason.filter(|_| line.is_empty()));
+            (None, None) => {
+                let said = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+                comment = said.map(str::to_owned).or(comment.filter(|_| line.is_empty()));
             }
         }
     }
@@ -132,12 +149,19 @@ pub(crate) fn of_the_program(words: &[String]) -> Option<Vec<String>> {
 }
 
 #[test]
-fn blocks_and_their_reasons_are_read() {
-    let page = "a\n<!-- not run: needs a GPU -->\n\n```sh\nx 1\n```\n```sh\ny\n```\n```text\nz\n```\n";
+fn blocks_and_their_comments_are_read() {
+    let page =
+        "a\n<!-- not run: needs a GPU -->\n\n```sh\nx 1\n```\n```sh\ny\n```\n<!-- output: b -->\n```console\nz\n```\n";
     let found = blocks_of("p.md", page);
     let read: Vec<_> =
-        found.iter().map(|block| (block.place.as_str(), block.not_run.as_deref(), &block.text[..])).collect();
-    assert_eq!(read, [("p.md:4", Some("needs a GPU"), "x 1\n"), ("p.md:7", None, "y\n")]);
+        found.iter().map(|one| (&one.place[..], one.not_run(), &one.language[..], &one.text[..])).collect();
+    let expected = [
+        ("p.md:4", Some("needs a GPU"), "sh", "x 1\n"),
+        ("p.md:7", None, "sh", "y\n"),
+        ("p.md:11", None, "console", "z\n"),
+    ];
+    assert_eq!(read, expected);
+    assert_eq!(found[2].comment.as_deref(), Some("output: b"));
 }
 
 #[test]

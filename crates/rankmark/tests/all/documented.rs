@@ -20,7 +20,7 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 
 use crate::blocks::{self, Block};
-use crate::place::{Place, edited};
+use crate::place::Place;
 use crate::skip;
 
 /// Tests that run at the same time have a part of the pages each.
@@ -115,7 +115,11 @@ fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) {
 fn fixtures(place: &Place) {
     let sim = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,1MiB --trials 6 --spacing 0s --iters 5 --warmup 1 --quiet";
     place.run(&format!("{sim} --output-dir made")).exits(0);
+    change(place, "made", None);
     RECORDS.iter().for_each(|name| copy(place.path("made"), place.path(name)));
+    fs::remove_dir_all(place.path("results/today")).unwrap();
+    place.run(&format!("{sim} --inject delay:rank=1,time=20us,every=1 --output-dir results/today")).exits(0);
+    change(place, "results/today", None);
     nodes(place);
     place.run("hardware copy --bytes 1MiB --threads 1 --quick --quiet --output-dir profile").exits(0);
     for plan in ["plan.yaml", "a.yaml", "b.yaml"] {
@@ -141,14 +145,24 @@ fn fixtures(place: &Place) {
     }
 }
 
+/// Changes the run file of a record, and removes its checksum. What a test sets in the environment is not the page's.
+fn change(place: &Place, record: &str, host: Option<&str>) {
+    let mut run = place.run_file(record);
+    let members = run.as_object_mut().expect("a run file is an object");
+    members.remove("crc32");
+    members["environment"].as_object_mut().expect("it has the environment").remove("RANKMARK_TEST_RUN");
+    if let Some(host) = host {
+        members["machine"]["host"] = host.into();
+    }
+    place.write(&format!("{record}/run.json"), run.to_string());
+}
+
 /// Records of as many nodes as a fleet needs, by the names of their hosts.
 fn nodes(place: &Place) {
-    let host = place.run_file("made")["machine"]["host"].as_str().expect("a record has its host").to_owned();
     for node in 1..=6 {
-        let record = place.path(&format!("results/nodes/{node}"));
-        copy(place.path("made"), &record);
-        let run = edited(&place.read("made/run.json"));
-        fs::write(record.join("run.json"), run.replace(&format!("\"{host}\""), &format!("\"node{node:02}\""))).unwrap();
+        let record = format!("results/nodes/{node}");
+        copy(place.path("made"), place.path(&record));
+        change(place, &record, Some(&format!("node{node:02}")));
     }
 }
 
@@ -183,8 +197,8 @@ fn follow(made: &Place, blocks: &[&Block]) {
     }
 }
 
-/// Every `PARTS`-th page, from this one on.
-fn part(first: usize) {
+/// A folder with all that pages name, and the programs that they call.
+fn prepared() -> Place {
     let made = Place::new();
     fs::create_dir(made.path("temporary/bin")).unwrap();
     script(&made, "rankmark", &PROGRAM.replace("PROGRAM", env!("CARGO_BIN_EXE_rankmark")));
@@ -192,9 +206,15 @@ fn part(first: usize) {
         script(&made, other, "#!/bin/sh\n");
     }
     fixtures(&made);
+    made
+}
+
+/// Every `PARTS`-th page, from this one on.
+fn part(first: usize) {
+    let made = prepared();
     for page in blocks::pages().iter().skip(first).step_by(PARTS) {
         let all = blocks::blocks(page);
-        follow(&made, &all.iter().filter(|block| block.not_run.is_none()).collect::<Vec<_>>());
+        follow(&made, &all.iter().filter(|block| block.not_run().is_none()).collect::<Vec<_>>());
     }
 }
 
@@ -243,13 +263,48 @@ fn pages_run_8() {
 fn what_is_not_run_is_listed() {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for block in blocks::pages().iter().flat_map(|page| blocks::blocks(page)) {
-        if let Some(reason) = block.not_run {
-            reasons.entry(reason).or_default().push(block.place);
+        if let Some(reason) = block.not_run() {
+            reasons.entry(reason.to_owned()).or_default().push(block.place.clone());
         }
     }
     for (reason, places) in reasons {
         skip::skip("commands of the documentation", &format!("{reason} ({})", places.join(", ")));
     }
+}
+
+/// What pages show of a command's output: made here (`UPDATE_EXPECT=1` writes it), or with the machine that it is of in a comment.
+#[test]
+fn what_commands_print_is_what_pages_show() {
+    let place = prepared();
+    let mut count = 0;
+    for page in blocks::pages() {
+        let path = blocks::root().join(&page);
+        let text = fs::read_to_string(&path).unwrap();
+        let mut made = text.clone();
+        for block in blocks::all_blocks(&page) {
+            let known = ["sh", "console", "yaml", "python"].contains(&block.language.as_str());
+            assert!(known, "{}: a block of `{}`; what a command prints is `console`", block.place, block.language);
+            let is_marked = block.comment.as_deref().is_some_and(|comment| comment.starts_with("output: "));
+            if block.language == "console" && !is_marked {
+                count += 1;
+                made = made.replacen(&block.text, &printed(&place, &block), 1);
+            }
+        }
+        if made != text {
+            expect_test::expect_file![path].assert_eq(&made);
+        }
+    }
+    assert!(count > 0, "no page shows what a command prints");
+}
+
+/// The first line of a block, `$ COMMAND`, and what that prints.
+fn printed(place: &Place, block: &Block) -> String {
+    let first = block.text.lines().next().unwrap_or_default();
+    let command = first.strip_prefix("$ rankmark ");
+    let command = command.unwrap_or_else(|| panic!("{}: `$ rankmark ...`, or `<!-- output: MACHINE -->`", block.place));
+    let ended = place.run(command);
+    assert_eq!(ended.err.find("error:"), None, "{}: {}", block.place, ended.err);
+    format!("{first}\n{}", ended.out)
 }
 
 /// What `cargo` is asked to build or run.
