@@ -101,8 +101,7 @@ pub(crate) fn split(line: &str) -> Vec<Vec<String>> {
     let mut found: Vec<Vec<String>> = vec![Vec::new()];
     let mut word: Option<String> = None;
     let mut quote = None;
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
+    for letter in line.chars() {
         match (quote, letter) {
             (Some(end), letter) if letter == end => quote = None,
             (Some(_), letter) => word.get_or_insert_default().push(letter),
