@@ -1,5 +1,5 @@
-//! `cargo xtask site`: the documentation site. mdBook makes it from a copy of docs, in which links out of that folder lead to the
-//! repository. Then every link of the pages is followed.
+//! `cargo xtask site`: the documentation site. mdBook makes it from a copy of docs, in which links out of that folder
+//! lead to the repository. Then every link of the pages is followed.
 
 mod links;
 mod pages;

@@ -1,4 +1,5 @@
-//! Prints the simulation of docs/appendix/comparisons.md: `cargo run --release -p diagnose --example rates [PAIRS]` (300 pairs).
+//! Prints the simulation of docs/appendix/comparisons.md: `cargo run --release -p diagnose --example rates [PAIRS]`
+//! (300 pairs).
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
 #[path = "../tests/all/simulation.rs"]

@@ -1,5 +1,5 @@
-//! Every command that the documentation shows is one that this program takes: names of commands and options, and values that clap
-//! checks. `tests/all/documented.rs` also runs them.
+//! Every command that the documentation shows is one that this program takes: names of commands and options, and values
+//! that clap checks. `tests/all/documented.rs` also runs them.
 
 #[path = "../tests/all/blocks.rs"]
 mod blocks;
@@ -68,8 +68,8 @@ fn commands_in_the_text_are_understood() {
     assert!(count > 100, "{count} commands");
 }
 
-/// Whether a text names a command or an option without its arguments, or with a word in capitals for one: `rankmark report DIR --format
-/// NAME`. Or it is a command for a machine with more GPUs.
+/// Whether a text names a command or an option without its arguments, or with a word in capitals for one: `rankmark
+/// report DIR --format NAME`. Or it is a command for a machine with more GPUs.
 fn is_outline(said: &str) -> bool {
     let placeholders = ["error: invalid value '", "error: unrecognized subcommand '"];
     let word = placeholders.iter().find_map(|head| said.strip_prefix(head)?.split('\'').next());

@@ -1,7 +1,7 @@
 //! The pages of docs/reference that are made of the tables of the program, so that they cannot differ from it.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p rankmark --lib reference` writes them. A page of a command is made whole. Other pages have
-//! generated parts between marks, and text around them that people write.
+//! `UPDATE_EXPECT=1 cargo test -p rankmark --lib reference` writes them. A page of a command is made whole. Other pages
+//! have generated parts between marks, and text around them that people write.
 
 mod commands;
 mod markdown;

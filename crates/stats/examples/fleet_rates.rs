@@ -1,5 +1,5 @@
-//! Prints the simulation of docs/appendix/fleets.md: `cargo run --release -p stats --example fleet_rates [FLEETS]` (2000 fleets of 8 nodes, and
-//! fewer of larger ones).
+//! Prints the simulation of docs/appendix/fleets.md: `cargo run --release -p stats --example fleet_rates [FLEETS]`
+//! (2000 fleets of 8 nodes, and fewer of larger ones).
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
 use stats::samples::{Marginal, Series, Situation};
@@ -27,8 +27,8 @@ fn series(noise: f64, count: usize, seed: u64) -> Vec<f64> {
     series.samples
 }
 
-/// Nodes with their own level and six trials each; the first `bad` take so many times as long. With `heavy`, the trials of one node
-/// in fifty vary three times as much, and one trial in fifty takes 1.5 times as long.
+/// Nodes with their own level and six trials each; the first `bad` take so many times as long. With `heavy`, the trials
+/// of one node in fifty vary three times as much, and one trial in fifty takes 1.5 times as long.
 fn draw(nodes: usize, bad: usize, factor: f64, heavy: bool, seed: u64) -> Vec<Member> {
     let levels = series(NODE, nodes, seed);
     (0..nodes)

@@ -1,5 +1,5 @@
-//! Links of HTML pages: those within the site lead to a file and to an anchor there, others are well-formed, and pages load nothing
-//! from elsewhere.
+//! Links of HTML pages: those within the site lead to a file and to an anchor there, others are well-formed, and pages
+//! load nothing from elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};

@@ -128,6 +128,17 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_the_contents_do_not_name_is_found() {
+        let docs = std::env::temp_dir().join(format!("xtask-site-docs-{}", std::process::id()));
+        write(&docs.join("SUMMARY.md"), b"[A](a.md)\n- [B](how-to/b.md)\n").unwrap();
+        for page in ["a.md", "how-to/b.md", "how-to/c.md"] {
+            write(&docs.join(page), b"# Page\n").unwrap();
+        }
+        assert_eq!(not_in_summary(&docs), Ok(vec!["how-to/c.md".to_owned()]));
+        std::fs::remove_dir_all(&docs).unwrap();
+    }
+
+    #[test]
     fn the_repository_is_that_of_the_manifest() {
         assert_eq!(repository("[package]\nrepository = \"https://a.b/c\"\n"), Ok("https://a.b/c".to_owned()));
         assert!(repository("").is_err());

@@ -9,8 +9,8 @@ pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) 
     text
 }
 
-/// A text of the terminal as the content of a cell: what Markdown and HTML would take for theirs is escaped, and pages that it names
-/// become links from the folder that lies `depth` below docs.
+/// A text of the terminal as the content of a cell: what Markdown and HTML would take for theirs is escaped, and pages
+/// that it names become links from the folder that lies `depth` below docs.
 pub(super) fn cell(text: &str, depth: usize) -> String {
     plain(&text.split_whitespace().collect::<Vec<_>>().join(" "), depth).replace('|', "\\|")
 }

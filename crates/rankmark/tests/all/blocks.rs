@@ -1,8 +1,8 @@
-//! The commands of the documentation: `sh` blocks of the README and of docs, the words of the commands in them, and what commands print
-//! (`console` blocks).
+//! The commands of the documentation: `sh` blocks of the README and of docs, the words of the commands in them, and
+//! what commands print (`console` blocks).
 //!
-//! A comment above a block says why it is not run: `<!-- not run: needs two hosts -->`. Its commands are parsed all the same. Above what
-//! a command printed, one says on which machine: `<!-- output: eight H100 -->`.
+//! A comment above a block says why it is not run: `<!-- not run: needs two hosts -->`. Its commands are parsed all the
+//! same. Above what a command printed, one says on which machine: `<!-- output: eight H100 -->`.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,8 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The pages with commands, from the repository's root: README.md, and all of docs but those that are made of the program's help.
+/// The pages with commands, from the repository's root: README.md, and all of docs but those that are made of the
+/// program's help.
 pub(crate) fn pages() -> Vec<String> {
     let mut found = vec!["README.md".to_owned()];
     let mut folders = vec!["docs".to_owned()];

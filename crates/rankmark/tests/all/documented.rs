@@ -1,9 +1,11 @@
 //! The commands of the documentation, run as they stand in its `sh` blocks, page by page.
 //!
-//! * A command that measures gets `--dry-run`: it reads and checks all it is given, looks for backends, and measures nothing. The
+//! * A command that measures gets `--dry-run`: it reads and checks all it is given, looks for backends, and measures
+//!   nothing. The
 //!   tutorials are run as they stand under --full (`tutorials.rs`).
 //! * `cargo` is not started: what it is to build or run must be in the repository.
-//! * A block that needs what no test has says so in a comment above it: `<!-- not run: needs two hosts -->`. Each is listed as skipped.
+//! * A block that needs what no test has says so in a comment above it: `<!-- not run: needs two hosts -->`. Each is
+//!   listed as skipped.
 //!   `src/documented.rs` parses its commands all the same.
 //!
 //! Records, plans and traces that pages name are there: [`fixtures`] makes them.
@@ -272,7 +274,8 @@ fn what_is_not_run_is_listed() {
     }
 }
 
-/// What pages show of a command's output: made here (`UPDATE_EXPECT=1` writes it), or with the machine that it is of in a comment.
+/// What pages show of a command's output: made here (`UPDATE_EXPECT=1` writes it), or with the machine that it is of in
+/// a comment.
 #[test]
 fn what_commands_print_is_what_pages_show() {
     let place = prepared();
