@@ -1,4 +1,4 @@
-//! Prints the simulation of docs/appendix/comparisons.md: `cargo run --release -p diagnose --example rates [PAIRS]`
+//! Prints the simulation of docs/appendix/comparisons.md: `cargo run --release -p rankmark-diagnose --example rates [PAIRS]`
 //! (300 pairs).
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 

@@ -1,4 +1,4 @@
-//! Prints the tables of docs/appendix/diagnosis.md: `cargo run --release -p diagnose --example straggler_rates [RUNS]
+//! Prints the tables of docs/appendix/diagnosis.md: `cargo run --release -p rankmark-diagnose --example straggler_rates [RUNS]
 //! [HEALTHY_RUNS]` (200 and 600 timelines a cell). Equal arguments print equal tables.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 

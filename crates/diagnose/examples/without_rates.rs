@@ -1,4 +1,4 @@
-//! Prints the table of docs/appendix/diagnosis.md on steps without a fault: `cargo run --release -p diagnose --example
+//! Prints the table of docs/appendix/diagnosis.md on steps without a fault: `cargo run --release -p rankmark-diagnose --example
 //! without_rates [RUNS]` (200 timelines a row). Equal arguments print equal tables.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 

@@ -1,6 +1,7 @@
 //! A whole step as data: operations, exchanges, and the buffers that they name.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::buffer::{Buffer, BufferId, Category, Lifetime, View};
 use crate::op::Op;
@@ -106,6 +107,15 @@ impl Program {
     /// The type of a view's elements.
     pub fn dtype(&self, view: View) -> Dtype {
         self.buffers[view.buffer.0 as usize].dtype
+    }
+
+    /// The operations among these instructions, with their places.
+    pub fn operations(&self, stretch: Range<usize>) -> impl Iterator<Item = (usize, &Op)> {
+        let first = stretch.start;
+        self.instructions[stretch].iter().enumerate().filter_map(move |(at, instruction)| match instruction {
+            Instruction::Run(op) => Some((first + at, op)),
+            _ => None,
+        })
     }
 
     /// Appends an operation.

@@ -303,7 +303,7 @@ fn allocate(
     let shared = match (largest(plan.shared, world)?, device.space()) {
         (0, _) => private.clone(),
         (bytes, Space::Host) => world.alloc(bytes, Space::Host)?,
-        // Peers reach it by their own device's copies, whoever allocated it.
+        // Peers reach it by their own device's copies, from wherever it was allocated.
         (_, Space::Cuda) => world.alloc_private(plan.shared, Space::Cuda)?,
     };
     let place = |(buffer, place): (&engine::Buffer, &engine::BufferPlace)| {

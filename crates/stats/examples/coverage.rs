@@ -1,4 +1,4 @@
-//! Prints the simulation of docs/appendix/method.md: `cargo run -p stats --example coverage --release [RUNS]`.
+//! Prints the simulation of docs/appendix/method.md: `cargo run -p rankmark-stats --example coverage --release [RUNS]`.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
 #[path = "../tests/all/simulation.rs"]

@@ -1,4 +1,4 @@
-//! Prints the simulation of docs/appendix/fleets.md: `cargo run --release -p stats --example fleet_rates [FLEETS]`
+//! Prints the simulation of docs/appendix/fleets.md: `cargo run --release -p rankmark-stats --example fleet_rates [FLEETS]`
 //! (2000 fleets of 8 nodes, and fewer of larger ones).
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 

@@ -1,5 +1,7 @@
 //! The metrics of training and memory cases, and what those hold that have several members.
 
+use std::collections::BTreeMap;
+
 use record::reproducible::Reproducible;
 use record::{Better, Key, Metric, Shape, TimeSummary};
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,13 @@ record::metrics! {
             "",
             Better::Lower,
             "what a step exchanges on the rank that moves the most, by axis and operation",
+        )
+        .shape(Shape::Map),
+        CONDITIONS: BTreeMap<String, String> = metric(
+            "conditions",
+            "",
+            Better::Higher,
+            "on GPUs: cuBLAS, kernel of attention, graphs of a step on rank 0",
         )
         .shape(Shape::Map),
         CPU: Value = metric("cpu", "s", Better::Lower, "threads, and processor time of all ranks").shape(Shape::Map),

@@ -1,5 +1,6 @@
 //! Training by native ranks on GPUs: what a case needs for it, what means nothing there, and the device.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,11 +14,12 @@ use engine::Matmul;
 use engine::cuda::{Arithmetic, Cublas, Cuda, Form, Operands, ProductError, Products, STEMS};
 use measure::Failure;
 use model::Layer;
+use parallel::Trainer;
 use record::Case;
 use serde_json::Value;
 use terms::{Dtype, FieldError, Space};
 
-use super::fields::Fields;
+use super::fields::{Fields, MEMORY, Memory};
 use super::resolve::Task;
 
 /// How ranks compute on GPUs.
@@ -64,6 +66,11 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
     if task.sleep.is_some() {
         return Err(problem("compute", "blocks sleep on ranks of the CPU", "`device: cpu`"));
     }
+    let searches = Memory::of(&*case).is_ok_and(|memory| memory.find_max_batch && memory.limit.is_none());
+    if case.benchmark == MEMORY && searches {
+        let message = "a search on GPUs needs to know how much of one a rank may hold";
+        return Err(problem("limit", message, "for example `limit: 70GiB`"));
+    }
     let spatial = |layer: &Layer| {
         matches!(layer, Layer::Conv2d(_) | Layer::BatchNorm(_) | Layer::MaxPool(_) | Layer::AveragePool(_))
     };
@@ -108,6 +115,12 @@ impl Prepared {
         let library = Cublas::found(comm::chosen_library(library, STEMS), library, &gpu).map_err(refused)?;
         let cuda = Cuda::new(&gpu, &library, given.is_tuned).map_err(of_engine)?;
         Ok(Self { gpu, cuda, library })
+    }
+
+    /// What the record has of how it computes.
+    pub(super) fn about(&self, trainer: &Trainer) -> BTreeMap<String, String> {
+        let of_step = trainer.about().into_iter().map(|(name, value)| (name.to_owned(), value));
+        of_step.chain([("cublas".to_owned(), self.library.version())]).collect()
     }
 
     /// Operations a second of a large product in this precision, by the fastest of cuBLAS's algorithms, at the clocks of long work; and

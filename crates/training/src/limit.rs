@@ -27,12 +27,27 @@ pub(super) fn apply(
     context: &mut RankContext,
 ) -> Result<Option<Bound>, Failure> {
     let Some(limit) = limit else { return Ok(None) };
+    let held = Held::now().unwrap_or_default();
+    refuse(task, (held.resident_once(), limit), exchange, context)?;
+    // Peers' shared memory is mapped here, too; theirs is what they may hold.
+    let others = limit.saturating_mul(u64::from(context.ranks - 1));
+    let threads = (task.threads as u64 + OTHER_THREADS) * ADDRESSES_A_THREAD;
+    let left = limit.saturating_sub(held.resident_once());
+    let bound = held.mapped.saturating_add(left).saturating_add(others).saturating_add(threads);
+    Ok(Bound::set(bound))
+}
+
+/// Refuses, on all ranks at once, what does not fit on one of them beside what it holds. Collective.
+pub(super) fn refuse(
+    task: &Task,
+    (held, limit): (u64, u64),
+    exchange: &mut Exchange,
+    context: &mut RankContext,
+) -> Result<(), Failure> {
     let rank = context.rank as usize;
     let planned = parallel::outline(&task.recipe, rank, |program| task.scratch(program));
     let planned = planned.map_err(|refusal| Failure::new(refusal.to_string()))?;
-    let planned = predict::rank_bytes(task, rank, &planned);
-    let held = Held::now().unwrap_or_default();
-    let needed = held.resident_once() + planned;
+    let needed = held + predict::rank_bytes(task, rank, &planned);
     // Up to 2^53 bytes a number is exact.
     let all = exchange.gather(&mut *context.comm, needed as f64)?;
     let over: Vec<String> = all
@@ -41,15 +56,7 @@ pub(super) fn apply(
         .filter(|(_, needed)| **needed > limit as f64)
         .map(|(rank, needed)| exceeded(rank as u32, *needed as u64, limit))
         .collect();
-    if !over.is_empty() {
-        return Err(Failure::new(over.join("; ")));
-    }
-    // Peers' shared memory is mapped here, too; theirs is what they may hold.
-    let others = limit.saturating_mul(u64::from(context.ranks - 1));
-    let threads = (task.threads as u64 + OTHER_THREADS) * ADDRESSES_A_THREAD;
-    let left = limit.saturating_sub(held.resident_once());
-    let bound = held.mapped.saturating_add(left).saturating_add(others).saturating_add(threads);
-    Ok(Bound::set(bound))
+    if over.is_empty() { Ok(()) } else { Err(Failure::new(over.join("; "))) }
 }
 
 /// What is said of a rank that needs more than it may hold.

@@ -11,8 +11,8 @@ use record::found::PartWork;
 use serde_json::{Map, Value, json};
 
 use super::declared::{
-    CPU, EXCHANGE, LOSS, MEMORY, MFU, MeasuredMemory, Memory, PARTS, PHASES_S, SAMPLES_PER_S, SAMPLES_PER_S_PER_RANK,
-    STEP_S, TOKENS_PER_S, TOKENS_PER_S_PER_RANK, TRAFFIC,
+    CONDITIONS, CPU, EXCHANGE, LOSS, MEMORY, MFU, MeasuredMemory, Memory, PARTS, PHASES_S, SAMPLES_PER_S,
+    SAMPLES_PER_S_PER_RANK, STEP_S, TOKENS_PER_S, TOKENS_PER_S_PER_RANK, TRAFFIC,
 };
 use super::notes::{Notes, Phases};
 use super::predict;
@@ -64,6 +64,9 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
         }
     } else {
         MEMORY.put(&mut metrics, memory(None, notes));
+    }
+    if !notes[0].gpu.is_empty() {
+        CONDITIONS.put(&mut metrics, notes[0].gpu.clone());
     }
     CPU.put(&mut metrics, cpu(task, notes));
     EXCHANGE.put(&mut metrics, exchange(task));

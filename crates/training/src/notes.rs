@@ -64,6 +64,9 @@ pub(super) struct Notes {
     pub(super) multiplied: BTreeMap<Multiplier, f64>,
     /// Operations a second that its cores reach in the engine's own product of large matrices.
     pub(super) gemm_flops: f64,
+    /// How its GPU computes; empty on the host.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) gpu: BTreeMap<String, String>,
     /// Blocks of each stage and micro-batches of each replica, as measured speeds have them.
     pub(super) stages: Vec<usize>,
     pub(super) micro_batches: Vec<usize>,

@@ -73,6 +73,9 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         None => limit::apply(&task, wanted.limit, &mut exchange, context)?,
     };
     let device = Computes::new(&task, &mut exchange, context)?;
+    if let (Some(held), Some(limit)) = (device.held(), wanted.limit) {
+        limit::refuse(&task, (held, limit), &mut exchange, context)?;
+    }
     let mut notes = Notes::default();
     let mut peaks = None;
     if let Some((flops, source)) = device.peak(&task)?.filter(|_| wanted.peak) {
@@ -346,6 +349,9 @@ impl Prepared for PreparedTraining {
 
     fn details(&mut self) -> Map<String, Value> {
         self.notes.loss_bits = self.steps.iter().map(|step| step.loss.to_bits()).collect();
+        if let Computes::Gpu(there) = &self.device {
+            self.notes.gpu = there.about(&self.trainer);
+        }
         self.notes.phases = Phases::from_steps(&self.steps);
         self.notes.communication_s = self.steps.iter().map(|step| step.communication_s).collect();
         self.notes.write()

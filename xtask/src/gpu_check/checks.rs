@@ -184,6 +184,42 @@ pub(super) const CHECKS: &[Check] = &[
         "rankmark primitive tp_columnwise --device cuda --runtime native,pytorch --ranks 1 -m 65536 -n 1024 -k 1024 --implementation compute_only,communication_only,sequential,pipelined --max-seconds 1s --quick --json --record --python python",
     ),
     check(
+        "native_training",
+        0,
+        Expected::Right(12),
+        "rankmark train --device cuda --ranks 1 --model gpt2-mini,llama-tiny,bert-base --precision f64,f32,bf16,f16 --quick --json --record",
+    ),
+    check(
+        "native_training_shared",
+        0,
+        Expected::Right(4),
+        "rankmark train --device cuda --backend shm --ranks 2 --env NCCL_MULTI_RANK_GPU_ENABLE=1 --sharded 0,2 --precision f32,bf16 --quick --json --record",
+    ),
+    check(
+        "native_training_beside_pytorch",
+        0,
+        Expected::Right(3),
+        "rankmark train --device cuda --model gpt2 --sequence 1024 --batch 16 --precision bf16 --ranks 1 --runtime native,pytorch --compile false,true --quick --json --record --python python",
+    ),
+    check(
+        "native_training_large",
+        0,
+        Expected::Right(2),
+        "rankmark train --device cuda --model bert-large,llama-tiny --precision bf16 --batch 16 --ranks 1 --quick --json --record",
+    ),
+    check(
+        "native_training_memory",
+        0,
+        Expected::Right(2),
+        "rankmark memory --device cuda --model gpt2 --sequence 1024 --batch 4,16 --precision bf16 --json --record",
+    ),
+    check(
+        "native_training_sanitizer",
+        0,
+        Expected::Says(&["ERROR SUMMARY: 0 errors"]),
+        "compute-sanitizer --target-processes all --report-api-errors no rankmark train --device cuda --ranks 1 --model gpt2-mini --sequence 64 --precision bf16,f32 --quick --record",
+    ),
+    check(
         "native_products_sanitizer",
         0,
         Expected::Says(&["ERROR SUMMARY: 0 errors"]),

@@ -1,25 +1,26 @@
 //! A step of a program on a GPU: memory, operations in the order of one stream, given as graphs.
 //!
-//! `lower` joins operations that a kernel or the library computes at once; `staging` is pinned memory through which inputs go;
+//! `errors` is what a GPU refuses; `lower` joins operations that a kernel or the library computes at once; `staging` is pinned memory through which inputs go;
 //! `sorted` keeps rows by their tokens; `graphs` captures what a stretch of a program gives, and gives it again; `loaded` is all of it
 //! behind the boundary.
 
+mod errors;
 mod graphs;
 mod loaded;
 mod lower;
 mod sorted;
 mod staging;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use device::Region;
-use device::cuda::{CudaError, Gpu};
+use device::cuda::Gpu;
 use terms::{Dtype, Space};
 
-use super::{Arithmetic, Cublas, ProductError, Products, Train, WORKSPACE};
-use crate::op::{Dense, Op};
-use crate::{Device, Error, Instruction, Loaded, Memory, Program};
+use super::{Arithmetic, Cublas, Products, Train, WORKSPACE};
+use crate::op::Op;
+use crate::{Device, Error, Loaded, Memory, Program};
+use errors::{refused, region};
 use loaded::OnGpu;
 use sorted::Sorted;
 
@@ -28,15 +29,6 @@ pub struct Cuda {
     gpu: Arc<Gpu>,
     train: Arc<Train>,
     products: Arc<Products>,
-}
-
-/// What the device says, as an error of the engine.
-pub(super) fn refused(error: impl Into<ProductError>) -> Error {
-    let error = error.into();
-    match error {
-        error if error.is_lacking() => Error::Lacking(error.to_string()),
-        error => Error::Device(error.to_string()),
-    }
 }
 
 impl Cuda {
@@ -94,17 +86,9 @@ fn narrowest(op: &Op, program: &Program) -> usize {
     bytes
 }
 
-fn operations(program: &Program, stretch: Range<usize>) -> impl Iterator<Item = (usize, &Op)> {
-    let first = stretch.start;
-    program.instructions[stretch].iter().enumerate().filter_map(move |(at, instruction)| match instruction {
-        Instruction::Run(op) => Some((first + at, op)),
-        _ => None,
-    })
-}
-
 /// Bytes of temporary memory of operations.
 fn scratch(program: &Program) -> usize {
-    let all = operations(program, 0..program.instructions.len());
+    let all = program.operations(0..program.instructions.len());
     let most = all.map(|(_, op)| Train::scratch_bytes(op, narrowest(op, program))).max().unwrap_or(0);
     most.max(lower::squares_bytes(program)).max(64)
 }
@@ -123,28 +107,13 @@ impl Device for Cuda {
     }
 
     fn load(&self, program: &Arc<Program>, memory: Memory, seed: u64) -> Result<Box<dyn Loaded>, Error> {
-        for (_, op) in operations(program, 0..program.instructions.len()) {
+        for (_, op) in program.operations(0..program.instructions.len()) {
             if let Some(why) = self.lacks(op, program)? {
                 return Err(Error::Lacking(why));
             }
         }
-        Ok(Box::new(OnGpu::new(self, program, memory, seed)?))
+        let Self { gpu, train, products } = self;
+        let scratch = region(gpu, scratch(program))?.whole();
+        Ok(Box::new(OnGpu::new(gpu, (train, products), program, (memory, scratch), seed)?))
     }
-}
-
-/// Zeroed memory of the GPU.
-fn region(gpu: &Arc<Gpu>, bytes: usize) -> Result<Arc<Region>, Error> {
-    Region::cuda(gpu, bytes).map_err(|error| memory(error, bytes))
-}
-
-fn memory(error: CudaError, bytes: usize) -> Error {
-    match error.is_out_of_memory() {
-        true => Error::Memory { bytes, source: std::io::Error::other(error) },
-        false => refused(error),
-    }
-}
-
-/// The product that an operation is, as cuBLAS has it.
-fn is_product(op: &Op) -> bool {
-    matches!(op, Op::Dense(Dense::MatMul(_)))
 }

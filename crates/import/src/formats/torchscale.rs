@@ -82,29 +82,30 @@ fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
     Ok(plan.finish())
 }
 
-/// TorchScale takes GPUs where there are some. Only PyTorch's ranks train on them.
+/// TorchScale takes GPUs where there are some.
 fn device(source: &Source, plan: &mut PlanText) {
-    let gpus = source.here().gpus;
-    let why = match (gpus, source.here().torch()) {
-        (0, torch) => {
-            runtimes(torch, plan);
-            "no GPU was found".to_owned()
+    let (gpus, torch) = (source.here().gpus, source.here().torch());
+    if gpus > 0 {
+        plan.line(2, &format!("device: cuda # {} found", count(gpus)));
+        match torch {
+            Ok(version) => {
+                plan.line(2, "runtime: pytorch");
+                plan.became("GPUs", format!("device: cuda, by PyTorch's ranks (torch {version}), one GPU for each"));
+            }
+            Err(why) => {
+                plan.became("GPUs", "device: cuda, one GPU for each rank");
+                runtimes(Err(why), plan);
+            }
         }
-        (_, Ok(version)) => {
-            plan.line(2, &format!("device: cuda # {} found", count(gpus)));
-            plan.became("GPUs", format!("device: cuda, by PyTorch's ranks (torch {version}), one GPU for each"));
-            return;
-        }
-        (_, Err(why)) => {
-            runtimes(Err(why), plan);
-            format!("{} found, and only PyTorch's ranks train on them", count(gpus))
-        }
-    };
+        return;
+    }
+    runtimes(torch, plan);
+    let why = "no GPU was found";
     plan.line(2, &format!("device: cpu # {why}"));
     plan.warning(format!("device: cpu, because {why}"));
 }
 
-/// Who trains on the CPU.
+/// Who trains beside native ranks.
 fn runtimes(torch: Result<&str, &str>, plan: &mut PlanText) {
     match torch {
         Ok(version) => {

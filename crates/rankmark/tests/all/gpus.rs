@@ -268,7 +268,9 @@ fn what_native_ranks_on_gpus_do_not_do_is_refused() {
         ("hardware triad --device cuda --runtime native --backend shm", "native ranks move memory of GPUs by `nccl`, "),
         ("comm all_reduce --backend nccl --cache cold", "`cache: cold` is for memory of the host"),
         ("comm all_reduce --backend nccl --pace-bandwidth 1GB/s", "links between memories of hosts only"),
-        ("train --device cuda --runtime native", "native ranks compute on the CPU"),
+        ("train --device cuda --threads 2", "training on GPUs takes no threads"),
+        ("train --device cuda --matmul fma", "ways of CPUs to multiply"),
+        ("train --tuned", "is for native ranks on GPUs"),
     ] {
         place.run(arguments).refuses(&[words]);
     }

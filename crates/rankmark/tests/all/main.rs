@@ -79,6 +79,7 @@ mod states;
 mod toy;
 mod toy_backend;
 mod training;
+mod training_gpus;
 mod trust;
 mod tutorials;
 mod typed;

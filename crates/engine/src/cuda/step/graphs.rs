@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use device::cuda::{Gpu, Graph, Stream};
 
-use super::refused;
+use super::errors::refused;
 use crate::Error;
 
 /// Fewer commands are given singly: a graph saves nothing.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use device::cuda::{Event, Gpu, Stream};
 use device::{Queue, Slice};
 
+use super::errors::{memory, refused, region};
 use super::graphs::Graphs;
 use super::lower::{self, Command, What};
 use super::sorted::Sorted;
 use super::staging::Staging;
-use super::{Cuda, memory, operations, refused, region, scratch};
+
 use crate::cuda::{DeviceContext, Epilogue, Form, Operands, Products, Train};
 use crate::op::{Dense, MatMul, Op};
 use crate::{Category, Error, Loaded, Memory, Program, Threads, View};
@@ -52,8 +53,13 @@ struct Work {
 }
 
 impl OnGpu {
-    pub(super) fn new(cuda: &Cuda, program: &Arc<Program>, memory: Memory, seed: u64) -> Result<Self, Error> {
-        let Cuda { gpu, train, products } = cuda;
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        (train, products): (&Arc<Train>, &Arc<Products>),
+        program: &Arc<Program>,
+        (memory, scratch): (Memory, Slice),
+        seed: u64,
+    ) -> Result<Self, Error> {
         let stream = Arc::new(Stream::new(gpu).map_err(refused)?);
         let commands = lower::commands(program, &memory, train, products)?;
         lower::plan(program, &memory, products)?;
@@ -62,13 +68,13 @@ impl OnGpu {
             products: products.clone(),
             program: program.clone(),
             commands,
-            scratch: region(gpu, scratch(program))?.whole(),
+            scratch,
             step: region(gpu, 16)?.whole(),
             memory,
             stream: stream.clone(),
         };
         let sorted = Sorted::new(gpu, program)?;
-        for (_, op) in operations(program, 0..program.instructions.len()) {
+        for (_, op) in program.operations(0..program.instructions.len()) {
             train.prepare(op, &work.context(None)).map_err(refused)?;
         }
         // All of a step's input at once, and the lists of sorted rows.
@@ -127,6 +133,16 @@ impl Work {
         DeviceContext { memory, scratch, step, sorted, stream: Some(stream) }
     }
 
+    /// The kernel of attention, where there is any.
+    fn attention(&self) -> Option<String> {
+        let of = |(_, op): (usize, &Op)| match op {
+            Op::Dense(Dense::AttentionForward(op)) => Some(self.train.attention_kernel(op, self.memory.dtype(op.qkv))),
+            _ => None,
+        };
+        let mut all = self.program.operations(0..self.program.instructions.len());
+        all.find_map(of)?.ok().map(|kernel| kernel.to_string())
+    }
+
     /// The commands of a stretch: those that begin in it.
     fn commands(&self, stretch: &Range<usize>) -> &[Command] {
         let from = self.commands.partition_point(|command| command.at < stretch.start);
@@ -161,12 +177,12 @@ impl Work {
     }
 
     fn singly(&self, stretch: Range<usize>, sorted: &Sorted) -> Result<(), Error> {
-        let all: Vec<usize> = operations(&self.program, stretch).map(|(at, _)| at).collect();
+        let all: Vec<usize> = self.program.operations(stretch).map(|(at, _)| at).collect();
         all.into_iter().try_for_each(|at| self.one(at, sorted))
     }
 
     fn one(&self, at: usize, sorted: &Sorted) -> Result<(), Error> {
-        let Some((_, op)) = operations(&self.program, at..at + 1).next() else { return Ok(()) };
+        let Some((_, op)) = self.program.operations(at..at + 1).next() else { return Ok(()) };
         match op {
             Op::Dense(Dense::MatMul(product)) => self.multiply(product, None),
             _ => self.train.run(op, &self.context(sorted.of(op))).map_err(refused),
@@ -250,6 +266,7 @@ impl Loaded for OnGpu {
     fn about(&self) -> BTreeMap<&'static str, String> {
         let (graphs, refused) = self.graphs.said();
         let mut all = BTreeMap::from([("graphs", graphs.to_string())]);
+        all.extend(self.work.attention().map(|kernel| ("attention", kernel)));
         if let Some(why) = refused {
             all.insert("graphs_refused", why.to_owned());
         }

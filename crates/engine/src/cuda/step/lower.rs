@@ -1,13 +1,10 @@
 //! What operations become: one launch each, or one for several that a kernel or the library computes at once.
 
-use super::{is_product, operations};
-use crate::cuda::{Epilogue, Form, Products, Squares, Train};
+use super::errors::refused;
+use crate::cuda::{Arithmetic, Epilogue, Form, Products, Squares, Train};
 use crate::op::{Dense, MatMul, Norm, Op, Rows, Update};
 use crate::{Error, Instruction, Memory, Program, View};
 use terms::Dtype;
-
-use super::refused;
-use crate::cuda::Arithmetic;
 
 /// Consecutive operations that are given at once.
 pub(super) struct Command {
@@ -61,7 +58,7 @@ pub(super) fn commands(
     train: &Train,
     products: &Products,
 ) -> Result<Vec<Command>, Error> {
-    let all: Vec<(usize, &Op)> = operations(program, 0..program.instructions.len()).collect();
+    let all: Vec<(usize, &Op)> = program.operations(0..program.instructions.len()).collect();
     let mut commands = Vec::new();
     let mut next = 0;
     while next < all.len() {
@@ -123,7 +120,7 @@ fn with_epilogue(
 
 /// Plans all products, so that the first step does not.
 pub(super) fn plan(program: &Program, memory: &Memory, products: &Products) -> Result<(), Error> {
-    for (_, op) in operations(program, 0..program.instructions.len()).filter(|(_, op)| is_product(op)) {
+    for (_, op) in program.operations(0..program.instructions.len()) {
         if let Op::Dense(Dense::MatMul(product)) = op {
             products.algorithm(&form(product, memory)?).map_err(refused)?;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use device::Slice;
 use device::cuda::Gpu;
 
-use super::{operations, refused, region};
+use super::errors::{refused, region};
 use crate::cuda::sorted_rows;
 use crate::op::{Op, Rows};
 use crate::{BufferId, Error, Program, View};
@@ -36,7 +36,7 @@ pub(super) fn key(op: &Op) -> Option<Key> {
 
 fn keys(program: &Program) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
-    for key in operations(program, 0..program.instructions.len()).filter_map(|(_, op)| key(op)) {
+    for key in program.operations(0..program.instructions.len()).filter_map(|(_, op)| key(op)) {
         if !keys.contains(&key) {
             keys.push(key);
         }

@@ -170,9 +170,9 @@ fn passes_are_captured_once_their_kernels_are_loaded() {
         let passes = [case.forward(), case.backward()].map(Op::from);
         let loaded = device.load(&case.lab, Train::scratch_bytes(&passes[1], 2));
         let capture = |train: &Train| {
-            device.gpu.begin_capture().unwrap();
+            device.gpu.begin_capture(None).unwrap();
             let ran = passes.iter().try_for_each(|op| train.run(op, &loaded.context()));
-            (ran, device.gpu.end_capture())
+            (ran, device.gpu.end_capture(None))
         };
         let train = Train::load(&device.gpu).unwrap();
         let (ran, graph) = capture(&train);
@@ -180,7 +180,7 @@ fn passes_are_captured_once_their_kernels_are_loaded() {
         passes.iter().for_each(|op| train.prepare(op, &loaded.context()).unwrap());
         let (ran, graph) = capture(&train);
         ran.unwrap();
-        graph.unwrap().launch().unwrap();
+        graph.unwrap().launch(None).unwrap();
         DeviceLab::keep(&device.bytes_in(&loaded, 0), &mut case.lab);
         case.check(train.attention_kernel(&case.op, dtype).unwrap());
     }

@@ -62,7 +62,7 @@ pub(super) fn write(source: &Source, all: &[Configuration], plan: &mut PlanText)
         about_hardware(source, configuration, &several, plan, &mut written);
         for size in sizes {
             training(size, ways, global, on_gpus, plan, &mut written);
-            memory(size, ways, &configuration.hardware, batch, plan, &mut written);
+            memory(size, ways, (&configuration.hardware, on_gpus), batch, plan, &mut written);
         }
     }
     if !written.expected.is_empty() {
@@ -271,10 +271,7 @@ fn about_hardware(
             "cuda" if source.here().gpus == 0 => {
                 plan.warning("device_type: cuda: no GPU was found: all cases run on the CPU")
             }
-            "cuda" => plan.warning(
-                "device_type: cuda: GPUs need PyTorch's ranks, which have no memory cases and train by strategy data \
-                 alone: these cases, and one of each other kind, run on the CPU",
-            ),
+            "cuda" => plan.became("device_type: cuda", "device: cuda, each case beside the same on the CPU"),
             other => plan.warning(format!("device_type: {other}: all cases run on the CPU and its memory")),
         }
     }
@@ -333,25 +330,25 @@ fn network(source: &Source, gbps: f64, several: &[u64], plan: &mut PlanText, wri
 fn training(size: &Size, ways: &[Way], global: u64, on_gpus: bool, plan: &mut PlanText, written: &mut Written) {
     let Size { name, fields } = size;
     let name = quoted(name);
-    let mut on_each = |way: &str, is_data: bool, why: &str| {
+    let mut on_each = |way: &str, why: &str| {
         let case = format!("benchmark: training, model: {name}, {fields}{way}, global_batch: {global}");
         entry(&case, why, plan, written);
-        if on_gpus && is_data {
+        if on_gpus {
             entry(&format!("{case}, device: cuda"), "device_type: cuda", plan, written);
         }
     };
     if ways.iter().any(|way| way.ranks > 1) {
-        on_each("strategy: data, ranks: 1", true, "training: one device, which efficiency is compared with");
+        on_each("strategy: data, ranks: 1", "training: one device, which efficiency is compared with");
     }
     for way in ways {
-        on_each(&way.fields, way.strategy == "data", &format!("training: strategy {}", way.strategy));
+        on_each(&way.fields, &format!("training: strategy {}", way.strategy));
     }
 }
 
 fn memory(
     size: &Size,
     ways: &[Way],
-    hardware: &Hardware,
+    (hardware, on_gpus): (&Hardware, bool),
     batch: Option<u64>,
     plan: &mut PlanText,
     written: &mut Written,
@@ -362,5 +359,8 @@ fn memory(
         let case =
             format!("benchmark: memory, model: {}, {}{}{batch}{limit}", quoted(&size.name), size.fields, way.fields);
         entry(&case, "memory: what a step holds, and the largest batch within memory_per_device_gb", plan, written);
+        if on_gpus {
+            entry(&format!("{case}, device: cuda"), "device_type: cuda", plan, written);
+        }
     }
 }

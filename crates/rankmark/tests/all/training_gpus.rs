@@ -1,0 +1,127 @@
+//! Training on GPUs by native ranks, on the libraries of tests/fakes: streams run as late as waits permit, or eagerly. It proves what is
+//! given to the libraries, and that ranks train as on the host; never how fast a GPU is.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::gpus::folder;
+use crate::place::{Ended, Place, json_lines, reason, statuses};
+
+/// Runs rankmark with the fakes where libraries are looked for.
+fn run(place: &Place, folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
+    let mut starting = place.command(&format!("{arguments} --spacing 0s --output-dir out --json"));
+    starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
+    starting.command.envs(variables.iter().copied());
+    starting.run()
+}
+
+const SMALL: &str =
+    "--layers 1 --width 32 --heads 2 --vocabulary 64 --sequence 16 --batch 2 --warmup 1 --steps 2 --trials 1";
+
+fn losses(line: &Value) -> Vec<f64> {
+    line["loss"].as_array().expect("losses").iter().filter_map(Value::as_f64).collect()
+}
+
+/// The same losses as on the host, to the rounding of f32, in both orders of streams.
+#[test]
+fn training_on_gpus_gives_the_losses_of_the_host() {
+    let test = "training_on_gpus_gives_the_losses_of_the_host";
+    let Some(folder) = folder(test) else { return };
+    let place = Place::new();
+    let host = run(&place, folder, &format!("train --model gpt2-mini {SMALL}"), &[]).exits(0);
+    let host = losses(&json_lines(&host.out)[0]);
+    for (more, variables) in [
+        ("--ranks 1", &[][..]),
+        ("--ranks 1", &[("FAKE_CUDA_EAGER", "1")]),
+        ("--ranks 2 --global-batch 2 --sharded 0,2", &[]),
+        ("--ranks 2 --global-batch 2 --backend shm", &[]),
+        ("--ranks 2 --strategy tensor", &[("FAKE_CUDA_EAGER", "1")]),
+    ] {
+        let batch = if more.contains("global-batch") { SMALL.replace("--batch 2 ", "") } else { SMALL.to_owned() };
+        let ended = run(&place, folder, &format!("train --model gpt2-mini {batch} --device cuda {more}"), variables);
+        let ended = ended.exits(0);
+        for line in json_lines(&ended.out).iter().filter(|line| line["ranks"] != 1 || !more.contains("--ranks 2")) {
+            assert_eq!((&line["status"], &line["wrong"]), (&"ok".into(), &0.into()), "{more}: {line}");
+            let there = losses(line);
+            assert_eq!(there.len(), host.len(), "{more}");
+            for (a, b) in there.iter().zip(&host) {
+                assert!((a - b).abs() < 1e-4 * b, "{more}: {a} and {b}");
+            }
+            let phases = ["forward", "backward", "optimizer"].map(|phase| line["phases_s"][phase].as_f64());
+            assert!(phases.iter().all(|seconds| seconds.is_some_and(|seconds| seconds > 0.0)), "{more}: {line}");
+            let of = |name: &str| line["conditions"][name].as_str().unwrap_or_default().to_owned();
+            assert_eq!([of("cublas"), of("attention")], ["12.9.1", "plain"], "{line}");
+            assert!(of("graphs").parse::<u32>().is_ok_and(|graphs| graphs > 0), "{line}");
+            assert!(line["caveats"].to_string().contains("emulated"), "{line}");
+            assert!(line.get("mfu").is_none_or(|mfu| mfu["peak_flops"].is_null()), "an emulated device has no peak");
+        }
+    }
+}
+
+/// Types of 16 bits, loss scaling among them.
+#[test]
+fn narrow_types_train_on_gpus() {
+    let Some(folder) = folder("narrow_types_train_on_gpus") else { return };
+    let place = Place::new();
+    let arguments =
+        format!("train --model llama-tiny --kv-heads 1 --ffn 48 {SMALL} --device cuda --precision f32,bf16,f16");
+    let ended = run(&place, folder, &arguments, &[]).exits(0);
+    let lines = json_lines(&ended.out);
+    assert_eq!(statuses(&lines), [3, 0, 0, 0], "{}", ended.err);
+    let first: Vec<f64> = lines.iter().map(|line| losses(line)[0]).collect();
+    assert!(first.iter().all(|loss| (loss - first[0]).abs() < 0.02 * first[0]), "{first:?}");
+}
+
+/// What is planned is what the device gives, to the granularity of its allocator.
+#[test]
+fn memory_on_gpus_is_what_was_planned() {
+    let Some(folder) = folder("memory_on_gpus_is_what_was_planned") else { return };
+    let place = Place::new();
+    let arguments = "memory --model gpt2-mini --device cuda --batch 2 --sequence 64";
+    let ended = run(&place, folder, arguments, &[]).exits(0);
+    let line = &json_lines(&ended.out)[0];
+    let memory = &line["memory"];
+    let difference = memory["difference"].as_f64().expect("planned and measured");
+    assert!(difference.abs() < 0.02, "{memory}");
+    assert!(
+        memory["predicted"]["scratch"].as_u64().is_some_and(|bytes| bytes >= 32 << 20),
+        "cuBLAS's workspace: {memory}"
+    );
+}
+
+/// The largest batch that the limit permits, proven by steps.
+#[test]
+fn the_largest_batch_on_a_gpu_is_found() {
+    let Some(folder) = folder("the_largest_batch_on_a_gpu_is_found") else { return };
+    let place = Place::new();
+    let model = "--layers 1 --width 32 --heads 2 --vocabulary 64 --sequence 16";
+    let search = format!("memory --model gpt2-mini {model} --device cuda --find-max-batch");
+    let ended = run(&place, folder, &format!("{search} --limit 34MiB"), &[]).exits(0);
+    let lines = json_lines(&ended.out);
+    let largest = lines.iter().filter_map(|line| line["max_batch"].as_u64()).max().expect("a batch");
+    assert!((1..1024).contains(&largest), "{}", ended.out);
+    run(&place, folder, &search, &[]).refuses(&["how much of one a rank may hold"]);
+}
+
+/// What lacks is the reason of a skipped or failed case, in words that say what to do.
+#[test]
+fn what_training_on_gpus_lacks_is_named() {
+    let Some(folder) = folder("what_training_on_gpus_lacks_is_named") else { return };
+    let place = Place::new();
+    for (more, variables, status, said) in [
+        ("--model resnet18", &[][..], "skipped", "native ranks have no convolutions on GPUs"),
+        ("--precision bf16", &[("FAKE_CUDA_CAPABILITY", "70")], "skipped", "bf16 needs a GPU of sm_80 or later"),
+        ("--cublas-library /nowhere/libcublasLt.so.12", &[], "skipped", "/nowhere/libcublasLt.so.12"),
+        ("", &[("FAKE_CUBLAS_FAIL", "cublasLtMatmul:3:14")], "failed", "cublasLtMatmul"),
+        ("", &[("FAKE_CUDA_FAIL", "cuLaunchKernel:9:719")], "failed", "CUDA_ERROR_LAUNCH_FAILED"),
+        ("", &[("FAKE_CUDA_MEMORY", "40000000")], "skipped", "memory"),
+    ] {
+        let model = if more.contains("resnet") { "--batch 2" } else { SMALL };
+        let ended = run(&place, folder, &format!("train {model} {more} --device cuda --timeout 20s"), variables);
+        let lines = json_lines(&ended.out);
+        assert_eq!(lines[0]["status"], status, "{more}: {}{}", ended.out, ended.err);
+        let why = reason(&lines[0]);
+        assert!(why.contains(said), "{more}: `{said}` is missing: {why}");
+    }
+}
