@@ -21,7 +21,7 @@ use crate::experiments::printed;
 use crate::wheels;
 
 /// The tools, in the versions that this step was written with.
-const TOOLS: [&str; 3] = ["maturin==1.16.0", "ziglang==0.17.1", "cargo-zigbuild==0.24.1"];
+const TOOLS: [&str; 4] = ["maturin==1.16.0", "ziglang==0.17.1", "cargo-zigbuild==0.24.1", "wheel==0.48.0"];
 
 /// The glibc of the oldest systems that the binaries run on.
 const GLIBC: (u32, u32) = (2, 17);

@@ -75,7 +75,10 @@ pub(super) fn remaps(root: &Path, target: &Path) -> Vec<String> {
     pairs.push((root.to_owned(), "rankmark".to_owned()));
     pairs.push((target.to_owned(), "target".to_owned()));
     let registries = std::fs::read_dir(cargo_home().join("registry/src")).into_iter().flatten().filter_map(Result::ok);
-    pairs.extend(registries.map(|folder| (folder.path(), "registry".to_owned())));
+    let mut registries: Vec<PathBuf> = registries.map(|folder| folder.path()).collect();
+    // Cargo builds everything again if the order changes.
+    registries.sort();
+    pairs.extend(registries.into_iter().map(|folder| (folder, "registry".to_owned())));
     pairs.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect()
 }
 

@@ -13,22 +13,53 @@ impl Dist<'_> {
         // Without rustup: the toolchain has the target or cargo says that it does not.
         let _ = Command::new("rustup").current_dir(self.root).args(["target", "add", target.triple]).status();
         let (major, minor) = GLIBC;
+        let place = self.work.join(format!("wheel-{}", target.arch));
         let mut maturin = self.tool("maturin");
         maturin.args(["build", "--locked", "--profile", "dist", "--zig", "--target", target.triple]);
-        maturin.args(["--compatibility", &format!("manylinux_{major}_{minor}"), "--out"]).arg(&self.out);
+        maturin.args(["--compatibility", &format!("manylinux_{major}_{minor}"), "--out"]).arg(&place);
         // Cargo splits RUSTFLAGS at spaces, which names of folders may have; this variable at a separator.
         maturin.env("CARGO_ENCODED_RUSTFLAGS", remaps(self.root, self.target).join("\u{1f}"));
         // A caller's CARGO_INCREMENTAL=1 excludes link-time optimization.
         maturin.env("CARGO_TARGET_DIR", self.target).env("CARGO_INCREMENTAL", "0");
-        done(&mut maturin)
+        done(&mut maturin)?;
+        let unpacked = place.join("unpacked");
+        self.extract(&place.join(target.wheel(&self.version)), &unpacked)?;
+        let binary = unpacked.join(self.script());
+        self.strip(&binary)?;
+        done(Command::new("chmod").arg("755").arg(&binary))?;
+        // Writes the list of files with their checksums again, too.
+        done(self.tool("python").args(["-m", "wheel", "pack"]).arg(&unpacked).arg("--dest-dir").arg(&self.out))?;
+        let wheel = self.out.join(target.wheel(&self.version));
+        if wheel.is_file() { Ok(()) } else { Err(format!("{} was not made", wheel.display())) }
+    }
+
+    /// Where a wheel has the program.
+    fn script(&self) -> String {
+        format!("rankmark-{}.data/scripts/rankmark", self.version)
+    }
+
+    fn extract(&self, wheel: &Path, to: &Path) -> Result<(), String> {
+        done(self.tool("python").args(["-m", "zipfile", "--extract"]).args([wheel, to]))
+    }
+
+    /// Removes debug information, and leaves the names of functions. The profile asks for this, but zig's linker does not do it:
+    /// the rest is three quarters of the file, and names folders of this machine.
+    fn strip(&self, binary: &Path) -> Result<(), String> {
+        let sysroot = Command::new("rustc").current_dir(self.root).args(["--print", "sysroot"]).output();
+        let sysroot = sysroot.map_err(|error| format!("rustc: {error}"))?.stdout;
+        let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot).trim());
+        let own = self.targets[0].triple;
+        // Of every processor, unlike the one of binutils.
+        let mut objcopy = Command::new(sysroot.join("lib/rustlib").join(own).join("bin/rust-objcopy"));
+        done(objcopy.env("LD_LIBRARY_PATH", sysroot.join("lib")).arg("--strip-debug").arg(binary))
     }
 
     /// Puts the binary of the wheel into the folder that the tarball is made of: both have the same one.
     pub(super) fn unpack(&self, target: &Target) -> Result<(), String> {
         let wheel = self.out.join(target.wheel(&self.version));
         let unpacked = self.work.join(target.arch);
-        done(self.tool("python").args(["-m", "zipfile", "--extract"]).args([&wheel, &unpacked]))?;
-        let script = unpacked.join(format!("rankmark-{}.data/scripts/rankmark", self.version));
+        self.extract(&wheel, &unpacked)?;
+        let script = unpacked.join(self.script());
         let folder = self.work.join(target.folder(&self.version));
         let binary = folder.join("rankmark");
         let moved = std::fs::create_dir_all(&folder).and_then(|()| std::fs::rename(script, &binary));

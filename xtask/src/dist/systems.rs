@@ -125,7 +125,7 @@ impl<'a> System<'a> {
         println!("{rows}");
         self.printed(&["report", "/there/record", "--format", "html,pdf"])?;
         let record = self.work.join("record");
-        begins(&record.join("report.html"), b"<!DOCTYPE html>")?;
+        begins(&record.join("report.html"), b"<!doctype html>")?;
         begins(&record.join("report.pdf"), b"%PDF-")?;
         begins(&record.join("cases.jsonl"), b"{")
     }
