@@ -1,4 +1,4 @@
-//! Libraries of GPUs for machines without one: what the driver, NCCL, cuBLAS and NVML would do, on this host (`fakes/`). Built when they
+//! Libraries of GPUs for machines without one: what the driver, NCCL, cuBLAS, cuDNN and NVML would do, on this host (`fakes/`). Built when they
 //! are first asked for. What they prove is what this program passes to the libraries; never how fast a GPU is.
 //!
 //! Tests of several crates share this file as they share `skip.rs`.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder with libcuda.so.1, libnccl.so.2 and libcublasLt.so.12; None where there is no compiler of C and C++, which is then listed as skipped.
+/// The folder with libcuda.so.1, libnccl.so.2, libcublasLt.so.12 and libcudnn.so.9; None where there is no compiler of C and C++, which is then listed as skipped.
 pub(crate) fn folder(test: &str) -> Option<&'static Path> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let folder = FOLDER.get_or_init(build).as_deref();
@@ -60,8 +60,18 @@ fn build() -> Option<PathBuf> {
     let of_engine =
         ["number.h", "tensor.h", "attention.h", "rows.cu", "train.cu", "attention.cu", "attention_plain.cu"]
             .map(|name| crates().join("engine/kernels").join(name));
-    let names =
-        ["cuda.cpp", "driver.h", "emulate.h", "block.h", "warp.h", "nccl.c", "cublaslt.cpp", "train.h", "attention.h"];
+    let names = [
+        "cuda.cpp",
+        "driver.h",
+        "emulate.h",
+        "block.h",
+        "warp.h",
+        "nccl.c",
+        "cublaslt.cpp",
+        "cudnn.cpp",
+        "train.h",
+        "attention.h",
+    ];
     let path = |name: &str| sources().join(name);
     let sources = names.map(path);
     // Threads of a block jump between their stacks, which checked longjmp refuses.
@@ -70,6 +80,7 @@ fn build() -> Option<PathBuf> {
     let compiled = [
         library(&folder, "libcuda.so.1", "c++", &cuda, &path("cuda.cpp")),
         library(&folder, "libcublasLt.so.12", "c++", &["-std=c++17", "-O2"], &path("cublaslt.cpp")),
+        library(&folder, "libcudnn.so.9", "c++", &["-std=c++17", "-O2", "-I", crates().to_str()?], &path("cudnn.cpp")),
         library(&folder, "libnccl.so.2", "cc", &["-fwrapv"], &path("nccl.c")),
         library(&folder.join("old"), "libnccl.so.2", "cc", &["-fwrapv", "-DOLD"], &path("nccl.c")),
     ];

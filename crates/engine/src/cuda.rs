@@ -2,10 +2,12 @@
 //!
 //! `library` is cuBLASLt's table of functions, opened at run time; `form` says what is multiplied, in which arithmetic, and what
 //! happens to the result; `descriptors` hold the library's own descriptions of it; `product` chooses an algorithm and multiplies;
-//! `rows` fills, compares, adds and gathers where matrices lie; `train` runs the other operations of a training step: attention, norms,
-//! activations, embeddings, the loss, updates; `step` is a device that computes all of a program.
+//! `rows` fills, compares, adds and gathers where matrices lie; `cudnn` has attention by the graphs of that library; `train` runs the other
+//! operations of a training step: attention, norms, activations, embeddings, the loss, updates; `step` is a device that computes all of a
+//! program.
 
 mod arithmetic;
+mod cudnn;
 mod descriptors;
 mod error;
 mod form;
@@ -16,6 +18,7 @@ mod step;
 mod train;
 
 pub use arithmetic::{Arithmetic, decode};
+pub use cudnn::{CUDNN_STEMS, Cudnn, CudnnAttention, CudnnDevice, CudnnPass};
 pub use error::ProductError;
 pub use form::{Batch, Epilogue, Form, Operands};
 pub use library::{Cublas, STEMS};

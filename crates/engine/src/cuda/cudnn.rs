@@ -1,0 +1,173 @@
+//! cuDNN's graphs, as far as attention needs them: its functions, resolved whole or not at all; their forms are those of cudnn_graph.h, the
+//! same in all of cuDNN 9.
+
+mod attention;
+mod graph;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
+use std::path::Path;
+use std::ptr;
+use std::sync::Arc;
+
+use device::cuda::Gpu;
+
+use super::ProductError;
+pub use attention::{CudnnAttention, CudnnPass};
+use graph::Descriptor;
+
+/// Names of the library's files, without `.so` and version.
+pub static CUDNN_STEMS: &[&str] = &["libcudnn"];
+
+/// cudnnStatus_t; 0 is success.
+type Status = c_int;
+type Handle = *mut c_void;
+
+device::functions! {
+    /// The table.
+    struct Functions;
+    version = c"cudnnGetVersion": fn() -> usize;
+    create = c"cudnnCreate": fn(*mut Handle) -> Status;
+    destroy = c"cudnnDestroy": fn(Handle) -> Status;
+    stream = c"cudnnSetStream": fn(Handle, *mut c_void) -> Status;
+    status_name = c"cudnnGetErrorString": fn(Status) -> *const c_char;
+    last_error = c"cudnnGetLastErrorString": fn(*mut c_char, usize) -> ();
+    describe = c"cudnnBackendCreateDescriptor": fn(c_int, *mut Handle) -> Status;
+    forget = c"cudnnBackendDestroyDescriptor": fn(Handle) -> Status;
+    set = c"cudnnBackendSetAttribute": fn(Handle, c_int, c_int, i64, *const c_void) -> Status;
+    get = c"cudnnBackendGetAttribute": fn(Handle, c_int, c_int, i64, *mut i64, *mut c_void) -> Status;
+    finish = c"cudnnBackendFinalize": fn(Handle) -> Status;
+    execute = c"cudnnBackendExecute": fn(Handle, Handle, Handle) -> Status;
+}
+
+/// The library. Opening it needs no device, and neither does a plan for a device that is described.
+#[derive(Debug)]
+pub struct Cudnn {
+    functions: Functions,
+}
+
+impl Cudnn {
+    /// Opens the library. Runs its code.
+    ///
+    /// # Errors
+    /// What the loader says, the symbols that are missing, or that it is not cuDNN 9.
+    pub fn open(path: &Path) -> Result<Arc<Self>, String> {
+        let library = Self { functions: Functions::open(path)? };
+        match library.number() / 10_000 {
+            9 => Ok(Arc::new(library)),
+            _ => Err(format!("it is cuDNN {}, and graphs are built for cuDNN 9", library.version())),
+        }
+    }
+
+    fn number(&self) -> usize {
+        // SAFETY: as cudnn_graph.h declares it: takes nothing.
+        unsafe { (self.functions.version)() }
+    }
+
+    /// Its version, as `9.19.0`.
+    pub fn version(&self) -> String {
+        let number = self.number();
+        format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
+    }
+
+    /// An error for a status other than success, with the library's words.
+    fn succeeded(&self, what: &'static str, status: Status) -> Result<(), ProductError> {
+        if status == 0 { Ok(()) } else { Err(self.error(what, status)) }
+    }
+
+    #[cold]
+    fn error(&self, what: &'static str, status: Status) -> ProductError {
+        let mut said: [c_char; 1024] = [0; 1024];
+        // SAFETY: as cudnn_graph.h declares them: the name is the library's own, and the text has the room that it is said to have.
+        let name = unsafe {
+            (self.functions.last_error)(said.as_mut_ptr(), said.len() - 1);
+            (self.functions.status_name)(status)
+        };
+        // SAFETY: terminated texts, as just said; the last byte was zero.
+        let text = |at: *const c_char| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned();
+        let name = if name.is_null() { format!("status {status}") } else { text(name) };
+        ProductError::Library { what, name, said: text(said.as_ptr()) }
+    }
+}
+
+/// A device that plans are made for.
+#[derive(Debug)]
+pub struct CudnnDevice {
+    library: Arc<Cudnn>,
+    properties: Descriptor,
+    /// None of a device that is only described.
+    session: Option<Session>,
+}
+
+/// CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR and its attributes.
+const DEVICE: c_int = 38;
+const DEVICE_OF_HANDLE: c_int = 2701;
+const DEVICE_AS_JSON: c_int = 2702;
+
+impl CudnnDevice {
+    /// A device that this process has opened.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub fn of(library: &Arc<Cudnn>, gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
+        gpu.enter()?;
+        let session = Session::new(library, gpu)?;
+        let properties = Descriptor::new(library, DEVICE)?;
+        properties.set(DEVICE_OF_HANDLE, graph::HANDLE, &[session.handle])?;
+        Ok(Self { library: library.clone(), properties: properties.finish()?, session: Some(session) })
+    }
+
+    /// A device that is described in the library's JSON: what is planned for it, nothing here can run.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub fn described(library: &Arc<Cudnn>, json: &str) -> Result<Self, ProductError> {
+        let properties = Descriptor::new(library, DEVICE)?;
+        properties.set(DEVICE_AS_JSON, graph::TEXT, json.as_bytes())?;
+        Ok(Self { library: library.clone(), properties: properties.finish()?, session: None })
+    }
+}
+
+/// cudnnHandle_t.
+struct Session {
+    library: Arc<Cudnn>,
+    gpu: Arc<Gpu>,
+    handle: Handle,
+}
+
+// SAFETY: the library's handle, which any one thread at a time may use.
+unsafe impl Send for Session {}
+
+impl Session {
+    fn new(library: &Arc<Cudnn>, gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: as cudnn_graph.h declares it; the out-pointer is valid, and the device's context is current.
+        library.succeeded("cudnnCreate", unsafe { (library.functions.create)(&mut handle) })?;
+        Ok(Self { library: library.clone(), gpu: gpu.clone(), handle })
+    }
+
+    /// Gives a plan to the device's own stream, with the places that its pack names.
+    fn execute(&self, plan: &Descriptor, pack: &Descriptor) -> Result<(), ProductError> {
+        let functions = &self.library.functions;
+        // SAFETY: as cudnn_graph.h declares them: handle, stream and descriptors are alive.
+        let set = unsafe { (functions.stream)(self.handle, self.gpu.stream()) };
+        self.library.succeeded("cudnnSetStream", set)?;
+        // SAFETY: as above; who made the pack has checked each place.
+        let executed = unsafe { (functions.execute)(self.handle, plan.handle(), pack.handle()) };
+        self.library.succeeded("cudnnBackendExecute", executed)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.gpu.enter();
+        // SAFETY: as cudnn_graph.h declares it: what it created, destroyed once.
+        unsafe { (self.library.functions.destroy)(self.handle) };
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Session").field("gpu", &self.gpu).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,317 @@
+//! Graphs of operations on tensors of four dimensions, and plans that run them.
+//!
+//! Numbers of descriptors (0 to 38) and of their attributes are those of cudnn_graph.h: of a tensor 900 to 908, a pointwise operation 750
+//! to 758 and its mode 0 to 9, a product 1520 to 1523, a reduction 1610 to 1612, a reshape 2200, a graph 801, heuristics 200 to 204, a plan
+//! 401 to 407, and the places of a run 1000 to 1003.
+
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+
+use super::{Cudnn, CudnnDevice, Handle};
+use crate::cuda::ProductError;
+
+type Result<T> = std::result::Result<T, ProductError>;
+
+/// Types of attributes (cudnnBackendAttributeType_t).
+pub(super) const HANDLE: c_int = 0;
+const DATA_TYPE: c_int = 1;
+const BOOLEAN: c_int = 2;
+const NUMBER: c_int = 3;
+const ADDRESS: c_int = 6;
+const HEURISTIC: c_int = 8;
+const POINTWISE_MODE: c_int = 14;
+const DESCRIPTOR: c_int = 15;
+const REDUCTION: c_int = 18;
+pub(super) const TEXT: c_int = 24;
+
+/// Types of elements (cudnnDataType_t).
+pub(super) const F32: c_int = 0;
+pub(super) const F16: c_int = 2;
+pub(super) const I32: c_int = 4;
+pub(super) const BF16: c_int = 9;
+pub(super) const BOOL: c_int = 11;
+
+/// Heuristics, of which the library recommends mode A (3), and how many of its choices are tried.
+const MODE_A: c_int = 3;
+const CHOICES: usize = 8;
+/// Addresses of tensors are multiples of it.
+pub(super) const ALIGNMENT: usize = 16;
+
+/// One of the library's descriptors, destroyed once.
+pub(super) struct Descriptor {
+    library: Arc<Cudnn>,
+    handle: Handle,
+}
+
+// SAFETY: plain memory of the library, which any one thread at a time may use.
+unsafe impl Send for Descriptor {}
+
+impl Descriptor {
+    pub(super) fn new(library: &Arc<Cudnn>, kind: c_int) -> Result<Self> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: as cudnn_graph.h declares it; the out-pointer is valid.
+        let made = unsafe { (library.functions.describe)(kind, &mut handle) };
+        library.succeeded("cudnnBackendCreateDescriptor", made)?;
+        Ok(Self { library: library.clone(), handle })
+    }
+
+    pub(super) fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// Sets an attribute to values whose type is that of the header's for `kind`.
+    pub(super) fn set<T: Copy>(&self, attribute: c_int, kind: c_int, values: &[T]) -> Result<()> {
+        let set = self.library.functions.set;
+        // SAFETY: as cudnn_graph.h declares it: so many values are copied.
+        let done = unsafe { set(self.handle, attribute, kind, values.len() as i64, values.as_ptr().cast()) };
+        self.library.succeeded("cudnnBackendSetAttribute", done)
+    }
+
+    fn refer(&self, attribute: c_int, to: &Self) -> Result<()> {
+        self.set(attribute, DESCRIPTOR, &[to.handle])
+    }
+
+    pub(super) fn finish(self) -> Result<Self> {
+        // SAFETY: as cudnn_graph.h declares it.
+        let done = unsafe { (self.library.functions.finish)(self.handle) };
+        self.library.succeeded("cudnnBackendFinalize", done)?;
+        Ok(self)
+    }
+
+    /// Fills `to` with values of an attribute. How many there are.
+    fn get<T>(&self, attribute: c_int, kind: c_int, to: &mut [T]) -> Result<usize> {
+        let (get, mut found) = (self.library.functions.get, 0);
+        // SAFETY: as cudnn_graph.h declares it: at most so many values are written.
+        let done = unsafe { get(self.handle, attribute, kind, to.len() as i64, &mut found, to.as_mut_ptr().cast()) };
+        self.library.succeeded("cudnnBackendGetAttribute", done)?;
+        Ok(usize::try_from(found).unwrap_or(0).min(to.len()))
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: as cudnn_graph.h declares it: what it created, destroyed once.
+        unsafe { (self.library.functions.forget)(self.handle) };
+    }
+}
+
+impl fmt::Debug for Descriptor {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Descriptor").finish_non_exhaustive()
+    }
+}
+
+/// Sizes and distances of four dimensions, and the type of elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    pub(super) sizes: [usize; 4],
+    pub(super) strides: [usize; 4],
+    pub(super) element: c_int,
+}
+
+/// Where a tensor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In memory of the device, whose address a run gives.
+    Memory,
+    /// Nowhere: between two operations.
+    Between,
+    /// One number in memory of the host, whose address a run gives.
+    Host,
+}
+
+/// A tensor of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tensor(usize);
+
+/// What is computed element by element (cudnnPointwiseMode_t).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pointwise {
+    Add = 0,
+    Multiply = 1,
+    Divide = 6,
+    Subtract = 9,
+    Exponential = 13,
+    Logarithm = 15,
+    Copy = 21,
+    IsAtLeast = 303,
+    /// The place along a dimension.
+    Index = 501,
+    /// The first where a third is true, else the second.
+    Select = 601,
+}
+
+/// What rows are reduced by (cudnnReduceTensorOp_t).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reduction {
+    Sum = 0,
+    Largest = 3,
+}
+
+/// A graph that is being built. Descriptors stay alive as long as what refers to them.
+#[derive(Debug)]
+pub(super) struct Graph {
+    library: Arc<Cudnn>,
+    tensors: Vec<Descriptor>,
+    operations: Vec<Descriptor>,
+    modes: Vec<Descriptor>,
+}
+
+impl Graph {
+    pub(super) fn new(library: &Arc<Cudnn>) -> Self {
+        Self { library: library.clone(), tensors: Vec::new(), operations: Vec::new(), modes: Vec::new() }
+    }
+
+    pub(super) fn tensor(&mut self, form: Form, place: Place) -> Result<Tensor> {
+        let tensor = Descriptor::new(&self.library, 17)?;
+        let id = self.tensors.len() as i64 + 1;
+        tensor.set(901, DATA_TYPE, &[form.element])?;
+        tensor.set(902, NUMBER, &form.sizes.map(|size| size as i64))?;
+        tensor.set(903, NUMBER, &form.strides.map(|stride| stride as i64))?;
+        tensor.set(906, NUMBER, &[id])?;
+        tensor.set(900, NUMBER, &[ALIGNMENT as i64])?;
+        match place {
+            Place::Memory => {}
+            Place::Between => tensor.set(907, BOOLEAN, &[true])?,
+            Place::Host => tensor.set(908, BOOLEAN, &[true])?,
+        }
+        self.tensors.push(tensor.finish()?);
+        Ok(Tensor(self.tensors.len() - 1))
+    }
+
+    /// A number that a run gives.
+    pub(super) fn number(&mut self) -> Result<Tensor> {
+        self.tensor(Form { sizes: [1; 4], strides: [1; 4], element: F32 }, Place::Host)
+    }
+
+    /// `y` of x, and of further tensors as the mode has them.
+    pub(super) fn pointwise(&mut self, mode: Pointwise, x: Tensor, others: &[Tensor], y: Tensor) -> Result<()> {
+        self.pointwise_along(mode, None, x, others, y)
+    }
+
+    /// The same along a dimension.
+    pub(super) fn pointwise_along(
+        &mut self,
+        mode: Pointwise,
+        dimension: Option<i64>,
+        x: Tensor,
+        others: &[Tensor],
+        y: Tensor,
+    ) -> Result<()> {
+        let what = Descriptor::new(&self.library, 0)?;
+        what.set(0, POINTWISE_MODE, &[mode as c_int])?;
+        what.set(1, DATA_TYPE, &[F32])?;
+        if let Some(dimension) = dimension {
+            what.set(9, NUMBER, &[dimension])?;
+        }
+        // Attributes of a second and a third input.
+        let others = [752, 758].into_iter().zip(others.iter().copied());
+        let tensors: Vec<(c_int, Tensor)> = [(751, x), (753, y)].into_iter().chain(others).collect();
+        self.operation(13, Some((750, what)), &tensors)
+    }
+
+    /// `c = a b` of the last two dimensions.
+    pub(super) fn product(&mut self, a: Tensor, b: Tensor, c: Tensor) -> Result<()> {
+        let what = Descriptor::new(&self.library, 18)?;
+        what.set(1500, DATA_TYPE, &[F32])?;
+        self.operation(19, Some((1523, what)), &[(1520, a), (1521, b), (1522, c)])
+    }
+
+    /// Along the dimensions in which y has one element.
+    pub(super) fn reduce(&mut self, by: Reduction, x: Tensor, y: Tensor) -> Result<()> {
+        let what = Descriptor::new(&self.library, 21)?;
+        what.set(1600, REDUCTION, &[by as c_int])?;
+        what.set(1601, DATA_TYPE, &[F32])?;
+        self.operation(22, Some((1612, what)), &[(1610, x), (1611, y)])
+    }
+
+    /// The same elements with other sizes and strides.
+    pub(super) fn reshape(&mut self, x: Tensor, y: Tensor) -> Result<()> {
+        self.operation(31, None, &[(2200, x), (2201, y)])
+    }
+
+    fn operation(&mut self, kind: c_int, what: Option<(c_int, Descriptor)>, tensors: &[(c_int, Tensor)]) -> Result<()> {
+        let operation = Descriptor::new(&self.library, kind)?;
+        if let Some((attribute, what)) = what {
+            let what = what.finish()?;
+            operation.refer(attribute, &what)?;
+            self.modes.push(what);
+        }
+        for (attribute, tensor) in tensors {
+            operation.refer(*attribute, &self.tensors[tensor.0])?;
+        }
+        self.operations.push(operation.finish()?);
+        Ok(())
+    }
+
+    /// A plan by the first of the library's choices that takes the graph.
+    pub(super) fn plan(self, device: &CudnnDevice) -> Result<Plan> {
+        let graph = Descriptor::new(&self.library, 15)?;
+        let operations: Vec<Handle> = self.operations.iter().map(Descriptor::handle).collect();
+        graph.set(801, DESCRIPTOR, &operations)?;
+        let graph = graph.finish()?;
+        let wish = Descriptor::new(&self.library, 4)?;
+        wish.refer(201, &graph)?;
+        wish.set(200, HEURISTIC, &[MODE_A])?;
+        wish.refer(204, &device.properties)?;
+        let wish = wish.finish()?;
+        let choices: Vec<Descriptor> =
+            (0..CHOICES).map(|_| Descriptor::new(&self.library, 3)).collect::<Result<_>>()?;
+        let mut handles: Vec<Handle> = choices.iter().map(Descriptor::handle).collect();
+        let found = wish.get(202, DESCRIPTOR, &mut handles)?;
+        let mut refused = ProductError::Unsupported(format!("cuDNN {} has no engine for it", self.library.version()));
+        for choice in &choices[..found] {
+            match Plan::finish(&self, choice, device) {
+                Ok((plan, workspace)) => {
+                    let parts = [vec![graph, wish], choices, self.tensors, self.operations, self.modes];
+                    return Ok(Plan { plan, workspace, _parts: parts.into_iter().flatten().collect() });
+                }
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+}
+
+/// A graph that can be run.
+#[derive(Debug)]
+pub(super) struct Plan {
+    plan: Descriptor,
+    workspace: usize,
+    _parts: Vec<Descriptor>,
+}
+
+impl Plan {
+    /// By one of the library's choices; and its workspace.
+    fn finish(graph: &Graph, choice: &Descriptor, device: &CudnnDevice) -> Result<(Descriptor, usize)> {
+        let plan = Descriptor::new(&graph.library, 5)?;
+        plan.refer(407, &device.properties)?;
+        plan.refer(401, choice)?;
+        let plan = plan.finish()?;
+        let mut workspace = [0_i64];
+        plan.get(402, NUMBER, &mut workspace)?;
+        Ok((plan, usize::try_from(workspace[0]).unwrap_or(0)))
+    }
+
+    /// Bytes of device memory that a run needs beside its tensors.
+    pub(super) fn workspace(&self) -> usize {
+        self.workspace
+    }
+
+    pub(super) fn descriptor(&self) -> &Descriptor {
+        &self.plan
+    }
+
+    /// Where the tensors of a run are.
+    pub(super) fn pack(&self, places: &[(Tensor, *const c_void)], workspace: *const c_void) -> Result<Descriptor> {
+        let pack = Descriptor::new(&self.plan.library, 16)?;
+        let (ids, addresses): (Vec<i64>, Vec<*const c_void>) =
+            places.iter().map(|(tensor, address)| (tensor.0 as i64 + 1, *address)).unzip();
+        pack.set(1000, NUMBER, &ids)?;
+        pack.set(1001, ADDRESS, &addresses)?;
+        pack.set(1003, ADDRESS, &[workspace])?;
+        pack.finish()
+    }
+}

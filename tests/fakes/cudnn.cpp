@@ -1,0 +1,341 @@
+// libcudnn.so.9 for machines without a GPU, as far as attention's graphs go, on the streams and memory of the emulated libcuda.so.1:
+//
+//     c++ -std=c++17 -O2 -shared -fPIC -pthread -I CRATES -Wl,-soname,libcudnn.so.9 -o libcudnn.so.9 cudnn.cpp -ldl
+//
+// A graph is computed operation by operation, in f64 that is rounded to the type of each tensor. It is strict: attributes have the types
+// of cudnn_graph.h, descriptors are finished before others refer to them, an operation's inputs are there before it, and a run names each
+// tensor of memory, aligned and inside an allocation. The first choice of the heuristics is always refused. Sums of type f32 that a product
+// leaves in memory are added to what is there, as the library does with the gradients of queries.
+#include <dlfcn.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#define __device__
+#define __forceinline__ inline
+#include "engine/kernels/number.h"
+
+namespace {
+
+enum Status { SUCCESS, BAD_PARAM = 2000, NOT_INITIALIZED = 1001, NOT_SUPPORTED = 3000, EXECUTION_FAILED = 5000 };
+enum Kind { POINTWISE, CHOICE = 3, WISH, PLAN, POINTWISE_OPERATION = 13, GRAPH = 15, PACK, TENSOR, PRODUCT, PRODUCT_OPERATION,
+            REDUCTION = 21, REDUCTION_OPERATION, RESHAPE_OPERATION = 31, DEVICE = 38 };
+enum Element { FLOAT, HALF = 2, INT32 = 4, BFLOAT16 = 9, BOOLEAN = 11 };
+using std::vector;
+void need(bool condition, int code = BAD_PARAM) { if (!condition) throw code; }
+
+/// Attributes of a kind: their types, and whether one must be set.
+struct Attribute { int type; bool is_needed; };
+const std::map<int, std::map<int, Attribute>> &attributes = *new std::map<int, std::map<int, Attribute>>{
+    {POINTWISE, {{0, {14, true}}, {1, {1, true}}, {9, {3, false}}}},
+    {CHOICE, {}},
+    {WISH, {{200, {8, true}}, {201, {15, true}}, {204, {15, true}}}},
+    {PLAN, {{401, {15, true}}, {407, {15, true}}}},
+    {POINTWISE_OPERATION, {{750, {15, true}}, {751, {15, true}}, {752, {15, false}}, {753, {15, true}}, {758, {15, false}}}},
+    {GRAPH, {{801, {15, true}}}},
+    {PACK, {{1000, {3, true}}, {1001, {6, true}}, {1003, {6, true}}}},
+    {TENSOR, {{900, {3, true}}, {901, {1, true}}, {902, {3, true}}, {903, {3, true}}, {906, {3, true}}, {907, {2, false}}, {908, {2, false}}}},
+    {PRODUCT, {{1500, {1, true}}}},
+    {PRODUCT_OPERATION, {{1520, {15, true}}, {1521, {15, true}}, {1522, {15, true}}, {1523, {15, true}}}},
+    {REDUCTION, {{1600, {18, true}}, {1601, {1, true}}}},
+    {REDUCTION_OPERATION, {{1610, {15, true}}, {1611, {15, true}}, {1612, {15, true}}}},
+    {RESHAPE_OPERATION, {{2200, {15, true}}, {2201, {15, true}}}},
+    {DEVICE, {{2701, {0, false}}, {2702, {24, false}}}},
+};
+size_t bytes_of(int type) { return type == 2 || type == 24 ? 1 : type == 0 || type == 3 || type == 6 || type == 15 ? 8 : 4; }
+
+/// Never freed: one that was destroyed is told from one that never was.
+struct Descriptor {
+    int kind;
+    bool is_alive = true, is_finished = false, is_taken = true;
+    std::map<int, vector<char>> set = {};
+    Descriptor *graph = nullptr;
+    template <class T> vector<T> all(int attribute) const {
+        auto found = set.find(attribute);
+        if (found == set.end()) return {};
+        vector<T> values(found->second.size() / sizeof(T));
+        memcpy(values.data(), found->second.data(), found->second.size());
+        return values;
+    }
+    template <class T> T get(int attribute, T otherwise = {}) const {
+        auto values = all<T>(attribute);
+        return values.empty() ? otherwise : values[0];
+    }
+    Descriptor *refer(int attribute) const { return get<Descriptor *>(attribute); }
+};
+struct Session { void *stream = nullptr; bool is_alive = true; };
+std::mutex &lock = *new std::mutex;
+vector<Descriptor *> &descriptors = *new vector<Descriptor *>;
+vector<Session *> &sessions = *new vector<Session *>;
+thread_local const char *last_error = "";
+
+Descriptor *find(void *handle) {
+    for (auto *each : descriptors) if (each == handle && each->is_alive) return each;
+    throw int(BAD_PARAM);
+}
+Session *session(void *handle) {
+    for (auto *each : sessions) if (each == handle && each->is_alive) return each;
+    throw int(NOT_INITIALIZED);
+}
+template <class Body> int call(const char *function, Body body) {
+    std::lock_guard<std::mutex> guard(lock);
+    last_error = "";
+    try { body(); } catch (int code) { return last_error = function, code; }
+    return SUCCESS;
+}
+
+/// A tensor, and its numbers in the order of its dimensions.
+struct Values {
+    Descriptor *of;
+    vector<int64_t> sizes, strides;
+    int element;
+    vector<double> numbers;
+    explicit Values(Descriptor *of) : of(of), sizes(of->all<int64_t>(902)), strides(of->all<int64_t>(903)), element(of->get<int>(901)) {
+        numbers.resize(count());
+    }
+    size_t count() const { size_t all = 1; for (auto size : sizes) all *= size; return all; }
+    int64_t id() const { return of->get<int64_t>(906); }
+    bool is_between() const { return of->get<char>(907); }
+    bool is_of_host() const { return of->get<char>(908); }
+    size_t width() const { return element == HALF || element == BFLOAT16 ? 2 : 4; }
+    size_t bytes() const { size_t last = 0; for (int i = 0; i < 4; i++) last += (sizes[i] - 1) * strides[i]; return (last + 1) * width(); }
+    /// Calls `each` with the number's place, its index and its offset.
+    template <class Each> void walk(Each each) const {
+        size_t place = 0;
+        int64_t at[4];
+        for (at[0] = 0; at[0] < sizes[0]; at[0]++)
+            for (at[1] = 0; at[1] < sizes[1]; at[1]++)
+                for (at[2] = 0; at[2] < sizes[2]; at[2]++)
+                    for (at[3] = 0; at[3] < sizes[3]; at[3]++, place++)
+                        each(place, at, at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2] + at[3] * strides[3]);
+    }
+    /// The number there: of the only one along a dimension; fewer heads are shared evenly.
+    double at(const int64_t (&index)[4], int64_t heads) const {
+        size_t place = 0;
+        for (int i = 0; i < 4; i++) {
+            int64_t own = sizes[i] == 1 ? 0 : i == 1 && sizes[1] != heads ? index[1] / (heads / sizes[1]) : index[i];
+            place = place * sizes[i] + own;
+        }
+        return numbers[place];
+    }
+    double rounded(double value) const {
+        switch (element) {
+        case HALF: return F16::widen(nearest<F16>(value));
+        case BFLOAT16: return Bf16::widen(nearest<Bf16>(value));
+        case FLOAT: return float(value);
+        default: return value;
+        }
+    }
+    void load(const char *from) {
+        walk([&](size_t place, auto &, int64_t offset) {
+            if (element == FLOAT) numbers[place] = ((const float *)from)[offset];
+            else numbers[place] = element == HALF ? F16::widen(((const u16 *)from)[offset]) : Bf16::widen(((const u16 *)from)[offset]);
+        });
+    }
+    void store(char *to) const {
+        walk([&](size_t place, auto &, int64_t offset) {
+            double value = numbers[place];
+            if (element == FLOAT) ((float *)to)[offset] = float(value);
+            else ((u16 *)to)[offset] = element == HALF ? nearest<F16>(value) : nearest<Bf16>(value);
+        });
+    }
+};
+
+double computed(int mode, double x, double b, bool t) {
+    switch (mode) {
+    case 0: return x + b;
+    case 1: return x * b;
+    case 6: return x / b;
+    case 9: return x - b;
+    case 13: return exp(x);
+    case 15: return log(x);
+    case 21: return x;
+    case 303: return x >= b;
+    case 601: return t ? x : b;
+    }
+    throw int(NOT_SUPPORTED);
+}
+struct Run {
+    Descriptor *graph;
+    std::map<int64_t, char *> places;
+    char *workspace;
+    std::map<Descriptor *, Values> tensors = {};
+
+    Values &value(Descriptor *of) { return tensors.at(of); }
+    void compute(Descriptor *operation) {
+        auto input = [&](int attribute) -> Values * { auto *of = operation->refer(attribute); return of ? &value(of) : nullptr; };
+        auto made = [&](int attribute) -> Values & { return tensors.try_emplace(operation->refer(attribute), operation->refer(attribute)).first->second; };
+        if (operation->kind == POINTWISE_OPERATION) {
+            auto *what = operation->refer(750);
+            Values &y = made(753), *x = input(751), *b = input(752), *t = input(758);
+            y.walk([&](size_t place, const int64_t (&at)[4], int64_t) {
+                int64_t heads = y.sizes[1];
+                int mode = what->get<int>(0);
+                y.numbers[place] = y.rounded(mode == 501 ? double(at[what->get<int64_t>(9)]) :
+                    computed(mode, x->at(at, heads), b ? b->at(at, heads) : 0, t && t->at(at, heads)));
+            });
+        } else if (operation->kind == PRODUCT_OPERATION) {
+            Values &c = made(1522), *a = input(1520), *b = input(1521);
+            need(a->sizes[3] == b->sizes[2] && c.sizes[2] == a->sizes[2] && c.sizes[3] == b->sizes[3]);
+            bool adds = !c.is_between() && c.element == FLOAT;
+            if (adds) c.load(places.at(c.id()));
+            c.walk([&](size_t place, const int64_t (&at)[4], int64_t) {
+                double sum = adds ? c.numbers[place] : 0;
+                for (int64_t k = 0; k < a->sizes[3]; k++)
+                    sum += a->at({at[0], at[1], at[2], k}, c.sizes[1]) * b->at({at[0], at[1], k, at[3]}, c.sizes[1]);
+                c.numbers[place] = c.rounded(sum);
+            });
+        } else if (operation->kind == REDUCTION_OPERATION) {
+            Values &y = made(1611), *x = input(1610);
+            bool is_sum = operation->refer(1612)->get<int>(1600) == 0;
+            need(is_sum || operation->refer(1612)->get<int>(1600) == 3, NOT_SUPPORTED);
+            for (auto &number : y.numbers) number = is_sum ? 0 : -INFINITY;
+            x->walk([&](size_t place, const int64_t (&at)[4], int64_t) {
+                size_t to = 0;
+                for (int i = 0; i < 4; i++) to = to * y.sizes[i] + (y.sizes[i] == 1 ? 0 : at[i]);
+                y.numbers[to] = is_sum ? y.numbers[to] + x->numbers[place] : std::max(y.numbers[to], x->numbers[place]);
+            });
+        } else {
+            Values &y = made(2201), *x = input(2200);
+            std::map<int64_t, double> by_offset;
+            x->walk([&](size_t place, auto &, int64_t offset) { by_offset[offset] = x->numbers[place]; });
+            y.walk([&](size_t place, auto &, int64_t offset) { y.numbers[place] = y.rounded(by_offset.at(offset)); });
+        }
+    }
+};
+vector<int> inputs_of(int kind) {
+    return kind == POINTWISE_OPERATION ? vector<int>{751, 752, 758} : kind == PRODUCT_OPERATION ? vector<int>{1520, 1521} :
+        vector<int>{kind == REDUCTION_OPERATION ? 1610 : 2200};
+}
+int output_of(int kind) { return kind == POINTWISE_OPERATION ? 753 : kind == PRODUCT_OPERATION ? 1522 : kind == REDUCTION_OPERATION ? 1611 : 2201; }
+/// Tensors that a run gives places to: first those that are read before they are made.
+void check_graph(Descriptor *graph, std::map<Descriptor *, bool> *is_made) {
+    for (auto *operation : graph->all<Descriptor *>(801)) {
+        for (int attribute : inputs_of(operation->kind)) {
+            auto *input = operation->refer(attribute);
+            if (!input || is_made->count(input)) continue;
+            need(!input->get<char>(907)); // nothing makes it
+            (*is_made)[input] = false;
+        }
+        (*is_made)[operation->refer(output_of(operation->kind))] = true;
+    }
+}
+struct Driver {
+    int (*enqueue)(void *stream, void (*work)(void *), void *argument) = nullptr;
+    void *(*reach)(const void *at, size_t bytes) = nullptr;
+    Driver() {
+        void *library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+        if (!library) return;
+        *(void **)&enqueue = dlsym(library, "fake_cuda_compute");
+        *(void **)&reach = dlsym(library, "fake_cuda_reach");
+    }
+};
+const Driver &driver() { static Driver &found = *new Driver; return found; }
+void compute(void *argument) {
+    Run &run = *(Run *)argument;
+    std::map<Descriptor *, bool> is_made;
+    check_graph(run.graph, &is_made);
+    memset(run.workspace, 0x7f, 256);
+    for (auto [tensor, made] : is_made)
+        if (!made) {
+            Values &values = run.tensors.try_emplace(tensor, tensor).first->second;
+            values.load(run.places.at(values.id()));
+        }
+    for (auto *operation : run.graph->all<Descriptor *>(801)) run.compute(operation);
+    for (auto [tensor, made] : is_made)
+        if (Values &values = run.value(tensor); made && !values.is_between()) values.store(run.places.at(values.id()));
+    delete &run;
+}
+
+} // namespace
+
+extern "C" {
+
+size_t cudnnGetVersion() { return 91900; }
+const char *cudnnGetErrorString(int status) { return status == NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_BAD_PARAM"; }
+void cudnnGetLastErrorString(char *to, size_t room) { strncpy(to, last_error, room); }
+int cudnnCreate(void **made) { return call(__func__, [&] { sessions.push_back(new Session), *made = sessions.back(); }); }
+int cudnnDestroy(void *handle) { return call(__func__, [&] { session(handle)->is_alive = false; }); }
+int cudnnSetStream(void *handle, void *stream) { return call(__func__, [&] { session(handle)->stream = stream; }); }
+int cudnnBackendCreateDescriptor(int kind, void **made) {
+    return call(__func__, [&] {
+        need(attributes.count(kind), NOT_SUPPORTED);
+        descriptors.push_back(new Descriptor{kind});
+        *made = descriptors.back();
+    });
+}
+int cudnnBackendDestroyDescriptor(void *handle) { return call(__func__, [&] { find(handle)->is_alive = false; }); }
+int cudnnBackendSetAttribute(void *handle, int attribute, int type, int64_t count, const void *values) {
+    return call(__func__, [&] {
+        Descriptor *to = find(handle);
+        auto &known = attributes.at(to->kind);
+        need(!to->is_finished && known.count(attribute) && known.at(attribute).type == type && count > 0);
+        auto *bytes = (const char *)values;
+        to->set[attribute] = vector<char>(bytes, bytes + count * bytes_of(type));
+        if (type != 15) return;
+        for (auto *each : to->all<Descriptor *>(attribute)) need(find(each)->is_finished || each->kind == CHOICE);
+    });
+}
+int cudnnBackendFinalize(void *handle) {
+    return call(__func__, [&] {
+        Descriptor *of = find(handle);
+        need(!of->is_finished && of->kind != CHOICE);
+        for (auto &[attribute, known] : attributes.at(of->kind)) need(!known.is_needed || of->set.count(attribute));
+        if (of->kind == TENSOR) need(of->all<int64_t>(902).size() == 4 && of->all<int64_t>(903).size() == 4);
+        if (of->kind == DEVICE) need(of->set.size() == 1);
+        std::map<Descriptor *, bool> is_made;
+        if (of->kind == GRAPH) check_graph(of, &is_made);
+        if (of->kind == PLAN) need(of->refer(401)->graph, BAD_PARAM), need(of->refer(401)->is_taken, NOT_SUPPORTED);
+        of->is_finished = true;
+    });
+}
+int cudnnBackendGetAttribute(void *handle, int attribute, int type, int64_t asked, int64_t *found, void *values) {
+    return call(__func__, [&] {
+        Descriptor *of = find(handle);
+        need(of->is_finished);
+        if (of->kind == PLAN && attribute == 402 && type == 3 && asked == 1) return *found = 1, (void)(*(int64_t *)values = 256);
+        need(of->kind == WISH && attribute == 202 && type == 15 && asked >= 2);
+        *found = 2;
+        for (int i = 0; i < 2; i++) {
+            Descriptor *choice = find(((void **)values)[i]);
+            need(choice->kind == CHOICE);
+            choice->graph = of->refer(201), choice->is_taken = i == 1;
+        }
+    });
+}
+int cudnnBackendExecute(void *handle, void *plan, void *pack) {
+    return call(__func__, [&] {
+        Session *on = session(handle);
+        Descriptor *of = find(plan), *with = find(pack);
+        need(of->kind == PLAN && with->kind == PACK && of->is_finished && with->is_finished);
+        auto ids = with->all<int64_t>(1000);
+        auto addresses = with->all<char *>(1001);
+        need(ids.size() == addresses.size());
+        std::map<int64_t, char *> given;
+        for (size_t i = 0; i < ids.size(); i++) given[ids[i]] = addresses[i];
+        auto *run = new Run{of->refer(401)->graph, {}, nullptr};
+        std::map<Descriptor *, bool> is_made;
+        check_graph(run->graph, &is_made);
+        size_t named = 0;
+        for (auto [tensor, made] : is_made) {
+            Values values(tensor);
+            if (values.is_between()) continue;
+            need(given.count(values.id())), named++;
+            char *place = given.at(values.id());
+            if (values.is_of_host()) place = (char *)memcpy(new float, place, 4);
+            else need(uintptr_t(place) % 16 == 0), place = (char *)driver().reach(place, values.bytes());
+            need(place);
+            run->places[values.id()] = place;
+        }
+        need(named == given.size());
+        run->workspace = (char *)driver().reach(with->get<void *>(1003), 256);
+        need(run->workspace);
+        need(!driver().enqueue(on->stream, compute, run), EXECUTION_FAILED);
+    });
+}
+
+} // extern "C"
