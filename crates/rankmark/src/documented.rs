@@ -20,23 +20,6 @@ fn parsed(words: &[String]) -> Result<(), String> {
     }
 }
 
-/// A command in the text of a page, between back-ticks: with its page and line.
-fn in_text(page: &str) -> Vec<(String, Vec<String>)> {
-    let text = std::fs::read_to_string(blocks::root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
-    let mut fenced = false;
-    let mut found = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let fence = line.trim_start().starts_with("```");
-        fenced ^= fence;
-        if fenced || fence {
-            continue;
-        }
-        let spans = line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("rankmark "));
-        found.extend(spans.flat_map(blocks::split).map(|words| (format!("{page}:{}", index + 1), words)));
-    }
-    found
-}
-
 #[test]
 fn commands_of_blocks_are_understood() {
     let mut count = 0;
@@ -55,8 +38,11 @@ fn commands_of_blocks_are_understood() {
 fn commands_in_the_text_are_understood() {
     let mut count = 0;
     let mut problems = Vec::new();
-    for (place, words) in blocks::pages().iter().flat_map(|page| in_text(page)) {
-        // `rankmark run ...`: the rest is the reader's. With `\\n` it is a line of a protocol.
+    let commands = blocks::pages().into_iter().flat_map(|page| blocks::in_text(&page, "rankmark "));
+    for (place, words) in
+        commands.flat_map(|(place, commands)| commands.into_iter().map(move |words| (place.clone(), words)))
+    {
+        // `rankmark run ...`: the rest is the reader's. With a backslash it is a line of a protocol.
         if words.iter().any(|word| word.contains("...") || word.contains('\\')) {
             continue;
         }

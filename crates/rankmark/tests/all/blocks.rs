@@ -30,10 +30,10 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The pages with commands, from the repository's root: README.md, and all of docs but those that are made of the
+/// The pages with commands, from the repository's root: README.md, CONTRIBUTING.md, and all of docs but those that are made of the
 /// program's help.
 pub(crate) fn pages() -> Vec<String> {
-    let mut found = vec!["README.md".to_owned()];
+    let mut found = vec!["CONTRIBUTING.md".to_owned(), "README.md".to_owned()];
     let mut folders = vec!["docs".to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(root().join(&folder)).unwrap().flatten() {
@@ -98,7 +98,7 @@ pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
 }
 
 /// The simple commands of a line.
-pub(crate) fn split(line: &str) -> Vec<Vec<String>> {
+fn split(line: &str) -> Vec<Vec<String>> {
     let mut found: Vec<Vec<String>> = vec![Vec::new()];
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -146,6 +146,22 @@ pub(crate) fn of_the_program(words: &[String]) -> Option<Vec<String>> {
     let is_ours = words.len() > 2 && words[..2] == ["cargo", "run"] && !words.iter().any(|word| word == "-p");
     let at = words.iter().position(|word| word == "--").filter(|_| is_ours)?;
     Some(std::iter::once("rankmark".to_owned()).chain(words[at + 1..].iter().cloned()).collect())
+}
+
+/// Texts of a page between back-ticks that begin so, as simple commands, with page and line.
+pub(crate) fn in_text(page: &str, begin: &str) -> Vec<(String, Vec<Vec<String>>)> {
+    let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+    let mut fenced = false;
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        if !fenced && !fence {
+            let spans = line.split('`').skip(1).step_by(2).filter(|span| span.starts_with(begin));
+            found.extend(spans.map(|span| (format!("{page}:{}", index + 1), split(span))));
+        }
+    }
+    found
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! The commands of the documentation, run as they stand in its `sh` blocks, page by page.
 //!
-//! * A command that measures gets `--dry-run`: it reads and checks all it is given, looks for backends, and measures
-//!   nothing. The
-//!   tutorials are run as they stand under --full (`tutorials.rs`).
-//! * `cargo` is not started: what it is to build or run must be in the repository.
-//! * A block that needs what no test has says so in a comment above it: `<!-- not run: needs two hosts -->`. Each is
-//!   listed as skipped.
-//!   `src/documented.rs` parses its commands all the same.
+//! * A command that measures gets `--dry-run`: it reads and checks all it is given, looks for backends, and measures nothing.
+//!   The tutorials are run as they stand under --full (`tutorials.rs`).
+//! * `cargo` is not started: `cargo_commands.rs` looks for what it is to build or run.
+//! * A block that needs what no test has says so in a comment above it: `<!-- not run: needs two hosts -->`. Each is listed
+//!   as skipped. `src/documented.rs` parses its commands all the same.
 //!
 //! Records, plans and traces that pages name are there: [`fixtures`] makes them.
 
@@ -191,6 +189,11 @@ fn follow(made: &Place, blocks: &[&Block]) {
         if block.text.contains("BEFORE") {
             traced(&place);
         }
+        let has_python = std::env::split_paths(&path).any(|folder| folder.join("python3").is_file());
+        if block.text.starts_with("python3") && !has_python {
+            skip::skip(&block.place, "no python3");
+            continue;
+        }
         place.write("temporary/step.sh", format!("set -ex\n{}", block.text));
         let mut shell = place.command_of("/bin/sh", "temporary/step.sh");
         shell.command.env("PATH", &path).env("GITHUB_STEP_SUMMARY", place.path("temporary/summary.md"));
@@ -308,42 +311,4 @@ fn printed(place: &Place, block: &Block) -> String {
     let ended = place.run(command);
     assert_eq!(ended.err.find("error:"), None, "{}: {}", block.place, ended.err);
     format!("{first}\n{}", ended.out)
-}
-
-/// What `cargo` is asked to build or run.
-#[test]
-fn what_cargo_is_to_run_is_in_the_repository() {
-    let usage = fs::read_to_string(blocks::root().join("xtask/src/main.rs")).unwrap();
-    let mut count = 0;
-    for block in blocks::pages().iter().flat_map(|page| blocks::blocks(page)) {
-        for words in blocks::commands(&block.text).iter().filter(|words| words[0] == "cargo") {
-            count += 1;
-            let problem = problem(&words.iter().map(String::as_str).collect::<Vec<_>>(), &usage);
-            assert!(problem.is_none(), "{}: {}: {}", block.place, words.join(" "), problem.unwrap_or_default());
-        }
-    }
-    assert!(count > 5, "{count} commands");
-    assert!(problem(&["cargo", "xtask", "sight"], &usage).is_some());
-    assert!(problem(&["cargo", "run", "-p", "diagnose", "--example", "nothing"], &usage).is_some());
-    assert!(problem(&["cargo", "xtask", "job-rates", "--pythons", "p"], &usage).is_some());
-}
-
-/// Why cargo could not do what these words say.
-fn problem(words: &[&str], usage: &str) -> Option<String> {
-    let after = |option: &str| words.iter().position(|word| *word == option).and_then(|at| words.get(at + 1));
-    if words[1] == "xtask" {
-        let name = words.get(2)?;
-        let line = usage.split("\n  ").find(|part| part.split_whitespace().next() == Some(name));
-        let Some(line) = line else { return Some(format!("no chore `{name}`")) };
-        let options = words.iter().filter(|word| word.starts_with("--"));
-        return options.filter(|option| !line.contains(**option)).map(|option| format!("no option {option}")).next();
-    }
-    if let (Some(package), Some(example)) = (after("-p"), after("--example")) {
-        let path = format!("crates/{package}/examples/{example}.rs");
-        return (!blocks::root().join(&path).is_file()).then(|| format!("no {path}"));
-    }
-    if let Some(path) = after("--path") {
-        return (!blocks::root().join(path).join("Cargo.toml").is_file()).then(|| format!("no {path}"));
-    }
-    (!words.starts_with(&["cargo", "run", "--release", "--"])).then(|| "not known to this test".to_owned())
 }

@@ -5,6 +5,7 @@
 
 mod archives;
 mod blocks;
+mod cargo_commands;
 mod comparing;
 mod completions;
 mod containers;
