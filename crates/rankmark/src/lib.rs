@@ -7,8 +7,6 @@
 mod arguments;
 mod cli;
 mod commands;
-#[cfg(test)]
-mod documented;
 mod dry_run;
 mod environment;
 mod estimate;
@@ -22,10 +20,10 @@ mod not_a_record;
 mod only;
 mod options;
 mod plans;
-#[cfg(test)]
-mod reference;
 mod screen;
 mod session;
+#[cfg(test)]
+mod tests;
 mod usage;
 
 use std::ffi::OsString;

@@ -32,8 +32,11 @@ fn what_is_not_there_is_found() {
     assert_eq!(found("cargo xtask sight"), Some("no chore `sight`".to_owned()));
     assert_eq!(found("cargo xtask job-rates --pythons p"), Some("no option `--pythons`".to_owned()));
     assert_eq!(found("cargo test -p nothing"), Some("no package `nothing`".to_owned()));
-    assert_eq!(found("cargo run -p diagnose --example rate"), Some("no examples/rate.rs in its package".to_owned()));
-    assert_eq!(found("cargo bench -p import --bench log"), None);
+    assert_eq!(
+        found("cargo run -p rankmark-diagnose --example rate"),
+        Some("no examples/rate.rs in its package".to_owned())
+    );
+    assert_eq!(found("cargo bench -p rankmark-import --bench log"), None);
     assert_eq!(found("cargo instal"), Some("no command `instal`".to_owned()));
 }
 
@@ -50,7 +53,9 @@ fn problem(words: &[&str], usage: &str) -> Option<String> {
         return Some(format!("no command `{}`", words[1]));
     }
     let package = after("-p").or(after("--package")).filter(|name| *name != "NAME");
-    let folder = package.map(folder_of);
+    // Chores take names of folders.
+    let folder = package
+        .map(|name| folder_of(name).or_else(|| folder_of(&format!("rankmark-{name}")).filter(|_| words[1] == "xtask")));
     if let (Some(None), Some(name)) = (&folder, package) {
         return Some(format!("no package `{name}`"));
     }

@@ -4,7 +4,7 @@
 //!   The tutorials are run as they stand under --full (`tutorials.rs`).
 //! * `cargo` is not started: `cargo_commands.rs` looks for what it is to build or run.
 //! * A block that needs what no test has says so in a comment above it: `<!-- not run: needs two hosts -->`. Each is listed
-//!   as skipped. `src/documented.rs` parses its commands all the same.
+//!   as skipped. `src/tests/documented.rs` parses its commands all the same.
 //!
 //! Records, plans and traces that pages name are there: [`fixtures`] makes them.
 

@@ -1,7 +1,7 @@
 //! Every command that the documentation shows is one that this program takes: names of commands and options, and values
 //! that clap checks. `tests/all/documented.rs` also runs them.
 
-#[path = "../tests/all/blocks.rs"]
+#[path = "../../tests/all/blocks.rs"]
 mod blocks;
 
 use std::ffi::OsString;
