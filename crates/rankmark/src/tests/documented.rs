@@ -6,13 +6,15 @@ mod blocks;
 
 use std::ffi::OsString;
 
+use clap::Command;
+
 use crate::{arguments, cli, command_line};
 
 /// What the program says of these arguments before it does anything.
-fn parsed(words: &[String]) -> Result<(), String> {
+fn parsed(whole: &Command, words: &[String]) -> Result<(), String> {
     let arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
     let arguments = arguments::of_others(arguments::ordered(arguments)).map_err(|failure| failure.on_one_line())?;
-    let command = cli::for_arguments(command_line(), &arguments);
+    let command = cli::for_arguments(whole.clone(), &arguments);
     match command.try_get_matches_from(&arguments) {
         Ok(_) => Ok(()),
         Err(said) if crate::is_help(&said, false) => Ok(()),
@@ -22,12 +24,15 @@ fn parsed(words: &[String]) -> Result<(), String> {
 
 #[test]
 fn commands_of_blocks_are_understood() {
+    let whole = command_line();
     let mut count = 0;
     let mut problems = Vec::new();
     for block in blocks::pages().iter().flat_map(|page| blocks::blocks(page)) {
         for words in blocks::commands(&block.text).iter().filter_map(|words| blocks::of_the_program(words)) {
             count += 1;
-            problems.extend(parsed(&words).err().map(|said| format!("{}: {}\n{said}", block.place, words.join(" "))));
+            problems.extend(
+                parsed(&whole, &words).err().map(|said| format!("{}: {}\n{said}", block.place, words.join(" "))),
+            );
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
@@ -36,6 +41,7 @@ fn commands_of_blocks_are_understood() {
 
 #[test]
 fn commands_in_the_text_are_understood() {
+    let whole = command_line();
     let mut count = 0;
     let mut problems = Vec::new();
     let commands = blocks::pages().into_iter().flat_map(|page| blocks::in_text(&page, "rankmark "));
@@ -47,7 +53,7 @@ fn commands_in_the_text_are_understood() {
             continue;
         }
         count += 1;
-        let problem = parsed(&words).err().filter(|said| !is_outline(said));
+        let problem = parsed(&whole, &words).err().filter(|said| !is_outline(said));
         problems.extend(problem.map(|said| format!("{place}: {}\n{said}", words.join(" "))));
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
@@ -67,9 +73,10 @@ fn is_outline(said: &str) -> bool {
 
 #[test]
 fn a_misspelt_command_is_not_understood() {
-    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(parsed(&words("rankmark comm all_reduce --bytes 1KiB")), Ok(()));
-    assert!(parsed(&words("rankmark com all_reduce")).is_err());
-    assert!(parsed(&words("rankmark comm all_reduce --byte-sizes 1KiB")).is_err());
-    assert!(parsed(&words("rankmark gen-config slow")).is_err());
+    let whole = command_line();
+    let parsed = |line: &str| parsed(&whole, &line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    assert_eq!(parsed("rankmark comm all_reduce --bytes 1KiB"), Ok(()));
+    assert!(parsed("rankmark com all_reduce").is_err());
+    assert!(parsed("rankmark comm all_reduce --byte-sizes 1KiB").is_err());
+    assert!(parsed("rankmark gen-config slow").is_err());
 }
