@@ -73,7 +73,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         None => limit::apply(&task, wanted.limit, &mut exchange, context)?,
     };
     let device = Computes::new(&task, &mut exchange, context)?;
-    if let (Some(held), Some(limit)) = (device.held(), wanted.limit) {
+    if let (Some(held), Some(limit)) = (device.base(), wanted.limit) {
         limit::refuse(&task, (held, limit), &mut exchange, context)?;
     }
     let mut notes = Notes::default();
@@ -99,7 +99,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     balance::apply(&mut task, &device, context)?;
     (notes.stages, notes.micro_batches) = (task.recipe.stages.clone(), task.recipe.micro_batches.clone());
     process::reset_peak();
-    notes.base_bytes = device.held().unwrap_or_else(|| Held::now().map_or(0, Held::resident_once));
+    notes.base_bytes = device.base().unwrap_or_else(|| Held::now().map_or(0, Held::resident_once));
     let mut trainer = trainer(&task, &device, context)?;
     trainer.record_with(StepRecorder::new(context.clock.clone(), Some(context.hook.clone())));
     if let Some(Sleep { pass_s, jitter, heavy_tail }) = task.sleep {
@@ -151,6 +151,11 @@ impl Computes {
             Self::Host(_) => None,
             Self::Gpu(there) => Some(there.gpu.held_bytes()),
         }
+    }
+
+    /// The same before a case: what every program shares is planned with each.
+    fn base(&self) -> Option<u64> {
+        self.held().map(|held| held.saturating_sub(engine::cuda::WORKSPACE as u64))
     }
 
     /// Operations a second of a GPU's large product, and which; None on the host, whose cores are measured with every trial.

@@ -48,7 +48,7 @@ fn usage() -> String {
 /// Why cargo could not do what these words say.
 fn problem(words: &[&str], usage: &str) -> Option<String> {
     let after = |option: &str| words.iter().position(|word| *word == option).and_then(|at| words.get(at + 1)).copied();
-    let known = ["bench", "build", "fmt", "install", "nextest", "run", "test", "xtask"];
+    let known = ["bench", "build", "fmt", "install", "nextest", "publish", "run", "test", "xtask"];
     if !known.contains(&words[1]) {
         return Some(format!("no command `{}`", words[1]));
     }
@@ -76,8 +76,11 @@ fn problem(words: &[&str], usage: &str) -> Option<String> {
 /// Why a chore could not do what these words say.
 fn chore(words: &[&str], usage: &str) -> Option<String> {
     let name = words.get(2)?;
-    let line = usage.split("\n  ").find(|part| part.split_whitespace().next() == Some(name));
-    let Some(line) = line else { return Some(format!("no chore `{name}`")) };
+    let mut lines = usage.split("\n  ").filter(|part| part.split_whitespace().next() == Some(name)).peekable();
+    if lines.peek().is_none() {
+        return Some(format!("no chore `{name}`"));
+    }
+    let line: String = lines.collect();
     let unknown = words.iter().find(|word| word.starts_with("--") && !line.contains(**word));
     unknown.map(|option| format!("no option `{option}`"))
 }
