@@ -1,7 +1,7 @@
 //! What differs where ranks are the user's Python: what torch has not, or has not in a form to compare, and the recipe
 //! that its ranks are sent, in which nothing is open.
 
-use contract::fields::{Execution, problem};
+use contract::fields::problem;
 use contract::runtime::{Native, is_on_gpus, is_pytorch};
 use contract::{Common, World};
 use engine::Matmul;
@@ -9,7 +9,7 @@ use model::Layer;
 use parallel::Optimizer;
 use record::{Case, Caveat};
 use serde_json::{Map, Value, json};
-use terms::{Bind, Dtype, FieldError, Runtime};
+use terms::{Bind, Dtype, FieldError};
 
 use super::data::Origin;
 use super::fields::{LoadBalance, MEMORY, TORCH};
@@ -25,13 +25,9 @@ fn fields() -> Vec<&'static str> {
 pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     let memory = case.benchmark == MEMORY;
     let theirs = |backend: &String| comm::backend(backend).is_none();
-    let stray = match Common::of(case)? {
-        _ if Execution::of(case)?.runtime == Some(Runtime::Pytorch) => Some("runtime"),
-        common => common.backend.filter(theirs).map(|_| "backend"),
-    };
-    if let Some(field) = stray.filter(|_| memory) {
-        let message = format!("`memory` looks into this program's own ranks, and that {field} is PyTorch's");
-        return Err(problem(field, message, "`rankmark train --runtime pytorch` shows what its ranks hold"));
+    if let Some(backend) = Common::of(case)?.backend.filter(|backend| memory && theirs(backend)) {
+        let message = format!("`memory` looks into this program's own ranks, and `{backend}` is PyTorch's");
+        return Err(problem("backend", message, "`rankmark train --runtime pytorch` shows what its ranks hold"));
     }
     contract::runtime::resolve_products(case, &fields())
 }

@@ -98,7 +98,9 @@ fn the_largest_batch_on_a_gpu_is_found() {
     let lines = json_lines(&ended.out);
     let largest = lines.iter().filter_map(|line| line["max_batch"].as_u64()).max().expect("a batch");
     assert!((1..1024).contains(&largest), "{}", ended.out);
-    run(folder, &search, &[]).refuses(&["how much of one a rank may hold"]);
+    let refused = run(folder, &search, &[]).exits(2);
+    let said = format!("{}{}", refused.out, refused.err);
+    assert!(said.contains("how much of one a rank may hold"), "{said}");
 }
 
 /// What lacks is the reason of a skipped or failed case, in words that say what to do.
@@ -111,7 +113,8 @@ fn what_training_on_gpus_lacks_is_named() {
         ("--cublas-library /nowhere/libcublasLt.so.12", &[], "skipped", "/nowhere/libcublasLt.so.12"),
         ("", &[("FAKE_CUBLAS_FAIL", "cublasLtMatmul:3:14")], "failed", "cublasLtMatmul"),
         ("", &[("FAKE_CUDA_FAIL", "cuLaunchKernel:9:719")], "failed", "CUDA_ERROR_LAUNCH_FAILED"),
-        ("", &[("FAKE_CUDA_MEMORY", "40000000")], "skipped", "memory"),
+        ("", &[("FAKE_CUDA_MEMORY", "8000000")], "skipped", "workspace"),
+        ("", &[("FAKE_CUDA_MEMORY", "33700000")], "failed", "out of memory on rank 0"),
     ] {
         let model = if more.contains("resnet") { "--batch 2" } else { SMALL };
         let ended = run(folder, &format!("train {model} {more} --device cuda --timeout 20s"), variables);
