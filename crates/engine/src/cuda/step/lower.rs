@@ -65,9 +65,13 @@ pub(super) fn commands(
         let (at, op) = all[next];
         let follows = |by: usize| all.get(next + by).filter(|(place, _)| *place == at + by).map(|(_, op)| *op);
         let joined = match (op, follows(1)) {
-            (Op::Update(Update::SumSquares { control, .. }), Some(_)) => {
+            (Op::Update(Update::SumSquares { x: first, control }), Some(_)) => {
+                // Of memory that peers reach and of the rest apart: a launch goes through one region.
+                let lies = |view: View| (memory.slice(view).region().id(), memory.dtype(view));
                 let same = |op: &Op| match op {
-                    Op::Update(Update::SumSquares { x, control: of }) if of == control => Some(*x),
+                    Op::Update(Update::SumSquares { x, control: of }) => {
+                        Some(*x).filter(|x| of == control && lies(*x) == lies(*first))
+                    }
                     _ => None,
                 };
                 let views: Vec<View> = (0..).map_while(|by| follows(by).and_then(same)).collect();
