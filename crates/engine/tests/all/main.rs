@@ -15,5 +15,6 @@ mod simd;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod spatial;
+mod step;
 mod train;
 mod update;
