@@ -298,7 +298,8 @@ void run_ahead(Lock &lock, Shared<Stream> stream) {
         auto other = std::dynamic_pointer_cast<Stream>(object);
         while (other && other != stream && !other->is_busy && !other->queue.empty() && !driver.sticky) {
             Piece &head = other->queue.front();
-            if (head.may_block || (head.until && !head.until->is_done) || !step(lock, other)) break;
+            // What waits for other ranks begins, too, and ends when they come.
+            if ((head.until && !head.until->is_done) || !step(lock, other)) break;
         }
     }
 }

@@ -35,6 +35,7 @@ fn training_on_gpus_gives_the_losses_of_the_host() {
         ("--ranks 1", &[][..]),
         ("--ranks 1", &[("FAKE_CUDA_EAGER", "1")]),
         ("--ranks 2 --global-batch 2 --sharded 0,2", &[]),
+        ("--ranks 2 --global-batch 2 --sharded 0,2", &[("FAKE_CUDA_EAGER", "1")]),
         ("--ranks 2 --global-batch 2 --backend shm", &[]),
         ("--ranks 2 --strategy tensor", &[("FAKE_CUDA_EAGER", "1")]),
     ] {
