@@ -104,6 +104,25 @@ fn the_largest_batch_on_a_gpu_is_found() {
     assert!(said.contains("how much of one a rank may hold"), "{said}");
 }
 
+/// Where the driver takes no graphs, operations are given singly: the same losses, and the row says so.
+#[test]
+fn without_graphs_training_goes_on_and_says_so() {
+    let Some(folder) = folder("without_graphs_training_goes_on_and_says_so") else { return };
+    let train = |variables: &[(&str, &str)]| {
+        let ended = run(folder, &format!("train --model gpt2-mini {SMALL} --device cuda"), variables).exits(0);
+        json_lines(&ended.out).remove(0)
+    };
+    let with = train(&[]);
+    assert!(with["conditions"].get("graphs_refused").is_none(), "{with}");
+    for call in ["cuStreamBeginCapture_v2", "cuGraphInstantiateWithFlags"] {
+        let without = train(&[("FAKE_CUDA_FAIL", &format!("{call}:1:801"))]);
+        let why = without["conditions"]["graphs_refused"].as_str().expect("a reason");
+        assert!(why.contains("CUDA_ERROR_NOT_SUPPORTED"), "{without}");
+        assert_eq!(without["conditions"]["graphs"], "0", "{without}");
+        assert_eq!(losses(&without), losses(&with));
+    }
+}
+
 /// What lacks is the reason of a skipped or failed case, in words that say what to do.
 #[test]
 fn what_training_on_gpus_lacks_is_named() {

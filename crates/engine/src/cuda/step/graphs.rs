@@ -46,7 +46,10 @@ impl Graphs {
                 return give();
             }
         }
-        self.gpu.begin_capture(Some(stream)).map_err(refused)?;
+        if let Err(why) = self.gpu.begin_capture(Some(stream)) {
+            self.refused = Some(why.to_string());
+            return give();
+        }
         let given = give();
         // Also where something failed: the stream would keep what it is given.
         let captured = self.gpu.end_capture(Some(stream)).map_err(refused);
