@@ -78,7 +78,9 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     }
     let mut notes = Notes::default();
     let mut peaks = None;
-    if let Some((flops, source)) = device.peak(&task)?.filter(|_| wanted.peak) {
+    if wanted.peak
+        && let Some((flops, source)) = device.peak(&task, &mut exchange, context)?
+    {
         (notes.peak_flops, notes.peak_source) = (flops, source);
     }
     // What sleeps reaches no peak: there is nothing to compare it with.
@@ -158,11 +160,21 @@ impl Computes {
         self.held().map(|held| held.saturating_sub(engine::cuda::WORKSPACE as u64))
     }
 
-    /// Operations a second of a GPU's large product, and which; None on the host, whose cores are measured with every trial.
-    fn peak(&self, task: &Task) -> Result<Option<(f64, String)>, Failure> {
-        match self {
-            Self::Host(_) => Ok(None),
-            Self::Gpu(there) => there.product_rate(task.recipe.precision),
+    /// Operations a second of a GPU's large product, and which; None on the host, whose cores are measured with every trial. Collective:
+    /// where one rank could not measure it, none goes on.
+    fn peak(
+        &self,
+        task: &Task,
+        exchange: &mut Exchange,
+        context: &mut RankContext,
+    ) -> Result<Option<(f64, String)>, Failure> {
+        let Self::Gpu(there) = self else { return Ok(None) };
+        let own = there.product_rate(task.recipe.precision);
+        let all = exchange.gather(&mut *context.comm, own.as_ref().map_or(f64::NAN, |_| 0.0))?;
+        let own = own?;
+        match all.iter().position(|rate| rate.is_nan()) {
+            None => Ok(own),
+            Some(rank) => Err(Failure::lacking(format!("rank {rank} could not measure its product of matrices"))),
         }
     }
 }

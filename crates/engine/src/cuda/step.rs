@@ -47,11 +47,6 @@ impl Cuda {
         scratch(program) + Sorted::bytes(program) + WORKSPACE
     }
 
-    /// The products.
-    pub fn products(&self) -> &Arc<Products> {
-        &self.products
-    }
-
     /// Why an operation cannot be computed; None where it can.
     fn lacks(&self, op: &Op, program: &Program) -> Result<Option<String>, Error> {
         if let Op::Spatial(op) = op {

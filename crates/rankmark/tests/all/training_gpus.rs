@@ -123,7 +123,7 @@ fn without_graphs_training_goes_on_and_says_so() {
     }
 }
 
-/// What lacks is the reason of a skipped or failed case, in words that say what to do.
+/// What is missing is the reason of a skipped or failed case.
 #[test]
 fn what_training_on_gpus_lacks_is_named() {
     let Some(folder) = folder("what_training_on_gpus_lacks_is_named") else { return };

@@ -1,7 +1,7 @@
 //! What operations become: one launch each, or one for several that a kernel or the library computes at once.
 
 use super::errors::refused;
-use crate::cuda::{Arithmetic, Epilogue, Form, Products, Squares, Train};
+use crate::cuda::{Arithmetic, Epilogue, Form, ProductError, Products, Squares, Train};
 use crate::op::{Dense, MatMul, Norm, Op, Rows, Update};
 use crate::{Error, Instruction, Memory, Program, View};
 use terms::Dtype;
@@ -117,9 +117,12 @@ fn with_epilogue(
     if !is_narrow || product.accumulate || !product.n.is_multiple_of(8) {
         return Ok(None);
     }
-    // Not every library has it for each GPU: then they are two.
-    let has = products.algorithm(&Form { epilogue, ..plain }).is_ok();
-    Ok(has.then(|| (2, What::Product { product: product.clone(), epilogue, c, auxiliary })))
+    match products.algorithm(&Form { epilogue, ..plain }) {
+        Ok(_) => Ok(Some((2, What::Product { product: product.clone(), epilogue, c, auxiliary }))),
+        // Not every library has it for each GPU: then they are two.
+        Err(ProductError::Unsupported(_)) => Ok(None),
+        Err(error) => Err(refused(error)),
+    }
 }
 
 /// Plans all products, so that the first step does not.
