@@ -18,7 +18,7 @@ mod step;
 mod train;
 
 pub use arithmetic::{Arithmetic, decode};
-pub use cudnn::{CUDNN_STEMS, Cudnn, CudnnAttention, CudnnDevice, CudnnPass};
+pub use cudnn::{CUDNN_STEMS, Cudnn, CudnnAttention, CudnnConvolutions, CudnnDevice, CudnnPass, Narrow};
 pub use error::ProductError;
 pub use form::{Batch, Epilogue, Form, Operands};
 pub use library::{Cublas, STEMS};

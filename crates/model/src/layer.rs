@@ -91,7 +91,7 @@ pub struct Attention {
 }
 
 /// 2-D convolution without bias, weight stored `[outputs, kernel, kernel, inputs]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Conv2d {
     /// Input channels.
     pub inputs: usize,

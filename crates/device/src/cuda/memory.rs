@@ -7,7 +7,7 @@ use std::sync::Arc;
 use terms::Space;
 
 use super::driver::Address;
-use super::{CudaError, Gpu, Result};
+use super::{CudaError, Gpu, Result, Stream};
 use crate::{Region, Slice};
 
 /// Gives memory back.
@@ -104,12 +104,21 @@ impl Slice {
     /// # Errors
     /// What the driver says; refused for memory of the host.
     pub fn set(&self, byte: u8) -> Result<()> {
+        self.set_on(byte, None)
+    }
+
+    /// The same in the order of another stream of the device.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn set_on(&self, byte: u8, beside: Option<&Stream>) -> Result<()> {
         let gpu = self.on_device("cuMemsetD8Async")?;
         if self.is_empty() {
             return Ok(());
         }
+        let stream = gpu.stream_of(beside);
         // SAFETY: as cuda.h declares it; the slice lies inside its region.
-        let set = unsafe { (gpu.driver.functions.memory_set)(self.address() as Address, byte, self.len(), gpu.stream) };
+        let set = unsafe { (gpu.driver.functions.memory_set)(self.address() as Address, byte, self.len(), stream) };
         gpu.driver.succeeded("cuMemsetD8Async", set)
     }
 

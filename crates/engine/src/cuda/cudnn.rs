@@ -1,19 +1,23 @@
-//! cuDNN's graphs, as far as attention needs them: its functions, resolved whole or not at all; their forms are those of cudnn_graph.h, the
-//! same in all of cuDNN 9.
+//! cuDNN's graphs, as far as attention and convolutions need them: its functions, resolved whole or not at all; their forms are those of
+//! cudnn_graph.h, the same in all of cuDNN 9.
 
 mod attention;
+mod convolution;
 mod graph;
+mod places;
+mod plan;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
 use std::path::Path;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use device::cuda::Gpu;
+use device::cuda::{Gpu, Stream};
 
 use super::ProductError;
 pub use attention::{CudnnAttention, CudnnPass};
+pub use convolution::{CudnnConvolutions, Narrow};
 use graph::Descriptor;
 
 /// Names of the library's files, without `.so` and version.
@@ -94,6 +98,12 @@ impl Cudnn {
 #[derive(Debug)]
 pub struct CudnnDevice {
     library: Arc<Cudnn>,
+    /// One thread at a time uses the library's descriptions and its handle.
+    parts: Mutex<Parts>,
+}
+
+#[derive(Debug)]
+struct Parts {
     properties: Descriptor,
     /// None of a device that is only described.
     session: Option<Session>,
@@ -114,7 +124,7 @@ impl CudnnDevice {
         let session = Session::new(library, gpu)?;
         let properties = Descriptor::new(library, DEVICE)?;
         properties.set(DEVICE_OF_HANDLE, graph::HANDLE, &[session.handle])?;
-        Ok(Self { library: library.clone(), properties: properties.finish()?, session: Some(session) })
+        Self::new(library, properties, Some(session))
     }
 
     /// A device that is described in the library's JSON: what is planned for it, nothing here can run.
@@ -124,7 +134,31 @@ impl CudnnDevice {
     pub fn described(library: &Arc<Cudnn>, json: &str) -> Result<Self, ProductError> {
         let properties = Descriptor::new(library, DEVICE)?;
         properties.set(DEVICE_AS_JSON, graph::TEXT, json.as_bytes())?;
-        Ok(Self { library: library.clone(), properties: properties.finish()?, session: None })
+        Self::new(library, properties, None)
+    }
+
+    fn new(library: &Arc<Cudnn>, properties: Descriptor, session: Option<Session>) -> Result<Self, ProductError> {
+        let parts = Mutex::new(Parts { properties: properties.finish()?, session });
+        Ok(Self { library: library.clone(), parts })
+    }
+
+    /// The library.
+    pub fn library(&self) -> &Arc<Cudnn> {
+        &self.library
+    }
+
+    /// Sets an attribute of a description to this device.
+    fn refer(&self, from: &Descriptor, attribute: c_int) -> Result<(), ProductError> {
+        from.refer(attribute, &self.parts.lock().unwrap_or_else(PoisonError::into_inner).properties)
+    }
+
+    /// Gives a plan to a stream, or to the device's own, with the places that its pack names.
+    fn execute(&self, plan: &Descriptor, pack: &Descriptor, stream: Option<&Stream>) -> Result<(), ProductError> {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        match &parts.session {
+            Some(session) => session.execute(plan, pack, stream),
+            None => Err(ProductError::Operation("a device that is only described runs nothing".to_owned())),
+        }
     }
 }
 
@@ -146,11 +180,10 @@ impl Session {
         Ok(Self { library: library.clone(), gpu: gpu.clone(), handle })
     }
 
-    /// Gives a plan to the device's own stream, with the places that its pack names.
-    fn execute(&self, plan: &Descriptor, pack: &Descriptor) -> Result<(), ProductError> {
+    fn execute(&self, plan: &Descriptor, pack: &Descriptor, stream: Option<&Stream>) -> Result<(), ProductError> {
         let functions = &self.library.functions;
         // SAFETY: as cudnn_graph.h declares them: handle, stream and descriptors are alive.
-        let set = unsafe { (functions.stream)(self.handle, self.gpu.stream()) };
+        let set = unsafe { (functions.stream)(self.handle, self.gpu.stream_of(stream)) };
         self.library.succeeded("cudnnSetStream", set)?;
         // SAFETY: as above; who made the pack has checked each place.
         let executed = unsafe { (functions.execute)(self.handle, plan.handle(), pack.handle()) };

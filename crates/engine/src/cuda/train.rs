@@ -9,6 +9,7 @@ mod loss;
 mod norm;
 mod squares;
 mod update;
+mod widen;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Attention on a device of tests/fakes, with the threads of its kernels in four orders that must give the same bytes, against f64 on the
 //! host within bounds that follow from what is rounded where.
 
-mod cudnn;
+pub(crate) mod cudnn;
 mod limits;
 mod reference;
 

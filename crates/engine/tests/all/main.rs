@@ -4,6 +4,7 @@
 
 mod attention;
 mod cuda;
+mod cudnn;
 mod dense;
 mod emulation;
 #[path = "../../../../tests/fakes.rs"]

@@ -2,12 +2,15 @@
 //! The graphs are those that its own C++ front end builds. Scores are never in memory.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use device::Slice;
 use terms::Dtype;
 
-use super::graph::{ALIGNMENT, BF16, BOOL, F16, F32, Form, Graph, I32, Place, Plan, Pointwise, Reduction, Tensor};
-use super::{Cudnn, CudnnDevice};
+use super::CudnnDevice;
+use super::graph::{ALIGNMENT, BF16, BOOL, F16, F32, Form, Graph, I32, Place, Pointwise, Reduction, Tensor};
+use super::places::{Places, refused, scratch};
+use super::plan::{Plan, Terms};
 use crate::cuda::{DeviceContext, ProductError};
 use crate::op::{Attention, Dense};
 
@@ -24,8 +27,8 @@ pub enum CudnnPass {
 
 /// A pass of attention, planned for one size and one device.
 #[derive(Debug)]
-pub struct CudnnAttention<'a> {
-    device: &'a CudnnDevice,
+pub struct CudnnAttention {
+    device: Arc<CudnnDevice>,
     shape: Shape,
     pass: CudnnPass,
     plan: Plan,
@@ -256,21 +259,21 @@ impl Builder {
     }
 }
 
-impl<'a> CudnnAttention<'a> {
+impl CudnnAttention {
     /// Plans a pass over elements of this type.
     ///
     /// # Errors
     /// What the library says: it has no engine for some sizes. Unsupported for other types, and backward for fewer heads of keys than of
     /// queries.
-    pub fn plan(device: &'a CudnnDevice, op: &Attention, dtype: Dtype, pass: CudnnPass) -> Result<Self> {
+    pub fn plan(device: &Arc<CudnnDevice>, op: &Attention, dtype: Dtype, pass: CudnnPass) -> Result<Self> {
         let shape = Shape::of(op, dtype);
-        let library: &std::sync::Arc<Cudnn> = &device.library;
-        let builder = Builder { graph: Graph::new(library), shape, tensors: Tensors::default() };
+        let builder = Builder { graph: Graph::new(&device.library), shape, tensors: Tensors::default() };
         let Builder { graph, tensors, .. } = match pass {
             CudnnPass::Forward => builder.forward()?,
             CudnnPass::Backward => builder.backward()?,
         };
-        Ok(Self { device, shape, pass, plan: graph.plan(device)?, tensors })
+        let plan = Plan::new(graph, device, Terms::ANY)?;
+        Ok(Self { device: device.clone(), shape, pass, plan, tensors })
     }
 
     /// Bytes of scratch memory that a run takes.
@@ -279,7 +282,7 @@ impl<'a> CudnnAttention<'a> {
         own + self.plan.workspace()
     }
 
-    /// Gives the pass to the device's own stream.
+    /// Gives the pass to the context's stream.
     ///
     /// # Errors
     /// What the library and the driver say; refused for another operation than was planned, for views of other lengths or types, for
@@ -296,29 +299,23 @@ impl<'a> CudnnAttention<'a> {
         if (found, pass) != (self.shape, self.pass) {
             return refused(format!("{pass:?} of {found:?} was not planned"));
         }
-        let Some(session) = &self.device.session else {
-            return refused("a device that is only described runs nothing".to_owned());
-        };
-        if context.stream.is_some() {
-            return refused("cuDNN's attention runs on the device's own stream".to_owned());
-        }
-        let mut places = Places { context, found: Vec::new() };
+        let mut places = Places::new(context);
         self.places(forward, gradients, &mut places)?;
         let [delta, sums] = self.shape.scratch();
         let mut from = 0;
         if pass == CudnnPass::Backward {
-            places.add(self.tensors.delta, &scratch(context, 0, delta)?, delta)?;
+            add(&mut places, self.tensors.delta, &scratch(context, 0, delta)?, delta)?;
             let of_queries = scratch(context, delta, sums)?;
             // The library adds to them.
-            of_queries.set(0)?;
-            places.add(self.tensors.sums, &of_queries, sums)?;
+            of_queries.set_on(0, context.stream)?;
+            add(&mut places, self.tensors.sums, &of_queries, sums)?;
             from = delta + sums;
         }
         let workspace = scratch(context, from, self.plan.workspace())?;
         let numbers = self.tensors.numbers.iter().map(|(tensor, value)| (*tensor, (&raw const *value).cast()));
         places.found.extend(numbers);
         let pack = self.plan.pack(&places.found, workspace.address() as *const c_void)?;
-        session.execute(self.plan.descriptor(), &pack)
+        self.device.execute(self.plan.descriptor(), &pack, context.stream)
     }
 
     /// The views' places.
@@ -332,57 +329,24 @@ impl<'a> CudnnAttention<'a> {
             for (tensor, head) in tensors.iter().zip([0, heads, heads + kv_heads]) {
                 let from = head * width * bytes;
                 let part = all.slice(from, all.len() - from).unwrap_or_else(|| all.clone());
-                places.add(Some(*tensor), &part, 0)?;
+                add(places, Some(*tensor), &part, 0)?;
             }
         }
         let of_output = places.view(op.output, dtype, output)?;
-        places.add(self.tensors.output, &of_output, output * bytes)?;
+        add(places, self.tensors.output, &of_output, output * bytes)?;
         let log_sum = places.view(op.log_sum, Dtype::F32, rows * heads)?;
-        places.add(self.tensors.log_sum, &log_sum, rows * heads * 4)?;
+        add(places, self.tensors.log_sum, &log_sum, rows * heads * 4)?;
         if let Some([d_output, _]) = gradients {
             let d_output = places.view(d_output, dtype, output)?;
-            places.add(self.tensors.d_output, &d_output, output * bytes)?;
+            add(places, self.tensors.d_output, &d_output, output * bytes)?;
         }
         Ok(())
     }
 }
 
-fn refused<T>(what: String) -> Result<T> {
-    Err(ProductError::Operation(what))
-}
-
-fn scratch(context: &DeviceContext<'_>, from: usize, bytes: usize) -> Result<Slice> {
-    match context.scratch.slice(from, bytes) {
-        Some(part) => Ok(part),
-        None => refused(format!("scratch memory has {} bytes, and needs {}", context.scratch.len(), from + bytes)),
-    }
-}
-
-/// Addresses of a run's tensors, each checked.
-struct Places<'a> {
-    context: &'a DeviceContext<'a>,
-    found: Vec<(Tensor, *const c_void)>,
-}
-
-impl Places<'_> {
-    /// A view's memory, which must have so many elements of the type.
-    fn view(&self, view: crate::View, dtype: Dtype, count: usize) -> Result<Slice> {
-        let found = self.context.memory.dtype(view);
-        if found != dtype || view.len != count {
-            return refused(format!("{view:?} has {} elements of {found}, and needs {count} of {dtype}", view.len));
-        }
-        Ok(self.context.memory.slice(view))
-    }
-
-    fn add(&mut self, tensor: Option<Tensor>, slice: &Slice, bytes: usize) -> Result<()> {
-        let Some(tensor) = tensor else { return refused("a tensor that was not planned".to_owned()) };
-        if slice.gpu().is_none() || slice.len() < bytes {
-            return refused(format!("{bytes} bytes of attention are not in reach of this GPU"));
-        }
-        if !slice.address().is_multiple_of(ALIGNMENT) {
-            return refused(format!("a matrix of attention does not begin at a multiple of {ALIGNMENT} bytes"));
-        }
-        self.found.push((tensor, slice.address() as *const c_void));
-        Ok(())
+fn add(places: &mut Places<'_>, tensor: Option<Tensor>, slice: &Slice, bytes: usize) -> Result<()> {
+    match tensor {
+        Some(tensor) => places.add(tensor, slice, bytes, ALIGNMENT),
+        None => refused("a tensor that was not planned".to_owned()),
     }
 }

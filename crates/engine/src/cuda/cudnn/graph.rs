@@ -1,15 +1,15 @@
-//! Graphs of operations on tensors of four dimensions, and plans that run them.
+//! Graphs of operations on tensors of four dimensions.
 //!
 //! Numbers of descriptors (0 to 38) and of their attributes are those of cudnn_graph.h: of a tensor 900 to 908, a pointwise operation 750
-//! to 758 and its mode 0 to 9, a product 1520 to 1523, a reduction 1610 to 1612, a reshape 2200, a graph 801, heuristics 200 to 204, a plan
-//! 401 to 407, and the places of a run 1000 to 1003.
+//! to 758 and its mode 0 to 9, a product 1520 to 1523, a reduction 1610 to 1612, a reshape 2200, a convolution 100 to 106 and its
+//! operations 700 to 717.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
-use super::{Cudnn, CudnnDevice, Handle};
+use super::{Cudnn, Handle};
 use crate::cuda::ProductError;
 
 type Result<T> = std::result::Result<T, ProductError>;
@@ -18,24 +18,25 @@ type Result<T> = std::result::Result<T, ProductError>;
 pub(super) const HANDLE: c_int = 0;
 const DATA_TYPE: c_int = 1;
 const BOOLEAN: c_int = 2;
-const NUMBER: c_int = 3;
-const ADDRESS: c_int = 6;
-const HEURISTIC: c_int = 8;
+pub(super) const NUMBER: c_int = 3;
+const FLOAT: c_int = 4;
+const DOUBLE: c_int = 5;
+const CONVOLUTION_MODE: c_int = 7;
 const POINTWISE_MODE: c_int = 14;
-const DESCRIPTOR: c_int = 15;
+pub(super) const DESCRIPTOR: c_int = 15;
 const REDUCTION: c_int = 18;
 pub(super) const TEXT: c_int = 24;
 
 /// Types of elements (cudnnDataType_t).
 pub(super) const F32: c_int = 0;
+pub(super) const F64: c_int = 1;
 pub(super) const F16: c_int = 2;
 pub(super) const I32: c_int = 4;
 pub(super) const BF16: c_int = 9;
 pub(super) const BOOL: c_int = 11;
 
-/// Heuristics, of which the library recommends mode A (3), and how many of its choices are tried.
-const MODE_A: c_int = 3;
-const CHOICES: usize = 8;
+/// CUDNN_CROSS_CORRELATION: what networks call a convolution.
+const CROSS_CORRELATION: c_int = 1;
 /// Addresses of tensors are multiples of it.
 pub(super) const ALIGNMENT: usize = 16;
 
@@ -57,6 +58,11 @@ impl Descriptor {
         Ok(Self { library: library.clone(), handle })
     }
 
+    /// A new one of the same library.
+    pub(super) fn beside(&self, kind: c_int) -> Result<Self> {
+        Self::new(&self.library, kind)
+    }
+
     pub(super) fn handle(&self) -> Handle {
         self.handle
     }
@@ -69,7 +75,7 @@ impl Descriptor {
         self.library.succeeded("cudnnBackendSetAttribute", done)
     }
 
-    fn refer(&self, attribute: c_int, to: &Self) -> Result<()> {
+    pub(super) fn refer(&self, attribute: c_int, to: &Self) -> Result<()> {
         self.set(attribute, DESCRIPTOR, &[to.handle])
     }
 
@@ -81,7 +87,7 @@ impl Descriptor {
     }
 
     /// Fills `to` with values of an attribute. How many there are.
-    fn get<T>(&self, attribute: c_int, kind: c_int, to: &mut [T]) -> Result<usize> {
+    pub(super) fn get<T>(&self, attribute: c_int, kind: c_int, to: &mut [T]) -> Result<usize> {
         let (get, mut found) = (self.library.functions.get, 0);
         // SAFETY: as cudnn_graph.h declares it: at most so many values are written.
         let done = unsafe { get(self.handle, attribute, kind, to.len() as i64, &mut found, to.as_mut_ptr().cast()) };
@@ -126,6 +132,13 @@ pub(super) enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tensor(usize);
 
+impl Tensor {
+    /// What the library calls it.
+    pub(super) fn id(self) -> i64 {
+        self.0 as i64 + 1
+    }
+}
+
 /// What is computed element by element (cudnnPointwiseMode_t).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pointwise {
@@ -153,10 +166,21 @@ pub(super) enum Reduction {
 /// A graph that is being built. Descriptors stay alive as long as what refers to them.
 #[derive(Debug)]
 pub(super) struct Graph {
-    library: Arc<Cudnn>,
+    pub(super) library: Arc<Cudnn>,
     tensors: Vec<Descriptor>,
-    operations: Vec<Descriptor>,
+    pub(super) operations: Vec<Descriptor>,
     modes: Vec<Descriptor>,
+}
+
+/// Which of a convolution's three tensors is computed of the other two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Way {
+    /// The output.
+    Forward,
+    /// The gradient of the input.
+    Input,
+    /// The gradient of the weight.
+    Weight,
 }
 
 impl Graph {
@@ -165,13 +189,18 @@ impl Graph {
     }
 
     pub(super) fn tensor(&mut self, form: Form, place: Place) -> Result<Tensor> {
+        self.aligned_tensor(form, place, ALIGNMENT)
+    }
+
+    /// A tensor whose address is a multiple of this.
+    pub(super) fn aligned_tensor(&mut self, form: Form, place: Place, alignment: usize) -> Result<Tensor> {
         let tensor = Descriptor::new(&self.library, 17)?;
-        let id = self.tensors.len() as i64 + 1;
+        let id = Tensor(self.tensors.len()).id();
         tensor.set(901, DATA_TYPE, &[form.element])?;
         tensor.set(902, NUMBER, &form.sizes.map(|size| size as i64))?;
         tensor.set(903, NUMBER, &form.strides.map(|stride| stride as i64))?;
         tensor.set(906, NUMBER, &[id])?;
-        tensor.set(900, NUMBER, &[ALIGNMENT as i64])?;
+        tensor.set(900, NUMBER, &[alignment as i64])?;
         match place {
             Place::Memory => {}
             Place::Between => tensor.set(907, BOOLEAN, &[true])?,
@@ -232,6 +261,51 @@ impl Graph {
         self.operation(31, None, &[(2200, x), (2201, y)])
     }
 
+    /// A convolution of x with the weight, which gives y; or one of the gradients. `adds`: to what its result holds. Sums are of this
+    /// type.
+    pub(super) fn convolution(
+        &mut self,
+        way: Way,
+        (stride, padding): (usize, usize),
+        [x, weight, y]: [Tensor; 3],
+        (sums, adds): (c_int, bool),
+    ) -> Result<()> {
+        let what = Descriptor::new(&self.library, 1)?;
+        what.set(100, DATA_TYPE, &[sums])?;
+        what.set(101, CONVOLUTION_MODE, &[CROSS_CORRELATION])?;
+        what.set(106, NUMBER, &[2_i64])?;
+        for (attribute, value) in [(102, 1), (103, stride), (104, padding), (105, padding)] {
+            what.set(attribute, NUMBER, &[value as i64; 2])?;
+        }
+        // The kind of operation, and its first attribute.
+        let (kind, first) = match way {
+            Way::Forward => (10, 700),
+            Way::Input => (12, 706),
+            Way::Weight => (11, 712),
+        };
+        let what = what.finish()?;
+        let operation = Descriptor::new(&self.library, kind)?;
+        let factors = [1.0, f64::from(u8::from(adds))];
+        for (attribute, factor) in [first, first + 1].into_iter().zip(factors) {
+            match sums {
+                F64 => operation.set(attribute, DOUBLE, &[factor])?,
+                _ => operation.set(attribute, FLOAT, &[factor as f32])?,
+            }
+        }
+        operation.refer(first + 2, &what)?;
+        for (attribute, tensor) in (first + 3..).zip([weight, x, y]) {
+            operation.refer(attribute, &self.tensors[tensor.0])?;
+        }
+        self.modes.push(what);
+        self.operations.push(operation.finish()?);
+        Ok(())
+    }
+
+    /// All descriptors, which must live as long as a plan does.
+    pub(super) fn into_parts(self) -> impl Iterator<Item = Descriptor> {
+        self.tensors.into_iter().chain(self.operations).chain(self.modes)
+    }
+
     fn operation(&mut self, kind: c_int, what: Option<(c_int, Descriptor)>, tensors: &[(c_int, Tensor)]) -> Result<()> {
         let operation = Descriptor::new(&self.library, kind)?;
         if let Some((attribute, what)) = what {
@@ -244,74 +318,5 @@ impl Graph {
         }
         self.operations.push(operation.finish()?);
         Ok(())
-    }
-
-    /// A plan by the first of the library's choices that takes the graph.
-    pub(super) fn plan(self, device: &CudnnDevice) -> Result<Plan> {
-        let graph = Descriptor::new(&self.library, 15)?;
-        let operations: Vec<Handle> = self.operations.iter().map(Descriptor::handle).collect();
-        graph.set(801, DESCRIPTOR, &operations)?;
-        let graph = graph.finish()?;
-        let wish = Descriptor::new(&self.library, 4)?;
-        wish.refer(201, &graph)?;
-        wish.set(200, HEURISTIC, &[MODE_A])?;
-        wish.refer(204, &device.properties)?;
-        let wish = wish.finish()?;
-        let choices: Vec<Descriptor> =
-            (0..CHOICES).map(|_| Descriptor::new(&self.library, 3)).collect::<Result<_>>()?;
-        let mut handles: Vec<Handle> = choices.iter().map(Descriptor::handle).collect();
-        let found = wish.get(202, DESCRIPTOR, &mut handles)?;
-        let mut refused = ProductError::Unsupported(format!("cuDNN {} has no engine for it", self.library.version()));
-        for choice in &choices[..found] {
-            match Plan::finish(&self, choice, device) {
-                Ok((plan, workspace)) => {
-                    let parts = [vec![graph, wish], choices, self.tensors, self.operations, self.modes];
-                    return Ok(Plan { plan, workspace, _parts: parts.into_iter().flatten().collect() });
-                }
-                Err(error) => refused = error,
-            }
-        }
-        Err(refused)
-    }
-}
-
-/// A graph that can be run.
-#[derive(Debug)]
-pub(super) struct Plan {
-    plan: Descriptor,
-    workspace: usize,
-    _parts: Vec<Descriptor>,
-}
-
-impl Plan {
-    /// By one of the library's choices; and its workspace.
-    fn finish(graph: &Graph, choice: &Descriptor, device: &CudnnDevice) -> Result<(Descriptor, usize)> {
-        let plan = Descriptor::new(&graph.library, 5)?;
-        plan.refer(407, &device.properties)?;
-        plan.refer(401, choice)?;
-        let plan = plan.finish()?;
-        let mut workspace = [0_i64];
-        plan.get(402, NUMBER, &mut workspace)?;
-        Ok((plan, usize::try_from(workspace[0]).unwrap_or(0)))
-    }
-
-    /// Bytes of device memory that a run needs beside its tensors.
-    pub(super) fn workspace(&self) -> usize {
-        self.workspace
-    }
-
-    pub(super) fn descriptor(&self) -> &Descriptor {
-        &self.plan
-    }
-
-    /// Where the tensors of a run are.
-    pub(super) fn pack(&self, places: &[(Tensor, *const c_void)], workspace: *const c_void) -> Result<Descriptor> {
-        let pack = Descriptor::new(&self.plan.library, 16)?;
-        let (ids, addresses): (Vec<i64>, Vec<*const c_void>) =
-            places.iter().map(|(tensor, address)| (tensor.0 as i64 + 1, *address)).unzip();
-        pack.set(1000, NUMBER, &ids)?;
-        pack.set(1001, ADDRESS, &addresses)?;
-        pack.set(1003, ADDRESS, &[workspace])?;
-        pack.finish()
     }
 }

@@ -17,7 +17,7 @@ use crate::{fakes, skip};
 const SHAPES: [Shape; 4] = [(1, 1, 1, 1, true), (2, 7, 3, 3, false), (1, 20, 2, 2, true), (2, 33, 1, 1, true)];
 
 /// The library of tests/fakes, on a device.
-fn open(test: &str) -> Option<(std::rc::Rc<DeviceLab>, Arc<Cudnn>)> {
+pub(crate) fn open(test: &str) -> Option<(std::rc::Rc<DeviceLab>, Arc<Cudnn>)> {
     let device = DeviceLab::open(test)?;
     let library = Cudnn::open(&fakes::folder(test)?.join("libcudnn.so.9")).unwrap();
     assert_eq!(library.version(), "9.19.0");
@@ -25,7 +25,7 @@ fn open(test: &str) -> Option<(std::rc::Rc<DeviceLab>, Arc<Cudnn>)> {
 }
 
 /// Runs a pass with exactly the scratch memory that it says it needs.
-fn run(device: &DeviceLab, on: &CudnnDevice, case: &mut Case, pass: CudnnPass) {
+fn run(device: &DeviceLab, on: &Arc<CudnnDevice>, case: &mut Case, pass: CudnnPass) {
     let op = if pass == CudnnPass::Forward { case.forward() } else { case.backward() };
     let planned = CudnnAttention::plan(on, &case.op, case.lab.element, pass).unwrap();
     let loaded = device.load(&case.lab, planned.scratch_bytes());
@@ -36,7 +36,7 @@ fn run(device: &DeviceLab, on: &CudnnDevice, case: &mut Case, pass: CudnnPass) {
 #[test]
 fn graphs_compute_attention() {
     let Some((device, library)) = open("graphs_compute_attention") else { return };
-    let on = CudnnDevice::of(&library, &device.gpu).unwrap();
+    let on = Arc::new(CudnnDevice::of(&library, &device.gpu).unwrap());
     for dtype in [Dtype::Bf16, Dtype::F16] {
         for (shape, width) in SHAPES.into_iter().zip([8, 16, 64, 24]) {
             let mut case = Case::new(shape, width, dtype);
@@ -51,7 +51,7 @@ fn graphs_compute_attention() {
 #[test]
 fn heads_share_keys_in_the_forward_pass_only() {
     let Some((device, library)) = open("heads_share_keys_in_the_forward_pass_only") else { return };
-    let on = CudnnDevice::of(&library, &device.gpu).unwrap();
+    let on = Arc::new(CudnnDevice::of(&library, &device.gpu).unwrap());
     let mut shared = Case::new((1, 9, 4, 2, true), 8, Dtype::F16);
     run(&device, &on, &mut shared, CudnnPass::Forward);
     let mut own = Case::new((1, 9, 4, 2, true), 8, Dtype::F16);
@@ -71,7 +71,7 @@ fn heads_share_keys_in_the_forward_pass_only() {
 #[test]
 fn what_was_not_planned_is_refused() {
     let Some((device, library)) = open("what_was_not_planned_is_refused") else { return };
-    let on = CudnnDevice::of(&library, &device.gpu).unwrap();
+    let on = Arc::new(CudnnDevice::of(&library, &device.gpu).unwrap());
     let case = Case::new((1, 5, 1, 1, true), 8, Dtype::Bf16);
     let planned = CudnnAttention::plan(&on, &case.op, Dtype::Bf16, CudnnPass::Backward).unwrap();
     let loaded = device.load(&case.lab, planned.scratch_bytes());
@@ -90,7 +90,7 @@ fn what_was_not_planned_is_refused() {
     assert!(said(&crooked, &loaded).contains("does not begin at a multiple of 16 bytes"));
     let error = CudnnAttention::plan(&on, &case.op, Dtype::F32, CudnnPass::Forward).unwrap_err();
     assert!(matches!(error, ProductError::Unsupported(_)), "{error}");
-    let described = CudnnDevice::described(&library, "{}").unwrap();
+    let described = Arc::new(CudnnDevice::described(&library, "{}").unwrap());
     let planned = CudnnAttention::plan(&described, &case.op, Dtype::Bf16, CudnnPass::Forward).unwrap();
     let error = planned.run(&case.forward(), &loaded.context()).unwrap_err();
     assert!(error.to_string().contains("only described"), "{error}");
@@ -136,21 +136,27 @@ fn open_driver() -> Result<(), String> {
     opened
 }
 
-#[test]
-fn the_real_library_plans_both_passes_for_an_h100() {
-    let test = "the_real_library_plans_both_passes_for_an_h100";
+/// The real library and an H100 that is described to it.
+pub(crate) fn planning(test: &str) -> Option<Arc<CudnnDevice>> {
     #[allow(clippy::disallowed_methods, reason = "where a library is, only a variable says")]
     let Some(path) = std::env::var_os("RANKMARK_TEST_CUDNN") else {
-        return skip::skip(
+        skip::skip(
             test,
             "no cuDNN (hint: RANKMARK_TEST_CUDNN=PATH of libcudnn.so.9 from the wheel nvidia-cudnn-cu12)",
         );
+        return None;
     };
     if let Err(why) = open_driver() {
-        return skip::skip(test, &why);
+        skip::skip(test, &why);
+        return None;
     }
     let library = Cudnn::open(Path::new(&path)).unwrap();
-    let device = CudnnDevice::described(&library, H100).unwrap();
+    Some(Arc::new(CudnnDevice::described(&library, H100).unwrap()))
+}
+
+#[test]
+fn the_real_library_plans_both_passes_for_an_h100() {
+    let Some(device) = planning("the_real_library_plans_both_passes_for_an_h100") else { return };
     let op = Case::new((1, 1, 1, 1, true), 64, Dtype::Bf16).op;
     for (causal, width) in [(true, 64), (false, 128)] {
         for pass in [CudnnPass::Forward, CudnnPass::Backward] {
