@@ -203,6 +203,12 @@ pub const CUBLAS_LIBRARY: Field =
         .group(groups::GPUS)
         .role(Role::Launch)
         .loads();
+/// cuDNN.
+pub const CUDNN_LIBRARY: Field =
+    Field::new(Kind::Text, None, "libcudnn.so, or a Python that has it (default: the loader's, then wheels)")
+        .group(groups::GPUS)
+        .role(Role::Launch)
+        .loads();
 
 /// Threads that a rank computes with, where a benchmark computes.
 pub const THREADS: Field = world(Kind::Whole(1, 1024), None, "threads that each rank computes with").always().common();

@@ -129,16 +129,18 @@ pub fn resolve(case: &mut Case, torch: &[&str], native: Native) -> Result<(), Fi
 }
 
 /// Fields that native ranks alone understand that multiply on GPUs.
-pub const PRODUCTS: [&str; 2] = ["tuned", CUBLAS];
-/// The field that names cuBLAS's library.
-const CUBLAS: &str = "cublas_library";
+pub const PRODUCTS: [&str; 4] = ["tuned", "attention", CUBLAS, CUDNN];
+/// The fields that name cuBLAS's library, and cuDNN's.
+pub const CUBLAS: &str = "cublas_library";
+/// See above.
+pub const CUDNN: &str = "cudnn_library";
 
 /// As [`resolve`], of a benchmark whose native ranks multiply on GPUs, too; and what runtimes of a list share: native ranks use the
-/// library of the Python beside them, and fields of native ranks are none of PyTorch's.
+/// `libraries` of the Python beside them, and fields of native ranks are none of PyTorch's.
 ///
 /// # Errors
 /// As [`resolve`].
-pub fn resolve_products(case: &mut Case, torch: &[&str]) -> Result<(), FieldError> {
+pub fn resolve_products(case: &mut Case, torch: &[&str], libraries: &[&str]) -> Result<(), FieldError> {
     let Execution { runtime, python, .. } = Execution::of(case)?;
     resolve(case, torch, Native::GpusThroughHost)?;
     let was_asked = runtime.is_some();
@@ -149,9 +151,12 @@ pub fn resolve_products(case: &mut Case, torch: &[&str]) -> Result<(), FieldErro
         }
         return Ok(());
     }
-    let shares = was_asked && is_on_gpus(case) && !case.parameters.contains_key(CUBLAS);
-    if let Some(python) = python.filter(|_| shares) {
-        set(case, CUBLAS, Value::from(python));
+    if let Some(python) = python.filter(|_| was_asked && is_on_gpus(case)) {
+        for name in libraries {
+            if !case.parameters.contains_key(*name) {
+                set(case, name, Value::from(python.clone()));
+            }
+        }
     }
     Ok(())
 }

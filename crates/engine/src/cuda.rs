@@ -24,5 +24,5 @@ pub use form::{Batch, Epilogue, Form, Operands};
 pub use library::{Cublas, STEMS};
 pub use product::{Algorithm, Products, WORKSPACE};
 pub use rows::{Found, Matrix, ROWS, Rows};
-pub use step::Cuda;
+pub use step::{Attends, AttentionTimes, Cuda};
 pub use train::{ATTENTION, ATTENTION_PLAIN, AttentionKernel, DeviceContext, Squares, TRAIN, Train, sorted_rows};

@@ -23,7 +23,7 @@ const ROWS_OF_F8: usize = 16;
 /// # Errors
 /// As [`contract::runtime::resolve`].
 pub fn resolve(case: &mut Case) -> Result<(), FieldError> {
-    contract::runtime::resolve_products(case, &[])
+    contract::runtime::resolve_products(case, &[], &[contract::runtime::CUBLAS])
 }
 
 /// Refuses what means nothing on these ranks. `implementation`: its name, where it is one.

@@ -1,12 +1,13 @@
 //! What `training` and `memory` declare: fields, metrics, and the words that they take.
 
 use engine::Matmul;
+use engine::cuda::Attends;
 use model::CATALOG;
 use parallel::{Balance, Schedule};
 use terms::{Dtype, Field, Kind, Label, Named, Role};
 
 use contract::fields::{
-    ANY_BACKEND, CUBLAS_LIBRARY, DEVICES, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, TUNED, groups, setting,
+    ANY_BACKEND, CUBLAS_LIBRARY, CUDNN_LIBRARY, DEVICES, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, TUNED, groups, setting,
 };
 
 /// Name of the benchmark that times steps.
@@ -143,6 +144,14 @@ record::fields! {
         ),
         tuned: bool = TUNED,
         cublas_library: Option<String> = CUBLAS_LIBRARY,
+        cudnn_library: Option<String> = CUDNN_LIBRARY,
+        attention: Option<Attends> = extra(
+            Kind::Word(Attends::names),
+            None,
+            "kernels of attention on GPUs; fastest: cudnn where it was faster at load (default: fastest)",
+        )
+        .group(groups::GPUS)
+        .role(Role::Implementation),
         batch: Option<u64> = parameter(
             BATCHES,
             None,

@@ -1,23 +1,24 @@
 //! Training by native ranks on GPUs: what a case needs for it, what means nothing there, and the device.
 
+mod attention;
+mod peak;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use comm::Communicator;
 use contract::failure;
 use contract::fields::problem;
 use contract::runtime::{PRODUCTS, is_on_gpus, is_pytorch};
-use device::Region;
-use device::cuda::{Event, Gpu};
+use device::cuda::Gpu;
 use engine::Matmul;
-use engine::cuda::{Arithmetic, Cublas, Cuda, Form, Operands, ProductError, Products, STEMS};
+use engine::cuda::{AttentionTimes, Attends, CUDNN_STEMS, Cublas, Cuda, Cudnn, ProductError, STEMS};
 use measure::Failure;
 use model::Layer;
 use parallel::Trainer;
 use record::Case;
 use serde_json::Value;
-use terms::{Dtype, FieldError, Space};
+use terms::{FieldError, Space};
 
 use super::fields::{Fields, MEMORY, Memory};
 use super::resolve::Task;
@@ -27,6 +28,9 @@ use super::resolve::Task;
 pub(super) struct OnGpus {
     /// cuBLAS's library, where one is named.
     library: Option<String>,
+    /// The same of cuDNN.
+    cudnn: Option<String>,
+    attends: Attends,
     is_tuned: bool,
 }
 
@@ -34,7 +38,17 @@ impl OnGpus {
     /// Of a checked case; None where ranks compute on the host, or are PyTorch's.
     pub(super) fn of(case: &Case, fields: &Fields) -> Option<Self> {
         let ours = is_on_gpus(case) && !is_pytorch(case);
-        ours.then(|| Self { library: fields.cublas_library.clone(), is_tuned: fields.tuned })
+        ours.then(|| Self {
+            library: fields.cublas_library.clone(),
+            cudnn: fields.cudnn_library.clone(),
+            attends: fields.attention.unwrap_or_else(|| attention::unasked(case)),
+            is_tuned: fields.tuned,
+        })
+    }
+
+    /// Which kernels compute attention.
+    pub(super) fn attends(&self) -> Attends {
+        self.attends
     }
 }
 
@@ -71,17 +85,34 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
         let message = "a search on GPUs needs to know how much of one a rank may hold";
         return Err(problem("limit", message, "for example `limit: 70GiB`"));
     }
-    let spatial = |layer: &Layer| {
-        matches!(layer, Layer::Conv2d(_) | Layer::BatchNorm(_) | Layer::MaxPool(_) | Layer::AveragePool(_))
-    };
-    let mut nodes = task.recipe.model.blocks.iter().flat_map(|block| &block.nodes);
-    if nodes.any(|node| spatial(&node.layer)) {
-        let name = &task.recipe.model.name;
-        case.skip = Some(format!(
-            "native ranks have no convolutions on GPUs: {name} trains on the CPU, and on GPUs by `runtime: pytorch`"
-        ));
-    }
     Ok(())
+}
+
+/// cuDNN, where convolutions or attention need it; where attention may use it, if it is there.
+fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<Option<Arc<Cudnn>>, Failure> {
+    let mut nodes = task.recipe.model.blocks.iter().flat_map(|block| &block.nodes);
+    let needs = match given.attends {
+        _ if nodes.any(|node| matches!(node.layer, Layer::Conv2d(_))) => Some("convolutions on GPUs"),
+        Attends::Cudnn => Some("kernels of attention by `cudnn`"),
+        Attends::Fastest | Attends::Own => None,
+    };
+    let may = given.attends == Attends::Fastest
+        && task.recipe.precision.bytes() == 2
+        && attention::of(task, rank).is_some();
+    let name = given.cudnn.as_deref();
+    match (needs, comm::chosen_library(name, CUDNN_STEMS)) {
+        (Some(what), found) => Cudnn::found(found, name, what).map(Some).map_err(refused),
+        // Named, it must be there.
+        (None, found) if may && (found.is_some() || name.is_some()) => {
+            match Cudnn::found(found, name, "kernels of attention by `cudnn`") {
+                Ok(library) => Ok(Some(library)),
+                Err(error) if name.is_some() => Err(refused(error)),
+                // An older one that lies about is no reason to stop: ours are taken, and the record says so.
+                Err(_) => Ok(None),
+            }
+        }
+        (None, _) => Ok(None),
+    }
 }
 
 /// A rank's GPU, ready for programs.
@@ -89,6 +120,9 @@ pub(super) struct Prepared {
     pub(super) gpu: Arc<Gpu>,
     pub(super) cuda: Cuda,
     library: Arc<Cublas>,
+    attends: Attends,
+    /// Where both were timed.
+    attention_times: Option<AttentionTimes>,
 }
 
 fn refused(error: ProductError) -> Failure {
@@ -103,91 +137,29 @@ fn of_engine(error: engine::Error) -> Failure {
 }
 
 impl Prepared {
-    /// Opens cuBLAS and loads the kernels.
+    /// Opens cuBLAS, and cuDNN where the task needs it, and loads the kernels.
     ///
     /// # Errors
     /// What this machine lacks; what the driver or the library says.
-    pub(super) fn new(given: &OnGpus, comm: &mut dyn Communicator) -> Result<Self, Failure> {
+    pub(super) fn new(given: &OnGpus, task: &Task, rank: u32, comm: &mut dyn Communicator) -> Result<Self, Failure> {
         let own = comm.alloc_private(64, Space::Cuda).map_err(failure)?;
         let none = || Failure::new("the backend gave memory of the host where a GPU's was asked for");
         let gpu = own.gpu().ok_or_else(none)?.clone();
         let library = given.library.as_deref();
         let library = Cublas::found(comm::chosen_library(library, STEMS), library, &gpu).map_err(refused)?;
-        let cuda = Cuda::new(&gpu, &library, given.is_tuned).map_err(of_engine)?;
-        Ok(Self { gpu, cuda, library })
+        let cuda = Cuda::new(&gpu, &library, given.is_tuned).map_err(of_engine)?.with_attention(given.attends);
+        let cuda = match cudnn(given, task, rank)? {
+            Some(library) => cuda.with_cudnn(&library).map_err(of_engine)?,
+            None => cuda,
+        };
+        Ok(Self { gpu, cuda, library, attends: given.attends, attention_times: None })
     }
 
     /// What the record has of how it computes.
     pub(super) fn about(&self, trainer: &Trainer) -> BTreeMap<String, String> {
         let of_step = trainer.about().into_iter().map(|(name, value)| (name.to_owned(), value));
-        of_step.chain([("cublas".to_owned(), self.library.version())]).collect()
+        let cudnn = self.cuda.cudnn_version().map(|version| ("cudnn".to_owned(), version));
+        let times = self.attention_times.map(|times| ("attention_times".to_owned(), attention::text(times)));
+        of_step.chain([("cublas".to_owned(), self.library.version())]).chain(cudnn).chain(times).collect()
     }
-
-    /// Operations a second of a large product in this precision, by the fastest of cuBLAS's algorithms, at the clocks of long work; and
-    /// what it was. None of a device that is a stand-in: its times say nothing.
-    ///
-    /// # Errors
-    /// What the driver or the library says.
-    pub(super) fn product_rate(&self, precision: Dtype) -> Result<Option<(f64, String)>, Failure> {
-        if self.gpu.is_emulated() {
-            return Ok(None);
-        }
-        let Some(arithmetic) = Arithmetic::of(precision, false) else { return Ok(None) };
-        let side = if precision.bytes() == 2 { WIDE } else { NARROW };
-        let rate = rate(&self.gpu, &self.library, arithmetic, side).map_err(refused)?;
-        Ok(Some((rate, format!("cuBLAS {}, {precision} {side} x {side} x {side}", self.library.version()))))
-    }
-}
-
-/// Sides of the product whose rate is the peak: of tensor cores, and of what is slower.
-const WIDE: usize = 8192;
-const NARROW: usize = 4096;
-/// Seconds in which a device comes to the clocks of long work.
-const WARM_S: f64 = 0.3;
-/// Products that are timed at once, and how often: the fastest counts.
-const TIMED: usize = 5;
-const REPEATED: usize = 3;
-
-fn rate(gpu: &Arc<Gpu>, library: &Arc<Cublas>, arithmetic: Arithmetic, side: usize) -> Result<f64, ProductError> {
-    let products = Products::new(gpu, library, true)?;
-    let bytes = side * side * arithmetic.operand().bytes() as usize;
-    let matrices = [Region::cuda(gpu, bytes)?, Region::cuda(gpu, bytes)?, Region::cuda(gpu, bytes)?];
-    let [a, b, c] = &matrices.each_ref().map(|matrix| matrix.whole());
-    // Bits of random numbers around one: a product of zeros needs less power, and would run at higher clocks.
-    for (seed, matrix) in [(1, a), (2, b)] {
-        matrix.write(&random(arithmetic.operand(), side * side, seed))?;
-    }
-    let form = Form::new(arithmetic, [side; 3]);
-    let operands = Operands { a, b, c, bias: None, auxiliary: None };
-    let multiply = || products.multiply(&form, &operands, None);
-    let begun = Instant::now();
-    while begun.elapsed().as_secs_f64() < WARM_S {
-        multiply()?;
-        gpu.synchronise()?;
-    }
-    let (begin, end) = (Event::timed(gpu)?, Event::timed(gpu)?);
-    let mut least_ns = f64::INFINITY;
-    for _ in 0..REPEATED {
-        begin.record()?;
-        (0..TIMED).try_for_each(|_| multiply())?;
-        end.record()?;
-        gpu.synchronise()?;
-        least_ns = least_ns.min(end.since(&begin)? / TIMED as f64);
-    }
-    Ok(2.0 * (side as f64).powi(3) / (least_ns * 1e-9))
-}
-
-/// Numbers in (-1, 1), in the bytes of their type.
-fn random(dtype: Dtype, count: usize, seed: u64) -> Vec<u8> {
-    let number = |at: usize| (model::mix(seed << 40 ^ at as u64) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
-    let mut bytes = Vec::with_capacity(count * dtype.bytes() as usize);
-    for at in 0..count {
-        match dtype {
-            Dtype::F64 => bytes.extend(number(at).to_ne_bytes()),
-            Dtype::Bf16 => bytes.extend(half::bf16::from_f64(number(at)).to_ne_bytes()),
-            Dtype::F16 => bytes.extend(half::f16::from_f64(number(at)).to_ne_bytes()),
-            _ => bytes.extend((number(at) as f32).to_ne_bytes()),
-        }
-    }
-    bytes
 }

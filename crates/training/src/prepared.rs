@@ -138,11 +138,14 @@ impl Computes {
     /// Collective: where one rank lacks something, none begins.
     fn new(task: &Task, exchange: &mut Exchange, context: &mut RankContext) -> Result<Self, Failure> {
         let Some(given) = &task.gpus else { return Ok(Self::Host(multiplier(task, exchange, context)?)) };
-        let own = gpus::Prepared::new(given, &mut *context.comm);
+        let own = gpus::Prepared::new(given, task, context.rank, &mut *context.comm);
         let all = exchange.gather(&mut *context.comm, own.as_ref().map_or(f64::NAN, |_| 0.0))?;
-        let own = own?;
+        let mut own = own?;
         match all.iter().position(|has| has.is_nan()) {
-            None => Ok(Self::Gpu(Box::new(own))),
+            None => {
+                own.choose_attention(task, context.rank, exchange, &mut *context.comm)?;
+                Ok(Self::Gpu(Box::new(own)))
+            }
             Some(rank) => Err(Failure::lacking(format!("rank {rank} cannot compute on its GPU"))),
         }
     }

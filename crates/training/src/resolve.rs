@@ -96,8 +96,8 @@ impl Task {
 
     /// Bytes of temporary memory that a program takes where it runs.
     pub(super) fn scratch(&self, program: &Program) -> usize {
-        match self.gpus {
-            Some(_) => Cuda::scratch_of(program),
+        match &self.gpus {
+            Some(gpus) => Cuda::scratch_of(program, gpus.attends()),
             None => Host::scratch_of(program, self.threads),
         }
     }

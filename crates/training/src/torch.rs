@@ -2,7 +2,7 @@
 //! that its ranks are sent, in which nothing is open.
 
 use contract::fields::problem;
-use contract::runtime::{Native, is_on_gpus, is_pytorch};
+use contract::runtime::{CUBLAS, CUDNN, Native, is_on_gpus, is_pytorch};
 use contract::{Common, World};
 use engine::Matmul;
 use model::Layer;
@@ -29,7 +29,7 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
         let message = format!("`memory` looks into this program's own ranks, and `{backend}` is PyTorch's");
         return Err(problem("backend", message, "`rankmark train --runtime pytorch` shows what its ranks hold"));
     }
-    contract::runtime::resolve_products(case, &fields())
+    contract::runtime::resolve_products(case, &fields(), &[CUBLAS, CUDNN])
 }
 
 /// Refuses fields of the other runtime, skips what torch does not do here, and adds the recipe.

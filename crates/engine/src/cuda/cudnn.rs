@@ -9,7 +9,7 @@ mod plan;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -61,6 +61,21 @@ impl Cudnn {
             9 => Ok(Arc::new(library)),
             _ => Err(format!("it is cuDNN {}, and graphs are built for cuDNN 9", library.version())),
         }
+    }
+
+    /// Opens the library that was found for the name that was given, or for none; `what` needs it.
+    ///
+    /// # Errors
+    /// [`ProductError::Unsupported`]: which is missing, or what it lacks.
+    pub fn found(found: Option<PathBuf>, given: Option<&str>, what: &str) -> Result<Arc<Self>, ProductError> {
+        let lacks = || match given {
+            Some(name) => format!("{name} has no cuDNN (a wheel of nvidia-cudnn has)"),
+            None => format!(
+                "no libcudnn.so where the loader looks, in CUDA_HOME, or in the wheels of python3: {what} need cuDNN 9 (hint: pip install nvidia-cudnn-cu12 or nvidia-cudnn-cu13, or `--runtime pytorch`)"
+            ),
+        };
+        let path = found.ok_or_else(|| ProductError::Unsupported(lacks()))?;
+        Self::open(&path).map_err(|why| ProductError::Unsupported(format!("{}: {why}", path.display())))
     }
 
     fn number(&self) -> usize {

@@ -1,9 +1,11 @@
 //! A step of a program on a GPU: memory, operations in the order of one stream, given as graphs.
 //!
-//! `errors` is what a GPU refuses; `lower` joins operations that a kernel or the library computes at once; `staging` is pinned memory through which inputs go;
+//! `attention` and `convolutions` are what cuDNN computes; `errors` is what a GPU refuses; `lower` joins operations that a kernel or the library computes at once; `staging` is pinned memory through which inputs go;
 //! `sorted` keeps rows by their tokens; `graphs` captures what a stretch of a program gives, and gives it again; `loaded` is all of it
 //! behind the boundary.
 
+mod attention;
+mod convolutions;
 mod errors;
 mod graphs;
 mod loaded;
@@ -17,8 +19,11 @@ use device::Region;
 use device::cuda::Gpu;
 use terms::{Dtype, Space};
 
-use super::{Arithmetic, Cublas, Products, Train, WORKSPACE};
-use crate::op::Op;
+use super::{
+    Arithmetic, Cublas, Cudnn, CudnnAttention, CudnnConvolutions, CudnnDevice, Products, Train, WORKSPACE,
+};
+use crate::op::{Attention, Op};
+pub use attention::{Attends, AttentionTimes};
 use crate::{Device, Error, Loaded, Memory, Program};
 use errors::{refused, region};
 use loaded::OnGpu;
@@ -29,6 +34,10 @@ pub struct Cuda {
     gpu: Arc<Gpu>,
     train: Arc<Train>,
     products: Arc<Products>,
+    cudnn: Option<Arc<CudnnDevice>>,
+    /// What attention was asked for, and whether it is cuDNN's.
+    attends: Attends,
+    attends_by_cudnn: bool,
 }
 
 impl Cuda {
@@ -39,20 +48,57 @@ impl Cuda {
     pub fn new(gpu: &Arc<Gpu>, library: &Arc<Cublas>, is_tuned: bool) -> Result<Self, Error> {
         let train = Arc::new(Train::load(gpu).map_err(refused)?);
         let products = Arc::new(Products::new(gpu, library, is_tuned).map_err(refused)?);
-        Ok(Self { gpu: gpu.clone(), train, products })
+        Ok(Self { gpu: gpu.clone(), train, products, cudnn: None, attends: Attends::Own, attends_by_cudnn: false })
     }
 
-    /// Bytes of temporary memory that a program takes, besides its buffers: for kernels, for cuBLAS, and for rows by their tokens.
-    pub fn scratch_of(program: &Program) -> usize {
-        scratch(program) + Sorted::bytes(program) + WORKSPACE
+    /// With cuDNN, which computes convolutions.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub fn with_cudnn(self, library: &Arc<Cudnn>) -> Result<Self, Error> {
+        let device = CudnnDevice::of(library, &self.gpu).map_err(refused)?;
+        Ok(Self { cudnn: Some(Arc::new(device)), ..self })
+    }
+
+    /// With these kernels of attention. The fastest are ours, unless [`Self::attend_by_cudnn`] says otherwise.
+    pub fn with_attention(self, attends: Attends) -> Self {
+        Self { attends, attends_by_cudnn: attends == Attends::Cudnn, ..self }
+    }
+
+    /// cuDNN's attention was the faster one.
+    pub fn attend_by_cudnn(&mut self) {
+        self.attends_by_cudnn = true;
+    }
+
+    /// cuDNN's version, where it is used.
+    pub fn cudnn_version(&self) -> Option<String> {
+        self.cudnn.as_ref().map(|device| device.library().version())
+    }
+
+    /// How long attention takes by our kernels and by cuDNN's. None where either has no kernel for it, and on a stand-in for a GPU.
+    ///
+    /// # Errors
+    /// What the driver or the library says.
+    pub fn compare_attention(&self, op: &Attention, dtype: Dtype) -> Result<Option<AttentionTimes>, Error> {
+        match &self.cudnn {
+            Some(device) => attention::compare(&self.gpu, &self.train, device, (op, dtype)),
+            None => Ok(None),
+        }
+    }
+
+    /// Bytes of temporary memory that a program takes, besides its buffers: for kernels, for cuBLAS, and for rows by their tokens;
+    /// where cuDNN may compute attention, for that, too.
+    pub fn scratch_of(program: &Program, attends: Attends) -> usize {
+        scratch(program, attends != Attends::Own) + Sorted::bytes(program) + WORKSPACE
     }
 
     /// Why an operation cannot be computed; None where it can.
     fn lacks(&self, op: &Op, program: &Program) -> Result<Option<String>, Error> {
-        if let Op::Spatial(op) = op {
-            return Ok(Some(format!(
-                "GPUs have no kernel for {op:?}: convolutional networks train on the CPU, and by PyTorch"
-            )));
+        if let Op::Spatial(op) = op
+            && convolutions::is_convolution(op)
+            && self.cudnn.is_none()
+        {
+            return Ok(Some("convolutions on GPUs need cuDNN".to_owned()));
         }
         let mut narrow = None;
         op.for_each_view(&mut |view| {
@@ -82,9 +128,17 @@ fn narrowest(op: &Op, program: &Program) -> usize {
 }
 
 /// Bytes of temporary memory of operations.
-fn scratch(program: &Program) -> usize {
-    let all = program.operations(0..program.instructions.len());
-    let most = all.map(|(_, op)| Train::scratch_bytes(op, narrowest(op, program))).max().unwrap_or(0);
+fn scratch(program: &Program, may_attend_by_cudnn: bool) -> usize {
+    let of = |op: &Op| {
+        let bytes = narrowest(op, program);
+        let own = Train::scratch_bytes(op, bytes);
+        own.max(match op {
+            Op::Spatial(op) => CudnnConvolutions::scratch_bytes(op, bytes),
+            Op::Dense(op) if may_attend_by_cudnn && bytes == 2 => CudnnAttention::most_scratch_bytes(op),
+            _ => 0,
+        })
+    };
+    let most = program.operations(0..program.instructions.len()).map(|(_, op)| of(op)).max().unwrap_or(0);
     most.max(lower::squares_bytes(program)).max(64)
 }
 
@@ -94,7 +148,7 @@ impl Device for Cuda {
     }
 
     fn scratch(&self, program: &Program) -> usize {
-        Self::scratch_of(program)
+        Self::scratch_of(program, self.attends)
     }
 
     fn alloc(&self, bytes: usize) -> Result<Arc<Region>, Error> {
@@ -107,8 +161,7 @@ impl Device for Cuda {
                 return Err(Error::Lacking(why));
             }
         }
-        let Self { gpu, train, products } = self;
-        let scratch = region(gpu, scratch(program))?.whole();
-        Ok(Box::new(OnGpu::new(gpu, (train, products), program, (memory, scratch), seed)?))
+        let scratch = region(&self.gpu, scratch(program, self.attends != Attends::Own))?.whole();
+        Ok(Box::new(OnGpu::new(self, program, (memory, scratch), seed)?))
     }
 }

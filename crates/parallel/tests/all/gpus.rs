@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use comm::{Abort, Communicator, Options};
-use engine::cuda::{Cublas, Cuda};
+use engine::cuda::{Attends, Cublas, Cuda, Cudnn};
 use engine::{Device, Host};
 use model::{Input, Model};
 use parallel::{Mesh, Optimizer, Piece, Recipe, Schedule, Source, StepReport, Trainer};
@@ -146,6 +146,8 @@ enum On {
     Host,
     /// By this backend.
     Gpus(&'static str),
+    /// By NCCL, with attention by cuDNN.
+    Cudnn,
 }
 
 fn device(on: On, recipe: &Recipe, world: &mut dyn Communicator) -> Box<dyn Device> {
@@ -154,8 +156,11 @@ fn device(on: On, recipe: &Recipe, world: &mut dyn Communicator) -> Box<dyn Devi
     }
     let memory = world.alloc_private(64, Space::Cuda).unwrap();
     let gpu = memory.gpu().unwrap();
-    let library = Cublas::open(&fakes::folder("").unwrap().join("libcublasLt.so.12"), gpu).unwrap();
-    Box::new(Cuda::new(gpu, &library, false).unwrap())
+    let folder = fakes::folder("").unwrap();
+    let library = Cublas::open(&folder.join("libcublasLt.so.12"), gpu).unwrap();
+    let cudnn = Cudnn::open(&folder.join("libcudnn.so.9")).unwrap();
+    let attends = if matches!(on, On::Cudnn) { Attends::Cudnn } else { Attends::Own };
+    Box::new(Cuda::new(gpu, &library, false).unwrap().with_cudnn(&cudnn).unwrap().with_attention(attends))
 }
 
 /// Trains on every rank of the recipe.
@@ -163,6 +168,7 @@ fn train(on: On, recipe: &Recipe, steps: usize) -> Vec<Ended> {
     let (backend, gpus) = match on {
         On::Host => ("shm", false),
         On::Gpus(backend) => (backend, true),
+        On::Cudnn => ("nccl", true),
     };
     let options = Options { gpus, oversubscribed: true, ..Options::default() };
     std::thread::scope(|scope| {
@@ -302,6 +308,24 @@ fn narrow_types_train_on_gpus() {
     }
 }
 
+/// Attention by cuDNN, in the types that it has: losses follow those of the host, and the record says what it was.
+#[test]
+fn attention_by_cudnn_trains_as_on_the_host() {
+    if surrounded("attention_by_cudnn_trains_as_on_the_host").is_none() {
+        return;
+    }
+    for (precision, u) in [(Dtype::Bf16, 2f64.powi(-9)), (Dtype::F16, 2f64.powi(-12))] {
+        for model in [gpt2(), bert()] {
+            let recipe = recipe(model, precision);
+            let (host, there) = (train(On::Host, &recipe, STEPS), train(On::Cudnn, &recipe, STEPS));
+            for (a, b) in there[0].losses().iter().zip(host[0].losses()) {
+                assert!((a - b).abs() <= 30.0 * u * b.abs(), "{precision}: {a} and {b}");
+            }
+            assert_eq!(there[0].about["attention"], "cuDNN 9.19.0");
+        }
+    }
+}
+
 /// What a GPU cannot do is said by name, before anything is allocated for it.
 #[test]
 fn what_gpus_lack_is_named() {
@@ -314,9 +338,11 @@ fn what_gpus_lack_is_named() {
     let options = Options { gpus: true, ..Options::default() };
     let mut bootstrap = comm::threads(1, &Abort::default()).remove(0);
     let (mut world, abort) = comm::open("nccl", &mut bootstrap, &options).unwrap();
-    let device = device(On::Gpus("nccl"), &recipe, &mut *world);
+    let memory = world.alloc_private(64, Space::Cuda).unwrap();
+    let library = Cublas::open(&fakes::folder("").unwrap().join("libcublasLt.so.12"), memory.gpu().unwrap()).unwrap();
+    let device = Cuda::new(memory.gpu().unwrap(), &library, false).unwrap();
     let source = source(&recipe.model);
-    let refused = Trainer::new(&recipe, &mut *world, &abort, &options, &*device, source).map(drop);
+    let refused = Trainer::new(&recipe, &mut *world, &abort, &options, &device, source).map(drop);
     let said = refused.unwrap_err().to_string();
-    assert!(said.contains("convolutional networks train on the CPU"), "{said}");
+    assert!(said.contains("convolutions on GPUs need cuDNN"), "{said}");
 }

@@ -11,6 +11,7 @@ use super::CudnnDevice;
 use super::graph::{ALIGNMENT, BF16, BOOL, F16, F32, Form, Graph, I32, Place, Pointwise, Reduction, Tensor};
 use super::places::{Places, refused, scratch};
 use super::plan::{Plan, Terms};
+use crate::Memory;
 use crate::cuda::{DeviceContext, ProductError};
 use crate::op::{Attention, Dense};
 
@@ -64,6 +65,8 @@ struct Tensors {
 
 /// Where a hidden score goes: its exponential is zero.
 const HIDDEN: f32 = f32::MIN;
+/// What the library may take of memory for itself.
+const WORKSPACE: usize = 1 << 20;
 /// Parts of the scratch memory begin at multiples of it.
 const APART: usize = 256;
 
@@ -123,6 +126,11 @@ impl Shape {
 
     fn scale(&self) -> f32 {
         (1.0 / (self.width as f64).sqrt()) as f32
+    }
+
+    /// What the library may take: a number of each row, so that no scores are in memory.
+    fn workspace(&self) -> usize {
+        WORKSPACE + self.batch * self.heads * self.sequence * 4
     }
 
     /// Bytes of `delta`, and of the sums of gradients of queries.
@@ -272,8 +280,35 @@ impl CudnnAttention {
             CudnnPass::Forward => builder.forward()?,
             CudnnPass::Backward => builder.backward()?,
         };
-        let plan = Plan::new(graph, device, Terms::ANY)?;
+        let terms = Terms { is_deterministic: false, is_exact: false, workspace: shape.workspace() };
+        let plan = Plan::new(graph, device, terms)?;
         Ok(Self { device: device.clone(), shape, pass, plan, tensors })
+    }
+
+    /// Whether this runs an operation whose buffers lie there.
+    pub fn fits(&self, op: &Dense, memory: &Memory) -> bool {
+        let (forward, pass) = match op {
+            Dense::AttentionForward(forward) => (forward, CudnnPass::Forward),
+            Dense::AttentionBackward { forward, .. } => (forward, CudnnPass::Backward),
+            Dense::MatMul(_) => return false,
+        };
+        (Shape::of(forward, memory.dtype(forward.qkv)), pass) == (self.shape, self.pass)
+    }
+
+    /// Bytes of scratch memory that any run of an operation takes at most; 0 of others.
+    pub fn most_scratch_bytes(op: &Dense) -> usize {
+        let (forward, own) = match op {
+            Dense::AttentionForward(forward) => (forward, false),
+            Dense::AttentionBackward { forward, .. } => (forward, true),
+            Dense::MatMul(_) => return 0,
+        };
+        let shape = Shape::of(forward, Dtype::Bf16);
+        shape.workspace() + if own { shape.scratch().iter().sum() } else { 0 }
+    }
+
+    /// The library's version.
+    pub fn version(&self) -> String {
+        self.device.library.version()
     }
 
     /// Bytes of scratch memory that a run takes.

@@ -40,9 +40,6 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Anything that the library would choose.
-    pub(super) const ANY: Self = Self { is_deterministic: false, is_exact: false, workspace: usize::MAX };
-
     fn allow(self, notes: &[c_int]) -> bool {
         let has = |note| notes.contains(&note);
         !(self.is_deterministic && has(IN_ANY_ORDER) || self.is_exact && (has(ON_TENSOR_CORES) || has(NARROWED)))

@@ -7,13 +7,16 @@ use std::sync::Arc;
 use device::cuda::{Event, Gpu, Stream};
 use device::{Queue, Slice};
 
+use super::Cuda;
+use super::attention::ByCudnn;
+use super::convolutions;
 use super::errors::{memory, refused, region};
 use super::graphs::Graphs;
 use super::lower::{self, Command, What};
 use super::sorted::Sorted;
 use super::staging::Staging;
 
-use crate::cuda::{DeviceContext, Epilogue, Form, Operands, Products, Train};
+use crate::cuda::{CudnnConvolutions, DeviceContext, Epilogue, Form, Operands, Products, Train};
 use crate::op::{Dense, MatMul, Op};
 use crate::{Category, Error, Loaded, Memory, Program, Threads, View};
 
@@ -43,6 +46,8 @@ pub(super) struct OnGpu {
 struct Work {
     train: Arc<Train>,
     products: Arc<Products>,
+    convolutions: Option<CudnnConvolutions>,
+    attention: Option<ByCudnn>,
     program: Arc<Program>,
     memory: Memory,
     commands: Vec<Command>,
@@ -54,18 +59,26 @@ struct Work {
 
 impl OnGpu {
     pub(super) fn new(
-        gpu: &Arc<Gpu>,
-        (train, products): (&Arc<Train>, &Arc<Products>),
+        on: &Cuda,
         program: &Arc<Program>,
         (memory, scratch): (Memory, Slice),
         seed: u64,
     ) -> Result<Self, Error> {
+        let Cuda { gpu, train, products, cudnn, attends_by_cudnn, .. } = on;
         let stream = Arc::new(Stream::new(gpu).map_err(refused)?);
+        let convolutions = convolutions::plan(program, &memory, cudnn.as_ref())?;
+        let attention = match (cudnn, attends_by_cudnn) {
+            (Some(device), true) => Some(ByCudnn::plan(program, &memory, device)?),
+            (None, true) => return Err(Error::Lacking("attention by cuDNN needs cuDNN".to_owned())),
+            (_, false) => None,
+        };
         let commands = lower::commands(program, &memory, train, products)?;
         lower::plan(program, &memory, products)?;
         let work = Work {
             train: train.clone(),
             products: products.clone(),
+            convolutions,
+            attention,
             program: program.clone(),
             commands,
             scratch,
@@ -135,6 +148,9 @@ impl Work {
 
     /// The kernel of attention, where there is any.
     fn attention(&self) -> Option<String> {
+        if let Some(found) = self.attention.as_ref().and_then(ByCudnn::version) {
+            return Some(format!("cuDNN {found}"));
+        }
         let of = |(_, op): (usize, &Op)| match op {
             Op::Dense(Dense::AttentionForward(op)) => Some(self.train.attention_kernel(op, self.memory.dtype(op.qkv))),
             _ => None,
@@ -185,6 +201,12 @@ impl Work {
         let Some((_, op)) = self.program.operations(at..at + 1).next() else { return Ok(()) };
         match op {
             Op::Dense(Dense::MatMul(product)) => self.multiply(product, None),
+            Op::Dense(op) if let Some(planned) = self.attention.as_ref().and_then(|all| all.of(op, &self.memory)) => {
+                planned.run(op, &self.context(None)).map_err(refused)
+            }
+            Op::Spatial(op) if let Some(all) = self.convolutions.as_ref().filter(|_| convolutions::is_convolution(op)) => {
+                convolutions::run(all, &self.train, op, &self.context(None))
+            }
             _ => self.train.run(op, &self.context(sorted.of(op))).map_err(refused),
         }
     }
