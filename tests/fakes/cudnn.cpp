@@ -8,7 +8,7 @@
 // tensor of memory, aligned and inside an allocation. The first choice of the heuristics is always refused. Sums of type f32 that a product
 // leaves in memory are added to what is there, as the library does with the gradients of queries. Of a convolution, further choices are
 // noted as what users may not want (bits that change, tensor cores for f32), and give wrong numbers; one wants too much memory. Where the
-// count of input channels is odd, only the second mode has choices.
+// count of input channels is odd, only the second mode has choices. Where a sequence is odd, no engine takes attention as one operation.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ namespace {
 
 enum Status { SUCCESS, BAD_PARAM = 2000, NOT_INITIALIZED = 1001, NOT_SUPPORTED = 3000, EXECUTION_FAILED = 5000 };
 enum Kind { POINTWISE, CONVOLUTION, ENGINE, CHOICE = 3, WISH, PLAN, FORWARD = 10, WEIGHT, INPUT, POINTWISE_OPERATION = 13, GRAPH = 15, PACK, TENSOR, PRODUCT, PRODUCT_OPERATION,
-            REDUCTION = 21, REDUCTION_OPERATION, RESHAPE_OPERATION = 31, DEVICE = 38 };
+            REDUCTION = 21, REDUCTION_OPERATION, RESHAPE_OPERATION = 31, DEVICE = 38, ATTENTION = 41 };
 enum Element { FLOAT, DOUBLE, HALF = 2, INT32 = 4, BFLOAT16 = 9, BOOLEAN = 11 };
 using std::vector;
 void need(bool condition, int code = BAD_PARAM) { if (!condition) throw code; }
@@ -54,6 +54,8 @@ const std::map<int, std::map<int, Attribute>> &attributes = *new std::map<int, s
     {REDUCTION, {{1600, {18, true}}, {1601, {1, true}}}},
     {REDUCTION_OPERATION, {{1610, {15, true}}, {1611, {15, true}}, {1612, {15, true}}}},
     {RESHAPE_OPERATION, {{2200, {15, true}}, {2201, {15, true}}}},
+    {ATTENTION, {{2800, {15, true}}, {2801, {15, true}}, {2802, {15, true}}, {2803, {15, true}}, {2804, {15, true}}, {2805, {15, true}},
+                 {2811, {15, false}}, {2812, {3, false}}, {2813, {3, false}}}},
     {DEVICE, {{2701, {0, false}}, {2702, {24, false}}}},
 };
 size_t bytes_of(int type) { return type == 2 || type == 24 ? 1 : type == 0 || type == 3 || type == 5 || type == 6 || type == 15 ? 8 : 4; }
@@ -211,13 +213,19 @@ void check_convolution(Descriptor *operation) {
     for (int i = 2; i < 4; i++) need(y.sizes[i] == (x.sizes[i] + 2 * padding[i - 2] - w.sizes[i]) / stride[i - 2] + 1);
     need(operation->set.at(first).size() == (what->get<int>(100) == DOUBLE ? 8u : 4u));
 }
+/// The graph inside of an attention.
+vector<Descriptor *> inner_of(Descriptor *operation) {
+    auto *graph = operation->kind == ATTENTION ? operation->refer(2811) : nullptr;
+    return graph ? graph->all<Descriptor *>(801) : vector<Descriptor *>{};
+}
 vector<int> inputs_of(int kind) {
+    if (kind == ATTENTION) return {2800, 2801, 2802, 2805};
     int first = first_of(kind);
     if (is_convolution(kind)) return {kind == WEIGHT ? first + 4 : first + 3, kind == FORWARD ? first + 4 : first + 5};
     return kind == POINTWISE_OPERATION ? vector<int>{751, 752, 758} : kind == PRODUCT_OPERATION ? vector<int>{1520, 1521} :
         vector<int>{kind == REDUCTION_OPERATION ? 1610 : 2200};
 }
-int output_of(int kind) { return is_convolution(kind) ? first_of(kind) + (kind == WEIGHT ? 3 : kind == INPUT ? 4 : 5) : kind == POINTWISE_OPERATION ? 753 : kind == PRODUCT_OPERATION ? 1522 : kind == REDUCTION_OPERATION ? 1611 : 2201; }
+int output_of(int kind) { return kind == ATTENTION ? 2803 : is_convolution(kind) ? first_of(kind) + (kind == WEIGHT ? 3 : kind == INPUT ? 4 : 5) : kind == POINTWISE_OPERATION ? 753 : kind == PRODUCT_OPERATION ? 1522 : kind == REDUCTION_OPERATION ? 1611 : 2201; }
 struct Run {
     Descriptor *graph;
     vector<int> notes = {};
@@ -226,10 +234,54 @@ struct Run {
     std::map<Descriptor *, Values> tensors = {};
 
     Values &value(Descriptor *of) { return tensors.at(of); }
+    void attend(Descriptor *operation) {
+        Values &q = value(operation->refer(2800)), &k = value(operation->refer(2801)), &v = value(operation->refer(2802));
+        double scale = value(operation->refer(2805)).numbers[0];
+        int64_t heads = q.sizes[1], rows = q.sizes[2], keys = k.sizes[2], width = q.sizes[3];
+        vector<double> scores(q.sizes[0] * heads * rows * keys);
+        auto each = [&](auto body) {
+            size_t row = 0;
+            for (int64_t b = 0; b < q.sizes[0]; b++)
+                for (int64_t h = 0; h < heads; h++)
+                    for (int64_t r = 0; r < rows; r++) body(b, h, r, row++ * keys);
+        };
+        each([&](int64_t b, int64_t h, int64_t r, size_t from) {
+            for (int64_t c = 0; c < keys; c++)
+                for (int64_t i = 0; i < width; i++) scores[from + c] += scale * q.at({b, h, r, i}, heads) * k.at({b, h, c, i}, heads);
+        });
+        for (auto *inner : inner_of(operation)) {
+            for (int attribute : inputs_of(inner->kind)) {
+                auto *input = inner->refer(attribute);
+                if (!input || input->get<int64_t>(906) != operation->get<int64_t>(2812)) continue;
+                tensors.try_emplace(input, input).first->second.numbers = scores;
+            }
+            compute(inner);
+            auto *made = inner->refer(output_of(inner->kind));
+            if (made->get<int64_t>(906) == operation->get<int64_t>(2813)) scores = value(made).numbers;
+        }
+        auto *of_output = operation->refer(2803), *of_stats = operation->refer(2804);
+        Values &o = tensors.try_emplace(of_output, of_output).first->second, &stats = tensors.try_emplace(of_stats, of_stats).first->second;
+        each([&](int64_t, int64_t, int64_t, size_t from) {
+            double largest = -INFINITY, sum = 0;
+            for (int64_t c = 0; c < keys; c++) largest = std::max(largest, scores[from + c]);
+            for (int64_t c = 0; c < keys; c++) sum += exp(scores[from + c] - largest);
+            stats.numbers[from / keys] = stats.rounded(largest + log(sum));
+            for (int64_t c = 0; c < keys; c++) scores[from + c] = o.rounded(exp(scores[from + c] - largest) / sum);
+        });
+        each([&](int64_t b, int64_t h, int64_t, size_t from) {
+            for (int64_t i = 0; i < width; i++) {
+                double sum = 0;
+                for (int64_t c = 0; c < keys; c++) sum += scores[from + c] * v.at({b, h, c, i}, heads);
+                o.numbers[from / keys * width + i] = o.rounded(sum);
+            }
+        });
+    }
     void compute(Descriptor *operation) {
         auto input = [&](int attribute) -> Values * { auto *of = operation->refer(attribute); return of ? &value(of) : nullptr; };
         auto made = [&](int attribute) -> Values & { return tensors.try_emplace(operation->refer(attribute), operation->refer(attribute)).first->second; };
-        if (is_convolution(operation->kind)) {
+        if (operation->kind == ATTENTION) {
+            attend(operation);
+        } else if (is_convolution(operation->kind)) {
             int first = first_of(operation->kind);
             auto of = tensors_of(operation);
             auto *result = operation->refer(output_of(operation->kind));
@@ -297,6 +349,21 @@ void check_graph(Descriptor *graph, std::map<Descriptor *, bool> *is_made) {
             (*is_made)[input] = false;
         }
         (*is_made)[operation->refer(output_of(operation->kind))] = true;
+        if (operation->kind != ATTENTION) continue;
+        (*is_made)[operation->refer(2804)] = true;
+        auto inner = inner_of(operation);
+        need(inner.empty() == !operation->set.count(2812) && inner.empty() == !operation->set.count(2813));
+        int64_t from = operation->get<int64_t>(2812);
+        std::map<Descriptor *, bool> there;
+        for (auto *each : inner) {
+            for (int attribute : inputs_of(each->kind)) {
+                auto *input = each->refer(attribute);
+                if (!input || there.count(input) || input->get<int64_t>(906) == from) continue;
+                need(!input->get<char>(907));
+                (*is_made)[input] = false;
+            }
+            there[each->refer(output_of(each->kind))] = true;
+        }
     }
 }
 /// What the heuristics say of a graph.
@@ -304,6 +371,7 @@ struct Offer { bool is_taken; vector<int> notes; int64_t workspace; };
 vector<Offer> offered(Descriptor *graph, int mode) {
     need(mode == 3 || mode == 2);
     auto *operation = graph->all<Descriptor *>(801)[0];
+    if (operation->kind == ATTENTION && operation->refer(2800)->all<int64_t>(902)[2] % 2) return {};
     if (!is_convolution(operation->kind)) return {{false, {}, 256}, {true, {}, 256}};
     auto of = tensors_of(operation);
     int element = of[0]->get<int>(901), sums = operation->refer(first_of(operation->kind) + 2)->get<int>(100);
@@ -347,7 +415,7 @@ void compute(void *argument) {
 
 extern "C" {
 
-size_t cudnnGetVersion() { return 91900; }
+size_t cudnnGetVersion() { return 92600; }
 const char *cudnnGetErrorString(int status) { return status == NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_BAD_PARAM"; }
 void cudnnGetLastErrorString(char *to, size_t room) { strncpy(to, last_error, room); }
 int cudnnCreate(void **made) { return call(__func__, [&] { sessions.push_back(new Session), *made = sessions.back(); }); }

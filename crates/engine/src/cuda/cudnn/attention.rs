@@ -1,5 +1,6 @@
-//! Attention as cuDNN takes it in every version 9: composed of products and element-wise operations, which the library runs as one kernel.
-//! The graphs are those that its own C++ front end builds. Scores are never in memory.
+//! Attention by cuDNN. Scores are never in memory. `graphs` has what is planned.
+
+mod graphs;
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -8,9 +9,10 @@ use device::Slice;
 use terms::Dtype;
 
 use super::CudnnDevice;
-use super::graph::{ALIGNMENT, BF16, BOOL, F16, F32, Form, Graph, I32, Place, Pointwise, Reduction, Tensor};
+use super::graph::{ALIGNMENT, BF16, F16, Form, Tensor};
 use super::places::{Places, refused, scratch};
 use super::plan::{Plan, Terms};
+use graphs::{Builder, Built};
 use crate::Memory;
 use crate::cuda::{DeviceContext, ProductError};
 use crate::op::{Attention, Dense};
@@ -34,6 +36,7 @@ pub struct CudnnAttention {
     pass: CudnnPass,
     plan: Plan,
     tensors: Tensors,
+    is_single: bool,
 }
 
 /// The sizes of an operation, without its views.
@@ -63,8 +66,6 @@ struct Tensors {
     numbers: Vec<(Tensor, f32)>,
 }
 
-/// Where a hidden score goes: its exponential is zero.
-const HIDDEN: f32 = f32::MIN;
 /// What the library may take of memory for itself.
 const WORKSPACE: usize = 1 << 20;
 /// Parts of the scratch memory begin at multiples of it.
@@ -140,133 +141,6 @@ impl Shape {
     }
 }
 
-/// A graph and the tensors that a run names.
-struct Builder {
-    graph: Graph,
-    shape: Shape,
-    tensors: Tensors,
-}
-
-impl Builder {
-    fn between(&mut self, form: Form) -> Result<Tensor> {
-        self.graph.tensor(form, Place::Between)
-    }
-
-    fn number(&mut self, value: f32) -> Result<Tensor> {
-        let tensor = self.graph.number()?;
-        self.tensors.numbers.push((tensor, value));
-        Ok(tensor)
-    }
-
-    /// A new tensor of this form: x and others, element by element.
-    fn each(&mut self, mode: Pointwise, x: Tensor, others: &[Tensor], form: Form) -> Result<Tensor> {
-        let y = self.between(form)?;
-        self.graph.pointwise(mode, x, others, y)?;
-        Ok(y)
-    }
-
-    /// Scores of keys that come after their query are replaced.
-    fn hide(&mut self, scores: Tensor) -> Result<Tensor> {
-        if !self.shape.causal {
-            return Ok(scores);
-        }
-        let (hidden, shape) = (self.number(HIDDEN)?, self.shape);
-        let mut places = [scores; 2];
-        for (dimension, place) in [2, 3].into_iter().zip(&mut places) {
-            *place = self.between(shape.all_scores(I32))?;
-            self.graph.pointwise_along(Pointwise::Index, Some(dimension), scores, &[], *place)?;
-        }
-        let is_seen = self.each(Pointwise::IsAtLeast, places[0], &[places[1]], shape.all_scores(BOOL))?;
-        self.each(Pointwise::Select, scores, &[hidden, is_seen], shape.all_scores(F32))
-    }
-
-    fn forward(mut self) -> Result<Self> {
-        let (shape, element) = (self.shape, self.shape.element()?);
-        let query = self.graph.tensor(shape.part(shape.heads, element, false), Place::Memory)?;
-        let key = self.graph.tensor(shape.part(shape.kv_heads, element, true), Place::Memory)?;
-        let value = self.graph.tensor(shape.part(shape.kv_heads, element, false), Place::Memory)?;
-        let output = self.graph.tensor(shape.output(element), Place::Memory)?;
-        let log_sum = self.graph.tensor(shape.scores(1, F32), Place::Memory)?;
-        let (all, row) = (shape.all_scores(F32), shape.scores(1, F32));
-        let scale = self.number(shape.scale())?;
-        let scores = self.between(all)?;
-        self.graph.product(query, key, scores)?;
-        let scores = self.each(Pointwise::Multiply, scores, &[scale], all)?;
-        let scores = self.hide(scores)?;
-        let largest = self.between(row)?;
-        self.graph.reduce(Reduction::Largest, scores, largest)?;
-        let scores = self.each(Pointwise::Subtract, scores, &[largest], all)?;
-        let powers = self.each(Pointwise::Exponential, scores, &[], all)?;
-        let sum = self.between(row)?;
-        self.graph.reduce(Reduction::Sum, powers, sum)?;
-        let logarithm = self.each(Pointwise::Logarithm, sum, &[], row)?;
-        self.graph.pointwise(Pointwise::Add, largest, &[logarithm], log_sum)?;
-        let shares = self.each(Pointwise::Divide, powers, &[sum], shape.all_scores(element))?;
-        self.graph.product(shares, value, output)?;
-        self.tensors.parts.push([query, key, value]);
-        (self.tensors.output, self.tensors.log_sum) = (Some(output), Some(log_sum));
-        Ok(self)
-    }
-
-    /// As [`crate::op::Dense::AttentionBackward`] is computed on the host.
-    fn backward(mut self) -> Result<Self> {
-        let (shape, element) = (self.shape, self.shape.element()?);
-        if shape.heads != shape.kv_heads {
-            return Err(ProductError::Unsupported(format!(
-                "cuDNN's backward pass here needs as many heads of keys as of queries: {} and {}",
-                shape.kv_heads, shape.heads
-            )));
-        }
-        let (all, row, heads) = (shape.all_scores(F32), shape.scores(1, F32), shape.heads);
-        let log_sum = self.graph.tensor(row, Place::Memory)?;
-        let d_output = self.graph.tensor(shape.output(element), Place::Memory)?;
-        let output = self.graph.tensor(shape.output(element), Place::Memory)?;
-        let [value, key] = [(); 2].map(|()| self.graph.tensor(shape.part(heads, element, true), Place::Memory));
-        let [query, d_value, d_key, d_query] =
-            [(); 4].map(|()| self.graph.tensor(shape.part(heads, element, false), Place::Memory));
-        let (value, key, query) = (value?, key?, query?);
-        let gradients = [d_query?, d_key?, d_value?];
-        let (scale, one) = (self.number(shape.scale())?, self.number(1.0)?);
-        // Along rows of one head: the library wants each to be dense.
-        let Form { strides: [sample, _, row_stride, _], .. } = shape.output(F32);
-        let strides = [sample, shape.sequence * shape.width, row_stride, 1];
-        let products = self.each(Pointwise::Multiply, d_output, &[output], Form { strides, ..shape.output(F32) })?;
-        let along = self.between(row)?;
-        self.graph.reduce(Reduction::Sum, products, along)?;
-        let delta = self.graph.tensor(row, Place::Memory)?;
-        self.graph.pointwise(Pointwise::Multiply, along, &[one], delta)?;
-        let scores = self.between(all)?;
-        self.graph.product(query, key, scores)?;
-        let scores = self.each(Pointwise::Multiply, scores, &[scale], all)?;
-        let scores = self.each(Pointwise::Subtract, scores, &[log_sum], all)?;
-        let scores = self.hide(scores)?;
-        let p = self.each(Pointwise::Exponential, scores, &[], all)?;
-        let turned = self.between(shape.turned_scores(element))?;
-        self.graph.reshape(p, turned)?;
-        self.graph.product(turned, d_output, gradients[2])?;
-        let d_p = self.between(all)?;
-        self.graph.product(d_output, value, d_p)?;
-        let off = self.each(Pointwise::Subtract, d_p, &[delta], all)?;
-        let weighted = self.each(Pointwise::Multiply, off, &[p], all)?;
-        let d_scores = self.each(Pointwise::Multiply, weighted, &[scale], all)?;
-        let turned = self.between(shape.turned_scores(element))?;
-        self.graph.reshape(d_scores, turned)?;
-        self.graph.product(turned, query, gradients[1])?;
-        let rows = self.between(shape.part(heads, F32, false))?;
-        self.graph.reshape(key, rows)?;
-        let sizes = shape.output(F32).sizes;
-        let of_head = shape.sequence * shape.width;
-        let strides = [heads * of_head, of_head, shape.width, 1];
-        let sums = self.graph.tensor(Form { sizes, strides, element: F32 }, Place::Memory)?;
-        self.graph.product(d_scores, rows, sums)?;
-        self.graph.pointwise(Pointwise::Copy, sums, &[], gradients[0])?;
-        self.tensors.parts.extend([[query, key, value], gradients]);
-        (self.tensors.output, self.tensors.d_output) = (Some(output), Some(d_output));
-        (self.tensors.log_sum, self.tensors.delta, self.tensors.sums) = (Some(log_sum), Some(delta), Some(sums));
-        Ok(self)
-    }
-}
-
 impl CudnnAttention {
     /// Plans a pass over elements of this type.
     ///
@@ -275,14 +149,18 @@ impl CudnnAttention {
     /// queries.
     pub fn plan(device: &Arc<CudnnDevice>, op: &Attention, dtype: Dtype, pass: CudnnPass) -> Result<Self> {
         let shape = Shape::of(op, dtype);
-        let builder = Builder { graph: Graph::new(&device.library), shape, tensors: Tensors::default() };
-        let Builder { graph, tensors, .. } = match pass {
-            CudnnPass::Forward => builder.forward()?,
-            CudnnPass::Backward => builder.backward()?,
-        };
         let terms = Terms { is_deterministic: false, is_exact: false, workspace: shape.workspace() };
-        let plan = Plan::new(graph, device, terms)?;
-        Ok(Self { device: device.clone(), shape, pass, plan, tensors })
+        let plan = |built: Built| {
+            let Built { graph, tensors, is_single } = built;
+            let plan = Plan::new(graph, device, terms)?;
+            Ok(Self { device: device.clone(), shape, pass, plan, tensors, is_single })
+        };
+        let build = || Builder::new(&device.library, shape);
+        match pass {
+            // What the library's own front end takes first: not every version has it, and not for every shape.
+            CudnnPass::Forward => build().single().and_then(plan).or_else(|_| build().forward().and_then(plan)),
+            CudnnPass::Backward => build().backward().and_then(plan),
+        }
     }
 
     /// Whether this runs an operation whose buffers lie there.
@@ -304,6 +182,11 @@ impl CudnnAttention {
         };
         let shape = Shape::of(forward, Dtype::Bf16);
         shape.workspace() + if own { shape.scratch().iter().sum() } else { 0 }
+    }
+
+    /// Whether the pass is one operation of the library's, and not composed of many.
+    pub fn is_single(&self) -> bool {
+        self.is_single
     }
 
     /// The library's version.

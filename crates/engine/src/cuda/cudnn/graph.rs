@@ -2,7 +2,7 @@
 //!
 //! Numbers of descriptors (0 to 38) and of their attributes are those of cudnn_graph.h: of a tensor 900 to 908, a pointwise operation 750
 //! to 758 and its mode 0 to 9, a product 1520 to 1523, a reduction 1610 to 1612, a reshape 2200, a convolution 100 to 106 and its
-//! operations 700 to 717.
+//! operations 700 to 717, attention 2800 to 2813, a graph 801.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -168,7 +168,7 @@ pub(super) enum Reduction {
 pub(super) struct Graph {
     pub(super) library: Arc<Cudnn>,
     tensors: Vec<Descriptor>,
-    pub(super) operations: Vec<Descriptor>,
+    operations: Vec<Descriptor>,
     modes: Vec<Descriptor>,
 }
 
@@ -299,6 +299,40 @@ impl Graph {
         self.modes.push(what);
         self.operations.push(operation.finish()?);
         Ok(())
+    }
+
+    /// Attention as one operation: of query, key and value, to output and log of the sum. With a mask, all operations so far are a graph of
+    /// its own, from scores to scores.
+    pub(super) fn attention(
+        &mut self,
+        [query, key, value]: [Tensor; 3],
+        [output, log_sum]: [Tensor; 2],
+        scale: Tensor,
+        mask: Option<[Tensor; 2]>,
+    ) -> Result<()> {
+        let operation = Descriptor::new(&self.library, 41)?;
+        let tensors = [(2800, query), (2801, key), (2802, value), (2803, output), (2804, log_sum), (2805, scale)];
+        for (attribute, tensor) in tensors {
+            operation.refer(attribute, &self.tensors[tensor.0])?;
+        }
+        if let Some([scores, seen]) = mask {
+            let inner = self.whole()?;
+            operation.refer(2811, &inner)?;
+            operation.set(2812, NUMBER, &[scores.id()])?;
+            operation.set(2813, NUMBER, &[seen.id()])?;
+            self.modes.append(&mut self.operations);
+            self.modes.push(inner);
+        }
+        self.operations.push(operation.finish()?);
+        Ok(())
+    }
+
+    /// All operations so far, as the library wants them.
+    pub(super) fn whole(&self) -> Result<Descriptor> {
+        let whole = Descriptor::new(&self.library, 15)?;
+        let operations: Vec<Handle> = self.operations.iter().map(Descriptor::handle).collect();
+        whole.set(801, DESCRIPTOR, &operations)?;
+        whole.finish()
     }
 
     /// All descriptors, which must live as long as a plan does.

@@ -1,6 +1,6 @@
 //! Plans that run a graph: the first of the library's choices that gives what is asked for.
 //!
-//! Attributes are those of cudnn_graph.h: a graph's operations 801, heuristics 200 to 204, a choice's engine 300, an engine's notes 1303, a
+//! Attributes are those of cudnn_graph.h: heuristics 200 to 204, a choice's engine 300, an engine's notes 1303, a
 //! plan 401 to 407, and the places of a run 1000 to 1003.
 
 use std::ffi::{c_int, c_void};
@@ -58,10 +58,7 @@ impl Plan {
     /// By the first of the library's choices that takes the graph on these terms.
     pub(super) fn new(graph: Graph, device: &CudnnDevice, terms: Terms) -> Result<Self> {
         let library = graph.library.clone();
-        let whole = Descriptor::new(&library, 15)?;
-        let operations: Vec<_> = graph.operations.iter().map(Descriptor::handle).collect();
-        whole.set(801, DESCRIPTOR, &operations)?;
-        let whole = whole.finish()?;
+        let whole = graph.whole()?;
         let mut refused = ProductError::Unsupported(format!("cuDNN {} has no engine for it", library.version()));
         for mode in MODES {
             let choices = choices(&whole, device, mode).unwrap_or_else(|error| {
