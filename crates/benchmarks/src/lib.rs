@@ -71,5 +71,7 @@ pub fn abouts() -> Vec<&'static record::About> {
 /// The code that the case names for its ranks to load: a library of its backend, or a Python.
 pub fn library_of(case: &record::Case) -> Option<&str> {
     let about = benchmark(&case.benchmark)?.about();
-    about.all_fields().filter(|field| field.loads).find_map(|field| case.text(field.name))
+    // What multiplies is the benchmark's own affair.
+    let is_of_backend = |name: &str| !contract::runtime::PRODUCTS.contains(&name);
+    about.all_fields().filter(|field| field.loads && is_of_backend(field.name)).find_map(|field| case.text(field.name))
 }

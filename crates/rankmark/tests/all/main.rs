@@ -80,6 +80,7 @@ mod states;
 mod toy;
 mod toy_backend;
 mod training;
+mod training_cudnn;
 mod training_gpus;
 mod trust;
 mod tutorials;
