@@ -57,9 +57,17 @@ pub(crate) fn mpi(test: &str) -> Option<PathBuf> {
 
 fn build() -> Option<PathBuf> {
     let of_device = ["check.cu", "loops.cu"].map(|name| crates().join("device/kernels").join(name));
-    let of_engine =
-        ["number.h", "tensor.h", "attention.h", "rows.cu", "train.cu", "attention.cu", "attention_plain.cu"]
-            .map(|name| crates().join("engine/kernels").join(name));
+    let of_engine = [
+        "number.h",
+        "tensor.h",
+        "attention.h",
+        "rows.cu",
+        "train.cu",
+        "attention.cu",
+        "attention_plain.cu",
+        "spatial.cu",
+    ]
+    .map(|name| crates().join("engine/kernels").join(name));
     let names = [
         "cuda.cpp",
         "driver.h",
@@ -71,6 +79,7 @@ fn build() -> Option<PathBuf> {
         "cudnn.cpp",
         "train.h",
         "attention.h",
+        "spatial.h",
     ];
     let path = |name: &str| sources().join(name);
     let sources = names.map(path);

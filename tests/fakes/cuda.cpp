@@ -22,6 +22,7 @@
 #include "train.h"
 
 #include "attention.h"
+#include "spatial.h"
 
 namespace {
 
@@ -80,8 +81,9 @@ const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel
 };
 const std::map<std::string, Kernel> &of_training = *new std::map<std::string, Kernel>(train_kernels());
 const std::map<std::string, Kernel> &of_attention = *new std::map<std::string, Kernel>(attention_kernels());
+const std::map<std::string, Kernel> &of_images = *new std::map<std::string, Kernel>(spatial_kernels());
 const Kernel *find_kernel(const std::string &name) {
-    for (auto *all : {&kernels, &of_training, &of_attention})
+    for (auto *all : {&kernels, &of_training, &of_attention, &of_images})
         if (auto found = all->find(name); found != all->end()) return &found->second;
     return nullptr;
 }

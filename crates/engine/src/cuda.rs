@@ -3,7 +3,7 @@
 //! `library` is cuBLASLt's table of functions, opened at run time; `form` says what is multiplied, in which arithmetic, and what
 //! happens to the result; `descriptors` hold the library's own descriptions of it; `product` chooses an algorithm and multiplies;
 //! `rows` fills, compares, adds and gathers where matrices lie; `cudnn` has attention by the graphs of that library; `train` runs the other
-//! operations of a training step: attention, norms, activations, embeddings, the loss, updates; `step` is a device that computes all of a
+//! operations of a training step: attention, norms, batch norm, pooling, activations, embeddings, the loss, updates; `step` is a device that computes all of a
 //! program.
 
 mod arithmetic;
@@ -25,4 +25,6 @@ pub use library::{Cublas, STEMS};
 pub use product::{Algorithm, Products, WORKSPACE};
 pub use rows::{Found, Matrix, ROWS, Rows};
 pub use step::{Attends, AttentionTimes, Cuda};
-pub use train::{ATTENTION, ATTENTION_PLAIN, AttentionKernel, DeviceContext, Squares, TRAIN, Train, sorted_rows};
+pub use train::{
+    ATTENTION, ATTENTION_PLAIN, AttentionKernel, DeviceContext, SPATIAL, Squares, TRAIN, Train, sorted_rows,
+};

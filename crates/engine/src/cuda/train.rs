@@ -1,4 +1,5 @@
-//! Operations of a training step on a device: everything that works row by row or element by element, attention, the loss, and updates.
+//! Operations of a training step on a device: everything that works row by row or element by element, attention, batch norm and pooling,
+//! the loss, and updates.
 //! Each computes what the host's kernel of the same operation computes, and gives the same bits every time.
 
 mod attention;
@@ -7,6 +8,7 @@ mod embedding;
 mod launch;
 mod loss;
 mod norm;
+mod spatial;
 mod squares;
 mod update;
 mod widen;
@@ -24,6 +26,8 @@ pub use attention::{ATTENTION, ATTENTION_PLAIN, AttentionKernel};
 pub use embedding::sorted_rows;
 use launch::Kernels;
 pub use launch::{DeviceContext, TRAIN};
+pub use spatial::SPATIAL;
+use spatial::SpatialKernels;
 pub use squares::Squares;
 
 /// The kernels, loaded on a device.
@@ -31,6 +35,7 @@ pub use squares::Squares;
 pub struct Train {
     kernels: Kernels,
     attention: AttentionKernels,
+    spatial: SpatialKernels,
 }
 
 impl Train {
@@ -39,7 +44,8 @@ impl Train {
     /// # Errors
     /// What the driver says.
     pub fn load(gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
-        Ok(Self { kernels: Kernels::load(gpu)?, attention: AttentionKernels::new(gpu)? })
+        let (attention, spatial) = (AttentionKernels::new(gpu)?, SpatialKernels::default());
+        Ok(Self { kernels: Kernels::load(gpu)?, attention, spatial })
     }
 
     /// The device.
@@ -55,6 +61,7 @@ impl Train {
         match op {
             Op::Rows(op @ Rows::Rotary { .. }) => elementwise::angles_of(&self.kernels, op, context).map(|_| ()),
             Op::Dense(op) => self.attention.prepare(op, self.gpu(), context.memory),
+            Op::Spatial(op) => self.spatial.prepare(op, self.gpu()),
             _ => Ok(()),
         }
     }
@@ -63,7 +70,7 @@ impl Train {
     ///
     /// # Errors
     /// What the driver says; refused for views of other lengths or types than the operation needs, and for too little scratch memory;
-    /// unsupported for products, for operations of convolutional networks, and for attention that no kernel has.
+    /// unsupported for products, for convolutions, and for attention that no kernel has.
     pub fn run(&self, op: &Op, context: &DeviceContext<'_>) -> Result<(), ProductError> {
         let kernels = &self.kernels;
         match op {
@@ -80,7 +87,7 @@ impl Train {
             },
             Op::Update(op) => update::run(kernels, op, context),
             Op::Dense(op) => attention::run(kernels, &self.attention, op, context),
-            Op::Spatial(_) => Err(ProductError::Unsupported(format!("no kernel of this module runs {op:?}"))),
+            Op::Spatial(op) => spatial::run(kernels, &self.spatial, op, context),
         }
     }
 
@@ -134,7 +141,7 @@ impl Train {
             Op::Rows(op) => norm::scratch(op, state) + embedding::scratch(op, state) + loss::scratch(op),
             Op::Update(op) => update::scratch(op),
             Op::Dense(op) => attention::scratch(op, state),
-            Op::Spatial(_) => 0,
+            Op::Spatial(op) => spatial::scratch(op, state),
         }
     }
 }

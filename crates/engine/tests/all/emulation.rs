@@ -1,6 +1,6 @@
 //! What the emulation of kernels (tests/fakes/block.h, warp.h) refuses: mistakes after which a device hangs, or reads what is not there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::skip;
@@ -116,25 +116,33 @@ crooked_rows 716
 sums 0
 ";
 
-#[test]
+/// A program with the emulation and kernels, in a folder of its own; None where there is no compiler of C++, which is then listed as skipped.
 #[allow(clippy::disallowed_methods, reason = "a test finds a compiler by itself")]
-fn what_hangs_on_a_device_is_an_error() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("emulation-{}", std::process::id()));
+pub(crate) fn compiled(test: &str, text: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (source, program) = (folder.join("kernels.cpp"), folder.join("kernels"));
-    std::fs::write(&source, PROGRAM).unwrap();
+    std::fs::write(&source, text).unwrap();
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut compiler = Command::new("c++");
     compiler.args(["-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-I"]).arg(crates);
     compiler.arg("-I").arg(crates.parent().unwrap().join("tests/fakes")).arg("-o").args([&program, &source]);
     let Ok(built) = compiler.output() else {
-        return skip::skip("what_hangs_on_a_device_is_an_error", "no compiler of C++ (c++)");
+        skip::skip(test, "no compiler of C++ (c++)");
+        return None;
     };
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    Some(program)
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "it runs what it compiled")]
+fn what_hangs_on_a_device_is_an_error() {
+    let Some(program) = compiled("what_hangs_on_a_device_is_an_error", PROGRAM) else { return };
     for order in 0..4 {
         let ran = Command::new(&program).env("FAKE_CUDA_ORDER", order.to_string()).output().unwrap();
         let said = String::from_utf8_lossy(&ran.stdout);
         assert!(ran.status.success() && said == WANTED, "order {order}: {said}");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::remove_dir_all(program.parent().unwrap()).unwrap();
 }

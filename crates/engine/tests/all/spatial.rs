@@ -3,6 +3,7 @@
 mod batch_norm;
 mod convolution;
 mod lab;
+mod on_device;
 #[cfg(target_arch = "x86_64")]
 mod pack;
 mod pooling;

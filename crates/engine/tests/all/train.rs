@@ -8,23 +8,13 @@ use terms::Dtype;
 
 use crate::cuda::{decoded, on_device};
 use crate::rows::cases::Case;
-use crate::rows::on_device::{DeviceLab, ORDERS, with};
+use crate::rows::on_device::{DeviceLab, ORDERS, each_on_device, with};
 use crate::rows::{Lab, dropout, loss, noise, properties, rounded, single};
 use crate::update;
 
 const TYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::F16];
 
-macro_rules! on_device {
-    ($($name:ident: $($test:path),* $(,)?;)*) => {$(
-        #[test]
-        fn $name() {
-            let Some(device) = DeviceLab::open(stringify!($name)) else { return };
-            $(with(&device, || $test());)*
-        }
-    )*};
-}
-
-on_device! {
+each_on_device! {
     conversions_and_sums_are_those_of_the_host:
         single::fill_writes_its_view_and_nothing_else, single::convert_rounds_once_between_all_types,
         single::add_gives_the_same_in_place, single::column_sums_and_biases_are_exact;

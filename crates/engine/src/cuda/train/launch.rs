@@ -1,4 +1,4 @@
-//! How a kernel of train.cu is given its arguments: each memory that it goes through is checked first.
+//! How a kernel of train.cu or another text is given its arguments: each memory that it goes through is checked first.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,8 +35,9 @@ pub struct DeviceContext<'a> {
 const _: () = assert!(device::cuda::BLOCK_THREADS == 256, "threads of a block in train.cu");
 
 /// Element types that there are kernels for.
-const TYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::F16];
+pub(super) const TYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::F16];
 
+/// Names of kernels, as a list and as numbers.
 macro_rules! kernels {
     ($(#[$note:meta])* $which:ident in $names:ident: $($kernel:ident = $name:literal),* $(,)?) => {
         $(#[$note])*
@@ -45,6 +46,7 @@ macro_rules! kernels {
         const $names: &[&str] = &[$($name),*];
     };
 }
+pub(super) use kernels;
 
 kernels! {
     /// Kernels that each type has.

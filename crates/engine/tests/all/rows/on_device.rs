@@ -10,7 +10,7 @@ use device::library::{Library, Visibility};
 use device::{Region, Slice};
 use engine::cuda::{DeviceContext, Train, sorted_rows};
 use engine::op::{Op, Rows};
-use engine::{BufferId, Memory, View};
+use engine::{BufferId, Memory, Program, Step, View};
 use terms::Dtype;
 
 use super::Lab;
@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// Where this thread's labs run.
-pub(super) fn current() -> Option<Rc<DeviceLab>> {
+pub(crate) fn current() -> Option<Rc<DeviceLab>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
@@ -41,6 +41,18 @@ pub(crate) fn with<R>(device: &Rc<DeviceLab>, work: impl FnOnce() -> R) -> R {
     let _back = Back;
     work()
 }
+
+/// Tests of the host's kernels, run on the device as they stand.
+macro_rules! each_on_device {
+    ($($name:ident: $($test:path),* $(,)?;)*) => {$(
+        #[test]
+        fn $name() {
+            let Some(device) = $crate::rows::on_device::DeviceLab::open(stringify!($name)) else { return };
+            $($crate::rows::on_device::with(&device, || $test());)*
+        }
+    )*};
+}
+pub(crate) use each_on_device;
 
 /// Orders that the emulated threads run in.
 pub(crate) const ORDERS: i32 = 4;
@@ -81,10 +93,14 @@ impl DeviceLab {
     }
 
     pub(crate) fn load(&self, lab: &Lab, scratch: usize) -> Loaded {
-        let buffers = &lab.program.buffers;
+        self.load_values(&lab.program, &lab.values, lab.step, scratch)
+    }
+
+    pub(crate) fn load_values(&self, program: &Program, values: &[Vec<f64>], step: Step, scratch: usize) -> Loaded {
+        let buffers = &program.buffers;
         let places: Vec<Slice> = buffers
             .iter()
-            .zip(&lab.values)
+            .zip(values)
             .map(|(buffer, values)| on_device(&self.gpu, &encoded(buffer.dtype, values)))
             .collect();
         let bytes = |numbers: &[[u8; 8]]| on_device(&self.gpu, &numbers.concat());
@@ -97,7 +113,7 @@ impl DeviceLab {
             memory: Memory::new(buffers, places.clone()),
             places,
             scratch: area,
-            step: bytes(&[lab.step.number, lab.step.seed].map(u64::to_ne_bytes)),
+            step: bytes(&[step.number, step.seed].map(u64::to_ne_bytes)),
             sorted: None,
         }
     }

@@ -26,16 +26,16 @@ fn naive(x: &[f64], gain: &[f64], bias: &[f64], residual: Option<&[f64]>, relu: 
 
 /// Inputs of a batch norm.
 #[derive(Clone)]
-struct Inputs {
+pub(super) struct Inputs {
     x: Vec<f64>,
     gain: Vec<f64>,
     bias: Vec<f64>,
     residual: Option<Vec<f64>>,
-    dy: Vec<f64>,
+    pub(super) dy: Vec<f64>,
 }
 
 impl Inputs {
-    fn random(rows: usize, channels: usize, residual: bool, dtype: Dtype, random: &mut Random) -> Self {
+    pub(super) fn random(rows: usize, channels: usize, residual: bool, dtype: Dtype, random: &mut Random) -> Self {
         let mut numbers = |len| random.numbers(dtype, len);
         let mut x = numbers(rows * channels);
         // Means that are not small against deviations.
@@ -46,18 +46,18 @@ impl Inputs {
 }
 
 /// What a forward and a backward pass give.
-struct Outputs {
-    y: Vec<f64>,
-    statistics: Vec<f64>,
-    dx: Vec<f64>,
+pub(super) struct Outputs {
+    pub(super) y: Vec<f64>,
+    pub(super) statistics: Vec<f64>,
+    pub(super) dx: Vec<f64>,
     /// dy, masked: the residual's gradient.
-    masked: Vec<f64>,
-    d_gain: Vec<f64>,
-    d_bias: Vec<f64>,
+    pub(super) masked: Vec<f64>,
+    pub(super) d_gain: Vec<f64>,
+    pub(super) d_bias: Vec<f64>,
 }
 
 /// Runs all operations with rows cut into two parts at `cut`, and adds the partial sums as ranks would.
-fn run(inputs: &Inputs, dtype: Dtype, cut: usize, relu: bool, in_place: bool, threads: usize) -> Outputs {
+pub(super) fn run(inputs: &Inputs, dtype: Dtype, cut: usize, relu: bool, in_place: bool, threads: usize) -> Outputs {
     let channels = inputs.gain.len();
     let rows = inputs.x.len() / channels;
     let mut lab = Lab::default();
@@ -136,7 +136,7 @@ fn run(inputs: &Inputs, dtype: Dtype, cut: usize, relu: bool, in_place: bool, th
 }
 
 #[test]
-fn every_type_agrees_with_naive_loops_however_rows_are_cut() {
+pub(super) fn every_type_agrees_with_naive_loops_however_rows_are_cut() {
     let mut random = Random::new(8);
     for round in 0..64 {
         let dtype = TYPES[round % 4];
@@ -172,7 +172,7 @@ fn every_type_agrees_with_naive_loops_however_rows_are_cut() {
 }
 
 #[test]
-fn gradients_are_those_of_finite_differences() {
+pub(super) fn gradients_are_those_of_finite_differences() {
     let mut random = Random::new(9);
     for round in 0..24 {
         let (rows, channels) = (random.one_of(&[3, 17, 40]), random.one_of(&[1, 5, 18]));
@@ -206,7 +206,7 @@ fn gradients_are_those_of_finite_differences() {
 
 /// Narrow gradients against those of f64 on the same numbers.
 #[test]
-fn narrow_gradients_follow_wide_ones() {
+pub(super) fn narrow_gradients_follow_wide_ones() {
     let mut random = Random::new(10);
     for dtype in [Dtype::F32, Dtype::Bf16, Dtype::F16] {
         let inputs = Inputs::random(200, 24, false, dtype, &mut random);

@@ -1,13 +1,19 @@
 //! Runs operations on numbers that tests can look at.
 
 use device::Region;
+use engine::cuda::{DeviceContext, Train};
 use engine::op::Spatial;
 use engine::{
-    BufferId, Category, Context, Element, Lifetime, Matmul, Memory, Op, Program, Scratch, Step, Threads, View,
+    Buffer, BufferId, Category, Context, Element, Lifetime, Matmul, Memory, Op, Program, Scratch, Step, Threads, View,
 };
 use engine::{execute, scratch_bytes};
 use half::{bf16, f16};
 use terms::Dtype;
+
+use crate::cuda::decoded;
+use crate::rows::on_device::{self, DeviceLab, ORDERS};
+
+const STEP: Step = Step { number: 1, seed: 0 };
 
 /// Buffers, and what they begin with.
 #[derive(Default)]
@@ -29,13 +35,58 @@ impl Lab {
         self.buffer(dtype, &vec![garbage; len])
     }
 
-    /// Runs operations one after the other on `threads` threads, with exactly the scratch that they ask for, full of NaN.
+    /// Runs operations one after the other on `threads` threads, with exactly the scratch that they ask for, full of NaN; on the device
+    /// where a test asks for that ([`on_device`]).
     pub(super) fn run(&self, operations: &[Spatial], threads: usize) -> Done {
         self.run_by(Matmul::Auto, operations, threads)
     }
 
     /// The same, multiplied so.
     pub(super) fn run_by(&self, matmul: Matmul, operations: &[Spatial], threads: usize) -> Done {
+        if let Some(device) = on_device::current() {
+            return self.run_on(&device, operations);
+        }
+        let done = self.begin(&self.values);
+        let pool = Threads::new(threads, &[]).unwrap();
+        for operation in operations {
+            let operation = Op::Spatial(operation.clone());
+            let bytes = self.bytes(&operation);
+            let scratch = Scratch::new(threads, scratch_bytes(&operation, bytes, threads));
+            let context = Context { threads, scratch: &scratch, step: STEP, matmul };
+            for part in 0..threads {
+                // SAFETY: nothing runs.
+                unsafe { context.area::<f64>(part, scratch.bytes() / 8) }.fill(f64::NAN);
+            }
+            // SAFETY: tests overlap views only as operations allow, and nobody else knows the memory.
+            pool.install(|| unsafe { execute(&operation, &done.memory, &context) });
+        }
+        done
+    }
+
+    /// The same with the kernels of a device, whose threads run in several orders that must give the same bytes.
+    fn run_on(&self, device: &DeviceLab, operations: &[Spatial]) -> Done {
+        let in_order = |order: i32| -> Vec<Vec<u8>> {
+            let operations: Vec<Op> = operations.iter().cloned().map(Op::Spatial).collect();
+            let scratch = |operation: &Op| Train::scratch_bytes(operation, self.bytes(operation));
+            let most = operations.iter().map(scratch).max().unwrap_or(0);
+            let loaded = device.load_values(&self.program, &self.values, STEP, most);
+            for operation in &operations {
+                let exact = loaded.scratch.slice(0, scratch(operation)).unwrap();
+                let context = DeviceContext { scratch: &exact, ..loaded.context() };
+                device.train.run(operation, &context).unwrap_or_else(|error| panic!("{operation:?}: {error}"));
+            }
+            device.bytes_in(&loaded, order)
+        };
+        let bytes = in_order(0);
+        for order in 1..ORDERS {
+            assert!(in_order(order) == bytes, "{operations:?}: order {order} gives other bytes");
+        }
+        let decoded = |(buffer, bytes): (&Buffer, &Vec<u8>)| decoded(buffer.dtype, bytes);
+        self.begin(&self.program.buffers.iter().zip(&bytes).map(decoded).collect::<Vec<_>>())
+    }
+
+    /// Memory of the host with these values.
+    fn begin(&self, values: &[Vec<f64>]) -> Done {
         let sizes: Vec<usize> = self.program.buffers.iter().map(|buffer| buffer.bytes().next_multiple_of(64)).collect();
         let region = Region::host(sizes.iter().sum()).unwrap();
         let mut first = 0;
@@ -46,22 +97,8 @@ impl Lab {
         let places = sizes.iter().map(place).collect();
         let memory = Memory::new(&self.program.buffers, places);
         let done = Done { memory };
-        for (index, values) in self.values.iter().enumerate() {
+        for (index, values) in values.iter().enumerate() {
             done.set(View { buffer: BufferId(index as u32), offset: 0, len: values.len() }, values);
-        }
-        let pool = Threads::new(threads, &[]).unwrap();
-        for operation in operations {
-            let operation = Op::Spatial(operation.clone());
-            let bytes = self.bytes(&operation);
-            let scratch = Scratch::new(threads, scratch_bytes(&operation, bytes, threads));
-            let step = Step { number: 1, seed: 0 };
-            let context = Context { threads, scratch: &scratch, step, matmul };
-            for part in 0..threads {
-                // SAFETY: nothing runs.
-                unsafe { context.area::<f64>(part, scratch.bytes() / 8) }.fill(f64::NAN);
-            }
-            // SAFETY: tests overlap views only as operations allow, and nobody else knows the memory.
-            pool.install(|| unsafe { execute(&operation, &done.memory, &context) });
         }
         done
     }

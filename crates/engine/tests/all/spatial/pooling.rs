@@ -47,7 +47,7 @@ fn windows(shape: &Pool, batch: usize) -> Vec<Vec<(usize, usize)>> {
 }
 
 #[test]
-fn the_first_of_the_largest_wins_and_gets_the_gradient() {
+pub(super) fn the_first_of_the_largest_wins_and_gets_the_gradient() {
     let mut random = Random::new(6);
     for round in 0..48 {
         let (shape, batch, dtype) = (shape(&mut random), random.one_of(&[1, 3]), TYPES[round % 4]);
@@ -79,7 +79,7 @@ fn the_first_of_the_largest_wins_and_gets_the_gradient() {
 }
 
 #[test]
-fn what_is_not_a_number_is_the_largest() {
+pub(super) fn what_is_not_a_number_is_the_largest() {
     let shape = Pool { channels: 1, kernel: 3, stride: 1, padding: 0, height: 3, width: 3 };
     let mut lab = Lab::default();
     let x = lab.buffer(Dtype::F32, &[1.0, 9.0, 2.0, f64::NAN, 3.0, 99.0, 4.0, 5.0, 6.0]);
@@ -89,7 +89,7 @@ fn what_is_not_a_number_is_the_largest() {
 }
 
 #[test]
-fn averages_count_no_border() {
+pub(super) fn averages_count_no_border() {
     let mut random = Random::new(7);
     for round in 0..48 {
         let (shape, batch, dtype) = (shape(&mut random), random.one_of(&[1, 3]), TYPES[round % 4]);
