@@ -75,7 +75,10 @@ impl Cudnn {
             ),
         };
         let path = found.ok_or_else(|| ProductError::Unsupported(lacks()))?;
-        Self::open(&path).map_err(|why| ProductError::Unsupported(format!("{}: {why}", path.display())))
+        // The loader names the file itself.
+        let file = path.display().to_string();
+        let said = |why: String| if why.starts_with(&file) { why } else { format!("{file}: {why}") };
+        Self::open(&path).map_err(|why| ProductError::Unsupported(said(why)))
     }
 
     fn number(&self) -> usize {

@@ -82,7 +82,7 @@ fn what_cudnn_lacks_is_named() {
         ),
         (&bare, format!("{TRANSFORMER} --attention cudnn --precision bf16"), "kernels of attention by `cudnn` need cuDNN 9"),
         (&bare, images.clone(), "convolutions on GPUs need cuDNN 9"),
-        (&bare, format!("{TRANSFORMER} --precision bf16 --cudnn-library /nowhere"), "/nowhere has no cuDNN"),
+        (&bare, format!("{TRANSFORMER} --precision bf16 --cudnn-library /nowhere"), "rank 0: /nowhere: cannot open shared object file"),
     ] {
         let ended = run(folder, &format!("{arguments} --device cuda --timeout 20s"), &[]);
         let line = first(&ended);
