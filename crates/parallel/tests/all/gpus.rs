@@ -1,6 +1,7 @@
 //! Training on GPUs against training on the host: the same recipes, on the fakes of the driver, of cuBLAS and of NCCL, whose streams run
 //! as late as waits permit. It proves orders, addresses, forms and kernels' results; never a speed.
 
+mod images;
 mod meshes;
 
 use std::path::Path;
