@@ -7,7 +7,8 @@ use parallel::{Balance, Schedule};
 use terms::{Dtype, Field, Kind, Label, Named, Role};
 
 use contract::fields::{
-    ANY_BACKEND, CUBLAS_LIBRARY, CUDNN_LIBRARY, DEVICES, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, TUNED, groups, setting,
+    ANY_BACKEND, CUBLAS_LIBRARY, CUDNN_LIBRARY, DEVICES, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, TUNED,
+    groups, setting,
 };
 
 /// Name of the benchmark that times steps.

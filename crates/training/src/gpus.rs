@@ -12,7 +12,7 @@ use contract::fields::problem;
 use contract::runtime::{PRODUCTS, is_on_gpus, is_pytorch};
 use device::cuda::Gpu;
 use engine::Matmul;
-use engine::cuda::{AttentionTimes, Attends, CUDNN_STEMS, Cublas, Cuda, Cudnn, ProductError, STEMS};
+use engine::cuda::{Attends, AttentionTimes, CUDNN_STEMS, Cublas, Cuda, Cudnn, ProductError, STEMS};
 use measure::Failure;
 use model::Layer;
 use parallel::Trainer;
@@ -96,9 +96,8 @@ fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<Option<Arc<Cudnn>>, F
         Attends::Cudnn => Some("kernels of attention by `cudnn`"),
         Attends::Fastest | Attends::Own => None,
     };
-    let may = given.attends == Attends::Fastest
-        && task.recipe.precision.bytes() == 2
-        && attention::of(task, rank).is_some();
+    let may =
+        given.attends == Attends::Fastest && task.recipe.precision.bytes() == 2 && attention::of(task, rank).is_some();
     let name = given.cudnn.as_deref();
     match (needs, comm::chosen_library(name, CUDNN_STEMS)) {
         (Some(what), found) => Cudnn::found(found, name, what).map(Some).map_err(refused),

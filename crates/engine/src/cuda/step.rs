@@ -19,12 +19,10 @@ use device::Region;
 use device::cuda::Gpu;
 use terms::{Dtype, Space};
 
-use super::{
-    Arithmetic, Cublas, Cudnn, CudnnAttention, CudnnConvolutions, CudnnDevice, Products, Train, WORKSPACE,
-};
+use super::{Arithmetic, Cublas, Cudnn, CudnnAttention, CudnnConvolutions, CudnnDevice, Products, Train, WORKSPACE};
 use crate::op::{Attention, Op};
-pub use attention::{Attends, AttentionTimes};
 use crate::{Device, Error, Loaded, Memory, Program};
+pub use attention::{Attends, AttentionTimes};
 use errors::{refused, region};
 use loaded::OnGpu;
 use sorted::Sorted;

@@ -71,7 +71,9 @@ fn run(device: &DeviceLab, on: &Arc<CudnnDevice>, lab: &Lab, op: &Spatial) -> Re
     let loaded = device.load(lab, CudnnConvolutions::scratch_bytes(op, lab.element.bytes() as usize));
     convolutions.plan(op, &loaded.memory)?;
     if let Some(narrow) = convolutions.run(op, &loaded.context())? {
-        let Spatial::ConvBackwardWeight { d_weight, accumulate, .. } = op else { panic!("{op:?} has no narrow result") };
+        let Spatial::ConvBackwardWeight { d_weight, accumulate, .. } = op else {
+            panic!("{op:?} has no narrow result")
+        };
         device.train.widen(&narrow, *d_weight, *accumulate, &loaded.context())?;
     }
     Ok(device.bytes_in(&loaded, 0))
@@ -92,8 +94,10 @@ fn convolutions_and_gradients_are_those_of_the_host() {
     let test = "convolutions_and_gradients_are_those_of_the_host";
     let Some((device, library)) = open(test) else { return };
     let on = Arc::new(CudnnDevice::of(&library, &device.gpu).unwrap());
-    for (of, dtype, accumulate) in
-        SHAPES.iter().flat_map(|of| TYPES.map(|dtype| (of, dtype))).flat_map(|(of, dtype)| [(of, dtype, false), (of, dtype, true)])
+    for (of, dtype, accumulate) in SHAPES
+        .iter()
+        .flat_map(|of| TYPES.map(|dtype| (of, dtype)))
+        .flat_map(|(of, dtype)| [(of, dtype, false), (of, dtype, true)])
     {
         let shape = shape(*of);
         let mut case = Case::new(&shape, 2, (dtype, dtype), accumulate, false);
@@ -123,9 +127,7 @@ fn views_may_begin_anywhere() {
     let on = Arc::new(CudnnDevice::of(&library, &device.gpu).unwrap());
     let shape = shape([2, 2, 1, 1, 0, 2, 2]);
     let mut lab = Lab::new(Dtype::Bf16);
-    let mut part = |count: usize, from: usize, seed| {
-        lab.put(Dtype::Bf16, noise(seed, count + from)).part(from, count)
-    };
+    let mut part = |count: usize, from: usize, seed| lab.put(Dtype::Bf16, noise(seed, count + from)).part(from, count);
     let (x, weight, y) = (part(8, 1, 1), part(4, 4, 2), part(8, 2, 3));
     let op = Spatial::ConvForward { shape, batch: 1, x, weight, y };
     let found = run(&device, &on, &lab, &op).unwrap();

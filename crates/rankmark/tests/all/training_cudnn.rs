@@ -77,12 +77,21 @@ fn what_cudnn_lacks_is_named() {
         (folder, format!("{TRANSFORMER} --attention cudnn"), "cuDNN has attention of bf16 and f16, and not of f32"),
         (
             folder,
-            format!("{TRANSFORMER} --attention cudnn --precision bf16").replace("gpt2-mini", "llama-tiny --kv-heads 1 --ffn 48"),
+            format!("{TRANSFORMER} --attention cudnn --precision bf16")
+                .replace("gpt2-mini", "llama-tiny --kv-heads 1 --ffn 48"),
             "as many heads of keys as of queries: 1 and 2",
         ),
-        (&bare, format!("{TRANSFORMER} --attention cudnn --precision bf16"), "kernels of attention by `cudnn` need cuDNN 9"),
+        (
+            &bare,
+            format!("{TRANSFORMER} --attention cudnn --precision bf16"),
+            "kernels of attention by `cudnn` need cuDNN 9",
+        ),
         (&bare, images.clone(), "convolutions on GPUs need cuDNN 9"),
-        (&bare, format!("{TRANSFORMER} --precision bf16 --cudnn-library /nowhere"), "rank 0: /nowhere: cannot open shared object file"),
+        (
+            &bare,
+            format!("{TRANSFORMER} --precision bf16 --cudnn-library /nowhere"),
+            "rank 0: /nowhere: cannot open shared object file",
+        ),
     ] {
         let ended = run(folder, &format!("{arguments} --device cuda --timeout 20s"), &[]);
         let line = first(&ended);

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use comm::Communicator;
-use engine::cuda::{AttentionTimes, Attends};
+use engine::cuda::{Attends, AttentionTimes};
 use engine::op::{Attention, Dense, Op};
 use measure::Failure;
 use record::Case;
@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn cudnn_is_taken_where_no_rank_is_slower_by_it() {
-        let decides = |votes: &[Vote]| decides_for_cudnn(&votes.iter().map(|vote| f64::from(*vote as u8)).collect::<Vec<_>>());
+        let decides =
+            |votes: &[Vote]| decides_for_cudnn(&votes.iter().map(|vote| f64::from(*vote as u8)).collect::<Vec<_>>());
         assert!(decides(&[Vote::Cudnn, Vote::Cudnn]));
         assert!(decides(&[Vote::Cudnn, Vote::None]), "a stage without attention");
         assert!(!decides(&[Vote::Cudnn, Vote::Own]));

@@ -12,10 +12,10 @@ use super::CudnnDevice;
 use super::graph::{ALIGNMENT, BF16, F16, Form, Tensor};
 use super::places::{Places, refused, scratch};
 use super::plan::{Plan, Terms};
-use graphs::{Builder, Built};
 use crate::Memory;
 use crate::cuda::{DeviceContext, ProductError};
 use crate::op::{Attention, Dense};
+use graphs::{Builder, Built};
 
 type Result<T> = std::result::Result<T, ProductError>;
 

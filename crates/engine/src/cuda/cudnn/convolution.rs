@@ -64,7 +64,9 @@ const WORKSPACE: usize = 32 << 20;
 impl<'a> Of<'a> {
     fn new(op: &'a Spatial) -> Result<Self> {
         let (way, shape, batch, views, accumulate) = match op {
-            Spatial::ConvForward { shape, batch, x, weight, y } => (Way::Forward, shape, *batch, [*x, *weight, *y], false),
+            Spatial::ConvForward { shape, batch, x, weight, y } => {
+                (Way::Forward, shape, *batch, [*x, *weight, *y], false)
+            }
             Spatial::ConvBackwardInput { shape, batch, dy, weight, dx, accumulate } => {
                 (Way::Input, shape, *batch, [*dx, *weight, *dy], *accumulate)
             }
@@ -100,11 +102,8 @@ impl<'a> Of<'a> {
     fn own(&self, bytes: usize) -> [usize; 2] {
         let count = self.counts()[1];
         let is_widened = self.way == Way::Weight && bytes < 4;
-        [
-            if is_widened { count * bytes } else { 0 },
-            if is_widened && self.accumulate { count * 4 } else { 0 },
-        ]
-        .map(|bytes| bytes.next_multiple_of(APART))
+        [if is_widened { count * bytes } else { 0 }, if is_widened && self.accumulate { count * 4 } else { 0 }]
+            .map(|bytes| bytes.next_multiple_of(APART))
     }
 
     /// The most that a run may take besides.
@@ -145,12 +144,11 @@ impl Key {
     fn forms(&self, element: c_int) -> [Form; 3] {
         let Conv2d { inputs, outputs, kernel, height, width, .. } = self.shape;
         let (rows, columns) = self.shape.output();
-        [[self.batch, inputs, height, width], [outputs, inputs, kernel, kernel], [self.batch, outputs, rows, columns]].map(
-            |sizes| {
+        [[self.batch, inputs, height, width], [outputs, inputs, kernel, kernel], [self.batch, outputs, rows, columns]]
+            .map(|sizes| {
                 let [_, channels, rows, columns] = sizes;
                 Form { sizes, strides: [rows * columns * channels, 1, columns * channels, channels], element }
-            },
-        )
+            })
     }
 
     fn plan(&self, device: &CudnnDevice, workspace: usize) -> Result<Planned> {

@@ -72,7 +72,7 @@ pub struct AttentionTimes {
     pub cudnn_ns: f64,
 }
 
-/// Passes that are timed at once, and how often in turns: the fastest of each counts.
+/// Passes that are timed at once, and in how many rounds, interleaved: the fastest of each counts.
 const PASSES: usize = 4;
 const ROUNDS: usize = 5;
 

@@ -9,10 +9,7 @@ use crate::{Error, Memory, Program};
 
 /// Whether an operation is a convolution, or a gradient of one.
 pub(super) fn is_convolution(op: &Spatial) -> bool {
-    matches!(
-        op,
-        Spatial::ConvForward { .. } | Spatial::ConvBackwardInput { .. } | Spatial::ConvBackwardWeight { .. }
-    )
+    matches!(op, Spatial::ConvForward { .. } | Spatial::ConvBackwardInput { .. } | Spatial::ConvBackwardWeight { .. })
 }
 
 /// Plans all of a program; None where there are none.

@@ -144,10 +144,7 @@ fn open_driver() -> Result<(), String> {
 pub(crate) fn planning(test: &str) -> Option<Arc<CudnnDevice>> {
     #[allow(clippy::disallowed_methods, reason = "where a library is, only a variable says")]
     let Some(path) = std::env::var_os("RANKMARK_TEST_CUDNN") else {
-        skip::skip(
-            test,
-            "no cuDNN (hint: RANKMARK_TEST_CUDNN=PATH of libcudnn.so.9 from the wheel nvidia-cudnn-cu12)",
-        );
+        skip::skip(test, "no cuDNN (hint: RANKMARK_TEST_CUDNN=PATH of libcudnn.so.9 from the wheel nvidia-cudnn-cu12)");
         return None;
     };
     if let Err(why) = open_driver() {
