@@ -177,6 +177,19 @@ pub trait Communicator: Send {
         Ok(())
     }
 
+    /// Looks, without waiting, for what keeps operations in flight from ever being complete: for who waits for the queue of a device
+    /// that comes after them. Where calls run on the calling thread none is in flight.
+    ///
+    /// # Errors
+    /// [`crate::Error::Aborted`], and what the library noticed by itself: a lost peer.
+    fn check_in_flight(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends what is in flight where it stands, so that the queue of a device that comes after it goes on: what a rank does once it
+    /// has failed. No operation succeeds afterwards.
+    fn abandon(&mut self) {}
+
     /// So many of one operation as a graph of the device. Runs the operation once before. Collective.
     ///
     /// # Errors

@@ -221,6 +221,14 @@ impl Communicator for Observed {
         }
     }
 
+    fn check_in_flight(&mut self) -> Result<()> {
+        self.inner.check_in_flight()
+    }
+
+    fn abandon(&mut self) {
+        self.inner.abandon();
+    }
+
     fn capture(&mut self, call: &Call, times: u32) -> Result<Graph> {
         self.inner.capture(call, times)
     }

@@ -247,6 +247,14 @@ impl Communicator for Paced {
         Ok(paced.map(|child| Box::new(child) as Box<dyn Communicator>))
     }
 
+    fn check_in_flight(&mut self) -> Result<()> {
+        self.inner.check_in_flight()
+    }
+
+    fn abandon(&mut self) {
+        self.inner.abandon();
+    }
+
     fn clock(&self) -> Clock {
         self.inner.clock()
     }

@@ -10,6 +10,10 @@ use terms::Space;
 use crate::mesh::{Coordinate, Mesh};
 use crate::recipe::Recipe;
 
+/// Looks at a queue between two looks at what may have gone wrong: the end of a step is seen at once, and a rank that is lost within
+/// a fraction of a millisecond.
+const LOOKS: u64 = 64;
+
 /// See the module's documentation. [`Axis::World`] is the caller's.
 pub(crate) struct Groups {
     groups: HashMap<Axis, Box<dyn Communicator>>,
@@ -137,6 +141,31 @@ impl Groups {
             self.group(axis, world).finish(ticket, Wait::On(before))?;
         }
         Ok(())
+    }
+
+    /// Waits until all that a device's queue was given is done. Ends early where that may never be: by an abort, or where a
+    /// communicator has lost a peer. Does not sleep: a pause would be part of every step.
+    pub(crate) fn wait(&mut self, queue: &Queue, world: &mut dyn Communicator, abort: &Abort) -> comm::Result<()> {
+        let end = queue.record();
+        end.drive();
+        for turn in 1_u64.. {
+            if end.is_done() {
+                break;
+            }
+            std::hint::spin_loop();
+            if turn % LOOKS == 0 {
+                abort.check()?;
+                world.check_in_flight()?;
+                self.groups.values_mut().try_for_each(|group| group.check_in_flight())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all that is in flight where it stands: a device's queue waits for no peer any more.
+    pub(crate) fn abandon(&mut self, world: &mut dyn Communicator) {
+        self.groups.values_mut().for_each(|group| group.abandon());
+        world.abandon();
     }
 
     /// Ranks along an axis.

@@ -112,6 +112,7 @@ pub struct Trainer {
     loaded: Box<dyn Loaded>,
     outline: Outline,
     groups: Groups,
+    abort: Abort,
     /// By ticket.
     exchanges: Vec<Option<Joined>>,
     source: Box<dyn Source>,
@@ -174,6 +175,7 @@ impl Trainer {
             loaded,
             outline,
             groups,
+            abort: abort.clone(),
             exchanges,
             source,
             samples: load::Samples::new(recipe),
@@ -242,18 +244,22 @@ impl Trainer {
         Err(Error::Loss { step: self.steps, loss: report.loss })
     }
 
-    /// Runs instructions of the next step where that takes least.
+    /// Runs instructions of the next step where that takes least. After an error nothing is in flight: what waits for the device then,
+    /// its program's end for one, would wait for peers that may never come.
     fn run(
         &mut self,
         world: &mut dyn Communicator,
         report: &mut StepReport,
         work: impl FnOnce(&mut Running<'_>, &[Mark]) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
-        let Self { built, program, loaded, groups, exchanges, steps, recorder, asleep, laps, .. } = self;
+        let Self { built, program, loaded, groups, abort, exchanges, steps, recorder, asleep, laps, .. } = self;
         let pool = loaded.pool();
         let (loaded, step, asleep) = (&mut **loaded, *steps, *asleep);
-        let mut running = Running { program, loaded, step, groups, exchanges, world, report, recorder, asleep, laps };
-        pool.install(|| work(&mut running, &built.marks))
+        let last = None;
+        let mut running =
+            Running { program, loaded, step, groups, abort, exchanges, world, report, recorder, asleep, laps, last };
+        let ran = pool.install(|| work(&mut running, &built.marks));
+        ran.inspect_err(|_| self.groups.abandon(world))
     }
 
     /// The first of a few numbers.

@@ -281,6 +281,17 @@ impl StepRecorder {
         self.waited_ns += hook.slow(phase, self.steps, self.usual_ns());
     }
 
+    /// Runs `work`, in which this rank waits for a device whose last exchange this was, if there was any: the status page tells.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn wait_in<E>(&self, exchange: Option<Collective>, work: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        match (&self.hook, exchange) {
+            (Some(hook), Some(exchange)) => hook.wait_in(exchange, work),
+            _ => work(),
+        }
+    }
+
     /// A span has ended.
     #[inline]
     pub fn mark(&mut self, kind: Kind, begin_ns: u64, end_ns: u64) {

@@ -105,7 +105,7 @@ impl Handle {
     /// The slices, and `scratch` (one byte), are memory that the library may access from the stream's device until the
     /// stream has run what is given here; nobody else writes to it until then.
     pub unsafe fn issue(&mut self, calls: &[Call], scratch: *mut u8, stream: Stream) -> Result<()> {
-        self.abort.check()?;
+        self.usable()?;
         if let [call] = calls {
             call.validate(&self.shape)?;
             // Outside a group: opening and closing one takes as long as a short call.
@@ -135,7 +135,7 @@ impl Handle {
     /// # Safety
     /// As [`Handle::issue`].
     pub unsafe fn issue_grouped(&mut self, call: &Call, times: u32, scratch: *mut u8, stream: Stream) -> Result<()> {
-        self.abort.check()?;
+        self.usable()?;
         let steps = steps(call, &self.shape, scratch, self.whole)?.concat();
         let all: Vec<Step> = (0..times).flat_map(|_| steps.iter().copied()).collect();
         // SAFETY: the caller's promise.
@@ -147,7 +147,7 @@ impl Handle {
     /// # Errors
     /// [`Error::Unsupported`] where the library lacks it; [`Error::Library`].
     pub(super) fn register(&mut self, region: &Arc<Region>, how: Registration) -> Result<Registered> {
-        self.abort.check()?;
+        self.usable()?;
         Registered::new(&self.symbols, (self.comm, self.alive.clone()), region, how)
     }
 
@@ -237,18 +237,47 @@ impl Handle {
             }
             std::hint::spin_loop();
             // Asking takes as long as a short call does.
-            if turn % LOOKS != 0 {
-                continue;
-            }
-            let mut code: Code = 0;
-            // SAFETY: as nccl.h declares it; the out-pointer is valid.
-            let asked = unsafe { (self.symbols.async_error)(self.comm, &mut code) };
-            self.check("ncclCommGetAsyncError", asked)?;
-            if code != IN_PROGRESS {
-                self.check("a group", code)?;
+            if turn % LOOKS == 0 {
+                self.ask()?;
             }
         }
         Ok(())
+    }
+
+    /// Looks for an abort and for an error that the library noticed of itself.
+    ///
+    /// # Errors
+    /// [`Error::Aborted`], [`Error::Library`].
+    pub(super) fn check_in_flight(&mut self) -> Result<()> {
+        self.abort.check()?;
+        self.ask()
+    }
+
+    /// What streams were given of it ends where it stands, and nothing is issued any more.
+    pub(super) fn abandon(&mut self) {
+        self.is_broken = true;
+        self.end();
+    }
+
+    /// Neither aborted nor abandoned.
+    fn usable(&self) -> Result<()> {
+        self.abort.check()?;
+        self.alive()
+    }
+
+    /// The library still has it.
+    fn alive(&self) -> Result<()> {
+        if self.comm.is_null() { Err(Error::Aborted) } else { Ok(()) }
+    }
+
+    /// The library's own errors: a peer that is gone, a network that fails.
+    fn ask(&mut self) -> Result<()> {
+        self.alive()?;
+        let mut code: Code = 0;
+        // SAFETY: as nccl.h declares it; the communicator is alive, and the out-pointer is valid.
+        let asked = unsafe { (self.symbols.async_error)(self.comm, &mut code) };
+        self.check("ncclCommGetAsyncError", asked)?;
+        if code == IN_PROGRESS { Ok(()) } else { self.check("a group", code) }
     }
 
     /// A communicator of the ranks that give the same color, ordered by key, then by rank. Collective. None for ranks
@@ -259,7 +288,7 @@ impl Handle {
     pub fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Self>> {
         /// NCCL_SPLIT_NOCOLOR.
         const NO_COLOR: c_int = -1;
-        self.abort.check()?;
+        self.usable()?;
         let color = color.map_or(Ok(NO_COLOR), int)?;
         let mut comm = std::ptr::null_mut();
         // SAFETY: as nccl.h declares it; the out-pointer is valid, and no configuration means the parent's.

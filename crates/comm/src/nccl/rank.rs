@@ -256,6 +256,14 @@ impl Communicator for OnGpu {
         self.wait_for_last()
     }
 
+    fn check_in_flight(&mut self) -> Result<()> {
+        self.handle.check_in_flight()
+    }
+
+    fn abandon(&mut self) {
+        self.handle.abandon();
+    }
+
     fn capture(&mut self, call: &Call, times: u32) -> Result<Graph> {
         // The library makes its connections at the first call: no part of a graph.
         self.issue(std::slice::from_ref(call))?;

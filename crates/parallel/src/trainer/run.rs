@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use comm::Communicator;
+use comm::{Abort, Communicator};
 use engine::{Instruction, Loaded, Phase, Program};
+use terms::Collective;
 use trace::StepRecorder;
 use trace::timeline::{Kind, NO_CALL};
 
@@ -18,6 +19,7 @@ pub(super) struct Running<'a> {
     /// The step's number, from 1.
     pub(super) step: u64,
     pub(super) groups: &'a mut Groups,
+    pub(super) abort: &'a Abort,
     pub(super) exchanges: &'a mut [Option<Joined>],
     pub(super) world: &'a mut dyn Communicator,
     pub(super) report: &'a mut StepReport,
@@ -26,6 +28,8 @@ pub(super) struct Running<'a> {
     pub(super) asleep: Option<Asleep>,
     /// What took its time by the device's clock, until that is asked.
     pub(super) laps: &'a mut Vec<Lap>,
+    /// The last exchange that the device was to wait for.
+    pub(super) last: Option<Collective>,
 }
 
 /// The pass of a block that runs.
@@ -111,6 +115,7 @@ impl Running<'_> {
         {
             self.groups.finish(joined.axis, &mut ticket, self.loaded.queue(), self.world)?;
             begun = Some(joined.begun);
+            self.last = Some(joined.call.op);
         }
         self.recorder.close();
         self.lap(What::Waiting, since)?;
@@ -181,11 +186,18 @@ impl Running<'_> {
         self.recorder.mark(kind, begin_ns, end_ns);
     }
 
+    /// Waits until the device has run all that it was given, or until it may never have.
+    pub(super) fn wait(&mut self) -> Result<(), Error> {
+        let Self { groups, loaded, world, abort, recorder, last, .. } = self;
+        Ok(recorder.wait_in(*last, || groups.wait(loaded.queue(), *world, abort))?)
+    }
+
     /// Counts what took its time by the device's clock, which began then by the host's.
     fn settle(&mut self, begun_ns: u64) -> Result<(), Error> {
         if self.laps.is_empty() {
             return Ok(());
         }
+        self.wait()?;
         let times = self.loaded.times()?;
         let at = |stamp: u64| begun_ns + times.get(stamp as usize).copied().unwrap_or(0);
         let mut laps = std::mem::take(self.laps);

@@ -22,10 +22,10 @@ impl Trainer {
         self.run(world, &mut StepReport::default(), |running, marks| {
             for mark in marks {
                 running.run(done..mark.begin, &[])?;
-                running.loaded.queue().synchronise();
+                running.wait()?;
                 let (begun, waited) = (Instant::now(), running.report.communication_s);
                 running.run(mark.begin..mark.end, &[])?;
-                running.loaded.queue().synchronise();
+                running.wait()?;
                 seconds[mark.block] += begun.elapsed().as_secs_f64() - (running.report.communication_s - waited);
                 done = mark.end;
             }

@@ -1,6 +1,7 @@
 //! Training on GPUs against training on the host: the same recipes, on the fakes of the driver, of cuBLAS and of NCCL, whose streams run
 //! as late as waits permit. It proves orders, addresses, forms and kernels' results; never a speed.
 
+mod aborts;
 mod images;
 mod meshes;
 
@@ -29,6 +30,17 @@ fn surrounded(test: &str) -> Option<()> {
         comm::Surroundings { folders, ..comm::Surroundings::default() }
     });
     Some(())
+}
+
+/// Runs a test of these modules in a process of its own: the fakes read their variables once.
+fn again(test: &str, variables: &[(&str, &str)]) {
+    let own = std::env::current_exe().expect("the tests' own program");
+    let name = format!("gpus::{test}");
+    let mut command = std::process::Command::new(own);
+    let ended = command.args(["--exact", &name]).envs(variables.iter().copied()).output().expect("itself");
+    let said = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    // Of another name the program would run nothing, and succeed.
+    assert!(ended.status.success() && said.contains("1 passed"), "{variables:?}: {said}");
 }
 
 /// Samples from their index alone.

@@ -2,6 +2,7 @@
 //! given to the libraries, and that ranks train as on the host; never how fast a GPU is.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -142,5 +143,23 @@ fn what_training_on_gpus_lacks_is_named() {
         assert_eq!(lines[0]["status"], status, "{more}: {}{}", ended.out, ended.err);
         let why = reason(&lines[0]);
         assert!(why.contains(said), "{more}: `{said}` is missing: {why}");
+    }
+}
+
+/// A rank that is lost within a step is named, and its peer, whose device waits for it, ends with it: long before the deadline.
+#[test]
+fn a_rank_lost_within_a_step_is_named_at_once() {
+    let Some(folder) = folder("a_rank_lost_within_a_step_is_named_at_once") else { return };
+    let train = "train --device cuda --ranks 2 --backend nccl --timeout 600s --model gpt2-mini --layers 1 --width 32 \
+                 --heads 2 --vocabulary 64 --sequence 16 --batch 2 --steps 50 --warmup 1 --trials 1";
+    for (more, variables, words) in [
+        ("--inject kill:rank=1,at=20", &[][..], ["rank 1", "SIGKILL"]),
+        ("", &[("FAKE_NCCL_FAIL", "ncclAllReduce:20:2"), ("FAKE_NCCL_RANK", "1")], ["rank 1", "ncclAllReduce"]),
+    ] {
+        let ended = run(folder, &format!("{train} {more}"), variables).exits(1);
+        // A peer that is not seen to wait gets ten seconds.
+        assert!(ended.took < Duration::from_secs(9), "{:?}", ended.took);
+        let said = reason(&json_lines(&ended.out)[0]).to_owned();
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
     }
 }

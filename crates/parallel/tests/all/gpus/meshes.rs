@@ -3,7 +3,7 @@
 use parallel::{Mesh, Recipe, Schedule};
 use terms::Dtype;
 
-use super::{On, SGD, apart, gpt2, recipe, surrounded, train};
+use super::{On, SGD, again, apart, gpt2, recipe, surrounded, train};
 
 /// Streams run ahead of what nobody waits for: tests/fakes/cuda.cpp. The driver reads it once.
 const EAGER: &str = "FAKE_CUDA_EAGER";
@@ -26,12 +26,7 @@ fn trains_as_on_the_host(test: &str, recipes: &[Recipe]) {
         assert!(off <= 1e-9, "{mesh}, sharded {sharded}, {schedule}: {off:e} apart");
     }
     if std::env::var_os(EAGER).is_none() {
-        let own = std::env::current_exe().expect("the tests' own program");
-        let name = format!("gpus::meshes::{test}");
-        let ended = std::process::Command::new(own).args(["--exact", &name]).env(EAGER, "1").output().expect("itself");
-        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-        // Under another name the program would run nothing, and succeed.
-        assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+        again(&format!("meshes::{test}"), &[(EAGER, "1")]);
     }
 }
 
