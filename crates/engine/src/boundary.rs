@@ -10,7 +10,7 @@ use device::{Queue, Region};
 use terms::Space;
 
 pub use self::host::Host;
-use crate::{Element, Error, Memory, Program, Threads, View};
+use crate::{Element, Error, Kind, Kinds, Memory, Program, Threads, View};
 
 /// A device.
 pub trait Device: Send + Sync {
@@ -85,6 +85,23 @@ pub trait Loaded: Send {
     /// As [`Loaded::run`].
     fn times(&mut self) -> Result<Vec<u64>, Error> {
         Ok(Vec::new())
+    }
+
+    /// With `begin`: from now on operations are given singly, and the device notes when work of another kind begins. Without: what was
+    /// noted since, once all that was given has run, and no more is noted. None where the device notes nothing.
+    ///
+    /// # Errors
+    /// As [`Loaded::run`].
+    fn kinds(&mut self, _begin: bool) -> Result<Option<Kinds>, Error> {
+        Ok(None)
+    }
+
+    /// What the device is given from now on is of this kind, up to the next operation. Says nothing unless [`Loaded::kinds`] began.
+    ///
+    /// # Errors
+    /// As [`Loaded::run`].
+    fn enter(&mut self, _kind: Kind) -> Result<(), Error> {
+        Ok(())
     }
 
     /// What a record should have of how it runs.

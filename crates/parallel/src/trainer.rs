@@ -3,6 +3,7 @@
 mod agreement;
 mod asleep;
 mod inspect;
+mod kinds;
 mod load;
 mod run;
 mod speed;

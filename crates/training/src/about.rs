@@ -6,7 +6,7 @@ use record::{About, Case, Command};
 use terms::FieldError;
 
 use super::resolve::{self, Task};
-use super::{MemoryBenchmark, TrainingBenchmark, declared, fields, predict, repeat, torch, view};
+use super::{MemoryBenchmark, TrainingBenchmark, declared, fields, kernel_times, predict, repeat, torch, view};
 
 /// The table entry of `training`.
 pub(super) static TRAINING: About = About {
@@ -16,6 +16,7 @@ pub(super) static TRAINING: About = About {
         fields::Fields::fields,
         fields::Sleeping::fields,
         fields::Repeating::fields,
+        fields::ByKind::fields,
         || fields::DIMENSIONS,
         Execution::fields,
         || fields::TORCH,
@@ -86,6 +87,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     check_sleep(&task)?;
     if case.benchmark == TRAINING.name {
         repeat::check(case, &task)?;
+        kernel_times::check(case, &task)?;
     }
     predict::check(&task)?;
     if task.load_balance == fields::LoadBalance::Measured {

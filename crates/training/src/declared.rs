@@ -7,6 +7,8 @@ use record::{Better, Key, Metric, Shape, TimeSummary};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::kernel_times::KernelTimes;
+
 const fn metric(name: &'static str, unit: &'static str, better: Better, doc: &'static str) -> Metric {
     Metric::new(name, unit, better, doc)
 }
@@ -57,6 +59,13 @@ record::metrics! {
             "",
             Better::Higher,
             "on GPUs: cuBLAS, kernel of attention, graphs of a step on rank 0",
+        )
+        .shape(Shape::Map),
+        KERNEL_TIMES: KernelTimes = metric(
+            "kernel_times_ms",
+            "ms",
+            Better::Lower,
+            "a step by kind of kernel, of operations given singly, so that gaps between them count; their sum; the usual step",
         )
         .shape(Shape::Map),
         CPU: Value = metric("cpu", "s", Better::Lower, "threads, and processor time of all ranks").shape(Shape::Map),

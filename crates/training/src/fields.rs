@@ -262,6 +262,17 @@ record::fields! {
     }
 }
 
+record::fields! {
+    /// Whether kinds of kernels are timed. Memory is the same either way.
+    pub(super) struct ByKind {
+        kernel_times: bool = setting(
+            Kind::Bool,
+            Some("false"),
+            "times a few more steps by kind of kernel (native ranks on GPUs)",
+        ),
+    }
+}
+
 /// Dimensions of models: each model has some of them, and brings their defaults.
 pub(super) const DIMENSIONS: &[Field] = &[
     named("layers", extra(Kind::Whole(1, u32::MAX as u64), None, "layers").group(groups::DIMENSIONS)),

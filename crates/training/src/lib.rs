@@ -10,6 +10,7 @@ mod declared;
 mod exchange;
 mod fields;
 mod gpus;
+mod kernel_times;
 mod limit;
 mod merge;
 mod metrics;
@@ -78,7 +79,8 @@ impl Benchmark for TrainingBenchmark {
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let repeated = fields::Repeating::of(case)?.reproducible;
-        prepared::prepare(task(case)?, Wanted { peak: true, limit: None, repeated }, rank)
+        let kernel_times = fields::ByKind::of(case)?.kernel_times;
+        prepared::prepare(task(case)?, Wanted { peak: true, limit: None, repeated, kernel_times }, rank)
     }
 
     fn has_phases(&self, case: &Case) -> bool {
@@ -138,7 +140,7 @@ impl Benchmark for MemoryBenchmark {
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let limit = fields::Memory::of(case)?.limit;
-        prepared::prepare(task(case)?, Wanted { peak: false, limit, repeated: false }, rank)
+        prepared::prepare(task(case)?, Wanted { peak: false, limit, repeated: false, kernel_times: false }, rank)
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {

@@ -11,9 +11,10 @@ use record::found::PartWork;
 use serde_json::{Map, Value, json};
 
 use super::declared::{
-    CONDITIONS, CPU, EXCHANGE, LOSS, MEMORY, MFU, MeasuredMemory, Memory, PARTS, PHASES_S, SAMPLES_PER_S,
+    CONDITIONS, CPU, EXCHANGE, KERNEL_TIMES, LOSS, MEMORY, MFU, MeasuredMemory, Memory, PARTS, PHASES_S, SAMPLES_PER_S,
     SAMPLES_PER_S_PER_RANK, STEP_S, TOKENS_PER_S, TOKENS_PER_S_PER_RANK, TRAFFIC,
 };
+use super::kernel_times;
 use super::notes::{Notes, Phases};
 use super::predict;
 use super::resolve::Task;
@@ -67,6 +68,9 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
     }
     if !notes[0].gpu.is_empty() {
         CONDITIONS.put(&mut metrics, notes[0].gpu.clone());
+    }
+    if let Some(times) = kernel_times::found(notes, median_s) {
+        KERNEL_TIMES.put(&mut metrics, times);
     }
     CPU.put(&mut metrics, cpu(task, notes));
     EXCHANGE.put(&mut metrics, exchange(task));

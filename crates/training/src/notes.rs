@@ -8,6 +8,8 @@ use parallel::StepReport;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::kernel_times::KernelTimes;
+
 /// Seconds of a step, each the median over steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Phases {
@@ -67,6 +69,9 @@ pub(super) struct Notes {
     /// How its GPU computes; empty on the host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) gpu: BTreeMap<String, String>,
+    /// Where the time of its step goes, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kernel_times: Option<KernelTimes>,
     /// Blocks of each stage and micro-batches of each replica, as measured speeds have them.
     pub(super) stages: Vec<usize>,
     pub(super) micro_batches: Vec<usize>,

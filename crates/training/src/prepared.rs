@@ -16,7 +16,7 @@ use super::exchange::Exchange;
 use super::notes::{Notes, Phases};
 use super::process::{self, Bound, Held};
 use super::resolve::{Sleep, Task};
-use super::{balance, gpus, limit, repeat};
+use super::{balance, gpus, kernel_times, limit, repeat};
 
 /// What else than steps is measured.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +27,8 @@ pub(super) struct Wanted {
     pub(super) limit: Option<u64>,
     /// Whether the first steps give the same bits again.
     pub(super) repeated: bool,
+    /// Where the time of a step goes, by kind of kernel.
+    pub(super) kernel_times: bool,
 }
 
 struct PreparedTraining {
@@ -38,6 +40,7 @@ struct PreparedTraining {
     /// Processor time when the case began again.
     cpu_begin_ns: u64,
     limit: Option<u64>,
+    times_kernels: bool,
     peaks: Option<Peaks>,
     device: Computes,
     /// Why the initial parameters could not be had again, until somebody can be told.
@@ -121,6 +124,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         notes,
         cpu_begin_ns: process::cpu_ns(),
         limit: wanted.limit,
+        times_kernels: wanted.kernel_times,
         peaks,
         device,
         unready: None,
@@ -316,6 +320,10 @@ impl Prepared for PreparedTraining {
             true => self.trainer.agreement(comm).map_err(|error| Failure::new(error.to_string()))?,
             false => Agreement::default(),
         };
+        // Behind all that is timed and compared. Ranks that are kept for the next trial need not do it again.
+        if self.times_kernels && self.notes.kernel_times.is_none() {
+            self.notes.kernel_times = Some(kernel_times::measure(&mut self.trainer, comm)?);
+        }
         let losses = self.steps.iter().filter(|step| !step.loss.is_finite()).count() as u64;
         Ok(WrongReport {
             count: agreement.different + losses,

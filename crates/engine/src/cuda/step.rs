@@ -1,13 +1,14 @@
 //! A step of a program on a GPU: memory, operations in the order of one stream, given as graphs.
 //!
-//! `attention` and `convolutions` are what cuDNN computes; `errors` is what a GPU refuses; `lower` joins operations that a kernel or the library computes at once; `staging` is pinned memory through which inputs go;
-//! `sorted` keeps rows by their tokens; `graphs` captures what a stretch of a program gives, and gives it again; `loaded` is all of it
-//! behind the boundary.
+//! `attention` and `convolutions` are what cuDNN computes; `errors` is what a GPU refuses; `lower` joins operations that a kernel or the
+//! library computes at once; `staging` is pinned memory through which inputs go; `sorted` keeps rows by their tokens; `graphs` captures what
+//! a stretch of a program gives, and gives it again; `kinds` notes which kind of work runs when; `loaded` is all of it behind the boundary.
 
 mod attention;
 mod convolutions;
 mod errors;
 mod graphs;
+mod kinds;
 mod loaded;
 mod lower;
 mod sorted;

@@ -76,6 +76,7 @@ impl Running<'_> {
                     self.lap(What::Phase(phase), &mut since)?;
                     self.recorder.open(Kind::Wait, u64::from(*ticket));
                     if let Some(joined) = &mut self.exchanges[*ticket as usize] {
+                        self.loaded.enter(engine::Kind::Exchanges)?;
                         joined.begun = since;
                         joined.ticket =
                             Some(self.groups.start(joined.axis, &joined.call, self.loaded.queue(), self.world)?);
@@ -113,6 +114,7 @@ impl Running<'_> {
         if let Some(joined) = &mut self.exchanges[ticket as usize]
             && let Some(mut ticket) = joined.ticket.take()
         {
+            self.loaded.enter(engine::Kind::Exchanges)?;
             self.groups.finish(joined.axis, &mut ticket, self.loaded.queue(), self.world)?;
             begun = Some(joined.begun);
             self.last = Some(joined.call.op);

@@ -3,6 +3,7 @@
 
 mod aborts;
 mod images;
+mod kinds;
 mod meshes;
 
 use std::path::Path;

@@ -8,7 +8,7 @@ const MOST: &[(&str, usize, usize)] = &[
     ("profile", 29, 40),
     ("comm", 15, 81),
     ("primitive", 18, 67),
-    ("train", 20, 108),
+    ("train", 20, 109),
     ("memory", 19, 95),
     ("hardware", 16, 61),
     ("startup", 16, 56),

@@ -146,6 +146,35 @@ fn what_training_on_gpus_lacks_is_named() {
     }
 }
 
+/// Where the time of a step goes, beside what it usually takes. The fakes' times mean nothing, but all of a step is in them.
+#[test]
+fn a_step_is_told_by_kinds_of_kernels() {
+    let Some(folder) = folder("a_step_is_told_by_kinds_of_kernels") else { return };
+    let train = format!("train --model gpt2-mini {SMALL} --device cuda --ranks 2 --backend nccl");
+    let usual = run(folder, &train, &[]).exits(0);
+    let ended = run(folder, &format!("{train} --kernel-times"), &[]).exits(0);
+    let (usual, line) = (json_lines(&usual.out).remove(0), json_lines(&ended.out).remove(0));
+    assert_eq!(losses(&line), losses(&usual), "the steps that count come first");
+    assert!(usual.get("kernel_times_ms").is_none() && !usual.to_string().contains("kernel_times"), "{usual}");
+    let times = line["kernel_times_ms"].as_object().expect("times by kind");
+    let of = |name: &str| times[name].as_f64().unwrap_or_else(|| panic!("no {name}: {times:?}"));
+    let kinds = ["products", "attention", "element_wise", "loss", "update", "exchanges", "other"];
+    assert!(kinds.iter().all(|kind| of(kind) > 0.0), "{times:?}");
+    // Medians of each and the median of sums.
+    let sum: f64 = kinds.iter().map(|kind| of(kind)).sum();
+    assert!((sum / of("sum") - 1.0).abs() < 0.5 && times.len() == kinds.len() + 3, "{times:?}");
+    let step = line["step_s"]["median"].as_f64().expect("a time") * 1e3;
+    assert!((of("step") - step).abs() < 1e-9 && of("steps") == 5.0, "{times:?}");
+}
+
+#[test]
+fn only_native_ranks_on_gpus_tell_kinds_of_kernels() {
+    for more in ["", "--runtime pytorch", "--device cuda --runtime pytorch"] {
+        let ended = Place::new().run(&format!("train --kernel-times {more} --dry-run"));
+        ended.refuses(&["kernels are timed on GPUs, by native ranks"]);
+    }
+}
+
 /// A rank that is lost within a step is named, and its peer, whose device waits for it, ends with it: long before the deadline.
 #[test]
 fn a_rank_lost_within_a_step_is_named_at_once() {

@@ -56,6 +56,23 @@ pub(crate) fn training() -> Show {
         .map(|(title, source)| Column::new(title, source, Format::Seconds)),
     );
     phases.push(Column::new("CPU s a step", "cpu.seconds_per_step", Format::Number));
+    // Only where it was asked for: `kernel_times`.
+    let mut kernels = names();
+    kernels.extend(
+        [
+            ("products", "products"),
+            ("attention", "attention"),
+            ("convolutions", "convolutions"),
+            ("norms, element-wise", "element_wise"),
+            ("loss", "loss"),
+            ("update", "update"),
+            ("exchanges", "exchanges"),
+            ("other", "other"),
+            ("sum", "sum"),
+            ("usual step", "step"),
+        ]
+        .map(|(title, kind)| Column::new(title, &format!("kernel_times_ms.{kind}"), Format::Number)),
+    );
     Show {
         timed: "step".to_owned(),
         tables: vec![
@@ -67,6 +84,13 @@ pub(crate) fn training() -> Show {
             Table {
                 title: "Median step of the slowest rank, by phase".to_owned(),
                 columns: phases,
+                ..Table::default()
+            },
+            Table {
+                title: "Step by kind of kernel, ms".to_owned(),
+                columns: kernels,
+                note: "Operations are given singly, so that gaps between them count: the sum may be longer than the usual step."
+                    .to_owned(),
                 ..Table::default()
             },
         ],

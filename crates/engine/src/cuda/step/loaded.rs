@@ -12,13 +12,14 @@ use super::attention::ByCudnn;
 use super::convolutions;
 use super::errors::{memory, refused, region};
 use super::graphs::Graphs;
+use super::kinds::Noted;
 use super::lower::{self, Command, What};
 use super::sorted::Sorted;
 use super::staging::Staging;
 
 use crate::cuda::{CudnnConvolutions, DeviceContext, Epilogue, Form, Operands, Products, Train};
 use crate::op::{Dense, MatMul, Op};
-use crate::{Category, Error, Loaded, Memory, Program, Threads, View};
+use crate::{Category, Error, Kind, Kinds, Loaded, Memory, Program, Threads, View};
 
 /// Bytes of each half of the memory through which the host writes, at least.
 const STAGED: usize = 1 << 20;
@@ -55,6 +56,7 @@ struct Work {
     /// The step's number and the seed.
     step: Slice,
     stream: Arc<Stream>,
+    kinds: Noted,
 }
 
 impl OnGpu {
@@ -84,6 +86,7 @@ impl OnGpu {
             scratch,
             step: region(gpu, 16)?.whole(),
             memory,
+            kinds: Noted::new(gpu, &stream),
             stream: stream.clone(),
         };
         let sorted = Sorted::new(gpu, program)?;
@@ -178,12 +181,15 @@ impl Work {
                 What::One => self.one(command.at, sorted)?,
                 _ if !is_whole => self.singly(command.at..end.min(stretch.end), sorted)?,
                 What::Product { product, epilogue, c, auxiliary } => {
+                    self.kinds.enter(Kind::Products)?;
                     self.multiply(product, Some((*epilogue, *c, *auxiliary)))?;
                 }
                 What::ResidualNorm { norm, views } => {
+                    self.kinds.enter(Kind::ElementWise)?;
                     self.train.residual_norm(norm, *views, &self.context(None)).map_err(refused)?;
                 }
                 What::Squares { squares, control } => {
+                    self.kinds.enter(Kind::Update)?;
                     self.train.sum_squares(squares, *control, &self.context(None)).map_err(refused)?;
                 }
             }
@@ -199,6 +205,7 @@ impl Work {
 
     fn one(&self, at: usize, sorted: &Sorted) -> Result<(), Error> {
         let Some((_, op)) = self.program.operations(at..at + 1).next() else { return Ok(()) };
+        self.kinds.enter(Kind::of(op))?;
         match op {
             Op::Dense(Dense::MatMul(product)) => self.multiply(product, None),
             Op::Dense(op) if let Some(planned) = self.attention.as_ref().and_then(|all| all.of(op, &self.memory)) => {
@@ -240,6 +247,9 @@ impl Loaded for OnGpu {
         self.check()?;
         self.prepare(step)?;
         let Self { graphs, work, sorted, stream, .. } = self;
+        if work.kinds.is_on() {
+            return work.give(&stretch, sorted);
+        }
         let commands = work.commands(&stretch).len();
         graphs.give(stretch.clone(), commands, stream, || work.give(&stretch, sorted))
     }
@@ -285,6 +295,19 @@ impl Loaded for OnGpu {
         let stamps = &self.stamps[..std::mem::take(&mut self.stamped)];
         let since = |stamp: &Event| stamp.since(&stamps[0]).map(|ns| ns as u64).map_err(refused);
         stamps.iter().map(since).collect()
+    }
+
+    fn kinds(&mut self, begin: bool) -> Result<Option<Kinds>, Error> {
+        if begin {
+            self.work.kinds.begin();
+            return Ok(Some(Kinds::default()));
+        }
+        let kinds = self.work.kinds.end()?;
+        self.check().map(|()| Some(kinds))
+    }
+
+    fn enter(&mut self, kind: Kind) -> Result<(), Error> {
+        self.work.kinds.enter(kind)
     }
 
     fn about(&self) -> BTreeMap<&'static str, String> {
