@@ -15,8 +15,10 @@ use crate::experiments::{Given, printed, program};
 mod checks;
 mod peer;
 mod products;
+mod training;
 
 use checks::{CHECKS, Check, Expected};
+use training::Training;
 
 /// Past this a command is ended. The longest, all primitives, takes about a minute.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -31,13 +33,15 @@ struct Options {
     nccl_tests: Option<PathBuf>,
     /// Whether products are measured beside torch's.
     products: bool,
+    /// Whether training is compared: its losses with the CPU's, its steps with torch's.
+    training: bool,
     /// Only checks with one of these in their names.
     only: Vec<String>,
 }
 
 impl Options {
     fn read(root: &Path, words: &[&str]) -> Result<Self, String> {
-        let known = "--python PATH, --program PATH, --out DIR, --only NAME,..., --nccl-tests PATH, --products yes";
+        let known = "--python PATH, --program PATH, --out DIR, --only NAME,..., --nccl-tests PATH, --products yes, --training yes";
         let given = Given::read(words, known)?;
         Ok(Self {
             python: given.path("--python").unwrap_or_else(|| PathBuf::from("python3")),
@@ -45,6 +49,7 @@ impl Options {
             out: given.path("--out").unwrap_or_else(|| root.join("results/gpu-check")),
             nccl_tests: given.path("--nccl-tests"),
             products: given.text("--products").is_some_and(|said| said == "yes"),
+            training: given.text("--training").is_some_and(|said| said == "yes"),
             only: given.text("--only").map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default(),
         })
     }
@@ -108,9 +113,15 @@ fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
     if options.products {
         text += &products::table(root, (&program, &options.python), out)?;
     }
+    let mut passed = failed == 0 && !wanted.is_empty();
+    if options.training {
+        let (tables, right) = Training::new(root, (&program, &options.python), out).table()?;
+        text += &tables;
+        passed &= right;
+    }
     let path = out.join("checks.md");
     std::fs::write(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok((text, failed == 0 && !wanted.is_empty()))
+    Ok((text, passed))
 }
 
 /// Name and driver of the first GPU.

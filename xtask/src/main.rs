@@ -75,8 +75,9 @@ usage: cargo xtask COMMAND
         how often `rankmark profile` names the right slow rank, and how often one where none is (docs/appendix/diagnosis.md)
   job-rates [--runs N] [--python PATH] [--program PATH]
         the same of PyTorch jobs with one more exchange in each step (docs/appendix/diagnosis.md); needs torch
-  gpu-check [--python PATH] [--program PATH] [--out DIR] [--only NAME,...] [--nccl-tests PATH] [--products yes]
+  gpu-check [--python PATH] [--program PATH] [--out DIR] [--only NAME,...] [--nccl-tests PATH] [--products yes] [--training yes]
         commands on a GPU, and whether each answers as it must; needs a GPU and a Python with torch; takes five minutes
+        --training yes  losses beside the CPU's, and steps beside torch's; with --only native_training all takes nine minutes
   compare-rates [--pairs N] [--minutes N] [--records DIR]
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/appendix/comparisons.md)
   bounds

@@ -196,18 +196,6 @@ pub(super) const CHECKS: &[Check] = &[
         "rankmark train --device cuda --backend shm --ranks 2 --env NCCL_MULTI_RANK_GPU_ENABLE=1 --sharded 0,2 --precision f32,bf16 --quick --json --record",
     ),
     check(
-        "native_training_beside_pytorch",
-        0,
-        Expected::Right(3),
-        "rankmark train --device cuda --model gpt2 --sequence 1024 --batch 16 --precision bf16 --ranks 1 --runtime native,pytorch --compile false,true --quick --json --record --python python",
-    ),
-    check(
-        "native_training_large",
-        0,
-        Expected::Right(2),
-        "rankmark train --device cuda --model bert-large,llama-tiny --precision bf16 --batch 16 --ranks 1 --quick --json --record",
-    ),
-    check(
         "native_training_memory",
         0,
         Expected::Right(2),

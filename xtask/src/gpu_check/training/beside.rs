@@ -1,0 +1,259 @@
+//! Steps of native ranks beside torch's, eager and compiled: each time in fresh processes, one after the other.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{Row, Training};
+use crate::gpu_check::peer::middle;
+
+/// GPT-2 with 124 million parameters.
+const GPT2: &str = "--model gpt2 --sequence 1024 --batch 16";
+/// Rounds of it: each variant once, and another one first in each.
+const ROUNDS: usize = 3;
+const VARIANTS: [(&str, &str); 3] = [
+    ("native", "--kernel-times"),
+    ("eager", "--runtime pytorch --python python"),
+    ("compiled", "--runtime pytorch --python python --compile"),
+];
+
+/// Native ranks multiply by the library that torch does, where that is the Python's own.
+const SAME_LIBRARIES: &str = "--cublas-library python --nccl-library python";
+
+/// Other models, native and eager, once each. bert-large has 340 million parameters.
+const OTHERS: [(&str, &str); 3] = [
+    ("llama-tiny", "--model llama-tiny --batch 16"),
+    ("bert-large", "--model bert-large --batch 16"),
+    ("resnet50", "--model resnet50 --batch 64"),
+];
+
+/// Seconds of the median step, by variant, of the rounds in which it ran.
+type Rounds = Vec<BTreeMap<&'static str, f64>>;
+
+/// What one variant gave: its row, or why there is none.
+fn measured(training: &Training<'_>, name: &str, model: &str, variant: &str) -> Row {
+    let is_native = !variant.contains("pytorch");
+    let libraries = if is_native && has_wheels(training.python) { SAME_LIBRARIES } else { "" };
+    let words = format!("{model} {variant} {libraries} --device cuda --precision bf16 --limits false --quick");
+    match training.lines(name, &words) {
+        Ok(lines) => lines.first().map_or_else(|| Row::Failed("no row".to_owned()), |line| Row::of(line, "cuda")),
+        Err(why) => Row::Failed(why),
+    }
+}
+
+/// Whether NVIDIA's wheels of cuBLAS and NCCL are beside a Python. Where they are not, both have the loader's libraries.
+fn has_wheels(python: &Path) -> bool {
+    let is_bare = python.components().count() == 1;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let place = match is_bare {
+        true => std::env::split_paths(&path).map(|folder| folder.join(python)).find(|file| file.is_file()),
+        false => Some(python.to_owned()),
+    };
+    let Some(prefix) = place.as_deref().and_then(Path::parent).and_then(Path::parent) else { return false };
+    let entries = |folder: &Path| {
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let versions = entries(&prefix.join("lib"));
+    let parts = versions.iter().flat_map(|version| entries(&version.join("site-packages/nvidia")));
+    let files: Vec<PathBuf> = parts.flat_map(|part| entries(&part.join("lib"))).collect();
+    let has = |stem: &str| {
+        files.iter().any(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(stem)))
+    };
+    has("libcublasLt.so") && has("libnccl.so")
+}
+
+fn step(line: &Value) -> Option<f64> {
+    line["step_s"]["median"].as_f64()
+}
+
+/// Median of `other` over `own` in each round that has both, with the least and the most.
+fn ratio(rounds: &Rounds, other: &str, own: &str) -> Option<[f64; 3]> {
+    let of = |round: &BTreeMap<&str, f64>| Some(round.get(other)? / round.get(own)?);
+    let all: Vec<f64> = rounds.iter().filter_map(of).collect();
+    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = all.iter().copied().fold(0.0, f64::max);
+    (!all.is_empty()).then(|| [middle(all), least, most])
+}
+
+fn written(ratio: Option<[f64; 3]>) -> String {
+    ratio.map_or_else(String::new, |[middle, least, most]| format!("{middle:.3} ({least:.3} to {most:.3})"))
+}
+
+/// All that was found.
+#[derive(Default)]
+struct Found {
+    rounds: Rounds,
+    /// Of the last round with native ranks.
+    kinds: Value,
+    /// Versions and kernels of native ranks.
+    conditions: Value,
+    /// What did not run, by variant: skipped, or failed, and the reason.
+    others: Vec<(String, Row)>,
+}
+
+fn gpt2(training: &Training<'_>) -> Found {
+    let mut found = Found::default();
+    for round in 0..ROUNDS {
+        let mut times = BTreeMap::new();
+        for at in 0..VARIANTS.len() {
+            let (variant, words) = VARIANTS[(round + at) % VARIANTS.len()];
+            match measured(training, &format!("gpt2_{variant}_{round}"), GPT2, words) {
+                Row::Ok(line) => {
+                    if let Some(seconds) = step(&line) {
+                        times.insert(variant, seconds);
+                    }
+                    if line["kernel_times_ms"].is_object() {
+                        found.kinds = line["kernel_times_ms"].clone();
+                        found.conditions = line["conditions"].clone();
+                    }
+                }
+                other => found.others.push((format!("{variant}, round {}", round + 1), other)),
+            }
+        }
+        found.rounds.push(times);
+    }
+    found
+}
+
+impl Found {
+    fn median_ms(&self, variant: &str) -> Option<f64> {
+        let all: Vec<f64> = self.rounds.iter().filter_map(|round| round.get(variant)).map(|s| s * 1e3).collect();
+        (!all.is_empty()).then(|| middle(all))
+    }
+
+    fn table(&self) -> String {
+        let mut text =
+            "\n| GPT-2 124M, bf16, batch 16 x 1024 | step, ms | over native (least to most of 3) |\n|---|---|---|\n"
+                .to_owned();
+        for (variant, _) in VARIANTS {
+            let ms = self.median_ms(variant).map_or_else(String::new, |ms| format!("{ms:.2}"));
+            let _ = writeln!(text, "| {variant} | {ms} | {} |", written(ratio(&self.rounds, variant, "native")));
+        }
+        for (what, row) in &self.others {
+            let _ = writeln!(text, "\n{what}: {}", said(row));
+        }
+        if let Some(conditions) = self.conditions.as_object() {
+            let words: Vec<String> = conditions.iter().map(|(name, value)| format!("{name} {value}")).collect();
+            let _ = writeln!(text, "\nNative: {}", words.join(", "));
+        }
+        if let Some(kinds) = self.kinds.as_object() {
+            text += "\n| native step by kind of kernel, given singly | ms |\n|---|---|\n";
+            for (kind, ms) in kinds.iter().filter(|(kind, _)| *kind != "steps") {
+                let _ = writeln!(text, "| {kind} | {:.3} |", ms.as_f64().unwrap_or(f64::NAN));
+            }
+        }
+        text
+    }
+
+    /// The figures, to be kept.
+    fn figures(&self) -> Value {
+        let ratios: BTreeMap<&str, _> =
+            VARIANTS.iter().filter_map(|(name, _)| Some((*name, ratio(&self.rounds, name, "native")?))).collect();
+        json!({
+            "model": GPT2,
+            "step_s": self.rounds,
+            "over_native": ratios,
+            "kernel_times_ms": self.kinds,
+            "conditions": self.conditions,
+        })
+    }
+}
+
+fn said(row: &Row) -> String {
+    match row {
+        Row::Ok(line) => step(line).map_or_else(|| "no step".to_owned(), |seconds| format!("{:.2}", seconds * 1e3)),
+        Row::Skipped(why) => format!("skipped: {why}"),
+        Row::Failed(why) => format!("**failed**: {why}"),
+    }
+}
+
+/// Tables of GPT-2 and of other models; figures go to `training.json`. False where something failed: what is skipped did not.
+///
+/// # Errors
+/// What could not be kept.
+pub(super) fn table(training: &Training<'_>) -> Result<(String, bool), String> {
+    let found = gpt2(training);
+    let mut passed = !found.others.iter().any(|(_, row)| matches!(row, Row::Failed(_)));
+    let mut text = found.table();
+    let mut others = BTreeMap::new();
+    text += "\n| model, bf16 | native, ms | torch eager, ms | eager over native |\n|---|---|---|---|\n";
+    for (name, model) in OTHERS {
+        let [native, eager] = [0, 1].map(|at| {
+            let (variant, words) = VARIANTS[at];
+            measured(training, &format!("{name}_{variant}"), model, words)
+        });
+        passed &= ![&native, &eager].iter().any(|row| matches!(row, Row::Failed(_)));
+        let seconds = |row: &Row| if let Row::Ok(line) = row { step(line) } else { None };
+        let ratio = seconds(&eager).zip(seconds(&native)).map(|(eager, native)| format!("{:.3}", eager / native));
+        let _ = writeln!(text, "| {name} | {} | {} | {} |", said(&native), said(&eager), ratio.unwrap_or_default());
+        let kinds = if let Row::Ok(line) = &native { line["kernel_times_ms"].clone() } else { Value::Null };
+        others
+            .insert(name, json!({"native_s": seconds(&native), "eager_s": seconds(&eager), "kernel_times_ms": kinds}));
+    }
+    let figures = json!({"gpt2": found.figures(), "others": others});
+    let path = training.out.join("training.json");
+    let json = serde_json::to_string_pretty(&figures).map_err(|error| error.to_string())?;
+    std::fs::write(&path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok((text, passed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rounds() -> Rounds {
+        let round = |native: f64, eager: Option<f64>| {
+            let eager = eager.map(|seconds| ("eager", seconds));
+            [("native", native)].into_iter().chain(eager).collect()
+        };
+        vec![round(2.0, Some(3.0)), round(2.0, Some(5.0)), round(4.0, Some(4.0)), round(1.0, None)]
+    }
+
+    #[test]
+    fn wheels_are_those_of_the_python() {
+        let prefix = std::env::temp_dir().join(format!("xtask-wheels-{}", std::process::id()));
+        let python = prefix.join("bin/python3");
+        let file = |part: &str, name: &str| {
+            let folder = prefix.join("lib/python3.12/site-packages/nvidia").join(part).join("lib");
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(name), "").unwrap();
+        };
+        let none = has_wheels(&python);
+        file("cublas", "libcublasLt.so.12");
+        let half = has_wheels(&python);
+        file("nccl", "libnccl.so.2");
+        let both = has_wheels(&python);
+        std::fs::remove_dir_all(&prefix).unwrap();
+        assert_eq!((none, half, both), (false, false, true));
+    }
+
+    #[test]
+    fn ratios_are_of_rounds_that_have_both() {
+        assert_eq!(ratio(&rounds(), "eager", "native"), Some([1.5, 1.0, 2.5]));
+        assert_eq!(ratio(&rounds(), "compiled", "native"), None);
+        assert_eq!(written(ratio(&rounds(), "eager", "native")), "1.500 (1.000 to 2.500)");
+    }
+
+    #[test]
+    fn what_did_not_run_and_kinds_of_kernels_are_told() {
+        let kinds = json!({"products": 12.5, "sum": 20.0, "steps": 5, "step": 18.0});
+        let others = vec![("compiled, round 1".to_owned(), Row::Skipped("no compiler".to_owned()))];
+        let conditions = json!({"cublas": "12.9.1"});
+        let found = Found { rounds: rounds(), kinds: kinds.clone(), conditions, others };
+        let text = found.table();
+        for line in [
+            "| eager | 4000.00 | 1.500",
+            "| compiled |  |  |",
+            "| products | 12.500 |",
+            "skipped: no compiler",
+            "cublas \"12.9.1\"",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(!text.contains("steps"), "{text}");
+        assert_eq!(found.figures()["over_native"]["eager"], json!([1.5, 1.0, 2.5]));
+        assert_eq!(found.figures()["kernel_times_ms"], kinds);
+    }
+}
