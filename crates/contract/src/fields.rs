@@ -28,7 +28,7 @@ pub mod groups {
     /// What the trace of a job had, where a plan is made of one.
     pub const JOB: Group = group("What a job's trace had (rankmark import --as plan)", 6);
     /// What multiplies on GPUs, and how.
-    pub const GPUS: Group = group("Products on GPUs (--device cuda)", 7);
+    pub const GPUS: Group = group("Computation on GPUs (--device cuda)", 7);
     /// What PyTorch's ranks alone understand.
     pub const PYTORCH: Group = group("PyTorch ranks (--runtime pytorch)", 8);
 }

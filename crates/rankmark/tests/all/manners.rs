@@ -323,7 +323,7 @@ fn several_records_make_one_page_beside_them() {
 fn help_begins_with_what_is_common_and_has_a_bound() {
     let place = Place::new();
     let bounds = [
-        ("train", 40, 166),
+        ("train", 40, 170),
         ("comm", 36, 140),
         ("memory", 40, 147),
         ("run", 24, 50),
