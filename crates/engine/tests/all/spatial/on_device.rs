@@ -112,16 +112,17 @@ fn sums_have_every_row_once() {
     }
 }
 
-/// A device has at most 2048 blocks at once: the others' work comes after theirs. Of narrow rows, and of many.
+/// A device has at most 2048 blocks at once: the others' work comes after theirs. And a thread carries its sum to f64 after 16 rows.
 #[test]
-fn more_sums_than_blocks_are_all_computed() {
-    let Some(device) = DeviceLab::open("more_sums_than_blocks_are_all_computed") else { return };
+fn more_sums_than_threads_are_all_computed() {
+    let Some(device) = DeviceLab::open("more_sums_than_threads_are_all_computed") else { return };
     let in_one_order = |lab: &mut Lab, op: Op| {
         let bytes = device.bytes_after(&op, lab, 0, 0);
         DeviceLab::keep(&bytes, lab);
     };
     sums_are_exact(Lab::new(Dtype::Bf16), 256, 8201, 0, in_one_order);
     sums_are_exact(Lab::new(Dtype::F32), 2, 32_804, 0, in_one_order);
+    sums_are_exact(Lab::new(Dtype::F16), 80_001, 17, 0, in_one_order);
 }
 
 /// Threads that take one group of channels each, fewer of them than groups, and more.

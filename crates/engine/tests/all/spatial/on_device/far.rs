@@ -32,14 +32,14 @@ float at(Half *from, u64 place) { return F16::widen(from[place].of[0]); }
 const u64 PAST = u64(1) << 32, ROWS = PAST + 3;
 
 void norms() {
-    Half *x = far<Half>(ROWS), *y = far<Half>(ROWS), *dy = far<Half>(ROWS), *dx = far<Half>(ROWS);
-    x[ROWS - 1] = half(5), x[ROWS - 2] = half(3), dy[ROWS - 1] = half(2), dy[ROWS - 2] = half(7);
+    Half *x = far<Half>(ROWS), *y = far<Half>(ROWS), *dy = far<Half>(ROWS), *dx = far<Half>(ROWS), *residual = far<Half>(ROWS);
+    x[ROWS - 1] = half(5), x[ROWS - 2] = half(3), dy[ROWS - 1] = half(2), dy[ROWS - 2] = half(7), residual[ROWS - 1] = half(1);
     float statistics[2] = {1, 2}, means[2] = {0.5, 0.25};
     u16 gain = F16::narrow(1), bias = F16::narrow(0.5);
     // As many threads as 2^32: the first block has the first rows, and those past them.
     const u64 BLOCKS = PAST / 256;
-    block(0, BLOCKS, [&] { batch_norm_f16_1(y, x, nullptr, statistics, &gain, &bias, ROWS, 1, 1); });
-    is("y", at(y, ROWS - 1), 8.5);
+    block(0, BLOCKS, [&] { batch_norm_f16_1(y, x, residual, statistics, &gain, &bias, ROWS, 1, 1); });
+    is("y", at(y, ROWS - 1), 9.5);
     is("y before", at(y, 2), 0);
     block(0, BLOCKS, [&] { batch_norm_gradient_f16_1(dx, x, dy, statistics, &gain, means, ROWS, 1); });
     is("dx", at(dx, ROWS - 1), 1);
