@@ -19,7 +19,7 @@ terms::named! {
         Update = "update",
         /// Waiting for exchanges: what of them does not overlap computation.
         Exchanges = "exchanges",
-        /// What is no operation: copies of the host's input.
+        /// What stands outside of operations: copies of the host's input.
         Other = "other",
     }
 }

@@ -44,6 +44,12 @@ fn again(test: &str, variables: &[(&str, &str)]) {
     assert!(ended.status.success() && said.contains("1 passed"), "{variables:?}: {said}");
 }
 
+/// What [`again`] set.
+#[allow(clippy::disallowed_methods, reason = "a test that runs again tells what its fakes were told")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// Samples from their index alone.
 struct Mixed {
     values: u64,

@@ -7,7 +7,7 @@ use comm::{Abort, Options};
 use parallel::{Mesh, Recipe, Trainer};
 use terms::Dtype;
 
-use super::{On, again, device, mlp, recipe, source, surrounded};
+use super::{On, again, device, mlp, recipe, source, surrounded, variable};
 
 /// After the abort was raised, on a machine that may be busy. The fakes wait for 60 s, then they end the process.
 const PROMPTLY: Duration = Duration::from_secs(5);
@@ -66,11 +66,11 @@ const ABORTED: &str = "aborted";
 const STUCK: [(&str, u8); 3] = [("9", 0), ("20", 2), ("23", 3)];
 
 fn is_child() -> bool {
-    std::env::var_os("FAKE_NCCL_STUCK").is_some()
+    variable("FAKE_NCCL_STUCK").is_some()
 }
 
 fn sharded() -> u8 {
-    std::env::var("TEST_SHARDED").map_or(0, |text| text.parse().unwrap())
+    variable("TEST_SHARDED").map_or(0, |text| text.parse().unwrap())
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use parallel::{Mesh, Recipe, Schedule};
 use terms::Dtype;
 
-use super::{On, SGD, again, apart, gpt2, recipe, surrounded, train};
+use super::{On, SGD, again, apart, gpt2, recipe, surrounded, train, variable};
 
 /// Streams run ahead of what nobody waits for: tests/fakes/cuda.cpp. The driver reads it once.
 const EAGER: &str = "FAKE_CUDA_EAGER";
@@ -25,7 +25,7 @@ fn trains_as_on_the_host(test: &str, recipes: &[Recipe]) {
         let Recipe { mesh, sharded, schedule, .. } = recipe;
         assert!(off <= 1e-9, "{mesh}, sharded {sharded}, {schedule}: {off:e} apart");
     }
-    if std::env::var_os(EAGER).is_none() {
+    if variable(EAGER).is_none() {
         again(&format!("meshes::{test}"), &[(EAGER, "1")]);
     }
 }
