@@ -13,14 +13,15 @@ use crate::gpu_check::peer::middle;
 const GPT2: &str = "--model gpt2 --sequence 1024 --batch 16";
 /// Rounds of it: each variant once, and another one first in each.
 const ROUNDS: usize = 3;
-const VARIANTS: [(&str, &str); 3] = [
-    ("native", "--kernel-times"),
+const VARIANTS: [(&str, &str); 4] = [
+    ("native", "--attention own --kernel-times"),
+    ("native with cuDNN's attention", "--attention cudnn --kernel-times"),
     ("eager", "--runtime pytorch --python python"),
     ("compiled", "--runtime pytorch --python python --compile"),
 ];
 
 /// Native ranks multiply by the library that torch does, where that is the Python's own.
-const SAME_LIBRARIES: &str = "--cublas-library python --nccl-library python";
+const SAME_LIBRARIES: &str = "--cublas-library python --cudnn-library python --nccl-library python";
 
 /// Other models, native and eager, once each. bert-large has 340 million parameters.
 const OTHERS: [(&str, &str); 3] = [
@@ -37,13 +38,13 @@ fn measured(training: &Training<'_>, name: &str, model: &str, variant: &str) -> 
     let is_native = !variant.contains("pytorch");
     let libraries = if is_native && has_wheels(training.python) { SAME_LIBRARIES } else { "" };
     let words = format!("{model} {variant} {libraries} --device cuda --precision bf16 --limits false --quick");
-    match training.lines(name, &words) {
+    match training.lines(&name.replace([' ', '\''], "_"), &words) {
         Ok(lines) => lines.first().map_or_else(|| Row::Failed("no row".to_owned()), |line| Row::of(line, "cuda")),
         Err(why) => Row::Failed(why),
     }
 }
 
-/// Whether NVIDIA's wheels of cuBLAS and NCCL are beside a Python. Where they are not, both have the loader's libraries.
+/// Whether NVIDIA's wheels of cuBLAS, cuDNN and NCCL are beside a Python. Where they are not, both have the loader's libraries.
 fn has_wheels(python: &Path) -> bool {
     let is_bare = python.components().count() == 1;
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -61,7 +62,7 @@ fn has_wheels(python: &Path) -> bool {
     let has = |stem: &str| {
         files.iter().any(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(stem)))
     };
-    has("libcublasLt.so") && has("libnccl.so")
+    has("libcublasLt.so") && has("libcudnn.so") && has("libnccl.so")
 }
 
 fn step(line: &Value) -> Option<f64> {
@@ -85,10 +86,10 @@ fn written(ratio: Option<[f64; 3]>) -> String {
 #[derive(Default)]
 struct Found {
     rounds: Rounds,
-    /// Of the last round with native ranks.
-    kinds: Value,
-    /// Versions and kernels of native ranks.
-    conditions: Value,
+    /// Of the last round of each variant of native ranks.
+    kinds: BTreeMap<&'static str, Value>,
+    /// Versions and kernels of these.
+    conditions: BTreeMap<&'static str, Value>,
     /// What did not run, by variant: skipped, or failed, and the reason.
     others: Vec<(String, Row)>,
 }
@@ -105,8 +106,8 @@ fn gpt2(training: &Training<'_>) -> Found {
                         times.insert(variant, seconds);
                     }
                     if line["kernel_times_ms"].is_object() {
-                        found.kinds = line["kernel_times_ms"].clone();
-                        found.conditions = line["conditions"].clone();
+                        found.kinds.insert(variant, line["kernel_times_ms"].clone());
+                        found.conditions.insert(variant, line["conditions"].clone());
                     }
                 }
                 other => found.others.push((format!("{variant}, round {}", round + 1), other)),
@@ -134,13 +135,14 @@ impl Found {
         for (what, row) in &self.others {
             let _ = writeln!(text, "\n{what}: {}", said(row));
         }
-        if let Some(conditions) = self.conditions.as_object() {
-            let words: Vec<String> = conditions.iter().map(|(name, value)| format!("{name} {value}")).collect();
-            let _ = writeln!(text, "\nNative: {}", words.join(", "));
+        for (variant, conditions) in &self.conditions {
+            let all = conditions.as_object().into_iter().flatten();
+            let words: Vec<String> = all.map(|(name, value)| format!("{name} {value}")).collect();
+            let _ = writeln!(text, "\n{variant}: {}", words.join(", "));
         }
-        if let Some(kinds) = self.kinds.as_object() {
-            text += "\n| native step by kind of kernel, given singly | ms |\n|---|---|\n";
-            for (kind, ms) in kinds.iter().filter(|(kind, _)| *kind != "steps") {
+        for (variant, kinds) in &self.kinds {
+            let _ = writeln!(text, "\n| {variant}: a step by kind of kernel, given singly | ms |\n|---|---|");
+            for (kind, ms) in kinds.as_object().into_iter().flatten().filter(|(kind, _)| *kind != "steps") {
                 let _ = writeln!(text, "| {kind} | {:.3} |", ms.as_f64().unwrap_or(f64::NAN));
             }
         }
@@ -180,8 +182,8 @@ pub(super) fn table(training: &Training<'_>) -> Result<(String, bool), String> {
     let mut others = BTreeMap::new();
     text += "\n| model, bf16 | native, ms | torch eager, ms | eager over native |\n|---|---|---|---|\n";
     for (name, model) in OTHERS {
-        let [native, eager] = [0, 1].map(|at| {
-            let (variant, words) = VARIANTS[at];
+        let [native, eager] = ["native", "eager"].map(|wanted| {
+            let (variant, words) = VARIANTS.into_iter().find(|(variant, _)| *variant == wanted).unwrap_or(VARIANTS[0]);
             measured(training, &format!("{name}_{variant}"), model, words)
         });
         passed &= ![&native, &eager].iter().any(|row| matches!(row, Row::Failed(_)));
@@ -222,6 +224,7 @@ mod tests {
         };
         let none = has_wheels(&python);
         file("cublas", "libcublasLt.so.12");
+        file("cudnn", "libcudnn.so.9");
         let half = has_wheels(&python);
         file("nccl", "libnccl.so.2");
         let both = has_wheels(&python);
@@ -240,8 +243,8 @@ mod tests {
     fn what_did_not_run_and_kinds_of_kernels_are_told() {
         let kinds = json!({"products": 12.5, "sum": 20.0, "steps": 5, "step": 18.0});
         let others = vec![("compiled, round 1".to_owned(), Row::Skipped("no compiler".to_owned()))];
-        let conditions = json!({"cublas": "12.9.1"});
-        let found = Found { rounds: rounds(), kinds: kinds.clone(), conditions, others };
+        let conditions = BTreeMap::from([("native", json!({"cublas": "12.9.1"}))]);
+        let found = Found { rounds: rounds(), kinds: BTreeMap::from([("native", kinds.clone())]), conditions, others };
         let text = found.table();
         for line in [
             "| eager | 4000.00 | 1.500",
@@ -254,6 +257,6 @@ mod tests {
         }
         assert!(!text.contains("steps"), "{text}");
         assert_eq!(found.figures()["over_native"]["eager"], json!([1.5, 1.0, 2.5]));
-        assert_eq!(found.figures()["kernel_times_ms"], kinds);
+        assert_eq!(found.figures()["kernel_times_ms"]["native"], kinds);
     }
 }

@@ -110,9 +110,10 @@ impl Golden {
              --clip 1 --steps 4 --warmup 0 --trials 1 --spacing 0s --limits false",
             self.rate
         );
-        let on =
-            |device: &str| training.lines(&format!("golden_{model}_{device}"), &format!("{words} --device {device}"));
-        match (on("cuda"), on("cpu")) {
+        let on = |device: &str, more: &str| {
+            training.lines(&format!("golden_{model}_{device}"), &format!("{words} --device {device} {more}"))
+        };
+        match (on("cuda", "--attention own"), on("cpu", "")) {
             (Ok(gpu), Ok(cpu)) => self.bounds.map(|of| cell(&gpu, &cpu, of)),
             (Err(why), _) | (_, Err(why)) => self.bounds.map(|_| (format!("**failed**: {why}"), false)),
         }
