@@ -80,7 +80,12 @@ impl<'a> Training<'a> {
         all.extend(
             words.split_whitespace().map(|word| if word == "python" { python.clone() } else { word.to_owned() }),
         );
-        let record = self.out.join("records").join(name).display().to_string();
+        let record = self.out.join("records").join(name);
+        // Of an earlier run.
+        if record.is_dir() {
+            std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
+        }
+        let record = record.display().to_string();
         all.extend(["--ranks", "1", "--json", "--output-dir"].map(str::to_owned));
         all.push(record);
         let ended = execute(self.root, &all)?;
