@@ -103,7 +103,7 @@ fn sums_are_exact(lab: Lab, rows: usize, channels: usize, before: usize, run: im
 fn sums_have_every_row_once() {
     let Some(device) = DeviceLab::open("sums_have_every_row_once") else { return };
     for dtype in TYPES {
-        for (rows, channels) in [(0, 5), (1, 1), (33, 12), (1000, 65), (2100, 64), (1001, 3), (17_000, 1), (130, 260)] {
+        for (rows, channels) in [(0, 5), (1, 1), (33, 12), (1000, 65), (2100, 64), (1001, 3), (4100, 1), (130, 260)] {
             for before in [0, 1] {
                 let on_device = |lab: &mut Lab, op| with(&device, || lab.run(op));
                 sums_are_exact(Lab::new(dtype), rows, channels, before, on_device);
