@@ -26,7 +26,7 @@ namespace {
 enum Status { SUCCESS, NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
 enum Type { R_32F = 0, R_64F = 1, R_16F = 2, R_8I = 3, R_32I = 10, R_16BF = 14, R_8F_E4M3 = 28 };
 enum Compute { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_32I = 72, COMPUTE_32F_FAST_TF32 = 77 };
-enum Epilogue { DEFAULT = 1, BIAS = 4, GELU = 32, GELU_AUX_BIAS = 32 | 128 | 4, DGELU = 64 | 128, DGELU_BGRAD = 64 | 128 | 16, BGRADA = 256 };
+enum Epilogue { DEFAULT = 1, BIAS = 4, GELU = 32, GELU_AUX_BIAS = 32 | 128 | 4, DGELU = 64 | 128, DGELU_BGRAD = 64 | 128 | 16, BGRADB = 512 };
 using std::vector;
 struct Algo { uint64_t data[8]; };
 struct Candidate { Algo algo; size_t workspace; int state; float waves; int reserved[4]; };
@@ -233,11 +233,11 @@ Product described(void *form_handle, void *a_handle, void *b_handle, void *c_han
     uint64_t multiple = p.type == R_8F_E4M3 ? 16 : p.type == R_8I ? 4 : 1;
     need(p.m % multiple == 0 && p.k % multiple == 0, NOT_SUPPORTED);
     need(multiple == 1 || (p.transposes_a && !p.transposes_b), NOT_SUPPORTED);
-    bool has_bias = p.epilogue & (BIAS | 16 | BGRADA), has_auxiliary = p.epilogue & 128;
+    bool has_bias = p.epilogue & (BIAS | 16 | BGRADB), has_auxiliary = p.epilogue & 128;
     need(has_bias == bool(p.bias) || !has_bias);
     need(!has_bias || p.bias), need(!has_auxiliary || (p.auxiliary && p.ld_auxiliary >= int64_t(p.m)));
     switch (p.epilogue) {
-    case DEFAULT: case BIAS: case GELU: case GELU_AUX_BIAS: case DGELU: case DGELU_BGRAD: case BGRADA: break;
+    case DEFAULT: case BIAS: case GELU: case GELU_AUX_BIAS: case DGELU: case DGELU_BGRAD: case BGRADB: break;
     default: throw int(NOT_SUPPORTED);
     }
     return p;
@@ -254,7 +254,7 @@ vector<void *> places(const Product &p) {
     size_t b = extent(p.ldb, b_rows, b_columns, p.strides[1], p.batch, p.type);
     size_t d = extent(p.ldd, p.m, p.n, p.strides[2], p.batch, p.result);
     vector<void *> all = {reach(p.at[0], a), reach(p.at[1], b), reach(p.at[2], d), reach(p.at[3], d)};
-    if (p.epilogue & (BIAS | 16 | BGRADA)) all.push_back(reach(p.bias, p.m * size_of(p.result)));
+    if (p.epilogue & (BIAS | 16 | BGRADB)) all.push_back(reach(p.bias, (p.epilogue == BGRADB ? p.n : p.m) * size_of(p.result)));
     else all.push_back(&all);
     if (p.epilogue & 128) all.push_back(reach(p.auxiliary, (p.ld_auxiliary * (p.n - 1) + p.m) * size_of(p.result)));
     else all.push_back(&all);
@@ -281,11 +281,11 @@ void multiply(void *argument) {
         for (uint64_t j = 0; j < p.n; j++)
             for (uint64_t q = 0; q < p.k; q++)
                 right[j * p.k + q] = rounded(read(b, p.type, p.transposes_b ? j + q * p.ldb : q + j * p.ldb));
-        if (p.epilogue == BGRADA)
-            for (uint64_t i = 0; i < p.m; i++) {
+        if (p.epilogue == BGRADB)
+            for (uint64_t j = 0; j < p.n; j++) {
                 double sum = 0;
-                for (uint64_t q = 0; q < p.k; q++) sum += left[i * p.k + q];
-                write(all[4], p.result, i, sum);
+                for (uint64_t q = 0; q < p.k; q++) sum += right[j * p.k + q];
+                write(all[4], p.result, j, sum);
             }
         sums.assign(p.m, 0);
         for (uint64_t j = 0; j < p.n; j++)

@@ -20,7 +20,8 @@ pub enum Epilogue {
     GeluGradient,
     /// The same, and the sums of the columns of c are written as the bias's gradient.
     GeluBiasGradient,
-    /// c = z, and the sums of the columns of B are written as the bias's gradient.
+    /// c = z, and the sums over the depth of A, one for each row of c, are written as the bias's gradient: A is the gradient of a layer's
+    /// output, and c that of its weight.
     BiasGradient,
 }
 
@@ -36,7 +37,7 @@ impl Epilogue {
         Self::BiasGradient,
     ];
 
-    /// Whether a vector of the columns is read or written: a bias, or its gradient.
+    /// Whether a vector is read or written: a bias, or its gradient.
     pub fn has_bias(self) -> bool {
         matches!(self, Self::Bias | Self::GeluBiasKept | Self::GeluBiasGradient | Self::BiasGradient)
     }
@@ -59,7 +60,7 @@ impl Epilogue {
             Self::GeluBiasKept => GELU | KEEPS | BIAS,
             Self::GeluGradient => GELU_GRADIENT,
             Self::GeluBiasGradient => GELU_GRADIENT | 16,
-            Self::BiasGradient => 256,
+            Self::BiasGradient => 512,
         }
     }
 }
@@ -107,7 +108,7 @@ pub struct Operands<'a> {
     pub b: &'a Slice,
     /// The same.
     pub c: &'a Slice,
-    /// `n` elements of the result's type, where the epilogue has them.
+    /// [`Form::vector`] elements of the result's type, where the epilogue has them.
     pub bias: Option<&'a Slice>,
     /// `[m, n]` of the result's type, where the epilogue has it.
     pub auxiliary: Option<&'a Slice>,
@@ -126,6 +127,11 @@ impl Form {
         let one = [self.m * self.k, self.k * self.n, self.m * self.n];
         let Some(batch) = self.batch else { return one };
         std::array::from_fn(|place| batch.strides[place] * (batch.count - 1) + one[place])
+    }
+
+    /// Elements of a bias, or of its gradient: of each column, or of each row.
+    pub fn vector(&self) -> usize {
+        if self.epilogue == Epilogue::BiasGradient { self.m } else { self.n }
     }
 
     /// Types of A, B and C.

@@ -57,7 +57,7 @@ struct Plan {
 }
 
 /// What a plan is made for: a form, and how far addresses of A, B and C are aligned.
-type Key = (Form, [u32; 3]);
+type Key = (Form, [u32; 5]);
 
 /// Products of one device, on one stream at a time: they share a workspace.
 pub struct Products {
@@ -109,7 +109,7 @@ impl Products {
     /// # Errors
     /// [`ProductError::Unsupported`] where this GPU or this library has none.
     pub fn algorithm(&self, form: &Form) -> Result<Algorithm, ProductError> {
-        let key = (*form, [ALIGNED as u32; 3]);
+        let key = (*form, [ALIGNED as u32; 5]);
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = plans.get(&key) {
             return Ok(plan.algorithm);
@@ -130,7 +130,9 @@ impl Products {
     pub fn multiply(&self, form: &Form, operands: &Operands<'_>, beside: Option<&Stream>) -> Result<(), ProductError> {
         self.check(form, operands)?;
         let alignment = |slice: &Slice| 1 << slice.address().trailing_zeros().min(ALIGNED.trailing_zeros());
-        let key = (*form, [operands.a, operands.b, operands.c].map(alignment));
+        let further = [operands.bias, operands.auxiliary].map(|slice| slice.map_or(ALIGNED as u32, alignment));
+        let [a, b, c] = [operands.a, operands.b, operands.c].map(alignment);
+        let key = (*form, [a, b, c, further[0], further[1]]);
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = match plans.entry(key) {
             Entry::Occupied(known) => known.into_mut(),
@@ -158,7 +160,7 @@ impl Products {
         let refused = |why: String| Err(ProductError::Refused(why));
         let result = form.result().bytes() as usize;
         let sizes = form.elements().into_iter().zip(form.dtypes()).map(|(len, dtype)| len * dtype.bytes() as usize);
-        let bias = operands.bias.map(|slice| ("bias", slice, form.n * result));
+        let bias = operands.bias.map(|slice| ("bias", slice, form.vector() * result));
         let auxiliary = operands.auxiliary.map(|slice| ("auxiliary", slice, form.m * form.n * result));
         let matrices = ["A", "B", "C"].into_iter().zip([operands.a, operands.b, operands.c]).zip(sizes);
         let matrices = matrices.map(|((name, slice), bytes)| (name, slice, bytes));
@@ -189,11 +191,11 @@ impl Products {
         }
         let layouts = descriptors::layouts(&self.library, form)?;
         let described = descriptors::form(&self.library, form)?;
-        // A place for the library to look at: real ones come with each product.
+        let [a, b, c, bias, auxiliary] = *alignments;
+        // Places for the library to look at, which sees how they are aligned: real ones come with each product.
         let place = self.workspace.address() as u64;
-        let of = |has: bool| has.then_some(place);
-        described.places(of(form.epilogue.has_bias()), of(form.epilogue.has_auxiliary()))?;
-        let [a, b, c] = *alignments;
+        let of = |has: bool, aligned: u32| has.then_some(place + u64::from(aligned % ALIGNED as u32));
+        described.places(of(form.epilogue.has_bias(), bias), of(form.epilogue.has_auxiliary(), auxiliary))?;
         let is_narrow = form.dtypes()[2].bytes() < 4;
         let wish = descriptors::wish(&self.library, WORKSPACE as u64, [b, a, c, c], is_narrow)?;
         let asked = if self.is_tuned { TRIED } else { 1 };

@@ -120,7 +120,7 @@ fn expected(form: &Form, [a, b, c, bias, kept]: &[Vec<f64>; 5]) -> [Vec<f64>; 3]
         Epilogue::GeluBiasGradient => vector = sums,
         Epilogue::BiasGradient => {
             vector =
-                (0..n).map(|j| (0..k).map(|p| if b_transposed { b[j * k + p] } else { b[p * n + j] }).sum()).collect();
+                (0..m).map(|i| (0..k).map(|p| if a_transposed { a[p * m + i] } else { a[i * k + p] }).sum()).collect();
         }
         _ => {}
     }
@@ -166,7 +166,7 @@ fn products_are_those_of_row_major_matrices_in_every_type_and_form() {
             }
             let [m, n, _] = size;
             let result = arithmetic.result();
-            let lens = [form.elements()[0], form.elements()[1], m * n, n, m * n];
+            let lens = [form.elements()[0], form.elements()[1], m * n, form.vector(), m * n];
             let values: [Vec<f64>; 5] = std::array::from_fn(|place| numbers(lens[place], place + number));
             let dtypes = [arithmetic.operand(), arithmetic.operand(), result, result, result];
             let slices: Vec<Slice> =

@@ -327,6 +327,9 @@ fn narrow_types_train_on_gpus() {
             assert!((a - b).abs() <= 30.0 * u * b.abs(), "{precision}: {a} and {b}");
         }
         assert_eq!(there[0].scale, host[0].scale, "{precision}");
+        // Of two layers and the first micro-batch; the second adds its gradients of biases to those.
+        let joined = (precision != Dtype::F32).then_some("4 GELU, 4 gradients of GELU, 8 gradients of biases");
+        assert_eq!(there[0].about.get("joined_products").map(String::as_str), joined, "{precision}");
     }
 }
 

@@ -182,7 +182,12 @@ impl Work {
                 _ if !is_whole => self.singly(command.at..end.min(stretch.end), sorted)?,
                 What::Product { product, epilogue, c, auxiliary } => {
                     self.kinds.enter(Kind::Products)?;
-                    self.multiply(product, Some((*epilogue, *c, *auxiliary)))?;
+                    self.multiply(product, Some((*epilogue, *c, Some(*auxiliary))))?;
+                }
+                What::WithBias { product, bias } => {
+                    self.kinds.enter(Kind::Products)?;
+                    let epilogue = Some((Epilogue::BiasGradient, product.c, None));
+                    self.multiply(&MatMul { bias: Some(*bias), ..product.clone() }, epilogue)?;
                 }
                 What::ResidualNorm { norm, views } => {
                     self.kinds.enter(Kind::ElementWise)?;
@@ -220,11 +225,11 @@ impl Work {
         }
     }
 
-    fn multiply(&self, product: &MatMul, joined: Option<(Epilogue, View, View)>) -> Result<(), Error> {
+    fn multiply(&self, product: &MatMul, joined: Option<(Epilogue, View, Option<View>)>) -> Result<(), Error> {
         let plain = lower::form(product, &self.memory)?;
         let slice = |view: View| self.memory.slice(view);
         let (form, c, auxiliary) = match joined {
-            Some((epilogue, c, auxiliary)) => (Form { epilogue, ..plain }, c, Some(slice(auxiliary))),
+            Some((epilogue, c, auxiliary)) => (Form { epilogue, ..plain }, c, auxiliary.map(slice)),
             None => (plain, product.c, None),
         };
         let [a, b, c] = [product.a, product.b, c].map(slice);
@@ -314,6 +319,7 @@ impl Loaded for OnGpu {
         let (graphs, refused) = self.graphs.said();
         let mut all = BTreeMap::from([("graphs", graphs.to_string())]);
         all.extend(self.work.attention().map(|kernel| ("attention", kernel)));
+        all.extend(lower::joined(&self.work.commands).map(|joined| ("joined_products", joined)));
         if let Some(why) = refused {
             all.insert("graphs_refused", why.to_owned());
         }

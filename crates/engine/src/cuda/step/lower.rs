@@ -21,6 +21,8 @@ pub(super) enum What {
     One,
     /// A product with an epilogue: the result goes to `c`, and the other matrix of its shape is read or written.
     Product { product: MatMul, epilogue: Epilogue, c: View, auxiliary: View },
+    /// The gradient of a weight, with that of the bias, whose sums over rows the product makes.
+    WithBias { product: MatMul, bias: View },
     /// `residual`, `total`, and the norm's result.
     ResidualNorm { norm: Norm, views: [View; 3] },
     /// Sums of squares of many views.
@@ -79,6 +81,11 @@ pub(super) fn commands(
                 Some((views.len(), What::Squares { squares, control: *control }))
             }
             (Op::Dense(Dense::MatMul(product)), Some(next)) => with_epilogue(product, next, memory, products)?,
+            (Op::Rows(Rows::ColumnSum { x, y, accumulate: false, .. }), Some(Op::Dense(Dense::MatMul(product))))
+                if *x == product.a && product.bias.is_none() =>
+            {
+                with_bias(product, *y, memory, products)?
+            }
             (Op::Rows(Rows::Add { a, b, y }), Some(Op::Rows(Rows::NormForward { norm, y: of }))) => {
                 let fits = norm.x == *y && of != y;
                 let norm = Norm { x: *a, ..norm.clone() };
@@ -123,6 +130,37 @@ fn with_epilogue(
         Err(ProductError::Unsupported(_)) => Ok(None),
         Err(error) => Err(refused(error)),
     }
+}
+
+/// The gradient of a weight and that of its bias at once; None where the library does not join them.
+fn with_bias(
+    product: &MatMul,
+    bias: View,
+    memory: &Memory,
+    products: &Products,
+) -> Result<Option<(usize, What)>, Error> {
+    let plain = form(product, memory)?;
+    let is_of_rows = product.a_transposed && bias.len == product.m && memory.dtype(bias) == Dtype::F32;
+    // What lies crookedly takes slower algorithms than a sum of its own costs.
+    let is_aligned = memory.slice(bias).address().is_multiple_of(16);
+    if !plain.is_wide || product.accumulate || !is_of_rows || !is_aligned {
+        return Ok(None);
+    }
+    match products.algorithm(&Form { epilogue: Epilogue::BiasGradient, ..plain }) {
+        Ok(_) => Ok(Some((2, What::WithBias { product: product.clone(), bias }))),
+        Err(ProductError::Unsupported(_)) => Ok(None),
+        Err(error) => Err(refused(error)),
+    }
+}
+
+/// What products compute at once with other operations; None where they do not.
+pub(super) fn joined(commands: &[Command]) -> Option<String> {
+    let count = |is: &dyn Fn(&What) -> bool| commands.iter().filter(|command| is(&command.what)).count();
+    let by = |wanted| count(&|what| matches!(what, What::Product { epilogue, .. } if *epilogue == wanted));
+    let (gelu, gradients) = (by(Epilogue::GeluBiasKept), by(Epilogue::GeluGradient));
+    let biases = count(&|what| matches!(what, What::WithBias { .. }));
+    (gelu + gradients + biases > 0)
+        .then(|| format!("{gelu} GELU, {gradients} gradients of GELU, {biases} gradients of biases"))
 }
 
 /// Plans all products, so that the first step does not.
