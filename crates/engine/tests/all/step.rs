@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use device::cuda::Gpu;
 use engine::cuda::{Cublas, Cuda};
+use engine::op::{Dense, MatMul, Op, Rows};
 use engine::{Category, Device, Lifetime, Loaded, Memory, Program, View};
+use half::bf16;
 use terms::Dtype;
 
 use crate::cuda::gpu;
@@ -52,5 +54,46 @@ fn writes_that_are_on_their_way_keep_what_they_bring() {
             // SAFETY: as above.
             unsafe { loaded.see::<f64>(*of, see) }.unwrap();
         }
+    }
+}
+
+/// A sum of rows is made within a product only where it is of what that multiplies.
+#[test]
+fn sums_of_other_rows_are_not_joined_with_a_product() {
+    let Some(gpu) = gpu("sums_of_other_rows_are_not_joined_with_a_product") else { return };
+    let (rows, outputs, inputs) = (4, 8, 8);
+    for is_joined in [true, false] {
+        let mut program = Program::default();
+        let mut buffer = |dtype, len| program.buffer(Category::Parameter, Lifetime::Persistent, dtype, len);
+        let [dy, other] = [(); 2].map(|()| buffer(Dtype::Bf16, rows * outputs));
+        let x = buffer(Dtype::Bf16, rows * inputs);
+        let (d_weight, d_bias) = (buffer(Dtype::F32, outputs * inputs), buffer(Dtype::F32, outputs));
+        let summed = if is_joined { dy } else { other };
+        program.run(Op::Rows(Rows::ColumnSum { x: summed, y: d_bias, rows, accumulate: false }));
+        program.run(Op::Dense(Dense::MatMul(MatMul {
+            a: dy,
+            b: x,
+            c: d_weight,
+            bias: None,
+            m: outputs,
+            n: inputs,
+            k: rows,
+            a_transposed: true,
+            b_transposed: false,
+            accumulate: false,
+        })));
+        let mut loaded = loaded(&gpu, program);
+        for (view, value) in [(dy, 1.0), (other, 2.0), (x, 3.0)] {
+            // SAFETY: no exchange names the views.
+            unsafe { loaded.put::<bf16>(view, |to| to.fill(bf16::from_f64(value))) }.unwrap();
+        }
+        // SAFETY: the views are apart, and nothing is under way.
+        unsafe { loaded.run(0..2, 1) }.unwrap();
+        for (view, wanted) in [(d_weight, 12.0), (d_bias, if is_joined { 4.0 } else { 8.0 })] {
+            let see = |seen: &[f32]| assert!(seen.iter().all(|seen| *seen == wanted), "{is_joined}: {seen:?}");
+            // SAFETY: as above.
+            unsafe { loaded.see::<f32>(view, see) }.unwrap();
+        }
+        assert_eq!(loaded.about().contains_key("joined_products"), is_joined);
     }
 }

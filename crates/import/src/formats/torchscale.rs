@@ -87,17 +87,8 @@ fn device(source: &Source, plan: &mut PlanText) {
     let (gpus, torch) = (source.here().gpus, source.here().torch());
     if gpus > 0 {
         plan.line(2, &format!("device: cuda # {} found", count(gpus)));
-        match torch {
-            Ok(version) => {
-                plan.line(2, "runtime: pytorch");
-                plan.became("GPUs", format!("device: cuda, by PyTorch's ranks (torch {version}), one GPU for each"));
-            }
-            Err(why) => {
-                plan.became("GPUs", "device: cuda, one GPU for each rank");
-                runtimes(Err(why), plan);
-            }
-        }
-        return;
+        plan.became("GPUs", "device: cuda, one GPU for each rank");
+        return runtimes(torch, plan);
     }
     runtimes(torch, plan);
     let why = "no GPU was found";
