@@ -153,7 +153,7 @@ pub fn resolve_products(case: &mut Case, torch: &[&str], libraries: &[&str]) -> 
     }
     if let Some(python) = python.filter(|_| was_asked && is_on_gpus(case)) {
         for name in libraries {
-            if !case.parameters.contains_key(*name) {
+            if !case.parameters.contains_key(name) {
                 set(case, name, Value::from(python.clone()));
             }
         }
