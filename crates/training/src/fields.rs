@@ -152,6 +152,7 @@ record::fields! {
             "kernels of attention on GPUs; fastest: cudnn where it was faster at load (default: fastest)",
         )
         .group(groups::GPUS)
+        .label(Label::Around("attention {}"))
         .role(Role::Implementation),
         batch: Option<u64> = parameter(
             BATCHES,
