@@ -208,6 +208,12 @@ pub(super) const CHECKS: &[Check] = &[
         "compute-sanitizer --target-processes all --report-api-errors no rankmark train --device cuda --ranks 1 --model gpt2-mini --sequence 64 --precision bf16,f32 --quick --record",
     ),
     check(
+        "native_training_images_sanitizer",
+        0,
+        Expected::Says(&["ERROR SUMMARY: 0 errors"]),
+        "compute-sanitizer --target-processes all --report-api-errors no rankmark train --device cuda --ranks 1 --model resnet18 --image 33 --width 16 --batch 2 --precision bf16,f32 --quick --record",
+    ),
+    check(
         "native_products_sanitizer",
         0,
         Expected::Says(&["ERROR SUMMARY: 0 errors"]),
