@@ -59,6 +59,7 @@ fn build() -> Option<PathBuf> {
     let of_device = ["check.cu", "loops.cu"].map(|name| crates().join("device/kernels").join(name));
     let of_engine = [
         "number.h",
+        "pack.h",
         "tensor.h",
         "attention.h",
         "rows.cu",
@@ -66,6 +67,7 @@ fn build() -> Option<PathBuf> {
         "attention.cu",
         "attention_plain.cu",
         "spatial.cu",
+        "norm.cu",
     ]
     .map(|name| crates().join("engine/kernels").join(name));
     let names = [
@@ -80,6 +82,7 @@ fn build() -> Option<PathBuf> {
         "train.h",
         "attention.h",
         "spatial.h",
+        "norm.h",
     ];
     let path = |name: &str| sources().join(name);
     let sources = names.map(path);

@@ -23,6 +23,7 @@
 
 #include "attention.h"
 #include "spatial.h"
+#include "norm.h"
 
 namespace {
 
@@ -82,8 +83,9 @@ const std::map<std::string, Kernel> &kernels = *new std::map<std::string, Kernel
 const std::map<std::string, Kernel> &of_training = *new std::map<std::string, Kernel>(train_kernels());
 const std::map<std::string, Kernel> &of_attention = *new std::map<std::string, Kernel>(attention_kernels());
 const std::map<std::string, Kernel> &of_images = *new std::map<std::string, Kernel>(spatial_kernels());
+const std::map<std::string, Kernel> &of_norms = *new std::map<std::string, Kernel>(norm_kernels());
 const Kernel *find_kernel(const std::string &name) {
-    for (auto *all : {&kernels, &of_training, &of_attention, &of_images})
+    for (auto *all : {&kernels, &of_training, &of_attention, &of_images, &of_norms})
         if (auto found = all->find(name); found != all->end()) return &found->second;
     return nullptr;
 }

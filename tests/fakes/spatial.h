@@ -2,6 +2,8 @@
 // multiples of their bytes, as on a device.
 #pragma once
 
+#include "engine/kernels/pack.h"
+
 // It has names of its own for the same things as the other texts.
 namespace spatial {
 #undef INLINE

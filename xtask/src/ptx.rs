@@ -29,13 +29,14 @@ struct Source {
     gpus: &'static [&'static str],
 }
 
-const SOURCES: [Source; 7] = [
+const SOURCES: [Source; 8] = [
     for_all("crates/device/kernels/check"),
     for_all("crates/device/kernels/loops"),
     for_all("crates/engine/kernels/rows"),
     for_all("crates/engine/kernels/train"),
     for_all("crates/engine/kernels/attention_plain"),
     for_all("crates/engine/kernels/spatial"),
+    for_all("crates/engine/kernels/norm"),
     Source { path: "crates/engine/kernels/attention", first: "80", gpus: GPUS.split_at(1).1 },
 ];
 

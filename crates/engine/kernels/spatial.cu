@@ -2,38 +2,13 @@
 // (crates/engine/src/kernels/spatial). No sum is atomic: each is added in an order that follows from the sizes alone.
 // One text for NVRTC (`cargo xtask ptx`) and for the tests' emulation. All of it waits for memory: a thread takes N channels at once
 // (16 bytes, 8 of 16-bit types), neighbouring threads take neighbouring channels, and several rows are loaded before the first is used.
-#include "number.h"
+#include "pack.h"
 
 #define INLINE __device__ __forceinline__
 
 INLINE float fma_of(float a, float b, float c) { return fmaf(a, b, c); }
 INLINE double fma_of(double a, double b, double c) { return fma(a, b, c); }
 
-// f16 by the device's own conversions: those of number.h take so many instructions that these kernels would wait for them.
-template <class E>
-INLINE typename E::Wide wide(typename E::Kept kept) { return E::widen(kept); }
-template <class E>
-INLINE typename E::Kept narrow(typename E::Wide value) { return E::narrow(value); }
-#ifdef __CUDACC_RTC__
-template <>
-INLINE float wide<F16>(u16 kept) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(kept));
-    return value;
-}
-template <>
-INLINE u16 narrow<F16>(float value) {
-    u16 kept;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(kept) : "f"(value));
-    return kept;
-}
-#endif
-
-// Channels that a thread loads and stores at once.
-template <class T, u32 N>
-struct alignas(N * sizeof(T)) Pack {
-    T of[N];
-};
 #define EACH_CHANNEL _Pragma("unroll") for (u32 c = 0; c < N; c++)
 
 // Rows that a thread adds up in the type of the arithmetic before it carries their sum to f64, as the host does it.

@@ -25,7 +25,7 @@ use attention::AttentionKernels;
 pub use attention::{ATTENTION, ATTENTION_PLAIN, AttentionKernel};
 pub use embedding::sorted_rows;
 use launch::Kernels;
-pub use launch::{DeviceContext, TRAIN};
+pub use launch::{DeviceContext, NORM, TRAIN};
 pub use spatial::SPATIAL;
 use spatial::SpatialKernels;
 pub use squares::Squares;

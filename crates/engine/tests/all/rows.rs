@@ -5,6 +5,7 @@ pub(crate) mod cases;
 pub(crate) mod dropout;
 mod lab;
 pub(crate) mod loss;
+mod norms;
 pub(crate) mod on_device;
 pub(crate) mod properties;
 pub(crate) mod single;

@@ -12,6 +12,8 @@ use crate::{Memory, View};
 
 /// kernels/train.cu, compiled for sm_70 in ISA 7.8 (`cargo xtask ptx`).
 pub const TRAIN: &str = include_str!("../../../kernels/train.ptx");
+/// The same of kernels/norm.cu.
+pub const NORM: &str = include_str!("../../../kernels/norm.ptx");
 
 pub(super) type Result<T> = std::result::Result<T, ProductError>;
 
@@ -31,8 +33,15 @@ pub struct DeviceContext<'a> {
     pub stream: Option<&'a Stream>,
 }
 
+impl DeviceContext<'_> {
+    /// Whether a view begins at a multiple of so many bytes, as kernels need it that load several numbers at once.
+    pub(super) fn is_aligned(&self, view: View, bytes: usize) -> bool {
+        self.memory.slice(view).address().is_multiple_of(bytes)
+    }
+}
+
 // Kernels with barriers count on it.
-const _: () = assert!(device::cuda::BLOCK_THREADS == 256, "threads of a block in train.cu");
+const _: () = assert!(device::cuda::BLOCK_THREADS == 256, "threads of a block in train.cu and norm.cu");
 
 /// Element types that there are kernels for.
 pub(super) const TYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::F16];
@@ -69,6 +78,15 @@ kernels! {
     AdamNumbers = "adam_numbers",
 }
 
+kernels! {
+    /// Kernels of norm.cu, which each type of [`ROW_TYPES`] has.
+    WholeRows in WHOLE_ROWS:
+    NormByWarp = "norm_warp", NormByBlock = "norm_block",
+}
+
+/// Element types that norm.cu has kernels for.
+pub(super) const ROW_TYPES: [Dtype; 3] = [Dtype::F32, Dtype::Bf16, Dtype::F16];
+
 /// Tables of angles: cosine and sine for each position and pair of features.
 type Tables = HashMap<(usize, usize, u64, Dtype), Slice>;
 
@@ -78,6 +96,8 @@ pub(super) struct Kernels {
     gpu: Arc<Gpu>,
     /// All types of a kernel, then the next kernel; then those of one type.
     kernels: Vec<Kernel>,
+    /// All types of each of [`WHOLE_ROWS`].
+    whole_rows: Vec<Kernel>,
     tables: Mutex<Tables>,
 }
 
@@ -88,7 +108,7 @@ impl Kernels {
         let names: Vec<String> = typed.chain(SINGLE.iter().map(|name| (*name).to_owned())).collect();
         let names: [&str; COUNT] = std::array::from_fn(|at| names[at].as_str());
         let kernels = gpu.load(TRAIN, names)?.into_iter().collect();
-        Ok(Self { gpu: gpu.clone(), kernels, tables: Mutex::default() })
+        Ok(Self { gpu: gpu.clone(), kernels, whole_rows: load_whole_rows(gpu)?, tables: Mutex::default() })
     }
 
     pub(super) fn gpu(&self) -> &Arc<Gpu> {
@@ -100,6 +120,12 @@ impl Kernels {
         let known = TYPES.iter().position(|known| *known == dtype);
         let Some(place) = known else { return refused(format!("no kernel computes with {dtype}")) };
         Ok(&self.kernels[which as usize * TYPES.len() + place])
+    }
+
+    /// A kernel of norm.cu; None where it has none for the type.
+    pub(super) fn whole_rows(&self, which: WholeRows, dtype: Dtype) -> Option<&Kernel> {
+        let place = ROW_TYPES.iter().position(|known| *known == dtype)?;
+        Some(&self.whole_rows[which as usize * ROW_TYPES.len() + place])
     }
 
     pub(super) fn single(&self, which: Single) -> &Kernel {
@@ -117,6 +143,14 @@ impl Kernels {
         table.write(&bytes)?;
         Ok(tables.entry(key).or_insert(table).clone())
     }
+}
+
+fn load_whole_rows(gpu: &Arc<Gpu>) -> Result<Vec<Kernel>> {
+    const COUNT: usize = WHOLE_ROWS.len() * ROW_TYPES.len();
+    let typed = WHOLE_ROWS.iter().flat_map(|stem| ROW_TYPES.map(|dtype| format!("{stem}_{dtype}")));
+    let names: Vec<String> = typed.collect();
+    let names: [&str; COUNT] = std::array::from_fn(|at| names[at].as_str());
+    Ok(gpu.load(NORM, names)?.into_iter().collect())
 }
 
 pub(super) fn refused<T>(what: String) -> Result<T> {

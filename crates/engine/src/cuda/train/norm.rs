@@ -1,11 +1,22 @@
-//! Norms and their gradients, and sums over rows.
+//! Norms and their gradients, and sums over rows. Norms of long rows that lie in whole groups of 16 bytes take the kernels of norm.cu, all
+//! others those of train.cu.
 
 use device::cuda::{Kernel, Threads};
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Result, Single, Typed, chunks, refused, rows_of, state_of};
+use super::launch::{
+    Call, DeviceContext, Kernels, Result, Single, Typed, WholeRows, chunks, refused, rows_of, state_of,
+};
 use crate::View;
 use crate::op::{Norm, Rows};
+
+/// Bytes that a kernel of norm.cu loads at once.
+const LOAD: usize = 16;
+/// Numbers of a row that a warp keeps in registers at most, and that a block keeps.
+const BY_WARP: usize = 1024;
+const BY_BLOCK: usize = 8192;
+/// Rows that a block takes at once where each has a warp.
+const WARPS: usize = device::cuda::BLOCK_THREADS / 32;
 
 /// Runs norms and sums of columns.
 pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> Result<()> {
@@ -53,8 +64,33 @@ pub(super) fn forward(
     let call = call.maybe(residual.map(|views| views[0]), e, count, "the residual")?;
     let call = call.view(norm.gain, e, columns, "the gain")?.maybe(norm.bias, e, columns, "the bias")?;
     let call = call.word(rows).half(columns)?.real(norm.epsilon);
-    // SAFETY: all have so many rows and columns.
-    unsafe { call.launch(kernels.typed(Typed::Norm, e)?, Threads::Blocks(rows as u64)) }
+    let [residual, total] = residual.map_or([None; 2], |views| views.map(Some));
+    let views = [Some(y), total, Some(norm.x), residual, Some(norm.gain), norm.bias];
+    let which = [WholeRows::NormByWarp, WholeRows::NormByBlock];
+    let (kernel, blocks) = match whole_rows(kernels, which, norm, &views, context) {
+        Some((kernel, at_once)) => (kernel, rows.div_ceil(at_once)),
+        None => (kernels.typed(Typed::Norm, e)?, rows),
+    };
+    // SAFETY: all have so many rows and columns; both kernels have these arguments.
+    unsafe { call.launch(kernel, Threads::Blocks(blocks as u64)) }
+}
+
+/// The kernel of norm.cu by a warp a row or by a block a row, and the rows that a block of it takes at once; None where rows are too long,
+/// or where they are not whole groups of [`LOAD`] bytes that lie at multiples of as many.
+fn whole_rows<'a>(
+    kernels: &'a Kernels,
+    [by_warp, by_block]: [WholeRows; 2],
+    norm: &Norm,
+    views: &[Option<View>],
+    context: &DeviceContext<'_>,
+) -> Option<(&'a Kernel, usize)> {
+    let (e, columns) = (context.memory.dtype(norm.x), norm.columns);
+    let is_whole = columns > 0 && (columns * e.bytes() as usize).is_multiple_of(LOAD);
+    if !is_whole || columns > BY_BLOCK || !views.iter().flatten().all(|view| context.is_aligned(*view, LOAD)) {
+        return None;
+    }
+    let (which, at_once) = if columns <= BY_WARP { (by_warp, WARPS) } else { (by_block, 1) };
+    Some((kernels.whole_rows(which, e)?, at_once))
 }
 
 fn input(

@@ -127,10 +127,7 @@ impl<'a> Run<'a> {
     /// Channels that a thread takes at once: several where rows are whole groups of them, and where all of these views begin at one.
     fn pack(&self, dtype: Dtype, channels: usize, views: &[View]) -> usize {
         let pack = wide(dtype);
-        let fits = |view: &View| {
-            let bytes = pack * self.dtype(*view).bytes() as usize;
-            self.context.memory.slice(*view).address().is_multiple_of(bytes)
-        };
+        let fits = |view: &View| self.context.is_aligned(*view, pack * self.dtype(*view).bytes() as usize);
         if channels.is_multiple_of(pack) && views.iter().all(fits) { pack } else { 1 }
     }
 

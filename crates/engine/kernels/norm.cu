@@ -1,0 +1,157 @@
+// Norms of rows that are whole groups of 16 bytes, at most 8192 numbers, and their gradients. Others take the kernels of train.cu.
+// A row is read once, 16 bytes a load, and kept in registers between its sums and its result: by a warp where it has at most 1024
+// numbers, else by a block. Sums are added in an order that follows from the sizes alone. Blocks have 256 threads.
+// One text for NVRTC (`cargo xtask ptx`) and for the tests' emulation.
+#include "pack.h"
+
+#define INLINE __device__ __forceinline__
+#define THREADS 256
+#define WARP 32
+
+// 16 bytes as words, since there is no load of eight 16-bit numbers.
+template <class E>
+struct alignas(16) Sixteen {
+    typedef typename E::Kept Kept;
+    enum { N = 16 / sizeof(Kept) };
+    u32 words[4];
+    INLINE float at(u32 c) const {
+        if constexpr (N == 4) return bits_as<float>(words[c]);
+        else return wide<E>((Kept)(words[c / 2] >> c % 2 * 16));
+    }
+    // Each number once, where all were zero.
+    INLINE void put(u32 c, float value) {
+        if constexpr (N == 4) words[c] = bits_as<u32>(value);
+        else words[c / 2] |= (u32)narrow<E>(value) << c % 2 * 16;
+    }
+};
+
+// What a thread has of a row: at most 32 numbers. `SHARING` threads share a row: those of a warp, or of a block.
+#define HELD 32
+template <class E>
+struct Held {
+    enum { N = Sixteen<E>::N, PACKS = HELD / N };
+    Sixteen<E> of[PACKS];
+};
+#define NAMES enum { N = Held<E>::N, PACKS = Held<E>::PACKS }
+#define EACH_PACK _Pragma("unroll") for (u32 k = 0; k < PACKS; k++)
+#define EACH_NUMBER _Pragma("unroll") for (u32 c = 0; c < N; c++)
+// Which pack of its row it is, and whether the row is so long.
+#define PLACE (k * SHARING + threadIdx.x % SHARING)
+#define HAS_PLACE (PLACE < packs)
+
+// Without a branch, so that all loads begin at once: where the row has ended, its first pack is loaded again and not used.
+template <class E, u32 SHARING>
+INLINE Held<E> load(const Sixteen<E> *row, u32 packs) {
+    NAMES;
+    Held<E> held;
+    EACH_PACK held.of[k] = row[HAS_PLACE ? PLACE : 0];
+    return held;
+}
+
+// Adds K numbers of all threads that share a row, and gives the sums to each of them. `turn` changes with each call: a thread that is
+// ahead then writes where nobody still reads, since all have read that before the barrier of the call between.
+template <u32 SHARING, u32 K>
+INLINE void add_up(float (&sums)[K], u32 &turn) {
+#pragma unroll
+    for (u32 which = 0; which < K; which++) {
+#pragma unroll
+        for (int distance = WARP / 2; distance > 0; distance /= 2) {
+            sums[which] += __shfl_xor_sync(0xffffffff, sums[which], distance);
+        }
+    }
+    if constexpr (SHARING > WARP) {
+        __shared__ float parts[2][SHARING / WARP][K];
+        float(*own)[K] = parts[turn];
+        turn ^= 1;
+        if (threadIdx.x % WARP == 0) {
+            for (u32 which = 0; which < K; which++) own[threadIdx.x / WARP][which] = sums[which];
+        }
+        __syncthreads();
+#pragma unroll
+        for (u32 which = 0; which < K; which++) {
+            sums[which] = own[0][which];
+#pragma unroll
+            for (u32 warp = 1; warp < SHARING / WARP; warp++) sums[which] += own[warp][which];
+        }
+    }
+}
+
+// ---- Forward. `bias` is null for RMS norms, whose mean is zero. `epsilon` are the bits of an f64.
+
+// Writes `total = x + residual`, and gives it.
+template <class E, u32 SHARING>
+INLINE Held<E> add_residual(Sixteen<E> *total, const Held<E> &x, const Sixteen<E> *residual, u32 packs) {
+    NAMES;
+    Held<E> added = load<E, SHARING>(residual, packs), held;
+    EACH_PACK {
+        Sixteen<E> sums = {};
+        EACH_NUMBER sums.put(c, x.of[k].at(c) + added.of[k].at(c));
+        held.of[k] = sums;
+        if (HAS_PLACE) total[PLACE] = sums;
+    }
+    return held;
+}
+// The mean of a row and one over its deviation.
+template <class E, u32 SHARING>
+INLINE void measure(const Held<E> &held, u32 packs, float epsilon, bool centred, u32 &turn, float &mean, float &scale) {
+    NAMES;
+    float share = 1 / (float)(packs * N), sum[1] = {0};
+    mean = 0;
+    if (centred) {
+        EACH_PACK {
+            if (!HAS_PLACE) continue;
+            EACH_NUMBER sum[0] += held.of[k].at(c);
+        }
+        add_up<SHARING>(sum, turn);
+        mean = sum[0] * share;
+        sum[0] = 0;
+    }
+    EACH_PACK {
+        if (!HAS_PLACE) continue;
+        EACH_NUMBER {
+            float off = held.of[k].at(c) - mean;
+            sum[0] = fmaf(off, off, sum[0]);
+        }
+    }
+    add_up<SHARING>(sum, turn);
+    scale = 1 / sqrtf(sum[0] * share + epsilon);
+}
+// With a residual: `total = x + residual` is what is normalised.
+template <class E, u32 SHARING>
+INLINE void norm(Sixteen<E> *y, float *statistics, Sixteen<E> *total, const Sixteen<E> *x, const Sixteen<E> *residual,
+                 const Sixteen<E> *gain, const Sixteen<E> *bias, u64 rows, u32 columns, u64 epsilon) {
+    NAMES;
+    u32 packs = columns / N, turn = 0;
+    u64 step = (u64)gridDim.x * (THREADS / SHARING);
+    for (u64 row = ((u64)blockIdx.x * THREADS + threadIdx.x) / SHARING; row < rows; row += step) {
+        u64 first = row * packs;
+        Held<E> held = load<E, SHARING>(x + first, packs);
+        if (residual) held = add_residual<E, SHARING>(total + first, held, residual + first, packs);
+        float mean, scale;
+        measure<E, SHARING>(held, packs, (float)bits_as<double>(epsilon), bias != 0, turn, mean, scale);
+        if (threadIdx.x % SHARING == 0) {
+            statistics[2 * row] = mean;
+            statistics[2 * row + 1] = scale;
+        }
+        EACH_PACK {
+            if (!HAS_PLACE) continue;
+            Sixteen<E> by = gain[PLACE], shift = {}, result = {};
+            if (bias) shift = bias[PLACE];
+            EACH_NUMBER result.put(c, fmaf((held.of[k].at(c) - mean) * scale, by.at(c), shift.at(c)));
+            y[first + PLACE] = result;
+        }
+    }
+}
+
+#define KERNEL extern "C" __global__ void __launch_bounds__(THREADS)
+#define OF_TYPE(E, name, SHARING)                                                                                                   \
+    KERNEL norm_##name(Sixteen<E> *y, float *statistics, Sixteen<E> *total, const Sixteen<E> *x, const Sixteen<E> *residual,        \
+                       const Sixteen<E> *gain, const Sixteen<E> *bias, u64 rows, u32 columns, u64 epsilon) {                        \
+        norm<E, SHARING>(y, statistics, total, x, residual, gain, bias, rows, columns, epsilon);                                    \
+    }
+OF_TYPE(F32, warp_f32, WARP)
+OF_TYPE(F32, block_f32, THREADS)
+OF_TYPE(Bf16, warp_bf16, WARP)
+OF_TYPE(Bf16, block_bf16, THREADS)
+OF_TYPE(F16, warp_f16, WARP)
+OF_TYPE(F16, block_f16, THREADS)
