@@ -143,15 +143,115 @@ INLINE void norm(Sixteen<E> *y, float *statistics, Sixteen<E> *total, const Sixt
     }
 }
 
-#define KERNEL extern "C" __global__ void __launch_bounds__(THREADS)
-#define OF_TYPE(E, name, SHARING)                                                                                                   \
-    KERNEL norm_##name(Sixteen<E> *y, float *statistics, Sixteen<E> *total, const Sixteen<E> *x, const Sixteen<E> *residual,        \
-                       const Sixteen<E> *gain, const Sixteen<E> *bias, u64 rows, u32 columns, u64 epsilon) {                        \
-        norm<E, SHARING>(y, statistics, total, x, residual, gain, bias, rows, columns, epsilon);                                    \
+// ---- Backward: a block takes a chunk of the rows. It leaves the chunk's sums of columns, which are then added in the chunks' order.
+
+INLINE u64 first_of(u64 chunk, u64 rows, u32 chunks) { return rows * chunk / chunks; }
+
+// What a thread adds up over its rows: `dy x_hat` of the gain, and dy of the bias.
+template <class E>
+struct Sums {
+    float of[2][Held<E>::PACKS][Held<E>::N];
+};
+// Adds those of the warps in their order, which leaves all of it with the last one.
+template <class E>
+INLINE void join_warps(Sums<E> &sums) {
+    NAMES;
+    __shared__ float parts[2][HELD][WARP];
+    u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    for (u32 turn = 0; turn < THREADS / WARP; turn++) {
+        if (turn == warp) {
+#pragma unroll
+            for (u32 which = 0; which < 2; which++) {
+                EACH_PACK EACH_NUMBER {
+                    float &part = parts[which][k * N + c][lane], &own = sums.of[which][k][c];
+                    if (warp > 0) own = part + own;
+                    part = own;
+                }
+            }
+        }
+        __syncthreads();
     }
-OF_TYPE(F32, warp_f32, WARP)
-OF_TYPE(F32, block_f32, THREADS)
-OF_TYPE(Bf16, warp_bf16, WARP)
-OF_TYPE(Bf16, block_bf16, THREADS)
-OF_TYPE(F16, warp_f16, WARP)
-OF_TYPE(F16, block_f16, THREADS)
+}
+template <class E, u32 SHARING>
+INLINE void leave(float *of_gain, float *of_bias, Sums<E> &sums, u32 packs) {
+    NAMES;
+    if constexpr (SHARING == WARP) {
+        join_warps<E>(sums);
+        if (threadIdx.x / WARP != THREADS / WARP - 1) return;
+    }
+    EACH_PACK {
+        if (!HAS_PLACE) continue;
+        EACH_NUMBER of_gain[PLACE * N + c] = sums.of[0][k][c];
+        if (!of_bias) continue;
+        EACH_NUMBER of_bias[PLACE * N + c] = sums.of[1][k][c];
+    }
+}
+// One row. dx may be dy: each thread writes where nobody else uses what it reads.
+template <class E, u32 SHARING>
+INLINE void norm_gradient_of_row(Sixteen<E> *dx, Sums<E> &sums, const Sixteen<E> *x, const Sixteen<E> *dy, const float *statistics,
+                                 const Sixteen<E> *gain, u32 packs, bool centred, bool accumulate, u32 &turn) {
+    NAMES;
+    Held<E> held = load<E, SHARING>(x, packs), slopes = load<E, SHARING>(dy, packs);
+    float mean = statistics[0], scale = statistics[1], of_row[2] = {0, 0};
+    EACH_PACK {
+        if (!HAS_PLACE) continue;
+        Sixteen<E> by = gain[PLACE];
+        EACH_NUMBER {
+            float hat = (held.of[k].at(c) - mean) * scale, d = slopes.of[k].at(c), weighted = d * by.at(c);
+            of_row[0] += weighted;
+            of_row[1] = fmaf(weighted, hat, of_row[1]);
+            sums.of[0][k][c] = fmaf(d, hat, sums.of[0][k][c]);
+            sums.of[1][k][c] += d;
+        }
+    }
+    add_up<SHARING>(of_row, turn);
+    float share = scale / (float)(packs * N), one = centred ? of_row[0] * share : 0, along = of_row[1] * share;
+    EACH_PACK {
+        if (!HAS_PLACE) continue;
+        Sixteen<E> by = gain[PLACE], before = {}, result = {};
+        if (accumulate) before = dx[PLACE];
+        EACH_NUMBER {
+            float hat = (held.of[k].at(c) - mean) * scale;
+            result.put(c, before.at(c) + fmaf(slopes.of[k].at(c) * by.at(c), scale, -fmaf(hat, along, one)));
+        }
+        dx[PLACE] = result;
+    }
+}
+// `of_bias` is null where the bias needs no gradient.
+template <class E, u32 SHARING>
+INLINE void norm_gradient(float *of_gain, float *of_bias, const Sixteen<E> *x, const Sixteen<E> *dy, const float *statistics,
+                          Sixteen<E> *dx, const Sixteen<E> *gain, u64 rows, u32 columns, u32 chunks, u32 centred, u32 accumulate) {
+    u32 packs = columns / Sixteen<E>::N, turn = 0;
+    for (u64 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
+        Sums<E> sums = {};
+        u64 row = first_of(chunk, rows, chunks) + threadIdx.x / SHARING, end = first_of(chunk + 1, rows, chunks);
+        for (; row < end; row += THREADS / SHARING) {
+            u64 first = row * packs;
+            norm_gradient_of_row<E, SHARING>(dx + first, sums, x + first, dy + first, statistics + 2 * row, gain, packs, centred,
+                                             accumulate, turn);
+        }
+        u64 place = chunk * columns;
+        leave<E, SHARING>(of_gain + place, of_bias ? of_bias + place : of_bias, sums, packs);
+    }
+}
+
+#define KERNEL extern "C" __global__ void
+// `BLOCKS` of the backward pass on a multiprocessor: registers of a block are as many as that leaves.
+#define OF_TYPE(E, name, SHARING, BLOCKS)                                                                                           \
+    KERNEL __launch_bounds__(THREADS) norm_##name(Sixteen<E> *y, float *statistics, Sixteen<E> *total, const Sixteen<E> *x,         \
+                                                  const Sixteen<E> *residual, const Sixteen<E> *gain, const Sixteen<E> *bias,       \
+                                                  u64 rows, u32 columns, u64 epsilon) {                                             \
+        norm<E, SHARING>(y, statistics, total, x, residual, gain, bias, rows, columns, epsilon);                                    \
+    }                                                                                                                               \
+    KERNEL __launch_bounds__(THREADS, BLOCKS)                                                                                       \
+        norm_gradient_##name(float *of_gain, float *of_bias, const Sixteen<E> *x, const Sixteen<E> *dy, const float *statistics,    \
+                             Sixteen<E> *dx, const Sixteen<E> *gain, u64 rows, u32 columns, u32 chunks, u32 centred,                \
+                             u32 accumulate) {                                                                                      \
+        norm_gradient<E, SHARING>(of_gain, of_bias, x, dy, statistics, dx, gain, rows, columns, chunks, centred, accumulate);       \
+    }
+OF_TYPE(F32, warp_f32, WARP, 1)
+OF_TYPE(F32, block_f32, THREADS, 1)
+OF_TYPE(Bf16, warp_bf16, WARP, 2)
+OF_TYPE(Bf16, block_bf16, THREADS, 2)
+OF_TYPE(F16, warp_f16, WARP, 2)
+OF_TYPE(F16, block_f16, THREADS, 2)

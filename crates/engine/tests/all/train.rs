@@ -189,8 +189,8 @@ fn a_residual_and_its_norm_at_once_are_the_sum_and_then_the_norm() {
 #[test]
 fn gradients_of_gain_and_bias_have_every_row() {
     let Some(device) = DeviceLab::open("gradients_of_gain_and_bias_have_every_row") else { return };
-    let (rows, columns) = (1300, 3);
-    for dtype in TYPES {
+    let sizes = [(1300, 3), (2000, 8)];
+    for (dtype, (rows, columns)) in TYPES.into_iter().flat_map(|dtype| sizes.map(|size| (dtype, size))) {
         let mut lab = Lab::new(dtype);
         let (mut norm, [_, dx, _]) = norm_of(&mut lab, rows, columns, true);
         let state = lab.state();
@@ -208,8 +208,8 @@ fn gradients_of_gain_and_bias_have_every_row() {
         let (accumulate, accumulate_parameters) = (false, true);
         let op = Rows::NormBackward { norm, dy, dx, accumulate, d_gain, d_bias: Some(d_bias), accumulate_parameters };
         with(&device, || lab.run(op));
-        assert_eq!(lab.get(d_gain), sum(&|at| (at * 7 % 11) as f64 - 5.0), "{dtype}");
-        assert_eq!(lab.get(d_bias), sum(&|_| 1.0), "{dtype}");
+        assert_eq!(lab.get(d_gain), sum(&|at| (at * 7 % 11) as f64 - 5.0), "{dtype}, {rows} rows of {columns}");
+        assert_eq!(lab.get(d_bias), sum(&|_| 1.0), "{dtype}, {rows} rows of {columns}");
     }
 }
 

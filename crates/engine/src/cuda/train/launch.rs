@@ -81,7 +81,8 @@ kernels! {
 kernels! {
     /// Kernels of norm.cu, which each type of [`ROW_TYPES`] has.
     WholeRows in WHOLE_ROWS:
-    NormByWarp = "norm_warp", NormByBlock = "norm_block",
+    NormByWarp = "norm_warp", NormByBlock = "norm_block", GradientByWarp = "norm_gradient_warp",
+    GradientByBlock = "norm_gradient_block",
 }
 
 /// Element types that norm.cu has kernels for.

@@ -17,15 +17,37 @@ const BY_WARP: usize = 1024;
 const BY_BLOCK: usize = 8192;
 /// Rows that a block takes at once where each has a warp.
 const WARPS: usize = device::cuda::BLOCK_THREADS / 32;
+/// Chunks of rows of a backward pass at most: two blocks, which the registers of most types allow, for each of an A100's 108
+/// multiprocessors. More would run after all others.
+const WHOLE_CHUNKS: usize = 216;
+/// Rows that a chunk has at least: fewer write more sums of columns than they read.
+const ROWS_OF_CHUNK: usize = 4;
+
+/// Chunks of rows that are summed apart by norm.cu, a number that follows from the sizes alone.
+fn whole_chunks(rows: usize, at_once: usize) -> usize {
+    rows.div_ceil(at_once.max(ROWS_OF_CHUNK)).clamp(1, WHOLE_CHUNKS)
+}
+
+/// Rows that a block of norm.cu takes at once.
+fn rows_at_once(columns: usize) -> usize {
+    if columns <= BY_WARP { WARPS } else { 1 }
+}
 
 /// Runs norms and sums of columns.
 pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> Result<()> {
     match op {
         Rows::NormForward { norm, y } => forward(kernels, norm, *y, None, context),
         Rows::NormBackward { norm, dy, dx, accumulate, d_gain, d_bias, accumulate_parameters } => {
+            let backward = Backward { norm, dy: *dy, dx: *dx, accumulate: *accumulate };
+            let (gradients, add_to) = ([Some(*d_gain), *d_bias], *accumulate_parameters);
+            let which = [WholeRows::GradientByWarp, WholeRows::GradientByBlock];
+            let views = [norm.x, *dy, *dx, norm.gain].map(Some);
+            if let Some((kernel, at_once)) = whole_rows(kernels, which, norm, &views, context) {
+                return backward.at_once(kernels, kernel, at_once, gradients, add_to, context);
+            }
             // First: dx may be dy.
-            parameters(kernels, norm, *dy, [Some(*d_gain), *d_bias], *accumulate_parameters, context)?;
-            input(kernels, norm, *dy, *dx, *accumulate, context)
+            backward.parameters(kernels, gradients, add_to, context)?;
+            backward.input(kernels, context)
         }
         Rows::ColumnSum { x, y, rows, accumulate } => {
             if rows_of(*x, y.len)? != *rows {
@@ -41,7 +63,11 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
 pub(super) fn scratch(op: &Rows, state: usize) -> usize {
     match op {
         Rows::NormBackward { norm, d_bias, .. } => {
-            chunks(norm.rows, norm.columns) * norm.columns * state * (1 + usize::from(d_bias.is_some()))
+            let Norm { rows, columns, .. } = *norm;
+            // Which kernels run also follows from where views lie, which is not known yet.
+            let has_whole = columns <= BY_BLOCK && state == 4;
+            let whole = if has_whole { whole_chunks(rows, rows_at_once(columns)) } else { 0 };
+            chunks(rows, columns).max(whole) * columns * state * (1 + usize::from(d_bias.is_some()))
         }
         Rows::ColumnSum { y, rows, .. } => chunks(*rows, y.len) * y.len * state,
         _ => 0,
@@ -89,49 +115,90 @@ fn whole_rows<'a>(
     if !is_whole || columns > BY_BLOCK || !views.iter().flatten().all(|view| context.is_aligned(*view, LOAD)) {
         return None;
     }
-    let (which, at_once) = if columns <= BY_WARP { (by_warp, WARPS) } else { (by_block, 1) };
-    Some((kernels.whole_rows(which, e)?, at_once))
+    let which = if columns <= BY_WARP { by_warp } else { by_block };
+    Some((kernels.whole_rows(which, e)?, rows_at_once(columns)))
 }
 
-fn input(
-    kernels: &Kernels,
-    norm: &Norm,
+/// A backward pass without the gradients of gain and bias.
+struct Backward<'a> {
+    norm: &'a Norm,
     dy: View,
     dx: View,
     accumulate: bool,
-    context: &DeviceContext<'_>,
-) -> Result<()> {
-    let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
-    let count = rows * columns;
-    let call = Call::new(kernels, context).view(dx, e, count, "dx")?.view(norm.x, e, count, "x")?;
-    let call = call.view(dy, e, count, "dy")?.view(norm.statistics, state_of(e), 2 * rows, "statistics")?;
-    let call = call.view(norm.gain, e, columns, "the gain")?.word(rows).half(columns)?;
-    let call = call.flag(norm.bias.is_some()).flag(accumulate);
-    // SAFETY: as above.
-    unsafe { call.launch(kernels.typed(Typed::NormGradient, e)?, Threads::Blocks(rows as u64)) }
 }
 
-/// Gradients of gain and bias: sums of chunks of rows, which are then added.
-fn parameters(
+impl Backward<'_> {
+    /// All gradients by one pass over x and dy.
+    fn at_once(
+        &self,
+        kernels: &Kernels,
+        kernel: &Kernel,
+        at_once: usize,
+        gradients: [Option<View>; 2],
+        add_to: bool,
+        context: &DeviceContext<'_>,
+    ) -> Result<()> {
+        let norm = self.norm;
+        let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
+        let (count, chunks, state) = (rows * columns, whole_chunks(rows, at_once), state_of(e));
+        let bytes = chunks * columns * state.bytes() as usize;
+        let call = Call::new(kernels, context).scratch(0, bytes)?;
+        let call = if gradients[1].is_some() { call.scratch(bytes, bytes)? } else { call.word(0) };
+        let call = call.view(norm.x, e, count, "x")?.view(self.dy, e, count, "dy")?;
+        let call = call.view(norm.statistics, state, 2 * rows, "statistics")?.view(self.dx, e, count, "dx")?;
+        let call = call.view(norm.gain, e, columns, "the gain")?.word(rows).half(columns)?.half(chunks)?;
+        let call = call.flag(norm.bias.is_some()).flag(self.accumulate);
+        // SAFETY: all have so many rows and columns; the scratch has room for all chunks.
+        unsafe { call.launch(kernel, Threads::Blocks(chunks as u64))? };
+        add_all(kernels, gradients, (state, columns, chunks), add_to, context)
+    }
+
+    fn input(&self, kernels: &Kernels, context: &DeviceContext<'_>) -> Result<()> {
+        let norm = self.norm;
+        let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
+        let count = rows * columns;
+        let call = Call::new(kernels, context).view(self.dx, e, count, "dx")?.view(norm.x, e, count, "x")?;
+        let call = call.view(self.dy, e, count, "dy")?.view(norm.statistics, state_of(e), 2 * rows, "statistics")?;
+        let call = call.view(norm.gain, e, columns, "the gain")?.word(rows).half(columns)?;
+        let call = call.flag(norm.bias.is_some()).flag(self.accumulate);
+        // SAFETY: as above.
+        unsafe { call.launch(kernels.typed(Typed::NormGradient, e)?, Threads::Blocks(rows as u64)) }
+    }
+
+    /// Gradients of gain and bias: sums of chunks of rows, which are then added.
+    fn parameters(
+        &self,
+        kernels: &Kernels,
+        gradients: [Option<View>; 2],
+        add_to: bool,
+        context: &DeviceContext<'_>,
+    ) -> Result<()> {
+        let norm = self.norm;
+        let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
+        let (count, chunks, state) = (rows * columns, chunks(rows, columns), state_of(e));
+        let bytes = chunks * columns * state.bytes() as usize;
+        let call = Call::new(kernels, context).scratch(0, bytes)?;
+        let call = if gradients[1].is_some() { call.scratch(bytes, bytes)? } else { call.word(0) };
+        let call = call.view(norm.x, e, count, "x")?.view(self.dy, e, count, "dy")?;
+        let call = call.view(norm.statistics, state, 2 * rows, "statistics")?.word(rows).half(columns)?.half(chunks)?;
+        // SAFETY: as above; the scratch has room for all chunks.
+        unsafe {
+            let kernel = kernels.typed(Typed::NormPartials, e)?;
+            call.launch(kernel, Threads::Elements((chunks * columns) as u64))?;
+        }
+        add_all(kernels, gradients, (state, columns, chunks), add_to, context)
+    }
+}
+
+/// Adds the chunks' sums for the gain, and those for the bias, which lie behind them.
+fn add_all(
     kernels: &Kernels,
-    norm: &Norm,
-    dy: View,
     gradients: [Option<View>; 2],
+    (state, columns, chunks): (Dtype, usize, usize),
     accumulate: bool,
     context: &DeviceContext<'_>,
 ) -> Result<()> {
-    let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
-    let (count, chunks, state) = (rows * columns, chunks(rows, columns), state_of(e));
     let bytes = chunks * columns * state.bytes() as usize;
-    let call = Call::new(kernels, context).scratch(0, bytes)?;
-    let call = if gradients[1].is_some() { call.scratch(bytes, bytes)? } else { call.word(0) };
-    let call = call.view(norm.x, e, count, "x")?.view(dy, e, count, "dy")?;
-    let call = call.view(norm.statistics, state, 2 * rows, "statistics")?.word(rows).half(columns)?.half(chunks)?;
-    // SAFETY: as above; the scratch has room for all chunks.
-    unsafe {
-        let kernel = kernels.typed(Typed::NormPartials, e)?;
-        call.launch(kernel, Threads::Elements((chunks * columns) as u64))?;
-    }
     for (place, view) in gradients.into_iter().enumerate() {
         let Some(view) = view else { continue };
         add(kernels, view, (state, columns, chunks), place * bytes, accumulate, context)?;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use engine::View;
 use engine::cuda::NORM;
-use engine::op::{Norm, Rows};
+use engine::op::{Norm, Op, Rows};
 use terms::Dtype;
 
 use super::on_device::{DeviceLab, ORDERS, with};
@@ -89,6 +89,31 @@ impl Case {
         self.normalised(&statistics).into_iter().enumerate().map(of).collect()
     }
 
+    /// Gives the statistics of x, and returns them as the type of state has them.
+    fn set_statistics(&mut self) -> Vec<f64> {
+        self.lab.set(self.norm.statistics, self.statistics());
+        self.lab.get(self.norm.statistics)
+    }
+
+    /// Gradients of x, of the gain and of the bias.
+    fn gradients(&self, statistics: &[f64], dy: &[f64]) -> [Vec<f64>; 3] {
+        let columns = self.norm.columns;
+        let hats = self.normalised(statistics);
+        let (mut d_x, mut d_gain, mut d_bias) = (Vec::new(), vec![0.0; columns], vec![0.0; columns]);
+        for ((hats, dy), of) in hats.chunks(columns).zip(dy.chunks(columns)).zip(statistics.chunks(2)) {
+            let weighted: Vec<f64> = dy.iter().zip(&self.gain).map(|(d, gain)| d * gain).collect();
+            let mean_of = |terms: &mut dyn Iterator<Item = f64>| terms.sum::<f64>() / columns as f64;
+            let one = if self.norm.bias.is_some() { mean_of(&mut weighted.iter().copied()) } else { 0.0 };
+            let along = mean_of(&mut weighted.iter().zip(hats).map(|(weighted, hat)| weighted * hat));
+            for (column, hat) in hats.iter().enumerate() {
+                d_x.push(of[1] * (weighted[column] - one - hat * along));
+                d_gain[column] += dy[column] * hat;
+                d_bias[column] += dy[column];
+            }
+        }
+        [d_x, d_gain, d_bias]
+    }
+
     /// What lies before views is as it was.
     fn nothing_else_changed(&self, views: &[View]) {
         for view in views {
@@ -107,10 +132,11 @@ impl Case {
             _ => state,
         };
         let largest = wanted.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
+        let smallest = if self.lab.element == Dtype::F64 { 0.0 } else { 2f64.powi(-25) };
         let ours = self.lab.get(view);
         assert_eq!(ours.len(), wanted.len());
         for (at, (a, b)) in ours.iter().zip(wanted).enumerate() {
-            let bound = unit * b.abs() * 1.001 + 64.0 * state * largest + 2f64.powi(-25);
+            let bound = unit * b.abs() * 1.001 + 64.0 * state * largest + smallest;
             assert!((a - b).abs() <= bound, "{}: {which} [{at}]: {a:e}, {b:e}, bound {bound:e}", self.what);
         }
     }
@@ -181,22 +207,122 @@ fn norms_of_sums_are_the_formula() {
     });
 }
 
+/// How a backward pass leaves its gradients.
+#[derive(Clone, Copy, PartialEq)]
+enum Leaves {
+    Alone,
+    InPlaceOfDy,
+    AddedUp,
+}
+
+/// The operation, and the views of its gradients.
+fn backward_of(case: &mut Case, dy: Vec<f64>, leaves: Leaves) -> (Op, View, [Option<View>; 2]) {
+    let (count, columns, state) = (case.x.len(), case.norm.columns, case.lab.state());
+    let accumulate = leaves == Leaves::AddedUp;
+    let dy = case.put(dy);
+    let dx = if leaves == Leaves::InPlaceOfDy { dy } else { case.put(noise(6, count)) };
+    let d_gain = case.lab.put(state, noise(7, columns));
+    // Also a bias that needs no gradient.
+    let has_bias = case.norm.bias.is_some() && !accumulate;
+    let d_bias = has_bias.then(|| case.lab.put(state, noise(8, columns)));
+    let norm = case.norm.clone();
+    let op = Rows::NormBackward { norm, dy, dx, accumulate, d_gain, d_bias, accumulate_parameters: accumulate };
+    (op.into(), dx, [Some(d_gain), d_bias])
+}
+
+fn backward(device: &Rc<DeviceLab>, mut case: Case, leaves: Leaves) {
+    let statistics = case.set_statistics();
+    let dy = noise(5, case.x.len()).into_iter().map(|x| rounded(case.lab.element, x)).collect::<Vec<_>>();
+    let (op, dx, [d_gain, d_bias]) = backward_of(&mut case, dy.clone(), leaves);
+    let [of_x, of_gain, of_bias] = case.gradients(&statistics, &dy);
+    let all = [("dx", Some(dx), of_x), ("d_gain", d_gain, of_gain), ("d_bias", d_bias, of_bias)];
+    let wanted: Vec<_> = all
+        .into_iter()
+        .filter_map(|(which, view, gradient)| {
+            let before = case.lab.get(view?);
+            let of = |(at, gradient): (usize, f64)| gradient + if leaves == Leaves::AddedUp { before[at] } else { 0.0 };
+            Some((which, view?, gradient.into_iter().enumerate().map(of).collect::<Vec<_>>()))
+        })
+        .collect();
+    with(device, || case.lab.run(op));
+    for (which, view, wanted) in wanted {
+        case.assert_near(which, view, &wanted);
+    }
+    case.nothing_else_changed(&[dx]);
+}
+
 #[test]
-fn without_the_barrier_some_order_gives_other_bytes() {
-    let Some(device) = DeviceLab::open("without_the_barrier_some_order_gives_other_bytes") else { return };
+fn gradients_are_the_formula() {
+    let all = [Leaves::Alone, Leaves::InPlaceOfDy, Leaves::AddedUp];
+    for leaves in all {
+        each_case("gradients_are_the_formula", |device, case| backward(device, case, leaves));
+    }
+}
+
+/// More rows than the chunks of a backward pass have at least.
+#[test]
+fn gradients_of_many_rows_are_the_formula() {
+    let Some(device) = DeviceLab::open("gradients_of_many_rows_are_the_formula") else { return };
+    for (shape, dtype) in [((3000, 8, 0), Dtype::Bf16), ((900, 1032, 0), Dtype::F16), ((3000, 8, 1), Dtype::F32)] {
+        backward(&device, Case::new(dtype, shape, true), Leaves::InPlaceOfDy);
+    }
+}
+
+/// Kernels that load 16 bytes at once fault where a view does not begin at a multiple of them.
+#[test]
+fn one_crooked_view_is_enough() {
+    let Some(device) = DeviceLab::open("one_crooked_view_is_enough") else { return };
+    for crooked in 0..8 {
+        let mut case = Case::new(Dtype::F32, (3, 64, 0), true);
+        let statistics = case.set_statistics();
+        let (x, gain, bias) = (case.x.clone(), case.gain.clone(), case.bias.clone());
+        let zeros = vec![0.0; x.len()];
+        let dy = case.lab.get(case.norm.gain).repeat(3);
+        let all = [x, gain, bias, zeros.clone(), zeros.clone(), zeros.clone(), dy.clone(), zeros];
+        let views: Vec<View> = (0..)
+            .zip(all)
+            .map(|(at, values)| put(&mut case.lab, Dtype::F32, usize::from(at == crooked), values))
+            .collect();
+        let [x, gain, bias, residual, total, y, dy_at, dx] = views[..] else { unreachable!() };
+        (case.norm.x, case.norm.gain, case.norm.bias) = (x, gain, Some(bias));
+        let loaded = device.load(&case.lab, 0);
+        device.train.residual_norm(&case.norm, [residual, total, y], &loaded.context()).unwrap();
+        DeviceLab::keep(&device.bytes_in(&loaded, 0), &mut case.lab);
+        case.assert_near("y", y, &case.y());
+        let d_gain = case.lab.put(Dtype::F32, vec![0.0; 64]);
+        let (norm, accumulate, accumulate_parameters) = (case.norm.clone(), false, false);
+        let op = Rows::NormBackward { norm, dy: dy_at, dx, accumulate, d_gain, d_bias: None, accumulate_parameters };
+        with(&device, || case.lab.run(op));
+        case.assert_near("dx", dx, &case.gradients(&statistics, &dy)[0]);
+    }
+}
+
+/// Operations that have the barrier of a block that shares a row, and the one of warps that join their sums.
+fn with_barriers(centred: bool) -> [(Lab, Op, usize); 3] {
+    let mut forward = Case::new(Dtype::F32, (3, 1032, 0), centred);
+    let y = forward.put(vec![f64::NAN; forward.x.len()]);
+    let op = Rows::NormForward { norm: forward.norm.clone(), y }.into();
+    let backward = |shape: (usize, usize, usize)| {
+        let mut case = Case::new(Dtype::F32, shape, centred);
+        case.set_statistics();
+        let (op, ..) = backward_of(&mut case, noise(5, shape.0 * shape.1), Leaves::Alone);
+        (case.lab, op)
+    };
+    let ((by_block, op_of_block), (by_warp, op_of_warp)) = (backward((3, 1032, 0)), backward((17, 64, 0)));
+    [(forward.lab, op, 0), (by_block, op_of_block, 0), (by_warp, op_of_warp, 1)]
+}
+
+#[test]
+fn without_any_barrier_some_order_gives_other_bytes() {
+    let Some(device) = DeviceLab::open("without_any_barrier_some_order_gives_other_bytes") else { return };
     let text = include_str!("../../../kernels/norm.cu");
     let barriers: Vec<i32> =
         (1..).zip(text.lines()).filter(|(_, line)| line.contains("__syncthreads()")).map(|(line, _)| line).collect();
-    assert_eq!(barriers.len(), 1, "new barriers need operations here that run them");
-    for centred in [true, false] {
-        let mut case = Case::new(Dtype::F32, (3, 1032, 0), centred);
-        let y = case.put(vec![f64::NAN; case.x.len()]);
-        let op = Rows::NormForward { norm: case.norm.clone(), y }.into();
-        let right = device.bytes_after(&op, &case.lab, 0, 0);
-        for barrier in &barriers {
-            let is_found = (0..ORDERS).any(|order| device.bytes_after(&op, &case.lab, order, *barrier) != right);
-            assert!(is_found, "{op:?} gives the same bytes without the barrier in line {barrier}");
-        }
+    assert_eq!(barriers.len(), 2, "new barriers need operations here that run them");
+    for (lab, op, which) in [true, false].into_iter().flat_map(with_barriers) {
+        let right = device.bytes_after(&op, &lab, 0, 0);
+        let is_found = (0..ORDERS).any(|order| device.bytes_after(&op, &lab, order, barriers[which]) != right);
+        assert!(is_found, "{op:?} gives the same bytes without the barrier in line {}", barriers[which]);
     }
 }
 
@@ -205,6 +331,9 @@ fn the_text_runs_on_old_drivers_and_loads_sixteen_bytes_at_once() {
     assert!(NORM.contains(".version 7.8\n") && NORM.contains(".target sm_70\n"));
     assert!(!NORM.contains("\tatom.") && !NORM.contains("\tred."), "sums have a fixed order");
     let loads: Vec<&str> = NORM.lines().filter(|line| line.contains("\tld.global")).collect();
-    let is_known = |line: &&str| line.contains("ld.global.v4.u32") || line.contains("ld.global.v4.f32");
-    assert!(!loads.is_empty() && loads.iter().all(is_known), "{:?}", loads.iter().find(|line| !is_known(line)));
+    let is_whole = |line: &&&str| line.contains("ld.global.v4.u32") || line.contains("ld.global.v4.f32");
+    let others: Vec<_> = loads.iter().filter(|line| !is_whole(line)).collect();
+    // The mean and the scale of a row in each backward pass.
+    assert!(others.len() == 2 * 6 && others.iter().all(|line| line.contains("ld.global.f32")), "{others:?}");
+    assert!(loads.len() > 100, "{} loads", loads.len());
 }
