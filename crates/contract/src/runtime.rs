@@ -128,11 +128,11 @@ pub fn resolve(case: &mut Case, torch: &[&str], native: Native) -> Result<(), Fi
     Ok(())
 }
 
-/// Fields that native ranks alone understand that multiply on GPUs.
+/// Fields that native ranks alone understand that compute on GPUs.
 pub const PRODUCTS: [&str; 4] = ["tuned", "attention", CUBLAS, CUDNN];
-/// The fields that name cuBLAS's library, and cuDNN's.
+/// The field that names cuBLAS's library.
 pub const CUBLAS: &str = "cublas_library";
-/// See above.
+/// The field that names cuDNN's library.
 pub const CUDNN: &str = "cudnn_library";
 
 /// As [`resolve`], of a benchmark whose native ranks multiply on GPUs, too; and what runtimes of a list share: native ranks use the

@@ -2,9 +2,9 @@
 //!
 //! `library` is cuBLASLt's table of functions, opened at run time; `form` says what is multiplied, in which arithmetic, and what
 //! happens to the result; `descriptors` hold the library's own descriptions of it; `product` chooses an algorithm and multiplies;
-//! `rows` fills, compares, adds and gathers where matrices lie; `cudnn` has attention by the graphs of that library; `train` runs the other
-//! operations of a training step: attention, norms, batch norm, pooling, activations, embeddings, the loss, updates; `step` is a device that computes all of a
-//! program.
+//! `rows` fills, compares, adds and gathers where matrices lie; `cudnn` has attention and convolutions by the graphs of that library; `train`
+//! runs the other operations of a training step: attention, norms, batch norm, pooling, activations, embeddings, the loss, updates; `step`
+//! is a device that computes all of a program.
 
 mod arithmetic;
 mod cudnn;

@@ -58,7 +58,7 @@ record::metrics! {
             "conditions",
             "",
             Better::Higher,
-            "on GPUs: cuBLAS, kernel of attention, graphs of a step on rank 0",
+            "on GPUs: cuBLAS, cuDNN, kernel of attention, joined products, graphs of a step on rank 0",
         )
         .shape(Shape::Map),
         KERNEL_TIMES: KernelTimes = metric(

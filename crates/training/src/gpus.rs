@@ -88,8 +88,8 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// cuDNN, where convolutions or attention need it; where attention may use it, if it is there.
-fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<Option<Arc<Cudnn>>, Failure> {
+/// cuDNN, where convolutions or attention need it; where attention may use it, if it is there, or why it is not.
+fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<(Option<Arc<Cudnn>>, Option<String>), Failure> {
     let mut nodes = task.recipe.model.blocks.iter().flat_map(|block| &block.nodes);
     let needs = match given.attends {
         _ if nodes.any(|node| matches!(node.layer, Layer::Conv2d(_))) => Some("convolutions on GPUs"),
@@ -100,17 +100,18 @@ fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<Option<Arc<Cudnn>>, F
         given.attends == Attends::Fastest && task.recipe.precision.bytes() == 2 && attention::of(task, rank).is_some();
     let name = given.cudnn.as_deref();
     match (needs, comm::chosen_library(name, CUDNN_STEMS)) {
-        (Some(what), found) => Cudnn::found(found, name, what).map(Some).map_err(refused),
-        // Named, it must be there.
-        (None, found) if may && (found.is_some() || name.is_some()) => {
-            match Cudnn::found(found, name, "kernels of attention by `cudnn`") {
-                Ok(library) => Ok(Some(library)),
-                Err(error) if name.is_some() => Err(refused(error)),
-                // An older one that lies about is no reason to stop: ours are taken, and the record says so.
-                Err(_) => Ok(None),
-            }
+        (Some(what), found) => {
+            let library = Cudnn::found(found, name, what).map_err(refused)?;
+            Ok((Some(library), None))
         }
-        (None, _) => Ok(None),
+        (None, found) if may => match Cudnn::found(found, name, "kernels of attention by `cudnn`") {
+            Ok(library) => Ok((Some(library), None)),
+            // Named, it must be there.
+            Err(error) if name.is_some() => Err(refused(error)),
+            // It is one of two ways: ours are taken, and the record says why.
+            Err(error) => Ok((None, Some(error.to_string()))),
+        },
+        (None, _) => Ok((None, None)),
     }
 }
 
@@ -122,6 +123,8 @@ pub(super) struct Prepared {
     attends: Attends,
     /// Where both were timed.
     attention_times: Option<AttentionTimes>,
+    /// Why they were not, where the faster was to be taken.
+    uncompared: Option<String>,
 }
 
 fn refused(error: ProductError) -> Failure {
@@ -147,11 +150,12 @@ impl Prepared {
         let library = given.library.as_deref();
         let library = Cublas::found(comm::chosen_library(library, STEMS), library, &gpu).map_err(refused)?;
         let cuda = Cuda::new(&gpu, &library, given.is_tuned).map_err(of_engine)?.with_attention(given.attends);
-        let cuda = match cudnn(given, task, rank)? {
+        let (cudnn, uncompared) = cudnn(given, task, rank)?;
+        let cuda = match cudnn {
             Some(library) => cuda.with_cudnn(&library).map_err(of_engine)?,
             None => cuda,
         };
-        Ok(Self { gpu, cuda, library, attends: given.attends, attention_times: None })
+        Ok(Self { gpu, cuda, library, attends: given.attends, attention_times: None, uncompared })
     }
 
     /// What the record has of how it computes.
@@ -159,6 +163,8 @@ impl Prepared {
         let of_step = trainer.about().into_iter().map(|(name, value)| (name.to_owned(), value));
         let cudnn = self.cuda.cudnn_version().map(|version| ("cudnn".to_owned(), version));
         let times = self.attention_times.map(|times| ("attention_times".to_owned(), attention::text(times)));
-        of_step.chain([("cublas".to_owned(), self.library.version())]).chain(cudnn).chain(times).collect()
+        let uncompared = self.uncompared.clone().map(|why| ("attention_uncompared".to_owned(), why));
+        let libraries = [("cublas".to_owned(), self.library.version())].into_iter().chain(cudnn);
+        of_step.chain(libraries).chain(times).chain(uncompared).collect()
     }
 }

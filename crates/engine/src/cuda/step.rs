@@ -74,14 +74,18 @@ impl Cuda {
         self.cudnn.as_ref().map(|device| device.library().version())
     }
 
-    /// How long attention takes by our kernels and by cuDNN's. None where either has no kernel for it, and on a stand-in for a GPU.
+    /// How long attention takes by our kernels and by cuDNN's; or why they cannot be compared.
     ///
     /// # Errors
     /// What the driver or the library says.
-    pub fn compare_attention(&self, op: &Attention, dtype: Dtype) -> Result<Option<AttentionTimes>, Error> {
+    pub fn compare_attention(
+        &self,
+        op: &Attention,
+        dtype: Dtype,
+    ) -> Result<std::result::Result<AttentionTimes, String>, Error> {
         match &self.cudnn {
             Some(device) => attention::compare(&self.gpu, &self.train, device, (op, dtype)),
-            None => Ok(None),
+            None => Ok(Err("cuDNN is not open".to_owned())),
         }
     }
 
@@ -94,7 +98,7 @@ impl Cuda {
     /// Why an operation cannot be computed; None where it can.
     fn lacks(&self, op: &Op, program: &Program) -> Result<Option<String>, Error> {
         if let Op::Spatial(op) = op
-            && convolutions::is_convolution(op)
+            && op.is_convolution()
             && self.cudnn.is_none()
         {
             return Ok(Some("convolutions on GPUs need cuDNN".to_owned()));

@@ -179,3 +179,10 @@ pub enum Spatial {
         dx: View,
     },
 }
+
+impl Spatial {
+    /// Whether it is a convolution, or a gradient of one.
+    pub fn is_convolution(&self) -> bool {
+        matches!(self, Self::ConvForward { .. } | Self::ConvBackwardInput { .. } | Self::ConvBackwardWeight { .. })
+    }
+}

@@ -237,6 +237,15 @@ fn apart(one: &[Ended], other: &[Ended]) -> f64 {
     most
 }
 
+/// How far all gradients of the last step together are apart, relative to their norm.
+fn gradients_apart(one: &Ended, other: &Ended) -> f64 {
+    let pairs = || one.gradients.iter().zip(&other.gradients).flat_map(|(a, b)| a.numbers.iter().zip(&b.numbers));
+    let off: f64 = pairs().map(|(a, b)| (a - b).powi(2)).sum();
+    let norm: f64 = pairs().map(|(_, b)| b.powi(2)).sum();
+    assert!(norm > 0.0, "there are gradients");
+    (off / norm).sqrt()
+}
+
 fn bits(ended: &[Ended]) -> Vec<u64> {
     ended.iter().flat_map(Ended::losses).map(f64::to_bits).collect()
 }
@@ -346,6 +355,8 @@ fn attention_by_cudnn_trains_as_on_the_host() {
             for (a, b) in there[0].losses().iter().zip(host[0].losses()) {
                 assert!((a - b).abs() <= 30.0 * u * b.abs(), "{precision}: {a} and {b}");
             }
+            let off = gradients_apart(&there[0], &host[0]);
+            assert!(off <= 30.0 * u, "{precision}, {}: gradients are {off} apart", recipe.model.name);
             assert_eq!(there[0].about["attention"], "cuDNN 9.26.0");
         }
     }

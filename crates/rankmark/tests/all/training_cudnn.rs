@@ -102,6 +102,8 @@ fn what_cudnn_lacks_is_named() {
     // Where it is only one of two ways, ours is taken.
     let line = first(&run(&bare, &format!("{TRANSFORMER} --precision bf16 --device cuda"), &[]).exits(0));
     assert_eq!(line["conditions"]["attention"], "plain", "{line}");
+    let why = line["conditions"]["attention_uncompared"].as_str().unwrap_or_default();
+    assert!(why.starts_with("no libcudnn.so where the loader looks"), "{line}");
     let refused = run(folder, &format!("{TRANSFORMER} --attention own"), &[]).exits(2);
     assert!(refused.err.contains("`attention` is for native ranks on GPUs"), "{}", refused.err);
 }

@@ -71,9 +71,15 @@ impl Prepared {
         }
         let (vote, times) = match of(task, rank) {
             None => (Ok(Vote::None), None),
+            // cuDNN has none in wider types.
+            Some((_, dtype)) if dtype.bytes() != 2 => (Ok(Vote::Own), None),
             Some((op, dtype)) => match self.cuda.compare_attention(&op, dtype).map_err(of_engine) {
-                Ok(Some(times)) if times.cudnn_ns < times.own_ns => (Ok(Vote::Cudnn), Some(times)),
-                Ok(times) => (Ok(Vote::Own), times),
+                Ok(Ok(times)) if times.cudnn_ns < times.own_ns => (Ok(Vote::Cudnn), Some(times)),
+                Ok(Ok(times)) => (Ok(Vote::Own), Some(times)),
+                Ok(Err(why)) => {
+                    self.uncompared.get_or_insert(why);
+                    (Ok(Vote::Own), None)
+                }
                 Err(error) => (Err(error), None),
             },
         };

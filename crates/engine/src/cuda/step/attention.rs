@@ -76,27 +76,27 @@ pub struct AttentionTimes {
 const PASSES: usize = 4;
 const ROUNDS: usize = 5;
 
-/// Times both. None where either has no kernel for it, or where the device is a stand-in, whose times say nothing.
+/// Times both; or says why not: either has no kernel for it, or the device is a stand-in.
 pub(super) fn compare(
     gpu: &Arc<Gpu>,
     train: &Train,
     device: &Arc<CudnnDevice>,
     (op, dtype): (&Attention, Dtype),
-) -> Result<Option<AttentionTimes>, Error> {
+) -> Result<std::result::Result<AttentionTimes, String>, Error> {
     if gpu.is_emulated() {
-        return Ok(None);
+        return Ok(Err("times of a stand-in say nothing".to_owned()));
     }
     let case = Case::new(gpu, op, dtype)?;
     let context = case.context();
     let planned = match ByCudnn::plan(&case.program, &case.memory, device) {
         Ok(planned) => planned,
-        Err(Error::Lacking(_)) => return Ok(None),
+        Err(Error::Lacking(why)) => return Ok(Err(why)),
         Err(error) => return Err(error),
     };
     for op in &case.passes {
         match train.prepare(&Op::Dense(op.clone()), &context) {
             Ok(()) => {}
-            Err(ProductError::Unsupported(_)) => return Ok(None),
+            Err(ProductError::Unsupported(why)) => return Ok(Err(why)),
             Err(error) => return Err(refused(error)),
         }
     }
@@ -124,7 +124,7 @@ pub(super) fn compare(
             times = AttentionTimes { own_ns: times.own_ns.min(own_ns), cudnn_ns: times.cudnn_ns.min(cudnn_ns) };
         }
     }
-    Ok(Some(times))
+    Ok(Ok(times))
 }
 
 /// One attention in memory of its own.

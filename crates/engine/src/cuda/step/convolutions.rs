@@ -7,11 +7,6 @@ use crate::cuda::{CudnnConvolutions, CudnnDevice, DeviceContext, Train};
 use crate::op::{Op, Spatial};
 use crate::{Error, Memory, Program};
 
-/// Whether an operation is a convolution, or a gradient of one.
-pub(super) fn is_convolution(op: &Spatial) -> bool {
-    matches!(op, Spatial::ConvForward { .. } | Spatial::ConvBackwardInput { .. } | Spatial::ConvBackwardWeight { .. })
-}
-
 /// Plans all of a program; None where there are none.
 pub(super) fn plan(
     program: &Program,
@@ -21,7 +16,7 @@ pub(super) fn plan(
     let mut all: Option<CudnnConvolutions> = None;
     for (_, op) in program.operations(0..program.instructions.len()) {
         if let (Op::Spatial(op), Some(device)) = (op, device)
-            && is_convolution(op)
+            && op.is_convolution()
         {
             all.get_or_insert_with(|| CudnnConvolutions::new(device)).plan(op, memory).map_err(refused)?;
         }

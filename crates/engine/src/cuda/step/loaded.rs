@@ -216,9 +216,7 @@ impl Work {
             Op::Dense(op) if let Some(planned) = self.attention.as_ref().and_then(|all| all.of(op, &self.memory)) => {
                 planned.run(op, &self.context(None)).map_err(refused)
             }
-            Op::Spatial(op)
-                if let Some(all) = self.convolutions.as_ref().filter(|_| convolutions::is_convolution(op)) =>
-            {
+            Op::Spatial(op) if let Some(all) = self.convolutions.as_ref().filter(|_| op.is_convolution()) => {
                 convolutions::run(all, &self.train, op, &self.context(None))
             }
             _ => self.train.run(op, &self.context(sorted.of(op))).map_err(refused),

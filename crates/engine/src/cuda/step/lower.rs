@@ -141,7 +141,7 @@ fn with_bias(
 ) -> Result<Option<(usize, What)>, Error> {
     let plain = form(product, memory)?;
     let is_of_rows = product.a_transposed && bias.len == product.m && memory.dtype(bias) == Dtype::F32;
-    // What lies crookedly takes slower algorithms than a sum of its own costs.
+    // The algorithm that is asked for below is for a vector that does.
     let is_aligned = memory.slice(bias).address().is_multiple_of(16);
     if !plain.is_wide || product.accumulate || !is_of_rows || !is_aligned {
         return Ok(None);

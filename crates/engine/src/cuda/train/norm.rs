@@ -140,17 +140,31 @@ impl Backward<'_> {
     ) -> Result<()> {
         let norm = self.norm;
         let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
-        let (count, chunks, state) = (rows * columns, whole_chunks(rows, at_once), state_of(e));
-        let bytes = chunks * columns * state.bytes() as usize;
-        let call = Call::new(kernels, context).scratch(0, bytes)?;
-        let call = if gradients[1].is_some() { call.scratch(bytes, bytes)? } else { call.word(0) };
-        let call = call.view(norm.x, e, count, "x")?.view(self.dy, e, count, "dy")?;
-        let call = call.view(norm.statistics, state, 2 * rows, "statistics")?.view(self.dx, e, count, "dx")?;
+        let (chunks, state) = (whole_chunks(rows, at_once), state_of(e));
+        let call = self.sums(kernels, gradients, chunks, context)?.view(self.dx, e, rows * columns, "dx")?;
         let call = call.view(norm.gain, e, columns, "the gain")?.word(rows).half(columns)?.half(chunks)?;
         let call = call.flag(norm.bias.is_some()).flag(self.accumulate);
         // SAFETY: all have so many rows and columns; the scratch has room for all chunks.
         unsafe { call.launch(kernel, Threads::Blocks(chunks as u64))? };
         add_all(kernels, gradients, (state, columns, chunks), add_to, context)
+    }
+
+    /// The first arguments of kernels that sum the gradients of gain and bias: where the sums go, and what they are of.
+    fn sums<'a>(
+        &self,
+        kernels: &'a Kernels,
+        gradients: [Option<View>; 2],
+        chunks: usize,
+        context: &'a DeviceContext<'a>,
+    ) -> Result<Call<'a>> {
+        let norm = self.norm;
+        let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
+        let (count, state) = (rows * columns, state_of(e));
+        let bytes = chunks * columns * state.bytes() as usize;
+        let call = Call::new(kernels, context).scratch(0, bytes)?;
+        let call = if gradients[1].is_some() { call.scratch(bytes, bytes)? } else { call.word(0) };
+        let call = call.view(norm.x, e, count, "x")?.view(self.dy, e, count, "dy")?;
+        call.view(norm.statistics, state, 2 * rows, "statistics")
     }
 
     fn input(&self, kernels: &Kernels, context: &DeviceContext<'_>) -> Result<()> {
@@ -175,12 +189,8 @@ impl Backward<'_> {
     ) -> Result<()> {
         let norm = self.norm;
         let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
-        let (count, chunks, state) = (rows * columns, chunks(rows, columns), state_of(e));
-        let bytes = chunks * columns * state.bytes() as usize;
-        let call = Call::new(kernels, context).scratch(0, bytes)?;
-        let call = if gradients[1].is_some() { call.scratch(bytes, bytes)? } else { call.word(0) };
-        let call = call.view(norm.x, e, count, "x")?.view(self.dy, e, count, "dy")?;
-        let call = call.view(norm.statistics, state, 2 * rows, "statistics")?.word(rows).half(columns)?.half(chunks)?;
+        let (chunks, state) = (chunks(rows, columns), state_of(e));
+        let call = self.sums(kernels, gradients, chunks, context)?.word(rows).half(columns)?.half(chunks)?;
         // SAFETY: as above; the scratch has room for all chunks.
         unsafe {
             let kernel = kernels.typed(Typed::NormPartials, e)?;

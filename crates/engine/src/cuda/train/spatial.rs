@@ -49,7 +49,7 @@ pub(super) struct SpatialKernels {
 impl SpatialKernels {
     /// Loads what the operation needs.
     pub(super) fn prepare(&self, op: &Spatial, gpu: &Arc<Gpu>) -> Result<()> {
-        if is_convolution(op) { Ok(()) } else { self.load(gpu).map(|_| ()) }
+        if op.is_convolution() { Ok(()) } else { self.load(gpu).map(|_| ()) }
     }
 
     fn load(&self, gpu: &Arc<Gpu>) -> Result<&Vec<Kernel>> {
@@ -81,10 +81,6 @@ impl SpatialKernels {
     }
 }
 
-fn is_convolution(op: &Spatial) -> bool {
-    matches!(op, Spatial::ConvForward { .. } | Spatial::ConvBackwardInput { .. } | Spatial::ConvBackwardWeight { .. })
-}
-
 /// Scratch bytes, for state of so many bytes.
 pub(super) fn scratch(op: &Spatial, state: usize) -> usize {
     batch_norm::scratch(op, state)
@@ -103,7 +99,7 @@ pub(super) fn run(
         | Spatial::MaxPoolBackward { .. }
         | Spatial::AveragePoolForward { .. }
         | Spatial::AveragePoolBackward { .. } => pooling::run(&run, op),
-        _ if is_convolution(op) => Err(ProductError::Unsupported(format!("no kernel of this module runs {op:?}"))),
+        _ if op.is_convolution() => Err(ProductError::Unsupported(format!("no kernel of this module runs {op:?}"))),
         _ => batch_norm::run(&run, op),
     }
 }
