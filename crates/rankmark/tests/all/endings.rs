@@ -18,8 +18,8 @@ cases:
 fn shared_memory(pid: u32) -> BTreeSet<String> {
     let names = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    // The number as a whole: a part of another program's number is not it.
-    let numbers = |name: &str| name.split(|c: char| !c.is_ascii_digit()).any(|number| number == pid.to_string());
+    // The number as a whole: digits of another program's number are not it, nor those of its hexadecimal names.
+    let numbers = |name: &str| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|number| number == pid.to_string());
     names.filter(|name| name.contains("rankmark") || numbers(name)).collect()
 }
 
