@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::auth::Session;
 use crate::frame::{Decoder, MAX_FRAME};
-use crate::message::{FromRank, ToRank, read, write};
+use crate::message::{FromRank, ToRank, read_from_rank, write};
 use crate::silence::is_silence;
 
 /// How a connection ended.
@@ -116,7 +116,7 @@ impl Connection {
         let broken = |error: &dyn std::error::Error| Lost::Broken(error.to_string());
         while let Some(bytes) = self.decoder.next_frame().map_err(|error| broken(&error))? {
             let payload = self.session.opener.open(bytes).map_err(|error| broken(&error))?;
-            into.push(read(&payload).map_err(|error| broken(&error))?);
+            into.push(read_from_rank(&payload).map_err(|error| broken(&error))?);
         }
         Ok(())
     }

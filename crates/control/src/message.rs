@@ -8,6 +8,7 @@ use process::Exit;
 use record::{Machine, Processor};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use terms::outside;
 
 use crate::auth::{Nonce, Proof};
 
@@ -183,12 +184,22 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
     serde_json::from_slice(bytes).map_err(|error| Unreadable(error.to_string()))
 }
 
+/// Reads a message of a rank. Its texts are from outside: of libraries, of Python, of the case.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_from_rank(bytes: &[u8]) -> Result<FromRank, Unreadable> {
+    record::from_json(bytes).map_err(|error| Unreadable(error.to_string()))
+}
+
 /// A message's bytes.
 ///
 /// # Errors
 /// When it cannot be written as JSON; none of the messages here provokes that.
 pub fn write<T: Serialize>(message: &T) -> Result<Vec<u8>, Unreadable> {
-    serde_json::to_vec(message).map_err(|error| Unreadable(error.to_string()))
+    // A rank gets what the user wrote.
+    let text = serde_json::to_string(message).map_err(|error| Unreadable(error.to_string()))?;
+    Ok(outside::original_json(&text).into_owned().into_bytes())
 }
 
 /// Bytes, written as hexadecimal digits.

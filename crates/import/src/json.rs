@@ -7,7 +7,7 @@ use crate::{Source, tree};
 
 /// The JSON of a file.
 pub(crate) fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, Error> {
-    serde_json::from_str(source.text()).map_err(|error| syntax(source, &error))
+    record::from_json(source.text()).map_err(|error| syntax(source, &error))
 }
 
 /// Where JSON is damaged, and what was expected there.

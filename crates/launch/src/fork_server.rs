@@ -276,7 +276,7 @@ impl ForkServer {
             if self.polls.happened(said) {
                 let mut buffer = [0; LONGEST];
                 let message = self.link.receive(&mut buffer).unwrap_or_default();
-                return serde_json::from_slice(message).map_err(|_| Lost::Ended(self.ending()));
+                return record::from_json(message).map_err(|_| Lost::Ended(self.ending()));
             }
             if self.polls.happened(ended) {
                 return Err(Lost::Ended(self.ending()));

@@ -15,7 +15,7 @@ use measure::{Starter, Verdict, World, WorldSpec};
 use process::{CoreMask, ITSELF, Output, Process, Tie, core_of, output_pipe, own_name, spawn};
 use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
-use terms::Bind;
+use terms::{Bind, outside};
 
 use crate::fork_server::{ForkServer, ForkServers};
 use crate::member::Member;
@@ -210,7 +210,9 @@ fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, String> {
         Some(other) => return Err(format!("`env` is a list of NAME=value, not `{other}`")),
     };
     let entry = |entry: &str| match entry.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !entry.contains('\0') => Ok((name.to_owned(), value.to_owned())),
+        Some((name, value)) if !name.is_empty() && !entry.contains('\0') => {
+            Ok((name.to_owned(), outside::original(value).into_owned()))
+        }
         _ => Err(format!("`{entry}` in `env` is not NAME=value")),
     };
     entries.into_iter().map(entry).collect()

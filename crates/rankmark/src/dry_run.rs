@@ -53,8 +53,11 @@ pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8
         let lines: String = cases.iter().map(|case| format!("{}\n", case.json())).collect();
         return screen::print_json(&lines).map(|_| code);
     }
-    let mut text =
-        format!("\u{1b}[1mdry run\u{1b}[0m   plan {}: nothing is started, nothing is written\n", plan.experiment);
+    let mut text = format!(
+        "{}   plan {}: nothing is started, nothing is written\n",
+        terminal::Style::Bold.paint("dry run"),
+        plan.experiment
+    );
     text.extend(plan.notes.iter().map(|note| format!("note: {note}\n")));
     text.push_str(&groups(&cases));
     text.push_str(&reasons(&cases));
@@ -146,7 +149,7 @@ fn groups(cases: &[Planned<'_>]) -> String {
     for members in groups {
         let lines: Vec<CaseLine> = members.iter().map(|case| case.line()).collect();
         let heading = whole_heading(of(members[0].case), &lines.iter().collect::<Vec<_>>());
-        text.push_str(&format!("\n\u{1b}[1m{heading}\u{1b}[0m\n"));
+        text.push_str(&format!("\n{}\n", terminal::Style::Bold.paint(&heading)));
         let shared = shared(&members);
         for case in &members {
             text.push_str(&format!("  {}{}\n", label(case.case, &shared), remark(case, &repeated)));

@@ -42,7 +42,7 @@ pub(crate) fn is_plan(path: &Path) -> bool {
         Some("yaml" | "yml") => path.is_file(),
         Some("json") if is_small() => {
             let text = std::fs::read(path).unwrap_or_default();
-            let keys: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_slice(&text).ok();
+            let keys: Option<serde_json::Map<String, serde_json::Value>> = record::from_json(&text).ok();
             keys.is_some_and(|keys| keys.contains_key("experiment") && keys.contains_key("cases"))
         }
         _ => false,

@@ -155,7 +155,8 @@ fn texts(record: &Record) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
         declared.fields.iter_mut().for_each(|field| field.doc.clear());
         declared.metrics.iter_mut().for_each(|metric| metric.doc.clear());
     }
-    let mut text = serde_json::to_vec(&file)?;
+    let text = serde_json::to_string(&file)?;
+    let mut text = terms::outside::original_json(&text).into_owned().into_bytes();
     text.push(b'\n');
     let mut lines = Vec::new();
     for line in record.cases.iter().filter(|line| is_kept(line)) {

@@ -226,9 +226,9 @@ fn parsed(text: &[u8]) -> Result<Explained, String> {
     struct Version {
         version: u32,
     }
-    let Version { version } = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let Version { version } = crate::from_json(text).map_err(|error| error.to_string())?;
     if version != EXPLAINED_VERSION {
         return Err(format!("version {version}; this program reads version {EXPLAINED_VERSION}"));
     }
-    serde_json::from_slice(text).map_err(|error| error.to_string())
+    crate::from_json(text).map_err(|error| error.to_string())
 }

@@ -1,9 +1,11 @@
-//! How a record's text is written: compact JSON, with one spelling for each number.
+//! How a record's text is written, as compact JSON with one spelling for each number, and how JSON from outside is read.
 
 use std::io;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::ser::{Formatter, Serializer};
+use terms::outside;
 
 /// Numbers as Rust writes them (`0.81`, `1.5e-5` below 1e-4, `1e16` from there up), the shortest text that reads back to
 /// the same bits. serde_json's own spelling has changed between its versions, and identities are made of this text.
@@ -22,7 +24,32 @@ impl Formatter for Numbers {
 pub fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, Numbers))?;
-    String::from_utf8(text).map_err(serde::ser::Error::custom)
+    String::from_utf8(text).map(written).map_err(serde::ser::Error::custom)
+}
+
+/// The same in lines, indented, for `run.json`.
+///
+/// # Errors
+/// As [`to_json`].
+pub(crate) fn to_pretty_json(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value).map(written)
+}
+
+/// JSON as it leaves the program.
+fn written(json: String) -> String {
+    match outside::original_json(&json) {
+        std::borrow::Cow::Owned(original) => original,
+        std::borrow::Cow::Borrowed(_) => json,
+    }
+}
+
+/// The value of JSON from outside: of a record, a trace, another program. Control characters of its strings are stand-ins
+/// ([`outside`]).
+///
+/// # Errors
+/// When the text is not JSON of this type.
+pub fn from_json<T: DeserializeOwned>(text: impl AsRef<[u8]>) -> serde_json::Result<T> {
+    serde_json::from_slice(&outside::json(text.as_ref()))
 }
 
 #[cfg(test)]
@@ -36,5 +63,16 @@ mod tests {
         assert_eq!(text, "[0.81,1.5e-5,0.00014,0.0,69.9,2170000.0,1e16,5e-324,1.7976931348623157e308]");
         assert_eq!(serde_json::from_str::<[f64; 9]>(&text).unwrap(), numbers);
         assert_eq!(to_json(&f64::NAN).unwrap(), "null");
+    }
+
+    #[test]
+    fn text_from_outside_comes_back_as_it_was() {
+        let text = r#"{"a\u001b[2J":"b\u000ac\u0009d"}"#;
+        let value: serde_json::Value = from_json(text).unwrap();
+        let (key, value_of) = value.as_object().unwrap().iter().next().unwrap();
+        let shown = format!("{key}{value_of}");
+        assert!(!shown.contains(|c: char| c.is_control()) && !shown.contains('\\'), "{shown:?}");
+        assert_eq!(to_json(&value).unwrap(), text);
+        assert_eq!(from_json::<serde_json::Value>(to_pretty_json(&value).unwrap()).unwrap(), value);
     }
 }

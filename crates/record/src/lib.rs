@@ -57,7 +57,7 @@ pub use explained::{
 pub use field::{About, Better, Command, Metric, SYNONYMS, Shape, Sweep, read_value};
 pub use interleaved::{ComparedCase, Interleaved, Side, declare_sides, of_side};
 pub use job_calls::JobCalls;
-pub use json::to_json;
+pub use json::{from_json, to_json};
 pub use labels::Labels;
 pub use line::{CaseLine, HostClock, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};
 pub use machine::{Cache, Machine, NetworkInterface, Processor};

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use terms::Error;
+use terms::{Error, outside};
 
 use crate::{About, Case, Expected};
 
@@ -60,9 +60,14 @@ pub struct Plan {
     /// The format of another tool's configuration that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_as: Option<String>,
-    /// The plan's text; empty for flags.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    /// The plan's text, as it was written: for job files, never for a line of output. Empty for flags.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "original_text")]
     pub source_text: String,
+}
+
+/// A text of several lines, which its reader needs as they are.
+fn original_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    String::deserialize(from).map(|text| outside::original(&text).into_owned())
 }
 
 /// Reads a plan's text, YAML or JSON. `file_name` is for messages. Each override is a field's name and its value as in

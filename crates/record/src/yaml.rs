@@ -11,6 +11,7 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span};
+use terms::outside;
 
 /// A value and its place.
 #[derive(Debug)]
@@ -137,7 +138,7 @@ fn syntax(error: &ScanError) -> Fault {
         ErrorKind::RecursionLimitExceeded => Fault::TooDeep,
         ErrorKind::UnknownAnchor => Fault::Alias,
         kind => Fault::Syntax {
-            message: error.info().to_string(),
+            message: outside::text(&error.info()).into_owned(),
             is_tab: matches!(
                 kind,
                 ErrorKind::TabInBlockIndentation
@@ -183,7 +184,7 @@ impl<P: Copy, R: Places<P>> Builder<'_, P, R> {
             return Err((at, Fault::Tag));
         }
         match event {
-            Event::Scalar(text, style, ..) => self.scalar(&text, style, at),
+            Event::Scalar(text, style, ..) => self.scalar(&outside::text(&text), style, at),
             Event::SequenceStart(..) => self.open(Frame::List { at, items: Vec::new() }, at),
             Event::MappingStart(..) => {
                 self.open(Frame::Map { at, entries: Vec::new(), key: None, seen: HashMap::new() }, at)

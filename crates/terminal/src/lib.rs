@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod fold;
+mod sequence;
 mod spark;
 mod style;
 mod table;
 
 pub use fold::{command, cut, hanging, parts, wrap};
+pub use sequence::{clear_above, output, sequence};
 pub use spark::sparkline;
 pub use style::Style;
 pub use table::{Cell, Column, Row, Side, Table};

@@ -356,6 +356,7 @@ mod tests {
         table
             .lines(limit)
             .into_iter()
+            .map(|line| crate::output(&line))
             .map(|line| codes.iter().fold(line, |line, code| line.replace(code, "")))
             .collect()
     }
@@ -385,7 +386,7 @@ mod tests {
                 "barrier              10.5      7  worse",
             ]
         );
-        assert_eq!(times().lines(80)[3], "\u{1b}[31mbarrier              10.5      7  worse\u{1b}[0m");
+        assert_eq!(crate::output(&times().lines(80)[3]), "\u{1b}[31mbarrier              10.5      7  worse\u{1b}[0m");
         assert_eq!(Table::new([Column::left("case")]).text(80), "");
     }
 
@@ -452,6 +453,6 @@ mod tests {
     fn a_styled_cell_takes_the_room_of_its_text() {
         let mut table = Table::new([Column::left("what"), Column::left("verdict"), Column::right("n")]);
         table.push(Row::new([Cell::from("a"), Cell::styled("worse", Style::Red), Cell::from("1")]));
-        assert_eq!(table.lines(80)[1], "a     \u{1b}[31mworse\u{1b}[0m    1");
+        assert_eq!(crate::output(&table.lines(80)[1]), "a     \u{1b}[31mworse\u{1b}[0m    1");
     }
 }

@@ -11,7 +11,9 @@ mod dtype;
 mod error;
 mod field;
 mod name;
+pub mod outside;
 mod quantity;
+pub mod text;
 mod words;
 
 pub use collective::{Collective, Reduce};

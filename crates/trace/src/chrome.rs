@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, Write};
 use flate2::{Compression, GzBuilder};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use terms::outside;
 
 use crate::timeline::{Kind, RankTimeline, Span, Timeline};
 
@@ -26,7 +27,7 @@ pub fn write(to: impl Write, timeline: &Timeline) -> io::Result<()> {
     let gzip = GzBuilder::new().write(to, Compression::fast());
     let mut to = BufWriter::new(gzip);
     to.write_all(b"{\"displayTimeUnit\":\"ns\",\"otherData\":")?;
-    serde_json::to_writer(&mut to, &other(timeline, origin_ns))?;
+    to.write_all(outside::original_json(&serde_json::to_string(&other(timeline, origin_ns))?).as_bytes())?;
     to.write_all(b",\"traceEvents\":[")?;
     let mut events = Events { to: &mut to, first: true };
     for rank in &timeline.ranks {
@@ -104,7 +105,7 @@ struct Events<'w, W: Write> {
 impl<W: Write> Events<'_, W> {
     fn event(&mut self, event: &impl Serialize) -> io::Result<()> {
         self.to.write_all(if std::mem::take(&mut self.first) { b"\n" } else { b",\n" })?;
-        Ok(serde_json::to_writer(&mut *self.to, event)?)
+        self.to.write_all(outside::original_json(&serde_json::to_string(event)?).as_bytes())
     }
 
     /// Names of the rank and of its queues, from top to bottom.

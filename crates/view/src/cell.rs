@@ -4,8 +4,8 @@ use record::CaseLine;
 use record::show::{Column, Format};
 use serde_json::Value;
 
+use crate::into_one_line;
 use crate::number::{bounded, bytes, percent, seconds, thousands, three_digits};
-use crate::text::into_one_line;
 
 /// The value at a source: a member of the line, a metric or something inside one, or a parameter. Of sources with `|`
 /// between them, the first that has a value.

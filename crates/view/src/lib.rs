@@ -30,4 +30,5 @@ pub use spec::{
 };
 pub use styles::COLOURS;
 pub use table::matrix_lines;
-pub use text::{file_stem, harmless, harmless_json, into_one_line, is_invisible, one_line};
+pub use terms::text::{harmless_json, into_one_line, is_invisible, one_line};
+pub use text::file_stem;

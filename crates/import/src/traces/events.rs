@@ -55,7 +55,7 @@ impl Header {
 
     /// A field as an object or array. None where it is missing, damaged, or too large.
     pub(super) fn value(&self, name: &str) -> Option<Value> {
-        serde_json::from_str(&self.text(name)?).ok()
+        record::from_json(self.text(name)?.as_bytes()).ok()
     }
 
     /// Whether the file has it.

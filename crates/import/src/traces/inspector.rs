@@ -88,7 +88,7 @@ fn read(input: &Input) -> Result<Part, Error> {
             continue;
         }
         last_is_cut = !line.ends_with(b"\n");
-        match serde_json::from_slice::<Value>(&line) {
+        match record::from_json::<Value>(&line) {
             Err(_) => odd.push(number),
             Ok(value) => {
                 version(input, number, &value)?;

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::io::{ErrorKind, Read};
 
+use terms::outside;
+
 /// Bytes that are read at once.
 const BUFFER: usize = 64 << 10;
 
@@ -64,8 +66,21 @@ impl<'a> Keep<'a> {
         self.left -= taken;
     }
 
+    /// Bytes of a text, with stand-ins for control characters.
+    fn push_text(&mut self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(u8::is_ascii_control) {
+            match part.split_last() {
+                Some((last, before)) if *last < b' ' => {
+                    self.push(before);
+                    self.push_character(char::from(*last));
+                }
+                _ => self.push(part),
+            }
+        }
+    }
+
     fn push_character(&mut self, character: char) {
-        self.push(character.encode_utf8(&mut [0; 4]).as_bytes());
+        self.push(outside::character(character).encode_utf8(&mut [0; 4]).as_bytes());
     }
 }
 
@@ -223,7 +238,7 @@ impl<R: Read> Scanner<R> {
             let end = rest.iter().position(is_end);
             let taken = end.unwrap_or(rest.len());
             if let Some(keep) = &mut keep {
-                keep.push(&rest[..taken]);
+                keep.push_text(&rest[..taken]);
             }
             self.at += taken;
             if end.is_some() {
@@ -240,7 +255,7 @@ impl<R: Read> Scanner<R> {
             let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
             let taken = end.unwrap_or(rest.len());
             if let Some(keep) = &mut keep {
-                keep.push(&rest[..taken]);
+                keep.push_text(&rest[..taken]);
             }
             let found = end.map(|end| rest[end]);
             self.at += taken + usize::from(found.is_some());
@@ -376,14 +391,14 @@ mod tests {
             r#" {"a": -1.5e3, "b" : [{"x]": "}\"]"}, []], "c":"q\"\u00e9\ud83d\ude00\n\/", "d":NaN ,"e":null,} "#;
         let read = fields(text).unwrap();
         let values: Vec<&str> = read.iter().map(|(_, value)| value.as_str()).collect();
-        assert_eq!(values, ["-1.5e3", r#"[{"x]": "}\"]"}, []]"#, "q\"é😀\n/", "NaN", "null"]);
+        assert_eq!(values, ["-1.5e3", r#"[{"x]": "}\"]"}, []]"#, "q\"é😀\u{FDDA}/", "NaN", "null"]);
         assert_eq!(read[4].0, "e");
     }
 
     #[test]
     fn odd_escapes_are_characters() {
         let read = fields(r#"{"a": "\ud83dx\ud83d\n\ud83d\u0041\udc00\q\u12"}"#).unwrap();
-        assert_eq!(read[0].1, "\u{fffd}x\u{fffd}\n\u{fffd}A\u{fffd}q\u{12}");
+        assert_eq!(read[0].1, "\u{fffd}x\u{fffd}\u{fdda}\u{fffd}A\u{fffd}q\u{fde2}");
     }
 
     #[test]

@@ -190,7 +190,7 @@ fn read_at(path: &Path) -> Result<RendezvousFile, String> {
     private(&file.metadata().map_err(at_path)?, false).map_err(|why| format!("{} {why}", path.display()))?;
     let mut text = Vec::new();
     file.take(LONGEST).read_to_end(&mut text).map_err(at_path)?;
-    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+    record::from_json(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The name of the file system of this folder, where it is one that hosts do not share.

@@ -63,7 +63,7 @@ fn read(path: &str) -> Result<(Vec<u64>, String), FieldError> {
 fn parse(text: &str) -> Result<Vec<u64>, String> {
     let shown = |text: &str| text.chars().take(32).collect::<String>().escape_debug().to_string();
     let counts = if text.trim_start().starts_with(['[', '{']) {
-        serde_json::from_str(text).map_err(|error| format!("it is not a JSON list of whole numbers: {error}"))?
+        record::from_json(text).map_err(|error| format!("it is not a JSON list of whole numbers: {error}"))?
     } else {
         let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
         let count = |word: &str| {

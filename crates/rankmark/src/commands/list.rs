@@ -155,7 +155,7 @@ fn tables(wanted: Option<&str>, folder: Option<&Path>, as_json: bool) -> Ended {
     let mut text = String::new();
     for (name, entries) in sections {
         let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        text.push_str(&format!("\u{1b}[1m{name}\u{1b}[0m\n"));
+        text.push_str(&format!("{}\n", terminal::Style::Bold.paint(name)));
         for (name, doc) in entries {
             text.push_str(format!("  {name:width$}  {doc}").trim_end());
             text.push('\n');

@@ -154,7 +154,10 @@ fn head(screen: &mut Screen, file: &RunFile, directory: &Path) {
     let text = format!("{name}plan {}, {cases}, started {started}Z   record {}", file.experiment, directory.display());
     screen.line(&view::one_line(&text));
     if file.simulated {
-        screen.line("\u{1b}[1;33mSIMULATED\u{1b}[0m  times are computed by a model and never measured");
+        screen.line(&format!(
+            "{}  times are computed by a model and never measured",
+            terminal::Style::Warning.paint("SIMULATED")
+        ));
     }
 }
 

@@ -102,8 +102,7 @@ impl Live {
         }
         match std::mem::take(&mut self.drawn) {
             0 => String::new(),
-            1 => "\r\u{1b}[J".to_owned(),
-            lines => format!("\r\u{1b}[{}A\u{1b}[J", lines - 1),
+            lines => terminal::clear_above(lines - 1),
         }
     }
 
@@ -129,16 +128,13 @@ impl Live {
 /// A row that fits the terminal: a wrapped one would be two lines, and drawn in the wrong place. Escape sequences take no
 /// columns.
 fn cut(row: &str, columns: usize) -> String {
-    let (mut text, mut used, mut escape) = (String::new(), 0, false);
-    for symbol in row.chars() {
-        escape |= symbol == '\u{1b}';
-        if escape {
-            escape = !symbol.is_ascii_alphabetic();
-            text.push(symbol);
-        } else if used + 1 < columns {
-            used += 1;
-            text.push(symbol);
-        }
+    let (mut text, mut used, mut rest) = (String::new(), 0, row);
+    while let Some(symbol) = rest.chars().next() {
+        let sequence = terminal::sequence(rest);
+        let (taken, room) = if sequence > 0 { (sequence, true) } else { (symbol.len_utf8(), used + 1 < columns) };
+        used += usize::from(sequence == 0 && room);
+        text.push_str(if room { &rest[..taken] } else { "" });
+        rest = &rest[taken..];
     }
     text
 }
@@ -155,7 +151,8 @@ mod tests {
 
     #[test]
     fn rows_are_cut_at_the_edge_and_keep_their_colours() {
-        assert_eq!(cut("\u{1b}[1mabcdef\u{1b}[0m", 4), "\u{1b}[1mabc\u{1b}[0m");
+        let bold = |text| terminal::Style::Bold.paint(text);
+        assert_eq!(cut(&bold("abcdef"), 4), bold("abc"));
         assert_eq!(cut("abc", 80), "abc");
     }
 
@@ -165,8 +162,8 @@ mod tests {
         assert_eq!(live.clear(), "");
         let rows = ["a".to_owned(), "b".to_owned()];
         assert_eq!(live.draw(&rows, Some("p")), "a\nb\np");
-        assert!(live.draw(&rows, None).starts_with("\r\u{1b}[2A\u{1b}[Ja"));
-        assert_eq!(live.clear(), "\r\u{1b}[1A\u{1b}[J");
+        assert_eq!(live.draw(&rows, None), format!("{}a\nb", terminal::clear_above(2)));
+        assert_eq!(live.clear(), terminal::clear_above(1));
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(crate) use next::{next, next_report};
 pub(crate) use output::Verbosity;
 pub(crate) use pairs::PairScreen;
 pub(crate) use run::{Screen, minutes as lasting};
+use terminal::Style;
 pub(crate) use watch::{State, Watch};
 
 use crate::Failure;
@@ -29,36 +30,36 @@ pub(crate) fn complain(failure: &Failure, as_json: bool) {
     let mut err = anstream::stderr().lock();
     let text = failure.to_string();
     let text = match text.strip_prefix("error:") {
-        _ if as_json => failure.json(),
-        Some(rest) => format!("\u{1b}[1;31merror:\u{1b}[0m{rest}"),
+        _ if as_json => view::harmless_json(&failure.json()),
+        Some(rest) => format!("{}{rest}", Style::Error.paint("error:")),
         None => text,
     };
     // Nobody reads standard error: nobody is left to be told.
-    let _ = writeln!(err, "{}", view::harmless(text.trim_end()));
+    let _ = writeln!(err, "{}", terminal::output(text.trim_end()));
 }
 
 /// Prints a remark on standard error, apart from a command's output.
 pub(crate) fn remark(text: &str) {
     // Nobody reads standard error: nobody is left to be told.
-    let _ = anstream::stderr().lock().write_all(view::harmless(text).as_bytes());
+    let _ = anstream::stderr().lock().write_all(terminal::output(text).as_bytes());
 }
 
 /// Says that ranks have stalled, where they stand, and what becomes of the run.
 pub(crate) fn stalled(stall: &launch::Stall) {
     live::begin_below();
     // One write: a table on the same terminal is drawn between two of them at most.
-    remark(&format!("\n\u{1b}[1;33mstall:\u{1b}[0m {stall}\n"));
+    remark(&format!("\n{} {stall}\n", Style::Warning.paint("stall:")));
 }
 
 /// Says what the user should know of how ranks start.
 pub(crate) fn noted(text: &str) {
     live::begin_below();
-    remark(&format!("\u{1b}[1;33mnote:\u{1b}[0m {text}\n"));
+    remark(&format!("{} {text}\n", Style::Warning.paint("note:")));
 }
 
 /// What a rank says when it leaves otherwise than asked.
 pub(crate) fn last_words(departure: &launch::Departure) {
-    let _ = writeln!(io::stderr(), "{}", view::harmless(&departure.to_string()));
+    let _ = writeln!(io::stderr(), "{}", terminal::output(&departure.to_string()));
 }
 
 /// Help and version go to standard output with code 0, help that nobody asked for to standard error with code 2.
@@ -114,7 +115,7 @@ pub(crate) fn print_json(text: &str) -> Result<u8, Failure> {
 
 pub(crate) fn written(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
-    out.write_all(view::harmless(text).as_bytes()).and_then(|()| out.flush())
+    out.write_all(terminal::output(text).as_bytes()).and_then(|()| out.flush())
 }
 
 /// What is said when standard output takes no more.

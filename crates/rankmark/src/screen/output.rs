@@ -74,7 +74,7 @@ impl Output {
             return;
         }
         let out = self.out.writer();
-        let Err(error) = out.write_all(view::harmless(text).as_bytes()).and_then(|()| out.flush()) else { return };
+        let Err(error) = out.write_all(terminal::output(text).as_bytes()).and_then(|()| out.flush()) else { return };
         self.closed = true;
         if matches!(self.out, Out::Stdout(_)) && error.kind() != io::ErrorKind::BrokenPipe {
             self.lost.get_or_insert(error);
@@ -108,7 +108,7 @@ impl Output {
     pub(super) fn json(&mut self, text: impl FnOnce() -> String) {
         if self.json && self.lost.is_none() {
             let mut out = io::stdout().lock();
-            self.lost = writeln!(out, "{}", text()).and_then(|()| out.flush()).err();
+            self.lost = writeln!(out, "{}", view::harmless_json(&text())).and_then(|()| out.flush()).err();
         }
     }
 

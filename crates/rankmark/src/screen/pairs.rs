@@ -75,7 +75,7 @@ impl PairScreen {
         let cases = number::count(self.rows.len(), "case", "cases");
         let plan = format!("interleaved comparison, {cases}, at most {} each", minutes(max_seconds));
         let text = parts(&[program.clone(), plan, format!("record {}", directory.display())], width());
-        self.line(&text.replacen(&program, &format!("\u{1b}[1m{program}\u{1b}[0m"), 1));
+        self.line(&text.replacen(&program, &Style::Bold.paint(&program), 1));
         self.line(&hanging("machine  ", &report::machine_line(&file.machine), width()));
         let Interleaved { sides, threshold, .. } = file.interleaved.clone().unwrap_or_default();
         for (name, side) in ["side A   ", "side B   "].into_iter().zip(&sides) {
@@ -91,9 +91,10 @@ impl PairScreen {
         );
         self.line(&hanging("rule     ", &rule, width()));
         if file.simulated {
-            self.line(
-                "\u{1b}[1;33mSIMULATED\u{1b}[0m  times of backend `sim` are computed by a model and never measured",
-            );
+            self.line(&format!(
+                "{}  times of backend `sim` are computed by a model and never measured",
+                Style::Warning.paint("SIMULATED")
+            ));
         }
         for note in notes {
             self.line(&hanging("note: ", note, width()));

@@ -15,7 +15,7 @@ use super::progress_pause::ProgressPause;
 use super::{Verbosity, is_watched, width};
 use crate::estimate::Estimate;
 use crate::session::next::Proposal;
-use terminal::{hanging, parts, wrap};
+use terminal::{Style, hanging, parts, wrap};
 
 /// See the module's documentation.
 pub(crate) struct Screen {
@@ -99,7 +99,7 @@ impl Screen {
             format!("{run}plan {}, {cases} {word}{known}{}", file.experiment, duration(&file.plan, &self.estimate));
         let text = parts(&[program.clone(), plan, format!("record {}", directory.display())], line_width());
         // Escape sequences take no columns: they come after the lines are broken.
-        self.line(&text.replacen(&program, &format!("\u{1b}[1m{program}\u{1b}[0m"), 1));
+        self.line(&text.replacen(&program, &Style::Bold.paint(&program), 1));
         for (label, text) in
             [("tags     ", file.labels.tags.join(", ")), ("note     ", file.labels.note.clone().unwrap_or_default())]
         {
@@ -119,9 +119,10 @@ impl Screen {
             self.line(&hanging("limits   ", &profile, width()));
         }
         if file.simulated {
-            self.line(
-                "\u{1b}[1;33mSIMULATED\u{1b}[0m  times of backend `sim` are computed by a model and never measured",
-            );
+            self.line(&format!(
+                "{}  times of backend `sim` are computed by a model and never measured",
+                Style::Warning.paint("SIMULATED")
+            ));
         }
         self.notes(notes.iter());
     }

@@ -145,7 +145,7 @@ mod tests {
     /// Without colours.
     fn plain(lines: &[CaseLine], width: usize) -> Vec<String> {
         let lines: Vec<&CaseLine> = lines.iter().collect();
-        let text = group(Some(&declared()), &lines, &Shared::default(), width).join("\n");
+        let text = terminal::output(&group(Some(&declared()), &lines, &Shared::default(), width).join("\n"));
         let text = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m"].iter().fold(text, |text, code| text.replace(code, ""));
         text.lines().skip(1).map(str::to_owned).collect()
     }

@@ -53,7 +53,7 @@ impl Watch {
         if self.closed {
             return;
         }
-        if let Err(error) = self.out.write_all(view::harmless(text).as_bytes()).and_then(|()| self.out.flush()) {
+        if let Err(error) = self.out.write_all(terminal::output(text).as_bytes()).and_then(|()| self.out.flush()) {
             self.closed = true;
             self.lost = Some(error).filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
         }

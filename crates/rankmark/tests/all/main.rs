@@ -23,6 +23,7 @@ mod fakes;
 mod faults;
 mod fleets;
 mod foreign;
+mod foreign_text;
 mod gates;
 mod gpus;
 mod groups;

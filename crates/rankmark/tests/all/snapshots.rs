@@ -15,8 +15,8 @@ use crate::place::Place;
 /// Of the terminal that a user sees.
 const COLUMNS: u16 = 80;
 
-/// What a command prints on a terminal of 80 columns without colours, and its exit code.
-fn on_terminal(place: &Place, arguments: &str) -> (String, i32) {
+/// What a command prints on a terminal of 80 columns, and its exit code.
+pub(crate) fn on_terminal(place: &Place, arguments: &str, colours: bool) -> (String, i32) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     let terminal = openpt(flags).unwrap();
     grantpt(&terminal).unwrap();
@@ -25,7 +25,12 @@ fn on_terminal(place: &Place, arguments: &str) -> (String, i32) {
     let size = Winsize { ws_row: 50, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&program_s, size).unwrap();
     let mut starting = place.command(arguments);
-    starting.command.stdout(Stdio::from(program_s)).env("NO_COLOR", "1");
+    starting.command.stdout(Stdio::from(program_s));
+    if colours {
+        starting.command.env("TERM", "xterm-256color");
+    } else {
+        starting.command.env("NO_COLOR", "1");
+    }
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
         // It ends with EIO once no program has the other side.
@@ -142,7 +147,7 @@ fn help_and_lists() {
         ("list_benchmarks", "list benchmarks"),
         ("list_formats", "list formats"),
     ] {
-        let printed = on_terminal(&place, arguments);
+        let printed = on_terminal(&place, arguments, false);
         check(&place, name, arguments, printed);
     }
 }
@@ -159,7 +164,7 @@ fn errors() {
         ("error_no_record", "report nowhere"),
         ("error_unknown_option", "comm all_reduce --rank 2"),
     ] {
-        let printed = on_terminal(&place, arguments);
+        let printed = on_terminal(&place, arguments, false);
         check(&place, name, arguments, printed);
     }
 }
@@ -171,9 +176,9 @@ fn a_run_and_what_follows() {
     let printed = into_pipes(&place, &run);
     check(&place, "run", &run, printed);
     let dry = format!("{SIM} --dry-run");
-    let printed = on_terminal(&place, &dry);
+    let printed = on_terminal(&place, &dry, false);
     check(&place, "dry_run", &dry, printed);
-    let printed = on_terminal(&place, "report sim");
+    let printed = on_terminal(&place, "report sim", false);
     check(&place, "report", "report sim", printed);
 }
 
@@ -197,7 +202,7 @@ fn comparisons() {
         ("baseline_list", "baseline list"),
         ("baseline_check", "baseline check night slower"),
     ] {
-        let printed = on_terminal(&place, arguments);
+        let printed = on_terminal(&place, arguments, false);
         check(&place, name, arguments, printed);
     }
 }
@@ -217,7 +222,7 @@ fn files_of_others() {
         ("import_osu", "import osu.txt --output-dir osu"),
         ("profile_import", "profile --import h100.json.gz --output-dir h100"),
     ] {
-        let printed = on_terminal(&place, arguments);
+        let printed = on_terminal(&place, arguments, false);
         check(&place, name, arguments, printed);
     }
     let file: Value = place.run_file("nccl");

@@ -4,11 +4,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use terms::outside;
+
 use super::checksum;
 use super::lock::Lock;
 use super::{CASES_FILE, CaseSamples, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER};
 use crate::file::{self, Folder};
-use crate::{CaseLine, End, RunFile, to_json};
+use crate::json::to_pretty_json;
+use crate::{CaseLine, End, RunFile, from_json, to_json};
 
 /// A live record. Holds the directory's lock until dropped.
 #[derive(Debug)]
@@ -84,7 +87,8 @@ impl Store {
     /// When it cannot be written; the one before stays.
     pub fn write_run(&self, run: &RunFile) -> Result<(), StoreError> {
         let path = self.directory.join(RUN_FILE);
-        let written = serde_json::to_vec_pretty(run).map_err(io::Error::other).and_then(|mut text| {
+        let written = to_pretty_json(run).map_err(io::Error::other).and_then(|text| {
+            let mut text = text.into_bytes();
             text.push(b'\n');
             checksum::seal_run(&mut text);
             file::replace(&self.directory, Path::new(RUN_FILE), "run.json.new", &text)?;
@@ -137,7 +141,8 @@ impl Store {
 
     fn sample_line(&self, block: &mut Vec<u8>, trial: &CaseSamples) -> Result<(), StoreError> {
         let begin = block.len();
-        serde_json::to_writer(&mut *block, trial).map_err(|error| unwritable(&trial.id, error.to_string()))?;
+        let text = serde_json::to_string(trial).map_err(|error| unwritable(&trial.id, error.to_string()))?;
+        block.extend_from_slice(outside::original_json(&text).as_bytes());
         checksum::seal_line(block, begin, &self.run, None);
         block.push(b'\n');
         Ok(())
@@ -183,8 +188,9 @@ pub fn line_text(line: &CaseLine) -> serde_json::Result<String> {
 /// The line's text, if it reads back as the same line.
 fn readable(line: &CaseLine, run: &str, number: u64) -> Result<Vec<u8>, StoreError> {
     let text = to_json(line).map_err(|error| unwritable(&line.id, error.to_string()))?;
-    let back = serde_json::from_str::<CaseLine>(&text).map_err(|error| unwritable(&line.id, error.to_string()))?;
-    if back != *line || line.metrics.values().any(serde_json::Value::is_null) {
+    let back = from_json::<CaseLine>(&text).and_then(|back| to_json(&back));
+    let back = back.map_err(|error| unwritable(&line.id, error.to_string()))?;
+    if back != text || line.metrics.values().any(serde_json::Value::is_null) {
         return Err(unwritable(&line.id, "it holds a number that JSON lacks (NaN or infinity)".to_owned()));
     }
     let mut text = text.into_bytes();

@@ -170,7 +170,7 @@ pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<Re
     let sealed = checker.open(bytes).map_err(|why| Fault::Damaged(why.to_owned()))?;
     let fault = if sealed { Fault::Other } else { Fault::Damaged };
     let foreign = |schema| Fault::Other(format!("schema {schema}; this program reads {SCHEMA}"));
-    let mut line = match serde_json::from_slice::<CaseLine>(bytes) {
+    let mut line = match crate::from_json::<CaseLine>(&*bytes) {
         Ok(line) if line.schema != SCHEMA => return Err(foreign(line.schema)),
         Ok(line) => line,
         // Another version's form may differ in everything else.

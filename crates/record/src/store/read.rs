@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use terms::Status;
+use terms::{Status, outside};
 
 use super::checksum::{RunSeal, check_run};
 use super::lines::{CaseLines, read_lines_of};
@@ -162,6 +162,11 @@ impl Store {
 /// # Errors
 /// When it is not one, or was written by a newer program.
 pub fn read_run_file(text: &[u8], name: &str) -> Result<RunFile, StoreError> {
+    parse_run_file(&outside::json(text), name)
+}
+
+/// The same of a text whose strings have stand-ins.
+pub(super) fn parse_run_file(text: &[u8], name: &str) -> Result<RunFile, StoreError> {
     let unreadable = |cause: String| {
         StoreError::new(format!("{name} is not a run file"))
             .cause(cause)

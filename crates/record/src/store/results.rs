@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, from_slice, from_str, to_value};
 
 use super::StoreError;
-use super::read::{FoundRun, read_run_file, run_file_by};
+use super::read::{FoundRun, parse_run_file, run_file_by};
 use crate::{Case, SharedMap};
 
 #[derive(Deserialize)]
@@ -61,9 +61,10 @@ impl Settings {
 /// The run file; its plan's cases have an identity, these settings, and nothing else.
 pub(super) fn bare_run_file(directory: &Path) -> Result<FoundRun, StoreError> {
     run_file_by(directory, |text, name| {
+        let text = terms::outside::json(text);
         // What cannot be taken apart is refused by the reader of whole files, which says why.
-        let Some((text, cases)) = without_cases(text) else { return read_run_file(text, name) };
-        let mut file = read_run_file(&text, name)?;
+        let Some((text, cases)) = without_cases(&text) else { return parse_run_file(&text, name) };
+        let mut file = parse_run_file(&text, name)?;
         file.plan.cases = bare(cases);
         Ok(file)
     })

@@ -19,6 +19,7 @@ const NAMED: usize = 100;
 
 /// The readable rest of a run file, and what is left out. None where too little is left to show a run.
 pub(super) fn salvage(text: &[u8]) -> Option<(RunFile, Vec<DamagedLine>)> {
+    let text = &*terms::outside::json(text);
     let mut lost = Vec::new();
     let found = match serde_json::from_slice(text) {
         Ok(Value::Object(whole)) => whole,

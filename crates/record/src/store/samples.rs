@@ -124,7 +124,7 @@ pub fn read_samples_of(directory: &Path, run: &str, wanted: impl Fn(&str) -> boo
         let place = begin;
         begin += bytes.len() as u64 + 1;
         let sealed = checker.open(&mut bytes);
-        let head = match (sealed, serde_json::from_slice::<Head>(&bytes)) {
+        let head = match (sealed, crate::from_json::<Head>(&bytes)) {
             (Ok(true), Ok(head)) if !run.is_empty() => {
                 if let Err(why) = check_run(run, head.run.as_deref()) {
                     damaged.push(DamagedLine::new(SAMPLES_FILE, number, &bytes, why));
@@ -170,7 +170,7 @@ impl SampleLines {
             let Some(Line::Whole(bytes)) = line else {
                 return Err(failed("the file changed while it was read".to_owned()));
             };
-            found.push(serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?);
+            found.push(crate::from_json(&bytes).map_err(|error| failed(error.to_string()))?);
         }
         Ok(found)
     }

@@ -32,7 +32,7 @@ pub struct SeenStates {
 pub fn seen_states(directory: &Path) -> Option<SeenStates> {
     let mut text = Vec::new();
     open_inside(&directory.join(RUN_FILE)).ok()?.take(LARGEST + 1).read_to_end(&mut text).ok()?;
-    let seen: SeenStates = serde_json::from_slice(&text[..]).ok().filter(|_| text.len() as u64 <= LARGEST)?;
+    let seen: SeenStates = crate::from_json(&text).ok().filter(|_| text.len() as u64 <= LARGEST)?;
     let is_level = |level: &crate::CanaryLevel| level.median.is_finite() && level.median > 0.0;
     seen.states.iter().flat_map(|state| &state.canaries).all(is_level).then_some(seen)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use terms::Error;
+use terms::{Error, outside};
 
 use super::tree::{Tree, Value};
 
@@ -50,8 +50,8 @@ impl<'b> Machine<'b> {
             b'K' | b'M' | b'J' | 0x8a | b'G' => self.number(opcode),
             b'X' => {
                 let length = self.little(4)?;
-                let text = String::from_utf8_lossy(self.take(length as usize)?).into_owned();
-                self.push(Value::Text(text.into_boxed_str()))
+                let text = String::from_utf8_lossy(self.take(length as usize)?);
+                self.push(Value::Text(outside::text(&text).into()))
             }
             b'}' => self.push(Value::Object(Vec::new())),
             b']' => self.push(Value::List(Vec::new())),

@@ -14,7 +14,7 @@ pub(super) fn json(bytes: &[u8]) -> Result<Json, Error> {
     if bytes.iter().filter(|byte| **byte == b',').count() > MOST {
         return Err(Error::new(format!("the dump has more than {} values", MOST)));
     }
-    serde_json::from_slice(bytes).map_err(|error| Error::new("this is not JSON").cause(error.to_string()))
+    record::from_json(bytes).map_err(|error| Error::new("this is not JSON").cause(error.to_string()))
 }
 
 /// One value. Lists and objects hold places in the table.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Row};
-use terms::{Collective, Error, Named as _};
+use terms::{Collective, Error, Named as _, outside};
 use trace::timeline::{Kind, NO_CALL, NameId, Names, RankTimeline, Span, Timeline};
 
 use crate::counted::counted;
@@ -114,7 +114,7 @@ impl Reader {
             self.tables.rows(table, &["name", "value"], &mut |row| {
                 let (name, value): (Option<String>, Option<String>) = (row.get(0)?, row.get(1)?);
                 if name.as_deref() == Some("EXPORT_SCHEMA_VERSION") {
-                    version = value;
+                    version = value.map(|value| outside::text(&value).into_owned());
                 }
                 Ok(())
             })?;
@@ -130,7 +130,7 @@ impl Reader {
         let texts = &mut self.texts;
         self.tables.rows("StringIds", &["id", "value"], &mut |row| {
             if let (Some(id), Some(text)) = (row.get(0)?, row.get::<_, Option<String>>(1)?) {
-                texts.insert(id, text);
+                texts.insert(id, outside::text(&text).into_owned());
             }
             Ok(())
         })?;
@@ -202,6 +202,7 @@ impl Reader {
         let found = self.tables.rows("NVTX_EVENTS", &columns, &mut |row| {
             let kind: Option<i64> = row.get(3)?;
             let (text, id): (Option<String>, Option<i64>) = (row.get(4)?, row.get(5)?);
+            let text = text.map(|text| outside::text(&text).into_owned());
             let place = RowPlace { begin: row.get(0)?, end: row.get(1)?, global: row.get(2)?, device: -1, stream: 0 };
             if kind.is_some_and(|kind| RANGES.contains(&kind)) {
                 ranges.push((place, text, id, row.get::<_, Option<i64>>(6)?));

@@ -11,7 +11,7 @@ use super::side::Side;
 use super::sources::Source;
 use super::text::{case_column, notes, sentence, value, warnings, word};
 use crate::screen;
-use terminal::{Column, Row, Table, wrap};
+use terminal::{Column, Row, Style, Table, wrap};
 
 pub(super) fn comparison_text(base: &Source, sides: &[Side], limit: usize) -> String {
     let width = screen::width();
@@ -26,7 +26,8 @@ pub(super) fn comparison_text(base: &Source, sides: &[Side], limit: usize) -> St
     text += &table(base, sides, width, limit);
     for (number, side) in sides.iter().enumerate() {
         let labels = Labels::new(base.latest(), &side.comparison);
-        text += &format!("\n\u{1b}[1m{}  {}\u{1b}[0m{}", letter(number), view::one_line(&side.name), "\n");
+        let name = format!("{}  {}", letter(number), view::one_line(&side.name));
+        text += &format!("\n{}\n", Style::Bold.paint(&name));
         text += &differences(&side.comparison, &labels, width);
         text += &notes(&side.comparison, &labels, width);
     }

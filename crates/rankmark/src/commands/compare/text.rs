@@ -30,7 +30,7 @@ pub(super) fn comparison_text(base: &Source, side: &Side, limit: usize) -> Strin
     let labels = Labels::new(base.latest(), &side.comparison);
     let width = screen::width();
     let mut text = format!("{}\n", wrap(&format!("{} -> {}", base.shown(), view::one_line(&side.name)), width));
-    text += &format!("\u{1b}[1m{}\u{1b}[0m\n", wrap(&sentence(side, &labels), width));
+    text += &format!("{}\n", Style::Bold.paint(&wrap(&sentence(side, &labels), width)));
     text += &warnings(&side.comparison, width);
     text += &format!("{}\n", differences(&side.comparison, &labels, width));
     text += &table(&side.comparison, &labels, width, limit);

@@ -1,5 +1,6 @@
 //! What a fleet learned, read from its fleet.json.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use diagnose::fleet::{Criterion, Fleet};
@@ -47,8 +48,9 @@ pub(super) fn read(path: &Path) -> Result<Fleet, Failure> {
     if file.metadata().is_ok_and(|about| about.len() > LARGEST) {
         return Err(unread(format!("it is larger than {} MiB", LARGEST >> 20)));
     }
-    let read: File =
-        serde_json::from_reader(std::io::BufReader::new(file)).map_err(|error| unread(error.to_string()))?;
+    let mut text = Vec::new();
+    file.take(LARGEST).read_to_end(&mut text).map_err(|error| unread(error.to_string()))?;
+    let read: File = record::from_json(&text).map_err(|error| unread(error.to_string()))?;
     if read.version != VERSION {
         return Err(unread(format!("it has version {}, and this program reads {VERSION}", read.version)));
     }

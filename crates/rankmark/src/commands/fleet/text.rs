@@ -15,7 +15,7 @@ const LISTED: usize = 40;
 const FAILURES: usize = 2;
 
 pub(super) fn text(fleet: &Fleet, width: usize) -> String {
-    let mut out = format!("\u{1b}[1m{}\u{1b}[0m\n\n", wrap(&sentence(fleet), width));
+    let mut out = format!("{}\n\n", Style::Bold.paint(&wrap(&sentence(fleet), width)));
     out += &nodes(fleet, width);
     out += &criteria(fleet, width);
     for note in &fleet.notes {

@@ -8,7 +8,7 @@ use view::number::{count, percent, seconds};
 
 use super::found::{Histories, NamedHistory};
 use super::words::{band, date, plain, run_name, signed};
-use terminal::{Column, Row, Table, sparkline, wrap};
+use terminal::{Column, Row, Style, Table, sparkline, wrap};
 
 /// Cases that are listed at one change.
 const LISTED: usize = 12;
@@ -33,7 +33,7 @@ pub(super) fn text(found: &Histories, width: usize) -> String {
 fn section(named: &NamedHistory, width: usize) -> String {
     let history = &named.history;
     let runs = &history.runs;
-    let mut out = format!("\u{1b}[1m{}\u{1b}[0m\n", plain(&history.machine));
+    let mut out = format!("{}\n", Style::Bold.paint(&plain(&history.machine)));
     let (first, last) = (date(runs[0].started), date(runs[runs.len() - 1].started));
     let span = if first == last { first } else { format!("{first} to {last}") };
     out +=
@@ -46,7 +46,7 @@ fn section(named: &NamedHistory, width: usize) -> String {
         out += &format!("{}\n", wrap(&line, width));
     }
     if history.simulated() {
-        out += "\u{1b}[1;33mSIMULATED\u{1b}[0m  times are computed by a model and never measured\n";
+        out += &format!("{}  times are computed by a model and never measured\n", Style::Warning.paint("SIMULATED"));
     }
     let dated = runs.iter().filter(|run| run.dated_by.is_some()).count();
     if dated > 0 {
@@ -159,8 +159,12 @@ fn row(series: &Series, name: &str, history: &History, spark: usize) -> Row {
 fn changed(named: &NamedHistory, change: &ChangedRun, width: usize) -> String {
     let history = &named.history;
     let run = &history.runs[change.run];
-    let mut out =
-        format!("\u{1b}[1mchanged {}\u{1b}[0m  {}  {}\n", date(run.started), run_name(run), plain(&run.directory));
+    let mut out = format!(
+        "{}  {}  {}\n",
+        Style::Bold.paint(&format!("changed {}", date(run.started))),
+        run_name(run),
+        plain(&run.directory)
+    );
     let names = change.cases.iter().map(|(case, _)| named.names[*case].chars().count());
     let length = names.take(LISTED).max().unwrap_or(0);
     for (case, number) in change.cases.iter().take(LISTED) {

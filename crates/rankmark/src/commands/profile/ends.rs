@@ -116,7 +116,7 @@ impl Ends {
     pub(super) fn from_files(files: &[RankFile], spills: &[Spill], launchers: &[String], job: Option<JobEnd>) -> Self {
         let mut seen: BTreeMap<u32, (usize, LauncherRank)> = BTreeMap::new();
         for text in launchers {
-            let launcher: Launcher = serde_json::from_str(text).unwrap_or_default();
+            let launcher: Launcher = record::from_json(text).unwrap_or_default();
             for (place, rank) in launcher.ranks.into_iter().enumerate() {
                 seen.entry(rank.rank).or_insert((place, rank));
             }
@@ -359,7 +359,7 @@ pub(super) fn job_end(folder: &Path) -> Option<JobEnd> {
     use std::io::Read;
     let mut text = String::new();
     record::file::open_inside(&folder.join(JOB_END)).ok()?.take(4096).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    record::from_json(&text).ok()
 }
 
 #[cfg(test)]

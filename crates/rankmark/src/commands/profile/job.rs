@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use process::child::Ended;
-use terms::Seconds;
+use terms::{Seconds, outside};
 use trace::timeline::{Recording, Timeline};
 
 use super::ends::{self, Ends, JOB_END, JobEnd, OwnEnd, RankFile};
@@ -268,7 +268,7 @@ struct StepFile {
 pub(super) fn steps(traces: &Path) -> JobSteps {
     let (mut files, mut notes) = (Vec::<StepFile>::new(), Vec::new());
     for (name, text) in texts(traces, "steps-", ".json") {
-        match serde_json::from_str(&text) {
+        match record::from_json(&text) {
             Ok(file) => files.push(file),
             Err(error) => notes.push(format!("{name} is left out: {error}")),
         }
@@ -310,8 +310,9 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
 
 /// What went wrong in the ranks while they were traced: the last line of each.
 pub(super) fn complaints(traces: &Path) -> Vec<String> {
-    let last =
-        |(name, text): (String, String)| Some(format!("{name}: {}", text.lines().rev().find(|line| !line.is_empty())?));
+    let last = |(name, text): (String, String)| {
+        Some(format!("{name}: {}", outside::text(text.lines().rev().find(|line| !line.is_empty())?)))
+    };
     texts(traces, "error-", ".txt").filter_map(last).collect()
 }
 

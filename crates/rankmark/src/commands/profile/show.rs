@@ -12,7 +12,7 @@ use super::step_parts::StepParts;
 use super::verdict::{percent, sentence, verdict};
 use super::wanted::Target;
 use crate::screen;
-use terminal::{Column, Row, Style, Table, cut};
+use terminal::{Column, Row, Table, cut};
 
 /// Findings that the terminal shows; the record has all.
 const FINDINGS: usize = 3;
@@ -55,15 +55,7 @@ pub(super) fn text(one: &Explanation, target: Target) -> String {
     for note in one.notes.iter().chain(&analysis.notes) {
         lines.push(wrapped(&format!("note: {note}"), 6));
     }
-    lines.iter().flat_map(|text| text.lines().chain(text.is_empty().then_some(""))).map(shown_line).collect()
-}
-
-/// A line that ends. Names come from traces, and a trace from anywhere: of what a terminal obeys only the style of a table's
-/// titles is left.
-fn shown_line(line: &str) -> String {
-    let plain = |text: &str| text.chars().filter(|letter| !letter.is_control()).collect::<String>();
-    let titles = line.strip_prefix("\u{1b}[2m").and_then(|line| line.strip_suffix("\u{1b}[0m"));
-    titles.map_or_else(|| plain(line), |titles| Style::Dim.paint(&plain(titles))) + "\n"
+    lines.iter().map(|text| format!("{text}\n")).collect()
 }
 
 fn header(one: &Explanation) -> String {

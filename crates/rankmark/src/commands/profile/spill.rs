@@ -36,11 +36,11 @@ impl Spill {
     /// written the file: lines that are not steps are left out.
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines();
-        let head: Value = serde_json::from_str(lines.next()?).ok()?;
+        let head: Value = record::from_json(lines.next()?).ok()?;
         let whole = |value: &Value| value.as_u64().and_then(|whole| u32::try_from(whole).ok());
         let window = head["window"].as_array().and_then(|ends| Some((whole(ends.first()?)?, whole(ends.get(1)?)?)));
         let mut steps: Vec<SpilledStep> =
-            lines.filter_map(|line| SpilledStep::from_json(&serde_json::from_str(line).ok()?)).collect();
+            lines.filter_map(|line| SpilledStep::from_json(&record::from_json(line).ok()?)).collect();
         steps.sort_by_key(|step| step.number);
         steps.dedup_by_key(|step| step.number);
         Some(Self {

@@ -4,22 +4,19 @@ use survey::{Finding, State};
 
 use super::Findings;
 use super::plan::{Outlook, by_reason};
-use terminal::wrap;
+use terminal::{Style, wrap};
 
-const BOLD: &str = "\u{1b}[1m";
-const DIM: &str = "\u{1b}[2m";
-const PLAIN: &str = "\u{1b}[0m";
 /// Longer names share the column of what was found.
 const LONGEST_NAME: usize = 14;
 /// Cases named of each reason; the rest is counted.
 const NAMED: usize = 3;
 
-const fn mark(state: State) -> (&'static str, char) {
+const fn mark(state: State) -> (Style, char) {
     match state {
-        State::Ready => ("\u{1b}[32m", '✓'),
-        State::Slow => ("\u{1b}[33m", '!'),
-        State::Misconfigured => ("\u{1b}[31m", '✗'),
-        State::Missing => (DIM, '·'),
+        State::Ready => (Style::Green, '✓'),
+        State::Slow => (Style::Yellow, '!'),
+        State::Misconfigured => (Style::Red, '✗'),
+        State::Missing => (Style::Dim, '·'),
     }
 }
 
@@ -42,7 +39,7 @@ pub(super) fn text(findings: &Findings, width: usize, whole: bool) -> String {
     for row in &rows {
         if row.group != group {
             group = row.group;
-            text.push_str(&format!("{BOLD}{group}{PLAIN}\n"));
+            text.push_str(&format!("{}\n", Style::Bold.paint(group)));
         }
         columns.row(row, &mut text);
     }
@@ -78,7 +75,7 @@ impl Columns {
         let (colour, mark) = mark(row.state);
         let (words, names) = (self.word, self.name);
         let middle = 4 + words + 2;
-        let head = format!("  {colour}{mark} {:words$}{PLAIN}  ", row.state.word());
+        let head = format!("  {}  ", colour.paint(&format!("{mark} {:words$}", row.state.word())));
         let body = if row.name.chars().count() > names {
             self.wrapped(&format!("{}: {}", row.name, row.found), middle)
         } else {
@@ -88,7 +85,8 @@ impl Columns {
         // The labels stand under the state, what they say under the name: room for a command.
         for (label, remark) in [("impact", &row.impact), ("fix", &row.fix)] {
             let Some(remark) = remark else { continue };
-            text.push_str(&format!("    {DIM}{label:words$}{PLAIN}  {}\n", self.wrapped(remark, middle)));
+            let label = Style::Dim.paint(&format!("{label:words$}"));
+            text.push_str(&format!("    {label}  {}\n", self.wrapped(remark, middle)));
         }
         self.table(&row.table, middle, text);
     }
@@ -140,10 +138,11 @@ fn folded(rows: &[Finding]) -> Vec<Finding> {
 }
 
 fn plan(outlook: &Outlook, width: usize, named: usize, text: &mut String) {
-    text.push_str(&format!("{BOLD}plan{PLAIN}  {}\n", outlook.file));
+    text.push_str(&format!("{}  {}\n", Style::Bold.paint("plan"), outlook.file));
     let runs = outlook.runs();
     let (colour, mark) = mark(if outlook.skipped.is_empty() { State::Ready } else { State::Misconfigured });
-    text.push_str(&format!("  {colour}{mark}{PLAIN} {runs} of {} would run here\n", number(outlook.cases, "case")));
+    let mark = colour.paint(&mark.to_string());
+    text.push_str(&format!("  {mark} {runs} of {} would run here\n", number(outlook.cases, "case")));
     for note in &outlook.notes {
         let note = wrap(&format!("note: {note}"), width.saturating_sub(4)).replace('\n', "\n    ");
         text.push_str(&format!("    {note}\n"));
@@ -155,10 +154,11 @@ fn plan(outlook: &Outlook, width: usize, named: usize, text: &mut String) {
         let reason = wrap(&format!("{count} {what}: {reason}"), width.saturating_sub(4)).replace('\n', "\n    ");
         text.push_str(&format!("    {reason}\n"));
         for name in names.iter().take(named) {
-            text.push_str(&format!("      {DIM}{name}{PLAIN}\n"));
+            text.push_str(&format!("      {}\n", Style::Dim.paint(name)));
         }
         if names.len() > named {
-            text.push_str(&format!("      {DIM}and {} more{PLAIN}\n", names.len() - named));
+            let more = format!("and {} more", names.len() - named);
+            text.push_str(&format!("      {}\n", Style::Dim.paint(&more)));
         }
     }
 }

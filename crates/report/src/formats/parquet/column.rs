@@ -1,6 +1,7 @@
 //! What a column holds: its type, from the values of all cases, and its values as the bytes of a page.
 
 use serde_json::{Number, Value};
+use terms::outside;
 
 use super::thrift::unsigned;
 use crate::formats::rows;
@@ -80,7 +81,7 @@ impl Kind {
             Self::Bool => value.as_bool().map(Cell::Bool),
             Self::Int => value.as_i64().map(Cell::Int),
             Self::Double => value.as_f64().map(Cell::Double),
-            Self::Text => Some(Cell::Text(rows::text(value).into_owned())),
+            Self::Text => Some(Cell::Text(outside::original(&rows::text(value)).into_owned())),
         };
         of.unwrap_or(Cell::Null)
     }

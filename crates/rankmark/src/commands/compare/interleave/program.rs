@@ -38,7 +38,7 @@ pub(super) fn look_at(path: &Path, matched: &[Matched]) -> Result<Program, Failu
     }
     let outcome = child::run(&path, &["version", "--json"].map(OsStr::new), None, LIMIT)
         .map_err(|error| Failure::new(format!("{shown} cannot be started")).cause(error))?;
-    let said: Option<Value> = serde_json::from_str(&outcome.out).ok();
+    let said: Option<Value> = record::from_json(&outcome.out).ok();
     let Some(said) = said.filter(|said| outcome.ended == Ended::Code(0) && said["name"] == "rankmark") else {
         return Err(Failure::new(format!("{shown} is not a rankmark"))
             .cause(format!("`{shown} version --json` {}", outcome.complaint())));

@@ -23,6 +23,7 @@ fn findings() -> Findings {
 }
 
 fn plain(text: &str) -> String {
+    let text = terminal::output(text);
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + part.split_once('m').map_or("", |(_, rest)| rest))
