@@ -80,7 +80,7 @@ fn fleet(of: &FleetPage) -> String {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_fleet(of: &FleetPage, folder: &Path, name: &str) -> Result<PathBuf, Error> {
+pub fn write_fleet(of: &FleetPage, folder: &Path, name: &'static str) -> Result<PathBuf, Error> {
     let mut out = Out::below(folder);
     out.put(&Artifact::new(name, fleet(of).into_bytes()))?;
     Ok(out.into_written().files.remove(0))

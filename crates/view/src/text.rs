@@ -1,4 +1,4 @@
-//! Text from data, made fit for a line, for a terminal and for the name of a file.
+//! Text from data, made fit for a line and for a terminal.
 //!
 //! A record may be somebody else's. What stands in it must not begin a line, move a cursor, turn the direction of text, or
 //! be a command to the program that reads a log.
@@ -107,15 +107,6 @@ fn harmless_line(line: &str) -> String {
     let command = line[begin..].strip_prefix("::");
     let named = command.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()) && rest.contains("::"));
     if named { format!("{}: :{}", &line[..begin], &line[begin + 2..]) } else { line }
-}
-
-/// A file name's stem from a name in the data: letters, digits, `_` and `-`, at most 48.
-pub fn file_stem(text: &str) -> String {
-    let stem: String =
-        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).take(48).collect();
-    // A leading dash would read as an option in a shell.
-    let stem = stem.trim_matches('-');
-    if stem.is_empty() { "chart".to_owned() } else { stem.to_owned() }
 }
 
 #[cfg(test)]

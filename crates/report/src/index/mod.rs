@@ -11,8 +11,8 @@ pub(crate) use style::CSS;
 
 use std::path::Path;
 
-use crate::formats::write::Out;
-use crate::{Artifact, Error};
+use crate::Error;
+use crate::formats::write::put_at;
 
 /// The page.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,12 +116,10 @@ pub fn index(index: &Index) -> String {
     page::page(index)
 }
 
-/// Writes the page under this name in a folder.
+/// Writes the page to a file that the user names.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_index(page: &Index, folder: &Path, name: &str) -> Result<std::path::PathBuf, Error> {
-    let mut out = Out::below(folder);
-    out.put(&Artifact::new(name, index(page).into_bytes()))?;
-    Ok(out.into_written().files.remove(0))
+pub fn write_index(page: &Index, file: &Path) -> Result<(), Error> {
+    put_at(file, index(page).as_bytes())
 }

@@ -20,11 +20,12 @@ mod together;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use record::file::FileStem;
 use record::show::{Show, Table};
 
 use crate::document::html::{html, prose};
 use crate::document::prose_list;
-use crate::escape::{file_stem, one_line, xml as escape};
+use crate::escape::{one_line, xml as escape};
 use crate::formats::write::Out;
 use crate::study::{Operation, operations};
 use crate::words::caveats::Wording;
@@ -168,7 +169,7 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
 
 /// A section with its title.
 fn titled((title, body): &(&str, String), prefix: &str) -> String {
-    format!("<section id=\"{prefix}{}\"><h2>{title}</h2>{body}</section>\n", file_stem(title))
+    format!("<section id=\"{prefix}{}\"><h2>{title}</h2>{body}</section>\n", FileStem::of(title))
 }
 
 /// Links to the sections, in their order.
@@ -179,7 +180,7 @@ fn contents(
     prefix: &str,
 ) -> String {
     let entry = |id: &str, name: &str| format!("<li><a href=\"#{prefix}{}\">{}</a></li>", escape(id), escape(name));
-    let titled = |(title, _): &(&'static str, String)| entry(&file_stem(title), title);
+    let titled = |(title, _): &(&'static str, String)| entry(FileStem::of(title).as_str(), title);
     let parts = operations.iter().map(|operation| entry(&section_id(operation), &one_line(&operation.name)));
     let entries: String = before.iter().map(titled).chain(parts).chain(notes.iter().map(titled)).collect();
     format!("<nav aria-label=\"sections\"><ul>{entries}</ul></nav>\n")

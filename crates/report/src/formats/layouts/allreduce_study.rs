@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use record::CaseLine;
+use record::file::FileStem;
 use serde_json::Value;
 use terms::Named as _;
 use view::{Axis, ChartSpec, Point, Quantity, Scale, Series};
@@ -49,9 +50,8 @@ impl Format for AllreduceStudy {
         for kind in kinds(&rows) {
             let of_kind = rows.iter().filter(|row| row.kind() == kind);
             let (backend, device) = kind;
-            let hardware = if device == "cpu" { "cpu" } else { "gpu" };
-            let name = format!("{}_{hardware}_benchmark.csv", crate::escape::file_stem(backend));
-            files.push(Artifact::new(name, csv(of_kind).into_bytes()));
+            let ending = if device == "cpu" { "_cpu_benchmark.csv" } else { "_gpu_benchmark.csv" };
+            files.push(Artifact::at(FileStem::of(backend).file(ending), csv(of_kind).into_bytes()));
         }
         for (name, chart) in charts(run, &rows) {
             files.push(Artifact::new(name, chart.png()?));
