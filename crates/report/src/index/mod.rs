@@ -113,13 +113,13 @@ pub struct IndexChange {
 
 /// The page as HTML.
 pub fn index(index: &Index) -> String {
-    page::page(index)
+    page::page(index).into_string()
 }
 
 /// Writes the page to a file that the user names.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_index(page: &Index, file: &Path) -> Result<(), Error> {
-    put_at(file, index(page).as_bytes())
+pub fn write_index(index: &Index, file: &Path) -> Result<(), Error> {
+    put_at(file, &page::page(index).into_bytes())
 }

@@ -23,6 +23,7 @@ mod side_by_side;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod stranger;
+mod structure;
 mod tables;
 mod together;
 mod traffic;

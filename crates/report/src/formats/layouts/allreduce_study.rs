@@ -15,6 +15,7 @@ use view::{Axis, ChartSpec, Point, Quantity, Scale, Series};
 
 use crate::chart::Draw as _;
 use crate::document::{Align, Block, Table, markdown};
+use crate::markup::Markdown;
 use crate::number::{count, list, three_digits};
 use crate::study::{Measured, banner};
 use crate::{Artifact, Error, Format, Run};
@@ -155,7 +156,7 @@ fn megabytes(value: f64) -> String {
     if value.fract() == 0.0 { value.to_string() } else { three_digits(value) }
 }
 
-fn full_results(rows: &[Row]) -> String {
+fn full_results(rows: &[Row]) -> Markdown {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("backend", Left),
@@ -181,7 +182,7 @@ fn full_results(rows: &[Row]) -> String {
 }
 
 /// One row for each configuration: cases that differ in anything else (in place, element type) are summed up.
-fn summary(rows: &[Row]) -> String {
+fn summary(rows: &[Row]) -> Markdown {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("backend", Left),
@@ -215,7 +216,7 @@ fn summary(rows: &[Row]) -> String {
     titled("Summary by Configuration", table)
 }
 
-fn titled(title: &str, table: Table) -> String {
+fn titled(title: &str, table: Table) -> Markdown {
     markdown::text(&[Block::Heading(1, title.into()), Block::Table(table)])
 }
 
