@@ -9,6 +9,7 @@ mod glossary;
 mod invariants;
 pub(crate) mod links;
 mod lookups;
+mod markup;
 mod mask;
 mod modules;
 mod paths;
@@ -61,6 +62,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("names say what a module is", modules::named),
     ("unsafe, starting processes and writing files stay in their crates", confined::check),
     ("fields of a case are read by typed functions", lookups::check),
+    ("tags of reports are written by types that escape", markup::check),
     ("nothing above benchmarks names one", benchmark_names::check),
     ("each invariant has a check", invariants::check),
     ("nothing is left unfinished", text::unfinished),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ::view::number::{count, factor};
 use ::view::study::{Estimate, Measured, Operation};
-use ::view::{Axis, ChartSpec, Finding, Matrix, NamedChart, Quantity, Scale, Shades, View, file_stem, plain};
+use ::view::{Axis, ChartSpec, Finding, Matrix, NamedChart, Quantity, Scale, Shades, View, plain};
 use record::{CaseLine, Caveat};
 use terms::Named;
 
@@ -171,25 +171,12 @@ fn heatmap(section: &Operation, family: &Family) -> Option<NamedChart> {
         }),
         ..ChartSpec::default()
     };
-    Some(NamedChart { stem: format!("{}-slowdown-{}", section.stem, file_stem(&family.among)), spec })
-}
-
-/// Gives charts of equal names a number.
-fn numbered(mut charts: Vec<NamedChart>) -> Vec<NamedChart> {
-    let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    for chart in &mut charts {
-        let seen = known.entry(chart.stem.clone()).or_default();
-        *seen += 1;
-        if *seen > 1 {
-            chart.stem = format!("{}-{seen}", chart.stem);
-        }
-    }
-    charts
+    Some(NamedChart { stem: section.stem.and("slowdown").and(family.among.as_str()), spec })
 }
 
 impl View for InterferenceView {
     fn charts(&self, section: &Operation) -> Vec<NamedChart> {
-        numbered(families(section).iter().filter_map(|family| heatmap(section, family)).collect())
+        families(section).iter().filter_map(|family| heatmap(section, family)).collect()
     }
 
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
@@ -271,7 +258,7 @@ mod tests {
         let sections = ::view::study::operations(&lines, &declared);
         let charts = InterferenceView.charts(&sections[0]);
         assert_eq!(charts.len(), 1);
-        assert_eq!(charts[0].stem, "interference-slowdown-2-ranks-over-shm");
+        assert_eq!(charts[0].stem.as_str(), "interference-slowdown-2-ranks-over-shm");
         let matrix = charts[0].spec.matrix.as_ref().unwrap();
         assert_eq!(
             (matrix.rows.join(" "), matrix.columns.join(" ")),
@@ -297,7 +284,8 @@ mod tests {
             ["2", "4"].iter().flat_map(|ranks| pairs.map(|(own, other)| of(ranks, own, other))).collect();
         let declared = [Declared::of(&ABOUT)];
         let sections = ::view::study::operations(&lines, &declared);
-        let stems: Vec<String> = InterferenceView.charts(&sections[0]).into_iter().map(|chart| chart.stem).collect();
+        let stems: Vec<String> =
+            InterferenceView.charts(&sections[0]).into_iter().map(|chart| chart.stem.to_string()).collect();
         assert_eq!(stems, ["interference-slowdown-2-ranks-over-shm", "interference-slowdown-4-ranks-over-shm"]);
     }
 }

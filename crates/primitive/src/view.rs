@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::view::study::{Estimate, Measured, Operation};
 use ::view::{
-    Axis, ChartSpec, Finding, Matrix, NamedChart, Next, Point as Mark, Quantity, Scale, Series, Shades, View, file_stem,
+    Axis, ChartSpec, Finding, Matrix, NamedChart, Next, Point as Mark, Quantity, Scale, Series, Shades, View,
 };
 use record::{CaseLine, Caveat};
 use serde_json::Value;
@@ -167,7 +167,7 @@ fn heatmap(section: &Operation, family: &Family, grid: &Grid) -> Option<NamedCha
         }),
         ..ChartSpec::default()
     };
-    Some(NamedChart { stem: format!("{}-speedup-{}", section.stem, file_stem(&family.order)), spec })
+    Some(NamedChart { stem: section.stem.and("speedup").and(family.order.as_str()), spec })
 }
 
 /// The points of each implementation.
@@ -216,29 +216,16 @@ fn times(section: &Operation) -> Vec<NamedChart> {
             series,
             ..ChartSpec::default()
         };
-        Some(NamedChart { stem: format!("{}-time-{}-{m}", section.stem, file_stem(&family.order)), spec })
+        Some(NamedChart { stem: section.stem.and("time").and(family.order.as_str()).and(m), spec })
     };
     groups.into_iter().filter_map(chart).collect()
-}
-
-/// Gives charts of equal names a number.
-fn numbered(mut charts: Vec<NamedChart>) -> Vec<NamedChart> {
-    let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    for chart in &mut charts {
-        let seen = known.entry(chart.stem.clone()).or_default();
-        *seen += 1;
-        if *seen > 1 {
-            chart.stem = format!("{}-{seen}", chart.stem);
-        }
-    }
-    charts
 }
 
 impl View for PrimitiveView {
     fn charts(&self, section: &Operation) -> Vec<NamedChart> {
         let mut charts = times(section);
         charts.extend(grids(section).iter().filter_map(|(family, grid)| heatmap(section, family, grid)));
-        numbered(charts)
+        charts
     }
 
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
@@ -355,7 +342,7 @@ mod tests {
     fn a_heatmap_has_rows_and_columns_as_measured() {
         let cases = [("f32", 64, 8, 1.5, 1.0), ("f32", 64, 16, 1.2, 1.0), ("f32", 128, 16, 0.8, 1.0)];
         let charts = section(&cases, |section| PrimitiveView.charts(section));
-        let map = charts.iter().find(|chart| chart.stem.contains("-speedup-")).unwrap();
+        let map = charts.iter().find(|chart| chart.stem.as_str().contains("-speedup-")).unwrap();
         let matrix = map.spec.matrix.as_ref().unwrap();
         assert_eq!(
             (&matrix.rows[..], &matrix.columns[..]),

@@ -195,7 +195,7 @@ impl View for ToyView {
             stacks: vec![Stack { label: "time".to_owned(), style: 0, bars }],
             ..ChartSpec::default()
         };
-        vec![NamedChart { stem: format!("{}-own", section.stem), spec }]
+        vec![NamedChart { stem: section.stem.and("own"), spec }]
     }
 
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {

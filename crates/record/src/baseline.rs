@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use terms::Status;
 
+use crate::file::{FileName, Folder};
 use crate::pack::Redaction;
 use crate::store::{CASES_FILE, RUN_FILE, line_text, reseal};
 use crate::{CaseLine, Record, SharedMap, StoreError, read_run};
@@ -64,10 +65,12 @@ pub fn save_baseline(
     record: &Record,
     redaction: Option<&mut Redaction>,
 ) -> Result<Option<PathBuf>, StoreError> {
-    let own = folder.join(checked(name)?);
+    let baseline = checked(name)?;
+    let own = folder.join(&baseline);
     // Runs of one second differ in their fraction.
     let started: String = record.file.started.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
-    let run = own.join(if started.is_empty() { "run".to_owned() } else { started });
+    let started = FileName::checked(&started).unwrap_or(FileName::literal("run"));
+    let run = own.join(&started);
     if run.join(RUN_FILE).symlink_metadata().is_ok() {
         return Ok(None);
     }
@@ -80,10 +83,12 @@ pub fn save_baseline(
         (file, cases) = redacted(file, cases, redaction)?;
     }
     // The run file last: it is what makes the folder a record.
-    for (name, text) in [(CASES_FILE, cases), (RUN_FILE, file)] {
-        let temporary = format!("{name}.new");
-        crate::file::replace(&run, Path::new(name), &temporary, &text)
-            .map_err(|error| failed(&run.join(name), &error))?;
+    let held = Folder::make_named(folder).and_then(|folder| folder.make(&baseline)?.make(&started));
+    let held = held.map_err(|error| failed(&run, &error))?;
+    for (name, text) in [(FileName::literal(CASES_FILE), cases), (FileName::literal(RUN_FILE), file)] {
+        let path = run.join(&name);
+        held.replace(&name.clone().into(), &name.temporary(), |file| file.write_all(&text))
+            .map_err(|error| failed(&path, &error))?;
     }
     Ok(Some(run))
 }
@@ -114,8 +119,8 @@ pub fn clear_baseline(folder: &Path, name: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn checked(name: &str) -> Result<&str, StoreError> {
-    if crate::plan::is_safe_name(name) {
+fn checked(name: &str) -> Result<FileName, StoreError> {
+    if let Some(name) = FileName::checked(name).filter(|name| crate::plan::is_safe_name(name.as_str())) {
         return Ok(name);
     }
     let rule = "a letter or digit, then letters, digits, `.`, `_` or `-`, at most 64: it names a directory";

@@ -8,11 +8,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::file::{open_inside, replace};
+use crate::file::{FileName, open_inside, replace};
 use crate::{StoreError, to_json};
 
 /// The file's name.
 pub const EXPLAINED_FILE: &str = "profile.json";
+const EXPLAINED_NAME: FileName = FileName::literal(EXPLAINED_FILE);
+const EXPLAINED_NEW: FileName = FileName::literal("profile.json.new");
 /// The version that this program writes and reads.
 pub const EXPLAINED_VERSION: u32 = 1;
 /// Most bytes of the file: a hostile record must not exhaust memory. A million spans take a third of it.
@@ -180,7 +182,7 @@ pub struct Blame {
 pub fn read_explained(directory: &Path) -> Result<Option<Explained>, StoreError> {
     let path = directory.join(EXPLAINED_FILE);
     let mut text = Vec::new();
-    match open_inside(&path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut text)) {
+    match open_inside(directory, &EXPLAINED_NAME).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut text)) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::io("cannot read", &path, &error)),
@@ -209,7 +211,7 @@ pub fn write_explained(directory: &Path, explained: &Explained) -> Result<(), St
         return Err(unwritable(format!("it would be larger than {} MiB", LARGEST >> 20)));
     }
     parsed(&text).map_err(unwritable)?;
-    replace(directory, Path::new(EXPLAINED_FILE), "profile.json.new", &text)
+    replace(directory, &EXPLAINED_NAME.into(), &EXPLAINED_NEW, &text)
         .map_err(|error| StoreError::io("cannot write", &path, &error))
 }
 

@@ -4,23 +4,25 @@
 
 mod redact;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 
 use crate::explained::EXPLAINED_FILE;
-use crate::file::{Folder, open_inside};
+use crate::file::{Access, FileName, Folder, open_inside};
 use crate::store::{
     CASES_FILE, LOCK_FILE, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER, read_run_file, reseal, reseal_run,
 };
 
 pub use redact::{Names, Redaction, Replaced};
 
-/// The folder of a report's pictures.
-const CHARTS_FOLDER: &str = "charts";
+/// The folders of a report's pictures and of traces, with the kinds of files in them.
+static FOLDERS: [(FileName, &[&str]); 2] =
+    [(FileName::literal("charts"), &[".svg", ".png"]), (FileName::literal(TRACE_FOLDER), &[".json.gz"])];
 /// Files of a record and of its report; of those that end in a point, any kind.
 const OWN: [&str; 6] = [RUN_FILE, CASES_FILE, SAMPLES_FILE, EXPLAINED_FILE, "report.", "cases."];
 /// How a report's tables of [`EXPLAINED_FILE`] begin and end.
@@ -45,16 +47,14 @@ pub struct Packed {
 struct Member {
     /// Below the record's directory.
     relative: String,
-    folder: Option<Folder>,
-    name: String,
+    /// Held open: a link that is put in its place later is not followed.
+    folder: Arc<Folder>,
+    name: FileName,
 }
 
 impl Member {
-    fn open(&self, directory: &Path) -> io::Result<File> {
-        open_inside(&match &self.folder {
-            Some(folder) => folder.path(&self.name),
-            None => directory.join(&self.name),
-        })
+    fn open(&self) -> io::Result<File> {
+        self.folder.open(&self.name, Access::Read)
     }
 }
 
@@ -64,13 +64,13 @@ impl Member {
 /// When there is no record, a file of it cannot be read, the archive is there already or cannot be written, or a name
 /// cannot be replaced. Nothing is left behind then.
 pub fn pack(directory: &Path, to: &Path, mut redaction: Option<&mut Redaction>) -> Result<Packed, StoreError> {
-    let run = bytes_of(open_inside(&directory.join(RUN_FILE)), directory)?;
+    let run = bytes_of(open_inside(directory, &FileName::literal(RUN_FILE)), directory)?;
     let started = read_run_file(&run, &directory.join(RUN_FILE).display().to_string())?.started;
     let seconds = started.parse::<jiff::Timestamp>().map_or(0, |time| time.as_second().max(0) as u64);
     let mut packed = Packed::default();
     let members = members(directory, &mut packed.left_out).map_err(|error| reading(directory, &error))?;
     if let Some(redaction) = redaction.as_deref_mut() {
-        for member in members.iter().filter(|member| is_text(&member.name)) {
+        for member in members.iter().filter(|member| is_text(member.name.as_str())) {
             redaction.look(&text_of(member, directory)?);
         }
         redaction.settle().map_err(|host| {
@@ -125,14 +125,14 @@ fn write(
                 .map_err(|error| StoreError::io("cannot pack", Path::new(&path), &error))
         };
         let Some(redaction) = redaction.as_deref_mut() else {
-            let file = member.open(directory).map_err(|error| reading(&directory.join(&member.relative), &error))?;
+            let file = member.open().map_err(|error| reading(&directory.join(&member.relative), &error))?;
             let length = file.metadata().map_err(|error| reading(directory, &error))?.len();
             // A run that goes on appends to it.
             put(archive, length, &mut file.take(length))?;
             packed.files.push(path);
             continue;
         };
-        if !is_text(&member.name) {
+        if !is_text(member.name.as_str()) {
             packed.left_out.push((member.relative.clone(), "not a text: names in it could not be replaced"));
             continue;
         }
@@ -177,59 +177,47 @@ fn line_of(line: &[u8], redaction: &mut Redaction) -> Vec<u8> {
 
 /// The files of a record in the order of their paths.
 fn members(directory: &Path, left_out: &mut Vec<(String, &'static str)>) -> io::Result<Vec<Member>> {
+    let directory = Arc::new(Folder::named(directory)?);
     let mut members = Vec::new();
-    for (name, path) in entries(directory)? {
-        let found = path.symlink_metadata()?;
+    for (name, found) in directory.entries()? {
         if name == LOCK_FILE {
             continue;
         }
         let [begin, end] = EXPLAINED_TABLES;
         let is_table = name.starts_with(begin) && name.ends_with(end);
         let is_own = is_table || OWN.iter().any(|own| name == *own || own.ends_with('.') && name.starts_with(own));
-        if found.is_symlink() {
-            left_out.push((name, "a symbolic link"));
-        } else if found.is_file() && is_own {
-            members.push(Member { relative: name.clone(), folder: None, name });
-        } else if found.is_dir() && [CHARTS_FOLDER, TRACE_FOLDER].contains(&name.as_str()) {
-            inside(&name, &path, &mut members, left_out)?;
-        } else {
-            left_out.push((name, "not a file of a record"));
+        let inner = FOLDERS.iter().find(|(folder, _)| found.is_dir() && folder.as_str() == name);
+        let own = FileName::checked(&name).filter(|_| found.is_file() && is_own);
+        match (own, inner) {
+            (Some(own), _) => members.push(Member { relative: name, folder: Arc::clone(&directory), name: own }),
+            (None, Some((folder, kinds))) => inside(folder, kinds, &directory, &mut members, left_out)?,
+            (None, None) => left_out.push((name, not_packed(&found))),
         }
     }
     Ok(members)
 }
 
 fn inside(
-    folder: &str,
-    path: &Path,
+    folder: &FileName,
+    kinds: &[&str],
+    directory: &Folder,
     members: &mut Vec<Member>,
     left_out: &mut Vec<(String, &'static str)>,
 ) -> io::Result<()> {
-    let kinds: &[&str] = if folder == CHARTS_FOLDER { &[".svg", ".png"] } else { &[".json.gz"] };
-    // Held open: a link that is put in its place later is not followed.
-    let held = Folder::make(path)?;
-    for (name, path) in entries(&held.path("."))? {
-        let (found, relative) = (path.symlink_metadata()?, format!("{folder}/{name}"));
-        if found.is_symlink() {
-            left_out.push((relative, "a symbolic link"));
-        } else if found.is_file() && kinds.iter().any(|kind| name.ends_with(kind)) {
-            members.push(Member { relative, folder: Some(Folder::make(&held.path("."))?), name });
-        } else {
-            left_out.push((relative, "not a file of a record"));
+    let held = Arc::new(directory.folder(folder)?);
+    for (name, found) in held.entries()? {
+        let relative = format!("{folder}/{name}");
+        let is_own = found.is_file() && kinds.iter().any(|kind| name.ends_with(kind));
+        match FileName::checked(&name).filter(|_| is_own) {
+            Some(name) => members.push(Member { relative, folder: Arc::clone(&held), name }),
+            None => left_out.push((relative, not_packed(&found))),
         }
     }
     Ok(())
 }
 
-/// Names in a folder, sorted. One that is not UTF-8 is not a file of a record.
-fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
-    let mut entries = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        entries.extend(entry.file_name().into_string().ok().map(|name| (name, entry.path())));
-    }
-    entries.sort();
-    Ok(entries)
+fn not_packed(found: &Metadata) -> &'static str {
+    if found.file_type().is_symlink() { "a symbolic link" } else { "not a file of a record" }
 }
 
 fn is_text(name: &str) -> bool {
@@ -240,8 +228,8 @@ fn is_text(name: &str) -> bool {
 /// A text, unpacked where it is gzipped.
 fn text_of(member: &Member, directory: &Path) -> Result<Vec<u8>, StoreError> {
     let path = directory.join(&member.relative);
-    let bytes = bytes_of(member.open(directory), &path)?;
-    if !member.name.ends_with(".gz") {
+    let bytes = bytes_of(member.open(), &path)?;
+    if !member.name.as_str().ends_with(".gz") {
         return Ok(bytes);
     }
     bounded(MultiGzDecoder::new(bytes.as_slice()), &path)

@@ -20,6 +20,8 @@ mod samples;
 mod sequence;
 mod states;
 
+use crate::file::FileName;
+
 pub use append::{Store, line_text};
 pub(crate) use checksum::{reseal, reseal_run};
 pub use damage::DamagedLine;
@@ -41,6 +43,13 @@ pub const SAMPLES_FILE: &str = "samples.jsonl";
 pub const TRACE_FOLDER: &str = "trace";
 /// The lock of a live run.
 pub const LOCK_FILE: &str = "run.json.lock";
+
+const RUN: FileName = FileName::literal(RUN_FILE);
+const RUN_NEW: FileName = FileName::literal("run.json.new");
+const CASES: FileName = FileName::literal(CASES_FILE);
+const SAMPLES: FileName = FileName::literal(SAMPLES_FILE);
+const LOCK: FileName = FileName::literal(LOCK_FILE);
+const TRACE: FileName = FileName::literal(TRACE_FOLDER);
 
 /// Bounds on what is read back, far above what is written: a hostile record must not exhaust memory.
 mod limits {

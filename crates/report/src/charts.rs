@@ -1,8 +1,7 @@
 //! Which charts a section of the report has: those that its benchmark declares, its own, and drift over time.
 
-use view::{AS_IMPORTED, ChartSpec, NamedChart, declared_charts};
+use view::{AS_IMPORTED, ChartSpec, NamedChart, declared_charts, told_apart};
 
-use crate::escape::file_stem;
 use crate::study::Operation;
 use crate::{Run, words::drift, words::imported, words::origin};
 
@@ -18,11 +17,12 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<NamedChart> 
     let mut charts = declared_charts(operation);
     for drift::Long { configuration, point, samples } in drift::charted(run, operation) {
         let spec = drift::chart(operation, &configuration.label, configuration.style, point.case, samples);
-        let stem = format!("{}-drift-{}", operation.stem, file_stem(&point.case.id));
+        let stem = operation.stem.and("drift").and(point.case.id.as_str());
         charts.push(NamedChart { stem, spec });
     }
     charts.extend(run.views.for_section(operation).map(|view| view.charts(operation)).unwrap_or_default());
     charts.extend(view::roofline::chart(operation));
+    told_apart(&mut charts);
     let origin = origin::lines(run, operation);
     let statistic = imported::statistic(run);
     for chart in &mut charts {

@@ -71,17 +71,12 @@ pub struct FleetPage {
     pub notes: Vec<String>,
 }
 
-/// The page as HTML.
-fn fleet(of: &FleetPage) -> String {
-    page::page(of)
-}
-
 /// Writes the page under this name in a folder.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_fleet(of: &FleetPage, folder: &Path, name: &str) -> Result<PathBuf, Error> {
+pub fn write_fleet(of: &FleetPage, folder: &Path, name: &'static str) -> Result<PathBuf, Error> {
     let mut out = Out::below(folder);
-    out.put(&Artifact::new(name, fleet(of).into_bytes()))?;
+    out.put(&Artifact::new(name, page::page(of).into_bytes()))?;
     Ok(out.into_written().files.remove(0))
 }

@@ -13,6 +13,7 @@ mod escape;
 mod fleet;
 mod formats;
 pub mod index;
+mod markup;
 mod page;
 mod policy;
 mod run;

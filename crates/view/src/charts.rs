@@ -1,7 +1,8 @@
 //! Declared charts of a section.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use record::file::FileStem;
 use record::show::{At, Chart, ChartKind, Format};
 use record::{Better, CaseLine, Caveat};
 use serde_json::Value;
@@ -15,7 +16,7 @@ use crate::{Axis, ChartSpec, Matrix, Point, Quantity, Reference, Scale, Series, 
 #[derive(Clone, Debug)]
 pub struct NamedChart {
     /// The stem.
-    pub stem: String,
+    pub stem: FileStem,
     /// The chart.
     pub spec: ChartSpec,
 }
@@ -62,11 +63,25 @@ pub fn declared(section: &Operation) -> Vec<NamedChart> {
         };
         let several = specs.len() > 1;
         specs.into_iter().enumerate().map(move |(index, spec)| {
-            let number = if several { format!("-{}", index + 1) } else { String::new() };
-            NamedChart { stem: format!("{}-{}{number}", section.stem, chart.stem), spec }
+            let stem = section.stem.and(chart.stem.as_str());
+            NamedChart { stem: if several { stem.and(index as u64 + 1) } else { stem }, spec }
         })
     });
     drawn.collect()
+}
+
+/// Gives charts of equal names a number: data name some of them.
+pub fn told_apart(charts: &mut [NamedChart]) {
+    let mut taken = HashSet::new();
+    for chart in charts {
+        let plain = chart.stem.clone();
+        for number in 2_u64.. {
+            if taken.insert(chart.stem.clone()) {
+                break;
+            }
+            chart.stem = plain.and(number);
+        }
+    }
 }
 
 fn quantity(format: Format) -> Quantity {

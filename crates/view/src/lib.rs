@@ -16,10 +16,9 @@ mod spec;
 pub mod study;
 mod styles;
 mod table;
-mod text;
 
 pub use cell::{ends, number_at, shown, value_at};
-pub use charts::{AS_IMPORTED, NamedChart, declared as declared_charts, note_of_points};
+pub use charts::{AS_IMPORTED, NamedChart, declared as declared_charts, note_of_points, told_apart};
 pub use label::{label_of, plain};
 pub use next::Next;
 pub use own::{Finding, View, Views};
@@ -31,4 +30,3 @@ pub use spec::{
 pub use styles::COLOURS;
 pub use table::matrix_lines;
 pub use terms::text::{harmless_json, into_one_line, is_invisible, one_line};
-pub use text::file_stem;

@@ -77,7 +77,7 @@ pub fn chart(section: &Operation) -> Option<NamedChart> {
         scattered: true,
         ..ChartSpec::default()
     };
-    Some(NamedChart { stem: format!("{}-roofline", section.stem), spec })
+    Some(NamedChart { stem: section.stem.and("roofline"), spec })
 }
 
 /// A series for each name of a case.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use record::file::FileStem;
 use record::{CaseLine, Caveat, Declared, found};
 use serde_json::Value;
 use terms::Status;
@@ -12,7 +13,6 @@ use terms::Status;
 use crate::grouping::{Fields, Places, QUIET};
 use crate::label::label_of;
 use crate::styles::Styles;
-use crate::text::file_stem;
 
 /// A value with its 95% interval, where there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -230,7 +230,7 @@ pub struct Operation<'a> {
     /// `all_reduce`; the benchmark's name where a benchmark has no operations.
     pub name: String,
     /// The beginning of its charts' file names, unlike that of any other operation.
-    pub stem: String,
+    pub stem: FileStem,
     /// What holds for all its configurations ("shm, cpu, f32, sum").
     pub constants: String,
     /// What its benchmark declares, as the record has it.
@@ -326,10 +326,10 @@ pub fn operations<'a>(cases: &'a [CaseLine], declared: &'a [Declared]) -> Vec<Op
 }
 
 /// Names that differ may become the same file name; a number then tells them apart.
-fn stem(name: &str, others: &[Operation]) -> String {
-    let plain = file_stem(name);
-    let taken = |stem: &String| others.iter().any(|other| other.stem == *stem);
-    let numbered = (2..).map(|number| format!("{plain}-{number}"));
+fn stem(name: &str, others: &[Operation]) -> FileStem {
+    let plain = FileStem::of(name);
+    let taken = |stem: &FileStem| others.iter().any(|other| other.stem == *stem);
+    let numbered = (2_u64..).map(|number| plain.and(number));
     std::iter::once(plain.clone()).chain(numbered).find(|stem| !taken(stem)).unwrap_or(plain)
 }
 

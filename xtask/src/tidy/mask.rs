@@ -3,6 +3,8 @@
 //! A scanner and not a parser: a parser (syn) would be the heaviest dependency of this program, and every check here
 //! looks for words.
 
+use std::ops::Range;
+
 /// `text` with comments and the insides of string and character literals turned to spaces.
 pub(crate) fn code(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -21,6 +23,29 @@ pub(crate) fn code(text: &str) -> String {
         }
     }
     String::from_utf8(masked).expect("whole literals and comments were replaced by spaces")
+}
+
+/// Where string and character literals stand in code that ships.
+pub(crate) fn literals(text: &str) -> Vec<Range<usize>> {
+    let (bytes, code, product) = (text.as_bytes(), code(text), product_code(text));
+    let is_shipped = |at: usize| {
+        let before = code[..at].rfind(|c: char| !c.is_whitespace());
+        before.is_none_or(|before| product.as_bytes()[before] == code.as_bytes()[before])
+    };
+    let (mut literals, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        match skipped_until(bytes, at) {
+            Some(end) => {
+                if bytes[at] != b'/' && is_shipped(at) {
+                    literals.push(at..end);
+                }
+                at = end;
+            }
+            None if is_word(bytes[at]) => at += bytes[at..].iter().take_while(|byte| is_word(**byte)).count(),
+            None => at += 1,
+        }
+    }
+    literals
 }
 
 fn is_word(byte: u8) -> bool {
@@ -165,6 +190,13 @@ let e: &'static str = x; let f = 'u'; let g = '\''; let h = 'é'; fn keep<'a>() 
         for text in ["\"abc", "/* abc", "r#\"abc", "'\\", "// abc", "\"abc\\"] {
             assert_eq!(code(text).trim(), "", "{text}");
         }
+    }
+
+    #[test]
+    fn literals_of_tests_and_comments_do_not_ship() {
+        let text = "let a = \"b\"; // \"c\"\n#[cfg(test)]\nmod tests { fn a() { \"d\" } }\nconst E: char = 'e';";
+        let found: Vec<&str> = literals(text).into_iter().map(|at| &text[at]).collect();
+        assert_eq!(found, ["\"b\"", "'e'"]);
     }
 
     #[test]

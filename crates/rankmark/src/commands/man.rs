@@ -1,6 +1,6 @@
 //! `rankmark man [DIR]`: manual pages, one a command.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueHint;
 
@@ -28,11 +28,10 @@ impl Typed for Man {
         };
         let mut written = String::new();
         for (name, page) in pages {
-            record::file::replace(directory, Path::new(&name), &format!("{name}.new"), &page).map_err(|error| {
-                let what = format!("{} cannot be written", directory.join(&name).display());
-                Failure::new(what).cause(error)
-            })?;
-            written.push_str(&format!("{}\n", directory.join(name).display()));
+            let path = directory.join(name);
+            record::file::replace_named(&path, &page)
+                .map_err(|error| Failure::new(format!("{} cannot be written", path.display())).cause(error))?;
+            written.push_str(&format!("{}\n", path.display()));
         }
         screen::print(&written)
     }

@@ -1,6 +1,6 @@
 //! Writing a record: the run file, and one case after the other.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,10 @@ use terms::outside;
 
 use super::checksum;
 use super::lock::Lock;
-use super::{CASES_FILE, CaseSamples, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER};
-use crate::file::{self, Folder};
+use super::{
+    CASES, CASES_FILE, CaseSamples, RUN, RUN_FILE, RUN_NEW, SAMPLES, SAMPLES_FILE, StoreError, TRACE, TRACE_FOLDER,
+};
+use crate::file::{self, Access, FileName, Folder};
 use crate::json::to_pretty_json;
 use crate::{CaseLine, End, RunFile, from_json, to_json};
 
@@ -50,8 +52,8 @@ impl Store {
                 )));
             }
         }
-        let cases = Lines::open(directory.join(CASES_FILE))?;
-        let samples = Lines::open(directory.join(SAMPLES_FILE))?;
+        let cases = Lines::open(directory, &CASES)?;
+        let samples = Lines::open(directory, &SAMPLES)?;
         let (run_id, next) = (run.id.clone(), 1);
         let store = Self { directory: directory.to_owned(), cases, samples, run: run_id, next, notes, _lock: lock };
         // Last, since it is what makes the directory a record.
@@ -61,8 +63,8 @@ impl Store {
 
     /// Goes on with a record that has whole files.
     pub(super) fn reopen(directory: &Path, lock: Lock, run: &RunFile, next: u64) -> Result<Self, StoreError> {
-        let cases = Lines::open(directory.join(CASES_FILE))?;
-        let samples = Lines::open(directory.join(SAMPLES_FILE))?;
+        let cases = Lines::open(directory, &CASES)?;
+        let samples = Lines::open(directory, &SAMPLES)?;
         let (run, notes) = (run.id.clone(), Vec::new());
         Ok(Self { directory: directory.to_owned(), cases, samples, run, next, notes, _lock: lock })
     }
@@ -91,27 +93,24 @@ impl Store {
             let mut text = text.into_bytes();
             text.push(b'\n');
             checksum::seal_run(&mut text);
-            file::replace(&self.directory, Path::new(RUN_FILE), "run.json.new", &text)?;
+            file::replace(&self.directory, &RUN.into(), &RUN_NEW, &text)?;
             File::open(&self.directory)?.sync_all()
         });
         written.map_err(|error| StoreError::io("cannot write", &path, &error))
     }
 
-    /// Writes a file of the folder `trace`. `name` is a file's name and no path.
+    /// Writes a file of the folder `trace`.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn write_trace(
         &self,
-        name: &str,
+        name: &FileName,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), StoreError> {
-        let folder = self.directory.join(TRACE_FOLDER);
-        let path = folder.join(name);
-        let written = Folder::make(&folder).and_then(|held| {
-            let mut options = OpenOptions::new();
-            let file = file::open_inside_by(&held.path(name), options.write(true).create(true).truncate(true))?;
-            let mut file = io::BufWriter::new(file);
+        let path = self.directory.join(TRACE_FOLDER).join(name);
+        let written = Folder::named(&self.directory).and_then(|directory| {
+            let mut file = io::BufWriter::new(directory.make(&TRACE)?.open(name, Access::Rewrite)?);
             write(&mut file)?;
             file.flush()
         });
@@ -212,9 +211,10 @@ struct Lines {
 }
 
 impl Lines {
-    fn open(path: PathBuf) -> Result<Self, StoreError> {
+    fn open(directory: &Path, name: &FileName) -> Result<Self, StoreError> {
+        let path = directory.join(name);
         let failed = |error: &io::Error| StoreError::io("cannot write", &path, error);
-        let opened = file::open_inside_by(&path, OpenOptions::new().append(true).create(true));
+        let opened = file::open_inside_by(directory, name, Access::Append);
         let file = opened.map_err(|error| failed(&error))?;
         let length = file.metadata().map_err(|error| failed(&error))?.len();
         Ok(Self { path, file, length })

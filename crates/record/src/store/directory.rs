@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
+use crate::file::FileName;
 
 /// `20261120T101500Z-sweep`. The time is given: this crate reads no clock.
 pub fn directory_name(started: jiff::Timestamp, experiment: &str) -> String {
@@ -17,7 +18,8 @@ pub fn directory_name(started: jiff::Timestamp, experiment: &str) -> String {
 /// When it cannot be created.
 pub fn fresh_directory(root: &Path, started: jiff::Timestamp, experiment: &str) -> Result<PathBuf, StoreError> {
     std::fs::create_dir_all(root).map_err(|error| StoreError::io("cannot create", root, &error).at_start())?;
-    let name = directory_name(started, experiment);
+    let name = FileName::checked(&directory_name(started, experiment))
+        .ok_or_else(|| StoreError::new(format!("`{}` cannot name a record", experiment.escape_debug())).at_start())?;
     let mut path = root.join(&name);
     for number in 2..10_000 {
         match std::fs::create_dir(&path) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::checksum::Checker;
 use super::lines::{Line, case_line, next_line};
-use super::{CASES_FILE, LOCK_FILE, StoreError, limits};
+use super::{CASES, CASES_FILE, LOCK, LOCK_FILE, StoreError, limits};
 use crate::file::open_inside;
 use crate::{CaseLine, RunFile};
 
@@ -36,7 +36,7 @@ pub fn liveness(directory: &Path) -> Liveness {
     }
     // Only the holder of a lock writes its number.
     let mut text = String::new();
-    let read = open_inside(&path).and_then(|file| file.take(32).read_to_string(&mut text));
+    let read = open_inside(directory, &LOCK).and_then(|file| file.take(32).read_to_string(&mut text));
     let Some(pid) = text.trim().parse::<u32>().ok().filter(|_| read.is_ok()) else { return Liveness::Unknown };
     // Where the list cannot be read, the process tells.
     let alive = locks.is_err() && Path::new("/proc").join(pid.to_string()).exists();
@@ -86,7 +86,7 @@ impl Follower {
     pub fn new_lines(&mut self) -> Result<Vec<CaseLine>, StoreError> {
         let path = self.directory.join(CASES_FILE);
         let failed = |error: &std::io::Error| StoreError::io("cannot read", &path, error);
-        let mut file = match open_inside(&path) {
+        let mut file = match open_inside(&self.directory, &CASES) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(failed(&error)),

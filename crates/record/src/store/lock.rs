@@ -3,13 +3,13 @@
 //! A file and not the directory itself: network file systems turn such locks into record locks, which need a file that
 //! is open for writing. The kernel drops the lock when the process ends, however it ends.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{LOCK_FILE, StoreError};
-use crate::file::open_inside_by;
+use super::{LOCK, LOCK_FILE, StoreError};
+use crate::file::{Access, open_inside_by};
 
 /// Held while a run is live; dropping it removes the file.
 #[derive(Debug)]
@@ -25,9 +25,7 @@ impl Lock {
         let path = directory.join(LOCK_FILE);
         loop {
             let failed = |error: &io::Error| StoreError::io("cannot write", &path, error);
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false);
-            let mut file = open_inside_by(&path, &mut options).map_err(|error| failed(&error))?;
+            let mut file = open_inside_by(directory, &LOCK, Access::Change).map_err(|error| failed(&error))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(in_use(directory, &mut file)),

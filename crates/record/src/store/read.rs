@@ -1,7 +1,7 @@
 //! Reading a record back: for reports, and to go on with it.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -13,8 +13,10 @@ use super::lock::Lock;
 use super::results::bare_run_file;
 use super::salvage::salvage;
 use super::sequence::Sequence;
-use super::{CASES_FILE, DamagedLine, Liveness, RUN_FILE, SAMPLES_FILE, Store, StoreError, limits, liveness};
-use crate::file::{open_inside, open_inside_by};
+use super::{
+    CASES, CASES_FILE, DamagedLine, Liveness, RUN, RUN_FILE, SAMPLES, SAMPLES_FILE, Store, StoreError, limits, liveness,
+};
+use crate::file::{Access, open_inside, open_inside_by};
 use crate::{Case, CaseLine, RunFile, SCHEMA};
 
 /// A record.
@@ -146,9 +148,9 @@ impl Store {
         let lock = Lock::take(directory, &mut notes)?;
         let file = whole_run_file(directory)?;
         let found = case_lines(directory, &file)?;
-        repair_cases(&directory.join(CASES_FILE), &found)?;
+        repair_cases(directory, &found)?;
         notes.extend(found.notes);
-        notes.extend(repair_samples(&directory.join(SAMPLES_FILE))?);
+        notes.extend(repair_samples(directory)?);
         let next = found.next;
         let done = found.lines.iter().filter(|line| line.status == Status::Ok).map(|line| line.id.clone()).collect();
         let cases = in_plan_order(&file, found.lines);
@@ -240,7 +242,7 @@ fn is_json(text: &[u8]) -> bool {
 fn run_file_text(directory: &Path) -> Result<(Vec<u8>, String), StoreError> {
     let path = directory.join(RUN_FILE);
     let mut text = Vec::new();
-    let read = open_inside(&path).and_then(|file| file.take(limits::RUN + 1).read_to_end(&mut text));
+    let read = open_inside(directory, &RUN).and_then(|file| file.take(limits::RUN + 1).read_to_end(&mut text));
     read.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => StoreError::new(format!("{} holds no record", directory.display()))
             .cause(format!("there is no {RUN_FILE} in it")),
@@ -254,7 +256,7 @@ fn run_file_text(directory: &Path) -> Result<(Vec<u8>, String), StoreError> {
 
 fn case_lines(directory: &Path, run: &RunFile) -> Result<CaseLines, StoreError> {
     let path = directory.join(CASES_FILE);
-    match open_inside(&path) {
+    match open_inside(directory, &CASES) {
         Ok(file) => {
             let written = run.end.map(|end| end.case_lines);
             let sequence = Sequence::of(&run.id);
@@ -279,9 +281,9 @@ fn in_plan_order(file: &RunFile, mut cases: Vec<CaseLine>) -> Vec<CaseLine> {
 }
 
 /// Cuts off what a crash left, or adds the line break that is missing.
-fn repair_cases(path: &Path, found: &CaseLines) -> Result<(), StoreError> {
+fn repair_cases(directory: &Path, found: &CaseLines) -> Result<(), StoreError> {
     let repair = || -> std::io::Result<()> {
-        let mut file = open_inside_by(path, OpenOptions::new().append(true).create(true))?;
+        let mut file = open_inside_by(directory, &CASES, Access::Append)?;
         if file.metadata()?.len() > found.whole_bytes {
             file.set_len(found.whole_bytes)?;
         }
@@ -290,14 +292,13 @@ fn repair_cases(path: &Path, found: &CaseLines) -> Result<(), StoreError> {
         }
         file.sync_data()
     };
-    repair().map_err(|error| StoreError::io("cannot write", path, &error))
+    repair().map_err(|error| StoreError::io("cannot write", &directory.join(CASES_FILE), &error))
 }
 
 /// Cuts off an unfinished last line of samples; its case never got its line, so it runs again.
-fn repair_samples(path: &Path) -> Result<Option<String>, StoreError> {
+fn repair_samples(directory: &Path) -> Result<Option<String>, StoreError> {
     let repair = || -> std::io::Result<Option<String>> {
-        let mut options = OpenOptions::new();
-        let mut file = open_inside_by(path, options.read(true).write(true).create(true).truncate(false))?;
+        let mut file = open_inside_by(directory, &SAMPLES, Access::Change)?;
         let length = file.metadata()?.len();
         let whole = last_break(&mut file, length)?;
         if whole == length {
@@ -307,7 +308,7 @@ fn repair_samples(path: &Path) -> Result<Option<String>, StoreError> {
         file.sync_data()?;
         Ok(Some(format!("{SAMPLES_FILE}: the last line was cut short and is left out ({} bytes)", length - whole)))
     };
-    repair().map_err(|error| StoreError::io("cannot write", path, &error))
+    repair().map_err(|error| StoreError::io("cannot write", &directory.join(SAMPLES_FILE), &error))
 }
 
 /// One past the last line break, searched from the end.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::checksum::Checker;
 use super::lines::{Line, corrupt, next_line};
 use super::sequence::check_run;
-use super::{DamagedLine, SAMPLES_FILE, StoreError, limits};
+use super::{DamagedLine, SAMPLES, SAMPLES_FILE, StoreError, limits};
 use crate::CanaryKind;
 use crate::file::open_inside;
 use crate::schema::words::HEX_12;
@@ -101,7 +101,7 @@ pub fn read_samples(directory: &Path, run: &str) -> Result<SampleLines, StoreErr
 pub fn read_samples_of(directory: &Path, run: &str, wanted: impl Fn(&str) -> bool) -> Result<SampleLines, StoreError> {
     let path = directory.join(SAMPLES_FILE);
     let failed = |error: &std::io::Error| StoreError::io("cannot read", &path, error);
-    let mut file = BufReader::new(open_inside(&path).map_err(|error| failed(&error))?);
+    let mut file = BufReader::new(open_inside(directory, &SAMPLES).map_err(|error| failed(&error))?);
     let mut places: HashMap<String, Vec<u64>> = HashMap::new();
     let mut last: HashMap<String, u32> = HashMap::new();
     let (mut notes, mut damaged) = (Vec::new(), Vec::new());

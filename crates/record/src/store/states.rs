@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::RUN_FILE;
+use super::RUN;
 use crate::file::open_inside;
 use crate::{Machine, MachineState};
 
@@ -31,7 +31,7 @@ pub struct SeenStates {
 /// The states that a record's run saw; None where it has no run file that can be read, or a large one.
 pub fn seen_states(directory: &Path) -> Option<SeenStates> {
     let mut text = Vec::new();
-    open_inside(&directory.join(RUN_FILE)).ok()?.take(LARGEST + 1).read_to_end(&mut text).ok()?;
+    open_inside(directory, &RUN).ok()?.take(LARGEST + 1).read_to_end(&mut text).ok()?;
     let seen: SeenStates = crate::from_json(&text).ok().filter(|_| text.len() as u64 <= LARGEST)?;
     let is_level = |level: &crate::CanaryLevel| level.median.is_finite() && level.median > 0.0;
     seen.states.iter().flat_map(|state| &state.canaries).all(is_level).then_some(seen)

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
+use record::file::FileName;
 use record::store::{CASES_FILE, LOCK_FILE, RUN_FILE, SAMPLES_FILE, TRACE_FOLDER};
 use record::{Store, plan, read_run, read_samples};
 use terms::Status;
@@ -64,7 +65,8 @@ fn traces_are_written_through_no_link() {
     let store = Store::create(&directory, &run_file()).unwrap();
     let outside = root.path().join("outside");
     fs::create_dir(&outside).unwrap();
-    let trace = |store: &Store| store.write_trace("a.json.gz", |to| to.write_all(b"trace"));
+    let name = FileName::literal("a.json.gz");
+    let trace = |store: &Store| store.write_trace(&name, |to| to.write_all(b"trace"));
     let folder = directory.join(TRACE_FOLDER);
     symlink(&outside, &folder).unwrap();
     let said = message(trace(&store));

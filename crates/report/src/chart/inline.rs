@@ -1,62 +1,54 @@
 //! A scene as an SVG element inside of a page: shapes that look alike and follow each other are one path, so that a line's
 //! markers cost a few bytes each. Colours stand on the shapes; rules of the page replace them ([`rules`]).
 
-use std::fmt::Write as _;
-
 use super::scene::{Item, Scene};
 use super::style;
-use super::svg::{self, number, paint, stroke, written};
-use crate::escape::{one_line, xml};
+use super::svg::{self, fill, number, stroke, written};
+use crate::escape::one_line;
+use crate::markup::{Attributes, Css, Literal, Svg, markup, put, svg};
 
 /// Writes the element.
-pub(crate) fn write(scene: &Scene) -> String {
-    let (width, height) = (number(scene.width), number(scene.height));
-    let label = xml(&one_line(&scene.description));
-    let mut out = format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">"#);
+pub(crate) fn write(scene: &Scene) -> Svg {
     // Text comes last: above all shapes, and never between two that could be one path.
-    let (mut texts, mut last) = (String::new(), None::<String>);
+    let (mut paths, mut texts, mut last) = (Svg::new(), Svg::new(), None::<(Attributes, String)>);
+    let close = |paths: &mut Svg, last: Option<(Attributes, String)>| {
+        if let Some((look, path)) = last {
+            svg!(paths => "<path{} d=\"{}\"/>", look, path);
+        }
+    };
     for item in &scene.items {
-        let Some((look, path)) = shape(item) else {
-            if let Item::Text(text) = item {
-                texts += &written(text);
-            }
-            continue;
-        };
-        if last.as_ref() != Some(&look) {
-            close(&mut out, &mut last);
-            let _ = write!(out, r"<path{look} d=");
-            out.push('"');
-            last = Some(look);
+        match (shape(item), &mut last) {
+            (Err(text), _) => texts += text,
+            (Ok((look, path)), Some((before, paths))) if look == *before => paths.push_str(&path),
+            (Ok(next), last) => close(&mut paths, last.replace(next)),
         }
-        out += &path;
     }
-    close(&mut out, &mut last);
-    out + &texts + "</svg>"
+    close(&mut paths, last);
+    let label = one_line(&scene.description);
+    svg!(
+        r#"<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}</svg>"#,
+        number(scene.width),
+        number(scene.height),
+        label,
+        paths,
+        texts
+    )
 }
 
-fn close(out: &mut String, last: &mut Option<String>) {
-    if last.take().is_some() {
-        out.push_str("\"/>");
-    }
-}
-
-/// How a shape looks, and its outline.
-fn shape(item: &Item) -> Option<(String, String)> {
-    match item {
-        Item::Polygon { points, fill, pen } => {
-            Some((format!("{}{}", paint("fill", *fill), stroke(*pen)), format!("{}z", outline(points))))
-        }
-        Item::Line { points, pen } => Some((format!(r#" fill="none"{}"#, stroke(Some(*pen))), outline(points))),
+/// How a shape looks, and its outline; or a text.
+fn shape(item: &Item) -> Result<(Attributes, String), Svg> {
+    let look = |inside, pen| markup!(Tag, "{}{}", fill(inside), stroke(pen));
+    Ok(match item {
+        Item::Polygon { points, fill, pen } => (look(*fill, *pen), format!("{}z", outline(points))),
+        Item::Line { points, pen } => (look(None, Some(*pen)), outline(points)),
         Item::Circle { center: [x, y], radius, fill, pen } => {
             let (begin, r, across) = (number(x - radius), number(*radius), number(2.0 * radius));
             let path = format!("M{begin} {}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0 -{across} 0z", number(*y));
-            Some((format!("{}{}", paint("fill", Some(*fill)), stroke(*pen)), path))
+            (look(Some(*fill), *pen), path)
         }
-        Item::Shapes { outlines: all, closed, fill, pen } => {
-            Some((format!("{}{}", paint("fill", *fill), stroke(*pen)), svg::outlines(all, *closed)))
-        }
-        Item::Text(_) => None,
-    }
+        Item::Shapes { outlines: all, closed, fill, pen } => (look(*fill, *pen), svg::outlines(all, *closed)),
+        Item::Text(text) => return Err(written(text)),
+    })
 }
 
 fn outline(points: &[[f64; 2]]) -> String {
@@ -71,15 +63,13 @@ fn tenth(value: f64) -> String {
 }
 
 /// The rules by which a page with the variables `--ink`, `--c0` and so on draws an element of [`write`].
-pub(crate) fn rules() -> String {
+pub(crate) fn rules() -> Css {
     let mut rules = style::page_variables();
     for (hex, variable) in style::variables() {
         // White text stays: it stands on dark cells.
-        let not = if variable == "paper" { ":not(text)" } else { "" };
-        let _ = write!(
-            rules,
-            r#"{not}[fill="{hex}"]{{fill:var(--{variable})}}[stroke="{hex}"]{{stroke:var(--{variable})}}"#
-        );
+        let not = Literal(if variable.is("paper") { ":not(text)" } else { "" });
+        put!(Css: rules, r#"{}[fill="{}"]{{fill:var(--{})}}"#, not, hex, variable);
+        put!(Css: rules, r#"[stroke="{}"]{{stroke:var(--{})}}"#, hex, variable);
     }
     rules
 }
@@ -95,9 +85,10 @@ mod tests {
         let pen = Pen { paint: Paint::solid([34, 34, 34]), width: 1.0, dash: None };
         let line = Item::Line { points: vec![[0.0, 0.04], [1.26, 2.0]], pen };
         let items = vec![dot(5.0), dot(6.0), line];
-        let text = write(&Scene { width: 10.0, height: 5.0, description: "a <b>".into(), items });
+        let text = write(&Scene { width: 10.0, height: 5.0, description: "a <b>".into(), items }).into_string();
         assert_eq!(text.matches("<path").count(), 2, "{text}");
         assert!(text.contains(r#"aria-label="a &lt;b&gt;""#) && text.contains(r#"d="M0 0L1.3 2""#), "{text}");
-        assert!(rules().contains(r##"[fill="#0072b2"]{fill:var(--c0)}"##), "{}", rules());
+        let rules = rules().into_string();
+        assert!(rules.contains(r##"[fill="#0072b2"]{fill:var(--c0)}"##), "{rules}");
     }
 }

@@ -29,6 +29,7 @@ pub use view::{
 };
 
 use crate::Error;
+use crate::markup::Svg;
 use waterfall::Bar;
 
 /// A chart as a picture.
@@ -52,7 +53,7 @@ impl Draw for ChartSpec {
     }
 
     fn svg(&self) -> String {
-        svg::write(&self.scene())
+        svg::write(&self.scene()).into_string()
     }
 
     fn png(&self) -> Result<Vec<u8>, Error> {
@@ -61,7 +62,7 @@ impl Draw for ChartSpec {
 }
 
 /// The plot of a chart as an SVG element for a page that says its title and note itself, and that has rules for its colours.
-pub(crate) fn inline(spec: &ChartSpec) -> String {
+pub(crate) fn inline(spec: &ChartSpec) -> Svg {
     inline::write(&draw::draw(spec, if spec.lanes.is_some() { &draw::Page::WIDE } else { &draw::Page::HALF }))
 }
 

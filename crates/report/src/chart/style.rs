@@ -1,8 +1,11 @@
 //! Colours, markers and text sizes.
 
+use std::fmt;
+
 use view::COLOURS;
 
 use super::scene::{Item, Paint, Pen};
+use crate::markup::{Css, Literal, Svg, markup, put, words};
 
 /// Okabe and Ito, "Color Universal Design" (2008): seven colours that stay apart in the three common kinds of colour
 /// blindness. Their yellow is left out (too light on white) and their black is grey here, so that text stands out.
@@ -31,50 +34,83 @@ const DARK: [([u8; 3], [u8; 3]); 7] = [
     (WARNING_INK, [255, 213, 138]),
 ];
 
-/// `#0072b2`.
-pub(crate) fn hex([r, g, b]: [u8; 3]) -> String {
-    format!("#{r:02x}{g:02x}{b:02x}")
+/// A colour as text: `#0072b2`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hex(pub(crate) [u8; 3]);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [r, g, b] = self.0;
+        write!(f, "#{r:02x}{g:02x}{b:02x}")
+    }
 }
 
-/// Rules by which a viewer that prefers dark pages draws a chart: they win over the colours that stand on each shape. White
-/// text stays: it stands on dark cells.
-pub(crate) fn dark() -> String {
-    let mut rules = String::new();
+/// The name of a colour of a page: a word, or a letter and the number of a series.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Variable(&'static str, Option<usize>);
+
+impl Variable {
+    pub(crate) fn is(self, name: &str) -> bool {
+        self.0 == name
+    }
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)?;
+        self.1.map_or(Ok(()), |series| series.fmt(f))
+    }
+}
+
+words!(Hex, Variable);
+
+/// A style sheet by which a viewer that prefers dark pages draws a chart: its rules win over the colours that stand on each
+/// shape. White text stays: it stands on dark cells.
+pub(crate) fn dark() -> Svg {
+    let mut rules = Css::new();
     for (light, dark) in DARK {
-        let (light, dark) = (hex(light), hex(dark));
-        let shapes = format!("rect[fill=\"{light}\"],polygon[fill=\"{light}\"],circle[fill=\"{light}\"]");
-        let texts = if light == hex(WHITE) { String::new() } else { format!(",text[fill=\"{light}\"]") };
-        rules += &format!("{shapes}{texts}{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}");
+        let (light, dark, is_white) = (Hex(light), Hex(dark), light == WHITE);
+        for (at, shape) in
+            ["rect", "polygon", "circle", "text"].into_iter().enumerate().filter(|(_, s)| !(is_white && *s == "text"))
+        {
+            put!(Css: rules, "{}{}[fill=\"{}\"]", Literal(if at > 0 { "," } else { "" }), Literal(shape), light);
+        }
+        put!(Css: rules, "{{fill:{}}}[stroke=\"{}\"]{{stroke:{}}}", dark, light, dark);
     }
     for style in 0..PALETTE.len() {
         let lighter = colour(style).map(|part| part + ((255 - u16::from(part)) * 2 / 5) as u8);
-        rules += &format!("text[fill=\"{}\"]{{fill:{}}}", hex(text_colour(style)), hex(lighter));
+        put!(Css: rules, "text[fill=\"{}\"]{{fill:{}}}", Hex(text_colour(style)), Hex(lighter));
     }
-    format!("@media (prefers-color-scheme:dark){{{rules}}}")
+    Svg::styled(&markup!(Css, "@media (prefers-color-scheme:dark){{{}}}", rules))
 }
 
 /// The variables of a page for the colours of its charts, light and dark, and a class for each colour of a series.
-pub(crate) fn page_variables() -> String {
+pub(crate) fn page_variables() -> Css {
     let toward_white = |rgb: [u8; 3], fifths: u16| rgb.map(|part| part + ((255 - u16::from(part)) * fifths / 5) as u8);
     let variables = variables();
-    let neutral = DARK.iter().filter_map(|(light, dark)| {
-        let (_, name) = variables.iter().find(|(of, _)| *of == hex(*light))?;
-        Some(format!("--{name}:light-dark({},{});", hex(*light), hex(*dark)))
-    });
-    let series = (0..PALETTE.len()).map(|style| {
-        let line = (colour(style), toward_white(colour(style), if style == PALETTE.len() - 1 { 3 } else { 1 }));
-        let text = (text_colour(style), toward_white(colour(style), 2));
-        let pair = |name: &str, (light, dark): ([u8; 3], [u8; 3])| {
-            format!("--{name}{style}:light-dark({},{});", hex(light), hex(dark))
-        };
-        format!("{}{}", pair("c", line), pair("t", text))
-    });
-    let classes = (0..PALETTE.len()).map(|n| format!(".c{n}{{color:var(--c{n})}}.label.t{n}{{fill:var(--t{n})}}"));
-    format!(":root{{{}{}}}{}", neutral.collect::<String>(), series.collect::<String>(), classes.collect::<String>())
+    let mut all = Css::new();
+    let mut declare = |name: Variable, light: [u8; 3], dark: [u8; 3]| {
+        put!(Css: all, "--{}:light-dark({},{});", name, Hex(light), Hex(dark));
+    };
+    for (light, dark) in DARK {
+        if let Some((_, name)) = variables.iter().find(|(of, _)| *of == Hex(light)) {
+            declare(*name, light, dark);
+        }
+    }
+    for style in 0..PALETTE.len() {
+        let fifths = if style == PALETTE.len() - 1 { 3 } else { 1 };
+        declare(Variable("c", Some(style)), colour(style), toward_white(colour(style), fifths));
+        declare(Variable("t", Some(style)), text_colour(style), toward_white(colour(style), 2));
+    }
+    let mut rules = markup!(Css, ":root{{{}}}", all);
+    for n in 0..PALETTE.len() {
+        put!(Css: rules, ".c{}{{color:var(--c{})}}.label.t{}{{fill:var(--t{})}}", n, n, n, n);
+    }
+    rules
 }
 
 /// The colours of a chart, each with the variable that a page has for it.
-pub(crate) fn variables() -> Vec<(String, String)> {
+pub(crate) fn variables() -> Vec<(Hex, Variable)> {
     let named = [
         (WHITE, "paper"),
         (INK, "ink"),
@@ -85,11 +121,11 @@ pub(crate) fn variables() -> Vec<(String, String)> {
         (WARNING_INK, "warning-ink"),
     ];
     let series = (0..PALETTE.len()).flat_map(|style| {
-        let (line, text) = (hex(colour(style)), hex(text_colour(style)));
-        let text = (text != line).then(|| (text, format!("t{style}")));
-        [Some((line, format!("c{style}"))), text].into_iter().flatten()
+        let (line, text) = (Hex(colour(style)), Hex(text_colour(style)));
+        let text = (text != line).then_some((text, Variable("t", Some(style))));
+        [Some((line, Variable("c", Some(style)))), text].into_iter().flatten()
     });
-    named.into_iter().map(|(rgb, name)| (hex(rgb), name.to_owned())).chain(series).collect()
+    named.into_iter().map(|(rgb, name)| (Hex(rgb), Variable(name, None))).chain(series).collect()
 }
 
 /// The colour of a series.

@@ -1,69 +1,74 @@
 //! A scene as an SVG document. Text stays text: it can be found, copied and read aloud.
 
-use std::fmt::Write as _;
-
 use super::font::{FAMILY, Weight};
 use super::scene::{Anchor, Item, Paint, Pen, Scene, Text};
-use super::style::{self, WHITE};
-use crate::escape::xml;
+use super::style::{self, Hex, WHITE};
+use crate::markup::{Attributes, Literal, Svg, markup, svg};
 
 /// Writes the document.
-pub(crate) fn write(scene: &Scene) -> String {
-    let mut out = String::with_capacity(16 * 1024);
+pub(crate) fn write(scene: &Scene) -> Svg {
+    let mut out = Svg::with_capacity(16 * 1024);
     let (width, height) = (number(scene.width), number(scene.height));
-    let _ = writeln!(
-        out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" font-family="{FAMILY}">"#
+    svg!(
+        out => r#"<svg xmlns="http://www.w3.org/2000/svg" width="{}" height="{}" viewBox="0 0 {} {}" role="img" font-family="{}">"#,
+        width,
+        height,
+        width,
+        height,
+        Literal(FAMILY)
     );
-    let _ = writeln!(out, "<title>{}</title>", xml(&scene.description));
-    let _ = writeln!(out, "<style>{}</style>", style::dark());
+    svg!(out => "\n<title>{}</title>\n", scene.description);
+    out += style::dark();
     // A background of its own: a page's may be of any colour.
-    let _ = writeln!(out, r#"<rect width="{width}" height="{height}"{}/>"#, paint("fill", Some(Paint::solid(WHITE))));
+    let white = fill(Some(Paint::solid(WHITE)));
+    svg!(out => "\n<rect width=\"{}\" height=\"{}\"{}/>\n", width, height, white);
     for item in &scene.items {
-        let _ = match item {
+        match item {
             Item::Polygon { points, fill, pen } => {
-                writeln!(out, r#"<polygon points="{}"{}{}/>"#, list(points), paint("fill", *fill), stroke(*pen))
+                let fill = self::fill(*fill);
+                svg!(out => "<polygon points=\"{}\"{}{}/>\n", list(points), fill, stroke(*pen));
             }
             Item::Line { points, pen } => {
-                writeln!(out, r#"<polyline points="{}" fill="none"{}/>"#, list(points), stroke(Some(*pen)))
+                svg!(out => "<polyline points=\"{}\" fill=\"none\"{}/>\n", list(points), stroke(Some(*pen)));
             }
-            Item::Circle { center: [x, y], radius, fill, pen } => writeln!(
-                out,
-                r#"<circle cx="{}" cy="{}" r="{}"{}{}/>"#,
+            Item::Circle { center: [x, y], radius, fill, pen } => svg!(
+                out => "<circle cx=\"{}\" cy=\"{}\" r=\"{}\"{}{}/>\n",
                 number(*x),
                 number(*y),
                 number(*radius),
-                paint("fill", Some(*fill)),
+                self::fill(Some(*fill)),
                 stroke(*pen)
             ),
             Item::Shapes { outlines: all, closed, fill, pen } => {
-                let path = outlines(all, *closed);
-                writeln!(out, r#"<path d="{path}"{}{}/>"#, paint("fill", *fill), stroke(*pen))
+                let fill = self::fill(*fill);
+                svg!(out => "<path d=\"{}\"{}{}/>\n", outlines(all, *closed), fill, stroke(*pen));
             }
-            Item::Text(text) => writeln!(out, "{}", written(text)),
-        };
+            Item::Text(text) => svg!(out => "{}\n", written(text)),
+        }
     }
-    out.push_str("</svg>\n");
+    out.literal("</svg>\n");
     out
 }
 
-pub(super) fn written(text: &Text) -> String {
+pub(super) fn written(text: &Text) -> Svg {
     let anchor = match text.anchor {
         Anchor::Start => "start",
         Anchor::Middle => "middle",
         Anchor::End => "end",
     };
-    let weight = if text.weight == Weight::Bold { r#" font-weight="bold""# } else { "" };
+    let weight = Literal(if text.weight == Weight::Bold { r#" font-weight="bold""# } else { "" });
     // `textLength` holds the text to the width that the layout counted with, whatever font the viewer has.
     let [x, y] = text.at;
-    format!(
-        r#"<text x="{}" y="{}" font-size="{}" text-anchor="{anchor}" textLength="{}" lengthAdjust="spacingAndGlyphs"{weight}{}>{}</text>"#,
+    svg!(
+        r#"<text x="{}" y="{}" font-size="{}" text-anchor="{}" textLength="{}" lengthAdjust="spacingAndGlyphs"{}{}>{}</text>"#,
         number(x),
         number(y),
         number(text.size),
+        anchor,
         number(text.width()),
-        paint("fill", Some(text.paint)),
-        xml(&text.content)
+        weight,
+        fill(Some(text.paint)),
+        text.content
     )
 }
 
@@ -95,25 +100,18 @@ pub(super) fn outlines(outlines: &[Vec<[f64; 2]>], closed: bool) -> String {
     path
 }
 
-pub(super) fn paint(attribute: &str, paint: Option<Paint>) -> String {
-    let Some(Paint { rgb: [r, g, b], opacity }) = paint else {
-        return format!(r#" {attribute}="none""#);
-    };
-    let mut text = format!(r#" {attribute}="{}""#, style::hex([r, g, b]));
-    if opacity < 1.0 {
-        let _ = write!(text, r#" {attribute}-opacity="{}""#, number(opacity));
-    }
-    text
+pub(super) fn fill(paint: Option<Paint>) -> Attributes {
+    let Some(Paint { rgb, opacity }) = paint else { return Literal(" fill=\"none\"").into() };
+    let faint = (opacity < 1.0).then(|| markup!(Tag, " fill-opacity=\"{}\"", number(opacity)));
+    markup!(Tag, " fill=\"{}\"{}", Hex(rgb), faint)
 }
 
-pub(super) fn stroke(pen: Option<Pen>) -> String {
-    let Some(pen) = pen else { return String::new() };
-    let mut text = paint("stroke", Some(pen.paint));
-    let _ = write!(text, r#" stroke-width="{}" stroke-linejoin="round""#, number(pen.width));
-    if let Some([dash, gap]) = pen.dash {
-        let _ = write!(text, r#" stroke-dasharray="{} {}""#, number(dash), number(gap));
-    }
-    text
+pub(super) fn stroke(pen: Option<Pen>) -> Option<Attributes> {
+    let Pen { paint: Paint { rgb, opacity }, width, dash } = pen?;
+    let faint = (opacity < 1.0).then(|| markup!(Tag, " stroke-opacity=\"{}\"", number(opacity)));
+    let dash = dash.map(|[dash, gap]| markup!(Tag, " stroke-dasharray=\"{} {}\"", number(dash), number(gap)));
+    let (colour, width) = (Hex(rgb), number(width));
+    Some(markup!(Tag, " stroke=\"{}\"{} stroke-width=\"{}\" stroke-linejoin=\"round\"{}", colour, faint, width, dash))
 }
 
 /// At most two decimals, without trailing zeros, never `-0`.

@@ -1,110 +1,107 @@
 //! Blocks as Markdown in GitHub's dialect, with tables that read well in a terminal and in a diff.
 
 use super::{Align, Block, Item, Part, Table, Words};
-use crate::escape::{code, inert};
+use crate::markup::{Markdown, Sign, put};
 
 /// Adds a block, with an empty line before it.
-pub(crate) fn push(text: &mut String, block: &Block) {
+pub(crate) fn push(text: &mut Markdown, block: &Block) {
     if matches!(block, Block::Contents) {
         return;
     }
     if !text.is_empty() {
-        text.push('\n');
+        text.literal("\n");
     }
     match block {
-        Block::Heading(level, words) => *text += &format!("{} {}\n", "#".repeat(usize::from(*level)), line(words)),
-        Block::Warning(words) => *text += &format!("> {}\n", line(words)),
-        Block::Paragraph(words) => *text += &format!("{}\n", line(words)),
+        Block::Heading(level, words) => {
+            text.push_times(Sign::Heading, usize::from(*level));
+            put!(Markdown: text, " {}\n", line(words));
+        }
+        Block::Warning(words) => put!(Markdown: text, "> {}\n", line(words)),
+        Block::Paragraph(words) => put!(Markdown: text, "{}\n", line(words)),
         Block::List(items) => items.iter().for_each(|item| push_item(text, item)),
-        Block::Table(table) => *text += &self::table(table),
+        Block::Table(table) => push_table(text, table),
         Block::Contents => {}
-        // Inside a fence only the fence itself is markup.
-        Block::Command(command) => *text += &format!("```sh\n{}\n```\n", command.replace("```", "` ` `")),
+        Block::Command(command) => text.push_command(command),
         Block::Figure(chart) => {
-            let (stem, title) = (&chart.stem, line(&Words::from(chart.spec.title.as_str())));
-            *text += &format!("[![{title}](charts/{stem}.png)](charts/{stem}.svg)\n");
+            let title = line(&Words::from(chart.spec.title.as_str()));
+            put!(Markdown: text, "[![{}](charts/{}.png)](charts/{}.svg)\n", title, chart.stem, chart.stem);
         }
     }
 }
 
 /// Blocks as one text.
-pub(crate) fn text<'b>(blocks: impl IntoIterator<Item = &'b Block>) -> String {
-    let mut text = String::new();
+pub(crate) fn text<'b>(blocks: impl IntoIterator<Item = &'b Block>) -> Markdown {
+    let mut text = Markdown::new();
     blocks.into_iter().for_each(|block| push(&mut text, block));
     text
 }
 
-fn push_item(text: &mut String, item: &Item) {
-    *text += &format!("* {}\n", line(&item.words));
-    item.below.iter().for_each(|words| *text += &format!("  * {}\n", line(words)));
+fn push_item(text: &mut Markdown, item: &Item) {
+    put!(Markdown: text, "* {}\n", line(&item.words));
+    item.below.iter().for_each(|words| put!(Markdown: text, "  * {}\n", line(words)));
 }
 
 /// Words that begin a line.
-fn line(words: &Words) -> String {
-    inline(words, true)
-}
-
-fn inline(words: &Words, begins: bool) -> String {
-    let mut text = String::new();
-    push_words(&mut text, words, begins);
+fn line(words: &Words) -> Markdown {
+    let mut text = Markdown::new();
+    push_words(&mut text, words, true);
     text
 }
 
-fn push_words(text: &mut String, words: &Words, begins: bool) {
+fn push_words(text: &mut Markdown, words: &Words, begins: bool) {
     for (at, part) in words.parts().enumerate() {
         match part {
-            Part::Text(words) => text.push_str(&inert(words, begins && at == 0)),
-            Part::Code(words) => text.push_str(&code(words)),
+            Part::Text(words) => text.push_inert(words, begins && at == 0),
+            Part::Code(words) => text.push_code(words),
             Part::Strong(words) => {
-                text.push_str("**");
-                text.push_str(&inert(words, false));
-                text.push_str("**");
+                text.literal("**");
+                text.push_inert(words, false);
+                text.literal("**");
             }
         }
     }
 }
 
 /// Cells are escaped twice, for their widths and for the text: all of a large table at once would be held twice.
-fn table(table: &Table) -> String {
+fn push_table(text: &mut Markdown, table: &Table) {
     let mut widths = vec![3; table.columns().len()];
-    let mut cell = String::new();
     let titles = || table.columns().iter().map(|(title, _)| title);
     let mut measure = |cells: &mut dyn Iterator<Item = &Words>| {
         for (words, width) in cells.zip(&mut widths) {
-            cell.clear();
+            let mut cell = Markdown::new();
             push_words(&mut cell, words, false);
-            *width = cell.chars().count().max(*width);
+            *width = cell.as_str().chars().count().max(*width);
         }
     };
     measure(&mut titles());
     table.rows().iter().for_each(|cells| measure(&mut cells.iter()));
     let columns: Vec<(usize, Align)> =
         widths.into_iter().zip(table.columns().iter().map(|(_, align)| *align)).collect();
-    let rule = |(width, align): &(usize, Align)| match align {
-        Align::Left => format!(" {} |", "-".repeat(*width)),
-        Align::Right => format!(" {}: |", "-".repeat(width - 1)),
-    };
-    let mut text = String::new();
-    push_row(&mut text, titles(), &columns);
-    text += &format!("|{}\n", columns.iter().map(rule).collect::<String>());
-    table.rows().iter().for_each(|cells| push_row(&mut text, cells.iter(), &columns));
-    text
+    push_row(text, titles(), &columns);
+    text.literal("|");
+    for (width, align) in &columns {
+        text.literal(" ");
+        text.push_times(Sign::Rule, if *align == Align::Right { width - 1 } else { *width });
+        text.literal(if *align == Align::Right { ": |" } else { " |" });
+    }
+    text.literal("\n");
+    table.rows().iter().for_each(|cells| push_row(text, cells.iter(), &columns));
 }
 
-fn push_row<'w>(text: &mut String, cells: impl Iterator<Item = &'w Words>, columns: &[(usize, Align)]) {
-    text.push('|');
+fn push_row<'w>(text: &mut Markdown, cells: impl Iterator<Item = &'w Words>, columns: &[(usize, Align)]) {
+    text.literal("|");
     for (words, (width, align)) in cells.zip(columns) {
-        text.push(' ');
+        text.literal(" ");
         let begin = text.len();
         push_words(text, words, false);
-        let room = " ".repeat(width - text[begin..].chars().count());
+        let room = width - text.as_str()[begin..].chars().count();
         match align {
-            Align::Left => text.push_str(&room),
-            Align::Right => text.insert_str(begin, &room),
+            Align::Left => text.push_times(Sign::Space, room),
+            Align::Right => text.indent(begin, room),
         }
-        text.push_str(" |");
+        text.literal(" |");
     }
-    text.push('\n');
+    text.literal("\n");
 }
 
 #[cfg(test)]
@@ -127,7 +124,7 @@ mod tests {
         ];
         let shown = "# T\n\n> **SIMULATED**\n\n* **failed** &lt;b>\n  * \\# c\n\n\
                      | x \\| y | n   |\n";
-        let all = text(&blocks);
+        let all = text(&blocks).into_string();
         assert!(all.starts_with(&shown[..shown.len() - 10]), "{all}");
         assert!(all.ends_with("|  -5 |\n\n1\\. no list\n\n```sh\nrun ` ` `x\n```\n"), "{all}");
         assert!(bullets::<&str>([]).is_empty());

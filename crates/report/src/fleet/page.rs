@@ -1,11 +1,10 @@
-//! The page's HTML. All text from data is escaped here.
-
-use std::fmt::Write as _;
+//! The page's HTML.
 
 use super::{FleetPage, FleetRow, FleetTone};
 use crate::document::html::prose;
-use crate::escape::{one_line, xml};
+use crate::escape::one_line as text;
 use crate::index::CSS;
+use crate::markup::{Css, Html, Literal, Page, html};
 
 /// What the page has beyond the style sheet of index pages.
 const MAP: &str = "
@@ -22,10 +21,6 @@ td.slow,td.failed{color:var(--worse);font-weight:600}td.unknown{color:var(--quie
 @media print{.map div{break-inside:avoid}}
 ";
 
-fn text(from: &str) -> String {
-    xml(&one_line(from))
-}
-
 const fn class(tone: FleetTone) -> &'static str {
     match tone {
         FleetTone::Good => "good",
@@ -35,72 +30,63 @@ const fn class(tone: FleetTone) -> &'static str {
     }
 }
 
-pub(super) fn page(of: &FleetPage) -> String {
-    let css = format!("{CSS}{MAP}");
+pub(super) fn page(of: &FleetPage) -> Html {
+    let mut style = Css::from(Literal(CSS));
+    style.literal(MAP);
     let title = text(&of.title);
-    let mut out = String::with_capacity(64 * 1024);
-    let _ = write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{title} - Rankmark</title>\n\
-         <style>{css}</style>\n</head>\n<body>\n<header><h1>{title}</h1></header>\n<main>\n\
-         <p class=\"verdict {}\">{}</p>\n",
-        crate::policy::policy(&css, &[]),
-        class(of.tone),
-        text(&of.sentence)
-    );
+    let mut out = html!("<header><h1>{}</h1></header>\n<main>\n", title);
+    html!(out => "<p class=\"verdict {}\">{}</p>\n", class(of.tone), text(&of.sentence));
     if !of.actions.is_empty() {
-        let items: String = of.actions.iter().map(|action| format!("<li>{}</li>", prose(action))).collect();
-        let _ = writeln!(out, "<h2>What to do</h2>\n<ul>{items}</ul>");
+        let items: Html = of.actions.iter().map(|action| html!("<li>{}</li>", prose(action))).collect();
+        html!(out => "<h2>What to do</h2>\n<ul>{}</ul>\n", items);
     }
     map(&mut out, of);
     if !of.links.is_empty() {
-        out.push_str("<h2>Slow links</h2>\n");
+        out.literal("<h2>Slow links</h2>\n");
         table(&mut out, &["nodes", "exchange", "times as long:"], &of.links, 1);
     }
-    out.push_str("<h2>What nodes were judged by</h2>\n");
+    out.literal("<h2>What nodes were judged by</h2>\n");
     let heads = ["work", "kind of node", "nodes:", "healthy time:", "healthy spread:", "slow from:"];
     table(&mut out, &heads, &of.criteria, usize::MAX);
-    let notes: String = of.notes.iter().map(|note| format!("<p class=\"quiet\">{}</p>", prose(note))).collect();
-    out.push_str(&notes);
-    out.push_str(
+    for note in &of.notes {
+        html!(out => "<p class=\"quiet\">{}</p>", prose(note));
+    }
+    out.literal(
         "<h2>Nodes</h2>\n<p class=\"quiet\">A ratio is the time over that of healthy nodes of the same kind.</p>\n",
     );
     let columns: Vec<String> = of.columns.iter().map(|column| format!("{column}:")).collect();
     let heads: Vec<&str> = ["node", "verdict", "why"].into_iter().chain(columns.iter().map(String::as_str)).collect();
     table(&mut out, &heads, &of.nodes, 1);
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
+    out.literal("</main>\n");
+    Page { title: &format!("{title} - Rankmark"), style, body: out, script: None }.write()
 }
 
-fn map(out: &mut String, of: &FleetPage) {
-    out.push_str("<h2>Map of the nodes</h2>\n<div class=\"map\">\n");
+fn map(out: &mut Html, of: &FleetPage) {
+    out.literal("<h2>Map of the nodes</h2>\n<div class=\"map\">\n");
     for cell in &of.cells {
-        let _ = writeln!(
-            out,
-            "<div class=\"{}\" title=\"{}\"><b>{}</b>{}</div>",
+        html!(
+            out => "<div class=\"{}\" title=\"{}\"><b>{}</b>{}</div>\n",
             class(cell.tone),
             text(&format!("{}: {}", cell.name, cell.tip)),
             text(&cell.name),
             text(&cell.figure)
         );
     }
-    out.push_str("</div>\n");
+    out.literal("</div>\n");
 }
 
 /// A table in a frame that scrolls. A title that ends in a colon stands over numbers; the cell at `verdict` has the row's colour.
-fn table(out: &mut String, heads: &[&str], rows: &[FleetRow], verdict: usize) {
-    let head: String = heads
-        .iter()
-        .map(|title| match title.strip_suffix(':') {
-            Some(title) => format!("<th scope=\"col\" class=\"number\">{}</th>", text(title)),
-            None => format!("<th scope=\"col\">{}</th>", text(title)),
-        })
-        .collect();
-    let _ = writeln!(out, "<div class=\"wide\"><table><thead><tr>{head}</tr></thead><tbody>");
+fn table(out: &mut Html, heads: &[&str], rows: &[FleetRow], verdict: usize) {
+    out.literal("<div class=\"wide\"><table><thead><tr>");
+    for title in heads {
+        match title.strip_suffix(':') {
+            Some(title) => html!(out => "<th scope=\"col\" class=\"number\">{}</th>", text(title)),
+            None => html!(out => "<th scope=\"col\">{}</th>", text(title)),
+        }
+    }
+    out.literal("</tr></thead><tbody>\n");
     for row in rows {
-        out.push_str("<tr>");
+        out.literal("<tr>");
         for (at, cell) in row.cells.iter().enumerate() {
             let class = match heads.get(at) {
                 _ if at == verdict => class(row.tone),
@@ -108,11 +94,11 @@ fn table(out: &mut String, heads: &[&str], rows: &[FleetRow], verdict: usize) {
                 Some(&"why") => "long",
                 _ => "",
             };
-            let _ = write!(out, "<td class=\"{class}\">{}</td>", text(cell));
+            html!(out => "<td class=\"{}\">{}</td>", class, text(cell));
         }
-        out.push_str("</tr>\n");
+        out.literal("</tr>\n");
     }
-    out.push_str("</tbody></table></div>\n");
+    out.literal("</tbody></table></div>\n");
 }
 
 #[cfg(test)]
@@ -136,7 +122,7 @@ mod tests {
             links: vec![row],
             notes: vec![bad],
         };
-        let html = page(&of);
+        let html = page(&of).into_string();
         assert!(!html.contains("<script>") && html.contains("&lt;script&gt;"), "{html}");
         assert!(!MAP.contains("url(") && !MAP.contains("@import"));
     }

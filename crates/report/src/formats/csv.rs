@@ -9,6 +9,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use record::file::FileName;
 use serde_json::Value;
 
 use crate::escape;
@@ -40,9 +41,9 @@ impl Format for Csv {
     /// Row by row: the text of a large run takes a fifth of the memory that its cases take. Tables of traces have files of
     /// their own, so that [`Format::render`] is the one file that `-o` names.
     fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
-        out.file(Path::new(FILE), |to| write(run, to))?;
+        out.file(&FileName::literal(FILE).into(), |to| write(run, to))?;
         let tables = explained::tables_of(run);
-        tables.iter().try_for_each(|table| out.put(&Artifact::new(&table.file, table.csv().into_bytes())))
+        tables.iter().try_for_each(|table| out.put(&Artifact::at(table.file.clone(), table.csv().into_bytes())))
     }
 }
 

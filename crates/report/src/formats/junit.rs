@@ -6,6 +6,7 @@ use record::{CaseLine, Caveat};
 use terms::Status;
 
 use crate::escape::one_line;
+use crate::markup::{Junit as Xml, markup, put};
 use crate::number::bytes;
 use crate::study::{self, operations};
 use crate::{Artifact, Error, Format, Run, words::names};
@@ -109,39 +110,47 @@ pub enum JunitOutcome {
 
 /// The XML document of one suite.
 pub fn junit(suite: &str, cases: &[JunitCase]) -> String {
-    junit_with(suite, &[], cases)
+    junit_with(suite, &[], cases).into_string()
 }
 
 /// The same of a suite with properties.
-fn junit_with(suite: &str, properties: &[(&str, String)], cases: &[JunitCase]) -> String {
+fn junit_with(suite: &str, properties: &[(&str, String)], cases: &[JunitCase]) -> Xml {
     let count = |of: fn(&JunitOutcome) -> bool| cases.iter().filter(|case| of(&case.outcome)).count();
-    let failed = count(|outcome| matches!(outcome, JunitOutcome::Failed(_)));
-    let skipped = count(|outcome| matches!(outcome, JunitOutcome::Skipped(_)));
     let times: Vec<Option<u128>> = cases.iter().map(|case| case.seconds.map(nanos)).collect();
-    let counts = format!(
-        "tests=\"{}\" failures=\"{failed}\" errors=\"0\" skipped=\"{skipped}\" time=\"{}\"",
+    let counts = markup!(
+        Tag,
+        " tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"",
         cases.len(),
+        count(|outcome| matches!(outcome, JunitOutcome::Failed(_))),
+        count(|outcome| matches!(outcome, JunitOutcome::Skipped(_))),
         shown(times.iter().flatten().sum())
     );
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n<testsuite name=\"{}\" {counts}>\n",
-        xml(suite),
+    let mut text = markup!(
+        Junit,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites{}>\n<testsuite name=\"{}\"{}>\n",
+        counts,
+        suite,
+        counts
     );
     if !properties.is_empty() {
-        let one =
-            |(name, value): &(&str, String)| format!("<property name=\"{}\" value=\"{}\"/>", xml(name), xml(value));
-        text += &format!("<properties>{}</properties>\n", properties.iter().map(one).collect::<String>());
+        let one = |(name, value): &(&str, String)| markup!(Junit, "<property name=\"{}\" value=\"{}\"/>", name, value);
+        put!(Junit: text, "<properties>{}</properties>\n", properties.iter().map(one).collect::<Xml>());
     }
     for ((case, name), time) in cases.iter().zip(told_apart(cases)).zip(times) {
-        let time = time.map(|time| format!(" time=\"{}\"", shown(time))).unwrap_or_default();
-        text += &format!("<testcase classname=\"{}\" name=\"{}\"{time}", xml(&case.class), xml(&name));
-        text += &match &case.outcome {
-            JunitOutcome::Passed => "/>\n".to_owned(),
-            JunitOutcome::Failed(why) => format!("><failure message=\"{}\"/></testcase>\n", xml(why)),
-            JunitOutcome::Skipped(why) => format!("><skipped message=\"{}\"/></testcase>\n", xml(why)),
-        };
+        let time = time.map(|time| markup!(Tag, " time=\"{}\"", shown(time)));
+        let about = markup!(Tag, " classname=\"{}\" name=\"{}\"{}", case.class, name, time);
+        match &case.outcome {
+            JunitOutcome::Passed => put!(Junit: text, "<testcase{}/>\n", about),
+            JunitOutcome::Failed(why) => {
+                put!(Junit: text, "<testcase{}><failure message=\"{}\"/></testcase>\n", about, why);
+            }
+            JunitOutcome::Skipped(why) => {
+                put!(Junit: text, "<testcase{}><skipped message=\"{}\"/></testcase>\n", about, why);
+            }
+        }
     }
-    text + "</testsuite>\n</testsuites>\n"
+    text.literal("</testsuite>\n</testsuites>\n");
+    text
 }
 
 /// Whole nanoseconds: what is printed adds up exactly.
@@ -174,28 +183,6 @@ fn told_apart(cases: &[JunitCase]) -> Vec<String> {
         names.push(name);
     }
     names
-}
-
-/// Text of data as the value of an attribute. Characters that XML 1.0 has no way to write become U+FFFD.
-fn xml(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    let mut before = ' ';
-    for character in text.chars() {
-        let doubled = std::mem::replace(&mut before, character) == character;
-        match character {
-            // `##[error]` is a command to CI systems, which show such files, too.
-            '#' if doubled => safe += "&#35;",
-            '&' => safe += "&amp;",
-            '<' => safe += "&lt;",
-            '>' => safe += "&gt;",
-            '"' => safe += "&quot;",
-            '\n' | '\r' | '\t' => safe += &format!("&#{};", character as u32),
-            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
-            other if view::is_invisible(other) => safe.push('\u{fffd}'),
-            other => safe.push(other),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]

@@ -26,8 +26,8 @@ impl Format for Markdown {
     }
 }
 
-pub(crate) fn text(run: &Run) -> String {
-    let mut text = String::new();
+pub(crate) fn text(run: &Run) -> crate::markup::Markdown {
+    let mut text = crate::markup::Markdown::new();
     page(run, &mut |block| markdown::push(&mut text, &block));
     text
 }

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use column::{Cell, Kind, ValueKinds};
 use file::File;
+use record::file::FileName;
 
 use crate::formats::rows::Columns;
 use crate::formats::write::Out;
@@ -48,7 +49,7 @@ impl Format for Parquet {
     }
 
     fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
-        out.file(Path::new(FILE), |to| write(run, to))
+        out.file(&FileName::literal(FILE).into(), |to| write(run, to))
     }
 }
 

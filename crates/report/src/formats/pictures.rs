@@ -4,12 +4,16 @@ use std::num::NonZero;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use record::file::{FileName, InnerPath};
 use view::NamedChart;
 
 use crate::chart::Draw as _;
 use crate::formats::write::Out;
 use crate::study::operations;
 use crate::{Artifact, Error, Format, Run, charts, words::explained};
+
+/// Their folder.
+const CHARTS: FileName = FileName::literal("charts");
 
 /// Charts as vector graphics.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ impl Format for Svg {
 }
 
 fn svg(chart: &NamedChart) -> Result<Artifact, Error> {
-    Ok(Artifact::new(format!("charts/{}.svg", chart.stem), chart.spec.svg().into_bytes()))
+    Ok(Artifact::at(InnerPath::within(CHARTS, chart.stem.file(".svg")), chart.spec.svg().into_bytes()))
 }
 
 impl Format for Png {
@@ -60,7 +64,7 @@ impl Format for Png {
 }
 
 fn png(chart: &NamedChart) -> Result<Artifact, Error> {
-    Ok(Artifact::new(format!("charts/{}.png", chart.stem), chart.spec.png()?))
+    Ok(Artifact::at(InnerPath::within(CHARTS, chart.stem.file(".png")), chart.spec.png()?))
 }
 
 /// What makes the file of a chart.

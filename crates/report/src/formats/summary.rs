@@ -3,6 +3,7 @@
 //! GitHub takes 1 MiB a step and drops what is longer, so a part that does not fit is left out, and said to be.
 
 use crate::document::{Block, Words, code, markdown, prose_list};
+use crate::markup::Markdown;
 use crate::page::{cases_without_result, section, status, summary, to_do, verdict_line, warnings};
 use crate::study::{Operation, operations};
 use crate::words::findings::{Finding, findings};
@@ -36,7 +37,7 @@ impl Format for Summary {
     }
 }
 
-fn page(run: &Run, room: usize) -> String {
+fn page(run: &Run, room: usize) -> Markdown {
     let operations = operations(&run.cases, &run.benchmarks);
     let found = findings(run, &operations);
     let mut page = markdown::text(&head(run, &operations, &found));
@@ -97,9 +98,9 @@ mod tests {
         .unwrap();
         let cases = vec![CaseLine::unmeasured(&case, Status::Skipped, "no GPU")];
         let run = Run { title: "nightly".into(), cases, ..Run::default() };
-        let whole = page(&run, ROOM);
+        let whole = page(&run, ROOM).into_string();
         assert!(whole.contains("## Cases that need attention") && whole.contains("no GPU"), "{whole}");
-        let short = page(&run, whole.find("## ").unwrap() + 10);
+        let short = page(&run, whole.find("## ").unwrap() + 10).into_string();
         assert!(short.starts_with("# nightly\n") && short.contains("1 skipped"), "{short}");
         assert!(
             short.contains(

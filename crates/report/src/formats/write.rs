@@ -3,13 +3,15 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use record::file::{FileName, InnerPath};
+
 use crate::{Error, error};
 
 /// One file of a report, in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
     /// Where it belongs, relative to the report's directory.
-    pub path: PathBuf,
+    pub path: InnerPath,
     /// What it holds.
     pub content: Vec<u8>,
     /// What somebody who asked for it should know of it.
@@ -17,7 +19,13 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    pub(crate) fn new(path: impl Into<PathBuf>, content: Vec<u8>) -> Self {
+    /// A file with a name of the program's.
+    pub(crate) fn new(name: &'static str, content: Vec<u8>) -> Self {
+        Self::at(FileName::literal(name), content)
+    }
+
+    /// A file whose name has a part from data.
+    pub(crate) fn at(path: impl Into<InnerPath>, content: Vec<u8>) -> Self {
         Self { path: path.into(), content, remark: None }
     }
 }
@@ -68,11 +76,13 @@ impl<'d> Out<'d> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn file(&mut self, path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let temporary = format!(".{name}.{}.part", std::process::id());
-        let whole = self.dir.join(path);
-        record::file::replace_by(self.dir, path, &temporary, write)
+    pub fn file(
+        &mut self,
+        path: &InnerPath,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let whole = self.dir.join(path.to_path());
+        record::file::replace_by(self.dir, path, &path.name.temporary(), write)
             .map_err(|error| error::unwritten(&whole, &error))?;
         self.written.files.push(whole);
         Ok(())
@@ -84,10 +94,7 @@ impl<'d> Out<'d> {
 /// # Errors
 /// When it cannot be written.
 pub(crate) fn put_at(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = Path::new(path.file_name().unwrap_or_default());
-    let temporary = format!(".{}.{}.part", name.display(), std::process::id());
-    record::file::replace(folder, name, &temporary, content).map_err(|error| error::unwritten(path, &error))
+    record::file::replace_named(path, content).map_err(|error| error::unwritten(path, &error))
 }
 
 /// Adds to the end of a file that the user names.

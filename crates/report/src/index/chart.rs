@@ -3,12 +3,11 @@
 //! Across is the order of the runs and not their dates: a week of nightly runs and an afternoon of ten are both read run by
 //! run. Each point names its date.
 
-use std::fmt::Write as _;
-
 use view::number::seconds;
 
 use super::{IndexCase, IndexMachine, IndexMark};
-use crate::escape::{one_line, xml};
+use crate::escape::one_line;
+use crate::markup::{Html, html};
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 132.0;
@@ -63,24 +62,24 @@ fn place(value: f64) -> String {
 }
 
 /// The line of a case, small enough for a table's cell.
-pub(super) fn spark(case: &IndexCase, runs: usize) -> String {
+pub(super) fn spark(case: &IndexCase, runs: usize) -> Html {
     let frame = Frame::around(case, runs, [2.0, 118.0, 3.0, 21.0]);
-    let mut out = String::from(r#"<svg class="spark" viewBox="0 0 120 24" aria-hidden="true">"#);
+    let mut out = html!(r#"<svg class="spark" viewBox="0 0 120 24" aria-hidden="true">"#);
     line(&mut out, case, &frame);
     for change in &case.changes {
         if let Some(point) = case.points.get(change.at) {
-            let (x, kind) = (place(frame.x(point.run)), kind(change));
-            let _ = write!(out, r#"<line class="mark {kind}" x1="{x}" x2="{x}" y1="1" y2="23"/>"#);
+            let x = place(frame.x(point.run));
+            html!(out => r#"<line class="mark {}" x1="{}" x2="{}" y1="1" y2="23"/>"#, kind(change), x, x);
         }
     }
-    out.push_str("</svg>");
+    out.literal("</svg>");
     out
 }
 
-fn line(out: &mut String, case: &IndexCase, frame: &Frame) {
+fn line(out: &mut Html, case: &IndexCase, frame: &Frame) {
     let point = |point: &super::IndexPoint| format!("{},{}", place(frame.x(point.run)), place(frame.y(point.median_s)));
     let points: Vec<String> = case.points.iter().map(point).collect();
-    let _ = write!(out, r#"<polyline class="line" points="{}"/>"#, points.join(" "));
+    html!(out => r#"<polyline class="line" points="{}"/>"#, points.join(" "));
 }
 
 pub(super) fn kind(change: &IndexMark) -> &'static str {
@@ -94,34 +93,32 @@ pub(super) fn size(change: &IndexMark) -> String {
 }
 
 /// The chart of a case: its runs with intervals, levels, and the changes between them.
-pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> String {
+pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> Html {
     let frame = Frame::around(case, machine.runs.len(), [LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM]);
     let date = |run: usize| machine.runs.get(run).map_or("", |run| run.date.as_str());
-    let described = format!("{}: median time over {} runs", case.label, case.points.len());
-    let mut out =
-        format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{}</title>"#, xml(&one_line(&described)));
+    let described = one_line(&format!("{}: median time over {} runs", case.label, case.points.len()));
+    let mut out = html!(r#"<svg viewBox="0 0 {} {}" role="img"><title>{}</title>"#, WIDTH, HEIGHT, described);
     for (value, share) in [(frame.high, 0.0), ((frame.low + frame.high) / 2.0, 0.5), (frame.low, 1.0)] {
         let y = TOP + share * (HEIGHT - BOTTOM - TOP);
         let (line, label) = (place(y), place(y + 3.5));
-        let _ = write!(
-            out,
-            r#"<line class="axis" x1="{LEFT}" x2="{}" y1="{line}" y2="{line}"/><text x="{}" y="{label}" text-anchor="end">{}</text>"#,
+        html!(
+            out => r#"<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/><text x="{}" y="{}" text-anchor="end">{}</text>"#,
+            LEFT,
             WIDTH - RIGHT,
+            line,
+            line,
             LEFT - 6.0,
-            xml(&seconds(value))
+            label,
+            seconds(value)
         );
     }
     let day = |run: usize| date(run).get(..10).unwrap_or_default().to_owned();
     let (first, last) = (day(0), day(machine.runs.len().saturating_sub(1)));
     let below = HEIGHT - 5.0;
-    let _ = write!(out, r#"<text x="{LEFT}" y="{below}">{}</text>"#, xml(&one_line(&first)));
+    html!(out => r#"<text x="{}" y="{}">{}</text>"#, LEFT, below, one_line(&first));
     if last != first {
-        let _ = write!(
-            out,
-            r#"<text x="{}" y="{below}" text-anchor="end">{}</text>"#,
-            WIDTH - RIGHT,
-            xml(&one_line(&last))
-        );
+        let right = WIDTH - RIGHT;
+        html!(out => r#"<text x="{}" y="{}" text-anchor="end">{}</text>"#, right, below, one_line(&last));
     }
     marks(&mut out, case, &frame);
     line(&mut out, case, &frame);
@@ -129,22 +126,19 @@ pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> String {
         let (x, y) = (place(frame.x(point.run)), place(frame.y(point.median_s)));
         let mut title = format!("{}: {}", date(point.run), seconds(point.median_s));
         if let Some([low, high]) = point.ci95 {
-            let _ = write!(title, " (95%: {} to {})", seconds(low), seconds(high));
+            title += &format!(" (95%: {} to {})", seconds(low), seconds(high));
             let (low, high) = (place(frame.y(low)), place(frame.y(high)));
-            let _ = write!(out, r#"<line class="bar" x1="{x}" x2="{x}" y1="{low}" y2="{high}"/>"#);
+            html!(out => r#"<line class="bar" x1="{}" x2="{}" y1="{}" y2="{}"/>"#, x, x, low, high);
         }
-        let _ = write!(
-            out,
-            r#"<circle class="dot" cx="{x}" cy="{y}" r="2.6"><title>{}</title></circle>"#,
-            xml(&one_line(&title))
-        );
+        let title = one_line(&title);
+        html!(out => r#"<circle class="dot" cx="{}" cy="{}" r="2.6"><title>{}</title></circle>"#, x, y, title);
     }
-    out.push_str("</svg>");
+    out.literal("</svg>");
     out
 }
 
 /// Levels, and a line with its size at each change.
-fn marks(out: &mut String, case: &IndexCase, frame: &Frame) {
+fn marks(out: &mut Html, case: &IndexCase, frame: &Frame) {
     let mut edges: Vec<usize> = case.changes.iter().map(|change| change.at).collect();
     edges.insert(0, 0);
     edges.push(case.points.len());
@@ -154,7 +148,7 @@ fn marks(out: &mut String, case: &IndexCase, frame: &Frame) {
             let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
             let middle = stats::median(&part.iter().map(|point| point.median_s).collect::<Vec<_>>());
             let (from, to, y) = (place(frame.x(first.run)), place(frame.x(last.run)), place(frame.y(middle)));
-            let _ = write!(out, r#"<line class="level" x1="{from}" x2="{to}" y1="{y}" y2="{y}"/>"#);
+            html!(out => r#"<line class="level" x1="{}" x2="{}" y1="{}" y2="{}"/>"#, from, to, y, y);
         }
     }
     for change in &case.changes {
@@ -164,11 +158,8 @@ fn marks(out: &mut String, case: &IndexCase, frame: &Frame) {
         let at = (frame.x(before.run) + frame.x(after.run)) / 2.0;
         let (x, kind) = (place(at), kind(change));
         let anchor = if at > (frame.left + frame.right) / 2.0 { "end" } else { "start" };
-        let _ = write!(
-            out,
-            r#"<line class="mark {kind}" x1="{x}" x2="{x}" y1="{TOP}" y2="{}"/><text class="size {kind}" x="{x}" y="12" text-anchor="{anchor}">{}</text>"#,
-            HEIGHT - BOTTOM,
-            xml(&size(change))
-        );
+        let (bottom, size) = (HEIGHT - BOTTOM, size(change));
+        html!(out => r#"<line class="mark {}" x1="{}" x2="{}" y1="{}" y2="{}"/>"#, kind, x, x, TOP, bottom);
+        html!(out => r#"<text class="size {}" x="{}" y="12" text-anchor="{}">{}</text>"#, kind, x, anchor, size);
     }
 }

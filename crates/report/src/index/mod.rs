@@ -11,8 +11,8 @@ pub(crate) use style::CSS;
 
 use std::path::Path;
 
-use crate::formats::write::Out;
-use crate::{Artifact, Error};
+use crate::Error;
+use crate::formats::write::put_at;
 
 /// The page.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -113,15 +113,13 @@ pub struct IndexChange {
 
 /// The page as HTML.
 pub fn index(index: &Index) -> String {
-    page::page(index)
+    page::page(index).into_string()
 }
 
-/// Writes the page under this name in a folder.
+/// Writes the page to a file that the user names.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_index(page: &Index, folder: &Path, name: &str) -> Result<std::path::PathBuf, Error> {
-    let mut out = Out::below(folder);
-    out.put(&Artifact::new(name, index(page).into_bytes()))?;
-    Ok(out.into_written().files.remove(0))
+pub fn write_index(index: &Index, file: &Path) -> Result<(), Error> {
+    put_at(file, &page::page(index).into_bytes())
 }

@@ -1,160 +1,123 @@
-//! The index page's HTML. All text from data is escaped here.
-
-use std::fmt::Write as _;
+//! The index page's HTML.
 
 use view::number::{count, seconds};
 
 use super::{Index, IndexCase, IndexChange, IndexMachine, IndexRun, chart, style};
-use crate::escape::{one_line, xml};
-
-/// Text from data: on one line, without markup.
-fn text(from: &str) -> String {
-    xml(&one_line(from))
-}
+use crate::escape::one_line as text;
+use crate::markup::{Address, Css, Html, Literal, Page, html};
 
 /// The whole page.
-pub(super) fn page(index: &Index) -> String {
-    let mut out = String::with_capacity(64 * 1024);
+pub(super) fn page(index: &Index) -> Html {
     let title = text(&index.title);
-    let _ = write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{title} - Rankmark</title>\n\
-         <style>{}</style>\n</head>\n<body>\n<header><h1>{title}</h1><p>{}</p></header>\n<main>\n",
-        style::policy(),
-        style::CSS,
-        text(&index.summary)
-    );
+    let mut out = html!("<header><h1>{}</h1><p>{}</p></header>\n<main>\n", title, text(&index.summary));
     for machine in &index.machines {
         section(&mut out, machine);
     }
     if !index.left_out.is_empty() {
-        out.push_str("<section><h2>Records that are left out</h2>\n");
-        let rows = index
-            .left_out
-            .iter()
-            .map(|[place, why]| format!("<tr><td>{}</td><td class=\"long\">{}</td></tr>\n", text(place), text(why)));
-        table(&mut out, &["record", "reason"], rows);
-        out.push_str("</section>\n");
+        out.literal("<section><h2>Records that are left out</h2>\n");
+        let row = |[place, why]: &[String; 2]| {
+            html!("<tr><td>{}</td><td class=\"long\">{}</td></tr>\n", text(place), text(why))
+        };
+        table(&mut out, &["record", "reason"], index.left_out.iter().map(row));
+        out.literal("</section>\n");
     }
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
+    out.literal("</main>\n");
+    let (title, style) = (format!("{title} - Rankmark"), Css::from(Literal(style::CSS)));
+    Page { title: &title, style, body: out, script: None }.write()
 }
 
 /// A table in a frame that scrolls where the page is narrow.
-fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = String>) {
-    // A title that ends in a colon stands over numbers.
-    let head: String = head
-        .iter()
-        .map(|title| match title.strip_suffix(':') {
-            Some(title) => format!("<th scope=\"col\" class=\"number\">{title}</th>"),
-            None => format!("<th scope=\"col\">{title}</th>"),
-        })
-        .collect();
-    let _ = writeln!(out, "<div class=\"wide\"><table><thead><tr>{head}</tr></thead><tbody>");
-    rows.for_each(|row| out.push_str(&row));
-    out.push_str("</tbody></table></div>\n");
+fn table(out: &mut Html, head: &[&str], rows: impl Iterator<Item = Html>) {
+    out.literal("<div class=\"wide\"><table><thead><tr>");
+    for title in head {
+        // A title that ends in a colon stands over numbers.
+        match title.strip_suffix(':') {
+            Some(title) => html!(out => "<th scope=\"col\" class=\"number\">{}</th>", title),
+            None => html!(out => "<th scope=\"col\">{}</th>", title),
+        }
+    }
+    out.literal("</tr></thead><tbody>\n");
+    rows.for_each(|row| *out += row);
+    out.literal("</tbody></table></div>\n");
 }
 
-fn section(out: &mut String, machine: &IndexMachine) {
-    let _ = writeln!(out, "<section><h2>{}</h2>", text(&machine.name));
+fn section(out: &mut Html, machine: &IndexMachine) {
+    html!(out => "<section><h2>{}</h2>\n", text(&machine.name));
     if let Some(banner) = &machine.banner {
-        let _ = writeln!(out, "<p class=\"banner\" role=\"note\">{}</p>", text(banner));
+        html!(out => "<p class=\"banner\" role=\"note\">{}</p>\n", text(banner));
     }
-    let _ = writeln!(
-        out,
-        "<p class=\"quiet\">{}, {}. {}</p>",
+    html!(
+        out => "<p class=\"quiet\">{}, {}. {}</p>\n",
         count(machine.runs.len(), "run", "runs"),
         count(machine.cases.len(), "case", "cases"),
         text(&machine.noise)
     );
     changes(out, machine);
     cases(out, machine);
-    out.push_str("<h3>Runs, the newest first</h3>\n");
+    out.literal("<h3>Runs, the newest first</h3>\n");
     let rows = machine.runs.iter().rev().map(run);
     table(out, &["date (UTC)", "run", "tags", "plan", "cases", "record"], rows);
-    out.push_str("</section>\n");
+    out.literal("</section>\n");
 }
 
-fn run(run: &IndexRun) -> String {
+fn run(run: &IndexRun) -> Html {
     let [ok, failed, skipped, open] = run.counts;
-    let others = [(failed, "failed"), (skipped, "skipped"), (open, "not run")];
-    let mut parts = vec![format!("{ok} ok")];
-    parts.extend(others.iter().filter(|(number, _)| *number > 0).map(|(number, word)| match *word {
-        "failed" => format!("<span class=\"worse\">{number} {word}</span>"),
-        _ => format!("{number} {word}"),
-    }));
-    if !run.note.is_empty() {
-        parts.push(text(&run.note));
-    }
+    let mut parts = vec![html!("{} ok", ok)];
+    parts.extend((failed > 0).then(|| html!("<span class=\"worse\">{} failed</span>", failed)));
+    parts.extend((skipped > 0).then(|| html!("{} skipped", skipped)));
+    parts.extend((open > 0).then(|| html!("{} not run", open)));
+    parts.extend((!run.note.is_empty()).then(|| html!("{}", text(&run.note))));
     let name = match &run.link {
-        Some(link) => format!("<a href=\"{}\">{}</a>", xml(&href(link)), text(&run.name)),
-        None => text(&run.name),
+        Some(link) => html!("<a href=\"{}\">{}</a>", Address::of_path(link), text(&run.name)),
+        None => html!("{}", text(&run.name)),
     };
-    format!(
-        "<tr><td>{}</td><td>{name}</td><td class=\"long\">{}</td><td>{}</td><td>{}</td><td class=\"quiet\">{}</td></tr>\n",
+    html!(
+        "<tr><td>{}</td><td>{}</td><td class=\"long\">{}</td><td>{}</td><td>{}</td><td class=\"quiet\">{}</td></tr>\n",
         text(&run.date),
+        name,
         text(&run.tags),
         text(&run.plan),
-        parts.join(", "),
+        Html::joined(parts, ", "),
         text(&run.directory)
     )
 }
 
-/// A relative path as an address: every byte that could mean something else is written by its number. A first part with a
-/// colon would be a scheme, so the path begins with a dot.
-fn href(path: &str) -> String {
-    let mut address = if path.starts_with("../") { String::new() } else { "./".to_owned() };
-    for byte in path.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                address.push(char::from(byte))
-            }
-            other => {
-                let _ = write!(address, "%{other:02X}");
-            }
-        }
-    }
-    address
-}
-
-fn changes(out: &mut String, machine: &IndexMachine) {
+fn changes(out: &mut Html, machine: &IndexMachine) {
     let changed = |change: &IndexChange| {
         let run = machine.runs.get(change.run);
         let (date, name) = run.map_or(("", ""), |run| (run.date.as_str(), run.name.as_str()));
-        let cases: String = change.cases.iter().map(|case| format!("<li>{}</li>", text(case))).collect();
-        let kind = if change.better { "better" } else { "worse" };
         let differs = match change.differences.len() {
             0 => "The record shows no other difference from the run before.".to_owned(),
             _ => format!("Also changed: {}.", text(&change.differences.join("; "))),
         };
-        format!(
-            "<li class=\"{kind}\"><strong>{}</strong> {}<ul>{cases}</ul><p class=\"quiet\">{differs}</p></li>\n",
+        html!(
+            "<li class=\"{}\"><strong>{}</strong> {}<ul>{}</ul><p class=\"quiet\">{}</p></li>\n",
+            if change.better { "better" } else { "worse" },
             text(date),
-            text(name)
+            text(name),
+            change.cases.iter().map(|case| html!("<li>{}</li>", text(case))).collect::<Html>(),
+            differs
         )
     };
     if machine.changes.is_empty() {
         return;
     }
-    out.push_str("<h3>Change points, the newest first</h3>\n<ul class=\"changes\">\n");
-    machine.changes.iter().rev().for_each(|change| out.push_str(&changed(change)));
-    out.push_str("</ul>\n");
+    out.literal("<h3>Change points, the newest first</h3>\n<ul class=\"changes\">\n");
+    machine.changes.iter().rev().for_each(|change| *out += changed(change));
+    out.literal("</ul>\n");
 }
 
-fn cases(out: &mut String, machine: &IndexMachine) {
+fn cases(out: &mut Html, machine: &IndexMachine) {
     let row = |case: &IndexCase| {
         let time = |point: Option<&super::IndexPoint>| point.map_or(String::new(), |point| seconds(point.median_s));
         let medians: Vec<f64> = case.points.iter().map(|point| point.median_s).collect();
         let median = if medians.is_empty() { String::new() } else { seconds(stats::median(&medians)) };
-        let sizes: Vec<String> = case
+        let sizes = case
             .changes
             .iter()
-            .map(|change| format!("<span class=\"{}\">{}</span>", chart::kind(change), xml(&chart::size(change))))
-            .collect();
-        let number = |text: &str| format!("<td class=\"number\">{}</td>", xml(text));
-        format!(
+            .map(|change| html!("<span class=\"{}\">{}</span>", chart::kind(change), chart::size(change)));
+        let number = |text: &str| html!("<td class=\"number\">{}</td>", text);
+        html!(
             "<tr><td class=\"long\">{}</td>{}{}{}{}<td>{}</td>{}<td>{}</td></tr>\n",
             text(&case.label),
             number(&case.points.len().to_string()),
@@ -163,42 +126,41 @@ fn cases(out: &mut String, machine: &IndexMachine) {
             number(&time(case.points.last())),
             chart::spark(case, machine.runs.len()),
             number(&case.noise),
-            sizes.join(", ")
+            Html::joined(sizes, ", ")
         )
     };
-    out.push_str("<h3>Cases</h3>\n");
+    out.literal("<h3>Cases</h3>\n");
     let head = ["case", "runs:", "first:", "median:", "last:", "time over runs", "runs differ by:", "changes"];
     table(out, &head, machine.cases.iter().map(row));
     let (changed, steady): (Vec<&IndexCase>, Vec<&IndexCase>) =
         machine.cases.iter().partition(|case| !case.changes.is_empty());
     if !changed.is_empty() {
-        out.push_str("<h3>Cases that changed</h3>\n");
+        out.literal("<h3>Cases that changed</h3>\n");
         cards(out, &changed, machine);
     }
     if !steady.is_empty() {
         // Open where there is nothing else to see.
-        let open = if changed.is_empty() { " open" } else { "" };
+        let open = Literal(if changed.is_empty() { " open" } else { "" });
         let title = if changed.is_empty() { "Charts" } else { "Charts of the other cases" };
-        let _ = writeln!(out, "<details{open}><summary>{title} ({})</summary>", steady.len());
+        html!(out => "<details{}><summary>{} ({})</summary>\n", open, title, steady.len());
         cards(out, &steady, machine);
-        out.push_str("</details>\n");
+        out.literal("</details>\n");
     }
 }
 
-fn cards(out: &mut String, cases: &[&IndexCase], machine: &IndexMachine) {
-    out.push_str("<div class=\"cards\">\n");
+fn cards(out: &mut Html, cases: &[&IndexCase], machine: &IndexMachine) {
+    out.literal("<div class=\"cards\">\n");
     for case in cases {
         let noise = if case.noise.is_empty() { String::new() } else { format!(", runs differ by {}", case.noise) };
-        let _ = writeln!(
-            out,
-            "<figure class=\"card\"><figcaption>{}<span>time, {}{}</span></figcaption>{}</figure>",
+        html!(
+            out => "<figure class=\"card\"><figcaption>{}<span>time, {}{}</span></figcaption>{}</figure>\n",
             text(&case.label),
             count(case.points.len(), "run", "runs"),
-            xml(&noise),
+            noise,
             chart::chart(case, machine)
         );
     }
-    out.push_str("</div>\n");
+    out.literal("</div>\n");
 }
 
 #[cfg(test)]
@@ -268,11 +230,6 @@ mod tests {
     #[test]
     fn an_empty_folder_has_a_page() {
         let page = index(&Index { title: "results".into(), ..Index::default() });
-        assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
-    }
-
-    #[test]
-    fn a_path_up_stays_a_path_up() {
-        assert_eq!((href("../a/b.md").as_str(), href("a:b/report.md").as_str()), ("../a/b.md", "./a%3Ab/report.md"));
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! The style sheet of the index page, and the policy that lets a browser apply it and load nothing.
+//! The style sheet of pages without a script: the index and the fleet.
 
 /// One set of variables each for light and dark pages.
 pub(crate) const CSS: &str = "
@@ -34,11 +34,6 @@ summary{cursor:pointer;margin:16px 0 8px}
 @media print{body{max-width:none;padding:0}.card{break-inside:avoid}}
 ";
 
-/// The policy: nothing is loaded, no script runs, and only this style sheet applies.
-pub(super) fn policy() -> String {
-    crate::policy::policy(CSS, &[])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +41,5 @@ mod tests {
     #[test]
     fn the_style_sheet_loads_nothing() {
         assert!(!CSS.contains("url(") && !CSS.contains("@import") && !CSS.contains("</"));
-        assert!(policy().starts_with("default-src 'none'; style-src 'sha256-"));
     }
 }

@@ -247,7 +247,7 @@ mod tests {
         };
         let sides = [Side { plan: "<script>.yaml".to_owned(), ..Side::default() }, Side::default()];
         let interleaved = Interleaved { sides, threshold: 0.03, cases: vec![case], ..Interleaved::default() };
-        let shown = markdown::text(&blocks(&Run { interleaved: Some(interleaved), ..Run::default() }));
+        let shown = markdown::text(&blocks(&Run { interleaved: Some(interleaved), ..Run::default() })).into_string();
         assert!(shown.contains("1.100") && shown.contains("1.050 to 1.150") && shown.contains("worse"), "{shown}");
         assert!(!shown.contains("A=<b>"), "{shown}");
     }

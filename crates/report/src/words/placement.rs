@@ -167,7 +167,7 @@ mod tests {
         };
         let hosts = vec![machine("a", Some(25_000)), machine("b", None)];
         let known = Run { hosts, placement: vec![placement], ..Run::default() };
-        let text = |run: &Run| markdown::text(&blocks(run));
+        let text = |run: &Run| markdown::text(&blocks(run)).into_string();
         let all = text(&known);
         let lines: Vec<&str> = all.lines().collect();
         assert_eq!(lines[..2], ["* a: ; eth0 (25 Gbit/s)", "* b: ; eth0"]);
@@ -222,7 +222,7 @@ mod tests {
         let jumped = HostClock { host: "c".to_owned(), why: Some("it jumped".to_owned()), ..HostClock::default() };
         let cases =
             [case(vec![clock("b", 1, 0.0, 90_000.0), jumped]), case(vec![clock("b", -2_000_000, 12.345, 40_000.0)])];
-        let text = markdown::text(&clocks(&cases));
+        let text = markdown::text(&clocks(&cases)).into_string();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[2..],

@@ -8,7 +8,7 @@ use crate::data::{self, runs};
 
 fn files(format_name: &str, run: &Run) -> Vec<(String, Vec<u8>)> {
     let files = format(format_name).unwrap().render(run).unwrap();
-    files.into_iter().map(|file| (file.path.display().to_string(), file.content)).collect()
+    files.into_iter().map(|file| (file.path.to_string(), file.content)).collect()
 }
 
 fn spec(series: Vec<Series>, references: Vec<Reference>) -> ChartSpec {

@@ -22,7 +22,7 @@ fn text(name: &str, run: &Run) -> String {
 
 fn file(name: &str, run: &Run, path: &str) -> String {
     let files = format(name).unwrap().render(run).unwrap();
-    let file = files.into_iter().find(|file| file.path.to_string_lossy().ends_with(path));
+    let file = files.into_iter().find(|file| file.path.to_string().ends_with(path));
     String::from_utf8(file.unwrap_or_else(|| panic!("no {path}")).content).unwrap()
 }
 
@@ -157,7 +157,7 @@ fn text_of_the_file_stays_text() {
     assert_eq!(script.matches("</script>").count(), 2, "the values and our script end, and nothing else");
     for svg in format("svg").unwrap().render(&run).unwrap() {
         let text = String::from_utf8(svg.content).unwrap();
-        roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", svg.path.display()));
+        roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", svg.path));
     }
     let folder = tempfile::tempdir().unwrap();
     let written = report::write_formats(&run, folder.path(), &[format("csv").unwrap()]).unwrap().files;

@@ -55,7 +55,7 @@ fn formats_have_names_and_words() {
 
 #[test]
 fn nothing_is_written_through_a_link() {
-    let picture = format("svg").unwrap().render(&data::study()).unwrap()[0].path.to_str().unwrap().to_owned();
+    let picture = format("svg").unwrap().render(&data::study()).unwrap()[0].path.to_string();
     let part = format!(".report.md.{}.part", std::process::id());
     for name in ["report.html", "report.md", "cases.csv", "charts", &picture, &part] {
         let folder = tempfile::tempdir().unwrap();

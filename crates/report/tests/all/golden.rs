@@ -104,7 +104,7 @@ fn everything_that_goes_wrong_as_html() {
 #[test]
 fn study_as_svg() {
     let files = format("svg").unwrap().render(&data::study()).unwrap();
-    let busbw = files.iter().find(|file| file.path.ends_with("all_reduce-busbw.svg")).unwrap();
+    let busbw = files.iter().find(|file| file.path.to_string().ends_with("all_reduce-busbw.svg")).unwrap();
     check("study-busbw.svg", std::str::from_utf8(&busbw.content).unwrap());
 }
 

@@ -8,7 +8,7 @@ use crate::{data, many};
 
 fn page(run: &Run) -> String {
     let files = format("html").unwrap().render(run).unwrap();
-    assert_eq!((files.len(), files[0].path.to_str()), (1, Some("report.html")));
+    assert_eq!((files.len(), files[0].path.to_string()), (1, "report.html".to_owned()));
     String::from_utf8(files[0].content.clone()).unwrap()
 }
 

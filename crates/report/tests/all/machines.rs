@@ -265,7 +265,7 @@ fn a_pdf_is_one_file_that_says_what_it_lacks() {
     let pdf = format("pdf").unwrap();
     let of = |run: &Run| pdf.render(run).unwrap().remove(0);
     let plain = of(&data::study());
-    assert_eq!(plain.path, std::path::Path::new("report.pdf"));
+    assert_eq!(plain.path.to_string(), "report.pdf");
     assert!(plain.content.starts_with(b"%PDF-") && plain.content.ends_with(b"%%EOF"));
     assert_eq!((plain.remark.as_deref(), of(&data::study()).content == plain.content), (None, true));
     let japanese = Run { title: "\u{6e2c}\u{5b9a}".to_owned(), ..data::study() };

@@ -12,6 +12,7 @@ mod golden;
 mod hostile;
 mod hosts;
 mod html;
+mod inside;
 mod large;
 mod machines;
 mod many;
@@ -21,6 +22,8 @@ mod record_on_disk;
 mod side_by_side;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod stranger;
+mod structure;
 mod tables;
 mod together;
 mod traffic;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use benchmarks::benchmark;
 use measure::{CaseRun, Trial};
 use record::StoreError;
+use record::file::FileStem;
 use terms::{Collective, Named};
 use trace::timeline::{CollectiveCall, RankTimeline, SOURCE, Timeline};
 
@@ -17,7 +18,7 @@ impl RunState<'_> {
         let Some(benchmark) = benchmark(&run.case.benchmark) else { return Ok(()) };
         let operations = || operations(last, benchmark.operation(&run.case));
         let timeline = last.timeline.as_ref().map_or_else(|| Cow::Owned(operations()), Cow::Borrowed);
-        let name = format!("{}-{}.json.gz", run.case.id, run.trials.len() - 1);
+        let name = FileStem::of(&run.case.id).and(run.trials.len() as u64 - 1).file(".json.gz");
         self.driver.setup.store.write_trace(&name, |to| trace::chrome::write(to, &timeline))
     }
 }

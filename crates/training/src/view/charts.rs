@@ -129,7 +129,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
     });
     let series: Vec<Series> = series.collect();
     (!series.is_empty()).then(|| NamedChart {
-        stem: format!("{}-throughput-{kind}", operation.stem),
+        stem: operation.stem.and("throughput").and(kind),
         spec: ChartSpec {
             title: format!("{}: throughput vs ranks, {kind} scaling", operation.name),
             subtitle: operation.constants.clone(),
@@ -175,7 +175,7 @@ fn efficiency(operation: &Operation, kind: &str) -> Option<NamedChart> {
     let ends = series.iter().flat_map(|one| &one.points).map(|point| point.x);
     let (first, last) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
     (!series.is_empty()).then(|| NamedChart {
-        stem: format!("{}-efficiency-{kind}", operation.stem),
+        stem: operation.stem.and("efficiency").and(kind),
         spec: ChartSpec {
             title: format!("{}: {kind} scaling efficiency vs ranks", operation.name),
             subtitle: operation.constants.clone(),
@@ -253,7 +253,7 @@ pub(super) fn memory(operation: &Operation) -> Option<NamedChart> {
         marks: marks.into_iter().filter(|mark| !mark.points.is_empty()).collect(),
         ..ChartSpec::default()
     };
-    (!shown.is_empty()).then(|| NamedChart { stem: format!("{}-bytes", operation.stem), spec })
+    (!shown.is_empty()).then(|| NamedChart { stem: operation.stem.and("bytes"), spec })
 }
 
 /// Where the bars of these cases stand: at ranks or batch where nothing else differs, else numbered, with the key.

@@ -16,9 +16,6 @@ pub(in crate::commands) struct Side<'r> {
 /// Writes verdicts as JUnit XML, whole or not at all.
 pub(super) fn write_cases(file: &Path, cases: &[JunitCase]) -> Result<(), Failure> {
     let text = report::junit("rankmark compare", cases);
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = file.file_name().ok_or_else(|| Failure::new(format!("{} is not a file", file.display())))?;
-    let beside = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());
-    record::file::replace(folder, Path::new(name), &beside, text.as_bytes())
+    record::file::replace_named(file, text.as_bytes())
         .map_err(|error| Failure::new(format!("cannot write {}", file.display())).cause(error))
 }

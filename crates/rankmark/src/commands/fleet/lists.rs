@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use diagnose::fleet::{Fleet, NodeVerdict, compressed};
+use record::file::FileName;
 
 use super::json;
 use crate::Failure;
@@ -24,7 +25,8 @@ pub(super) fn write(folder: &Path, fleet: &Fleet) -> Result<Vec<(PathBuf, &'stat
     let mut written = Vec::new();
     for (name, text, what) in files {
         let path = folder.join(name);
-        record::file::replace(folder, Path::new(name), &format!(".{name}.part"), text.as_bytes())
+        let name = FileName::literal(name);
+        record::file::replace(folder, &name.clone().into(), &name.temporary(), text.as_bytes())
             .map_err(|error| Failure::new(format!("cannot write {}", path.display())).cause(error))?;
         if !text.is_empty() {
             written.push((path, what));

@@ -19,13 +19,15 @@ const REPORTS: [&str; 2] = ["report.html", "report.md"];
 
 /// Writes the page to this file. Links are relative to the file's folder.
 pub(super) fn write(found: &Histories, title: &str, file: &Path) -> Result<PathBuf, Failure> {
-    let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
+    let Some(name) = file.file_name() else {
         return Err(Failure::new(format!("`{}` cannot name a page", file.display())).hint("--html history.html"));
     };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // A folder that is made with the page has no links on its way.
     let base = folder.canonicalize().or_else(|_| std::path::absolute(folder)).ok();
-    Ok(write_index(&index(found, title, base.as_deref()), folder, name)?)
+    let file = folder.join(name);
+    write_index(&index(found, title, base.as_deref()), &file)?;
+    Ok(file)
 }
 
 fn index(found: &Histories, title: &str, base: Option<&Path>) -> Index {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use import::{Content, ImportedRecord, Source};
 use record::DatedBy;
+use record::file::FileName;
 use record::store::RUN_FILE;
 use serde_json::json;
 use view::number::count;
@@ -154,7 +155,10 @@ fn write(given: &Import, folder: &Path, runs: Vec<Run>) -> Result<(PathBuf, Vec<
     let digits = runs.len().to_string().len();
     let mut written = Vec::with_capacity(runs.len());
     for (number, mut run) in runs.into_iter().enumerate() {
-        let directory = target.join(format!("{:0digits$}-{}", number + 1, run.record.file.experiment));
+        let name = format!("{:0digits$}-{}", number + 1, run.record.file.experiment);
+        let name = FileName::checked(&name)
+            .ok_or_else(|| Failure::new(format!("`{}` cannot name a record", name.escape_debug())))?;
+        let directory = target.join(name);
         store(&mut run.record, &directory)?;
         written.push(run);
     }

@@ -357,8 +357,10 @@ fn shortened(message: &str) -> String {
 /// How the command ended, from the note next to the traces.
 pub(super) fn job_end(folder: &Path) -> Option<JobEnd> {
     use std::io::Read;
+
+    use record::file::FileName;
     let mut text = String::new();
-    record::file::open_inside(&folder.join(JOB_END)).ok()?.take(4096).read_to_string(&mut text).ok()?;
+    record::file::open_inside(folder, &FileName::literal(JOB_END)).ok()?.take(4096).read_to_string(&mut text).ok()?;
     record::from_json(&text).ok()
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use process::child::Ended;
+use record::file::{FileName, InnerPath};
 use terms::{Seconds, outside};
 use trace::timeline::{Recording, Timeline};
 
@@ -86,10 +87,16 @@ pub(super) fn run(words: &[OsString], asked: &Asked<'_>, wanted: &Wanted) -> Res
     Ok(if ended != 0 { ended } else { explained })
 }
 
+/// Writes a file of a folder of the result.
+fn write(result: &Path, folder: &'static str, name: &'static str, text: &str) -> std::io::Result<()> {
+    let path = InnerPath::within(FileName::literal(folder), FileName::literal(name));
+    record::file::replace(result, &path, &FileName::literal(".new"), text.as_bytes())
+}
+
 /// Notes next to the traces how the command ended, for later analyses.
 fn note_end(folder: &Path, end: JobEnd) -> Result<(), Failure> {
     let text = serde_json::to_string(&end).unwrap_or_default();
-    record::file::replace(folder, &Path::new(TRACES).join(JOB_END), ".new", text.as_bytes())
+    write(folder, TRACES, JOB_END, &text)
         .map_err(|error| Failure::new(format!("{} cannot be written", folder.display())).cause(error))
 }
 
@@ -114,12 +121,10 @@ fn agent(
 ) -> Result<Vec<(&'static str, OsString)>, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{} cannot be written", folder.display())).cause(error);
     for (name, text) in AGENT {
-        let path = Path::new(AGENT_FOLDER).join(name);
-        record::file::replace(folder, &path, ".new", text.as_bytes()).map_err(failed)?;
+        write(folder, AGENT_FOLDER, name, text).map_err(failed)?;
     }
     // Ranks only write where there is a folder.
-    record::file::replace(folder, &Path::new(TRACES).join("command.txt"), ".new", shown(program, arguments).as_bytes())
-        .map_err(failed)?;
+    write(folder, TRACES, "command.txt", &shown(program, arguments)).map_err(failed)?;
     let folder = std::path::absolute(folder).map_err(failed)?;
     let mut path = folder.join(AGENT_FOLDER).into_os_string();
     if let Some(own) = environment::variable("PYTHONPATH").filter(|own| !own.is_empty()) {
@@ -348,7 +353,7 @@ fn texts(folder: &Path, begin: &str, end: &str) -> impl Iterator<Item = (String,
     let folder = folder.to_owned();
     names.into_iter().filter_map(move |name| {
         let mut text = String::new();
-        let file = record::file::open_inside(&folder.join(&name)).ok()?;
+        let file = record::file::open_inside(&folder, &FileName::checked(&name)?).ok()?;
         file.take(LARGEST).read_to_string(&mut text).ok()?;
         Some((name, text))
     })

@@ -46,7 +46,7 @@ fn chart(title: &str) -> Block {
         series: (0..4).map(series).collect(),
         ..ChartSpec::default()
     };
-    Block::Figure(Box::new(NamedChart { stem: "a".to_owned(), spec }))
+    Block::Figure(Box::new(NamedChart { stem: "a".into(), spec }))
 }
 
 fn report() -> Vec<Block> {

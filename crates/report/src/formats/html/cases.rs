@@ -8,6 +8,7 @@ use terms::{Named as _, Status};
 use view::{number_at, shown, value_at};
 
 use super::{json, pack};
+use crate::markup::{Json, Literal};
 use crate::number::{percent, seconds, three_digits};
 use crate::study::Operation;
 use crate::words::caveats::{Wording, mark};
@@ -21,7 +22,7 @@ const DIGITS: usize = 7;
 pub(super) type Quantiles = BTreeMap<String, Vec<f64>>;
 
 /// A section for the script; at most `most` rows.
-pub(super) fn section(operation: &Operation, layout: &Layout, quantiles: &Quantiles, most: usize) -> String {
+pub(super) fn section(operation: &Operation, layout: &Layout, quantiles: &Quantiles, most: usize) -> Json {
     let columns: Vec<(&Column, bool)> = layout.shown.iter().chain(&layout.hidden).filter_map(declared_of).collect();
     let all = operation.configurations.iter();
     let mut cases: Vec<(usize, Case)> = all
@@ -46,11 +47,11 @@ pub(super) fn section(operation: &Operation, layout: &Layout, quantiles: &Quanti
         heads.push(head(cell, at >= layout.shown.len(), &mut place));
     }
     let most = (0..Caveat::ALL.len()).filter(|at| layout.caveats.has(Caveat::ALL[*at]));
-    json::object(&[
+    json::object([
         ("n", json::line(&operation.name)),
         ("c", json::array(heads)),
-        ("apart", layout.apart.to_string()),
-        ("most", json::array(most.map(|at| at.to_string()))),
+        ("apart", json::whole(layout.apart as u64)),
+        ("most", json::array(most.map(|at| json::whole(at as u64)))),
         ("g", json::array(groups)),
         ("r", json::array(rows)),
         ("all", json::whole(cases.len() as u64)),
@@ -63,19 +64,19 @@ fn declared_of<'d>(cell: &Cell<'d>) -> Option<(&'d Column, bool)> {
 
 /// Title, unit, how it is written, the name in `cases.csv`, how a value reads without its title, whether it is not shown, and
 /// the place in the cells of a row: -1 and -2 are of its group, -3 is its caveats.
-fn head(cell: &Cell, hidden: bool, place: &mut usize) -> String {
+fn head(cell: &Cell, hidden: bool, place: &mut u64) -> Json {
     let (title, unit, format, source, at) = match cell {
         Cell::Declared(column, _) => {
             *place += 1;
-            let at = (*place - 1).to_string();
+            let at = json::whole(*place - 1);
             (column.title.as_str(), column.unit.as_str(), format_of(column), column.source.as_str(), at)
         }
-        Cell::Backend => ("backend", "", "word", "backend", "-1".to_owned()),
-        Cell::Variant => ("variant", "", "word", "variant", "-2".to_owned()),
-        Cell::Caveats => ("caveats", "", "word", "caveats", "-3".to_owned()),
+        Cell::Backend => ("backend", "", "word", "backend", Literal("-1").into()),
+        Cell::Variant => ("variant", "", "word", "variant", Literal("-2").into()),
+        Cell::Caveats => ("caveats", "", "word", "caveats", Literal("-3").into()),
     };
     let texts = [title, unit, format, source, &cell.phrase()].map(json::line);
-    json::array(texts.into_iter().chain([u8::from(hidden).to_string(), at]))
+    json::array(texts.into_iter().chain([json::flag(hidden), at]))
 }
 
 const fn format_of(column: &Column) -> &'static str {
@@ -91,8 +92,8 @@ const fn format_of(column: &Column) -> &'static str {
 }
 
 /// A number as it is, so that it sorts; a text where the cell says more than a number.
-fn cell(case: &CaseLine, column: &Column, found: bool) -> String {
-    let none = || "null".to_owned();
+fn cell(case: &CaseLine, column: &Column, found: bool) -> Json {
+    let none = json::null;
     let Some(text) = shown(case, column).filter(|_| is_told(case, column, found)) else { return none() };
     let number = || number_at(case, &column.source);
     match column.format {
@@ -102,7 +103,7 @@ fn cell(case: &CaseLine, column: &Column, found: bool) -> String {
         Format::Bytes => number().map_or_else(none, |bytes| json::number(bytes, 20)),
         _ => {
             let number = number().map_or_else(none, |value| json::number(value, DIGITS));
-            let read = number.parse().ok().map(|value| match column.format {
+            let read = number.as_str().parse().ok().map(|value| match column.format {
                 Format::Seconds => seconds(value),
                 Format::Share | Format::Bounded => percent(value),
                 _ => three_digits(value),
@@ -122,11 +123,12 @@ fn precision(case: &CaseLine, column: &Column) -> Option<f64> {
 
 /// `[id, group, status, cells, caveats, median, low, high, trials, quantiles, samples, ranks, reason]`; what is missing at its
 /// end is left out.
-fn row(case: &CaseLine, group: usize, cells: String, quantiles: Option<&Vec<f64>>) -> String {
-    let none = || "0".to_owned();
+fn row(case: &CaseLine, group: usize, cells: Json, quantiles: Option<&Vec<f64>>) -> Json {
+    let none = || json::flag(false);
     let place = |status: Status| Status::ALL.iter().position(|other| *other == status).unwrap_or(0);
-    let caveats = case.caveats.iter().map(|caveat| caveat_place(*caveat).to_string());
-    let mut parts = vec![json::line(&case.id), group.to_string(), place(case.status).to_string(), cells];
+    let caveats = case.caveats.iter().map(|caveat| json::whole(caveat_place(*caveat) as u64));
+    let mut parts =
+        vec![json::line(&case.id), json::whole(group as u64), json::whole(place(case.status) as u64), cells];
     parts.push(json::array(caveats));
     let time = case.time_s.as_ref().filter(|time| time.median > 0.0);
     if let Some(time) = time {
@@ -147,7 +149,7 @@ fn row(case: &CaseLine, group: usize, cells: String, quantiles: Option<&Vec<f64>
     let missed = case.gates_missed.iter().map(|gate| format!("gate missed: {gate}"));
     let reasons: Vec<String> = case.reason.clone().into_iter().chain(missed).collect();
     parts.push(if reasons.is_empty() { none() } else { json::line(&reasons.join("; ")) });
-    while parts.last().is_some_and(|part| part == "0") {
+    while parts.last().is_some_and(|part| part.as_str() == "0") {
         parts.pop();
     }
     json::array(parts)
@@ -162,7 +164,7 @@ fn caveat_place(caveat: Caveat) -> usize {
 }
 
 /// The words that rows name by their places: statuses, and caveats with what they mean, their marks and their plain words.
-pub(super) fn vocabulary(wording: Wording) -> [(&'static str, String); 2] {
+pub(super) fn vocabulary(wording: Wording) -> [(&'static str, Json); 2] {
     let statuses = Status::ALL.iter().map(|status| json::text(&status.name().replace('_', " ")));
     let caveats = Caveat::ALL.iter().map(|caveat| {
         let texts = [caveat.name(), &wording.explanation(*caveat), mark(*caveat), &wording.words(*caveat)];

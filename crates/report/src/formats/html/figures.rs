@@ -1,13 +1,12 @@
 //! Charts of the page: each as an SVG that stands there without a script, and its values for the script.
 
-use std::fmt::Write as _;
-
 use view::{Lane, Lanes, NamedChart, Quantity, Scale, Span, SpanKind};
 
 use super::json;
 use crate::chart::{self, ChartSpec};
 use crate::document::html::prose;
-use crate::escape::{one_line, xml};
+use crate::escape::one_line;
+use crate::markup::{Html, Json, Literal, html};
 
 /// Significant digits of a value: more than a picture shows.
 const DIGITS: usize = 4;
@@ -16,42 +15,44 @@ const EXACT: usize = 15;
 /// Of the time of a span: a nanosecond of a second.
 const TIMES: usize = 9;
 
-fn escape(text: &str) -> String {
-    xml(&one_line(text))
-}
-
 /// The figures of a section, and an entry for the script for each.
-pub(super) fn figures(charts: &[NamedChart], prefix: &str, data: &mut Vec<String>) -> String {
+pub(super) fn figures(charts: &[NamedChart], prefix: &str, data: &mut Vec<Json>) -> Html {
     if charts.is_empty() {
-        return String::new();
+        return Html::new();
     }
-    let figures: String = charts.iter().map(|chart| figure(chart, prefix, data)).collect();
-    format!("<div class=\"charts\">{figures}</div>")
+    let figures: Html = charts.iter().map(|chart| figure(chart, prefix, data)).collect();
+    html!("<div class=\"charts\">{}</div>", figures)
 }
 
-fn figure(chart: &NamedChart, prefix: &str, data: &mut Vec<String>) -> String {
+fn figure(chart: &NamedChart, prefix: &str, data: &mut Vec<Json>) -> Html {
     let (spec, left_out) = chart::bounded(&chart.spec);
-    let id = format!("{prefix}{}", chart.stem);
-    let class = if spec.lanes.is_some() { " class=\"whole\"" } else { "" };
-    let mut out = format!("<figure id=\"{id}\"{class} data-chart=\"{}\"><figcaption>", data.len());
-    let _ = write!(out, "<h4>{}</h4>", escape(&spec.title));
+    let class = Literal(if spec.lanes.is_some() { " class=\"whole\"" } else { "" });
+    let mut out = html!(
+        "<figure id=\"{}{}\"{} data-chart=\"{}\"><figcaption><h4>{}</h4>",
+        prefix,
+        chart.stem,
+        class,
+        data.len(),
+        one_line(&spec.title)
+    );
     if !spec.subtitle.is_empty() {
-        let _ = write!(out, "<p>{}</p>", prose(&spec.subtitle));
+        html!(out => "<p>{}</p>", prose(&spec.subtitle));
     }
     if let Some(banner) = &spec.banner {
-        let _ = write!(out, "<p class=\"warn\">{}</p>", prose(banner));
+        html!(out => "<p class=\"warn\">{}</p>", prose(banner));
     }
-    let _ = write!(out, "</figcaption><div class=\"plot\">{}</div>", chart::inline(&chart.spec));
+    html!(out => "</figcaption><div class=\"plot\">{}</div>", chart::inline(&chart.spec));
     let note = [chart::matrix_key(&spec), Some(spec.note.clone()), left_out];
     let note: Vec<String> = note.into_iter().flatten().filter(|text| !text.is_empty()).collect();
     if !note.is_empty() {
-        let _ = write!(out, "<p class=\"note\">{}</p>", prose(&note.join(" ")));
+        html!(out => "<p class=\"note\">{}</p>", prose(&note.join(" ")));
     }
     data.push(values(&spec));
-    out + "</figure>"
+    out.literal("</figure>");
+    out
 }
 
-fn values(spec: &ChartSpec) -> String {
+fn values(spec: &ChartSpec) -> Json {
     let axis = |axis: &view::Axis| {
         let (quantity, scale) = (quantity(axis.quantity), scale(axis.scale));
         json::array([json::line(&axis.title), json::text(quantity), json::text(scale)])
@@ -59,25 +60,23 @@ fn values(spec: &ChartSpec) -> String {
     let pairs = |pairs: &[[f64; 2]]| {
         json::array(pairs.iter().map(|[x, y]| json::array([json::number(*x, EXACT), json::number(*y, DIGITS)])))
     };
-    let style = |style: Option<usize>| style.map_or("-1".to_owned(), |style| style.to_string());
+    let style = |style: Option<usize>| style.map_or_else(|| Literal("-1").into(), place);
     let series = spec.series.iter().map(|one| {
         let points = json::array(one.points.iter().map(point));
-        json::array([json::line(&one.label), one.style.to_string(), points])
+        json::array([json::line(&one.label), place(one.style), points])
     });
     let references =
         spec.references.iter().map(|one| json::array([json::line(&one.label), style(one.style), pairs(&one.points)]));
     let stacks =
-        spec.stacks.iter().map(|one| json::array([json::line(&one.label), one.style.to_string(), pairs(&one.bars)]));
-    let marks = spec
-        .marks
-        .iter()
-        .map(|one| json::array([json::line(&one.label), u8::from(one.limit).to_string(), pairs(&one.points)]));
+        spec.stacks.iter().map(|one| json::array([json::line(&one.label), place(one.style), pairs(&one.bars)]));
+    let marks =
+        spec.marks.iter().map(|one| json::array([json::line(&one.label), json::flag(one.limit), pairs(&one.points)]));
     let mut members = vec![("t", json::line(&spec.title)), ("x", axis(&spec.x)), ("y", axis(&spec.y))];
     members.push(("s", json::array(series)));
     members.push(("r", json::array(references)));
     members.push(("b", json::array(stacks)));
     members.push(("m", json::array(marks)));
-    members.push(("d", u8::from(spec.scattered).to_string()));
+    members.push(("d", json::flag(spec.scattered)));
     if !spec.names.is_empty() {
         members.push(("n", json::array(spec.names.iter().map(|name| json::line(name)))));
     }
@@ -93,16 +92,14 @@ fn values(spec: &ChartSpec) -> String {
         let shares = json::array(shares.iter().map(share));
         members.push(("c", json::array(parts.into_iter().chain([unit, shares]))));
     }
-    json::object(&members)
+    json::object(members)
 }
 
 /// Label, colour and whether it is a stall of each kind; label and spans of each row, three numbers a span; the ends of
 /// the axis.
-fn lanes(lanes: &Lanes) -> String {
-    let kind = |kind: &SpanKind| {
-        json::array([json::line(&kind.label), kind.style.to_string(), u8::from(kind.stall).to_string()])
-    };
-    let span = |span: &Span| [json::number(span.begin, TIMES), json::number(span.end, TIMES), span.kind.to_string()];
+fn lanes(lanes: &Lanes) -> Json {
+    let kind = |kind: &SpanKind| json::array([json::line(&kind.label), place(kind.style), json::flag(kind.stall)]);
+    let span = |span: &Span| [json::number(span.begin, TIMES), json::number(span.end, TIMES), place(span.kind)];
     let row = |row: &Lane| json::array([json::line(&row.label), json::array(row.spans.iter().flat_map(span))]);
     let ends = chart::time_range(&lanes.rows).map(|end| json::number(end, EXACT));
     let parts = [json::array(lanes.kinds.iter().map(kind)), json::array(lanes.rows.iter().map(row)), json::array(ends)];
@@ -110,26 +107,29 @@ fn lanes(lanes: &Lanes) -> String {
 }
 
 /// Label, colour, begin, end and value of each row, the value as the picture has it.
-fn terms(spec: &ChartSpec) -> String {
+fn terms(spec: &ChartSpec) -> Json {
     let bars = chart::waterfall_bars(spec).into_iter().map(|bar| {
         let ends = [bar.begin, bar.end].map(|end| json::number(end, EXACT));
-        json::array(
-            [json::line(&bar.label), bar.style.to_string()].into_iter().chain(ends).chain([json::line(&bar.value)]),
-        )
+        json::array([json::line(&bar.label), place(bar.style)].into_iter().chain(ends).chain([json::line(&bar.value)]))
     });
     json::array(bars)
 }
 
 /// `[x, y]`, then the ends of its interval where it has one, then whether ranks outnumber cores.
-fn point(point: &view::Point) -> String {
+fn point(point: &view::Point) -> Json {
     let mut parts = vec![json::number(point.x, EXACT), json::number(point.y, DIGITS)];
     if point.low < point.y || point.high > point.y || point.oversubscribed {
         parts.extend([json::number(point.low, DIGITS), json::number(point.high, DIGITS)]);
     }
     if point.oversubscribed {
-        parts.push("1".to_owned());
+        parts.push(json::flag(true));
     }
     json::array(parts)
+}
+
+/// A place in a list, such as that of a colour.
+fn place(at: usize) -> Json {
+    json::whole(at as u64)
 }
 
 const fn quantity(quantity: Quantity) -> &'static str {

@@ -1,40 +1,63 @@
 //! JSON inside of a script element: compact, and without a character that could end the element.
 
-use std::fmt::Write as _;
+use std::fmt;
 
 use crate::escape::one_line;
+use crate::markup::{Json, Language, Literal, language, markup};
 
-/// A text. `<` is escaped, so that no `</script>` or `<!--` can occur, and what JavaScript takes for the end of a line.
-pub(super) fn text(value: &str) -> String {
-    let mut out = String::with_capacity(value.len() + 2);
-    out.push('"');
-    for character in value.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                let _ = write!(out, "\\u{:04x}", character as u32);
+/// The inside of a string. `<` is escaped, so that no `</script>` or `<!--` can occur, and what JavaScript takes for the end
+/// of a line.
+impl Language for language::Json {
+    fn escape(text: &str, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut begin = 0;
+        for (at, character) in text.char_indices() {
+            let is_number = matches!(character, '<' | '>' | '&' | '\u{2028}' | '\u{2029}') || character.is_control();
+            if !is_number && !matches!(character, '"' | '\\' | '\u{FDD0}'..='\u{FDEF}') {
+                continue;
             }
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
+            to.write_str(&text[begin..at])?;
+            begin = at + character.len_utf8();
+            match character {
+                '"' => to.write_str("\\\"")?,
+                '\\' => to.write_str("\\\\")?,
+                _ if is_number => write!(to, "\\u{:04x}", character as u32)?,
+                // It stands for a control character of the record.
+                _ => to.write_str("\u{FFFD}")?,
             }
-            c => out.push(c),
         }
+        to.write_str(&text[begin..])
     }
-    out.push('"');
-    out
+}
+
+/// A text.
+pub(super) fn text(value: &str) -> Json {
+    markup!(Json, "\"{}\"", value)
 }
 
 /// A text from data: in one line, and without characters that change its direction.
-pub(super) fn line(value: &str) -> String {
+pub(super) fn line(value: &str) -> Json {
     text(&one_line(value))
 }
 
+/// No value.
+pub(super) fn null() -> Json {
+    Literal("null").into()
+}
+
+/// 1 or 0.
+pub(super) fn flag(value: bool) -> Json {
+    Literal(if value { "1" } else { "0" }).into()
+}
+
 /// A number with at most `digits` significant digits; null where it is none.
-pub(super) fn number(value: f64, digits: usize) -> String {
+pub(super) fn number(value: f64, digits: usize) -> Json {
     if !value.is_finite() {
-        return "null".to_owned();
+        return null();
     }
+    markup!(Json, "{}", shortest(value, digits))
+}
+
+fn shortest(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -52,27 +75,26 @@ pub(super) fn number(value: f64, digits: usize) -> String {
 }
 
 /// A whole number, exactly.
-pub(super) fn whole(value: u64) -> String {
-    value.to_string()
+pub(super) fn whole(value: u64) -> Json {
+    markup!(Json, "{}", value)
 }
 
 /// Items in brackets.
-pub(super) fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
-    let mut out = String::from("[");
+pub(super) fn array(items: impl IntoIterator<Item = Json>) -> Json {
+    let mut out = Json::new();
+    out.literal("[");
     for (index, item) in items.into_iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        out.push_str(item.as_ref());
+        out.literal(if index > 0 { "," } else { "" });
+        out += item;
     }
-    out.push(']');
+    out.literal("]");
     out
 }
 
 /// Members in braces; names are ours.
-pub(super) fn object(members: &[(&str, String)]) -> String {
-    let members: Vec<String> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
-    format!("{{{}}}", members.join(","))
+pub(super) fn object(members: impl IntoIterator<Item = (&'static str, Json)>) -> Json {
+    let members = members.into_iter().map(|(name, value)| markup!(Json, "\"{}\":{}", name, value));
+    markup!(Json, "{{{}}}", Json::joined(members, ","))
 }
 
 #[cfg(test)]
@@ -82,7 +104,7 @@ mod tests {
     #[test]
     fn nothing_can_end_the_script() {
         let hostile = "</script><!-- \" \\ \n \u{2028} é &amp;";
-        let written = text(hostile);
+        let written = text(hostile).into_string();
         assert!(!written.contains(['<', '>', '&', '\n', '\u{2028}']), "{written}");
         assert_eq!(serde_json::from_str::<String>(&written).unwrap(), hostile);
     }
@@ -98,8 +120,8 @@ mod tests {
             (0.0, 4, "0"),
             (-2.0, 4, "-2"),
         ] {
-            assert_eq!(number(value, digits), shown);
+            assert_eq!(number(value, digits).as_str(), shown);
         }
-        assert_eq!(object(&[("a", array([text("x"), whole(3)]))]), r#"{"a":["x",3]}"#);
+        assert_eq!(object([("a", array([text("x"), whole(3)]))]).as_str(), r#"{"a":["x",3]}"#);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! All that is said stands in the page itself, and is read without the script: charts are pictures, tables are tables. The
 //! script makes charts answer to the pointer and tables sort, from the values at the end of the page. The page is the same
-//! for the same records, byte for byte. Text from data is escaped: in `escape::xml` for the page, in `json` for the values.
+//! for the same records, byte for byte. Text from data is escaped by the types of `markup`.
 
 mod bar;
 mod cases;
@@ -17,15 +17,16 @@ mod samples;
 mod tiles;
 mod together;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use record::file::FileStem;
 use record::show::{Show, Table};
 
-use crate::document::html::{html, prose};
+use crate::document::html::{elements, prose};
 use crate::document::prose_list;
-use crate::escape::{file_stem, one_line, xml as escape};
+use crate::escape::one_line;
 use crate::formats::write::Out;
+use crate::markup::{Html as Elements, Json, Literal, Page, html};
 use crate::study::{Operation, operations};
 use crate::words::caveats::Wording;
 use crate::words::findings::findings;
@@ -88,64 +89,56 @@ pub fn write_together(runs: &[Run], compared: &[AgainstBase], dir: &Path) -> Res
 /// What the script reads.
 #[derive(Default)]
 struct Data {
-    charts: Vec<String>,
-    sections: Vec<String>,
+    charts: Vec<Json>,
+    sections: Vec<Json>,
     /// Tables of what traces showed.
-    tables: Vec<String>,
+    tables: Vec<Json>,
 }
 
-fn page(runs: &[&Run], compared: &[AgainstBase]) -> String {
-    let style = format!("{}{STYLE}", chart::rules());
+fn page(runs: &[&Run], compared: &[AgainstBase]) -> Elements {
+    let mut style = chart::rules();
+    style.literal(STYLE);
     let mut data = Data::default();
-    let body = match runs {
-        [run] => record(run, "", "h1", &mut data),
+    let mut body = html!("<a class=\"skip\" href=\"#cases\">To the results</a>\n<main>\n");
+    body += match runs {
+        [run] => record(run, "", 1, &mut data),
         several => together::together(several, compared, &mut data),
     };
+    body.literal("</main>\n");
     let titles: Vec<String> = runs.iter().map(|run| one_line(&run.title)).filter(|title| !title.is_empty()).collect();
     let title = if titles.is_empty() { "Report".to_owned() } else { titles.join(", ") };
-    let policy = crate::policy::policy(&style, &[SCRIPT]);
     let [status, caveats] = cases::vocabulary(Wording::common(runs.iter().map(|run| run.wording)));
     let mut values =
-        vec![("charts", json::array(&data.charts)), ("sections", json::array(&data.sections)), status, caveats];
+        vec![("charts", json::array(data.charts)), ("sections", json::array(data.sections)), status, caveats];
     if !data.tables.is_empty() {
-        values.push(("tables", json::array(&data.tables)));
+        values.push(("tables", json::array(data.tables)));
     }
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"rankmark\">\n<title>{}</title>\n<style>{style}</style>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#cases\">To the results</a>\n<main>\n{body}</main>\n\
-         <script type=\"application/json\" id=\"data\">{}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
-        escape(&title),
-        json::object(&values)
-    )
+    Page { title: &title, style, body, script: Some((SCRIPT, json::object(values))) }.write()
 }
 
 /// The switch of light and dark: the script shows it.
-const THEME: &str = "<button type=\"button\" id=\"theme\" hidden></button>";
+const THEME: Literal = Literal("<button type=\"button\" id=\"theme\" hidden></button>");
 
-/// One record.
-fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
+/// One record, with a title of this level.
+fn record(run: &Run, prefix: &str, level: u8, data: &mut Data) -> Elements {
     let operations = operations(&run.cases, &run.benchmarks);
     let (quantiles, unread) = samples::quantiles(run, ROWS);
     let found = findings(run, &operations);
-    let head = head::head(run, &operations, &found, heading);
-    let mut out = if heading == "h1" { format!("<div class=\"top\"><div></div>{THEME}</div>{head}") } else { head };
+    let mut out = if level == 1 { html!("<div class=\"top\"><div></div>{}</div>", THEME) } else { Elements::new() };
+    out += head::head(run, &operations, &found, level);
     let mut notes = notes::sections(run, &operations);
     // The overview stands before what it sums up.
     let summed = notes.iter().position(|(title, _)| *title == SUMMARY).map(|place| notes.remove(place));
     let limits = explained::section(run, prefix, data);
     let limits = (!limits.is_empty()).then_some((traces::TITLE, limits));
-    let before: Vec<(&'static str, String)> = summed.into_iter().chain(limits).collect();
-    out += &contents(&before, &operations, &notes, prefix);
+    let before: Vec<(&'static str, Elements)> = summed.into_iter().chain(limits).collect();
+    out += contents(&before, &operations, &notes, prefix);
     let said = sentences::beyond(run, &operations, &found);
     if !said.is_empty() {
-        let _ = writeln!(out, "<section><h2>What the data show</h2>{}</section>", html(&prose_list(said)));
+        html!(out => "<section><h2>What the data show</h2>{}</section>\n", elements(&prose_list(said)));
     }
-    out += &before.iter().map(|part| titled(part, prefix)).collect::<String>();
-    let anchor = if prefix.is_empty() { "cases".to_owned() } else { format!("{prefix}cases") };
-    let _ = write!(out, "<div id=\"{anchor}\">");
+    out += before.iter().map(|part| titled(part, prefix)).collect::<Elements>();
+    html!(out => "<div id=\"{}cases\">", prefix);
     let mut room = ROWS;
     let several = operations.len() > sentences::FEW_OPERATIONS;
     let (plain, none) = (Show::default(), Table::default());
@@ -154,39 +147,40 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
         let declared = show.tables.first().unwrap_or(&none);
         // It reads every case: once for the page and the script.
         let layout = Layout::new(operation, show, declared, "").worded(run.wording);
-        out += &part(run, operation, (&layout, declared), (prefix, several), data);
+        out += part(run, operation, (&layout, declared), (prefix, several), data);
         data.sections.push(cases::section(operation, &layout, &quantiles, room));
         let number: usize = operation.configurations.iter().map(|c| c.cases.len()).sum();
         room = room.saturating_sub(number);
     }
-    out += "</div>";
+    out.literal("</div>");
     if let Some(why) = unread {
-        let _ = write!(out, "<p class=\"warn\">{}</p>", prose(&why));
+        html!(out => "<p class=\"warn\">{}</p>", prose(&why));
     }
-    out + &notes.iter().map(|part| titled(part, prefix)).collect::<String>()
+    out += notes.iter().map(|part| titled(part, prefix)).collect::<Elements>();
+    out
 }
 
 /// A section with its title.
-fn titled((title, body): &(&str, String), prefix: &str) -> String {
-    format!("<section id=\"{prefix}{}\"><h2>{title}</h2>{body}</section>\n", file_stem(title))
+fn titled((title, body): &(&str, Elements), prefix: &str) -> Elements {
+    html!("<section id=\"{}{}\"><h2>{}</h2>{}</section>\n", prefix, FileStem::of(title), title, body)
 }
 
 /// Links to the sections, in their order.
 fn contents(
-    before: &[(&'static str, String)],
+    before: &[(&'static str, Elements)],
     operations: &[Operation],
-    notes: &[(&'static str, String)],
+    notes: &[(&'static str, Elements)],
     prefix: &str,
-) -> String {
-    let entry = |id: &str, name: &str| format!("<li><a href=\"#{prefix}{}\">{}</a></li>", escape(id), escape(name));
-    let titled = |(title, _): &(&'static str, String)| entry(&file_stem(title), title);
-    let parts = operations.iter().map(|operation| entry(&section_id(operation), &one_line(&operation.name)));
-    let entries: String = before.iter().map(titled).chain(parts).chain(notes.iter().map(titled)).collect();
-    format!("<nav aria-label=\"sections\"><ul>{entries}</ul></nav>\n")
-}
-
-fn section_id(operation: &Operation) -> String {
-    format!("section-{}", operation.stem)
+) -> Elements {
+    let titled = |(title, _): &(&'static str, Elements)| {
+        html!("<li><a href=\"#{}{}\">{}</a></li>", prefix, FileStem::of(title), title)
+    };
+    let operation = |operation: &Operation| {
+        let name = one_line(&operation.name);
+        html!("<li><a href=\"#{}section-{}\">{}</a></li>", prefix, operation.stem, name)
+    };
+    let entries = before.iter().map(titled).chain(operations.iter().map(operation)).chain(notes.iter().map(titled));
+    html!("<nav aria-label=\"sections\"><ul>{}</ul></nav>\n", entries.collect::<Elements>())
 }
 
 /// One operation: what it shows, its charts, its tables. One of a single case folds, with its numbers in the line that stays.
@@ -196,45 +190,45 @@ fn part(
     (layout, declared): (&Layout, &Table),
     (prefix, several): (&str, bool),
     data: &mut Data,
-) -> String {
-    let (id, name) = (section_id(operation), escape(&one_line(&operation.name)));
+) -> Elements {
+    let name = one_line(&operation.name);
     let charts = charts::shown(run, operation);
     let mut cases = operation.configurations.iter().flat_map(|own| own.cases.iter().map(move |case| (own, *case)));
     let only = cases.next().filter(|_| cases.next().is_none());
-    let mut out = format!("<section id=\"{prefix}{id}\">");
+    let mut out = html!("<section id=\"{}section-{}\">", prefix, operation.stem);
     match &only {
         Some(case) => {
             // What has a chart stays open: a fold would hide it in print.
-            let open = if charts.is_empty() { "" } else { " open=\"\"" };
-            let line = escape(&one_line(&layout.in_a_line(case)));
-            let _ = write!(out, "<details class=\"one\"{open}><summary><h2>{name}</h2> <span>{line}</span></summary>");
+            let open = Literal(if charts.is_empty() { "" } else { " open=\"\"" });
+            let line = one_line(&layout.in_a_line(case));
+            html!(out => "<details class=\"one\"{}><summary><h2>{}</h2> <span>{}</span></summary>", open, name, line);
         }
-        None => out += &format!("<h2>{name}</h2>"),
+        None => html!(out => "<h2>{}</h2>", name),
     }
     if !operation.constants.is_empty() {
-        let _ = write!(out, "<p class=\"constants\">{}</p>", prose(&operation.constants));
+        html!(out => "<p class=\"constants\">{}</p>", prose(&operation.constants));
     }
     if several {
-        out += &html(&prose_list(sentences::of_operation(run, operation)));
+        out += elements(&prose_list(sentences::of_operation(run, operation)));
     }
-    out += &figures::figures(&charts, prefix, &mut data.charts);
-    out += &html(&drift::left_out(run, operation).into_iter().collect::<Vec<_>>());
-    out += &html(&peers::results(operation));
+    out += figures::figures(&charts, prefix, &mut data.charts);
+    out += elements(&drift::left_out(run, operation).into_iter().collect::<Vec<_>>());
+    out += elements(&peers::results(operation));
     let (main, others) =
         if run.cases.len() <= STATIC { results::page(operation, run.wording) } else { Default::default() };
     let plain = if !main.is_empty() {
-        html(&main)
+        elements(&main)
     } else if run.cases.len() > STATIC {
-        "<p>Without JavaScript this page lists no cases: <code>cases.csv</code> has them.</p>".to_owned()
+        html!("<p>Without JavaScript this page lists no cases: <code>cases.csv</code> has them.</p>")
     } else {
-        "<p>No case was measured.</p>".to_owned()
+        html!("<p>No case was measured.</p>")
     };
     for (class, text) in [("same", layout.heading()), ("most", layout.caveats.sentence())] {
-        out += &text.map_or_else(String::new, |text| format!("<p class=\"{class}\">{}</p>", prose(&text)));
+        html!(out => "{}", text.map(|text| html!("<p class=\"{}\">{}</p>", class, prose(&text))));
     }
-    let _ = write!(out, "<div data-section=\"{}\"><div class=\"static\">{plain}</div></div>", data.sections.len());
-    out += &html(&results::below(layout, declared));
-    out += &others.iter().map(|table| html(table)).collect::<String>();
-    out += if only.is_some() { "</details>" } else { "" };
-    out + "</section>\n"
+    html!(out => "<div data-section=\"{}\"><div class=\"static\">{}</div></div>", data.sections.len(), plain);
+    out += elements(&results::below(layout, declared));
+    out += others.iter().map(|table| elements(table)).collect::<Elements>();
+    out.literal(if only.is_some() { "</details></section>\n" } else { "</section>\n" });
+    out
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use record::CaseLine;
 
-use crate::document::html::{html, inline, prose};
+use crate::document::html::{elements, inline, prose};
 use crate::document::{Block, Words};
-use crate::escape::{one_line, xml as escape};
+use crate::escape::one_line;
+use crate::markup::{Html, html};
 use crate::number::{bytes, count};
 use crate::page::{cases_without_result, caveats, command_again, method, sensors, summary};
 use crate::study::{Operation, section};
@@ -16,8 +17,8 @@ use crate::{Run, words::damage, words::expected, words::imported, words::labels,
 const LISTED: usize = 8;
 
 /// Sections, each with its title and its body as HTML; empty ones are left out.
-pub(super) fn sections(run: &Run, operations: &[Operation]) -> Vec<(&'static str, String)> {
-    let of = |blocks: Vec<Block>| html(&blocks);
+pub(super) fn sections(run: &Run, operations: &[Operation]) -> Vec<(&'static str, Html)> {
+    let of = |blocks: Vec<Block>| elements(&blocks);
     let all = vec![
         ("Communication of a job", of(traffic::table(run))),
         ("Expected figures", of(expected::table(run))),
@@ -36,15 +37,25 @@ pub(super) fn sections(run: &Run, operations: &[Operation]) -> Vec<(&'static str
     all.into_iter().filter(|(_, body)| !body.is_empty()).collect()
 }
 
-fn facts(pairs: impl IntoIterator<Item = (String, String)>) -> String {
-    let shown = pairs.into_iter().filter(|(_, value)| !value.trim().is_empty());
-    let rows: String =
-        shown.map(|(name, value)| format!("<dt>{}</dt><dd>{value}</dd>", escape(&one_line(&name)))).collect();
-    if rows.is_empty() { String::new() } else { format!("<dl class=\"facts\">{rows}</dl>") }
+/// Names with what is said of each; None where that says nothing.
+fn facts(pairs: impl IntoIterator<Item = (String, Option<Html>)>) -> Html {
+    let shown = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let rows: Html = shown.map(|(name, value)| html!("<dt>{}</dt><dd>{}</dd>", one_line(&name), value)).collect();
+    if rows.is_empty() { rows } else { html!("<dl class=\"facts\">{}</dl>", rows) }
 }
 
-fn machine(run: &Run) -> String {
-    let line = |name: &str, value: &str| (name.to_owned(), prose(value));
+/// What is said, unless it is empty.
+fn said(text: &str, shown: impl Fn(&str) -> Html) -> Option<Html> {
+    let shown = shown(text);
+    (!shown.as_str().trim().is_empty()).then_some(shown)
+}
+
+fn plain(text: &str) -> Option<Html> {
+    said(text, |text| html!("{}", one_line(text)))
+}
+
+fn machine(run: &Run) -> Html {
+    let line = |name: &str, value: &str| (name.to_owned(), said(value, prose));
     let mut pairs = vec![
         line("Machine", &run.machine),
         line("Sensors", &sensors(run)),
@@ -58,7 +69,7 @@ fn machine(run: &Run) -> String {
 }
 
 /// What was measured: for each section its cases, and the parameters that have several values.
-fn plan(run: &Run) -> String {
+fn plan(run: &Run) -> Html {
     let mut values: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
     let mut sizes: BTreeMap<(&str, &str), BTreeSet<u64>> = BTreeMap::new();
     // The name of each section, the number of its cases, and the last of them.
@@ -96,7 +107,7 @@ fn plan(run: &Run) -> String {
             format!("{parameter} {}", listed(values.iter().map(text)))
         });
         let parts: Vec<String> = [count(*number, "case", "cases")].into_iter().chain(whole).chain(words).collect();
-        ((*name).to_owned(), escape(&one_line(&parts.join("; "))))
+        ((*name).to_owned(), plain(&parts.join("; ")))
     };
     facts(numbers.iter().map(described))
 }
@@ -109,7 +120,7 @@ fn listed(values: impl Iterator<Item = String>) -> String {
     }
 }
 
-fn versions(run: &Run) -> String {
+fn versions(run: &Run) -> Html {
     let backend = |state: &record::BackendState| {
         let parts = [state.version.as_deref(), state.path.as_deref(), state.why.as_deref()];
         let parts: Vec<&str> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
@@ -119,24 +130,20 @@ fn versions(run: &Run) -> String {
             if parts.is_empty() { ready.trim_end_matches([',', ':', ' ']) } else { ready },
             parts.join(", ")
         );
-        (format!("backend {}", state.name), inline(&Words::prose(&words)))
+        (format!("backend {}", state.name), said(&words, |words| inline(&Words::prose(words))))
     };
-    let program = ("program".to_owned(), escape(&one_line(&run.program)));
-    let pairs = std::iter::once(program)
-        .chain(run.versions.iter().map(|(name, value)| (name.clone(), escape(&one_line(value)))))
+    let code = |value: &str| Some(html!("<code>{}</code>", one_line(value)));
+    let pairs = std::iter::once(("program".to_owned(), plain(&run.program)))
+        .chain(run.versions.iter().map(|(name, value)| (name.clone(), plain(value))))
         .chain(run.backends.iter().map(backend))
-        .chain(
-            run.environment
-                .iter()
-                .map(|(name, value)| (name.clone(), format!("<code>{}</code>", escape(&one_line(value))))),
-        );
+        .chain(run.environment.iter().map(|(name, value)| (name.clone(), code(value))));
     facts(pairs)
 }
 
-fn again(run: &Run) -> String {
-    let command = html(&command_again(run));
-    if command.is_empty() {
-        return command;
+fn again(run: &Run) -> Html {
+    let mut command = elements(&command_again(run));
+    if !command.is_empty() {
+        command.literal("<button type=\"button\" data-copy hidden>Copy the command</button>");
     }
-    format!("{command}<button type=\"button\" data-copy hidden>Copy the command</button>")
+    command
 }

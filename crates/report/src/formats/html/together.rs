@@ -2,16 +2,16 @@
 //! record, what sets the records apart, and the report of each, folded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::Write as _;
 
 use record::{CaseLine, Declared, DeclaredField, Shape};
 use view::{COLOURS, ChartSpec, NamedChart, declared_charts};
 
 use super::bar::bar;
 use super::{Data, THEME, figures, record};
-use crate::document::html::{html, inline, prose};
+use crate::document::html::{elements, inline, prose};
 use crate::document::{Align, Block, Table, Words, bullets};
-use crate::escape::{one_line, xml as escape};
+use crate::escape::one_line;
+use crate::markup::{Html, Literal, html};
 use crate::number::{NONE, count};
 use crate::page::status;
 use crate::study::operations;
@@ -29,40 +29,41 @@ const VALUE: usize = 120;
 const RECORD: &str = "record";
 
 /// All of it: the first run is the base, and each other one has its comparison with it.
-pub(super) fn together(runs: &[&Run], compared: &[AgainstBase], data: &mut Data) -> String {
-    let mut out = format!("<div class=\"top\"><h1>{}</h1>{THEME}</div>", count(runs.len(), "record", "records"));
+pub(super) fn together(runs: &[&Run], compared: &[AgainstBase], data: &mut Data) -> Html {
+    let mut out = html!("<div class=\"top\"><h1>{}</h1>{}</div>", count(runs.len(), "record", "records"), THEME);
     for (at, one) in compared.iter().enumerate() {
         let prefix = if compared.len() > 1 { format!("{} against A: ", letter(at + 1)) } else { String::new() };
         for warning in &one.warnings {
-            let _ = write!(out, "<p class=\"banner\">{prefix}{}</p>", prose(warning));
+            html!(out => "<p class=\"banner\">{}{}</p>", prefix, prose(warning));
         }
     }
     for (at, one) in compared.iter().enumerate() {
-        out += &verdict(one, (compared.len() > 1).then(|| letter(at + 1)));
+        out += verdict(one, (compared.len() > 1).then(|| letter(at + 1)));
     }
-    out += &records(runs);
+    out += records(runs);
     // What a reader must know before the figures: what else differs, and why a verdict is what it is.
     if !compared.is_empty() {
-        out += &apart(compared);
+        out += apart(compared);
     }
     let any = compared.iter().any(|one| !one.cases.is_empty());
     if any {
-        out += &cases(compared);
+        out += cases(compared);
     }
     if !compared.is_empty() {
-        out += &rests_on(compared);
+        out += rests_on(compared);
     }
     if any {
-        out += &charts(runs, compared, data);
+        out += charts(runs, compared, data);
     }
-    let open = if compared.iter().any(|one| one.verdict.is_empty()) || compared.is_empty() { " open" } else { "" };
+    let is_open = compared.iter().any(|one| one.verdict.is_empty()) || compared.is_empty();
     for (index, run) in runs.iter().enumerate() {
-        let body = record(run, &format!("r{index}-"), "h2", data);
-        let _ = writeln!(
-            out,
-            "<details class=\"record\"{open} id=\"r{index}\"><summary>Report of {}: {}</summary>{body}</details>",
+        html!(
+            out => "<details class=\"record\"{} id=\"r{}\"><summary>Report of {}: {}</summary>{}</details>\n",
+            Literal(if is_open { " open" } else { "" }),
+            index,
             letter(index),
-            escape(&title(run))
+            title(run),
+            record(run, &format!("r{index}-"), 2, data)
         );
     }
     out
@@ -85,13 +86,11 @@ fn title(run: &Run) -> String {
 }
 
 /// The verdict in one sentence, a bar of the verdicts of cases, and the largest change.
-fn verdict(one: &AgainstBase, name: Option<String>) -> String {
+fn verdict(one: &AgainstBase, name: Option<String>) -> Html {
     let name = name.map_or_else(String::new, |name| format!("{name} against A: "));
     if one.verdict.is_empty() {
-        return format!(
-            "<p class=\"verdict care\">{name}<strong>Nothing in common</strong>: {}.</p>",
-            prose(&one.sentence)
-        );
+        let sentence = prose(&one.sentence);
+        return html!("<p class=\"verdict care\">{}<strong>Nothing in common</strong>: {}.</p>", name, sentence);
     }
     let sentence = one_line(&one.sentence);
     let rest = sentence.strip_prefix(&one.verdict).unwrap_or(&sentence);
@@ -100,50 +99,51 @@ fn verdict(one: &AgainstBase, name: Option<String>) -> String {
         Tone::Care => "verdict care",
         Tone::Bad => "verdict bad",
     };
-    let mut out = format!("<p class=\"{class}\">{name}<strong>{}</strong>{}.</p>", title_of(&one.verdict), prose(rest));
+    let title = title_of(&one.verdict);
+    let mut out = html!("<p class=\"{}\">{}<strong>{}</strong>{}.</p>", class, name, title, prose(rest));
     let of = |verdict: &str| one.cases.iter().filter(|case| case.verdict == verdict).count();
-    out += &bar(of);
+    out += bar(of);
     if !one.largest.is_empty() {
-        let _ = write!(out, "<p class=\"meta\">{}</p>", prose(&one.largest));
+        html!(out => "<p class=\"meta\">{}</p>", prose(&one.largest));
     }
     out
 }
 
 /// Which record is which.
-fn records(runs: &[&Run]) -> String {
+fn records(runs: &[&Run]) -> Html {
     let line = |(index, run): (usize, &&Run)| {
         // One machine is named once.
         let machine = if index > 0 && run.machine == runs[0].machine { String::new() } else { run.machine.clone() };
         let parts = [run.started.clone(), run.directory.display().to_string(), machine];
         let parts: Vec<String> = parts.iter().map(|part| one_line(part)).filter(|part| !part.is_empty()).collect();
-        format!(
-            "<dt>{}</dt><dd><a href=\"#r{index}\">{}</a> · {} · {}</dd>",
+        html!(
+            "<dt>{}</dt><dd><a href=\"#r{}\">{}</a> · {} · {}</dd>",
             letter(index),
-            escape(&title(run)),
-            escape(&parts.join(" · ")),
+            index,
+            title(run),
+            parts.join(" · "),
             inline(&status(run))
         )
     };
-    format!("<dl class=\"facts\">{}</dl>", runs.iter().enumerate().map(line).collect::<String>())
+    html!("<dl class=\"facts\">{}</dl>", runs.iter().enumerate().map(line).collect::<Html>())
 }
 
 /// A table that scrolls on its own where the screen is narrow. A title comes with whether its cells are numbers.
-fn wide(name: &str, titles: &[(String, bool)], rows: &str) -> String {
-    let heads: String = titles
-        .iter()
-        .map(|(title, number)| {
-            let class = if *number { " class=\"n\"" } else { "" };
-            format!("<th scope=\"col\"{class}>{}</th>", escape(title))
-        })
-        .collect();
-    format!(
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\"><table class=\"compared\"><thead><tr>{heads}\
-         </tr></thead><tbody>{rows}</tbody></table></div>\n"
+fn wide(name: &str, titles: &[(String, bool)], rows: &Html) -> Html {
+    let head = |(title, number): &(String, bool)| {
+        html!("<th scope=\"col\"{}>{}</th>", Literal(if *number { " class=\"n\"" } else { "" }), title)
+    };
+    html!(
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"compared\"><thead><tr>{}\
+         </tr></thead><tbody>{}</tbody></table></div>\n",
+        name,
+        titles.iter().map(head).collect::<Html>(),
+        rows
     )
 }
 
 /// The cases that the base shares with any record, the most important first.
-fn cases(compared: &[AgainstBase]) -> String {
+fn cases(compared: &[AgainstBase]) -> Html {
     let rows = rows_of(compared);
     let mut titles = vec![("case".to_owned(), false), ("A".to_owned(), true)];
     for at in 1..=compared.len() {
@@ -154,41 +154,39 @@ fn cases(compared: &[AgainstBase]) -> String {
             ("verdict".to_owned(), false),
         ]);
     }
-    let mut body = String::new();
+    let mut body = Html::new();
     for row in rows.iter().take(ROWS) {
         let Some(any) = row.iter().flatten().next() else { continue };
-        let label = escape(&one_line(&any.label));
         let base = row.iter().flatten().map(|case| case.values[0].as_str()).find(|value| *value != NONE);
-        let base = escape(&one_line(base.unwrap_or(NONE)));
-        let _ = write!(body, "<tr><th scope=\"row\">{label}</th><td class=\"n\">{base}</td>");
-        row.iter().for_each(|case| body += &cells(*case));
-        body += "</tr>";
+        let base = one_line(base.unwrap_or(NONE));
+        html!(body => "<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td>", one_line(&any.label), base);
+        row.iter().for_each(|case| body += cells(*case));
+        body.literal("</tr>");
     }
     let more = rows.len().saturating_sub(ROWS);
-    let more = if more == 0 {
-        String::new()
-    } else {
-        format!("<p>{} more: <code>rankmark compare --all</code> lists them.</p>", count(more, "case", "cases"))
-    };
-    format!("<h2 id=\"cases\">Cases</h2>{}{more}", wide("cases of both records", &titles, &body))
+    let more = (more > 0).then(|| {
+        let more = count(more, "case", "cases");
+        html!("<p>{} more: <code>rankmark compare --all</code> lists them.</p>", more)
+    });
+    html!("<h2 id=\"cases\">Cases</h2>{}{}", more, wide("cases of both records", &titles, &body))
 }
 
-fn cells(case: Option<&CaseAgainstBase>) -> String {
+fn cells(case: Option<&CaseAgainstBase>) -> Html {
     let Some(case) = case else {
-        return format!("<td class=\"n\">{NONE}</td>").repeat(2) + &format!("<td>{NONE}</td>");
+        return html!("<td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>", NONE, NONE, NONE);
     };
     let three = crate::number::ratio;
     let ends = case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", three(low), three(high)));
     let mark = if case.extrapolated { "*" } else { "" };
     let ratio = case.ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{}{ends}{mark}", three(ratio)));
-    let class = match case.verdict.as_str() {
+    let class = Literal(match case.verdict.as_str() {
         "worse" => " class=\"unwell\"",
         "better" => " class=\"better\"",
         "cannot tell" => " class=\"idle\"",
         _ => "",
-    };
-    let (value, verdict) = (escape(&one_line(&case.values[1])), escape(&one_line(&case.verdict)));
-    format!("<td class=\"n\">{value}</td><td class=\"n wraps\">{ratio}</td><td{class}>{verdict}</td>")
+    });
+    let (value, verdict) = (one_line(&case.values[1]), one_line(&case.verdict));
+    html!("<td class=\"n\">{}</td><td class=\"n wraps\">{}</td><td{}>{}</td>", value, ratio, class, verdict)
 }
 
 /// A row for each case: what each comparison says of it. Of one comparison in its order, of several by the verdict that
@@ -215,7 +213,7 @@ fn rows_of(compared: &[AgainstBase]) -> Vec<Vec<Option<&CaseAgainstBase>>> {
 }
 
 /// Charts of the operations that several records have, with a line for each record.
-fn charts(runs: &[&Run], compared: &[AgainstBase], data: &mut Data) -> String {
+fn charts(runs: &[&Run], compared: &[AgainstBase], data: &mut Data) -> Html {
     let mut benchmarks: Vec<Declared> = Vec::new();
     for declared in runs.iter().flat_map(|run| &run.benchmarks) {
         match benchmarks.iter_mut().find(|other| other.name == declared.name) {
@@ -250,18 +248,18 @@ fn charts(runs: &[&Run], compared: &[AgainstBase], data: &mut Data) -> String {
         compared.unwrap_or(&run.cases).iter().map(of_case).collect::<Vec<_>>()
     };
     let cases: Vec<CaseLine> = runs.iter().enumerate().flat_map(of_run).collect();
-    let mut sections = String::new();
+    let mut sections = Html::new();
     for operation in operations(&cases, &benchmarks).iter().take(DRAWN) {
         let charts: Vec<NamedChart> = declared_charts(operation)
             .into_iter()
             .filter_map(|chart| Some(NamedChart { spec: overlaid(chart.spec, runs.len())?, ..chart }))
             .collect();
         if !charts.is_empty() {
-            let name = escape(&one_line(&operation.name));
-            let _ = write!(sections, "<h3>{name}</h3>{}", figures::figures(&charts, "all-", &mut data.charts));
+            let figures = figures::figures(&charts, "all-", &mut data.charts);
+            html!(sections => "<h3>{}</h3>{}", one_line(&operation.name), figures);
         }
     }
-    if sections.is_empty() { sections } else { format!("<h2>Charts</h2>{sections}") }
+    if sections.is_empty() { sections } else { html!("<h2>Charts</h2>{}", sections) }
 }
 
 /// Gives a case that has the times of one state of the machine the rates that follow from these: work over time.
@@ -338,7 +336,7 @@ fn overlaid(mut spec: ChartSpec, records: usize) -> Option<ChartSpec> {
 type Both<'c> = [&'c Option<String>; 2];
 
 /// What sets machines, plans, versions and environments apart: only fields that differ.
-fn apart(compared: &[AgainstBase]) -> String {
+fn apart(compared: &[AgainstBase]) -> Html {
     let mut fields: BTreeMap<(usize, &str, &str), Vec<Option<Both>>> = BTreeMap::new();
     let topics: Vec<&str> = compared.iter().flat_map(|one| &one.differences).map(|one| one.topic.as_str()).collect();
     for (at, one) in compared.iter().enumerate() {
@@ -362,15 +360,15 @@ fn apart(compared: &[AgainstBase]) -> String {
     }
     let body = if table.is_empty() {
         let equal = "Machine, plan, versions and environment are equal.";
-        html(&[Block::Paragraph(equal.into())])
+        elements(&[Block::Paragraph(equal.into())])
     } else {
-        html(&[Block::Table(table)])
+        elements(&[Block::Table(table)])
     };
-    format!("<h2>What sets the records apart</h2>{body}")
+    html!("<h2>What sets the records apart</h2>{}", body)
 }
 
 /// What the verdicts rest on, and the cases without a partner.
-fn rests_on(compared: &[AgainstBase]) -> String {
+fn rests_on(compared: &[AgainstBase]) -> Html {
     let mut said: Vec<String> = Vec::new();
     for (at, one) in compared.iter().enumerate() {
         let other = letter(at + 1);
@@ -386,8 +384,8 @@ fn rests_on(compared: &[AgainstBase]) -> String {
     }
     let items: Vec<Words> = said.iter().map(|line| Words::prose(line)).collect();
     if items.is_empty() {
-        String::new()
+        Html::new()
     } else {
-        format!("<h2>What the verdicts rest on</h2>{}", html(&bullets(items)))
+        html!("<h2>What the verdicts rest on</h2>{}", elements(&bullets(items)))
     }
 }

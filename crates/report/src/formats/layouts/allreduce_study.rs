@@ -8,12 +8,14 @@
 use std::collections::BTreeSet;
 
 use record::CaseLine;
+use record::file::FileStem;
 use serde_json::Value;
 use terms::Named as _;
 use view::{Axis, ChartSpec, Point, Quantity, Scale, Series};
 
 use crate::chart::Draw as _;
 use crate::document::{Align, Block, Table, markdown};
+use crate::markup::Markdown;
 use crate::number::{count, list, three_digits};
 use crate::study::{Measured, banner};
 use crate::{Artifact, Error, Format, Run};
@@ -49,9 +51,8 @@ impl Format for AllreduceStudy {
         for kind in kinds(&rows) {
             let of_kind = rows.iter().filter(|row| row.kind() == kind);
             let (backend, device) = kind;
-            let hardware = if device == "cpu" { "cpu" } else { "gpu" };
-            let name = format!("{}_{hardware}_benchmark.csv", crate::escape::file_stem(backend));
-            files.push(Artifact::new(name, csv(of_kind).into_bytes()));
+            let ending = if device == "cpu" { "_cpu_benchmark.csv" } else { "_gpu_benchmark.csv" };
+            files.push(Artifact::at(FileStem::of(backend).file(ending), csv(of_kind).into_bytes()));
         }
         for (name, chart) in charts(run, &rows) {
             files.push(Artifact::new(name, chart.png()?));
@@ -155,7 +156,7 @@ fn megabytes(value: f64) -> String {
     if value.fract() == 0.0 { value.to_string() } else { three_digits(value) }
 }
 
-fn full_results(rows: &[Row]) -> String {
+fn full_results(rows: &[Row]) -> Markdown {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("backend", Left),
@@ -181,7 +182,7 @@ fn full_results(rows: &[Row]) -> String {
 }
 
 /// One row for each configuration: cases that differ in anything else (in place, element type) are summed up.
-fn summary(rows: &[Row]) -> String {
+fn summary(rows: &[Row]) -> Markdown {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("backend", Left),
@@ -215,7 +216,7 @@ fn summary(rows: &[Row]) -> String {
     titled("Summary by Configuration", table)
 }
 
-fn titled(title: &str, table: Table) -> String {
+fn titled(title: &str, table: Table) -> Markdown {
     markdown::text(&[Block::Heading(1, title.into()), Block::Table(table)])
 }
 

@@ -8,6 +8,7 @@ mod facts;
 
 use std::collections::{BTreeMap, HashMap};
 
+use record::file::FileStem;
 use record::{Case, CaseLine, Caveat, Machine};
 use serde_json::{Map, Value, json};
 use terms::{Bytes, Collective, Dtype, Mode, Named, Reduce, Seconds, Status};
@@ -58,12 +59,12 @@ impl Format for NcclTestsJson {
         };
         let files: Vec<File<'_>> = files.into_iter().filter(|file| !file.rows.is_empty()).collect();
         let is_only = files.len() == 1;
-        let mut taken: HashMap<String, usize> = HashMap::new();
+        let mut taken: HashMap<FileStem, u64> = HashMap::new();
         let artifact = |file: &File<'_>| {
             let stem = file.stem(is_only);
             let number = taken.entry(stem.clone()).and_modify(|number| *number += 1).or_insert(1);
-            let name = if *number == 1 { format!("{stem}.json") } else { format!("{stem}-{number}.json") };
-            Artifact::new(name, format!("{}\n", file.json(run, &known)).into_bytes())
+            let stem = if *number == 1 { stem } else { stem.and(*number) };
+            Artifact::at(stem.file(".json"), format!("{}\n", file.json(run, &known)).into_bytes())
         };
         let mut artifacts: Vec<Artifact> = files.iter().map(artifact).collect();
         if let Some(first) = artifacts.first_mut().filter(|_| !reasons.is_empty()) {
@@ -245,13 +246,13 @@ impl<'r> File<'r> {
     }
 
     /// The file's name without its end: `all_reduce_perf`, with backend and ranks if it is one of several.
-    fn stem(&self, is_only: bool) -> String {
+    fn stem(&self, is_only: bool) -> FileStem {
+        let program = FileStem::of(self.program);
         if is_only {
-            return self.program.to_owned();
+            return program;
         }
         let runtime = if self.first.runtime == "native" { "" } else { &self.first.runtime };
-        let backend = crate::escape::file_stem(&format!("{runtime}-{}", self.first.backend));
-        format!("{}-{backend}-{}", self.program, self.first.ranks)
+        program.and(format!("{runtime}-{}", self.first.backend).as_str()).and(u64::from(self.first.ranks))
     }
 
     fn json(&self, run: &Run, known: &Known<'_>) -> Value {
@@ -403,7 +404,7 @@ mod tests {
 
     fn rendered(cases: Vec<CaseLine>) -> Result<Vec<(String, Value)>, Error> {
         let run = Run { started: "2026-11-20T10:15:00Z".to_owned(), cases, ..Run::default() };
-        let name = |file: &Artifact| file.path.display().to_string();
+        let name = |file: &Artifact| file.path.to_string();
         let value = |file: &Artifact| serde_json::from_slice(&file.content).unwrap();
         Ok(NcclTestsJson.render(&run)?.iter().map(|file| (name(file), value(file))).collect())
     }

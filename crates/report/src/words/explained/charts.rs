@@ -1,5 +1,6 @@
 //! The charts of a case's traces: phases of each rank, timeline, waterfall, and who waits for whom.
 
+use record::file::FileStem;
 use record::{Blame, ExplainedCase, Phases};
 use view::{Axis, ChartSpec, Lane, Lanes, Matrix, NamedChart, Quantity, Scale, Span, SpanKind, Stack, Term, Waterfall};
 
@@ -26,7 +27,7 @@ const MISSES: f64 = 0.005;
 pub(super) fn of_case(
     case: &ExplainedCase,
     fall: Option<&record::Waterfall>,
-    stem: &str,
+    stem: &FileStem,
 ) -> (Vec<NamedChart>, Vec<String>) {
     let (colours, mut notes) = (Colours::from_case(case), Vec::new());
     let all = [
@@ -35,8 +36,7 @@ pub(super) fn of_case(
         ("waterfall", fall.and_then(|of| waterfall(of, &mut notes))),
         ("blame", case.blame.as_ref().and_then(|of| blame(of, &mut notes))),
     ];
-    let named =
-        |(name, spec): (&str, Option<ChartSpec>)| Some(NamedChart { stem: format!("{stem}-{name}"), spec: spec? });
+    let named = |(name, spec): (&str, Option<ChartSpec>)| Some(NamedChart { stem: stem.and(name), spec: spec? });
     (all.into_iter().filter_map(named).collect(), notes)
 }
 

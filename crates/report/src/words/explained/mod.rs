@@ -8,11 +8,12 @@ mod tables;
 mod waterfall;
 mod words;
 
+use record::file::FileStem;
 use record::{EXPLAINED_FILE, ExplainedCase, ExplainedFinding};
 use view::NamedChart;
 
 use crate::document::{Block, code};
-use crate::escape::{file_stem, one_line};
+use crate::escape::one_line;
 use crate::number::count;
 use crate::study::banner;
 use crate::{Run, words::origin};
@@ -51,7 +52,7 @@ pub(crate) struct Explanation<'r> {
 /// What a run's traces showed: its first cases, and how many more there are.
 pub(crate) fn of_run(run: &Run) -> (Vec<Explanation<'_>>, Option<Block>) {
     let Some(all) = &run.explained else { return (Vec::new(), None) };
-    let mut stems: Vec<String> = Vec::new();
+    let mut stems: Vec<FileStem> = Vec::new();
     let shown = all.cases.iter().take(CASES).map(|of| explanation(run, of, fresh(&mut stems, &of.case))).collect();
     let more = all.cases.len().saturating_sub(CASES);
     let words = || format!("Only in {}: {}.", code(EXPLAINED_FILE), count(more, "more case", "more cases"));
@@ -78,12 +79,12 @@ pub(crate) fn charts_of(run: &Run) -> Vec<NamedChart> {
 }
 
 /// A stem for a file's name that none of the others has.
-fn fresh(taken: &mut Vec<String>, name: &str) -> String {
-    let stem = file_stem(name);
+fn fresh(taken: &mut Vec<FileStem>, name: &str) -> FileStem {
+    let stem = FileStem::of(name);
     let mut fresh = stem.clone();
-    let mut number = 2;
+    let mut number = 2_u64;
     while taken.contains(&fresh) {
-        fresh = format!("{stem}-{number}");
+        fresh = stem.and(number);
         number += 1;
     }
     taken.push(fresh.clone());
@@ -99,12 +100,12 @@ fn short_paths(title: &str) -> String {
     title.split(' ').map(short).collect::<Vec<_>>().join(" ")
 }
 
-fn explanation<'r>(run: &Run, of: &'r ExplainedCase, stem: String) -> Explanation<'r> {
+fn explanation<'r>(run: &Run, of: &'r ExplainedCase, stem: FileStem) -> Explanation<'r> {
     let line = run.cases.iter().find(|line| line.id == of.case);
     let title = [of.title.as_str(), of.case.as_str(), "case"].into_iter().map(one_line).find(|text| !text.is_empty());
     let title = short_paths(&title.unwrap_or_default());
     let fall = waterfall::waterfall(of, line);
-    let (mut charts, own) = charts::of_case(of, fall.as_ref(), &format!("profile-{stem}"));
+    let (mut charts, own) = charts::of_case(of, fall.as_ref(), &FileStem::of("profile").and(&stem));
     let (banner, origin) = (banner(line.into_iter()), origin::of_case(run, line));
     for chart in &mut charts {
         chart.spec.subtitle.clone_from(&title);

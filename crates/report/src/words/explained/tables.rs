@@ -1,6 +1,7 @@
 //! Tables of a case's traces: for reading, as CSV and as values for a page's script with exact numbers.
 
 use record::ExplainedTable;
+use record::file::{FileName, FileStem};
 use serde_json::Value;
 
 use crate::document::{Align, Block, Table, Words, code};
@@ -15,13 +16,13 @@ const COLUMNS: usize = 64;
 /// A table with the name of its file.
 pub(crate) struct Named<'r> {
     /// `profile-CASE-NAME.csv`.
-    pub(crate) file: String,
+    pub(crate) file: FileName,
     table: &'r ExplainedTable,
 }
 
 impl<'r> Named<'r> {
-    pub(super) fn new(case: &str, name: &str, table: &'r ExplainedTable) -> Self {
-        Self { file: format!("profile-{case}-{name}.csv"), table }
+    pub(super) fn new(case: &FileStem, name: &FileStem, table: &'r ExplainedTable) -> Self {
+        Self { file: FileStem::of("profile").and(case).and(name).file(".csv"), table }
     }
 
     /// What it shows.
@@ -57,7 +58,7 @@ impl<'r> Named<'r> {
         let columns =
             (columns > COLUMNS).then(|| format!("the first {COLUMNS} of {}", count(columns, "column", "columns")));
         let parts: Vec<String> = rows.into_iter().chain(columns).collect();
-        let words = || Words::from(format!("Shown: {}. {} has all.", parts.join(", "), code(&self.file)));
+        let words = || Words::from(format!("Shown: {}. {} has all.", parts.join(", "), code(self.file.as_str())));
         (!parts.is_empty()).then(|| Block::Paragraph(words()))
     }
 
