@@ -66,6 +66,11 @@ pub(crate) fn build(root: &Path, words: &[&str]) -> Result<(), String> {
     ends_well(cargo(root, &["build", "--quiet", "--release", "--locked"]).args(words))
 }
 
+/// Builds parts of the repository as tests do.
+pub(crate) fn build_for_tests(root: &Path, words: &[&str]) -> Result<(), String> {
+    ends_well(cargo(root, &["build", "--quiet", "--locked"]).args(words))
+}
+
 /// The program that was given, or the one that a release builds, which is made.
 pub(crate) fn program(root: &Path, given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(given) = given {

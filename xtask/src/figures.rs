@@ -1,9 +1,9 @@
 //! `cargo xtask figures`: runs what docs/appendix/performance.md and docs/appendix/peers.md show, and writes these pages: every
 //! table with its command, the machine and the date. A figure that no command here makes does not stand on them.
 
-mod bounds;
 mod compared;
 mod programs;
+mod scale;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn pages(root: &Path, python: Option<&str>, folder: &Path) -> Result<[String; 2]
     text += "\n## Loops and products\n\nBoth tables compare pairs of measurements. The two sides of a pair run one after the other.\n\n";
     text += &programs::tables(root, programs::MACHINE)?;
     text += "\n## Overhead of Rankmark\n\n";
-    text += &bounds::table(root, &about, folder)?;
+    text += &scale::table(root, &about, folder)?;
     text += "\n## Reading and explaining\n\n";
     text += &programs::tables(root, programs::READING)?;
     Ok([text, peers])

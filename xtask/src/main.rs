@@ -8,13 +8,12 @@
 //! * `figures` writes docs/appendix/performance.md. `coverage` and `figures` read `cases`. `experiments` runs the program for all of these.
 //! * `browser` checks HTML reports. `site` makes the documentation site.
 //! * `gpu_check` runs the GPU checks on a machine that has one.
-//! * `bounds` compares the cost of the largest plans and records with what is promised.
+//! * `scale` compares what commands take of large plans, records, traces and logs with what is promised.
 //! * `dist` makes wheels and tarballs, `ptx` the text of the GPU kernels.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 #![expect(clippy::disallowed_methods, reason = "a tool for the terminal reads its arguments and variables")]
 
-mod bounds;
 mod browser;
 mod cases;
 mod compare_rates;
@@ -34,6 +33,7 @@ mod ledger;
 mod packages;
 mod ptx;
 mod python;
+mod scale;
 mod site;
 #[cfg(test)]
 #[path = "../../tests/skip.rs"]
@@ -80,8 +80,9 @@ usage: cargo xtask COMMAND
         --training yes  losses beside the CPU's, and steps beside torch's; with --only native_training all takes nine minutes
   compare-rates [--pairs N] [--minutes N] [--records DIR]
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/appendix/comparisons.md)
-  bounds
-        what plans and records of the most cases cost on this machine, against what is promised
+  scale [--small] [--only PART OF A NAME]
+        what commands take of large plans, records, traces and logs on this machine, and how it grows, against what is promised
+        --small  small inputs and the build of the tests, as in the gate: no speed is judged
   dist [--out DIR] [--own] [--again] [--system DIR]...
         wheels and tarballs to hand out, for each target into DIR (default: dist); tries those that run on this machine, here and
         on bare systems: Debian, and each root folder of --system, of which one has the oldest glibc
@@ -100,7 +101,7 @@ The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing
 type Chore = fn(&Path, &[&str]) -> Result<bool, String>;
 
 /// Chores with options.
-const CHORES: [(&str, Chore); 11] = [
+const CHORES: [(&str, Chore); 12] = [
     ("test", test::run),
     ("coverage", coverage::run),
     ("equal-runs", equal_runs::run),
@@ -111,6 +112,7 @@ const CHORES: [(&str, Chore); 11] = [
     ("gpu-check", gpu_check::run),
     ("dist", dist::run),
     ("ptx", ptx::run),
+    ("scale", scale::run),
     ("figures", figures::run),
 ];
 
@@ -120,7 +122,6 @@ fn main() -> ExitCode {
     let root = root();
     match words.as_slice() {
         ["tidy"] => passed(tidy::run(&root)),
-        ["bounds"] => passed(bounds::run(&root)),
         ["browser"] => passed(browser::run(&root, true)),
         ["browser", "--no-install"] => passed(browser::run(&root, false)),
         ["site"] => passed(site::run(&root, true)),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{browser, counts, deny, install, packages, ptx, python, site, tidy, times, wheels};
+use crate::{browser, counts, deny, install, packages, ptx, python, scale, site, tidy, times, wheels};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
@@ -110,6 +110,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
         deny::check(root, !options.no_install, &mut ledger);
         kernels(root, &mut ledger, options);
         documentation(root, &mut ledger, options);
+        growth(root, &mut ledger, options);
     }
     loom(root, &mut ledger, options);
     loops(root, &mut ledger, options);
@@ -131,6 +132,14 @@ fn documentation(root: &Path, ledger: &mut Ledger, options: &Options) {
     match options.level {
         Level::Change => ledger.skip("site", "of the gate (hint: --gate, or cargo xtask site)"),
         Level::Gate | Level::Full => site::build(root, !options.no_install, ledger),
+    }
+}
+
+/// Whether commands stay within their memory, and near-linear, while their inputs grow.
+fn growth(root: &Path, ledger: &mut Ledger, options: &Options) {
+    match options.level {
+        Level::Change => ledger.skip("scale", "of the gate (hint: --gate, or cargo xtask scale --small)"),
+        Level::Gate | Level::Full => ledger.step("scale", || (scale::check(root), None)),
     }
 }
 

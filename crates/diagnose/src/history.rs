@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use stats::{change_points, median, noise_around};
 
 pub use differences::Difference;
-pub use run::{LeftOut, Run, RunCase};
+pub use run::{KnownCases, LeftOut, Run, RunCase};
 pub use series::{Series, SeriesChange, SeriesPoint, StateOfSeries};
 
 /// Seed of the permutations: equal records give equal histories.
@@ -101,7 +101,7 @@ fn changed_runs(runs: &[Run], series: &[Series]) -> Vec<ChangedRun> {
         }
     }
     for change in &mut changed {
-        let keys: Vec<&str> = change.cases.iter().map(|(case, _)| series[*case].latest.id.as_str()).collect();
+        let keys: Vec<&str> = change.cases.iter().map(|(case, _)| &*series[*case].latest.id).collect();
         change.differences = differences::between(&runs[change.before], &runs[change.run], &keys);
     }
     changed.sort_by_key(|change| (change.run, change.before));

@@ -17,6 +17,7 @@ mod instances;
 mod intervals;
 mod lanes;
 mod lateness;
+mod listed;
 mod overlap;
 mod pauses;
 mod replay;
@@ -75,12 +76,18 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
     notes.extend(instances.notes.iter().cloned());
     let collectives = collectives::collectives(&instances, &timeline.names, count);
     notes.extend(exchanges::varying(&collectives, parts.step_s));
+    let (calls, calls_left_out) = if count == 0 { calls::of_timeline(timeline) } else { Default::default() };
+    let (exchanges, exchanges_left_out) = exchanges::exchanges(&instances, &prepared, &timeline.names);
+    notes.extend(collectives.left_out());
+    notes.extend(listed::note("exchanges", exchanges.len(), exchanges_left_out));
     let mut analysis = Analysis {
         source: timeline.source.clone(),
         world: timeline.world,
         collectives,
-        calls: if count == 0 { calls::of_timeline(timeline) } else { Vec::new() },
-        exchanges: exchanges::exchanges(&instances, &prepared, &timeline.names),
+        calls,
+        calls_left_out,
+        exchanges,
+        exchanges_left_out,
         overlap: overlap::overlap(&prepared),
         blame,
         pauses,
@@ -103,6 +110,7 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         steps,
         parts,
     };
+    analysis.notes.extend(analysis.calls_note());
     let waits = (timeline.world, settings.pipeline.is_some());
     let replayer = replay::Replayer::new(&prepared, &instances, &analysis.steps, waits);
     match &replayer {

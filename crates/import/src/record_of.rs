@@ -1,9 +1,11 @@
 //! Results of another tool as a record: cases have the identity that a native run of the same shape would have.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 
 use record::{
-    About, Case, CaseLine, CaseSamples, Caveat, DatedBy, Imported, Machine, Plan, RunFile, TimeSummary, Tool,
+    About, Case, CaseLine, CaseSamples, Caveat, DatedBy, Imported, Machine, Plan, Pool, RunFile, SharedMap,
+    TimeSummary, Tool,
 };
 use serde_json::Value;
 use terms::{Bytes, Dtype, Error, Named as _, Seconds, Status};
@@ -67,15 +69,15 @@ fn record(
     let mut cases = Cases::new(benchmarks);
     let (mut lines, mut kept) = (Vec::with_capacity(shapes.len()), Vec::with_capacity(shapes.len()));
     let mut samples = Vec::new();
-    for (shape, figures) in &shapes {
-        let measured = cases.case(shape).and_then(|case| Ok((line(&case, figures)?, case)));
+    for (shape, figures) in shapes {
+        let measured = cases.case(&shape).and_then(|case| Ok((line(&case, &figures)?, case)));
         match measured {
             Ok((line, case)) => {
-                samples.extend(processes::samples(&case, figures));
+                samples.extend(processes::samples(&case, &figures));
                 lines.push(line);
                 kept.push(case);
             }
-            Err(why) => omit(&mut results, shape, &why),
+            Err(why) => omit(&mut results, &shape, &why),
         }
     }
     if lines.is_empty() {
@@ -97,12 +99,17 @@ fn omit(results: &mut Results, shape: &Shape, why: &str) {
 /// Cases of shapes. What the fields of a benchmark mean, its own check says.
 struct Cases<'b> {
     benchmarks: &'b [&'static About],
-    known: HashMap<String, String>,
+    /// By identity: the hash of the shape, because a log may have 100,000 of them.
+    known: HashMap<String, u64>,
+    hasher: RandomState,
+    pool: Pool,
+    /// The world and the settings of the case before, which most cases share.
+    last: Option<[SharedMap; 2]>,
 }
 
 impl<'b> Cases<'b> {
     fn new(benchmarks: &'b [&'static About]) -> Self {
-        Self { benchmarks, known: HashMap::new() }
+        Self { benchmarks, known: HashMap::new(), hasher: RandomState::new(), pool: Pool::default(), last: None }
     }
 
     fn case(&mut self, shape: &Shape) -> Result<Case, String> {
@@ -145,11 +152,22 @@ impl<'b> Cases<'b> {
         let is_how = |name: &str| about.field(name).is_some_and(|field| field.role == terms::Role::Implementation);
         let of_file = |name: &str| shape.fields.iter().any(|(given, _)| *given == name);
         case.parameters.retain(|name, _| !is_how(name) || of_file(name));
-        let shape = format!("{shape:?}");
-        match self.known.insert(case.id.clone(), shape.clone()) {
+        let shape = self.hasher.hash_one(shape);
+        match self.known.insert(case.id.clone(), shape) {
             Some(other) if other != shape => Err("another line of the file has the same case".to_owned()),
-            _ => Ok(case),
+            _ => Ok(self.shared(case)),
         }
+    }
+
+    /// The case, with what it has in common with others once in memory.
+    fn shared(&mut self, mut case: Case) -> Case {
+        case.parameters.pool(&mut self.pool);
+        if let Some([world, settings]) = &self.last {
+            case.world.share(world);
+            case.settings.share(settings);
+        }
+        self.last = Some([case.world.clone(), case.settings.clone()]);
+        case
     }
 }
 

@@ -157,7 +157,13 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     let load = is_alone(request).then(|| load::note(&plan, &record.file.machine)).flatten();
     let notes: Vec<String> = notes.chain(load).collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
-    record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
+    let show_known = |screen: &mut Screen| {
+        record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
+    };
+    // The table at the end is of the record. A row of each of 100,000 cases takes room that only a terminal needs before.
+    if screen.is_live() {
+        show_known(&mut screen);
+    }
     let (mut own, mut external) = (starter(), request.entry.coordinator);
     let starter: &mut dyn Starter = match &mut external {
         Some(coordinator) => coordinator,
@@ -178,7 +184,10 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     let lines = runner::run(setup(request.entry, (&mut record.store, &mut record.file), budget), planned);
     let finished = lines.and_then(|lines| record.store.finish(&mut record.file).map(|()| lines));
     // What was measured is shown although it could not be kept.
-    let lines = finished.inspect_err(|_| screen.table())?;
+    let lines = finished.inspect_err(|_| {
+        show_known(&mut screen);
+        screen.table();
+    })?;
     conclude(request, record, (&plan, whole), screen, &lines, &exports)
 }
 
@@ -213,8 +222,12 @@ fn conclude(
             Err(error) => screen.notes([format!("steps were not explained: {}", error.on_one_line())].iter()),
         }
     }
-    let directory = record.store.directory().to_owned();
-    drop(record.store);
+    // The rest reads the record, of which it needs no second copy.
+    let Record { store, file, before, done, .. } = record;
+    drop((before, done));
+    screen.forget_rows();
+    let directory = store.directory().to_owned();
+    drop(store);
     // The record is whole, and its report can be made again: Ctrl-C need not wait for it. Processes of a launcher wait for
     // the exit code, and a run that was interrupted already has no more than a report to write.
     if request.entry.coordinator.is_none() && process::interrupt::requested().is_none() {
@@ -222,7 +235,7 @@ fn conclude(
     }
     // A profile explains its record, and then says itself what is next.
     let says_next = request.explain.is_some();
-    let after = |run: &report::Run| says_next.then(|| next::after(request.options, plan, &record.file, run)).flatten();
+    let after = |run: &report::Run| says_next.then(|| next::after(request.options, plan, &file, run)).flatten();
     let own: Option<HashSet<&str>> =
         (plan.cases.len() < whole).then(|| plan.cases.iter().map(|case| case.id.as_str()).collect());
     // What other steps of a launcher run does not concern this one.

@@ -27,12 +27,29 @@ pub fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
     String::from_utf8(text).map(written).map_err(serde::ser::Error::custom)
 }
 
-/// The same in lines, indented, for `run.json`.
+/// Writes a value in lines, indented, as `run.json` is.
 ///
 /// # Errors
-/// As [`to_json`].
-pub(crate) fn to_pretty_json(value: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(value).map(written)
+/// What `to` reports, and when the value cannot be JSON.
+pub(crate) fn to_pretty_json(to: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
+    Ok(serde_json::to_writer_pretty(Original(to), value)?)
+}
+
+/// Passes JSON on as it leaves the program. serde_json writes whole characters.
+struct Original<'w>(&'w mut dyn io::Write);
+
+impl io::Write for Original<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(piece).map(outside::original_json) {
+            Ok(original) => self.0.write_all(original.as_bytes())?,
+            Err(_) => self.0.write_all(piece)?,
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// JSON as it leaves the program.
@@ -73,6 +90,18 @@ mod tests {
         let shown = format!("{key}{value_of}");
         assert!(!shown.contains(|c: char| c.is_control()) && !shown.contains('\\'), "{shown:?}");
         assert_eq!(to_json(&value).unwrap(), text);
-        assert_eq!(from_json::<serde_json::Value>(to_pretty_json(&value).unwrap()).unwrap(), value);
+        let mut pretty = Vec::new();
+        to_pretty_json(&mut pretty, &value).unwrap();
+        assert_eq!(
+            pretty,
+            format!(
+                "{}\n",
+                r#"{
+  "a\u001b[2J": "b\u000ac\u0009d"
+}"#
+            )
+            .trim_end()
+            .as_bytes()
+        );
     }
 }

@@ -120,7 +120,9 @@ impl SharedMap {
 
     /// Shares names and values with all maps that were pooled before. One that is shared whole stays so.
     pub fn pool(&mut self, pool: &mut Pool) {
-        for (name, value) in Arc::get_mut(&mut self.0).into_iter().flatten() {
+        let Some(members) = Arc::get_mut(&mut self.0) else { return };
+        members.shrink_to_fit();
+        for (name, value) in members {
             pooled(&mut pool.names, name);
             pooled(&mut pool.values, value);
         }

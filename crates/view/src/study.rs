@@ -3,7 +3,7 @@
 //! A configuration is everything that a case's parameters say, except the size. Only measured, right cases become
 //! points: no bandwidth is shown without `wrong` 0.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use record::file::FileStem;
 use record::{CaseLine, Caveat, Declared, found};
@@ -302,14 +302,14 @@ pub fn written(declared: Option<&Declared>, name: &str, value: &str) -> String {
 pub fn operations<'a>(cases: &'a [CaseLine], declared: &'a [Declared]) -> Vec<Operation<'a>> {
     let mut operations: Vec<Operation> = Vec::new();
     let mut places: HashMap<&str, (usize, Places)> = HashMap::new();
+    let mut stems = Stems::default();
     let (fields, none) = (declared.iter().map(Fields::of).collect::<Vec<_>>(), Fields::default());
     for case in cases {
         let at = declared.iter().position(|declared| declared.name == case.benchmark);
         let (declared, fields) = (at.map(|at| &declared[at]), at.map_or(&none, |at| &fields[at]));
         let name = section(case, declared);
         let (at, places) = places.entry(name).or_insert_with(|| {
-            let stem = stem(name, &operations);
-            let name = name.to_owned();
+            let (name, stem) = (name.to_owned(), stems.of_name(name));
             let (constants, configurations) = (String::new(), Vec::new());
             operations.push(Operation { name, stem, constants, declared, configurations });
             (operations.len() - 1, Places::default())
@@ -325,12 +325,29 @@ pub fn operations<'a>(cases: &'a [CaseLine], declared: &'a [Declared]) -> Vec<Op
     operations
 }
 
-/// Names that differ may become the same file name; a number then tells them apart.
-fn stem(name: &str, others: &[Operation]) -> FileStem {
-    let plain = FileStem::of(name);
-    let taken = |stem: &FileStem| others.iter().any(|other| other.stem == *stem);
-    let numbered = (2_u64..).map(|number| plain.and(number));
-    std::iter::once(plain.clone()).chain(numbered).find(|stem| !taken(stem)).unwrap_or(plain)
+/// Stems of names. Names that differ may become the same file name; a number then tells them apart.
+#[derive(Default)]
+struct Stems {
+    taken: HashSet<FileStem>,
+    /// The number to try next, by the stem without one.
+    next: HashMap<FileStem, u64>,
+}
+
+impl Stems {
+    fn of_name(&mut self, name: &str) -> FileStem {
+        let plain = FileStem::of(name);
+        if self.taken.insert(plain.clone()) {
+            return plain;
+        }
+        let next = self.next.entry(plain.clone()).or_insert(2);
+        loop {
+            let stem = plain.and(*next);
+            *next += 1;
+            if self.taken.insert(stem.clone()) {
+                return stem;
+            }
+        }
+    }
 }
 
 /// The fields of an operation that tell its configurations apart.

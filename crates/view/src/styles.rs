@@ -8,8 +8,8 @@ pub const COLOURS: usize = 7;
 /// The style of each label of a run: a colour of its own, or, of several backends, that of its backend and a marker of its
 /// own.
 pub(crate) struct Styles {
-    /// In order of first appearance.
-    backends: Vec<String>,
+    /// Each with its place in the order of first appearance.
+    backends: HashMap<String, usize>,
     labels: HashMap<String, usize>,
     /// Labels of each colour so far.
     alike: [usize; COLOURS],
@@ -18,10 +18,11 @@ pub(crate) struct Styles {
 impl Styles {
     /// For the backends of all configurations, in their order.
     pub(crate) fn new<'b>(all: impl Iterator<Item = &'b str>) -> Self {
-        let mut backends: Vec<String> = Vec::new();
+        let mut backends: HashMap<String, usize> = HashMap::new();
         for backend in all {
-            if !backends.iter().any(|known| known == backend) {
-                backends.push(backend.to_owned());
+            let next = backends.len();
+            if !backends.contains_key(backend) {
+                backends.insert(backend.to_owned(), next);
             }
         }
         Self { backends, labels: HashMap::new(), alike: [0; COLOURS] }
@@ -32,7 +33,7 @@ impl Styles {
         if let Some(known) = self.labels.get(label) {
             return *known;
         }
-        let style = match self.backends.iter().position(|other| other == backend) {
+        let style = match self.backends.get(backend) {
             Some(place) if self.backends.len() > 1 => {
                 let colour = place % COLOURS;
                 let style = colour + COLOURS * self.alike[colour];

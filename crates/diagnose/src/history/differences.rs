@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Run;
+use super::run::plain;
 
 /// One thing that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +33,9 @@ impl std::fmt::Display for Difference {
 pub(super) fn between(before: &Run, after: &Run, ids: &[&str]) -> Vec<Difference> {
     let mut all = of_maps(&before.facts, &after.facts);
     let settings = |run: &Run| {
-        let of: HashMap<&str, _> = run.cases.iter().map(|case| (case.id.as_str(), &case.settings)).collect();
-        ids.iter().find_map(|id| of.get(id).copied()).cloned()
+        let of: HashMap<&str, _> = run.cases.iter().map(|case| (&*case.id, &case.settings)).collect();
+        let found = ids.iter().find_map(|id| of.get(id).copied())?;
+        Some(found.iter().map(|(name, value)| (name.to_owned(), plain(value))).collect())
     };
     // A case that has another identity in one of the runs tells nothing of how it was sampled there.
     if let (Some(before), Some(after)) = (settings(before), settings(after)) {

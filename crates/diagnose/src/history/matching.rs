@@ -59,13 +59,17 @@ fn state_names(runs: &[Run]) -> Option<Vec<Vec<Option<String>>>> {
     (known.len() > 1).then(|| runs.iter().map(|run| run.states.iter().map(name).collect()).collect())
 }
 
-/// What the runs declare of a benchmark's fields.
+/// What the runs declare of the fields of benchmarks, by benchmark.
 #[derive(Default)]
-struct Fields {
-    /// By benchmark and field: the default, where some run of the benchmark did not know the field.
-    added: BTreeMap<(String, String), String>,
+struct Fields(HashMap<String, Declared>);
+
+/// What they declare of one benchmark's.
+#[derive(Default)]
+struct Declared {
+    /// By field: the default, where some run of the benchmark did not know the field.
+    added: BTreeMap<String, String>,
     /// Fields that only say how a case is sampled.
-    sampling: BTreeSet<(String, String)>,
+    sampling: BTreeSet<String>,
 }
 
 impl Fields {
@@ -79,22 +83,25 @@ impl Fields {
                 let entry = known.entry((benchmark, name)).or_insert((0, default.as_ref()));
                 entry.0 += 1;
                 if *sampling {
-                    fields.sampling.insert((benchmark.clone(), name.clone()));
+                    fields.0.entry(benchmark.clone()).or_default().sampling.insert(name.clone());
                 }
             }
         }
         for ((benchmark, name), (count, default)) in known {
             if let Some(default) = default.filter(|_| count < declarations[benchmark]) {
-                fields.added.insert((benchmark.to_owned(), name.to_owned()), default.clone());
+                fields.0.entry(benchmark.to_owned()).or_default().added.insert(name.to_owned(), default.clone());
             }
         }
         fields
     }
 
     fn key(&self, case: &RunCase) -> String {
+        let declared = self.0.get(&*case.benchmark);
         let counts = |(name, value): &(&str, &Value)| {
-            let key = (case.benchmark.clone(), (*name).to_owned());
-            !self.sampling.contains(&key) && self.added.get(&key).is_none_or(|default| *default != plain(value))
+            declared.is_none_or(|declared| {
+                !declared.sampling.contains(*name)
+                    && declared.added.get(*name).is_none_or(|default| *default != plain(value))
+            })
         };
         // Sorted: versions may declare fields in another order.
         let parameters: BTreeMap<&str, &Value> = case.parameters.iter().filter(counts).collect();

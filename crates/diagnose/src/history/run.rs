@@ -1,6 +1,7 @@
 //! What a history keeps of a record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use record::{
     CaseLine, DatedBy, Declared, Imported, Labels, Machine, MachineState, Record, Roles, RunEnd, RunFile, SharedMap,
@@ -75,9 +76,9 @@ pub(super) struct KnownField {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCase {
     /// Its identity in that run.
-    pub id: String,
+    pub id: Arc<str>,
     /// The benchmark's name.
-    pub benchmark: String,
+    pub benchmark: Arc<str>,
     /// What is measured.
     pub parameters: SharedMap,
     /// Ranks.
@@ -92,8 +93,34 @@ pub struct RunCase {
     pub state: Option<usize>,
     /// Median times and intervals in other states.
     pub in_others: Vec<(usize, f64, Option<[f64; 2]>)>,
-    /// How it was sampled, as text: not part of what is measured.
-    pub settings: BTreeMap<String, String>,
+    /// How it was sampled: not part of what is measured.
+    pub settings: SharedMap,
+}
+
+/// Cases of the runs so far: runs of one plan have many in common, and keep them once.
+#[derive(Debug, Default)]
+pub struct KnownCases {
+    cases: HashMap<Arc<str>, [SharedMap; 2]>,
+    benchmarks: HashSet<Arc<str>>,
+}
+
+impl Run {
+    /// Shares what cases of earlier runs say, too.
+    pub fn share(&mut self, known: &mut KnownCases) {
+        for case in &mut self.cases {
+            match known.benchmarks.get(&case.benchmark) {
+                Some(benchmark) => case.benchmark = Arc::clone(benchmark),
+                None => drop(known.benchmarks.insert(Arc::clone(&case.benchmark))),
+            }
+            let Some((id, [parameters, settings])) = known.cases.get_key_value(&case.id) else {
+                known.cases.insert(Arc::clone(&case.id), [case.parameters.clone(), case.settings.clone()]);
+                continue;
+            };
+            case.id = Arc::clone(id);
+            case.parameters.share(parameters);
+            case.settings.share(settings);
+        }
+    }
 }
 
 impl Run {
@@ -110,11 +137,12 @@ impl Run {
         let started = file.started.parse().map_err(|_| left_out("its date cannot be read"))?;
         let settings: BTreeMap<&str, &SharedMap> =
             file.plan.cases.iter().map(|case| (case.id.as_str(), &case.settings)).collect();
-        let cases: Vec<RunCase> = record
+        let mut cases: Vec<RunCase> = record
             .cases
             .iter()
             .filter_map(|line| case(line, &file.states, settings.get(line.id.as_str()).copied()))
             .collect();
+        cases.shrink_to_fit();
         let counts = counts(record);
         if cases.is_empty() {
             let has_result = |line: &CaseLine| line.status == Status::Ok && line.time_s.is_some();
@@ -163,12 +191,11 @@ fn case(line: &CaseLine, states: &[MachineState], settings: Option<&SharedMap>) 
     let time = line.time_s.as_ref()?;
     let whole = line.status == Status::Ok && !line.lacks_trials();
     let right = whole && line.wrong.unwrap_or(0) == 0 && time.median.is_finite() && time.median > 0.0;
-    let text = |(name, value): (&str, &Value)| (name.to_owned(), plain(value));
     let place = |name: &String| states.iter().position(|state| state.name.as_ref() == Some(name));
     let others = line.states.iter().filter(|times| line.state.as_ref() != Some(&times.name));
     right.then(|| RunCase {
-        id: line.id.clone(),
-        benchmark: line.benchmark.clone(),
+        id: line.id.as_str().into(),
+        benchmark: line.benchmark.as_str().into(),
         parameters: line.parameters.clone(),
         ranks: line.ranks,
         bytes: line.bytes,
@@ -176,7 +203,7 @@ fn case(line: &CaseLine, states: &[MachineState], settings: Option<&SharedMap>) 
         ci95: time.ci95,
         state: line.state.as_ref().map_or((states.len() == 1).then_some(0), place),
         in_others: others.filter_map(|times| Some((place(&times.name)?, times.median_s, times.ci95_s))).collect(),
-        settings: settings.into_iter().flat_map(|settings| settings.iter()).map(text).collect(),
+        settings: settings.cloned().unwrap_or_default(),
     })
 }
 

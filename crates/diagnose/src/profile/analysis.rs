@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::listed::{self, is_zero};
 use super::{
     Bubble, CallTotals, Collectives, CriticalPath, Exchange, Finding, Idle, Overlap, Parts, Pauses, Replay, Rotating,
     Steps, Straggler, TopKernel, Without,
@@ -22,8 +23,14 @@ pub struct Analysis {
     pub collectives: Collectives,
     /// Communication call by call, where no step is on all ranks; empty otherwise.
     pub calls: Vec<CallTotals>,
+    /// How many of those with the least time are not listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub calls_left_out: usize,
     /// The exchanges of a step, by communicator and in their order.
     pub exchanges: Vec<Exchange>,
+    /// How many of those with the least time are not listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub exchanges_left_out: usize,
     /// Overlap of communication with computation.
     pub overlap: Overlap,
     /// The most costly slow rank; None: no rank stands out, or `straggler_abstains` says why nothing can be said.
@@ -67,4 +74,11 @@ pub struct Analysis {
     pub without_slow_ranks: Option<Without>,
     /// What could not be read or used, one sentence each.
     pub notes: Vec<String>,
+}
+
+impl Analysis {
+    /// What is said where calls are left out of [`Analysis::calls`].
+    pub fn calls_note(&self) -> Option<String> {
+        listed::note("operations, by communicator and size,", self.calls.len(), self.calls_left_out)
+    }
 }

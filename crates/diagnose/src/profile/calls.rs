@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use trace::timeline::{Kind, Timeline, synchronises};
 
+use super::listed;
+
 /// One call of one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimedCall<'c> {
@@ -57,7 +59,7 @@ const LEVEL: f64 = 0.01;
 const FEWEST: usize = 10;
 
 /// Calls of a timeline.
-pub(super) fn of_timeline(timeline: &Timeline) -> Vec<CallTotals> {
+pub(super) fn of_timeline(timeline: &Timeline) -> (Vec<CallTotals>, usize) {
     let names = &timeline.names;
     let of_rank = |rank: &trace::timeline::RankTimeline| -> Vec<TimedCall<'_>> {
         let spans = rank.spans.iter().filter(|span| span.kind == Kind::Collective && span.end_ns >= span.begin_ns);
@@ -75,18 +77,19 @@ pub(super) fn of_timeline(timeline: &Timeline) -> Vec<CallTotals> {
     call_totals(timeline.ranks.iter().flat_map(of_rank))
 }
 
-/// Communicator, operation and size.
-type Kinds<'c> = BTreeMap<(&'c str, &'c str, Option<u64>), Vec<TimedCall<'c>>>;
-
-/// Totals by operation, size and communicator, the one with the most time first.
-pub fn call_totals<'c>(calls: impl IntoIterator<Item = TimedCall<'c>>) -> Vec<CallTotals> {
-    let mut kinds: Kinds<'c> = BTreeMap::new();
-    for call in calls.into_iter().filter(|call| call.seconds.is_finite() && call.seconds >= 0.0) {
-        kinds.entry((call.group, call.operation, call.bytes)).or_default().push(call);
-    }
-    let mut all: Vec<CallTotals> = kinds.into_values().map(|calls| totals(&calls)).collect();
+/// Totals by operation, size and communicator, the one with the most time first, and how many with the least time are left out.
+pub fn call_totals<'c>(calls: impl IntoIterator<Item = TimedCall<'c>>) -> (Vec<CallTotals>, usize) {
+    let is_timed = |call: &TimedCall<'c>| call.seconds.is_finite() && call.seconds >= 0.0;
+    let mut calls: Vec<TimedCall<'c>> = calls.into_iter().filter(is_timed).collect();
+    let kind = |call: &TimedCall<'c>| (call.group, call.operation, call.bytes);
+    // Stable: ranks and their calls stay in their order.
+    calls.sort_by_key(kind);
+    let mut kinds: Vec<&[TimedCall<'c>]> = calls.chunk_by(|a, b| kind(a) == kind(b)).collect();
+    let total = |calls: &&[TimedCall<'c>]| calls.iter().map(|call| call.seconds).sum::<f64>();
+    let left_out = listed::keep_most(&mut kinds, listed::MOST, total);
+    let mut all: Vec<CallTotals> = kinds.into_iter().map(totals).collect();
     all.sort_by(|a, b| b.total_s.total_cmp(&a.total_s));
-    all
+    (all, left_out)
 }
 
 fn totals(calls: &[TimedCall<'_>]) -> CallTotals {
@@ -189,7 +192,7 @@ mod tests {
 
     #[test]
     fn transfer_wait_and_the_last_rank_come_from_calls_that_belong_together() {
-        let found = call_totals(late(0..200));
+        let found = call_totals(late(0..200)).0;
         let [one] = &found[..] else { panic!("{found:?}") };
         assert_eq!((one.calls, one.ranks, one.judged, one.last), (200, 4, 200, Some((2, 200))));
         assert!(
@@ -200,7 +203,7 @@ mod tests {
         // A log that keeps every third call of one rank leaves fewer to judge.
         let mut calls = late(0..90);
         calls.retain(|call| call.rank != 1 || call.sequence.unwrap().is_multiple_of(3));
-        let one = &call_totals(calls)[0];
+        let one = &call_totals(calls).0[0];
         assert_eq!((one.calls, one.judged, one.last), (90, 30, Some((2, 30))));
     }
 
@@ -209,18 +212,18 @@ mod tests {
         // Each of four ranks is last in turn, one of them slightly more often.
         let seconds = |rank: u32, at: u64| if (at % 13) % 4 == u64::from(rank) { 1e-3 } else { 2e-3 };
         let calls = (0..4).flat_map(|rank| (0..130).map(move |at| call(rank, Some(at), seconds(rank, at))));
-        let one = &call_totals(calls)[0];
+        let one = &call_totals(calls).0[0];
         assert_eq!((one.judged, one.last), (130, Some((0, 40))));
         assert!(!one.is_last_by_more_than_chance, "{one:?}");
         // A tie has no last rank.
-        let one = &call_totals((0..2).flat_map(|rank| (0..20).map(move |at| call(rank, Some(at), 1e-3))))[0];
+        let one = &call_totals((0..2).flat_map(|rank| (0..20).map(move |at| call(rank, Some(at), 1e-3)))).0[0];
         assert_eq!((one.judged, one.last, one.wait_s), (0, None, Some(0.0)));
     }
 
     #[test]
     fn calls_that_do_not_belong_together_have_a_time_alone() {
         let alone = |calls: Vec<TimedCall<'_>>| {
-            let one = call_totals(calls).remove(0);
+            let one = call_totals(calls).0.remove(0);
             assert_eq!((one.transfer_s, one.wait_s, one.last), (None, None, None), "{one:?}");
             one.time_s
         };
@@ -229,7 +232,7 @@ mod tests {
         assert_eq!(alone(vec![broadcast, TimedCall { rank: 1, ..broadcast }]), 1e-3);
         // Without numbers, ranks with different counts do not match.
         assert_eq!(alone(vec![call(0, None, 1e-3), call(1, None, 3e-3), call(1, None, 5e-3)]), 3e-3);
-        let by_order = call_totals(vec![call(0, None, 1e-3), call(1, None, 3e-3)]).remove(0);
+        let by_order = call_totals(vec![call(0, None, 1e-3), call(1, None, 3e-3)]).0.remove(0);
         assert_eq!((by_order.last, by_order.wait_s), (Some((0, 1)), Some(2e-3)));
     }
 }

@@ -1,11 +1,12 @@
 //! What communication costs, by operation, communicator and message size.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 use trace::timeline::{NameId, Names};
 
-use super::instances::{Clocks, Instance, Instances};
+use super::instances::{Clocks, Instance, Instances, Member};
+use super::listed::{self, is_zero};
 use super::series::Series;
 
 /// Collectives and transfers of the common steps.
@@ -19,8 +20,25 @@ pub struct Collectives {
     pub clocks: Clocks,
     /// Operation by operation, the one with the most time first.
     pub operations: Vec<OperationTotals>,
+    /// How many of those with the least time are not listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub operations_left_out: usize,
     /// Communicator by communicator.
     pub communicators: Vec<Communicator>,
+    /// Sizes of messages of all communicators that are not listed: those with the least time.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sizes_left_out: usize,
+}
+
+impl Collectives {
+    /// What is not listed, in words.
+    pub(super) fn left_out(&self) -> impl Iterator<Item = String> {
+        let sizes = self.communicators.iter().map(|group| group.sizes.len()).sum();
+        let operations = self.operations.len();
+        listed::note("operations on a communicator", operations, self.operations_left_out)
+            .into_iter()
+            .chain(listed::note("sizes of messages on a communicator", sizes, self.sizes_left_out))
+    }
 }
 
 /// One operation on one communicator. Times are seconds per step, each the mean over ranks.
@@ -120,9 +138,13 @@ fn seconds(nanoseconds: Vec<f64>) -> Series {
 
 /// Totals of all instances over so many steps.
 pub(super) fn collectives(instances: &Instances, names: &Names, steps: usize) -> Collectives {
+    let (kept, operations_left_out) = most_costly(instances, names, listed::most_operations(steps));
     let mut sums: HashMap<(NameId, NameId), Sums> = HashMap::new();
     for instance in &instances.all {
-        sums.entry((instance.operation, instance.group)).or_insert_with(|| Sums::new(steps)).add(instance);
+        let operation = (instance.operation, instance.group);
+        if kept.as_ref().is_none_or(|kept| kept.contains(&operation)) {
+            sums.entry(operation).or_insert_with(|| Sums::new(steps)).add(instance);
+        }
     }
     let arrivals = instances.clocks.aligned && instances.clocks.orders_arrivals;
     let per_step = steps.max(1) as f64;
@@ -142,36 +164,63 @@ pub(super) fn collectives(instances: &Instances, names: &Names, steps: usize) ->
     let mut operations: Vec<OperationTotals> = sums.into_iter().map(totals).collect();
     let name = |totals: &OperationTotals| (totals.operation.clone(), totals.group.clone());
     operations.sort_by(|a, b| b.time_s.mean().total_cmp(&a.time_s.mean()).then_with(|| name(a).cmp(&name(b))));
+    let (communicators, sizes_left_out) = communicators(instances, names, per_step);
     Collectives {
         matched: instances.all.len(),
         unmatched: instances.unmatched,
         clocks: instances.clocks.clone(),
         operations,
-        communicators: communicators(instances, names, per_step),
+        operations_left_out,
+        communicators,
+        sizes_left_out,
     }
 }
 
-/// Transfer times of collectives by their size.
-type Sizes = BTreeMap<Option<u64>, Vec<f64>>;
-
-fn communicators(instances: &Instances, names: &Names, steps: f64) -> Vec<Communicator> {
-    let mut found: BTreeMap<&str, (u32, Sizes)> = BTreeMap::new();
+/// The operations, each on its communicator, with the most time, and how many others there are. None where these are all.
+fn most_costly(instances: &Instances, names: &Names, most: usize) -> (Option<HashSet<(NameId, NameId)>>, usize) {
+    let mut times: HashMap<(NameId, NameId), f64> = HashMap::new();
     for instance in &instances.all {
-        let (ranks, sizes) = found.entry(names.get(instance.group)).or_default();
-        *ranks = (*ranks).max(instance.size.unwrap_or(0)).max(instance.members.len() as u32);
-        sizes.entry(instance.bytes).or_default().push(instance.transfer() as f64 * 1e-9);
+        let time = instance.members.iter().map(Member::duration).sum::<i64>() as f64 / instance.members.len() as f64;
+        *times.entry((instance.operation, instance.group)).or_default() += time;
     }
-    let size = |(bytes, times): (Option<u64>, Vec<f64>)| MessageSize {
-        bytes,
-        calls_per_step: times.len() as f64 / steps,
-        transfer_s: stats::median(&times),
-        per_step_s: times.iter().sum::<f64>() / steps,
-        least_s: times.iter().copied().fold(f64::INFINITY, f64::min),
+    if times.len() <= most {
+        return (None, 0);
+    }
+    let mut all: Vec<((NameId, NameId), f64)> = times.into_iter().collect();
+    let name = |(operation, group): (NameId, NameId)| (names.get(operation), names.get(group));
+    all.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| name(a.0).cmp(&name(b.0))));
+    let left_out = all.len() - most;
+    (Some(all.into_iter().take(most).map(|(operation, _)| operation).collect()), left_out)
+}
+
+/// Communicators with their sizes, and how many sizes are left out.
+fn communicators(instances: &Instances, names: &Names, steps: f64) -> (Vec<Communicator>, usize) {
+    let mut calls: Vec<&Instance> = instances.all.iter().collect();
+    // Stable: times are added up in the order of the trace.
+    calls.sort_by(|a, b| (names.get(a.group), a.bytes).cmp(&(names.get(b.group), b.bytes)));
+    let mut ranks: HashMap<NameId, u32> = HashMap::new();
+    for instance in &calls {
+        let ranks = ranks.entry(instance.group).or_default();
+        *ranks = (*ranks).max(instance.size.unwrap_or(0)).max(instance.members.len() as u32);
+    }
+    let size = |calls: &[&Instance]| {
+        let times: Vec<f64> = calls.iter().map(|instance| instance.transfer() as f64 * 1e-9).collect();
+        let size = MessageSize {
+            bytes: calls[0].bytes,
+            calls_per_step: times.len() as f64 / steps,
+            transfer_s: stats::median(&times),
+            per_step_s: times.iter().sum::<f64>() / steps,
+            least_s: times.iter().copied().fold(f64::INFINITY, f64::min),
+        };
+        (calls[0].group, size)
     };
-    let of_one = |(group, (ranks, sizes)): (&str, (u32, Sizes))| Communicator {
-        group: group.to_owned(),
-        ranks,
-        sizes: sizes.into_iter().map(size).collect(),
+    let alike = |a: &&Instance, b: &&Instance| a.group == b.group && a.bytes == b.bytes;
+    let mut sizes: Vec<(NameId, MessageSize)> = calls.chunk_by(alike).map(size).collect();
+    let left_out = listed::keep_most(&mut sizes, listed::MOST, |(_, size)| size.per_step_s);
+    let of_one = |sizes: &[(NameId, MessageSize)]| Communicator {
+        group: names.get(sizes[0].0).to_owned(),
+        ranks: ranks[&sizes[0].0],
+        sizes: sizes.iter().map(|(_, size)| size.clone()).collect(),
     };
-    found.into_iter().map(of_one).collect()
+    (sizes.chunk_by(|(a, _), (b, _)| a == b).map(of_one).collect(), left_out)
 }

@@ -62,6 +62,12 @@ pub fn differences(before: &Analysis, after: &Analysis) -> Vec<Difference> {
             pairs.push((*part, name.clone(), series, &none));
         }
     }
+    // An operation that is listed in one alone may be among those that the other leaves out.
+    if [before, after].iter().any(|analysis| analysis.collectives.operations_left_out > 0) {
+        pairs.retain(|(part, _, old, new)| {
+            *part != Part::Collective || !(old.values.is_empty() || new.values.is_empty())
+        });
+    }
     let level = FAMILY_LEVEL / pairs.len().max(1) as f64;
     let mut found: Vec<Difference> =
         pairs.into_iter().map(|(part, name, old, new)| difference(part, name, old, new, level)).collect();

@@ -9,6 +9,7 @@ use trace::timeline::Names;
 use super::collectives::Collectives;
 use super::instances::{Instance, Instances};
 use super::lanes::Prepared;
+use super::listed;
 
 /// An exchange of a step, by its place among those of its communicator. Times are seconds: medians over steps of means over
 /// ranks.
@@ -44,8 +45,8 @@ struct PlaceSamples<'i> {
     steps: [Vec<f64>; 4],
 }
 
-/// The exchanges that at least half of the steps have.
-pub(super) fn exchanges(instances: &Instances, prepared: &Prepared, names: &Names) -> Vec<Exchange> {
+/// The exchanges that at least half of the steps have, and how many of them are not listed.
+pub(super) fn exchanges(instances: &Instances, prepared: &Prepared, names: &Names) -> (Vec<Exchange>, usize) {
     let mut steps: BTreeMap<(&str, usize), Vec<(f64, &Instance)>> = BTreeMap::new();
     for instance in &instances.all {
         let group = names.get(instance.group);
@@ -81,7 +82,9 @@ pub(super) fn exchanges(instances: &Instances, prepared: &Prepared, names: &Name
             wait_s: place.waits.then_some(wait_s),
         })
     };
-    places.into_iter().filter_map(shown).collect()
+    let mut all: Vec<Exchange> = places.into_iter().filter_map(shown).collect();
+    let left_out = listed::keep_most(&mut all, listed::MOST, |exchange| exchange.time_s);
+    (all, left_out)
 }
 
 /// Nanoseconds from the beginning of the step to entering, the mean over its ranks. Each by its own clock.

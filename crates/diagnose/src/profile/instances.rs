@@ -1,6 +1,6 @@
 //! Which collective calls of different ranks belong together, and whether the clocks of the ranks agree on them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 use trace::timeline::{Kind, NameId, Timeline};
@@ -13,6 +13,9 @@ const SMALL_ERROR: f64 = 0.1;
 const MOST_VIOLATIONS: f64 = 0.01;
 /// Time stamps are rounded to this, in nanoseconds.
 const ROUNDING_NS: i64 = 1_000;
+
+/// Communicators that are named in notes; of more, the number is said.
+const NAMED: usize = 16;
 
 /// One rank's part of an instance.
 #[derive(Clone, Copy, Debug)]
@@ -151,24 +154,27 @@ fn leave_out_wrong(timeline: &Timeline, found: &mut Instances) {
         *seen = (*seen).max(instance.members.len());
     }
     let before = found.all.len();
-    let mut wrong: Vec<NameId> = Vec::new();
+    let mut wrong: BTreeSet<NameId> = BTreeSet::new();
     let mut unmatched = 0;
     found.all.retain(|instance| {
         let twice = instance.members.windows(2).any(|pair| pair[0].rank == pair[1].rank);
         let too_many = instance.size.is_some_and(|size| instance.members.len() > size as usize);
         let alone = instance.synchronises && instance.members.len() < most[&instance.group];
-        if (twice || too_many) && !wrong.contains(&instance.group) {
-            wrong.push(instance.group);
+        if twice || too_many {
+            wrong.insert(instance.group);
         }
         unmatched += if alone { instance.members.len() } else { 0 };
         !(twice || too_many || alone)
     });
     found.unmatched = unmatched;
-    for group in wrong {
+    for group in wrong.iter().take(NAMED) {
         found.notes.push(format!(
             "communicator {}: more calls than ranks belong to one collective, so these are left out",
-            timeline.names.get(group)
+            timeline.names.get(*group)
         ));
+    }
+    if let Some(more) = wrong.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        found.notes.push(format!("and so {more} more communicators"));
     }
     if unmatched > 0 {
         found.notes.push(format!(

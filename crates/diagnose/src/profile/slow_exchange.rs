@@ -36,9 +36,18 @@ type Alike = (NameId, Option<u64>, usize);
 /// Transfers of one communicator.
 struct Transfers<'i> {
     first: &'i Instance,
-    /// Calls and seconds of each step.
-    calls: Vec<usize>,
+    /// Of each step.
     seconds: Vec<f64>,
+}
+
+impl<'i> Transfers<'i> {
+    fn new(calls: &[&'i Instance], steps: usize) -> Self {
+        let mut seconds = vec![0.0; steps];
+        for instance in calls {
+            seconds[instance.step] += instance.transfer() as f64 * 1e-9;
+        }
+        Self { first: calls[0], seconds }
+    }
 }
 
 /// Communicators that are slower than others like them in most steps, beyond chance.
@@ -51,26 +60,42 @@ pub(super) fn slow_exchanges(
     if steps < MINIMUM_STEPS {
         return Vec::new();
     }
-    let mut found: BTreeMap<Alike, BTreeMap<NameId, Transfers>> = BTreeMap::new();
+    let mut found: BTreeMap<Alike, BTreeMap<NameId, Vec<&Instance>>> = BTreeMap::new();
     for instance in instances.all.iter().filter(|instance| instance.tells_waits()) {
         let alike = (instance.operation, instance.bytes, instance.members.len());
-        let of = found.entry(alike).or_default().entry(instance.group);
-        let of = of.or_insert_with(|| Transfers { first: instance, calls: vec![0; steps], seconds: vec![0.0; steps] });
-        of.calls[instance.step] += 1;
-        of.seconds[instance.step] += instance.transfer() as f64 * 1e-9;
+        found.entry(alike).or_default().entry(instance.group).or_default().push(instance);
     }
     let step_s = |step: usize| {
         prepared.ranks.iter().map(|lanes| lanes.windows[step][1] - lanes.windows[step][0]).max().unwrap_or(0) as f64
             * 1e-9
     };
     let step_s = stats::median(&(0..steps).map(step_s).collect::<Vec<f64>>());
-    let compared: Vec<Vec<Transfers>> = found.into_values().map(|groups| groups.into_values().collect()).collect();
-    // Communicators with other calls in a step do something else.
-    let same = |groups: &&Vec<Transfers>| groups.len() > 1 && groups.iter().all(|one| one.calls == groups[0].calls);
-    let compared: Vec<&Vec<Transfers>> = compared.iter().filter(same).collect();
+    let found: Vec<Vec<Vec<&Instance>>> = found.into_values().map(|groups| groups.into_values().collect()).collect();
+    let compared: Vec<&Vec<Vec<&Instance>>> = found.iter().filter(|groups| are_compared(groups)).collect();
     let level = settings.level / compared.len().max(1) as f64;
     let question = Question { minimum_s: settings.minimum_share * step_s, level };
-    compared.iter().flat_map(|groups| slow_of(groups, question, (prepared, names))).collect()
+    // The seconds of each step take room, so they are made of one kind of call at a time. What fewer than half of the steps use
+    // is not late in most, and a trace may have a communicator for each of its calls.
+    let judged =
+        compared.into_iter().filter(|groups| 2 * steps_of(&groups[0]).chunk_by(|a, b| a == b).count() >= steps);
+    let slow = |groups: &Vec<Vec<&Instance>>| {
+        let transfers: Vec<Transfers> = groups.iter().map(|calls| Transfers::new(calls, steps)).collect();
+        slow_of(&transfers, question, (prepared, names))
+    };
+    judged.flat_map(slow).collect()
+}
+
+/// The step of each call, ascending.
+fn steps_of(calls: &[&Instance]) -> Vec<usize> {
+    let mut steps: Vec<usize> = calls.iter().map(|instance| instance.step).collect();
+    steps.sort_unstable();
+    steps
+}
+
+/// Whether communicators can be compared: those with other calls in a step do something else.
+fn are_compared(groups: &[Vec<&Instance>]) -> bool {
+    let first = steps_of(&groups[0]);
+    groups.len() > 1 && groups.iter().all(|calls| steps_of(calls) == first)
 }
 
 fn slow_of(groups: &[Transfers], question: Question, (prepared, names): (&Prepared, &Names)) -> Vec<SlowExchange> {

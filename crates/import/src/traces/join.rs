@@ -1,6 +1,6 @@
 //! Timelines of several files as one: which file is which rank, and whether their clocks can be compared.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use terms::Error;
@@ -28,12 +28,10 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
     joined.world = world(&parts, &mut joined.notes);
     joined.clock_error_ns = clock_error(&parts);
     let one = parts.len() == 1;
+    let mut groups: HashSet<(String, Vec<u32>)> = HashSet::new();
     for (path, part) in parts {
-        for group in part.timeline.groups {
-            if !joined.groups.contains(&group) {
-                joined.groups.push(group);
-            }
-        }
+        let new = part.timeline.groups.into_iter().filter(|group| groups.insert(group.clone()));
+        joined.groups.extend(new);
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let notes = part.timeline.notes.into_iter();
         joined.notes.extend(notes.map(|note| if one { note } else { format!("{name}: {note}") }));

@@ -157,8 +157,9 @@ fn of_timeline(timeline: &Timeline) -> JobCalls<'_> {
     let steps: BTreeMap<u32, Steps> = timeline.ranks.iter().map(|rank| (rank.rank, Steps::from_rank(rank))).collect();
     let marks_steps = steps.values().any(|steps| steps.count() > 0);
     let mut calls = Vec::new();
+    let listed = Listed::new(&timeline.groups);
     for rank in &timeline.ranks {
-        let mut groups = Groups { listed: &timeline.groups, rank: rank.rank, known: HashMap::new() };
+        let mut groups = Groups { listed: &listed, rank: rank.rank, known: HashMap::new() };
         let own = &steps[&rank.rank];
         let place = |begin: i64| match marks_steps {
             true => own.step_at(begin).map_or(Place::Outside, Place::Step),
@@ -212,21 +213,33 @@ fn of_span<'t>(
 }
 
 /// Which of the listed communicators a rank's calls are of. Different ones may have one name on different ranks.
-struct Groups<'t> {
-    listed: &'t [(String, Vec<u32>)],
+struct Groups<'l, 't> {
+    listed: &'l Listed<'t>,
     rank: u32,
     known: HashMap<NameId, Option<&'t [u32]>>,
 }
 
-impl<'t> Groups<'t> {
+impl<'t> Groups<'_, 't> {
     fn find(&mut self, id: NameId, name: &'t str) -> Group<'t> {
-        (name, *self.known.entry(id).or_insert_with(|| members(self.listed, name, self.rank)))
+        (name, *self.known.entry(id).or_insert_with(|| self.listed.members(name, self.rank)))
     }
 }
 
-fn members<'t>(listed: &'t [(String, Vec<u32>)], name: &str, rank: u32) -> Option<&'t [u32]> {
-    let of_name = listed.iter().filter(|(known, _)| known == name).map(|(_, ranks)| ranks.as_slice());
-    of_name.into_iter().find(|ranks| ranks.contains(&rank))
+/// The listed communicators by name: a trace may list 100,000.
+struct Listed<'t>(HashMap<&'t str, Vec<&'t [u32]>>);
+
+impl<'t> Listed<'t> {
+    fn new(listed: &'t [(String, Vec<u32>)]) -> Self {
+        let mut by_name: HashMap<&str, Vec<&[u32]>> = HashMap::new();
+        for (name, ranks) in listed {
+            by_name.entry(name).or_default().push(ranks);
+        }
+        Self(by_name)
+    }
+
+    fn members(&self, name: &str, rank: u32) -> Option<&'t [u32]> {
+        self.0.get(name)?.iter().copied().find(|ranks| ranks.contains(&rank))
+    }
 }
 
 fn of_flight(flight: &FlightReport) -> JobCalls<'_> {
@@ -236,11 +249,12 @@ fn of_flight(flight: &FlightReport) -> JobCalls<'_> {
         own.into_iter().for_each(|group| *sizes.entry(group).or_default() += 1);
     }
     let (mut calls, mut unlisted) = (Vec::new(), false);
+    let all = Listed::new(&flight.groups);
     for rank in &flight.ranks {
         let mut listed: HashMap<&str, Option<&[u32]>> = HashMap::new();
         for entry in &rank.entries {
             let name = entry.group.as_str();
-            let members = *listed.entry(name).or_insert_with(|| members(&flight.groups, name, rank.rank));
+            let members = *listed.entry(name).or_insert_with(|| all.members(name, rank.rank));
             unlisted |= members.is_none();
             let ranks = members.map_or(sizes[name], |members| u32::try_from(members.len()).unwrap_or(u32::MAX));
             calls.push(of_entry(rank.rank, entry, (name, members), ranks));

@@ -62,7 +62,9 @@ impl Typed for History {
             screen::remark(&format!("page     {}\n", written.display()));
         }
         if self.json {
-            return screen::print_json(&format!("{}\n", json::json(&found)));
+            let text = serde_json::to_string(&json::Json::new(&found));
+            let text = text.map_err(|error| Failure::new("the history cannot be written as JSON").cause(error))?;
+            return screen::print_json(&(text + "\n"));
         }
         screen::print(&(text::text(&found, screen::width()) + &next::after(&found)))
     }

@@ -240,47 +240,58 @@ fn write(
             Some(directory) => directory.clone(),
             None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), &record.file.experiment)?,
         };
-        store(&mut record, &directory)?;
+        let stored = store(&mut record, &directory)?;
+        // The report reads them again, and a log may have 100,000.
+        drop(record);
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;
         made.push(directory.clone());
-        text += &summary(source, format, &record, &directory, written.first().map(PathBuf::as_path), as_json);
+        text += &summary(source, format, stored, &directory, written.first().map(PathBuf::as_path), as_json);
     }
     Ok(text)
 }
 
+/// What is said of a record that was written.
+struct Stored {
+    cases: usize,
+    /// The most trials of a case.
+    trials: Option<u32>,
+    imported: record::Imported,
+}
+
 /// Writes a record.
-fn store(record: &mut ImportedRecord, directory: &Path) -> Result<(), Failure> {
+fn store(record: &mut ImportedRecord, directory: &Path) -> Result<Stored, Failure> {
     record.file.command_line = record::command_line(std::env::args());
     let mut store = Store::create(directory, &record.file)?;
     store.append_all(&record.lines)?;
     record.samples.iter().try_for_each(|trial| store.append_samples(trial))?;
-    Ok(store.finish(&mut record.file)?)
+    store.finish(&mut record.file)?;
+    let trials = record.lines.iter().filter_map(|line| line.trials).max();
+    let imported = record.file.imported.take().unwrap_or_default();
+    Ok(Stored { cases: record.lines.len(), trials, imported })
 }
 
 fn summary(
     source: &Source,
     format: &dyn Format,
-    record: &ImportedRecord,
+    Stored { cases, trials, imported }: Stored,
     directory: &Path,
     report: Option<&Path>,
     as_json: bool,
 ) -> String {
-    let imported = record.file.imported.clone().unwrap_or_default();
     if as_json {
         let summary = json!({
             "file": source.name(), "format": format.name(), "record": directory, "report": report,
-            "cases": record.lines.len(), "tool": imported.tool, "notes": imported.notes, "omitted": imported.omitted,
+            "cases": cases, "tool": imported.tool, "notes": imported.notes, "omitted": imported.omitted,
         });
         return format!("{summary}\n");
     }
-    let trials = record.lines.iter().filter_map(|line| line.trials).max().filter(|trials| *trials > 1);
+    let trials = trials.filter(|trials| *trials > 1);
     let runs = match (imported.runs, trials) {
         (Some(runs), Some(trials)) => format!(" of {runs} runs, put together as up to {trials} trials of a case"),
         (Some(runs), None) => format!(" of {runs} runs"),
         (None, _) => String::new(),
     };
-    let cases = record.lines.len();
     let word = if cases == 1 { "case" } else { "cases" };
     let mut text = format!("{} holds {cases} {word} of {}{runs}\n", source.name(), imported.tool);
     if let Some(heading) = imported.facts.get("heading") {

@@ -1,6 +1,7 @@
 //! The table of a run while it improves: rows in the plan's order, drawn again in place on a terminal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,9 @@ const BAR: usize = 24;
 /// The latest line of each case, in the plan's order; those of searches follow.
 pub(super) struct Rows {
     places: HashMap<String, usize>,
-    /// Each with its heading.
-    lines: Vec<Option<(String, CaseLine)>>,
+    /// Each with its heading, which most have in common.
+    lines: Vec<Option<(Arc<str>, CaseLine)>>,
+    headings: HashSet<Arc<str>>,
     declared: Vec<Declared>,
     wording: Wording,
 }
@@ -28,7 +30,13 @@ impl Rows {
         let places: HashMap<String, usize> =
             plan.cases.iter().enumerate().map(|(place, case)| (case.id.clone(), place)).collect();
         let declared = benchmarks::abouts().into_iter().map(Declared::of).collect();
-        Self { lines: vec![None; plan.cases.len()], places, declared, wording: Wording::of_cases(&plan.cases) }
+        Self {
+            lines: vec![None; plan.cases.len()],
+            headings: HashSet::new(),
+            places,
+            declared,
+            wording: Wording::of_cases(&plan.cases),
+        }
     }
 
     pub(super) fn put(&mut self, line: &CaseLine) {
@@ -37,12 +45,28 @@ impl Rows {
         if place == end {
             self.lines.push(None);
         }
-        let heading = heading::heading(line, self.declared(&line.benchmark));
+        let heading = self.heading(line);
         self.lines[place] = Some((heading, line.clone()));
     }
 
+    /// The heading of a line. Equal ones are in memory once.
+    fn heading(&mut self, line: &CaseLine) -> Arc<str> {
+        let heading = heading::heading(line, self.declared(&line.benchmark));
+        if let Some(known) = self.headings.get(heading.as_str()) {
+            return Arc::clone(known);
+        }
+        let heading: Arc<str> = heading.into();
+        self.headings.insert(Arc::clone(&heading));
+        heading
+    }
+
+    /// Forgets all lines.
+    pub(super) fn forget(&mut self) {
+        self.lines.iter_mut().for_each(|line| *line = None);
+    }
+
     /// The lines so far, each with its heading.
-    pub(super) fn lines(&self) -> impl Iterator<Item = &(String, CaseLine)> {
+    pub(super) fn lines(&self) -> impl Iterator<Item = &(Arc<str>, CaseLine)> {
         self.lines.iter().flatten()
     }
 
@@ -52,10 +76,20 @@ impl Rows {
 
     /// All rows so far in so many columns, those of one heading together under it.
     pub(super) fn table(&self, width: usize) -> Vec<String> {
+        self.drawn(self.lines().map(|(heading, line)| (&**heading, line)), width)
+    }
+
+    /// The same of these lines, which are those of the end.
+    pub(super) fn table_of(&mut self, lines: &[CaseLine], width: usize) -> Vec<String> {
+        let headings: Vec<Arc<str>> = lines.iter().map(|line| self.heading(line)).collect();
+        self.drawn(headings.iter().map(|heading| &**heading).zip(lines), width)
+    }
+
+    fn drawn<'c>(&self, lines: impl Iterator<Item = (&'c str, &'c CaseLine)>, width: usize) -> Vec<String> {
         let mut places: HashMap<&str, usize> = HashMap::new();
         let mut groups: Vec<(&str, Vec<&CaseLine>)> = Vec::new();
         // What was not run is listed with its reason below the table.
-        for (heading, line) in self.lines.iter().flatten().filter(|(_, line)| line.status != Status::NotRun) {
+        for (heading, line) in lines.filter(|(_, line)| line.status != Status::NotRun) {
             let place = *places.entry(heading).or_insert(groups.len());
             if place == groups.len() {
                 groups.push((heading, Vec::new()));

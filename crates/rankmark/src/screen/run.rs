@@ -136,6 +136,16 @@ impl Screen {
         self.rows.put(line);
     }
 
+    /// Whether somebody watches rows improve.
+    pub(crate) fn is_live(&self) -> bool {
+        self.output.is_live()
+    }
+
+    /// Gives back the room of the rows so far: those of the end are of the record.
+    pub(crate) fn forget_rows(&mut self) {
+        self.rows.forget();
+    }
+
     fn failed(&mut self, line: &CaseLine) {
         let Some(reason) = &line.reason else { return };
         let (number, total) = self.now.as_ref().map_or((0, self.total), |now| (now.number, now.total));
@@ -186,8 +196,10 @@ impl Screen {
 
     /// What the run says, what went wrong, where the report is, what to run next.
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf], next: Option<&Proposal>) {
-        run.cases.iter().for_each(|line| self.rows.put(line));
-        self.table();
+        self.output.settle();
+        for row in self.rows.table_of(&run.cases, table_width()) {
+            self.line(&row);
+        }
         if self.output.is_verbose() {
             self.explain(run);
         }

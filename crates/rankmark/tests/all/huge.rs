@@ -1,5 +1,5 @@
 //! Plans and records of the most cases there may be: what they cost, and that Ctrl-C does not wait for them. The bounds
-//! here are several times those that `cargo xtask bounds` measures, because tests run unoptimized and next to others.
+//! here are several times those that `cargo xtask scale` measures, because tests run unoptimized and next to others.
 
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt;

@@ -15,6 +15,9 @@ use crate::file::{self, Access, FileName, Folder};
 use crate::json::to_pretty_json;
 use crate::{CaseLine, End, RunFile, from_json, to_json};
 
+/// Bytes that are written at once, where there is much to write.
+const BLOCK: usize = 1 << 20;
+
 /// A live record. Holds the directory's lock until dropped.
 #[derive(Debug)]
 pub struct Store {
@@ -89,13 +92,14 @@ impl Store {
     /// When it cannot be written; the one before stays.
     pub fn write_run(&self, run: &RunFile) -> Result<(), StoreError> {
         let path = self.directory.join(RUN_FILE);
-        let written = to_pretty_json(run).map_err(io::Error::other).and_then(|text| {
-            let mut text = text.into_bytes();
-            text.push(b'\n');
-            checksum::seal_run(&mut text);
-            file::replace(&self.directory, &RUN.into(), &RUN_NEW, &text)?;
-            File::open(&self.directory)?.sync_all()
-        });
+        // Piece by piece: the text of 100,000 cases has 90 MB.
+        let write = |to: &mut dyn Write| {
+            let mut sealing = io::BufWriter::with_capacity(BLOCK, checksum::RunSealer::new(to));
+            to_pretty_json(&mut sealing, run)?;
+            sealing.into_inner().map_err(io::IntoInnerError::into_error)?.end()
+        };
+        let written = file::replace_by(&self.directory, &RUN.into(), &RUN_NEW, write)
+            .and_then(|()| File::open(&self.directory)?.sync_all());
         written.map_err(|error| StoreError::io("cannot write", &path, &error))
     }
 
@@ -149,18 +153,30 @@ impl Store {
 }
 
 impl Store {
-    /// Appends many cases without samples, and syncs once: for lines that are not measured one by one.
+    /// Appends many cases without samples, and syncs once a block of them: for lines that are not measured one by one.
     ///
     /// # Errors
     /// As [`Store::append`]; then none of them is there.
     pub fn append_all(&mut self, lines: &[CaseLine]) -> Result<(), StoreError> {
+        let before = self.cases.length;
+        self.append_blocks(lines).inspect_err(|_| {
+            // As in `append`, the first error is the one to report.
+            let _ = self.cases.cut(before);
+        })?;
+        self.next += lines.len() as u64;
+        Ok(())
+    }
+
+    fn append_blocks(&mut self, lines: &[CaseLine]) -> Result<(), StoreError> {
         let mut block = Vec::new();
         for (line, number) in lines.iter().zip(self.next..) {
             block.append(&mut readable(line, &self.run, number)?);
+            if block.len() >= BLOCK {
+                self.cases.append(&block)?;
+                block.clear();
+            }
         }
-        self.cases.append(&block)?;
-        self.next += lines.len() as u64;
-        Ok(())
+        self.cases.append(&block)
     }
 
     /// Appends the samples of one trial, for a case line that is there.

@@ -3,6 +3,8 @@
 //! CRC-32 of IEEE 802.3, which zlib and every language have, so that others can check a record, too. It finds damage, not
 //! forgery: a process that can write a record can write its checksums.
 
+use std::io::{self, Write};
+
 /// Before the eight digits.
 const BEGIN: &[u8] = b",\"crc32\":\"";
 /// After them.
@@ -51,6 +53,44 @@ pub(super) fn seal_run(text: &mut Vec<u8>) {
     text.extend_from_slice(RUN_BEGIN);
     text.extend_from_slice(format!("{sum:08x}").as_bytes());
     text.extend_from_slice(RUN_END);
+}
+
+/// Writes the text of a run file as [`seal_run`] makes it, without all of it in memory.
+pub(super) struct RunSealer<W> {
+    to: W,
+    sum: crc32fast::Hasher,
+    /// The last bytes that came: the checksum stands before the end of the text.
+    held: Vec<u8>,
+}
+
+impl<W: Write> RunSealer<W> {
+    pub(super) fn new(to: W) -> Self {
+        Self { to, sum: crc32fast::Hasher::new(), held: Vec::new() }
+    }
+
+    /// Ends the text, of which all has come but the last line break.
+    pub(super) fn end(mut self) -> io::Result<()> {
+        debug_assert_eq!([&self.held[..], b"\n"].concat(), RUN_BARE_END, "an object on several lines");
+        self.sum.update(RUN_BARE_END);
+        self.to.write_all(RUN_BEGIN)?;
+        write!(self.to, "{:08x}", self.sum.finalize())?;
+        self.to.write_all(RUN_END)
+    }
+}
+
+impl<W: Write> Write for RunSealer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held.extend_from_slice(bytes);
+        let whole = self.held.len().saturating_sub(RUN_BARE_END.len() - 1);
+        self.to.write_all(&self.held[..whole])?;
+        self.sum.update(&self.held[..whole]);
+        self.held.drain(..whole);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 /// What the checksum of a run file says.
@@ -203,6 +243,13 @@ mod tests {
         seal_run(&mut sealed);
         assert!(serde_json::from_slice::<serde_json::Value>(&sealed).unwrap()["crc32"].is_string());
         assert_eq!((check_run(&sealed), check_run(&text)), (RunSeal::Right, RunSeal::Absent));
+        for piece in [1, 2, 5, text.len()] {
+            let mut written = Vec::new();
+            let mut sealer = RunSealer::new(&mut written);
+            text[..text.len() - 1].chunks(piece).for_each(|piece| sealer.write_all(piece).unwrap());
+            sealer.end().unwrap();
+            assert_eq!(written, sealed, "in pieces of {piece} bytes");
+        }
         for at in 0..sealed.len() {
             let mut changed = sealed.clone();
             changed[at] ^= 1;

@@ -5,7 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use record::{BackendState, CaseLine};
 
 use crate::Run;
+use crate::number::count;
 use crate::study::{Operation, backend};
+
+/// Backends, and launchers, that a picture names: its text would be longer than the picture.
+const LISTED: usize = 16;
 
 /// What stands below the charts of an operation.
 pub(crate) fn lines(run: &Run, operation: &Operation) -> Vec<String> {
@@ -31,7 +35,10 @@ fn of_cases(run: &Run, cases: &[&CaseLine]) -> Vec<String> {
     let software = names(&|case| software(run, case));
     let launchers = join(&names(&|case| launcher(run, case)));
     let mut parts = vec![run.machine.clone(), run.started.clone()];
-    parts.extend(software.iter().map(|software| labelled("backend", software)));
+    parts.extend(software.iter().take(LISTED).map(|software| labelled("backend", software)));
+    if let Some(more) = software.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        parts.push(format!("{}: all are in cases.csv", count(more, "more backend", "more backends")));
+    }
     parts.extend([labelled("launcher", &launchers), trials_of(cases)]);
     parts.into_iter().filter(|part| !part.is_empty()).collect()
 }
@@ -41,7 +48,11 @@ fn labelled(label: &str, value: &str) -> String {
 }
 
 fn join(names: &BTreeSet<String>) -> String {
-    names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join("; ")
+    let mut all: Vec<String> = names.iter().filter(|name| !name.is_empty()).cloned().collect();
+    let more = all.len().saturating_sub(LISTED);
+    all.truncate(LISTED);
+    all.extend((more > 0).then(|| format!("{more} more")));
+    all.join("; ")
 }
 
 /// All of a case that [`software`] and [`launcher`] read.

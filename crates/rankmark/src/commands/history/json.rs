@@ -1,45 +1,67 @@
 //! A history as one JSON object.
 
 use diagnose::history::{ChangedRun, Series};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::found::{Histories, NamedHistory};
 
 /// `{"machines": [...], "left_out": [...]}`.
-pub(super) fn json(found: &Histories) -> Value {
-    let left_out: Vec<Value> =
-        found.left_out.iter().map(|left| json!({ "directory": left.directory, "why": left.why })).collect();
-    json!({ "machines": found.machines.iter().map(machine).collect::<Vec<_>>(), "left_out": left_out })
+#[derive(Serialize)]
+pub(super) struct Json<'h> {
+    machines: Vec<MachineJson<'h>>,
+    left_out: Vec<Value>,
 }
 
-fn machine(named: &NamedHistory) -> Value {
-    let NamedHistory { history, names } = named;
-    let runs: Vec<Value> = history
-        .runs
-        .iter()
-        .map(|run| {
-            let [ok, failed, skipped, open] = run.counts;
-            json!({
-                "directory": run.directory,
-                "started": run.started.to_string(),
-                "experiment": run.experiment,
-                "labels": run.labels,
-                "cases": { "ok": ok, "failed": failed, "skipped": skipped, "not_run": open },
-                "damaged_lines": run.damaged,
-                "killed": run.killed,
-            })
+impl<'h> Json<'h> {
+    pub(super) fn new(found: &'h Histories) -> Self {
+        let left_out =
+            found.left_out.iter().map(|left| json!({ "directory": left.directory, "why": left.why })).collect();
+        Self { machines: found.machines.iter().map(machine).collect(), left_out }
+    }
+}
+
+#[derive(Serialize)]
+struct MachineJson<'h> {
+    machine: &'h str,
+    simulated: bool,
+    runs: Vec<Value>,
+    cases: CasesJson<'h>,
+    changes: Vec<Value>,
+    false_change_rate: f64,
+}
+
+/// Cases, each made when it is written: 100,000 of them together take gigabytes.
+struct CasesJson<'h>(&'h NamedHistory);
+
+impl Serialize for CasesJson<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.0.history.series.iter().zip(&self.0.names).map(|(series, name)| case(series, name)))
+    }
+}
+
+fn machine(named: &NamedHistory) -> MachineJson<'_> {
+    let history = &named.history;
+    let runs = history.runs.iter().map(|run| {
+        let [ok, failed, skipped, open] = run.counts;
+        json!({
+            "directory": run.directory,
+            "started": run.started.to_string(),
+            "experiment": run.experiment,
+            "labels": run.labels,
+            "cases": { "ok": ok, "failed": failed, "skipped": skipped, "not_run": open },
+            "damaged_lines": run.damaged,
+            "killed": run.killed,
         })
-        .collect();
-    let cases: Vec<Value> = history.series.iter().zip(names).map(|(series, name)| case(series, name)).collect();
-    let changes: Vec<Value> = history.changes.iter().map(|change| changed(change, named)).collect();
-    json!({
-        "machine": history.machine,
-        "simulated": history.simulated(),
-        "runs": runs,
-        "cases": cases,
-        "changes": changes,
-        "false_change_rate": stats::CHANGE_LEVEL,
-    })
+    });
+    MachineJson {
+        machine: &history.machine,
+        simulated: history.simulated(),
+        runs: runs.collect(),
+        cases: CasesJson(named),
+        changes: history.changes.iter().map(|change| changed(change, named)).collect(),
+        false_change_rate: stats::CHANGE_LEVEL,
+    }
 }
 
 fn case(series: &Series, name: &str) -> Value {
@@ -63,9 +85,9 @@ fn case(series: &Series, name: &str) -> Value {
         })
     };
     let mut object = json!({
-        "id": series.latest.id,
+        "id": *series.latest.id,
         "name": name,
-        "benchmark": series.latest.benchmark,
+        "benchmark": *series.latest.benchmark,
         "parameters": series.latest.parameters,
         "points": series.points.iter().map(point).collect::<Vec<_>>(),
         "median_s": series.median_s(),
@@ -86,8 +108,7 @@ fn changed(change: &ChangedRun, named: &NamedHistory) -> Value {
         .iter()
         .map(|difference| json!({ "name": difference.name, "before": difference.before, "after": difference.after }))
         .collect();
-    let cases: Vec<&str> =
-        change.cases.iter().map(|(case, _)| named.history.series[*case].latest.id.as_str()).collect();
+    let cases: Vec<&str> = change.cases.iter().map(|(case, _)| &*named.history.series[*case].latest.id).collect();
     json!({
         "run": change.run,
         "run_before": change.before,

@@ -16,8 +16,8 @@ pub(super) fn case_names(history: &History) -> Vec<String> {
     }
     let name = |(series, short): (&Series, &String)| {
         let case = &series.latest;
-        let declared = declared.iter().find(|declared| declared.name == case.benchmark);
-        let alike = &alike[&(case.benchmark.as_str(), short.as_str())];
+        let declared = declared.iter().find(|declared| *declared.name == *case.benchmark);
+        let alike = &alike[&(&*case.benchmark, short.as_str())];
         let differing = case.parameters.iter().filter(|(name, _)| alike.differ_in(name));
         let extra = differing.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
         let state = series.state.iter().map(|state| format!(" ({state})"));
@@ -68,17 +68,16 @@ impl<'c> Alike<'c> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use diagnose::history::StateOfSeries;
+    use record::SharedMap;
     use serde_json::json;
 
     use super::*;
 
     fn case(parameters: Value) -> RunCase {
         RunCase {
-            id: String::new(),
-            benchmark: "collective".to_owned(),
+            id: "".into(),
+            benchmark: "collective".into(),
             parameters: parameters.as_object().cloned().unwrap_or_default().into(),
             ranks: 2,
             bytes: Some(1024),
@@ -86,7 +85,7 @@ mod tests {
             ci95: None,
             state: None,
             in_others: Vec::new(),
-            settings: BTreeMap::new(),
+            settings: SharedMap::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use diagnose::history::{LeftOut, Run};
+use diagnose::history::{KnownCases, LeftOut, Run};
 use record::store::RUN_FILE;
 
 use crate::Failure;
@@ -24,13 +24,16 @@ pub(super) fn read(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec
     let mut seen = std::collections::HashSet::new();
     // The same record by two ways would be two runs.
     directories.retain(|directory| seen.insert(directory.canonicalize().unwrap_or_else(|_| directory.clone())));
-    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
+    let (mut runs, mut left_out, mut known) = (Vec::new(), Vec::new(), KnownCases::default());
     for directory in directories {
         let name = directory.display().to_string();
         match record::read_run(&directory) {
             Err(error) => left_out.push(LeftOut { directory: name, why: error.error.sentence() }),
             Ok(record) => match Run::of(&name, &record, any_host) {
-                Ok(run) => runs.push(run),
+                Ok(mut run) => {
+                    run.share(&mut known);
+                    runs.push(run);
+                }
                 Err(reason) => left_out.push(reason),
             },
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use record::store::RUN_FILE;
-use record::{Record, RunEnd, StoreError, read_results};
+use record::{Record, RunEnd, RunFile, StoreError, read_results};
 use serde_json::{Value, json};
 use terminal::{Column, Row, Table};
 use terms::Status;
@@ -13,7 +13,27 @@ use crate::{Failure, screen};
 /// A record, or a directory that should be one and cannot be read.
 struct ListedRecord {
     directory: PathBuf,
-    run: Result<Record, StoreError>,
+    run: Result<Summary, StoreError>,
+}
+
+/// What is shown of a record. A folder may have 10,000 of them, so none is kept whole.
+struct Summary {
+    file: RunFile,
+    end: RunEnd,
+    /// Cases that are ok, failed, skipped, and without a result.
+    counts: [usize; 4],
+    damaged: usize,
+}
+
+impl Summary {
+    fn from_record(record: Record) -> Self {
+        let of = |status: Status| record.cases.iter().filter(|line| line.status == status).count();
+        let counts = [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun)];
+        let Record { mut file, end, damaged, .. } = record;
+        file.plan.cases = Vec::new();
+        file.benchmarks = Vec::new();
+        Self { file, end, counts, damaged: damaged.len() }
+    }
 }
 
 pub(super) fn run(folder: &Path, as_json: bool) -> Result<u8, Failure> {
@@ -32,7 +52,7 @@ pub(super) fn run(folder: &Path, as_json: bool) -> Result<u8, Failure> {
 /// The folder itself where it is a record, else every record in it.
 fn found(folder: &Path) -> Result<Vec<ListedRecord>, Failure> {
     let is_record = |path: &Path| path.join(RUN_FILE).symlink_metadata().is_ok();
-    let read = |directory: PathBuf| ListedRecord { run: read_results(&directory), directory };
+    let read = |directory: PathBuf| ListedRecord { run: read_results(&directory).map(Summary::from_record), directory };
     if is_record(folder) {
         return Ok(vec![read(folder.to_owned())]);
     }
@@ -54,7 +74,7 @@ impl ListedRecord {
         match &self.run {
             Err(error) => json!({ "directory": directory, "error": error.error.what, "cause": error.error.cause }),
             Ok(run) => {
-                let [ok, failed, skipped, open] = counts(run);
+                let [ok, failed, skipped, open] = run.counts;
                 json!({
                     "directory": directory,
                     "started": run.file.started,
@@ -62,7 +82,7 @@ impl ListedRecord {
                     "labels": run.file.labels,
                     "cases": { "ok": ok, "failed": failed, "skipped": skipped, "not_run": open },
                     "end": end(run),
-                    "damaged_lines": run.damaged.len(),
+                    "damaged_lines": run.damaged,
                     "simulated": run.file.simulated,
                     "host": run.file.machine.host,
                     "machine": report::machine_line(&run.file.machine),
@@ -75,14 +95,14 @@ impl ListedRecord {
     fn row(&self) -> Option<[String; 8]> {
         let run = self.run.as_ref().ok()?;
         let labels = &run.file.labels;
-        let [ok, failed, skipped, open] = counts(run);
+        let [ok, failed, skipped, open] = run.counts;
         let mut cases = vec![format!("{ok} ok")];
         let others = [(failed, "failed"), (skipped, "skipped"), (open, "not run")];
         cases.extend(others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")));
         if run.end != RunEnd::Ended {
             cases.push(end(run).to_owned());
         }
-        match run.damaged.len() {
+        match run.damaged {
             0 => {}
             1 => cases.push("1 damaged line".to_owned()),
             lines => cases.push(format!("{lines} damaged lines")),
@@ -101,14 +121,8 @@ impl ListedRecord {
     }
 }
 
-/// Cases that are ok, failed, skipped, and without a result.
-fn counts(run: &Record) -> [usize; 4] {
-    let of = |status: Status| run.cases.iter().filter(|line| line.status == status).count();
-    [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun)]
-}
-
 /// Whether the run came to its end, in a word.
-fn end(run: &Record) -> &'static str {
+fn end(run: &Summary) -> &'static str {
     match run.end {
         RunEnd::Ended => "ended",
         RunEnd::Live => "running",

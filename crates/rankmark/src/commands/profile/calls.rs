@@ -15,7 +15,7 @@ const ROWS: usize = 8;
 
 /// Totals of a log of single calls. Ranks are those of the job, where the log tells them; else those of each communicator,
 /// which a note says.
-pub(super) fn of_log(report: &InspectorReport) -> (Vec<CallTotals>, Option<String>) {
+pub(super) fn of_log(report: &InspectorReport) -> ((Vec<CallTotals>, usize), Option<String>) {
     let (ranks, note) = match report.job_ranks() {
         Ok(ranks) => (ranks, None),
         Err(why) => (HashMap::new(), Some(format!("{why}: ranks are those of each communicator"))),
@@ -58,7 +58,7 @@ pub(super) fn text(analysis: &Analysis) -> Vec<String> {
     }
     let mut lines = vec![String::new()];
     lines.extend(table.lines(usize::MAX));
-    let more = calls.len().saturating_sub(ROWS);
+    let more = calls.len().saturating_sub(ROWS) + analysis.calls_left_out;
     let more = if more > 0 { format!("... {more} more; ") } else { String::new() };
     lines.push(format!("{more}per call: time of a mean rank, and how long ranks wait for the last one"));
     lines

@@ -227,9 +227,9 @@ fn explained(
     let mut notes = std::mem::take(&mut traces.notes);
     // A log without times is not a timeline, and its calls can still be compared.
     if let Some(report) = traces.inspector.as_ref().filter(|_| timeline.ranks.is_empty()) {
-        let (calls, note) = calls::of_log(report);
-        analysis.calls = calls;
-        notes.extend(note);
+        let ((calls, left_out), note) = calls::of_log(report);
+        (analysis.calls, analysis.calls_left_out) = (calls, left_out);
+        notes.extend(note.into_iter().chain(analysis.calls_note()));
     }
     let recording = timeline.recording.take();
     let ranks = ranks_of(&traces, &timeline);

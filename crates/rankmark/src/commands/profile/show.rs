@@ -175,7 +175,8 @@ fn communication(analysis: &Analysis) -> Vec<String> {
     }
     lines.extend(table.lines(usize::MAX));
     if operations.len() > 8 {
-        lines.push(format!("... {} more; per step, means over ranks", operations.len() - 8));
+        let more = operations.len() - 8 + analysis.collectives.operations_left_out;
+        lines.push(format!("... {more} more; per step, means over ranks"));
     } else {
         lines.push("per step, means over ranks".to_owned());
     }

@@ -27,6 +27,7 @@ use crate::document::prose_list;
 use crate::escape::one_line;
 use crate::formats::write::Out;
 use crate::markup::{Html as Elements, Json, Literal, Page, html};
+use crate::number::{count, thousands};
 use crate::study::{Operation, operations};
 use crate::words::caveats::Wording;
 use crate::words::findings::findings;
@@ -41,6 +42,8 @@ const FILE: &str = "report.html";
 const STATIC: usize = 300;
 /// The title of the overview.
 const SUMMARY: &str = "Summary by configuration";
+/// Operations of a record that have a section: a browser shows no more in good time. `cases.csv` has the rest.
+const SECTIONS: usize = 1_000;
 /// Cases of a record that have a row; of more, `cases.csv` has the rest.
 const ROWS: usize = 20_000;
 
@@ -132,7 +135,8 @@ fn record(run: &Run, prefix: &str, level: u8, data: &mut Data) -> Elements {
     let limits = explained::section(run, prefix, data);
     let limits = (!limits.is_empty()).then_some((traces::TITLE, limits));
     let before: Vec<(&'static str, Elements)> = summed.into_iter().chain(limits).collect();
-    out += contents(&before, &operations, &notes, prefix);
+    let shown = &operations[..operations.len().min(SECTIONS)];
+    out += contents(&before, shown, &notes, prefix);
     let said = sentences::beyond(run, &operations, &found);
     if !said.is_empty() {
         html!(out => "<section><h2>What the data show</h2>{}</section>\n", elements(&prose_list(said)));
@@ -142,7 +146,7 @@ fn record(run: &Run, prefix: &str, level: u8, data: &mut Data) -> Elements {
     let mut room = ROWS;
     let several = operations.len() > sentences::FEW_OPERATIONS;
     let (plain, none) = (Show::default(), Table::default());
-    for operation in &operations {
+    for operation in shown {
         let show = operation.declared.map_or(&plain, |declared| &declared.show);
         let declared = show.tables.first().unwrap_or(&none);
         // It reads every case: once for the page and the script.
@@ -151,6 +155,15 @@ fn record(run: &Run, prefix: &str, level: u8, data: &mut Data) -> Elements {
         data.sections.push(cases::section(operation, &layout, &quantiles, room));
         let number: usize = operation.configurations.iter().map(|c| c.cases.len()).sum();
         room = room.saturating_sub(number);
+    }
+    if shown.len() < operations.len() {
+        let (left, all) = (operations.len() - shown.len(), operations.len());
+        let why = format!(
+            "{} of {} have no section on this page: `cases.csv` has all cases.",
+            thousands(left as i64),
+            count(all, "operation", "operations")
+        );
+        html!(out => "<p class=\"warn\">{}</p>", prose(&why));
     }
     out.literal("</div>");
     if let Some(why) = unread {

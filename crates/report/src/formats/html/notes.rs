@@ -1,6 +1,6 @@
 //! The end of a record's part of the page: what the numbers rest on. Plan, machine, versions, environment, method, command.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use record::CaseLine;
 
@@ -74,9 +74,11 @@ fn plan(run: &Run) -> Html {
     let mut sizes: BTreeMap<(&str, &str), BTreeSet<u64>> = BTreeMap::new();
     // The name of each section, the number of its cases, and the last of them.
     let mut numbers: Vec<(&str, usize, &CaseLine)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for case in &run.cases {
         let name = section(case, run.benchmarks.iter().find(|declared| declared.name == case.benchmark));
-        let last = match numbers.iter_mut().find(|(other, ..)| *other == name) {
+        let place = *places.entry(name).or_insert(numbers.len());
+        let last = match numbers.get_mut(place) {
             Some((_, number, last)) => {
                 *number += 1;
                 Some(std::mem::replace(last, case))
@@ -99,17 +101,26 @@ fn plan(run: &Run) -> Html {
         }
     }
     let described = |(name, number, _): &(&str, usize, &CaseLine)| {
-        let words = values.iter().filter(|((of, _), values)| of == name && values.len() > 1);
-        let words = words.map(|((_, parameter), values)| format!("{parameter} {}", listed(values.iter().cloned())));
-        let whole = sizes.iter().filter(|((of, _), values)| of == name && values.len() > 1);
-        let whole = whole.map(|((_, parameter), values)| {
-            let text = |value: &u64| if *parameter == "bytes" { bytes(*value) } else { value.to_string() };
+        let words = of_section(&values, name).filter(|(_, values)| values.len() > 1);
+        let words = words.map(|(parameter, values)| format!("{parameter} {}", listed(values.iter().cloned())));
+        let whole = of_section(&sizes, name).filter(|(_, values)| values.len() > 1);
+        let whole = whole.map(|(parameter, values)| {
+            let text = |value: &u64| if parameter == "bytes" { bytes(*value) } else { value.to_string() };
             format!("{parameter} {}", listed(values.iter().map(text)))
         });
         let parts: Vec<String> = [count(*number, "case", "cases")].into_iter().chain(whole).chain(words).collect();
         ((*name).to_owned(), plain(&parts.join("; ")))
     };
     facts(numbers.iter().map(described))
+}
+
+/// The entries of a section, by parameter.
+fn of_section<'v, V>(
+    all: &'v BTreeMap<(&'v str, &'v str), V>,
+    name: &'v str,
+) -> impl Iterator<Item = (&'v str, &'v V)> {
+    let from = all.range((name, "")..);
+    from.take_while(move |((of, _), _)| *of == name).map(|((_, parameter), values)| (*parameter, values))
 }
 
 fn listed(values: impl Iterator<Item = String>) -> String {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::bounds;
+use crate::scale;
 
 /// One row a cost, each with its command.
 pub(super) fn table(root: &Path, about: &Value, folder: &Path) -> Result<String, String> {
@@ -15,8 +15,8 @@ pub(super) fn table(root: &Path, about: &Value, folder: &Path) -> Result<String,
     text +=
         &format!("| an empty sample | {} | the run of the first table (`overhead` in run.json) |\n", ns("sample_ns"));
     text += &format!("| entering and leaving a call | {} | the same |\n", ns("call_ns"));
-    for bound in bounds::measure(root, folder)? {
-        let (what, cost, command) = (&bound.what, bound.cost, &bound.command);
+    for measured in scale::full(root, folder)? {
+        let (what, cost, command) = (&measured.what, measured.cost(), &measured.command);
         let _ = writeln!(text, "| {what} | {:.1} s, {:.0} MB | `{command}` |", cost.wall, cost.megabytes);
     }
     Ok(text)
