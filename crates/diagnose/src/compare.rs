@@ -147,6 +147,8 @@ pub struct Comparison<'r> {
     pub correction: Correction,
     /// Whether the record is one of the base: it was compared with itself.
     pub same_record: bool,
+    /// What says that records are incomplete: of the base, and of the new side.
+    pub incomplete: [Vec<String>; 2],
     /// Whether both were measured on machines of different hardware.
     pub other_machine: bool,
     /// Whether the figures of either were computed.
@@ -227,6 +229,7 @@ pub fn compare_sides<'r>(base: &[&'r Record], news: &[&'r Record], settings: &Se
         only_new: matching.only_new,
         correction: judged.correction,
         same_record: base.iter().any(|record| news.iter().any(|new| same_record(record, new))),
+        incomplete: [&base, &news].map(|side| side.iter().filter_map(|record| record.banner()).collect()),
         other_machine: other_machine(&latest.file, &new.file),
         simulated: latest.file.simulated || new.file.simulated,
         injected,
@@ -239,7 +242,7 @@ pub fn compare_sides<'r>(base: &[&'r Record], news: &[&'r Record], settings: &Se
 }
 
 fn same_record(base: &Record, new: &Record) -> bool {
-    base.file.started == new.file.started && base.cases == new.cases
+    base.identity().is_same(&new.identity()) && base.cases == new.cases
 }
 
 /// Runs that a record holds: several where another program wrote them into one file.

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use stats::{change_points, median, noise_around};
 
 pub use differences::Difference;
-pub use run::{KnownCases, LeftOut, Run, RunCase};
+pub use run::{KnownCases, LeftOut, Run, RunCase, without_copies};
 pub use series::{Series, SeriesChange, SeriesPoint, StateOfSeries};
 
 /// Seed of the permutations: equal records give equal histories.

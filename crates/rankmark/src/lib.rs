@@ -16,6 +16,7 @@ mod failure;
 mod foreign;
 mod habits;
 mod hardware;
+mod incomplete;
 mod not_a_record;
 mod only;
 mod options;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use benchmarks::{Host, Spread};
 use launch::external::Coordinator;
 use measure::{DeviceSensors, Starter, machine};
-use record::{CaseLine, Machine, Plan, RunFile, Store, Tool};
+use record::{CaseLine, Interruption, Machine, Plan, Resumed, RunFile, Store, Tool};
 use runner::{PlanSetup, Setup};
 use survey::NvidiaSmi;
 use terms::Status;
@@ -22,6 +22,7 @@ use crate::{Failure, dry_run, environment, estimate};
 
 mod backends;
 pub(crate) mod directory;
+mod ending;
 mod load;
 pub(crate) mod next;
 mod outputs;
@@ -30,6 +31,7 @@ mod restart;
 pub(crate) mod states;
 
 pub(crate) use backends::torch_states;
+pub(crate) use ending::{cut_short, interrupted, signal_code};
 
 use backends::backends;
 use next::Proposal;
@@ -107,6 +109,8 @@ pub(crate) struct Record {
     done: HashSet<String>,
     before: Vec<CaseLine>,
     notes: Vec<String>,
+    /// Of a record that goes on: what ended the run before.
+    resumed: Option<Option<Interruption>>,
 }
 
 /// How a run ended.
@@ -149,6 +153,10 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         note_step(&mut record.file, ranks, request);
     }
     let budget = request.options.budget()?;
+    if record.resumed.is_some() {
+        // From here on nothing is refused: the record keeps its end until it really goes on.
+        record.store.write_run(&record.file)?;
+    }
     let estimate = estimate::of_plan(&plan, is_alone(request)).within(budget.map(|budget| budget.as_secs_f64()));
     let output = &request.options.output;
     let mut screen = Screen::new(output.verbosity(), output.json, request.entry.begun, (&plan, estimate));
@@ -157,12 +165,12 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     let load = is_alone(request).then(|| load::note(&plan, &record.file.machine)).flatten();
     let notes: Vec<String> = notes.chain(load).collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
-    let show_known = |screen: &mut Screen| {
+    let show_known = |record: &Record, screen: &mut Screen| {
         record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
     };
     // The table at the end is of the record. A row of each of 100,000 cases takes room that only a terminal needs before.
     if screen.is_live() {
-        show_known(&mut screen);
+        show_known(&record, &mut screen);
     }
     let (mut own, mut external) = (starter(), request.entry.coordinator);
     let starter: &mut dyn Starter = match &mut external {
@@ -182,10 +190,13 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         observer: &mut screen,
     };
     let lines = runner::run(setup(request.entry, (&mut record.store, &mut record.file), budget), planned);
-    let finished = lines.and_then(|lines| record.store.finish(&mut record.file).map(|()| lines));
+    let finished = lines.and_then(|lines| {
+        let interrupted_by = record.cut_short(&lines);
+        record.store.finish_as(&mut record.file, interrupted_by).map(|()| lines)
+    });
     // What was measured is shown although it could not be kept.
     let lines = finished.inspect_err(|_| {
-        show_known(&mut screen);
+        show_known(&record, &mut screen);
         screen.table();
     })?;
     conclude(request, record, (&plan, whole), screen, &lines, &exports)
@@ -322,16 +333,6 @@ fn spread(coordinator: &Coordinator) -> Option<Spread> {
     (hosts > 1).then_some(Spread { hosts, most, of })
 }
 
-/// Why the run is to end, in the words that worlds use.
-pub(crate) fn interrupted() -> Option<String> {
-    process::interrupt::why()
-}
-
-/// The exit code of a program that a signal ended, where one has come: 130 after Ctrl-C.
-pub(crate) fn signal_code() -> Option<u8> {
-    process::interrupt::requested().and_then(|signal| u8::try_from(128 + signal).ok())
-}
-
 /// Report, last words, exit code: all from the record, as anybody else would read it.
 fn finish(
     directory: &Path,
@@ -396,7 +397,7 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     file.simulated = file.plan.cases.iter().any(benchmarks::is_simulated);
     file.profiles = profiles(&file.plan)?;
     let store = Store::create(&directory, &file)?;
-    Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new() })
+    Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new(), resumed: None })
 }
 
 /// The record of the attempt before, where a launcher has started its ranks again.
@@ -449,12 +450,13 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
                 .hint("`rankmark run --resume DIR` alone goes on with the record's own plan"));
         }
     }
+    let ended = resumed.file.end.and_then(|end| end.interrupted_by);
     // It goes on: until its next end, it has none.
     resumed.file.reopen();
-    store.write_run(&resumed.file)?;
     let again = |line: &record::DamagedLine| format!("{}, and a case without another line runs again", line.sentence());
     let notes = resumed.damaged.iter().map(again).chain(resumed.notes).collect();
-    Ok(Record { store, file: resumed.file, done: resumed.done, before: resumed.cases, notes })
+    let Resumed { file, done, cases: before, .. } = resumed;
+    Ok(Record { store, file, done, before, notes, resumed: Some(ended) })
 }
 
 /// The profiles of machines that the plan names in `limits`, each read once.

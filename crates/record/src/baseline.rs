@@ -12,7 +12,7 @@ use terms::Status;
 use crate::file::{FileName, Folder};
 use crate::pack::Redaction;
 use crate::store::{CASES_FILE, RUN_FILE, line_text, reseal};
-use crate::{CaseLine, Record, SharedMap, StoreError, read_run};
+use crate::{CaseLine, Record, RunEnd, SharedMap, StoreError, read_run};
 
 /// The folder of baselines, below the folder of a project.
 pub const BASELINES: &str = ".rankmark/baselines";
@@ -149,6 +149,11 @@ fn texts(record: &Record) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
     let mut file = record.file.clone();
     // Its lines are written again, without their places.
     file.id.clear();
+    match record.end {
+        RunEnd::Ended | RunEnd::Interrupted(_) | RunEnd::Part => {}
+        // A record without an identity that has rounds is taken to have ended.
+        RunEnd::Killed | RunEnd::Running | RunEnd::Unknown => file.rounds = None,
+    }
     file.plan.source_text.clear();
     file.profiles.clear();
     for case in &mut file.plan.cases {

@@ -32,7 +32,9 @@ pub mod plan;
 mod profile;
 pub mod reproducible;
 mod roofline;
+mod run_end;
 mod run_file;
+mod run_identity;
 pub mod schema;
 mod shared_fields;
 mod shared_map;
@@ -67,15 +69,17 @@ pub use origin::{DatedBy, Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{CEILING, Ceiling, CeilingKind, Profile};
 pub use roofline::{COMMUNICATION, Roof};
+pub use run_end::{CaseCounts, Interruption, RunEnd};
 pub use run_file::{
     BackendState, Declared, DeclaredField, DeclaredMetric, End, Overhead, Placement, Rounds, RunFile, Tool,
 };
+pub use run_identity::{RunIdentity, copies};
 pub use shared_fields::SHARED_FIELDS;
 pub use shared_map::{Pool, SharedMap};
 pub use state::{CanaryKind, CanaryLevel, CaseState, MachineState, known_states, likest};
 pub use store::{
-    CaseSamples, DamagedLine, Record, Resumed, RunEnd, SampleLines, Seen, Store, StoreError, directory_name,
-    fresh_directory, line_text, read_results, read_run, read_samples, read_samples_of,
+    CaseSamples, DamagedLine, Record, Resumed, SampleLines, Seen, Store, StoreError, directory_name, fresh_directory,
+    line_text, read_results, read_run, read_samples, read_samples_of,
 };
 pub use typed::{DefaultValue, Defaults, Values, typed};
 pub use workload::{INJECTED, Roles, differences, workload};

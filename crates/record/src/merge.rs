@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use terms::{Error, Status};
 
-use crate::{CaseLine, Expected, Machine, Part, Record, Rounds, RunEnd, RunFile};
+use crate::{CaseCounts, CaseLine, Expected, Machine, Part, Record, Rounds, RunEnd, RunFile};
 
 /// One record of all of these, in their order. Each has the name of its directory. A note of its plan names each expected
 /// figure that it does not have.
@@ -36,10 +36,13 @@ pub fn merge(mut parts: Vec<(String, Record)>) -> Result<Record, Error> {
     let (mut cases, mut damaged, mut notes, mut round) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (directory, record) in parts {
         let Record { file: mut of, cases: lines, end, damaged: lost, notes: its_notes } = record;
-        if end != RunEnd::Ended {
-            file.plan.notes.push(format!("{directory} has no end: its run was killed, or goes on"));
+        if let Some(why) = end.phrase() {
+            file.plan.notes.push(format!("{directory} is incomplete: {why}"));
         }
-        file.merged.push(part(directory, &mut of, &file, lines.len(), round));
+        // What another part measured is not missing here.
+        let missing = CaseCounts::of(&lines);
+        let end = if missing.not_run + missing.lacking > 0 { end } else { RunEnd::Ended };
+        file.merged.push(Part { end, ..part(directory, &mut of, &file, lines.len(), round) });
         file.plan.cases.append(&mut of.plan.cases);
         file.plan.notes.append(&mut of.plan.notes);
         append_new(&mut file.hosts, of.hosts);
@@ -59,7 +62,8 @@ pub fn merge(mut parts: Vec<(String, Record)>) -> Result<Record, Error> {
     let mut seen = HashSet::new();
     file.plan.cases.retain(|case| seen.insert(case.id.clone()));
     file.rounds = file.rounds.map(|rounds| Rounds { made: round, correlation: None, ..rounds });
-    Ok(Record { file, cases, end: RunEnd::Ended, damaged, notes })
+    let end = if file.merged.iter().all(|part| part.end.is_unsaid()) { RunEnd::Ended } else { RunEnd::Part };
+    Ok(Record { file, cases, end, damaged, notes })
 }
 
 /// Leaves out cases that did not run, where another part has them.
@@ -86,6 +90,7 @@ fn part(directory: String, of: &mut RunFile, merged: &RunFile, cases: usize, fir
         imported: of.imported.take(),
         cases,
         first_round,
+        end: RunEnd::Ended,
     }
 }
 
@@ -298,7 +303,21 @@ mod tests {
         let statuses: Vec<(&str, Status)> = all.cases.iter().map(|line| (line.id.as_str(), line.status)).collect();
         assert_eq!(statuses, [("1", Status::Ok), ("3", Status::NotRun), ("2", Status::Ok)]);
         assert_eq!(all.file.plan.cases.len(), 3, "each case once");
-        assert_eq!(all.file.plan.notes, ["r0 has no end: its run was killed, or goes on"]);
+        assert_eq!(all.file.plan.notes, ["r0 is incomplete: killed"]);
+        assert_eq!(
+            (all.end, all.file.merged[0].end, all.file.merged[1].end),
+            (RunEnd::Part, RunEnd::Killed, RunEnd::Ended)
+        );
+    }
+
+    #[test]
+    fn a_part_that_lacks_nothing_here_does_not_make_the_whole_incomplete() {
+        let (mut cut, rest) = (record("a", &[("1", "cpu"), ("2", "cpu")], 1), record("a", &[("2", "cpu")], 1));
+        cut.cases[1].status = Status::NotRun;
+        cut.end = RunEnd::Interrupted(crate::Interruption::Terminate);
+        let all = merged(vec![cut, rest]).unwrap();
+        assert_eq!((all.end, all.file.merged[0].end), (RunEnd::Ended, RunEnd::Ended));
+        assert_eq!(all.file.plan.notes, ["r0 is incomplete: interrupted by SIGTERM"]);
     }
 
     fn figure(parameters: serde_json::Value, value: f64) -> Expected {

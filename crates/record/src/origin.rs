@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Machine;
 use crate::schema::words::Words;
+use crate::{Machine, RunEnd};
 
 terms::named! {
     /// Where the date of an imported record is from, if its file does not tell it.
@@ -78,4 +78,7 @@ pub struct Part {
     pub cases: usize,
     /// What its rounds begin at in the merged record: rounds of two parts never were at the same time.
     pub first_round: u32,
+    /// How its run ended, where cases of it lack results here. Absent where none does, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "RunEnd::is_unsaid")]
+    pub end: RunEnd,
 }

@@ -9,7 +9,10 @@ use sha2::{Digest, Sha256};
 use terms::{Label, Role};
 
 use crate::schema::words::{HEX_12, Words};
-use crate::{About, Better, Imported, Interleaved, Labels, Machine, MachineState, Part, Plan, Profile, SCHEMA, Shape};
+use crate::{
+    About, Better, Imported, Interleaved, Interruption, Labels, Machine, MachineState, Part, Plan, Profile, SCHEMA,
+    Shape,
+};
 
 /// `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -110,6 +113,10 @@ pub struct Rounds {
 pub struct End {
     /// Lines of `cases.jsonl`.
     pub case_lines: u64,
+    /// What ended the run before its plan was done. Absent where nothing did, and in records of versions that did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Words<Interruption>>")]
+    pub interrupted_by: Option<Interruption>,
 }
 
 /// The program that wrote a record.

@@ -27,9 +27,9 @@ pub(crate) use checksum::{reseal, reseal_run};
 pub use damage::DamagedLine;
 pub use directory::{directory_name, fresh_directory};
 pub use error::StoreError;
-pub use follow::{Follower, Liveness, liveness};
+pub use follow::{Follower, Liveness, liveness, run_end};
 pub use lines::{CaseLines, read_case_lines};
-pub use read::{Record, Resumed, RunEnd, read_results, read_run, read_run_file};
+pub use read::{Record, Resumed, read_results, read_run, read_run_file};
 pub use samples::{CaseSamples, SampleLines, Seen, read_samples, read_samples_of};
 pub use states::{SeenStates, seen_states};
 

@@ -3,6 +3,7 @@
 use view::{AS_IMPORTED, ChartSpec, NamedChart, declared_charts, told_apart};
 
 use crate::study::Operation;
+use crate::words::damage::picture_banner;
 use crate::{Run, words::drift, words::imported, words::origin};
 
 /// The charts that a page or a document shows of one section: a single value is in its table, too.
@@ -27,6 +28,7 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<NamedChart> 
     let statistic = imported::statistic(run);
     for chart in &mut charts {
         chart.spec.origin.clone_from(&origin);
+        chart.spec.banner = picture_banner(run, chart.spec.banner.take());
         if let Some(statistic) = statistic.as_ref().filter(|_| chart.spec.note == AS_IMPORTED) {
             chart.spec.note = format!("Points: {statistic}, as the imported file gives it, without intervals.");
         }

@@ -9,13 +9,13 @@ use terms::Error;
 pub(crate) fn unwritten(path: &Path, error: &io::Error) -> Error {
     let hint = match error.kind() {
         io::ErrorKind::InvalidInput => {
-            "the record itself is complete: put a plain file or folder there, then `rankmark report DIR` writes it again"
+            "nothing of the record is lost: put a plain file or folder there, then `rankmark report DIR` writes it again"
         }
         io::ErrorKind::FileTooLarge => {
-            "the record itself is complete: raise the limit on file sizes (`ulimit -f`), then `rankmark report DIR` \
+            "nothing of the record is lost: raise the limit on file sizes (`ulimit -f`), then `rankmark report DIR` \
              writes it again"
         }
-        _ => "the record itself is complete: free space or permissions, then `rankmark report DIR` writes it again",
+        _ => "nothing of the record is lost: free space or permissions, then `rankmark report DIR` writes it again",
     };
     Error::new(format!("the report's file {} could not be written", path.display())).cause(error.to_string()).hint(hint)
 }

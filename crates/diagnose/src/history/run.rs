@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use record::{
-    CaseLine, DatedBy, Declared, Imported, Labels, Machine, MachineState, Record, Roles, RunEnd, RunFile, SharedMap,
+    CaseLine, DatedBy, Declared, Imported, Labels, Machine, MachineState, Record, Roles, RunEnd, RunFile, RunIdentity,
+    SharedMap,
 };
 use serde_json::Value;
 use terms::{Role, Status};
@@ -16,6 +17,24 @@ pub struct LeftOut {
     pub directory: String,
     /// Why it is left out.
     pub why: String,
+    /// Where the record is that it is a copy of, if it is one.
+    pub copy_of: Option<String>,
+}
+
+/// Leaves one record of each run: copies of it would be equal runs without any noise between them.
+pub fn without_copies(runs: Vec<Run>) -> (Vec<Run>, Vec<LeftOut>) {
+    let copies = record::copies(&runs.iter().map(|run| &run.identity).collect::<Vec<_>>());
+    let directories: Vec<String> = runs.iter().map(|run| run.directory.clone()).collect();
+    let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+    for (run, copy) in runs.into_iter().zip(copies) {
+        let Some(origin) = copy.map(|at| directories[at].clone()) else {
+            kept.push(run);
+            continue;
+        };
+        let why = format!("a copy of {origin}: the same run counts once");
+        left_out.push(LeftOut { directory: run.directory, why, copy_of: Some(origin) });
+    }
+    (kept, left_out)
 }
 
 /// A parameter's value as text.
@@ -31,6 +50,8 @@ pub(super) fn plain(value: &Value) -> String {
 pub struct Run {
     /// Where its record is, as the caller names it.
     pub directory: String,
+    /// What tells it from other runs.
+    pub identity: RunIdentity,
     /// When it began.
     pub started: jiff::Timestamp,
     /// What the user calls it.
@@ -49,8 +70,10 @@ pub struct Run {
     pub simulated: bool,
     /// Places of its record that are damaged or missing.
     pub damaged: usize,
-    /// Whether it was killed: its record has no end.
-    pub killed: bool,
+    /// How it ended.
+    pub end: RunEnd,
+    /// What says that its record is incomplete; None where it ended.
+    pub banner: Option<String>,
     /// Cases that are ok, failed, skipped, and without a result.
     pub counts: [usize; 4],
     /// What may differ between runs of one machine, by name: versions, environment, kernel.
@@ -129,7 +152,7 @@ impl Run {
     /// # Errors
     /// Why the record cannot be part of a history.
     pub fn of(directory: &str, record: &Record, any_host: bool) -> Result<Self, LeftOut> {
-        let left_out = |why: &str| LeftOut { directory: directory.to_owned(), why: why.to_owned() };
+        let left_out = |why: &str| LeftOut { directory: directory.to_owned(), why: why.to_owned(), copy_of: None };
         let file = &record.file;
         if !file.merged.is_empty() {
             return Err(left_out("it is merged from several records: they have dates of their own"));
@@ -146,15 +169,16 @@ impl Run {
         let counts = counts(record);
         if cases.is_empty() {
             let has_result = |line: &CaseLine| line.status == Status::Ok && line.time_s.is_some();
-            return Err(left_out(match (record.end, record.cases.iter().any(has_result)) {
-                (RunEnd::Killed, _) => "the run was killed before a case had all its trials",
-                (RunEnd::Live, _) => "the run still goes on, and no case has all its trials yet",
-                (RunEnd::Ended, true) => "no case of it has all its trials",
-                (RunEnd::Ended, false) => "no case of it has a result",
-            }));
+            let why = if record.cases.iter().any(has_result) {
+                "no case of it has all its trials"
+            } else {
+                "no case of it has a result"
+            };
+            return Err(left_out(&record.banner().map_or_else(|| why.to_owned(), |banner| format!("{why}. {banner}"))));
         }
         Ok(Self {
             directory: directory.to_owned(),
+            identity: record.identity(),
             started,
             labels: file.labels.clone(),
             experiment: file.experiment.clone(),
@@ -167,7 +191,8 @@ impl Run {
             dated_by: file.imported.as_ref().and_then(|imported| imported.dated_by),
             simulated: file.simulated,
             damaged: record.damaged.len(),
-            killed: record.end == RunEnd::Killed,
+            end: record.end,
+            banner: record.banner(),
             counts,
             facts: super::facts::facts(file),
             declared: file.benchmarks.iter().map(declared).collect(),

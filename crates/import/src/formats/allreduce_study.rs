@@ -108,6 +108,7 @@ fn results_of(table: &Table, warmup: &str) -> Results {
         false => Results::new("benchmark_allreduce.py", "mean over iterations and ranks"),
     };
     results.begin_run();
+    results.cut = table.column(&[RUN_END]).is_some();
     if !is_ours {
         results.note("the file does not tell what its mean is over: it is read as that of all iterations and ranks");
     }
@@ -146,9 +147,12 @@ const OURS: &[&str] = &[
 ];
 /// The columns of the study. Files of ours without the others are read, too.
 const OURS_OF_THE_STUDY: usize = 7;
+/// The column that stands behind ours where the run was incomplete: how it ended.
+const RUN_END: &str = "run_end";
 
 fn is_ours(table: &Table) -> bool {
-    table.header == OURS || table.header == OURS[..OURS_OF_THE_STUDY]
+    let header = table.header.strip_suffix(&[RUN_END.to_owned()]).unwrap_or(&table.header);
+    header == OURS || table.header == OURS[..OURS_OF_THE_STUDY]
 }
 
 /// Who moved the data, and where it was if the file does not say.

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use record::pack::Redaction;
 use record::store::RUN_FILE;
-use record::{BASELINES, CaseLine, RunEnd, find_baselines, list_baselines, read_baseline, read_run, save_baseline};
+use record::{
+    BASELINES, CaseLine, Record, RunEnd, find_baselines, list_baselines, read_baseline, read_run, save_baseline,
+};
 use terms::Status;
 
 use super::compare::sources::{Source, below};
@@ -16,7 +18,7 @@ use crate::options::gate::BaselineOptions;
 use crate::options::{Gate, GateOptions};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, not_a_record, screen};
+use crate::{Failure, incomplete, not_a_record, screen};
 
 /// Keeps records in .rankmark/baselines, and compares runs with them
 #[derive(clap::Args)]
@@ -103,14 +105,12 @@ fn save(given: Save) -> Ended {
     for directory in directories {
         not_a_record::refuse_file(&directory)?;
         let record = read_run(&directory)?;
+        refuse_running(&directory, &record)?;
+        incomplete::warn(&directory, record.banner().as_deref());
         let is_whole = |line: &&CaseLine| line.status == Status::Ok && !line.lacks_trials();
         let whole = record.cases.iter().filter(is_whole).count();
         if whole == 0 {
-            let cause = match record.end {
-                RunEnd::Killed => "the run was killed: what it has is of fewer trials than its plan asks for",
-                RunEnd::Live => "the run still goes on",
-                RunEnd::Ended => "no case is ok with all its trials",
-            };
+            let cause = record.banner().unwrap_or_else(|| "no case is ok with all its trials".to_owned());
             return Err(Failure::new(format!("no case of {} can be part of a baseline", directory.display()))
                 .cause(cause)
                 .hint("a baseline is made of runs that worked; `rankmark run --resume DIR` runs the rest"));
@@ -147,17 +147,39 @@ fn save(given: Save) -> Ended {
     screen::print(&format!("{text}baseline  {name}: {}{enough}\n", view::number::count(runs, "run", "runs")))
 }
 
-fn list(as_json: bool) -> Ended {
-    let found = list_baselines(&folder())?;
-    if as_json {
-        let lines = found.iter().map(|(name, runs)| format!("{}\n", serde_json::json!({ "name": name, "runs": runs })));
-        return screen::print_json(&lines.collect::<String>());
+/// A copy of a record that still grows would be taken for that of a run that was killed.
+fn refuse_running(directory: &Path, record: &Record) -> Result<(), Failure> {
+    match record.end {
+        RunEnd::Running => {
+            let what = format!("{} cannot be part of a baseline yet", directory.display());
+            Err(Failure::new(what).cause("its run is still running").hint("save it once the run has ended"))
+        }
+        RunEnd::Ended | RunEnd::Interrupted(_) | RunEnd::Killed | RunEnd::Unknown | RunEnd::Part => Ok(()),
     }
-    if found.is_empty() {
+}
+
+fn list(as_json: bool) -> Ended {
+    let folder = folder();
+    let mut text = String::new();
+    for (name, runs) in list_baselines(&folder)? {
+        let records = read_baseline(&folder, &name)?;
+        let incomplete: Vec<String> = records.iter().filter_map(Record::banner).collect();
+        text += &match as_json {
+            true => format!("{}\n", serde_json::json!({ "name": name, "runs": runs, "incomplete": incomplete })),
+            false => {
+                let runs = view::number::count(runs, "run", "runs");
+                let lines = incomplete.iter().map(|banner| format!("  {}\n", view::one_line(banner)));
+                format!("{name}  {runs}\n{}", lines.collect::<String>())
+            }
+        };
+    }
+    if as_json {
+        return screen::print_json(&text);
+    }
+    if text.is_empty() {
         screen::remark("note: there is no baseline; `rankmark baseline save NAME DIR` makes one\n");
     }
-    let line = |(name, runs): &(String, usize)| format!("{name}  {}\n", view::number::count(*runs, "run", "runs"));
-    screen::print(&found.iter().map(line).collect::<String>())
+    screen::print(&text)
 }
 
 fn check(given: Check) -> Ended {

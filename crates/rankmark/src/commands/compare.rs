@@ -202,7 +202,13 @@ fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure
             cases.push(JunitCase { class, name, seconds, outcome });
         }
     }
-    write_cases(file, &cases)
+    let of_base = base.records.iter().filter_map(Record::banner).map(|banner| ("base", &base.name, banner));
+    let of_sides = sides
+        .iter()
+        .flat_map(|side| side.comparison.incomplete[1].iter().map(|banner| ("new", &side.name, banner.clone())));
+    let incomplete: Vec<(&str, String)> =
+        of_base.chain(of_sides).map(|(side, name, banner)| (side, format!("{name}: {banner}"))).collect();
+    write_cases(file, &incomplete, &cases)
 }
 
 /// The comparison at the end of a run: its text and its exit code.

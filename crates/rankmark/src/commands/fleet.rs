@@ -58,21 +58,18 @@ impl Typed for Fleet {
 
     fn run(self, entry: Entry<'_>) -> Ended {
         let criteria = self.criteria.as_deref().map(learned::read).transpose()?;
-        let (runs, tournaments, missing, target) = match self.dir.is_empty() {
+        let (Measured { runs, tournaments, notes }, missing, target) = match self.dir.is_empty() {
             true => {
                 let directory = measure::measure(&self, entry)?;
-                let (runs, tournaments) = of_records(std::slice::from_ref(&directory))?;
-                (runs, tournaments, measure::missing(entry, &directory)?, directory)
+                (of_records(std::slice::from_ref(&directory))?, measure::missing(entry, &directory)?, directory)
             }
-            false => {
-                let (runs, tournaments) = of_records(&self.dir)?;
-                (runs, tournaments, measure::Missing::default(), self.target()?)
-            }
+            false => (of_records(&self.dir)?, measure::Missing::default(), self.target()?),
         };
         let mut judged = match &criteria {
             Some(learned) => fleet::against(learned, &runs),
             None => fleet::fleet(&runs, &tournaments, &missing.hosts),
         };
+        judged.notes.extend(notes);
         if missing.cases > 0 {
             let cases = view::number::count(missing.cases, "case has", "cases have");
             judged.notes.push(format!("{cases} no result: a longer --budget leaves time for them."));
@@ -112,9 +109,18 @@ fn code(judged: &Judged) -> u8 {
     }
 }
 
+/// What records hold of nodes and links.
+#[derive(Default)]
+struct Measured {
+    runs: Vec<NodeRun>,
+    tournaments: Vec<Tournament>,
+    /// Which of them are incomplete.
+    notes: Vec<String>,
+}
+
 /// What the nodes of these records took. A record that cannot be read is left out, with a warning.
-fn of_records(named: &[PathBuf]) -> Result<(Vec<NodeRun>, Vec<Tournament>), Failure> {
-    let (mut runs, mut tournaments) = (Vec::new(), Vec::new());
+fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
+    let Measured { mut runs, mut tournaments, mut notes } = Measured::default();
     let reader = Reader { is_local: &is_local, pairs: &pairs, label: &label };
     for place in named {
         let found = directories(place);
@@ -125,6 +131,7 @@ fn of_records(named: &[PathBuf]) -> Result<(Vec<NodeRun>, Vec<Tournament>), Fail
         for directory in found {
             match read_run(&directory) {
                 Ok(record) => {
+                    notes.extend(record.banner().map(|banner| format!("{}: {banner}", directory.display())));
                     let (nodes, links) = fleet::read(&directory.display().to_string(), &record, &reader);
                     runs.extend(nodes);
                     tournaments.extend(links);
@@ -137,7 +144,7 @@ fn of_records(named: &[PathBuf]) -> Result<(Vec<NodeRun>, Vec<Tournament>), Fail
             }
         }
     }
-    Ok((runs, tournaments))
+    Ok(Measured { runs, tournaments, notes })
 }
 
 /// Whether ranks exchange nothing while they are timed.

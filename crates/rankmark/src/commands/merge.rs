@@ -8,7 +8,7 @@ use record::Store;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, not_a_record, screen};
+use crate::{Failure, incomplete, not_a_record, screen};
 
 /// Makes one record of several: parts of a study that ran at different times or on different devices
 #[derive(clap::Args)]
@@ -38,7 +38,9 @@ fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
     let mut parts = Vec::new();
     for directory in directories {
         not_a_record::refuse_file(directory)?;
-        parts.push((directory.display().to_string(), record::read_run(directory)?));
+        let part = record::read_run(directory)?;
+        incomplete::warn(directory, part.banner().as_deref());
+        parts.push((directory.display().to_string(), part));
     }
     let ids: Vec<String> = parts.iter().map(|(_, part)| part.file.id.clone()).collect();
     let mut merged = record::merge(parts)?;
@@ -57,6 +59,7 @@ fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
     let lost: Vec<String> = merged.damaged.iter().map(|line| format!("warning: {}\n", line.sentence())).collect();
     screen::remark(&lost.concat());
     merge_explained(directories, &target)?;
+    incomplete::warn(&target, merged.banner().as_deref());
     let run = report::Run::read(&target, benchmarks::VIEWS)?;
     let written = report::write(&run, &target)?;
     let cases = merged.cases.len();

@@ -11,7 +11,7 @@ use terms::{Bytes, Kind, Named, Status};
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, not_a_record, screen};
+use crate::{Failure, incomplete, not_a_record, screen};
 
 /// Packs a record into one file to send: run, cases, samples, traces and report
 #[derive(clap::Args)]
@@ -44,6 +44,11 @@ impl Typed for Pack {
             false => None,
         };
         let packed = record::pack::pack(&self.directory, &to, redaction.as_mut())?;
+        match record::read_results(&self.directory) {
+            Ok(record) => incomplete::warn(&self.directory, record.banner().as_deref()),
+            // What cannot be read is packed as it is: it may be sent because of that.
+            Err(error) => screen::remark(&format!("warning: {}\n", view::one_line(&error.error.sentence()))),
+        }
         screen::print(&text(&to, &packed, redaction.as_ref()))
     }
 }

@@ -12,7 +12,7 @@ use super::{Ended, Typed};
 use crate::options::{ExportOptions, Exports, Gate, GateOptions};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, not_a_record, screen};
+use crate::{Failure, incomplete, not_a_record, screen};
 
 /// The format that `--open` opens, and the ending of its file.
 const HTML: &str = "html";
@@ -239,9 +239,7 @@ fn read(directory: &Path) -> Result<report::Run, Failure> {
     let run = report::Run::read(directory, benchmarks::VIEWS)?;
     let damaged: Vec<String> = run.damaged.iter().map(|line| format!("warning: {}\n", line.sentence())).collect();
     screen::remark(&damaged.concat());
-    if let Some(banner) = report::end_banner(&run) {
-        screen::remark(&format!("warning: {}: {banner}\n", view::one_line(&directory.display().to_string())));
-    }
+    incomplete::warn(directory, report::end_banner(&run).as_deref());
     Ok(run)
 }
 

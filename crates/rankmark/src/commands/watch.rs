@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ValueHint;
-use record::store::{CASES_FILE, Follower, Liveness, RUN_FILE, liveness};
-use record::{CaseLine, RunFile};
+use record::store::{CASES_FILE, Follower, Liveness, RUN_FILE, liveness, run_end};
+use record::{CaseCounts, CaseLine, RunEnd, RunFile};
 use terms::Seconds;
 
 use super::{Ended, Typed};
@@ -161,15 +161,17 @@ fn head(screen: &mut Screen, file: &RunFile, directory: &Path) {
     }
 }
 
-/// Whether the run goes on.
+/// Whether the run goes on. One that wrote its end may still write its report.
 fn is_live(directory: &Path, file: &RunFile) -> bool {
-    match liveness(directory) {
+    let writes = match liveness(directory) {
         Liveness::Live => true,
-        Liveness::Ended => false,
-        // Another host's lock is not in this host's list.
-        Liveness::Left => file.machine.host != measure::machine::detect().host,
-        Liveness::Unknown => !file.has_ended(),
-    }
+        Liveness::Ended | Liveness::Left | Liveness::Unknown => false,
+    };
+    writes
+        || match run_end(file, directory) {
+            RunEnd::Running | RunEnd::Unknown => true,
+            RunEnd::Ended | RunEnd::Interrupted(_) | RunEnd::Killed | RunEnd::Part => false,
+        }
 }
 
 /// Seconds since the last result.
@@ -217,24 +219,31 @@ fn end(
         let lines = view::number::count(follower.damaged, "damaged line", "damaged lines");
         remark(&format!("warning: {lines} of {CASES_FILE} left out\n"));
     }
-    if live {
-        screen.line("the run goes on");
-        return 0;
-    }
     let known: HashSet<&str> = latest.iter().map(|line| line.id.as_str()).collect();
     let absent = file.plan.cases.iter().filter(|case| !known.contains(case.id.as_str())).count();
-    let killed = !file.has_ended();
-    let incomplete = absent > 0 || killed || latest.iter().any(CaseLine::lacks_trials);
-    let words = match (liveness(directory), killed, incomplete) {
-        (Liveness::Left, ..) => "the run was killed: its lock is left, and no process holds it",
-        (_, true, _) => "the run was killed: its record has no end",
-        (_, false, true) => "the run ended before all cases had their trials",
-        (_, false, false) => "the run ended",
-    };
-    screen.line(words);
-    if absent > 0 {
-        screen
-            .line(&format!("{absent} of {} did not run", view::number::count(file.plan.cases.len(), "case", "cases")));
+    let mut counts = CaseCounts::of(latest);
+    (counts.cases, counts.not_run) = (counts.cases + absent, counts.not_run + absent);
+    let end = run_end(file, directory);
+    let banner = end.banner(counts);
+    if live {
+        screen.line(match end {
+            // It may never go on.
+            RunEnd::Unknown => banner.as_deref().unwrap_or_default(),
+            RunEnd::Ended | RunEnd::Interrupted(_) | RunEnd::Killed | RunEnd::Running | RunEnd::Part => {
+                "the run goes on"
+            }
+        });
+        return 0;
+    }
+    let incomplete = banner.is_some() || absent + counts.lacking > 0;
+    screen.line(match (&banner, incomplete) {
+        (Some(banner), _) => banner,
+        (None, true) => "the run ended before all cases had their trials",
+        (None, false) => "the run ended",
+    });
+    if banner.is_none() && absent > 0 {
+        let cases = view::number::count(file.plan.cases.len(), "case", "cases");
+        screen.line(&format!("{absent} of {cases} did not run"));
     }
     if incomplete {
         screen

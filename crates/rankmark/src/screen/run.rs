@@ -200,6 +200,10 @@ impl Screen {
         for row in self.rows.table_of(&run.cases, table_width()) {
             self.line(&row);
         }
+        if let Some(banner) = report::end_banner(run) {
+            self.line("");
+            self.line(&wrap(&banner, width()));
+        }
         if self.output.is_verbose() {
             self.explain(run);
         }

@@ -184,7 +184,7 @@ fn a_baseline_is_small_and_names_nobody() {
         assert!(text.len() < 40_000 && !run.join("samples.jsonl").exists(), "{} bytes", text.len());
     }
     let listed = json_lines(&place.run("baseline list --json").exits(0).out);
-    assert_eq!(listed, [json!({"name": "main", "runs": 6})]);
+    assert_eq!(listed, [json!({"name": "main", "runs": 6, "incomplete": []})]);
     place.run("baseline save main base --replace").exits(0);
     assert!(place.run("baseline list").exits(0).out.contains("main  1 run"));
     place.run("baseline save ../x base").refuses(&["cannot name a baseline"]);

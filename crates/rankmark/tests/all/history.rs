@@ -166,6 +166,49 @@ fn machines_are_apart_and_other_records_are_named() {
 }
 
 #[test]
+fn copies_of_a_record_are_one_run() {
+    let place = Place::new();
+    template(&place);
+    let origin = Copy::equal(0).write(&place, "results");
+    Copy::equal(1).write(&place, "results");
+    let lines = place.read(&format!("{origin}/cases.jsonl"));
+    for number in 1..6 {
+        let copy = format!("{origin}-copy-{number}");
+        fs::create_dir(place.path(&copy)).unwrap();
+        fs::copy(place.path(&format!("{origin}/run.json")), place.path(&format!("{copy}/run.json"))).unwrap();
+        // The last was made while the run went on: it holds less, whatever its name.
+        let kept = if number == 5 { lines.lines().next().unwrap().to_owned() + "\n" } else { lines.clone() };
+        place.write(&format!("{copy}/cases.jsonl"), kept);
+    }
+    fs::rename(place.path("results/run-00-copy-5"), place.path("results/a-copy")).unwrap();
+    let told = place.run("history").exits(0).out;
+    assert!(told.contains("\n2 runs, 3 cases, 2026-11-01"), "{told}");
+    let page = {
+        place.run("history --html page.html").exits(0);
+        place.read("page.html")
+    };
+    assert!(page.contains("2 runs of 1 machine"), "{page}");
+    let json = read(place.run("history --json"));
+    assert_eq!(json["machines"][0]["runs"].as_array().unwrap().len(), 2, "{json}");
+    let names = ["a-copy", "run-00-copy-1", "run-00-copy-2", "run-00-copy-3", "run-00-copy-4"];
+    for (name, left) in names.iter().zip(json["left_out"].as_array().unwrap()) {
+        let said = format!("a copy of {origin}: the same run counts once");
+        assert!(told.contains(&format!("left out  results/{name}: {said}\n")), "{told}");
+        assert_eq!(
+            (&left["directory"], &left["copy_of"]),
+            (&json!(format!("results/{name}")), &json!(origin)),
+            "{json}"
+        );
+        assert!(page.contains(&format!("results/{name}")) && page.contains(&said), "{page}");
+    }
+    assert_eq!(json["left_out"].as_array().unwrap().len(), 5, "{json}");
+    // A folder that is a side of a comparison counts them in the same way.
+    let compared = place.run("compare results results/run-01");
+    assert!(compared.out.starts_with("results (2 runs) -> results/run-01\n"), "{}", compared.out);
+    assert_eq!(compared.err.matches(&format!(": a copy of {origin}: ")).count(), 5, "{}", compared.err);
+}
+
+#[test]
 fn a_field_that_a_later_version_added_does_not_end_a_series() {
     let place = Place::new();
     template(&place);

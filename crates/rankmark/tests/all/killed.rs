@@ -64,9 +64,9 @@ fn lists_and_followers_say_that_it_was_killed() {
     let listed: Value = serde_json::from_str(&place.run("list records out --json").exits(0).out).unwrap();
     assert_eq!((&listed["end"], &listed["cases"]["not_run"]), (&"killed".into(), &5.into()), "{listed}");
     let watched = place.run("watch out --once").exits(1).out;
-    assert!(watched.contains("the run was killed") && watched.contains("5 of 6 cases did not run"), "{watched}");
+    assert!(watched.contains("KILLED RUN: ") && watched.contains("5 of 6 cases did not run"), "{watched}");
     let compared = place.run("compare whole out");
-    assert!(compared.err.contains("warning: out: the run was killed"), "{}", compared.err);
+    assert!(compared.err.contains("warning: out: KILLED RUN: "), "{}", compared.err);
 }
 
 #[test]
@@ -78,9 +78,11 @@ fn a_case_without_all_its_trials_is_no_part_of_a_history_or_a_baseline() {
     }
     let told = place.run("history").exits(0).out;
     assert!(told.contains("1 run, 6 cases"), "{told}");
-    assert!(told.contains("left out  results/out: the run was killed before a case had all its trials"), "{told}");
+    assert!(told.contains("left out  results/out: no case of it has all its trials. KILLED RUN: "), "{told}");
     let refused = place.run("baseline save main results/out");
-    refused.refuses(&["no case of results/out can be part of a baseline", "the run was killed", "--resume"]);
+    assert!(refused.err.contains("no case of results/out can be part of a baseline"), "{}", refused.err);
+    assert!(refused.err.contains("KILLED RUN: ") && refused.err.contains("--resume"), "{}", refused.err);
+    refused.exits(2);
     place.run("baseline save main results/whole").exits(0);
     // With one more case whole, that one counts.
     let whole = place.read("results/whole/cases.jsonl");

@@ -34,6 +34,7 @@ mod history;
 mod hosts;
 mod huge;
 mod imports;
+mod incomplete;
 mod interference;
 mod interleaved;
 mod interrupts;

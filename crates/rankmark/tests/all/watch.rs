@@ -68,7 +68,7 @@ fn ctrl_c_ends_the_watch_and_not_the_run() {
     let _ = run.wait();
     // A run that was interrupted has the same status for a user who watched it.
     let after = place.run("watch record --once").exits(1).out;
-    assert!(after.contains("the run ended before") && after.contains("--resume record"), "{after}");
+    assert!(after.contains("INTERRUPTED RUN (SIGINT): ") && after.contains("--resume record"), "{after}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_run_that_was_killed_has_ended() {
     run.signal(libc::SIGKILL);
     let _ = run.wait();
     let out = place.run("watch record").exits(1).out;
-    assert!(out.contains("the run was killed: its lock is left"), "{out}");
+    assert!(out.contains("KILLED RUN: "), "{out}");
 }
 
 #[test]

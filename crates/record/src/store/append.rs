@@ -13,7 +13,7 @@ use super::{
 };
 use crate::file::{self, Access, FileName, Folder};
 use crate::json::to_pretty_json;
-use crate::{CaseLine, End, RunFile, from_json, to_json};
+use crate::{CaseLine, End, Interruption, RunFile, from_json, to_json};
 
 /// Bytes that are written at once, where there is much to write.
 const BLOCK: usize = 1 << 20;
@@ -82,7 +82,15 @@ impl Store {
     /// # Errors
     /// As [`Store::write_run`].
     pub fn finish(&self, run: &mut RunFile) -> Result<(), StoreError> {
-        run.end = Some(End { case_lines: self.next - 1 });
+        self.finish_as(run, None)
+    }
+
+    /// As [`Store::finish`], of a run that may have been interrupted before its plan was done.
+    ///
+    /// # Errors
+    /// As [`Store::write_run`].
+    pub fn finish_as(&self, run: &mut RunFile, interrupted_by: Option<Interruption>) -> Result<(), StoreError> {
+        run.end = Some(End { case_lines: self.next - 1, interrupted_by });
         self.write_run(run)
     }
 

@@ -9,7 +9,7 @@ use super::checksum::Checker;
 use super::lines::{Line, case_line, next_line};
 use super::{CASES, CASES_FILE, LOCK, LOCK_FILE, StoreError, limits};
 use crate::file::open_inside;
-use crate::{CaseLine, RunFile};
+use crate::{CaseLine, RunEnd, RunFile};
 
 /// Whether a run writes to a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,34 @@ pub fn liveness(directory: &Path) -> Liveness {
     // Where the list cannot be read, the process tells.
     let alive = locks.is_err() && Path::new("/proc").join(pid.to_string()).exists();
     if alive { Liveness::Live } else { Liveness::Left }
+}
+
+/// How the run of this run file ended. What it wrote of its end counts before its lock.
+pub fn run_end(file: &RunFile, directory: &Path) -> RunEnd {
+    if let Some(by) = file.end.and_then(|end| end.interrupted_by) {
+        return RunEnd::Interrupted(by);
+    }
+    if file.merged.iter().any(|part| !part.end.is_unsaid()) {
+        return RunEnd::Part;
+    }
+    if file.has_ended() {
+        return RunEnd::Ended;
+    }
+    match liveness(directory) {
+        Liveness::Live => RunEnd::Running,
+        Liveness::Ended => RunEnd::Killed,
+        // The lock of a process of another host is not in this host's list.
+        Liveness::Left if is_of_other_host(file) => RunEnd::Unknown,
+        Liveness::Left => RunEnd::Killed,
+        Liveness::Unknown => RunEnd::Unknown,
+    }
+}
+
+/// Whether the run was on a host of another name. A record that names none is taken to be of this one.
+fn is_of_other_host(file: &RunFile) -> bool {
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = file.machine.host.as_str();
+    !host.is_empty() && host != own.trim()
 }
 
 /// Whether a line of /proc/locks is of this file: `1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF`. File systems such as

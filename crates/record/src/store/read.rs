@@ -13,11 +13,9 @@ use super::lock::Lock;
 use super::results::bare_run_file;
 use super::salvage::salvage;
 use super::sequence::Sequence;
-use super::{
-    CASES, CASES_FILE, DamagedLine, Liveness, RUN, RUN_FILE, SAMPLES, SAMPLES_FILE, Store, StoreError, limits, liveness,
-};
+use super::{CASES, CASES_FILE, DamagedLine, RUN, RUN_FILE, SAMPLES, SAMPLES_FILE, Store, StoreError, limits, run_end};
 use crate::file::{Access, open_inside, open_inside_by};
-use crate::{Case, CaseLine, RunFile, SCHEMA};
+use crate::{Case, CaseCounts, CaseLine, RunEnd, RunFile, SCHEMA};
 
 /// A record.
 #[derive(Clone, Debug)]
@@ -27,7 +25,7 @@ pub struct Record {
     /// The line that stands for each case: those of the plan in its order, then others in the order of the file. A case of
     /// the plan that has no line is `not_run`, with the reason.
     pub cases: Vec<CaseLine>,
-    /// Whether its run came to its end.
+    /// How its run ended.
     pub end: RunEnd,
     /// What of its files is damaged or missing: lines of `cases.jsonl`, members of `run.json`.
     pub damaged: Vec<DamagedLine>,
@@ -35,34 +33,10 @@ pub struct Record {
     pub notes: Vec<String>,
 }
 
-/// Whether the run of a record came to its end, as far as the record can tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RunEnd {
-    /// It did.
-    #[default]
-    Ended,
-    /// A process holds its lock.
-    Live,
-    /// It has no end, and no process of this host writes to it.
-    Killed,
-}
-
-impl RunEnd {
-    fn from_file(file: &RunFile, directory: &Path) -> Self {
-        match () {
-            () if file.has_ended() => Self::Ended,
-            () if liveness(directory) == Liveness::Live => Self::Live,
-            () => Self::Killed,
-        }
-    }
-
-    /// Why a case of the plan has no line.
-    const fn why_absent(self) -> &'static str {
-        match self {
-            Self::Ended => "the record has no line of this case",
-            Self::Live => "the run has not come to this case yet",
-            Self::Killed => "the run was killed before this case had a result",
-        }
+impl Record {
+    /// The line that says that the record is incomplete, and what is missing; None where its run came to its end.
+    pub fn banner(&self) -> Option<String> {
+        self.end.banner(CaseCounts::of(&self.cases))
     }
 }
 
@@ -114,7 +88,7 @@ fn read_run_by(
     let mut found = case_lines(directory, &file)?;
     // Of a damaged run file the mark may be lost.
     file.simulated |= !damaged.is_empty() && found.lines.iter().any(|line| line.simulated);
-    let end = RunEnd::from_file(&file, directory);
+    let end = run_end(&file, directory);
     let absent = absent(directory, &file, &found.lines)?;
     found.lines.extend(absent.iter().map(|case| CaseLine::unmeasured(case, Status::NotRun, end.why_absent())));
     damaged.append(&mut found.damaged);

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use record::store::{CASES_FILE, LOCK_FILE, RUN_FILE, SAMPLES_FILE};
-use record::{CaseLine, Caveat, Record, RunEnd, RunFile, Store, TimeSummary, read_results, read_run, read_samples};
+use record::{
+    CaseLine, Caveat, Interruption, Record, RunEnd, RunFile, Store, TimeSummary, read_results, read_run, read_samples,
+};
 use terms::Status;
 
 use crate::store::{line, message, samples, without_checksum, write, written};
@@ -161,6 +163,7 @@ fn trials(run: &RunFile, index: usize, number: u32, preliminary: bool) -> CaseLi
 fn a_run_that_was_killed_shows_what_did_not_run() {
     let root = tempfile::tempdir().unwrap();
     let mut run = crate::store::run_file();
+    run.machine.host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
     let mut store = Store::create(root.path(), &run).unwrap();
     store.append(&trials(&run, 0, 1, true), &[]).unwrap();
     let open = |record: &Record| {
@@ -168,7 +171,7 @@ fn a_run_that_was_killed_shows_what_did_not_run() {
         (record.end, open.len(), open.first().and_then(|line| line.reason.clone()).unwrap_or_default())
     };
     let live = open(&read_results(root.path()).unwrap());
-    assert_eq!(live, (RunEnd::Live, 9, "the run has not come to this case yet".to_owned()));
+    assert_eq!(live, (RunEnd::Running, 9, "the run has not come to this case yet".to_owned()));
     drop(store);
     // The lock of a process that is gone, and none at all: the record has no end.
     for lock in [Some("1\n"), None] {
@@ -186,10 +189,36 @@ fn a_run_that_was_killed_shows_what_did_not_run() {
     }
     let (store, resumed) = Store::resume(root.path()).unwrap();
     assert_eq!(resumed.cases.len(), 1, "who goes on gets what there is");
+    store.finish_as(&mut run, Some(Interruption::Terminate)).unwrap();
+    let cut = open(&read_run(root.path()).unwrap());
+    let why = "the run was interrupted before this case had a result".to_owned();
+    assert_eq!(cut, (RunEnd::Interrupted(Interruption::Terminate), 9, why));
     store.finish(&mut run).unwrap();
     drop(store);
     let ended = open(&read_run(root.path()).unwrap());
     assert_eq!(ended, (RunEnd::Ended, 9, "the record has no line of this case".to_owned()));
+}
+
+#[test]
+fn the_lock_of_another_host_says_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let mut run = crate::store::run_file();
+    run.machine.host = "a-host-of-another-name".to_owned();
+    drop(Store::create(root.path(), &run).unwrap());
+    assert_eq!(read_run(root.path()).unwrap().end, RunEnd::Killed, "nobody holds a lock that is not there");
+    // As a process of another host leaves it, or holds it: the list of locks of this host does not have it.
+    fs::write(root.path().join(LOCK_FILE), "1\n").unwrap();
+    assert_eq!(read_run(root.path()).unwrap().end, RunEnd::Unknown);
+    // A file system without locks.
+    run.machine.host.clear();
+    fs::write(root.path().join(RUN_FILE), serde_json::to_string(&run).unwrap()).unwrap();
+    assert_eq!(
+        read_run(root.path()).unwrap().end,
+        RunEnd::Killed,
+        "a record that names no host is taken to be of this one"
+    );
+    fs::write(root.path().join(LOCK_FILE), "").unwrap();
+    assert_eq!(read_run(root.path()).unwrap().end, RunEnd::Unknown);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use record::{Caveat, Declared, Shape};
+use record::{CaseCounts, Caveat, Declared, Shape};
 use serde_json::{Map, Value, json};
 use terms::Named as _;
 
@@ -51,9 +51,19 @@ impl Format for Bencher {
             let declared = study::declaration(&run.benchmarks, &case.case.benchmark);
             benchmarks.insert(name, measures(&case, declared));
         }
+        benchmarks.extend(incomplete(run));
         let text = format!("{:#}\n", Value::Object(benchmarks));
         Ok(vec![Artifact::new("bencher.json", text.into_bytes())])
     }
+}
+
+/// A benchmark of the run itself, which only an incomplete run has: how it ended, and how many cases lack results. Bencher's
+/// format has no place for words but names.
+fn incomplete(run: &Run) -> Option<(String, Value)> {
+    let counts = CaseCounts::of(&run.cases);
+    let why = run.end.phrase()?;
+    let missing = (counts.not_run + counts.lacking) as f64;
+    Some((one_line(&format!("INCOMPLETE RUN: {why}")), json!({ "missing_cases": { "value": missing } })))
 }
 
 /// `all_reduce 64 KiB, 2 ranks, shm (id 0123)`, behind what the case is marked with.

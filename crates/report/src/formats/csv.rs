@@ -50,7 +50,7 @@ impl Format for Csv {
 /// Goes over the cases twice, first for the columns: rows that are kept until all columns are known take more memory than
 /// the text.
 fn write(run: &Run, to: &mut dyn Write) -> io::Result<()> {
-    let mut columns = Columns::<()>::from_cases(&run.cases, |_, _| {});
+    let mut columns = Columns::<()>::from_run(run, |_, _| {});
     let mut text = String::new();
     line(&mut text, columns.names().iter().map(|name| escape::csv(name)));
     let mut row = vec![String::new(); columns.names().len()];

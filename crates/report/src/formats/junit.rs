@@ -34,7 +34,7 @@ impl Format for Junit {
         let suite = if run.title.trim().is_empty() { "rankmark" } else { &run.title };
         let properties: Vec<(&str, String)> =
             crate::words::damage::end_banner(run).map(|banner| ("run", banner)).into_iter().collect();
-        Ok(vec![Artifact::new("junit.xml", junit_with(suite, &properties, &cases).into_bytes())])
+        Ok(vec![Artifact::new("junit.xml", junit(suite, &properties, &cases).into_bytes())])
     }
 }
 
@@ -108,12 +108,11 @@ pub enum JunitOutcome {
     Skipped(String),
 }
 
-/// The XML document of one suite.
-pub fn junit(suite: &str, cases: &[JunitCase]) -> String {
-    junit_with(suite, &[], cases).into_string()
+/// The XML document of one suite with its properties, each with its name and value.
+pub fn junit(suite: &str, properties: &[(&str, String)], cases: &[JunitCase]) -> String {
+    junit_with(suite, properties, cases).into_string()
 }
 
-/// The same of a suite with properties.
 fn junit_with(suite: &str, properties: &[(&str, String)], cases: &[JunitCase]) -> Xml {
     let count = |of: fn(&JunitOutcome) -> bool| cases.iter().filter(|case| of(&case.outcome)).count();
     let times: Vec<Option<u128>> = cases.iter().map(|case| case.seconds.map(nanos)).collect();
@@ -195,6 +194,7 @@ mod tests {
             |name: &str, outcome| JunitCase { class: "c".into(), name: name.into(), seconds: Some(0.5), outcome };
         let text = junit(
             "a \"run\"",
+            &[],
             &[
                 case("<b>&\u{1}", JunitOutcome::Passed),
                 case("x", JunitOutcome::Failed("wrong\n\"1\"".into())),

@@ -12,7 +12,9 @@ use record::{CaseLine, Declared};
 use serde_json::Value;
 use terms::{Collective, Status};
 
+use crate::escape::one_line;
 use crate::number::{bytes, count, factor};
+use crate::words::damage::end_banner;
 use crate::{Artifact, Error, Format, Run};
 
 /// See the module's documentation.
@@ -101,7 +103,9 @@ impl Outcome {
 
 fn text(run: &Run) -> String {
     let contests = contests(run);
-    let mut text = String::from(
+    let banner = end_banner(run).map_or_else(String::new, |banner| format!("# {}\n", one_line(&banner)));
+    let mut text = banner;
+    text.push_str(
         "# Settings of NCCL that win with certainty: faster than each alternative, with the whole 95% interval of their ratio.\n\
          # A row holds from its first to its last measured size: the same setting wins at each size measured between them.\n\
          # collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n",

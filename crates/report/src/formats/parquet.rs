@@ -55,7 +55,7 @@ impl Format for Parquet {
 
 /// Goes over the cases twice, first for the columns and their types.
 fn write(run: &Run, to: &mut dyn Write) -> io::Result<()> {
-    let mut columns = Columns::<ValueKinds>::from_cases(&run.cases, ValueKinds::note);
+    let mut columns = Columns::<ValueKinds>::from_run(run, ValueKinds::note);
     let kinds: Vec<Kind> = columns.noted().iter().map(ValueKinds::kind).collect();
     let names = columns.names().to_vec();
     let mut file = File::begin(to, &names, &kinds)?;

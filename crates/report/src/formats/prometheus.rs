@@ -78,8 +78,13 @@ fn of_run(run: &Run) -> Vec<Family> {
         ("machine", &run.machine),
         ("started", &run.started),
         ("simulated", &mark),
+        ("incomplete", &run.end.phrase().unwrap_or_default()),
     ]);
     let own = labels(&[("run", &run.title)]);
+    let ended = match run.end {
+        RunEnd::Ended => 1.0,
+        RunEnd::Interrupted(_) | RunEnd::Killed | RunEnd::Running | RunEnd::Unknown | RunEnd::Part => 0.0,
+    };
     let started = run.started.parse::<jiff::Timestamp>().ok().map(|time| time.as_second() as f64);
     let statuses = [Status::Ok, Status::Failed, Status::Skipped, Status::NotRun];
     let number = |status: Status| run.cases.iter().filter(|case| case.status == status).count() as f64;
@@ -99,8 +104,8 @@ fn of_run(run: &Run) -> Vec<Family> {
         ),
         Family::with_samples(
             "rankmark_run_ended",
-            "1 where the run came to its end; 0 where it was killed or still goes on.",
-            vec![(own.clone(), f64::from(u8::from(run.end == RunEnd::Ended)))],
+            "1 where the run came to its end; 0 where it was interrupted or killed, or is still running.",
+            vec![(own.clone(), ended)],
         ),
         Family::with_samples("rankmark_run_gates_missed", "Gates that the run missed.", vec![(own, missed)]),
     ]

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use record::CaseLine;
 use serde_json::Value;
 
+use crate::Run;
 use leaves::Leaves;
 
 /// Columns that stand first, where they occur, so that a reader sees what was measured before how.
@@ -38,20 +39,25 @@ const FIRST: [&str; 20] = [
     "wrong",
 ];
 
-/// The columns of some cases, in the order in which they are written, each with what a format notes of its values.
+/// The last column, which only an incomplete run has: how it ended.
+pub(crate) const RUN_END: &str = "run_end";
+
+/// The columns of a run's cases, in the order in which they are written, each with what a format notes of its values.
 pub(crate) struct Columns<T> {
     names: Vec<String>,
     noted: Vec<T>,
     cells: Cells,
     /// The place of each column, by its number.
     places: Vec<usize>,
+    /// What stands in the last column of every row, if the run is incomplete.
+    end: Option<Value>,
 }
 
 impl<T: Default> Columns<T> {
     /// Collects the columns of all cases, and passes each value to `note`.
-    pub(crate) fn from_cases(cases: &[CaseLine], mut note: impl FnMut(&mut T, &Value)) -> Self {
+    pub(crate) fn from_run(run: &Run, mut note: impl FnMut(&mut T, &Value)) -> Self {
         let (mut noted, mut cells): (Vec<T>, Cells) = Default::default();
-        for case in cases {
+        for case in &run.cases {
             cells.each(case, &mut |number, value| {
                 // Numbers are given in order.
                 if number == noted.len() {
@@ -66,14 +72,25 @@ impl<T: Default> Columns<T> {
         found.sort_by_key(|(_, name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
         let mut places = vec![0; found.len()];
         found.iter().enumerate().for_each(|(place, (number, ..))| places[*number] = place);
-        let (names, noted) = found.into_iter().map(|(_, name, noted)| (name, noted)).unzip();
-        Self { names, noted, cells, places }
+        let (mut names, mut noted): (Vec<String>, Vec<T>) =
+            found.into_iter().map(|(_, name, noted)| (name, noted)).unzip();
+        let end = run.end.phrase().map(Value::String);
+        if let Some(end) = &end {
+            names.push(RUN_END.to_owned());
+            let mut own = T::default();
+            note(&mut own, end);
+            noted.push(own);
+        }
+        Self { names, noted, cells, places, end }
     }
 
     /// Each cell that one of the cases has, by the place of its column.
     pub(crate) fn each(&mut self, case: &CaseLine, put: &mut impl FnMut(usize, &Value)) {
         let places = &self.places;
         self.cells.each(case, &mut |number, value| put(places[number], value));
+        if let Some(end) = &self.end {
+            put(self.names.len() - 1, end);
+        }
     }
 }
 
@@ -231,6 +248,7 @@ fn is_interval(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use record::RunEnd;
     use serde_json::json;
 
     use super::*;
@@ -247,7 +265,7 @@ mod tests {
 
     #[test]
     fn each_case_has_its_own_cells_whatever_stood_before_it() {
-        let cases = [
+        let cases = vec![
             line(json!({"ranks": 2, "a": 1}), json!({"rate": {"value": 5, "ci95": [4, 6]}})),
             // The line says something else than the parameter.
             line(json!({"ranks": 3, "a": 1}), json!({"rate": {"value": 5, "ci95": [4, 6]}})),
@@ -255,10 +273,13 @@ mod tests {
             line(json!({"rate": "x", "a": 2}), json!({"rate": {"ci95": [1, 2, 3]}})),
             line(json!({"ranks": 2, "a": 3}), json!({"rate": {"value": 7, "ci95": [6, 8]}})),
         ];
-        let mut columns = Columns::<usize>::from_cases(&cases, |number, _| *number += 1);
+        let run = Run { cases, end: RunEnd::Killed, ..Run::default() };
+        let mut columns = Columns::<usize>::from_run(&run, |number, _| *number += 1);
         let names = columns.names().to_vec();
         let counted: Vec<usize> = columns.noted().to_vec();
-        let own = ["ranks", "parameters.ranks", "a", "rate.value", "rate.ci95", "rate.ci95_low", "parameters.rate"];
+        assert_eq!((names.last().unwrap().as_str(), counted.last()), (RUN_END, Some(&1)));
+        let own =
+            ["ranks", "parameters.ranks", "a", "rate.value", "rate.ci95", "rate.ci95_low", "parameters.rate", RUN_END];
         let cells = |case: &CaseLine| {
             let mut cells = own.map(|_| String::new());
             columns.each(case, &mut |place, value| {
@@ -268,8 +289,9 @@ mod tests {
             });
             cells.join("|")
         };
-        let shown: Vec<String> = cases.iter().map(cells).collect();
-        assert_eq!(shown, ["2||1|5||4|", "2|3|1|5||4|", "2||2||1 2 3||x", "2||3|7||6|"]);
+        let shown: Vec<String> = run.cases.iter().map(cells).collect();
+        let expected = ["2||1|5||4||killed", "2|3|1|5||4||killed", "2||2||1 2 3||x|killed", "2||3|7||6||killed"];
+        assert_eq!(shown, expected);
         let number = |name: &str| names.iter().position(|other| other == name).map(|place| counted[place]);
         assert_eq!(["id", "rate.ci95_high", "rate.ci95"].map(number), [Some(4), Some(3), Some(1)]);
     }

@@ -1,7 +1,6 @@
 //! What of a record is damaged or missing: the banners that say so, and the list that names it.
 
-use record::RunEnd;
-use terms::Status;
+use record::CaseCounts;
 
 use crate::Run;
 use crate::document::{Block, bullets};
@@ -35,17 +34,16 @@ fn damaged(run: &Run) -> Option<String> {
     (!parts.is_empty()).then(|| format!("DAMAGED RECORD: {}", parts.join("; ")))
 }
 
-/// That a run has no end: it was killed, or goes on. None where it came to its end.
+/// That a run did not come to its end, and what is missing. None where it did.
 pub fn end_banner(run: &Run) -> Option<String> {
-    let open = run.cases.iter().filter(|case| case.status == Status::NotRun).count();
-    let lacking = run.cases.iter().filter(|case| case.lacks_trials()).count();
-    let lacking = if lacking == 0 { String::new() } else { format!(", {lacking} did not make all trials") };
-    let open = format!("{open} of {} did not run{lacking}", count(run.cases.len(), "case", "cases"));
-    match run.end {
-        RunEnd::Ended => None,
-        RunEnd::Live => Some(format!("UNFINISHED RUN: it still goes on; so far {open}")),
-        RunEnd::Killed => Some(format!("KILLED RUN: the record has no end; {open}, and gates were not checked")),
-    }
+    run.end.banner(CaseCounts::of(&run.cases))
+}
+
+/// What stands over a picture: that the run is incomplete, in as few words as a picture has room for, before its own banner.
+pub(crate) fn picture_banner(run: &Run, own: Option<String>) -> Option<String> {
+    let end = end_banner(run).and_then(|banner| banner.split(": ").next().map(str::to_owned));
+    let parts: Vec<String> = end.into_iter().chain(own).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// A bullet for each.

@@ -63,9 +63,16 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
             troubles.push(format!("{} {what}", cases(number)));
         }
     }
-    if run.end == RunEnd::Killed {
-        troubles.push("the record has no end".to_owned());
-    }
+    // In few words what became of a run that did not come to its end.
+    let (end, unfinished) = match run.end {
+        RunEnd::Ended => (None, "Interrupted"),
+        RunEnd::Interrupted(_) => (run.end.phrase(), "Interrupted"),
+        RunEnd::Killed => (Some("the record has no end".to_owned()), "Killed before its end"),
+        RunEnd::Running => (Some("the run is not over".to_owned()), "Still running"),
+        RunEnd::Unknown => (run.end.phrase(), "Not known to have ended"),
+        RunEnd::Part => (run.end.phrase(), "Not complete"),
+    };
+    troubles.extend(end);
     let cut = run.imported.iter().any(|of| of.cut);
     if cut {
         troubles.push("the imported file has no end: its run was ended, or the file is cut".to_owned());
@@ -86,8 +93,7 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
         let word = match () {
             () if wrong > 0 => "Not usable as it is",
             () if failed > 0 => "Not complete",
-            () if run.end == RunEnd::Killed => "Killed before its end",
-            () if open + lacking > 0 || cut => "Interrupted",
+            () if run.end.phrase().is_some() || open + lacking > 0 || cut => unfinished,
             () => "Below what was asked for",
         };
         troubles.extend(limit);

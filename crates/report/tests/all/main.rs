@@ -12,6 +12,7 @@ mod golden;
 mod hostile;
 mod hosts;
 mod html;
+mod incomplete;
 mod inside;
 mod large;
 mod machines;

@@ -14,6 +14,7 @@ use super::options::{Interleave, Outputs};
 use super::side::write_cases;
 use crate::Failure;
 use crate::commands::Ended;
+use crate::incomplete;
 use crate::options::{Gate, budget};
 use crate::screen::PairScreen;
 use crate::session::{self, Entry, Request};
@@ -63,19 +64,23 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     if let Some(interleaved) = &mut record.file.interleaved {
         interleaved.cases.clone_from(&cases);
     }
-    record.store.finish(&mut record.file)?;
+    let interrupted_by = session::cut_short(compared.iter().flat_map(|one| &one.lines));
+    record.store.finish_as(&mut record.file, interrupted_by)?;
     let directory = record.store.directory().to_owned();
     drop(record);
     let run = report::Run::read(&directory, benchmarks::VIEWS)?;
     let written = report::write(&run, &directory);
     screen.end(&cases, &compared, written.as_deref().unwrap_or_default());
     written?;
+    let banner = report::end_banner(&run);
+    incomplete::warn(&directory, banner.as_deref());
     if let Some(error) = screen.lost() {
         let hint = format!("the record in {} is whole: run.json has the same objects", directory.display());
         return Err(crate::screen::unwritten(error).hint(hint));
     }
     if let Some(file) = &outputs.junit {
-        write_cases(file, &outcome::junit(&cases, screen.labels(), threshold))?;
+        let properties: Vec<_> = banner.into_iter().map(|banner| ("run", banner)).collect();
+        write_cases(file, &properties, &outcome::junit(&cases, screen.labels(), threshold))?;
     }
     Ok(outcome::exit_code(&cases, &compared, &gate))
 }

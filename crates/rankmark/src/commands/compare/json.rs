@@ -142,6 +142,7 @@ fn summary(base: &Source, side: &Side) -> Value {
         },
         "runs": comparison.runs[0],
         "side_runs": { "base": comparison.side_runs[0], "new": comparison.side_runs[1] },
+        "incomplete": { "base": comparison.incomplete[0], "new": comparison.incomplete[1] },
         "mixed": { "base": mixed(&comparison.mixed[0]), "new": mixed(&comparison.mixed[1]) },
         "runs_of_other_machines": comparison.runs[1],
         "other_machine": comparison.other_machine,

@@ -4,7 +4,7 @@ use diagnose::compare::in_common_states;
 use std::path::{Path, PathBuf};
 
 use record::store::RUN_FILE;
-use record::{Record, RunEnd, read_run};
+use record::{Record, RunIdentity, read_run};
 
 use crate::commands::history::records::directories;
 use crate::{Failure, screen};
@@ -42,7 +42,7 @@ impl Source {
                 match read_run(&place) {
                     Ok(record) => {
                         warn(&place, &record);
-                        records.push(record);
+                        records.push((place, record));
                     }
                     Err(error) if is_named => return Err(error.into()),
                     Err(error) => {
@@ -52,6 +52,7 @@ impl Source {
                 }
             }
         }
+        let records = without_copies(records);
         let runs = records.len();
         let name = if runs > 1 { format!("{name} ({runs} runs)") } else { name };
         Ok(Self { name, records })
@@ -87,13 +88,8 @@ pub(in crate::commands) fn below(directory: &Path) -> Vec<PathBuf> {
 /// Says what of a record could not be read.
 fn warn(directory: &Path, record: &Record) {
     let note = |note: &String| format!("{note}; it is left out");
-    let end = match record.end {
-        RunEnd::Killed => Some("the run was killed: it has no end, and gates were not checked".to_owned()),
-        RunEnd::Live => Some("the run still goes on".to_owned()),
-        RunEnd::Ended => None,
-    };
     let damaged = record.damaged.iter().map(record::DamagedLine::sentence);
-    let lines = damaged.chain(record.notes.iter().map(note)).chain(end);
+    let lines = damaged.chain(record.notes.iter().map(note)).chain(record.banner());
     let place = view::one_line(&directory.display().to_string());
     let text: String = lines.map(|line| format!("warning: {place}: {}\n", view::one_line(&line))).collect();
     screen::remark(&text);
@@ -108,22 +104,33 @@ pub(super) fn history(folder: &Path, compared: &[&Record]) -> Result<Vec<Record>
     })?;
     let mut directories: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_record).collect();
     directories.sort();
+    let compared: Vec<RunIdentity> = compared.iter().map(|record| record.identity()).collect();
     let is_compared = |record: &Record| {
-        let same = |other: &&Record| {
-            (&other.file.started, &other.file.machine.host) == (&record.file.started, &record.file.machine.host)
-        };
-        compared.iter().any(same)
+        let own = record.identity();
+        compared.iter().any(|other| other.is_same(&own))
     };
-    let mut records: Vec<Record> = Vec::new();
+    let mut records: Vec<(PathBuf, Record)> = Vec::new();
     for directory in directories {
         match read_run(&directory) {
             Ok(record) if is_compared(&record) => {}
-            Ok(record) => records.push(record),
+            Ok(record) => records.push((directory, record)),
             Err(error) => {
                 let why = view::one_line(&error.error.sentence());
                 screen::remark(&format!("warning: {why}; it is not part of the history\n"));
             }
         }
     }
-    Ok(records)
+    Ok(without_copies(records))
+}
+
+/// Leaves one record of each run, and says which are copies of it: they would be equal runs without any noise between them.
+fn without_copies(records: Vec<(PathBuf, Record)>) -> Vec<Record> {
+    let identities: Vec<RunIdentity> = records.iter().map(|(_, record)| record.identity()).collect();
+    let copies = record::copies(&identities.iter().collect::<Vec<_>>());
+    let name = |at: usize| view::one_line(&records[at].0.display().to_string());
+    for (at, origin) in copies.iter().enumerate().filter_map(|(at, origin)| Some((at, (*origin)?))) {
+        let (copy, origin) = (name(at), name(origin));
+        screen::remark(&format!("warning: {copy}: a copy of {origin}: the same run counts once\n"));
+    }
+    records.into_iter().zip(copies).filter(|(_, copy)| copy.is_none()).map(|((_, record), _)| record).collect()
 }

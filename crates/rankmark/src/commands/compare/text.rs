@@ -288,7 +288,9 @@ pub(super) fn warnings(comparison: &Comparison, width: usize) -> String {
 
 /// The same, a line each.
 pub(super) fn warning_lines(comparison: &Comparison) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
+    let sides = ["base", "new side"].into_iter().zip(&comparison.incomplete);
+    let mut parts: Vec<String> =
+        sides.flat_map(|(side, banners)| banners.iter().map(move |banner| format!("{side}: {banner}"))).collect();
     if comparison.other_machine {
         parts.push("WARNING: the machines differ. A change may be that of the machine.".to_owned());
     }

@@ -1,6 +1,7 @@
 //! A history as one JSON object.
 
-use diagnose::history::{ChangedRun, Series};
+use diagnose::history::{ChangedRun, LeftOut, Series};
+use record::RunEnd;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -15,8 +16,7 @@ pub(super) struct Json<'h> {
 
 impl<'h> Json<'h> {
     pub(super) fn new(found: &'h Histories) -> Self {
-        let left_out =
-            found.left_out.iter().map(|left| json!({ "directory": left.directory, "why": left.why })).collect();
+        let left_out = found.left_out.iter().map(left_out).collect();
         Self { machines: found.machines.iter().map(machine).collect(), left_out }
     }
 }
@@ -40,6 +40,14 @@ impl Serialize for CasesJson<'_> {
     }
 }
 
+fn left_out(left: &LeftOut) -> Value {
+    let mut object = json!({ "directory": left.directory, "why": left.why });
+    if let Some(origin) = &left.copy_of {
+        object["copy_of"] = json!(origin);
+    }
+    object
+}
+
 fn machine(named: &NamedHistory) -> MachineJson<'_> {
     let history = &named.history;
     let runs = history.runs.iter().map(|run| {
@@ -51,7 +59,9 @@ fn machine(named: &NamedHistory) -> MachineJson<'_> {
             "labels": run.labels,
             "cases": { "ok": ok, "failed": failed, "skipped": skipped, "not_run": open },
             "damaged_lines": run.damaged,
-            "killed": run.killed,
+            "killed": was_killed(run.end),
+            "end": run.end.word(),
+            "incomplete": run.banner,
         })
     });
     MachineJson {
@@ -61,6 +71,13 @@ fn machine(named: &NamedHistory) -> MachineJson<'_> {
         cases: CasesJson(named),
         changes: history.changes.iter().map(|change| changed(change, named)).collect(),
         false_change_rate: stats::CHANGE_LEVEL,
+    }
+}
+
+const fn was_killed(end: RunEnd) -> bool {
+    match end {
+        RunEnd::Killed => true,
+        RunEnd::Ended | RunEnd::Interrupted(_) | RunEnd::Running | RunEnd::Unknown | RunEnd::Part => false,
     }
 }
 

@@ -67,8 +67,7 @@ fn machine(named: &NamedHistory, base: Option<&Path>) -> IndexMachine {
 fn run(run: &Run, base: Option<&Path>) -> IndexRun {
     let damaged =
         (run.damaged > 0).then(|| format!("{} left out", count(run.damaged, "damaged line", "damaged lines")));
-    let killed = run.killed.then(|| "killed before its end".to_owned());
-    let note = killed.into_iter().chain(damaged).collect::<Vec<_>>().join(", ");
+    let note = run.banner.clone().into_iter().chain(damaged).collect::<Vec<_>>().join(", ");
     IndexRun {
         date: date(run.started),
         name: run_name(run),

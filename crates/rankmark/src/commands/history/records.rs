@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use diagnose::history::{KnownCases, LeftOut, Run};
+use diagnose::history::{KnownCases, LeftOut, Run, without_copies};
 use record::store::RUN_FILE;
 
 use crate::Failure;
@@ -28,7 +28,7 @@ pub(super) fn read(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec
     for directory in directories {
         let name = directory.display().to_string();
         match record::read_run(&directory) {
-            Err(error) => left_out.push(LeftOut { directory: name, why: error.error.sentence() }),
+            Err(error) => left_out.push(LeftOut { directory: name, why: error.error.sentence(), copy_of: None }),
             Ok(record) => match Run::of(&name, &record, any_host) {
                 Ok(mut run) => {
                     run.share(&mut known);
@@ -38,6 +38,8 @@ pub(super) fn read(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec
             },
         }
     }
+    let (runs, copies) = without_copies(runs);
+    left_out.extend(copies);
     Ok((runs, left_out))
 }
 

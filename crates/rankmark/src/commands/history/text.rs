@@ -60,10 +60,8 @@ fn section(named: &NamedHistory, width: usize) -> String {
         let lines = count(run.damaged, "damaged line", "damaged lines");
         out += &format!("warning: {}: {lines} left out\n", plain(&run.directory));
     }
-    for run in runs.iter().filter(|run| run.killed) {
-        let [ok, failed, skipped, open] = run.counts;
-        let of = count(ok + failed + skipped + open, "case", "cases");
-        out += &format!("warning: {}: the run was killed; {open} of {of} did not run\n", plain(&run.directory));
+    for (run, banner) in runs.iter().filter_map(|run| Some((run, run.banner.as_ref()?))) {
+        out += &format!("warning: {}: {}\n", plain(&run.directory), plain(banner));
     }
     out.push('\n');
     out += &table(named, width);

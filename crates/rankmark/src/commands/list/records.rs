@@ -20,6 +20,8 @@ struct ListedRecord {
 struct Summary {
     file: RunFile,
     end: RunEnd,
+    /// What says that it is incomplete; None where it ended.
+    banner: Option<String>,
     /// Cases that are ok, failed, skipped, and without a result.
     counts: [usize; 4],
     damaged: usize,
@@ -29,10 +31,11 @@ impl Summary {
     fn from_record(record: Record) -> Self {
         let of = |status: Status| record.cases.iter().filter(|line| line.status == status).count();
         let counts = [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun)];
+        let banner = record.banner();
         let Record { mut file, end, damaged, .. } = record;
         file.plan.cases = Vec::new();
         file.benchmarks = Vec::new();
-        Self { file, end, counts, damaged: damaged.len() }
+        Self { file, end, banner, counts, damaged: damaged.len() }
     }
 }
 
@@ -81,7 +84,8 @@ impl ListedRecord {
                     "experiment": run.file.experiment,
                     "labels": run.file.labels,
                     "cases": { "ok": ok, "failed": failed, "skipped": skipped, "not_run": open },
-                    "end": end(run),
+                    "end": run.end.word(),
+                    "incomplete": run.banner,
                     "damaged_lines": run.damaged,
                     "simulated": run.file.simulated,
                     "host": run.file.machine.host,
@@ -99,9 +103,7 @@ impl ListedRecord {
         let mut cases = vec![format!("{ok} ok")];
         let others = [(failed, "failed"), (skipped, "skipped"), (open, "not run")];
         cases.extend(others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")));
-        if run.end != RunEnd::Ended {
-            cases.push(end(run).to_owned());
-        }
+        cases.extend(run.end.phrase());
         match run.damaged {
             0 => {}
             1 => cases.push("1 damaged line".to_owned()),
@@ -118,15 +120,6 @@ impl ListedRecord {
             plain(&run.file.machine.host),
             plain(&run.file.machine.cpu_model),
         ])
-    }
-}
-
-/// Whether the run came to its end, in a word.
-fn end(run: &Summary) -> &'static str {
-    match run.end {
-        RunEnd::Ended => "ended",
-        RunEnd::Live => "running",
-        RunEnd::Killed => "killed",
     }
 }
 

@@ -15,7 +15,7 @@ use super::explanation::Explanation;
 use super::wanted::Wanted;
 use super::{calls, hangs, job, kept, show, verdict};
 use crate::session::directory;
-use crate::{Failure, screen};
+use crate::{Failure, incomplete, screen};
 
 /// Where traces are, in a record and in the folder of a job.
 const TRACES: &str = "trace";
@@ -30,6 +30,7 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
         return job(directory, &traces_in(directory)?, wanted);
     }
     let read = record::read_run(directory)?;
+    incomplete::warn(directory, read.banner().as_deref());
     if kept::is_of_job(&read.cases) {
         return job(directory, &traces_in(directory)?, wanted);
     }

@@ -15,9 +15,11 @@ use view::{Axis, ChartSpec, Point, Quantity, Scale, Series};
 
 use crate::chart::Draw as _;
 use crate::document::{Align, Block, Table, markdown};
+use crate::formats::rows::RUN_END;
 use crate::markup::Markdown;
 use crate::number::{count, list, three_digits};
 use crate::study::{Measured, banner};
+use crate::words::damage::{end_banner, picture_banner};
 use crate::{Artifact, Error, Format, Run};
 
 /// The study's report.
@@ -29,7 +31,7 @@ const COMPARED_MB: f64 = 100.0;
 
 /// `rankmark import` knows a file of ours by these columns: a change here needs one there.
 const HEADER: &str = "backend,device,world_size,data_size_mb,avg_time_s,std_time_s,bandwidth_gb_s,\
-                      runtime,dtype,reduce,in_place,mode\n";
+                      runtime,dtype,reduce,in_place,mode";
 
 impl Format for AllreduceStudy {
     fn name(&self) -> &'static str {
@@ -43,16 +45,16 @@ impl Format for AllreduceStudy {
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
         let rows = rows(run)?;
         let mut files = vec![
-            Artifact::new("full_results.md", full_results(&rows).into_bytes()),
-            Artifact::new("summary_by_config.md", summary(&rows).into_bytes()),
+            Artifact::new("full_results.md", full_results(run, &rows).into_bytes()),
+            Artifact::new("summary_by_config.md", summary(run, &rows).into_bytes()),
             Artifact::new("analysis.txt", analysis(run, &rows).into_bytes()),
-            Artifact::new("combined_benchmark.csv", csv(rows.iter()).into_bytes()),
+            Artifact::new("combined_benchmark.csv", csv(run, rows.iter()).into_bytes()),
         ];
         for kind in kinds(&rows) {
             let of_kind = rows.iter().filter(|row| row.kind() == kind);
             let (backend, device) = kind;
             let ending = if device == "cpu" { "_cpu_benchmark.csv" } else { "_gpu_benchmark.csv" };
-            files.push(Artifact::at(FileStem::of(backend).file(ending), csv(of_kind).into_bytes()));
+            files.push(Artifact::at(FileStem::of(backend).file(ending), csv(run, of_kind).into_bytes()));
         }
         for (name, chart) in charts(run, &rows) {
             files.push(Artifact::new(name, chart.png()?));
@@ -63,7 +65,7 @@ impl Format for AllreduceStudy {
 
 /// The CSV of all cases of the study.
 pub(super) fn all_rows(run: &Run) -> Result<String, Error> {
-    Ok(csv(rows(run)?.iter()))
+    Ok(csv(run, rows(run)?.iter()))
 }
 
 fn rows(run: &Run) -> Result<Vec<Row<'_>>, Error> {
@@ -127,13 +129,17 @@ fn kinds<'r>(rows: &[Row<'r>]) -> Vec<(&'r str, &'r str)> {
     kinds
 }
 
-fn csv<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> String {
-    let mut text = HEADER.to_owned();
+fn csv<'r, 'a: 'r>(run: &Run, rows: impl Iterator<Item = &'r Row<'a>>) -> String {
+    // One column more says so of an incomplete run.
+    let end = run.end.phrase();
+    let title = end.as_ref().map_or_else(String::new, |_| format!(",{RUN_END}"));
+    let end = end.map_or_else(String::new, |end| format!(",{}", crate::escape::csv(&end)));
+    let mut text = format!("{HEADER}{title}\n");
     for row in rows {
         let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         let (backend, device) = row.kind();
         text += &format!(
-            "{},{},{},{},{},{},{},{}\n",
+            "{},{},{},{},{},{},{},{}{end}\n",
             crate::escape::csv(backend),
             crate::escape::csv(device),
             row.case.ranks,
@@ -156,7 +162,7 @@ fn megabytes(value: f64) -> String {
     if value.fract() == 0.0 { value.to_string() } else { three_digits(value) }
 }
 
-fn full_results(rows: &[Row]) -> Markdown {
+fn full_results(run: &Run, rows: &[Row]) -> Markdown {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("backend", Left),
@@ -178,11 +184,11 @@ fn full_results(rows: &[Row]) -> Markdown {
             row.bandwidth.map_or("-".to_owned(), three_digits),
         ]);
     }
-    titled("All-Reduce Benchmark Results", table)
+    titled(run, "All-Reduce Benchmark Results", table)
 }
 
 /// One row for each configuration: cases that differ in anything else (in place, element type) are summed up.
-fn summary(rows: &[Row]) -> Markdown {
+fn summary(run: &Run, rows: &[Row]) -> Markdown {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("backend", Left),
@@ -213,11 +219,14 @@ fn summary(rows: &[Row]) -> Markdown {
             stats::standard_deviation(&rates).map_or("-".to_owned(), three_digits),
         ]);
     }
-    titled("Summary by Configuration", table)
+    titled(run, "Summary by Configuration", table)
 }
 
-fn titled(title: &str, table: Table) -> Markdown {
-    markdown::text(&[Block::Heading(1, title.into()), Block::Table(table)])
+fn titled(run: &Run, title: &str, table: Table) -> Markdown {
+    let warning = end_banner(run).map(|banner| Block::Warning(banner.as_str().into()));
+    let blocks: Vec<Block> =
+        [Some(Block::Heading(1, title.into())), warning, Some(Block::Table(table))].into_iter().flatten().collect();
+    markdown::text(&blocks)
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -227,7 +236,7 @@ fn mean(values: &[f64]) -> Option<f64> {
 /// The study's analysis: what was tested, each backend, sizes, ranks, and what stands out.
 fn analysis(run: &Run, rows: &[Row]) -> String {
     let mut text = String::from("All-Reduce Benchmark Analysis\n\n");
-    if let Some(banner) = banner(run.cases.iter()) {
+    for banner in end_banner(run).into_iter().chain(banner(run.cases.iter())) {
         text += &format!("{banner}\n\n");
     }
     let words = |values: BTreeSet<String>| list(&values.into_iter().collect::<Vec<_>>());
@@ -327,7 +336,7 @@ fn charts(run: &Run, rows: &[Row]) -> Vec<(&'static str, ChartSpec)> {
     let rate = Axis { title: "bus bandwidth".to_owned(), quantity: Quantity::Bandwidth, scale: Scale::FromZero };
     let chart = |title: &str, x: Axis, y: Axis, series: Vec<Series>| ChartSpec {
         title: title.to_owned(),
-        banner: banner(run.cases.iter()),
+        banner: picture_banner(run, banner(run.cases.iter())),
         origin: origin.clone(),
         x,
         y,

@@ -6,6 +6,7 @@ use terms::Status;
 use crate::escape::one_line;
 use crate::number::{thousands, three_digits};
 use crate::study::banner;
+use crate::words::damage::end_banner;
 use crate::{Artifact, Error, Format, Run};
 
 /// The layout.
@@ -40,7 +41,7 @@ pub(super) fn table(run: &Run, width: usize) -> String {
         return String::new();
     }
     let mut text = String::new();
-    if let Some(banner) = banner(run.cases.iter()) {
+    for banner in end_banner(run).into_iter().chain(banner(run.cases.iter())) {
         text += &format!("{}\n", one_line(&banner));
     }
     let mut rest = columns.as_slice();

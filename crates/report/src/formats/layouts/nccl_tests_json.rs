@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use terms::{Bytes, Collective, Dtype, Mode, Named, Reduce, Seconds, Status};
 
 use crate::number::{count, list};
+use crate::words::damage::end_banner;
 use crate::{Artifact, Error, Format, Run};
 
 /// The layout.
@@ -261,7 +262,10 @@ impl<'r> File<'r> {
         let wrong = halves().filter(|case| case.wrong.is_some_and(|wrong| wrong > 0)).count();
         let rates: Vec<f64> = halves().map(|case| bandwidths(self.op, case)[1]).collect();
         let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-        let errors = if self.errors.is_empty() { vec![String::new()] } else { self.errors.clone() };
+        let mut errors: Vec<String> = end_banner(run).into_iter().chain(self.errors.iter().cloned()).collect();
+        if errors.is_empty() {
+            errors.push(String::new());
+        }
         json!({
             "version": 3,
             "start_time": run.started.replace('T', " ").trim_end_matches('Z'),

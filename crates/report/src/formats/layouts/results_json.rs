@@ -5,6 +5,7 @@ use record::CaseLine;
 use serde_json::{Map, Value, json};
 use terms::Status;
 
+use crate::words::damage::end_banner;
 use crate::{Artifact, Error, Format, Run};
 
 /// The layout.
@@ -57,6 +58,9 @@ pub(super) fn text(run: &Run) -> String {
     }
     if !run.imported.is_empty() {
         whole["imported"] = true.into();
+    }
+    if let Some(banner) = end_banner(run) {
+        whole["incomplete"] = banner.into();
     }
     format!("{:#}\n", whole)
 }

@@ -16,6 +16,7 @@ use crate::document::{Block, code};
 use crate::escape::one_line;
 use crate::number::count;
 use crate::study::banner;
+use crate::words::damage::picture_banner;
 use crate::{Run, words::origin};
 
 pub(crate) use tables::Named;
@@ -106,7 +107,7 @@ fn explanation<'r>(run: &Run, of: &'r ExplainedCase, stem: FileStem) -> Explanat
     let title = short_paths(&title.unwrap_or_default());
     let fall = waterfall::waterfall(of, line);
     let (mut charts, own) = charts::of_case(of, fall.as_ref(), &FileStem::of("profile").and(&stem));
-    let (banner, origin) = (banner(line.into_iter()), origin::of_case(run, line));
+    let (banner, origin) = (picture_banner(run, banner(line.into_iter())), origin::of_case(run, line));
     for chart in &mut charts {
         chart.spec.subtitle.clone_from(&title);
         chart.spec.banner.clone_from(&banner);
