@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 mod midway;
+mod modelled;
 mod rank;
 #[cfg(test)]
 #[path = "../../../tests/skip.rs"]
@@ -22,6 +23,7 @@ pub use contract::{
 };
 pub use contract::{Common, Execution, Sampling, World, fields};
 pub use contract::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytorch, is_simulated};
+pub use modelled::{ModelledWorld, is_modelled};
 pub use primitive::primitives;
 pub use rank::{RankWork, open_rank};
 pub use training::{ModelLine, models, parameters, strategies};

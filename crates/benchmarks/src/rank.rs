@@ -21,6 +21,7 @@ use trace::{Hook, Injection, Ring};
 
 use crate::benchmark;
 use crate::midway::{Midway, add};
+pub(crate) use active::agreed_ahead;
 use active::{ActiveCase, control, pause, quiet_barrier, tell};
 
 pub use open::open_rank;
@@ -142,6 +143,9 @@ impl RankWork {
             limits,
             group,
             sample_ns,
+            modelled: false,
+            left_out: 0,
+            constant: false,
             emulated,
             shared_device,
         })
@@ -345,7 +349,7 @@ fn own_usage() -> [f64; 3] {
 }
 
 /// The most memory that this process held (VmHWM of /proc/self/status); zero where the system does not tell.
-fn peak_bytes() -> u64 {
+pub(crate) fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).map_or(0, |kib| kib * 1024)

@@ -1,7 +1,7 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
 use comm::blocks;
-use contract::fields::{Execution, Sampling, World, problem};
+use contract::fields::{Execution, MOST_STARTED, Sampling, World, problem};
 use contract::runtime::{self, Native, is_on_gpus, is_pytorch};
 use record::{About, Case, Caveat, Command, Sweep};
 use serde_json::Value;
@@ -139,6 +139,10 @@ fn check_nccl(case: &mut Case, fields: &Fields) {
 fn check_ranks(fields: &Fields) -> Result<(), FieldError> {
     let Fields { op, root, peer, .. } = *fields;
     let ranks = fields.ranks_of_a_call();
+    if op == Collective::AllToAllV && ranks > MOST_STARTED {
+        let message = format!("all_to_allv has a count for each two of {ranks} ranks, which are too many");
+        return Err(problem("ranks", message, format!("at most {MOST_STARTED} ranks, or all_to_all")));
+    }
     if op.has_root() && root >= ranks {
         return Err(problem("root", format!("there is no rank {root} among {ranks}"), "ranks count from 0"));
     }

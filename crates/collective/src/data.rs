@@ -3,6 +3,7 @@
 
 use terms::{Collective, Dtype, Reduce};
 
+use super::number::Number;
 use super::pattern::Pattern;
 use super::random::Random;
 use super::table::Table;
@@ -45,6 +46,14 @@ impl Source {
         match self {
             Self::Exact(pattern) => pattern.inputs(rank),
             Self::Random(random) => random.inputs(rank),
+        }
+    }
+
+    /// What `rank` holds at an element of its input.
+    pub(super) fn input(&self, rank: u32, index: u64) -> Number {
+        match self {
+            Self::Exact(pattern) => pattern.input(rank, index),
+            Self::Random(random) => Number::Float(random.value(rank, index)),
         }
     }
 

@@ -7,7 +7,7 @@ use terms::{
 
 use super::data::Data;
 use super::groups::Groups;
-use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, groups, setting};
+use contract::fields::{ANY_BACKEND, DEVICES, MODE, MOST_MODELLED, RANKS, SEED, groups, setting};
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -99,9 +99,9 @@ record::fields! {
         touch: bool = parameter(Kind::Bool, Some("false"), "rewrites buffers before each call, untimed"),
         mode: Mode = MODE,
         seed: u64 = SEED,
-        root: u32 = extra(Kind::Whole(0, 1023), Some("0"), "root rank of rooted operations")
+        root: u32 = extra(Kind::Whole(0, MOST_MODELLED as u64 - 1), Some("0"), "root rank of rooted operations")
             .label(Label::Around("root {}")),
-        peer: u32 = extra(Kind::Whole(1, 1023), Some("1"), "partner of rank 0 in ping_pong"),
+        peer: u32 = extra(Kind::Whole(1, MOST_MODELLED as u64 - 1), Some("1"), "partner of rank 0 in ping_pong"),
         direction: Direction = extra(
             Kind::Word(Direction::names),
             Some("one_way"),

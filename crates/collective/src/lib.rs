@@ -12,6 +12,7 @@ mod in_group;
 mod interference;
 mod launches;
 mod loops;
+mod modelled;
 mod number;
 mod parameters;
 mod pattern;
@@ -38,7 +39,7 @@ mod facts;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
-use contract::{Benchmark, Host, Measured, Prepared, RankContext, Relations};
+use contract::{Benchmark, Host, Measured, Modelled, Prepared, RankContext, Relations};
 use measure::Failure;
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
@@ -81,6 +82,9 @@ impl Benchmark for CollectiveBenchmark {
     fn memory(&self, case: &Case) -> u64 {
         let Ok(parameters) = Parameters::from_case(case) else { return 0 };
         let watched = watched_bytes(&parameters);
+        if self.is_modelled(case) && contract::has_model(case) {
+            return modelled::memory(&parameters);
+        }
         if contract::is_on_gpus(case) {
             return staged_bytes(case, &parameters).saturating_add(watched);
         }
@@ -121,6 +125,15 @@ impl Benchmark for CollectiveBenchmark {
             Some(groups) => in_group::prepare(parameters, &groups, rank),
             None => prepared::prepare(parameters, rank),
         }
+    }
+
+    fn is_modelled(&self, case: &Case) -> bool {
+        // Bits of results are compared by ranks, and groups disturb each other.
+        Fields::of(case).is_ok_and(|fields| fields.groups.is_none() && !fields.reproducible)
+    }
+
+    fn modelled(&self, case: &Case) -> Result<Box<dyn Modelled>, Failure> {
+        Ok(Box::new(modelled::prepare(&Parameters::from_case(case)?)?))
     }
 
     fn complete(&self, plan: &mut Plan) {

@@ -110,7 +110,7 @@ impl Pattern {
     }
 
     /// What `rank` holds at element `index` of its input, before any call.
-    fn input(&self, rank: u32, index: u64) -> Number {
+    pub(crate) fn input(&self, rank: u32, index: u64) -> Number {
         // All ranks share an element's noise.
         let noise = mix(index ^ mix(self.seed));
         let number = |value| Number::new(self.dtype, value);
@@ -126,7 +126,7 @@ impl Pattern {
 
     /// What one call of a reduction leaves at element `index`: the inputs of all ranks, put together without making each of
     /// them. Every turn is some rank's, so only the turns that matter are looked at; a test compares with all inputs.
-    fn result(&self, index: u64) -> Number {
+    pub(crate) fn result(&self, index: u64) -> Number {
         let (noise, n) = (mix(index ^ mix(self.seed)), u64::from(self.ranks));
         match self.reduce {
             Reduce::Sum => self.scaled(self.share.sum(noise), noise),

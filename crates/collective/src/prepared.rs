@@ -19,7 +19,6 @@ use super::random::Bounds;
 use super::segments::{Moves, Segment, compare, fill, poison, read};
 use super::streams::share_of;
 use super::table::{Numbers, Table};
-use super::traffic::Share;
 use super::watch::Watch;
 
 /// Elements that a refill displaces the inputs by. Prime to the period, so that no two refills in a row of thousands
@@ -48,7 +47,6 @@ struct PreparedCollective {
     /// Elements that every table is displaced by now: each refill displaces all ranks' inputs alike, so that what a call
     /// left before it is not right after it. All ranks refill in the same places.
     shift: u64,
-    share: Share,
     copies: Copies,
     bare: Bare,
     results: Results,
@@ -127,7 +125,6 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
     let own = tables.get(if op.reduces() { 0 } else { context.rank as usize }).cloned();
     let inputs = own.into_iter().map(|table| Segment { offset: 0, len: input.len(), table, phase: 0 }).collect();
     let counts = parameters.counts.clone();
-    let share = share_of(&parameters, context.rank);
     let (region_lengths, both) = (parameters.region_lengths(context.rank), parameters.in_place);
     let steps =
         [region_lengths.0, if both { region_lengths.0 } else { region_lengths.1 }].map(|len| parameters.step(len));
@@ -160,7 +157,6 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
         inputs,
         tables,
         shift: 0,
-        share,
         copies,
         bare,
         results: Results::new(&source),
@@ -370,6 +366,34 @@ impl PreparedCollective {
     }
 }
 
+/// Bytes and arithmetic of one call of a rank.
+pub(super) fn work_of(parameters: &Parameters, source: &Source, rank: u32) -> Work {
+    let Parameters { op, dtype, reduce, ranks, touch, .. } = *parameters;
+    let (share, copies) = (share_of(parameters, rank), parameters.copies());
+    // n - 1 additions an element that this rank reduces; min and max count as one each.
+    let adds = if op.reduces() { share.bytes / dtype.bytes() * u64::from(ranks - 1) } else { 0 };
+    // Of the case, not of this rank's share: all ranks must call equally often.
+    let small = parameters.bytes <= CHECKED_TWICE && copies == 1;
+    let divides = if reduce == Reduce::Avg { share.bytes / dtype.bytes() } else { 0 };
+    // What one launch makes is timed together, and the time of a call is its part.
+    let together = parameters.together.count();
+    let calls = match source.max_calls() {
+        u64::MAX => u64::MAX,
+        calls => (calls / u64::from(together)).max(1),
+    };
+    Work {
+        traffic_bytes: share.traffic() * u64::from(together),
+        flops: (adds + divides) as f64 * f64::from(together),
+        messages: together * if op == Collective::PingPong { 2 } else { 1 },
+        max_calls: if touch { 1 } else { calls.saturating_mul(copies) },
+        copies,
+        checks: 1 + u32::from(small) + 2 * u32::from(parameters.reproducible),
+        steps: false,
+        group: 0,
+        sample_ns: 0,
+    }
+}
+
 impl Prepared for PreparedCollective {
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
         if self.copies.count > 1 {
@@ -435,29 +459,7 @@ impl Prepared for PreparedCollective {
     }
 
     fn work(&self) -> Work {
-        let Parameters { op, dtype, reduce, ranks, touch, .. } = self.parameters;
-        // n - 1 additions an element that this rank reduces; min and max count as one each.
-        let adds = if op.reduces() { self.share.bytes / dtype.bytes() * u64::from(ranks - 1) } else { 0 };
-        // Of the case, not of this rank's share: all ranks must call equally often.
-        let small = self.parameters.bytes <= CHECKED_TWICE && self.copies.count == 1;
-        let divides = if reduce == Reduce::Avg { self.share.bytes / dtype.bytes() } else { 0 };
-        // What one launch makes is timed together, and the time of a call is its part.
-        let together = self.parameters.together.count();
-        let calls = match self.source.max_calls() {
-            u64::MAX => u64::MAX,
-            calls => (calls / u64::from(together)).max(1),
-        };
-        Work {
-            traffic_bytes: self.share.traffic() * u64::from(together),
-            flops: (adds + divides) as f64 * f64::from(together),
-            messages: together * if op == Collective::PingPong { 2 } else { 1 },
-            max_calls: if touch { 1 } else { calls.saturating_mul(self.copies.count) },
-            copies: self.copies.count,
-            checks: 1 + u32::from(small) + 2 * u32::from(self.watch.is_some()),
-            steps: false,
-            group: 0,
-            sample_ns: 0,
-        }
+        work_of(&self.parameters, &self.source, self.rank)
     }
 
     fn path(&self, comm: &dyn Communicator) -> String {

@@ -101,7 +101,7 @@ impl Random {
     }
 
     /// What `rank` holds at element `index` of its input, before it is rounded to the type.
-    fn value(&self, rank: u32, index: u64) -> f64 {
+    pub(super) fn value(&self, rank: u32, index: u64) -> f64 {
         let bits = mix(mix(index ^ mix(self.seed)) ^ mix(u64::from(rank) + 1));
         // Uniform in (-1, 1), and with all digits of an f64 however small: numbers on a grid would have exact sums.
         let more = mix(bits);
@@ -211,8 +211,14 @@ impl Bounds {
         if self.calls != calls {
             (self.calls, self.known) = (calls, vec![None; PERIOD]);
         }
+        self.compare_bytes(&read(buffer)?, begin, rank, report);
+        Ok(())
+    }
+
+    /// The same of bytes that one call left, or as many as the last comparison was of.
+    pub(crate) fn compare_bytes(&mut self, bytes: &[u8], begin: u64, rank: u32, report: &mut WrongReport) {
         let dtype = self.random.dtype;
-        for (index, element) in read(buffer)?.chunks_exact(dtype.bytes() as usize).enumerate() {
+        for (index, element) in bytes.chunks_exact(dtype.bytes() as usize).enumerate() {
             let (expected, bound) = self.at((begin as usize + index) % PERIOD);
             report.compared += 1;
             // What is not a number is within no bound.
@@ -226,7 +232,6 @@ impl Bounds {
                 report.first.push(WrongElement { rank, index: index as u64, expected, got: show(dtype, element) });
             }
         }
-        Ok(())
     }
 }
 

@@ -142,35 +142,41 @@ pub(crate) fn compare(
             let equal =
                 unsafe { libc::memcmp(buffer.ptr().add(start).cast(), expected.as_ptr().cast(), expected.len()) } == 0;
             if !equal {
-                count_wrong(buffer, start, expected, dtype, rank, report);
+                let mut got = vec![0u8; expected.len()];
+                // SAFETY: the stretch lies inside the buffer, and no operation is in flight.
+                unsafe { std::ptr::copy_nonoverlapping(buffer.ptr().add(start), got.as_mut_ptr(), got.len()) };
+                count_wrong(&got, expected, (start / element) as u64, dtype, rank, report);
             }
         });
     }
     Ok(())
 }
 
-/// Counts and names the wrong elements of one stretch.
+/// Counts and names the wrong elements of one stretch, whose first element has this index.
 #[cold]
-fn count_wrong(buffer: &Slice, start: usize, expected: &[u8], dtype: Dtype, rank: u32, report: &mut WrongReport) {
+fn count_wrong(got: &[u8], expected: &[u8], first: u64, dtype: Dtype, rank: u32, report: &mut WrongReport) {
     let element = dtype.bytes() as usize;
-    for (i, expected) in expected.chunks(element).enumerate() {
-        let offset = start + i * element;
-        let mut got = vec![0u8; element];
-        // SAFETY: the stretch lies inside the buffer, and no operation is in flight.
-        unsafe { std::ptr::copy_nonoverlapping(buffer.ptr().add(offset), got.as_mut_ptr(), element) };
+    for ((got, expected), index) in got.chunks(element).zip(expected.chunks(element)).zip(first..) {
         // As bytes: -0.0 is not 0.0, and one NaN is not another, where the result is known bit for bit.
         if got != expected {
             report.count += 1;
             if report.first.len() < TOLD {
-                let (expected, got) = (show(dtype, expected), show(dtype, &got));
-                report.first.push(WrongElement { rank, index: (offset / element) as u64, expected, got });
+                let (expected, got) = (show(dtype, expected), show(dtype, got));
+                report.first.push(WrongElement { rank, index, expected, got });
             }
         }
     }
 }
 
-/// Where this rank's output comes from, for operations that move data without reducing it: `table(rank)` is a rank's
-/// input. Layouts as in [`comm::extents`].
+/// Compares all elements of an output in memory of the caller's own.
+pub(crate) fn compare_bytes(got: &[u8], expected: &[u8], dtype: Dtype, rank: u32, report: &mut WrongReport) {
+    report.compared += expected.len() as u64 / dtype.bytes();
+    if got != expected {
+        count_wrong(got, expected, 0, dtype, rank, report);
+    }
+}
+
+/// Where this rank's output comes from, for operations that move data without reducing it. Layouts as in [`comm::extents`].
 pub(crate) struct Moves<'a> {
     pub(crate) op: Collective,
     pub(crate) count: u64,
@@ -182,17 +188,32 @@ pub(crate) struct Moves<'a> {
     pub(crate) element: usize,
 }
 
+/// So many elements of a rank's output, which are those of another's input from `phase` on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved {
+    pub(crate) at: u64,
+    pub(crate) elements: u64,
+    pub(crate) from: u32,
+    pub(crate) phase: u64,
+}
+
 impl Moves<'_> {
-    /// The expected output; empty where the rank gets nothing.
+    /// The expected output, where `table(rank)` is a rank's input; empty where the rank gets nothing.
     pub(crate) fn output(&self, table: impl Fn(u32) -> Arc<Table>) -> Vec<Segment> {
-        let Self { rank, ranks, peer, count, .. } = *self;
-        let block = count / blocks(self.op, self.direction, ranks);
-        let piece = |at: u64, elements: u64, from: u32, phase: u64| Segment {
+        let segment = |Moved { at, elements, from, phase }| Segment {
             offset: at as usize * self.element,
             len: elements as usize * self.element,
             table: table(from),
             phase,
         };
+        self.pieces().into_iter().map(segment).collect()
+    }
+
+    /// The pieces of the expected output.
+    pub(crate) fn pieces(&self) -> Vec<Moved> {
+        let Self { rank, ranks, peer, count, .. } = *self;
+        let block = count / blocks(self.op, self.direction, ranks);
+        let piece = |at: u64, elements: u64, from: u32, phase: u64| Moved { at, elements, from, phase };
         let (previous, next) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
         match self.op {
             Collective::Broadcast => vec![piece(0, count, peer, 0)],

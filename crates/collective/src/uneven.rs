@@ -97,7 +97,7 @@ pub(super) fn of_case(case: &Case) -> Result<Option<Counts>, String> {
 }
 
 /// Counts in proportion to the weights, rounded down, such that the widest rank has at most `count` elements.
-fn scale(weights: &Counts, count: u64) -> Option<Counts> {
+pub(super) fn scale(weights: &Counts, count: u64) -> Option<Counts> {
     let (ranks, widest) = (weights.ranks(), weights.widest().max(1));
     let entry = |from, to| (u128::from(weights.get(from, to)) * u128::from(count) / u128::from(widest)) as u64;
     let counts = (0..ranks).flat_map(|from| (0..ranks).map(move |to| entry(from, to))).collect();

@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 
 use ::view::study::Operation;
 use ::view::{Next, View};
+use contract::fields::MOST_MODELLED;
 use record::CaseLine;
 
 /// See the module's documentation.
 pub(super) struct CollectiveView;
-
-/// Ranks that one host may have.
-const MOST_MODELLED: u32 = 1024;
 
 /// Values of a parameter, in order and each once.
 fn values(cases: &[&CaseLine], name: &str) -> Vec<String> {
@@ -103,6 +101,6 @@ mod tests {
         let modelled = next(&[("backend", "sim"), ("ranks", "4")], &ready);
         assert_eq!(changes(modelled), pair("ranks", "4,8,16,32"));
         assert_eq!(next(&[("backend", "sim"), ("ranks", "4,8")], &ready), None, "how it scales is known");
-        assert_eq!(next(&[("backend", "sim"), ("ranks", "512")], &ready), None, "a host has 1024 ranks at most");
+        assert_eq!(next(&[("backend", "sim"), ("ranks", "16384")], &ready), None, "a model has 65536 ranks at most");
     }
 }

@@ -8,7 +8,9 @@ use device::{Queue, Region, Slice};
 use terms::{Collective, Direction, Dtype, Field, FieldError, Reduce, Registration, Space};
 use trace::Clock;
 
-use crate::{Abort, Asked, Bootstrap, Counts, Error, Launch, Options, Own, Result, StartedBy, Tools};
+use crate::{
+    Abort, Asked, Bootstrap, Clocks, Counts, Error, Launch, Operation, Options, Own, Result, StartedBy, Tools,
+};
 
 /// One operation on this rank. Layouts and lengths: the table in `layout.rs`. Where the slices lie says whether it is in place.
 #[derive(Clone, Debug)]
@@ -412,4 +414,22 @@ pub trait Backend: Sync {
     /// # Errors
     /// What could not be opened, and what that needs.
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)>;
+
+    /// What computes the times of a world whose ranks nobody starts. None: times are those of ranks.
+    ///
+    /// # Errors
+    /// Own options that cannot be read.
+    fn model(&self, _own: &Own) -> Result<Option<Box<dyn Model>>> {
+        Ok(None)
+    }
+}
+
+/// Computes when each rank leaves an operation from when each entered it. The same as a world of its backend shows whose ranks
+/// run the same operations.
+pub trait Model {
+    /// Moves the clock of each rank from where it enters the operation to where it leaves.
+    fn run(&mut self, operation: &Operation, clocks: &mut Clocks);
+
+    /// Whether an operation always lasts as long, for ranks that enter it together.
+    fn is_constant(&self) -> bool;
 }

@@ -10,6 +10,7 @@ mod abort;
 mod agree;
 mod at_once;
 mod bootstrap;
+mod clocks;
 mod contract;
 mod counts;
 mod error;
@@ -21,6 +22,7 @@ pub mod mpi;
 pub mod nccl;
 mod observed;
 mod open;
+mod operation;
 mod options;
 mod own;
 mod paced;
@@ -40,8 +42,10 @@ use terms::Field;
 
 pub use abort::Abort;
 pub use bootstrap::{Bootstrap, RankPlacement, ThreadBootstrap, threads};
+pub use clocks::Clocks;
 pub use contract::{
-    About, Backend, Call, Capabilities, Communicator, Devices, GpuMemory, Progress, Readiness, Shape, Ticket, Wait,
+    About, Backend, Call, Capabilities, Communicator, Devices, GpuMemory, Model, Progress, Readiness, Shape, Ticket,
+    Wait,
 };
 pub use counts::Counts;
 pub use error::{Error, Result};
@@ -49,12 +53,14 @@ pub use gpus::{Surroundings, chosen_library, libraries, library_of, surrounded_b
 pub use late::Late;
 pub use launch::{Asked, Launch, StartedBy, Tools};
 pub use layout::{Extent, blocks, extents};
-pub use observed::Observed;
-pub use open::open;
+pub use observed::{Observed, corrupt_bytes};
+pub use open::{model, open};
+pub use operation::Operation;
 pub use options::{Options, Pace};
 pub use own::{Own, own_of};
 pub use paced::Paced;
 pub use progress::Threaded;
+pub use reference::{Alone, Inputs};
 pub use split::members;
 pub use staged::host_bytes;
 

@@ -98,19 +98,31 @@ fn target(group: &[Call]) -> Option<(Slice, Dtype)> {
 /// Changes the element (modulo their number) to another value: a bit of its most significant byte is flipped, which in
 /// every type makes a difference that no tolerance forgives.
 fn corrupt(output: &Slice, dtype: Dtype, element: u64) {
-    let size = dtype.bytes();
-    let elements = output.len() as u64 / size;
-    if elements == 0 {
-        return;
-    }
-    let top = if cfg!(target_endian = "little") { size - 1 } else { 0 };
-    let at = (element % elements) * size + top;
+    let Some(at) = top_byte(output.len(), dtype, element) else { return };
     if output.gpu().is_some() {
-        return corrupt_on_gpu(output, at as usize);
+        return corrupt_on_gpu(output, at);
     }
     // SAFETY: `at` < output.len(). The group is complete and its caller does not know so yet, so that nobody else
     // reads or writes this rank's output.
-    unsafe { *output.ptr().add(at as usize) ^= 0x40 };
+    unsafe { *output.ptr().add(at) ^= FLIPPED };
+}
+
+/// The bit that is flipped.
+const FLIPPED: u8 = 0x40;
+
+/// The most significant byte of the element in so many bytes; None where there is none.
+fn top_byte(len: usize, dtype: Dtype, element: u64) -> Option<usize> {
+    let size = dtype.bytes();
+    let elements = len as u64 / size;
+    let top = if cfg!(target_endian = "little") { size - 1 } else { 0 };
+    (elements > 0).then(|| ((element % elements) * size + top) as usize)
+}
+
+/// Changes the element of a buffer of the caller's own, as a fault of that element changes a rank's output.
+pub fn corrupt_bytes(output: &mut [u8], dtype: Dtype, element: u64) {
+    if let Some(at) = top_byte(output.len(), dtype, element) {
+        output[at] ^= FLIPPED;
+    }
 }
 
 /// An error here comes back from the next call, too.
@@ -118,7 +130,7 @@ fn corrupt(output: &Slice, dtype: Dtype, element: u64) {
 fn corrupt_on_gpu(output: &Slice, at: usize) {
     let (Some(place), mut byte) = (output.slice(at, 1), [0]) else { return };
     if place.read(&mut byte).is_ok() {
-        let _ = place.write(&[byte[0] ^ 0x40]);
+        let _ = place.write(&[byte[0] ^ FLIPPED]);
     }
 }
 

@@ -4,8 +4,8 @@ use terms::UnknownName;
 
 use crate::staged::Staged;
 use crate::{
-    Abort, Backend, Bootstrap, Communicator, Error, GpuMemory, Options, Paced, Progress, Result, Threaded, backend,
-    backends, gpus,
+    Abort, Backend, Bootstrap, Communicator, Error, GpuMemory, Model, Options, Paced, Progress, Result, Threaded,
+    backend, backends, gpus,
 };
 
 /// Opens the backend of this name and wraps it as the options demand: paced, and around that a progress thread where
@@ -33,6 +33,19 @@ pub fn open(name: &str, bootstrap: &mut dyn Bootstrap, options: &Options) -> Res
         communicator = Box::new(Threaded::new(communicator, abort.clone(), options)?);
     }
     Ok((communicator, abort))
+}
+
+/// What computes the times of a world of this backend without its ranks; None where only ranks can tell them.
+///
+/// # Errors
+/// Own options that cannot be read.
+pub fn model(name: &str, options: &Options) -> Result<Option<Box<dyn Model>>> {
+    // What wraps a communicator delays ranks in real time.
+    let is_wrapped = options.gpus || options.pace.is_some() || options.progress_thread;
+    match backend(name) {
+        Some(backend) if !is_wrapped => backend.model(&options.own),
+        _ => Ok(None),
+    }
 }
 
 /// The rank's GPU, where calls on its memory go through the host. Collective.

@@ -3,6 +3,7 @@
 //! Every operation is one exchange: all ranks see all inputs, and each computes its own output from them
 //! (`reference/engine.rs`). What a reduction means is defined in `reference/arithmetic.rs`.
 
+mod alone;
 mod arithmetic;
 mod engine;
 mod signature;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use device::{Queue, Region};
 use terms::Space;
 
+pub use alone::{Alone, Inputs};
 pub(crate) use engine::Engine;
 use sockets::Sockets;
 

@@ -1,30 +1,35 @@
-//! The `sim` backend: moves the data for real, by the naive engine, and computes the time instead of taking it, on a
-//! fake clock for each rank. Its times are known exactly, which is what tests of everything above need.
+//! The `sim` backend: computes times instead of taking them, on a fake clock for each rank. Its times are known exactly, which
+//! is what tests of everything above need.
 //!
 //! An operation ends on a rank at the latest time of entry of the ranks that it waits for, plus [`cost`], times the
-//! noise where there is some. Operations of a group run one after another. Real time is that of the naive engine (a
-//! copy of every rank's input, which every rank then reads), so simulate at sizes that this machine can copy.
+//! noise where there is some. Operations of a group run one after another.
+//!
+//! There are two forms with equal times. [`crate::Model`] has only the clocks of all ranks (`model`): it starts no rank and moves
+//! no data, so it has tens of thousands of ranks. A communicator is one rank in a thread and moves the data, by the naive engine,
+//! for callers that need a rank: a copy of every rank's input, which every rank then reads.
 
 mod cost;
 mod meeting;
+mod model;
 mod noise;
 mod settings;
 
 use std::sync::Arc;
 
 use device::{Queue, Region};
-use terms::{Bytes, Field, FieldError, Space};
+use terms::{Field, FieldError, Space};
 use trace::Clock;
 
 pub use cost::{DEFAULT_LINK, cost};
+use model::LinkModel;
 use noise::Factors;
 use settings::{FIELDS, Settings};
 
 use crate::at_once::{admit, finished, group_of, host_region};
 use crate::reference::Engine;
 use crate::{
-    Abort, About, Backend, Bootstrap, Call, Communicator, Error, Options, Own, Pace, Readiness, Result, Shape,
-    ThreadBootstrap, Ticket, Wait,
+    Abort, About, Backend, Bootstrap, Call, Communicator, Error, Model, Operation, Options, Own, Pace, Readiness,
+    Result, Shape, ThreadBootstrap, Ticket, Wait,
 };
 
 /// The table's entry.
@@ -32,7 +37,7 @@ pub(crate) struct Sim;
 
 const ABOUT: About = About {
     name: "sim",
-    doc: "simulated: data moves, times are computed from a latency and a bandwidth",
+    doc: "simulated: times are computed from a latency and a bandwidth, for up to 65536 ranks",
     simulated: true,
     in_process: true,
     launched: false,
@@ -76,6 +81,11 @@ impl Backend for Sim {
         };
         Ok((Box::new(simulated), abort))
     }
+
+    fn model(&self, own: &Own) -> Result<Option<Box<dyn Model>>> {
+        let (link, noise) = crate::own::read(ABOUT.name, own).map(Settings::parts)?;
+        Ok(Some(Box::new(LinkModel { link, factors: noise.map(Factors::new) })))
+    }
 }
 
 /// A communicator on a fake clock.
@@ -93,7 +103,7 @@ struct Simulated {
 impl Simulated {
     fn run_one(&mut self, call: &Call) -> Result<()> {
         let Shape { rank, size, .. } = self.engine.shape;
-        let bytes = Bytes(call.bytes(&self.engine.shape));
+        let operation = Operation::of_call(call, call.count(&self.engine.shape));
         let entries = self.engine.execute(call, self.clock.now_ns())?;
         // Drawn on every rank, whatever its part, so that all draw alike.
         let factor = self.factors.as_mut().map_or(1.0, Factors::next);
@@ -101,9 +111,9 @@ impl Simulated {
         if idle {
             return Ok(());
         }
-        let awaited = (0..size).filter(|other| *other == rank || cost::waits_for(call, rank, *other, size));
+        let awaited = (0..size).filter(|other| *other == rank || cost::waits_for(&operation, rank, *other, size));
         let entered = awaited.map(|other| entries[other as usize]).max().unwrap_or(0);
-        let lasts = cost(call.op, bytes, size, self.link).0 * factor;
+        let lasts = cost(call.op, operation.bytes(), size, self.link).0 * factor;
         self.clock.advance_to(entered + (lasts * 1e9).round() as u64);
         Ok(())
     }

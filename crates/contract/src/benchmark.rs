@@ -10,7 +10,7 @@ use terms::Collective;
 use trace::{Clock, Hook};
 use view::View;
 
-use crate::Host;
+use crate::{Host, Modelled};
 
 /// A kind of measurement.
 pub trait Benchmark: Sync {
@@ -31,6 +31,20 @@ pub trait Benchmark: Sync {
     /// # Errors
     /// What could not be had.
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure>;
+
+    /// Whether times of the case follow from its operation alone, where its backend has a model ([`crate::has_model`]). Ranks are
+    /// then not started.
+    fn is_modelled(&self, _case: &Case) -> bool {
+        false
+    }
+
+    /// Such a case, for all of its ranks.
+    ///
+    /// # Errors
+    /// What could not be had; always where it is not one of these.
+    fn modelled(&self, _case: &Case) -> Result<Box<dyn Modelled>, Failure> {
+        Err(Failure::new("times of this benchmark are those of ranks"))
+    }
 
     /// Completes a plan by what follows from its cases of this benchmark: may drop cases that are the same computation, add
     /// cases that others are compared with, and bring those before them. The same plan gives the same cases.

@@ -5,7 +5,7 @@ use terms::{Bind, Field, FieldError, Kind, Label, Mode, Named, Role, Runtime};
 
 use crate::benchmark::Benchmark;
 use crate::gate::Gate;
-use crate::runtime::is_in_process;
+use crate::runtime::{has_model, is_in_process};
 
 /// Sections of help, behind the common options and what is measured. The common come before the rare.
 pub mod groups {
@@ -52,9 +52,16 @@ fn backends() -> Vec<&'static str> {
     comm::backends().map(|backend| backend.about().name).collect()
 }
 
+/// Ranks that can be started.
+pub const MOST_STARTED: u32 = 1024;
+/// Ranks that a model computes the times of.
+pub const MOST_MODELLED: u32 = 65_536;
+
 /// Ranks of a world.
 pub const RANKS: Field =
-    world(Kind::Whole(1, 1024), Some("2"), "number of ranks: processes that take part").always().common();
+    world(Kind::Whole(1, MOST_MODELLED as u64), Some("2"), "number of ranks: processes that take part")
+        .always()
+        .common();
 
 /// The backend.
 pub const BACKEND: Field = launch(Kind::Word(backends), Some("shm"), "what moves data between ranks").always().common();
@@ -236,11 +243,23 @@ pub fn problem(field: &'static str, what: impl Into<String>, hint: impl Into<Str
 pub fn check(case: &mut Case, benchmark: &dyn Benchmark) -> Result<(), FieldError> {
     let (world, sampling) = (World::of(case)?, Sampling::of(case)?);
     let backend = Common::of(case)?.backend.unwrap_or_default();
+    check_ranks(case, benchmark)?;
     check_environment(&world)?;
     check_injections(case, &sampling, benchmark.has_phases(case))?;
     check_pace(&world)?;
     check_own(case, &world, &backend)?;
     sampling.expect.iter().try_for_each(|text| Gate::parse(text, benchmark.about()).map(drop))
+}
+
+/// No more ranks than can be started, unless none is.
+fn check_ranks(case: &Case, benchmark: &dyn Benchmark) -> Result<(), FieldError> {
+    let ranks = case.ranks();
+    if ranks <= MOST_STARTED || (has_model(case) && benchmark.is_modelled(case)) {
+        return Ok(());
+    }
+    let message = format!("{ranks} ranks: at most {MOST_STARTED} can be started");
+    let hint = format!("times of collectives can be computed for up to {MOST_MODELLED} ranks: `backend: sim`");
+    Err(problem("ranks", message, hint))
 }
 
 /// Variables of the ranks' environment: each a name and a value.

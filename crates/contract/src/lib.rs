@@ -7,6 +7,7 @@ pub mod fields;
 mod firsts;
 mod gate;
 mod host;
+mod modelled;
 pub mod peers;
 pub mod reproducible;
 pub mod runtime;
@@ -18,4 +19,7 @@ pub use fields::{Common, Execution, Sampling, World};
 pub use firsts::Firsts;
 pub use gate::Gate;
 pub use host::{Host, Spread};
-pub use runtime::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytorch, is_simulated};
+pub use modelled::Modelled;
+pub use runtime::{
+    backend_of, cores_wanted, has_model, is_in_process, is_on_gpus, is_pytorch, is_simulated, options_of,
+};

@@ -1,9 +1,9 @@
 //! Who executes the ranks: this program, or the user's Python. What follows from that for every benchmark that has both.
 
-use comm::GpuMemory;
-use record::Case;
+use comm::{GpuMemory, Options, Pace};
+use record::{Case, Values};
 use serde_json::Value;
-use terms::{Bind, FieldError, Named, Runtime};
+use terms::{Bandwidth, Bind, FieldError, Named, Runtime, Seconds};
 
 use crate::fields::{CUDA, Common, Execution, TORCH_BACKENDS, World, problem};
 
@@ -20,6 +20,29 @@ pub fn is_simulated(case: &Case) -> bool {
 /// Whether the case's ranks must be threads of this process.
 pub fn is_in_process(case: &Case) -> bool {
     backend_of(case).is_some_and(|backend| backend.about().in_process)
+}
+
+/// Whether a model computes the times of operations of the case's world, without its ranks.
+pub fn has_model(case: &Case) -> bool {
+    let model = |backend: &dyn comm::Backend| {
+        let options = options_of(case, backend.about().name, false).ok()?;
+        comm::model(backend.about().name, &options).ok()?
+    };
+    backend_of(case).is_some_and(|backend| model(backend).is_some())
+}
+
+/// How a world's backend is opened, from the world's fields.
+///
+/// # Errors
+/// A field that cannot be read.
+pub fn options_of(fields: &impl Values, backend: &str, oversubscribed: bool) -> Result<Options, FieldError> {
+    let (world, gpus) = (World::of(fields)?, Common::of(fields)?.device == CUDA);
+    let pace = world
+        .pace_bandwidth
+        .map(|bandwidth| Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(world.pace_latency.unwrap_or(0.0)) });
+    let own =
+        comm::backend(backend).map(|backend| comm::own_of(backend, |name| fields.value(name))).unwrap_or_default();
+    Ok(Options { own, progress_thread: world.progress_thread, pace, oversubscribed, progress_core: None, gpus })
 }
 
 /// The backend of this program that moves the case's data; None where torch does.

@@ -19,6 +19,8 @@ pub struct Exits {
     pub early: u64,
     /// The first of them.
     pub first: Vec<Early>,
+    /// Exits that would show of further ranks that all wait for them: too many ranks came late in none of the barriers.
+    pub left_out: u64,
 }
 
 /// A rank that left a barrier too early.
@@ -89,6 +91,7 @@ pub(crate) fn together<'e>(all: impl Iterator<Item = &'e Exits>) -> Exits {
     for exits in all {
         sum.compared += exits.compared;
         sum.early += exits.early;
+        sum.left_out = sum.left_out.max(exits.left_out);
         sum.first.extend(exits.first.iter().take(MOST_REPORTED - sum.first.len()).cloned());
     }
     sum

@@ -169,6 +169,11 @@ impl CaseRun {
         stats::sign_interval(&medians).is_some_and(within)
     }
 
+    /// Whether a model computes all of its times, and these are the same: then one sample tells them.
+    pub fn is_constant(&self) -> bool {
+        self.ready.iter().any(|ready| ready.constant)
+    }
+
     /// Seconds of a call, as far as trials tell.
     pub fn call_s(&self) -> Option<f64> {
         let medians = self.medians();
@@ -178,8 +183,9 @@ impl CaseRun {
 
 /// Makes the trials of implementations of one workload alike from the second round on: as many calls a sample, and as
 /// many samples, as all of them can take in twice the time of a trial. A barrier before each sample is part of it, so
-/// that samples of different numbers of calls would not be comparable.
+/// that samples of different numbers of calls would not be comparable. Members whose times are the same in all stay as they are.
 pub fn align(members: &mut [&mut CaseRun]) {
+    let mut members: Vec<&mut &mut CaseRun> = members.iter_mut().filter(|run| !run.is_constant()).collect();
     // One call of an isolated sample, or one step, is what it is; and who fixed the samples fixed them.
     let fixed = |run: &CaseRun| {
         run.settings.mode == Mode::Isolated || run.settings.iters.is_some() || run.ready.iter().any(|ready| ready.steps)
@@ -198,7 +204,7 @@ pub fn align(members: &mut [&mut CaseRun]) {
     // As many calls as fill a trial of the slowest, but never too few for the quickest.
     let calls = ((room / 2.0 / f64::from(wanted)) as u32).max(least).max(1);
     let samples = ((room / f64::from(calls)) as u32).clamp(1, wanted.max(1));
-    for run in members {
+    for run in &mut members {
         run.sampling = run.sampling.map(|own| Sampling { calls, samples, ..own });
     }
 }

@@ -14,6 +14,7 @@ mod labels;
 pub mod machine;
 mod machine_states;
 mod result;
+mod samples;
 mod sensors;
 mod settings;
 mod steps;
@@ -32,12 +33,13 @@ pub use device_sensors::{DeviceLook, DeviceSensors};
 pub use labels::Labels;
 pub use machine_states::{MachineStates, StatesAsked};
 pub use result::{BEYOND_LIMIT, Circumstances, case_line, conclude, limit_share};
+pub use samples::Samples;
 pub use sensors::Sensors;
 pub use settings::{MAX_SAMPLES, Settings};
 pub use straggler::{Straggler, straggler};
 pub use timing::{AgreedStart, Launches, Taken, Timed, take};
 pub use trial::{LimitTime, Trial};
 pub use world::{
-    Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Samples, Starter, StepTimes, Verdict,
+    Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Starter, StepTimes, Verdict,
     VerdictKind, World, WorldSpec, WrongReport,
 };

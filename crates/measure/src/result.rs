@@ -1,5 +1,7 @@
 //! From what trials gave to the case line: times, intervals, wrong elements, caveats.
 
+use std::collections::HashMap;
+
 use record::found::{self, Level};
 use record::{CaseLine, CaseState, Caveat, Limit, TimeSummary, WorldUse, WrongElement};
 use stats::{median, quantile, sign_interval, sorted};
@@ -22,6 +24,8 @@ const DRIFT_SAMPLES: usize = 100;
 const SPAN_S: f64 = 8.0;
 /// A mean that differs from the median by more than this share is reported.
 const MEAN_DIFFERS: f64 = 0.2;
+/// Simulated ranks of which a case line has medians of their own, at most.
+const MOST_RANK_MEDIANS: u32 = 1024;
 /// A share of the limit that may lie beyond this is none.
 pub const BEYOND_LIMIT: f64 = 1.05;
 
@@ -50,14 +54,16 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     let series: Vec<Vec<f64>> = trials.iter().map(Trial::series).collect();
     let interval = !run.settings.quick && !run.settings.exact;
     line.time_s = time_summary(&series, interval);
-    line.samples =
-        Some(run.trials.iter().map(|trial| trial.samples.iter().map(Vec::len).min().unwrap_or(0) as u64).sum());
+    let count = |trial: &Trial| trial.samples.rows().iter().map(Vec::len).min().unwrap_or(0) as u64;
+    line.samples = Some(run.trials.iter().map(count).sum());
     line.calls_per_sample = trials.last().map(|trial| u64::from(trial.calls));
     line.trials = Some(run.trials.len() as u32);
     line.span_s = run.trials.last().map(|trial| trial.span_s);
     line.worlds = worlds(&run.trials);
     (line.state, line.states) = states(run);
-    line.per_rank_median_s = Some(per_rank(trials));
+    // A line is written after each trial, and readers hold all: of many simulated ranks the samples alone tell.
+    let kept = !about.simulated || run.case.ranks() <= MOST_RANK_MEDIANS;
+    line.per_rank_median_s = kept.then(|| per_rank(trials));
     let measured = trials.iter().zip(&series).filter(|(_, series)| !series.is_empty());
     (line.trial_round, line.trial_median_s) = measured.map(|(trial, series)| (trial.round, median(series))).unzip();
     line.limit = limit(&shown);
@@ -65,6 +71,9 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     let apart = trials.iter().filter_map(|trial| trial.starts_apart_ns).reduce(f64::max);
     line.starts_apart_s = apart.map(|ns| ns / 1e9);
     set_wrong(run, &mut line);
+    if let Some(checked) = checked(run) {
+        found::CHECKED.put(&mut line.metrics, checked);
+    }
     let looks = |trial: &Trial| {
         let (before, after) = trial.canaries.as_ref()?;
         let within = trial.sensors.iter().copied();
@@ -205,7 +214,7 @@ fn levels(run: &CaseRun, line: &CaseLine) -> Vec<Level> {
     (0..states.count()).filter_map(level).collect()
 }
 
-/// Median of each rank's own samples, over all trials.
+/// Median of each rank's own samples, over all trials. Ranks with equal samples share it.
 fn per_rank(trials: &[Trial]) -> Vec<f64> {
     let ranks = trials.iter().map(|trial| trial.samples.len()).max().unwrap_or(0);
     let own = |rank: usize| {
@@ -213,9 +222,14 @@ fn per_rank(trials: &[Trial]) -> Vec<f64> {
             let calls = f64::from(trial.calls.max(1));
             trial.samples.get(rank).into_iter().flatten().map(move |ns| *ns as f64 / 1e9 / calls)
         });
-        samples.collect::<Vec<f64>>()
+        let samples: Vec<f64> = samples.collect();
+        (!samples.is_empty()).then(|| median(&samples))
     };
-    (0..ranks).map(own).filter(|samples| !samples.is_empty()).map(|samples| median(&samples)).collect()
+    let rows = |rank: usize| -> Vec<Option<u32>> {
+        trials.iter().map(|trial| trial.samples.row_of().get(rank).copied()).collect()
+    };
+    let mut known = HashMap::new();
+    (0..ranks).filter_map(|rank| *known.entry(rows(rank)).or_insert_with(|| own(rank))).collect()
 }
 
 /// The rank that others wait for, by the arrivals of all trials.
@@ -249,6 +263,19 @@ fn set_wrong(run: &CaseRun, line: &mut CaseLine) {
         line.reason = Some(about_wrong(count, &first, earliest.as_ref()));
     }
     line.wrong_elements = spread(first);
+}
+
+/// How much the checks compared, where they left something out.
+fn checked(run: &CaseRun) -> Option<found::Checked> {
+    let (compared, left_out) = if run.case.op() == Some(Collective::Barrier) {
+        let exits = barrier::together(run.trials.iter().map(|trial| &trial.exits));
+        (exits.compared, exits.left_out)
+    } else {
+        let ready = run.trials.iter().flat_map(|trial| &trial.ready);
+        let reports = run.trials.iter().flat_map(|trial| &trial.wrong);
+        (reports.map(|report| report.compared).sum(), ready.map(|ready| ready.left_out).max().unwrap_or(0))
+    };
+    (left_out > 0).then(|| found::Checked { compared, of: compared.saturating_add(left_out) })
 }
 
 /// Of a barrier: no rank may leave before the last has entered. Where nothing could be compared, nothing is said.
@@ -308,6 +335,7 @@ fn caveats(
     add(about.oversubscribed, Caveat::Oversubscribed);
     add(about.virtualised, Caveat::Virtualised);
     add(run.case.is_paced(), Caveat::Paced);
+    add(found::CHECKED.value(line).is_some(), Caveat::PartlyChecked);
     let ready = || run.trials.iter().flat_map(|trial| &trial.ready);
     add(ready().any(|ready| ready.emulated), Caveat::Emulated);
     add(ready().any(|ready| ready.shared_device), Caveat::SharedDevice);

@@ -94,8 +94,7 @@ impl Trial {
     /// This trial and a later one of the same case in the same ranks, as one.
     #[must_use]
     pub fn joined(mut self, later: Self) -> Self {
-        self.samples.resize(later.samples.len().max(self.samples.len()), Vec::new());
-        self.samples.iter_mut().zip(later.samples).for_each(|(all, more)| all.extend(more));
+        self.samples.append(later.samples);
         self.steady = self.steady.or(later.steady);
         self.wrong.extend(later.wrong);
         self.limits.extend(later.limits);
@@ -127,7 +126,7 @@ impl Trial {
 
     /// Seconds of one call, for each sample: the maximum over ranks.
     pub fn series(&self) -> Vec<f64> {
-        slowest(&self.samples).iter().map(|ns| ns / 1e9 / f64::from(self.calls.max(1))).collect()
+        self.samples.slowest().iter().map(|ns| ns / 1e9 / f64::from(self.calls.max(1))).collect()
     }
 
     /// Median of its samples; None where it has none.
@@ -135,12 +134,6 @@ impl Trial {
         let series = self.series();
         (!series.is_empty()).then(|| stats::median(&series))
     }
-}
-
-/// Nanoseconds of each sample: the maximum over ranks.
-pub(crate) fn slowest(samples: &Samples) -> Vec<f64> {
-    let count = samples.iter().map(Vec::len).min().unwrap_or(0);
-    (0..count).map(|i| samples.iter().map(|rank| rank[i]).max().unwrap_or(0) as f64).collect()
 }
 
 #[cfg(test)]
@@ -153,7 +146,7 @@ mod tests {
         let slice = |ns: [u64; 2], wrong: u64| Trial {
             round: 3,
             begun_s: 7.0,
-            samples: vec![vec![ns[0]], vec![ns[1]]],
+            samples: vec![vec![ns[0]], vec![ns[1]]].into(),
             calls: 1,
             wrong: vec![WrongReport { count: wrong, compared: 5, first: Vec::<WrongElement>::new() }],
             sampling_s: 0.5,
@@ -161,7 +154,7 @@ mod tests {
             ..Trial::default()
         };
         let trial = slice([10, 20], 0).joined(slice([40, 30], 1));
-        assert_eq!(trial.samples, [[10, 40], [20, 30]]);
+        assert_eq!(trial.samples, vec![vec![10, 40], vec![20, 30]].into());
         let median = trial.median().unwrap();
         assert!((median - 30e-9).abs() < 1e-18, "{median}: of 20 and 40, the maxima over ranks");
         assert_eq!(trial.wrong.iter().map(|report| report.count).sum::<u64>(), 1);

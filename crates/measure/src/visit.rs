@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use terms::{Collective, Mode};
+use terms::Mode;
 use trace::Clock;
 
-use crate::barrier;
 use crate::canary::{Canary, SystemCounters};
 use crate::case::{CaseRun, Progress, Round, Sampling, messages};
 use crate::device_times;
 use crate::steps;
-use crate::trial::{LimitTime, Trial, slowest};
+use crate::trial::{LimitTime, Trial};
 use crate::{ClockFit, Command, Probe, SampleRequest, Samples, Settings, Verdict, VerdictKind, World, apart_ns};
+
+mod arrivals;
 
 /// A sample lasts at least this long, and at least as long as this many clock readings.
 const SAMPLE_NS: f64 = 20_000.0;
@@ -31,16 +32,11 @@ const WARM_UP_CHUNK_SECONDS: f64 = 1.0;
 /// Where calls are so long, one sample is a trial's whole observation; else a median needs a few.
 const LONG_CALL_S: f64 = 0.01;
 const FEW: u32 = 3;
-/// Operations recorded with their entry times, to see who arrives last.
-const ARRIVALS: u32 = 64;
-/// Fewest barriers that exits are compared over.
-const FEWEST_EXITS: u32 = 6;
 /// Limits are measured for cases that move at least this much, over all ranks: below, there is no bandwidth to speak of.
 const LIMIT_FROM_BYTES: u64 = 64 << 10;
 /// Limits, noise, arrivals and checks take at most this share of what samples take.
 const EXTRA_SHARE: f64 = 0.5;
-/// Share of the case's time that the first look at arrivals may take, and that warm-up may take in the first trial.
-const FIRST_LOOK: f64 = 0.1;
+/// Share of the case's time that warm-up may take in the first trial.
 const FIRST_WARM_UP: f64 = 0.1;
 
 /// A visit that goes on.
@@ -83,6 +79,17 @@ impl<'a> Visit<'a> {
         let found = look(self);
         self.run.extra_s += begun.elapsed().as_secs_f64();
         found
+    }
+
+    /// Whether what was sampled is to be checked: in the first trial, and in later ones while there is time. What a model computes
+    /// is the same in all.
+    fn checks(&self) -> bool {
+        self.is_first() || (self.may_look() && !self.trial.ready.iter().any(|ready| ready.modelled))
+    }
+
+    /// Whether one sample tells the time of all.
+    fn is_constant(&self) -> bool {
+        self.run.is_constant()
     }
 
     /// Whether calls are steps of one series.
@@ -192,7 +199,7 @@ impl Visit<'_> {
         let most = self.most_calls();
         let mut calls = calls.max(1);
         loop {
-            let taken = slowest(&self.take(3, calls)?);
+            let taken = self.take(3, calls)?.slowest();
             let each = stats::median(&taken) / f64::from(calls);
             // A computed time of zero stays zero, however often it is called.
             let timeless = self.run.simulated && each == 0.0;
@@ -238,7 +245,7 @@ impl Visit<'_> {
     /// Who fixed the number of samples did not ask for longer ones, and computed times see no machine.
     fn filling(&mut self, least: u32, warm: &[f64]) -> Result<u32, Verdict> {
         let fixed = self.settings.mode == Mode::Isolated || self.in_steps() || self.settings.iters.is_some();
-        if fixed || (self.run.simulated && !self.settings.soaks()) {
+        if fixed || self.is_constant() || (self.run.simulated && !self.settings.soaks()) {
             return Ok(least);
         }
         let fill = self.settings.trial_seconds() * 1e9 / f64::from(self.settings.trial_samples());
@@ -265,7 +272,7 @@ impl Visit<'_> {
         let (mut series, mut spent) = (Vec::new(), 0.0);
         loop {
             let asked = Instant::now();
-            let group = slowest(&self.take(if series.is_empty() { 1 } else { 8 }, calls)?);
+            let group = self.take(if series.is_empty() { 1 } else { 8 }, calls)?.slowest();
             spent += self.wall_s(group.iter().sum::<f64>() / 1e9, asked);
             series.extend(group);
             // Only what is recent counts: a long cold start must not be dragged along.
@@ -285,7 +292,7 @@ impl Visit<'_> {
         while series.len() < samples as usize {
             let left = samples - series.len() as u32;
             let asked = Instant::now();
-            let taken = slowest(&self.take(chunk.min(left), self.trial.calls)?);
+            let taken = self.take(chunk.min(left), self.trial.calls)?.slowest();
             self.begun += asked.elapsed();
             let each = taken.iter().copied().fold(0.0, f64::max) / 1e9;
             chunk = ((WARM_UP_CHUNK_SECONDS / each.max(1e-9)) as u32).max(1);
@@ -297,12 +304,16 @@ impl Visit<'_> {
     fn sample_all(&mut self, progress: Progress<'_>) -> Result<(), Verdict> {
         let begun = Instant::now();
         let fixed = self.run.sampling.map_or(0, |sampling| sampling.samples);
-        let most = if fixed > 0 { fixed } else { self.settings.trial_samples() };
+        let most = match fixed {
+            0 if self.is_constant() => 1,
+            0 => self.settings.trial_samples(),
+            _ => fixed,
+        };
         // Where fresh inputs take longer than the calls, samples take longer than their times say.
         let mut wall_each = 0.0;
         while self.trial.samples.first().map_or(0, Vec::len) < most as usize {
             progress(self.run.sampling_s + self.elapsed(begun), self.settings.max_seconds);
-            let known = slowest(&self.trial.samples);
+            let known = self.trial.samples.slowest();
             let taken = known.len() as u32;
             let each = if known.is_empty() { f64::INFINITY } else { stats::median(&known) / 1e9 };
             // The first trial finds out how many samples its time holds.
@@ -320,8 +331,7 @@ impl Visit<'_> {
                 self.begun += asked.elapsed();
             }
             self.trial.look_at_sensors();
-            self.trial.samples.resize(samples.len(), Vec::new());
-            self.trial.samples.iter_mut().zip(samples).for_each(|(all, taken)| all.extend(taken));
+            self.trial.samples.append(samples);
         }
         let samples = self.trial.samples.first().map_or(0, Vec::len) as u32;
         if let Some(sampling) = self.run.sampling.as_mut().filter(|_| fixed == 0) {
@@ -342,7 +352,7 @@ impl Visit<'_> {
     /// Seconds of sampling. Simulated time passes only in samples; real time passes between them, too.
     fn elapsed(&self, begun: Instant) -> f64 {
         if self.run.simulated {
-            slowest(&self.trial.samples).iter().sum::<f64>() / 1e9
+            self.trial.samples.slowest().iter().sum::<f64>() / 1e9
         } else {
             begun.elapsed().as_secs_f64()
         }
@@ -351,7 +361,7 @@ impl Visit<'_> {
     /// Checks, limits, noise and arrivals, as far as their share of the time allows. What was sampled is checked in the
     /// first trial whatever it takes.
     fn make_extra_measurements(&mut self) -> Result<(), Verdict> {
-        if self.is_first() || self.may_look() {
+        if self.checks() {
             let checked = self.extra(|visit| visit.world.check(visit.left()))?;
             self.trial.wrong.extend(checked);
         }
@@ -425,48 +435,6 @@ impl Visit<'_> {
         Ok(Some(Canary::new(&ranks, &self.run.host_of, SystemCounters::read())))
     }
 
-    fn look_at_arrivals(&mut self) -> Result<(), Verdict> {
-        if self.in_steps() {
-            return Ok(());
-        }
-        // Where ranks may run ahead of each other (a broadcast's root), being last means nothing. And not for calls that
-        // take long: the look would cost more than the case.
-        let alone = self.trial.samples.len() < 2;
-        let synchronises = !alone && self.run.case.op().is_some_and(Collective::synchronises);
-        let seconds = self.trial.median().unwrap_or(f64::INFINITY) * f64::from(ARRIVALS);
-        let share = EXTRA_SHARE * self.run.sampling_s - self.run.extra_s;
-        // In the first trial a part of what the whole case samples, whatever the looks before took.
-        let first = if self.is_first() { FIRST_LOOK * self.settings.max_seconds.max(0.1) } else { 0.0 };
-        let quick = seconds <= share.max(first);
-        if self.settings.traced || (synchronises && quick) {
-            self.trial.arrivals = self.arrivals(ARRIVALS, 0)?;
-        }
-        // What a barrier promises is its check: made in the first trial whatever it takes.
-        let is_barrier = self.run.case.op() == Some(Collective::Barrier);
-        if is_barrier && !alone && (self.is_first() || quick) {
-            self.look_at_exits(seconds)?;
-        }
-        Ok(())
-    }
-
-    /// Whether barriers keep their promise, of at least as many as let each rank come last; fewer where `seconds`, the
-    /// time of [`ARRIVALS`] of them, is more than the case's own.
-    fn look_at_exits(&mut self, seconds: f64) -> Result<(), Verdict> {
-        let ranks = self.trial.samples.len() as u32;
-        let within = f64::from(ARRIVALS) * self.settings.max_seconds.max(0.1) / seconds.max(1e-9);
-        let operations = ARRIVALS.max(ranks).min(within as u32).max(FEWEST_EXITS);
-        let recorded = self.arrivals(operations, barrier::STAGGER_NS)?;
-        let groups: Vec<u32> = self.trial.ready.iter().map(|ready| ready.group).collect();
-        self.trial.exits = barrier::judge_groups(&recorded, &groups, self.trial.arrivals_apart_ns);
-        Ok(())
-    }
-
-    /// Entries and exits of so many operations on rank 0's clock; none where clocks are not known.
-    fn arrivals(&mut self, operations: u32, stagger_ns: u64) -> Result<Vec<Vec<f64>>, Verdict> {
-        let recorded = self.world.probe(Probe::Arrivals { operations, stagger_ns }, self.left())?;
-        self.on_one_clock(recorded)
-    }
-
     /// Spans of steps, where they are wanted and ranks can record them.
     fn look_at_steps(&mut self) -> Result<(), Verdict> {
         let records = !self.trial.ready.is_empty() && self.trial.ready.iter().all(|ready| ready.records);
@@ -484,26 +452,6 @@ impl Visit<'_> {
         let fits = self.fits.as_deref();
         self.trial.timeline = Some(recorded.into_timeline(fits, self.trial.clocks.is_empty()));
         Ok(())
-    }
-
-    /// These times by rank 0's clock, with what they may be off. None of them where clocks are not known.
-    fn on_one_clock(&mut self, mut arrivals: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, Verdict> {
-        let begin = arrivals.first().and_then(|own| own.first()).copied();
-        // Between the look before and this one, which they lie in, clocks are known best.
-        self.compare_clocks()?;
-        if self.trial.clocks.is_empty() {
-            return Ok(arrivals);
-        }
-        let Some(fits) = &self.fits else { return Ok(vec![Vec::new(); arrivals.len()]) };
-        for (times, fit) in arrivals.iter_mut().zip(fits) {
-            let Some(fit) = fit else { continue };
-            times.iter_mut().for_each(|time| *time = fit.here(*time as u64) as f64);
-        }
-        // By rank 0: it owns the clock, and the others are in an operation with it.
-        let end = arrivals.first().and_then(|own| own.last()).copied();
-        let at = [begin, end].into_iter().flatten().map(|at| apart_ns(fits, at as u64));
-        self.trial.arrivals_apart_ns = at.fold(0.0, f64::max);
-        Ok(arrivals)
     }
 }
 

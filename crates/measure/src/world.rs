@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use terms::{Error, FieldError, Mode, Rank};
 use trace::RankSteps;
 
-use crate::{ClockFit, Clocks};
+use crate::{ClockFit, Clocks, Samples};
 
 /// What the coordinator asks all ranks of a world to do. Every rank gets the same commands in the same order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,6 +144,15 @@ pub struct Ready {
     /// Nanoseconds that a sample lasts at least. Zero: as the clock and the barrier before a sample ask for.
     #[serde(default)]
     pub sample_ns: u64,
+    /// Whether a model computes all times and no rank runs calls: what the first trial checked need not be checked again.
+    #[serde(default)]
+    pub modelled: bool,
+    /// Elements that ranks get in a call and a check leaves out, over all ranks: there are more than can be compared.
+    #[serde(default)]
+    pub left_out: u64,
+    /// Whether all calls take the same time, so that one sample tells it.
+    #[serde(default)]
+    pub constant: bool,
     /// Whether its device is a stand-in in memory of the host.
     #[serde(default)]
     pub emulated: bool,
@@ -285,9 +294,6 @@ impl std::fmt::Display for Verdict {
 
 impl std::error::Error for Verdict {}
 
-/// `[rank][sample]` nanoseconds.
-pub type Samples = Vec<Vec<u64>>;
-
 /// The ranks of one world, as the coordinator sees them. One method is required.
 pub trait World {
     /// Sends the command to all ranks and waits for all replies, in rank order; none of them is [`Reply::Failed`].
@@ -311,10 +317,11 @@ pub trait World {
     /// As [`World::command`].
     fn sample(&mut self, request: SampleRequest, limit: Duration) -> Result<Samples, Verdict> {
         let replies = self.command(&Command::Sample(request), limit)?;
-        collect(replies, |reply| match reply {
+        let samples = collect(replies, |reply| match reply {
             Reply::Samples(samples) if samples.len() == request.samples as usize => Some(samples),
             _ => None,
-        })
+        })?;
+        Ok(samples.into())
     }
 
     /// Checks what was sampled last.

@@ -54,6 +54,8 @@ terms::named! {
         ComputeAsleep = "compute_asleep",
         /// Computed by a model; never measured.
         Simulated = "simulated",
+        /// The check of a simulated case compared a part of a call's result.
+        PartlyChecked = "partly_checked",
         /// Another program measured it.
         Imported = "imported",
         /// A fault was injected on request.
@@ -114,6 +116,9 @@ impl Caveat {
                 "ranks slept for a given time instead of computing: only exchanges and waits are real"
             }
             Self::Simulated => "times were computed by a model and never measured",
+            Self::PartlyChecked => {
+                "the check compared a part of a call's result: `checked` says how many elements, of how many that ranks get"
+            }
             Self::Imported => "another program measured it: its statistic, no samples, and the checks that it made",
             Self::Injected => "a fault was injected on request",
             Self::Autocast => {

@@ -19,6 +19,14 @@ crate::metrics! {
         /// How long they wait for it in a call.
         SLOW_RANK_WAIT_S: f64 =
             Metric::new("slow_rank_wait_s", "s", Better::Lower, "how long others wait for the slow rank in a call"),
+        /// How much a check compared, where that is less than the result of a call.
+        CHECKED: Checked = Metric::new(
+            "checked",
+            "",
+            Better::Higher,
+            "elements that the check compared, of those that ranks get in a call, where it did not compare all",
+        )
+        .shape(Shape::Map),
         /// Seconds in which a call is given to a device, before it is waited for.
         LAUNCH_S: f64 = Metric::new("launch_s", "s", Better::Lower, "time in which a call is given to the device"),
         /// The way that data takes.
@@ -81,6 +89,15 @@ crate::metrics! {
             Metric::new("cache", "", Better::Higher, "cold: the system has forgotten the pages of the file")
                 .shape(Shape::Word),
     }
+}
+
+/// How much of a call's result a check compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Checked {
+    /// Elements that were compared, over all ranks; exits of ranks, of a barrier.
+    pub compared: u64,
+    /// Elements that ranks get in a call; of a barrier, exits that show of each rank that all wait for it.
+    pub of: u64,
 }
 
 /// Times of a call by the clock of a device, in seconds, over samples.

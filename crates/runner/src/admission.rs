@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use benchmarks::{Common, Host, Spread, backend_of, benchmark, is_in_process, is_pytorch, is_simulated};
+use benchmarks::{Common, Host, Spread, backend_of, benchmark, is_in_process, is_modelled, is_pytorch, is_simulated};
 use comm::Readiness;
 use record::Case;
 use terms::{Bytes, Mode};
@@ -20,6 +20,12 @@ const RANK_OVERHEAD: u64 = 12 << 20;
 
 /// The same for a rank that is a thread: its stack and a few queues.
 const THREAD_OVERHEAD: u64 = 1 << 20;
+
+/// The same for a rank that a model has: its clock and times.
+const MODELLED_OVERHEAD: u64 = 8 << 10;
+
+/// Ranks that are threads of this process, at most: each call of theirs takes all of them in turn.
+const MOST_THREADS: u32 = 256;
 
 /// The same for a rank that is a Python with torch in it: 713 MB after a first backward pass (torch 2.15), 792 MB once it has
 /// compiled, libraries that ranks share among them.
@@ -70,6 +76,9 @@ impl<'h> Admission<'h> {
         if isolated && !is_simulated(case) && ranks as usize > host.cores {
             return Err(format!("isolated mode needs a core for each rank: {ranks} ranks, {} cores", host.cores));
         }
+        if is_in_process(case) && !is_modelled(case) && ranks > MOST_THREADS {
+            return Err(format!("its ranks would be threads of one process: {ranks}, and {MOST_THREADS} are the most"));
+        }
         if let Some(benchmark) = benchmark(&case.benchmark) {
             benchmark.admit(case, host)?;
         }
@@ -105,6 +114,7 @@ fn need(case: &Case, ranks: u32, host: &Host) -> Option<Need> {
     let (all, ranks) = (ranks.max(1), spread.map_or(ranks, |spread| spread.most.min(ranks)));
     let buffers = benchmark.memory(case) / u64::from(all) * u64::from(ranks);
     let each = match (is_in_process(case), is_pytorch(case)) {
+        (true, _) if is_modelled(case) => MODELLED_OVERHEAD,
         (true, _) => THREAD_OVERHEAD,
         (_, true) => TORCH_OVERHEAD,
         _ => RANK_OVERHEAD,

@@ -7,8 +7,8 @@ use benchmarks::{Host, is_in_process};
 use measure::{Probe, Starter, Verdict, World, WorldSpec, conclude};
 use record::{Case, CaseLine, Overhead, Rounds, RunFile, Store, StoreError};
 
+use crate::in_process::InProcessWorld;
 use crate::lines::{missed, relations};
-use crate::threads::ThreadWorld;
 
 /// How long a world may take to come up: libraries load, many ranks share few cores.
 pub(crate) const START: Duration = Duration::from_secs(60);
@@ -143,7 +143,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Starts the ranks of a case: processes, or threads of this one.
+/// Starts the ranks of a case: processes, or what stands for them in this one.
 pub(crate) fn start(
     case: &Case,
     (spec, limit): (&WorldSpec, Duration),
@@ -151,7 +151,7 @@ pub(crate) fn start(
     interrupted: fn() -> Option<String>,
 ) -> Result<Box<dyn World>, Verdict> {
     match is_in_process(case) {
-        true => Ok(Box::new(ThreadWorld::start(spec, limit, interrupted)?)),
+        true => Ok(Box::new(InProcessWorld::start(case, spec, limit, interrupted)?)),
         false => starter.start(spec),
     }
 }

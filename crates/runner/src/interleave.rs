@@ -383,8 +383,9 @@ impl State<'_> {
 fn alike(runs: &mut [CaseRun; 2]) {
     let [a, b] = runs;
     align(&mut [a, b]);
-    let fewest = runs.iter().filter_map(|run| run.sampling).map(|sampling| sampling.samples).min();
-    for run in runs {
+    let sampled = |run: &&CaseRun| !run.is_constant();
+    let fewest = runs.iter().filter(sampled).filter_map(|run| run.sampling).map(|sampling| sampling.samples).min();
+    for run in runs.iter_mut().filter(|run| !run.is_constant()) {
         if let (Some(sampling), Some(fewest)) = (run.sampling.as_mut(), fewest) {
             sampling.samples = fewest;
         }

@@ -4,6 +4,7 @@
 
 mod admission;
 mod driver;
+mod in_process;
 mod interleave;
 mod lines;
 mod order;

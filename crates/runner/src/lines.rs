@@ -95,8 +95,17 @@ pub(crate) fn samples_of(run: &CaseRun, after: Option<String>) -> CaseSamples {
         canaries: last.canaries.as_ref().map(seen).unwrap_or_default(),
         slices: Vec::new(),
         calls: u64::from(last.calls),
-        ns: last.samples.clone(),
+        rows: shared_rows(last.samples.row_of()),
+        ns: last.samples.rows().to_vec(),
     }
+}
+
+/// Which row each rank has, as `[row, ranks]` in rank order; empty where each has its own.
+fn shared_rows(row_of: &[u32]) -> Vec<[u32; 2]> {
+    if row_of.iter().copied().eq(0..row_of.len() as u32) {
+        return Vec::new();
+    }
+    row_of.chunk_by(|one, next| one == next).map(|run| [run[0], run.len() as u32]).collect()
 }
 
 /// The line of a case that gave no number. What would have been computed is marked here, too.

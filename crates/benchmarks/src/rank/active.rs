@@ -66,15 +66,22 @@ impl ActiveCase<'_> {
     /// How far ahead a start must lie, by the median of a few rounds of telling and meeting: one round in which a rank
     /// waited for a core must not slow all samples down. Collective; what rank 0 finds counts.
     fn measure_start_ahead(&mut self) -> Result<u64, Failure> {
-        let mut rounds = [0.0; 9];
-        for round in &mut rounds {
+        agreed_ahead(|| {
             let begin = self.context.clock.now_ns();
             tell(self.context, self.start, begin).map_err(failure)?;
             self.synchronise()?;
-            *round = (self.context.clock.now_ns() - begin) as f64;
-        }
-        Ok(START_AHEAD_NS.max((START_MARGIN * stats::median(&rounds)) as u64))
+            Ok(self.context.clock.now_ns() - begin)
+        })
     }
+}
+
+/// How far ahead starts are agreed on, where `round` tells and meets, and gives the nanoseconds that this took.
+pub(crate) fn agreed_ahead<E>(mut round: impl FnMut() -> Result<u64, E>) -> Result<u64, E> {
+    let mut rounds = [0.0; 9];
+    for ns in &mut rounds {
+        *ns = round()? as f64;
+    }
+    Ok(START_AHEAD_NS.max((START_MARGIN * stats::median(&rounds)) as u64))
 }
 
 /// Lets so many ns pass without giving the core up: a rank that sleeps would come late by much more.

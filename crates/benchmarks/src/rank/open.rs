@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, RankPlacement};
-use contract::fields::CUDA;
-use contract::{Common, Joining, RankContext, World, failure};
+use comm::{Abort, Bootstrap, Communicator, Observed, RankPlacement};
+use contract::{Common, Joining, RankContext, failure, options_of};
 use measure::{Failure, WorldSpec};
-use terms::{Bandwidth, FieldError, Seconds};
 use trace::{Clock, Hook, StatusPage, nvtx};
 
 use super::RankWork;
@@ -29,7 +27,7 @@ pub fn open_rank(
     // All ranks have given their answer: the last one has begun, too.
     let met_ns = Clock::default().now_ns();
     let name = common.backend.unwrap_or_default();
-    let options = options(spec, &name, oversubscribed)?;
+    let options = options_of(&spec.fields, &name, oversubscribed)?;
     let (comm, abort) = comm::open(&name, bootstrap, &options).map_err(failure)?;
     let joining = Joining { waited_ns: met_ns - begun_ns, opened_ns: Clock::default().now_ns() - met_ns };
     let clock = comm.clock();
@@ -56,17 +54,6 @@ fn any(bootstrap: &mut dyn Bootstrap, own: bool) -> Result<bool, Failure> {
 /// compute and one that waits for others; a wait that spins would take the core of what it waits for.
 fn computes_beside(common: &Common, place: &RankPlacement, cores: usize) -> bool {
     common.threads.is_some_and(|threads| place.size > 1 && place.here as usize * (threads as usize + 1) > cores)
-}
-
-/// The backend's options, from the world's fields.
-fn options(spec: &WorldSpec, backend: &str, oversubscribed: bool) -> Result<Options, FieldError> {
-    let (world, gpus) = (World::of(&spec.fields)?, Common::of(&spec.fields)?.device == CUDA);
-    let pace = world
-        .pace_bandwidth
-        .map(|bandwidth| Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(world.pace_latency.unwrap_or(0.0)) });
-    let own =
-        comm::backend(backend).map(|backend| comm::own_of(backend, |name| spec.fields.get(name))).unwrap_or_default();
-    Ok(Options { own, progress_thread: world.progress_thread, pace, oversubscribed, progress_core: None, gpus })
 }
 
 #[cfg(test)]

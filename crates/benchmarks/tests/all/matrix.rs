@@ -105,6 +105,29 @@ fn every_admitted_case_is_right_on_sim() {
     walk("sim", 5, special(5));
 }
 
+/// The same without ranks: the check of a model compares as much, and finds a wrong element wherever a rank gets one.
+#[test]
+fn every_admitted_case_is_right_on_a_model() {
+    let mut checked = 0;
+    for (ranks, mut flags) in [(3, combinations(&["240"])), (2, special(2)), (5, special(5))]
+        .into_iter()
+        .flat_map(|(ranks, all)| all.into_iter().map(move |flags| (ranks, flags)))
+    {
+        flags.extend([("backend", "sim".to_owned()), ("ranks", u32::to_string(&ranks))]);
+        let flags: Vec<(&str, &str)> = flags.iter().map(|(name, value)| (*name, &**value)).collect();
+        let Ok(case) = plans::case(&flags) else { continue };
+        assert!(benchmarks::is_modelled(&case), "{flags:?}");
+        let modelled = benchmarks::benchmark(&case.benchmark).unwrap().modelled(&case).unwrap();
+        let moves = case.word("op") != Some(Collective::Barrier);
+        let right = modelled.check(&[]).unwrap();
+        assert_eq!((right.count, right.compared > 0, modelled.left_out()), (0, moves, 0), "{flags:?}: {right:?}");
+        let wrong: u64 = (0..ranks).map(|rank| modelled.check(&[(rank, 0)]).unwrap().count).sum();
+        assert!(if moves { (1..=u64::from(ranks)).contains(&wrong) } else { wrong == 0 }, "{flags:?}: {wrong}");
+        checked += 1;
+    }
+    assert!(checked > 900, "{checked} cases");
+}
+
 #[test]
 fn every_admitted_case_is_right_on_shm() {
     // Longer than the pattern's period in every type, and not a multiple of anything.

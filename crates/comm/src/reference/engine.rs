@@ -12,7 +12,7 @@ use terms::{Collective, Direction};
 use super::arithmetic;
 use super::signature::Signature;
 use super::sockets::Sockets;
-use crate::{Bootstrap, Call, Capabilities, Error, Progress, Result, Shape, ThreadBootstrap};
+use crate::{Bootstrap, Call, Capabilities, Error, Operation, Progress, Result, Shape, ThreadBootstrap};
 
 /// Bytes that a rank gathers from all ranks in one round.
 const ROUND_BYTES: u64 = 8 << 20;
@@ -43,15 +43,15 @@ pub(crate) struct Engine<E> {
 
 /// Part of a rank's input and where it goes; in elements.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
-    input: u64,
-    len: u64,
-    target: Target,
-    output: u64,
+pub(super) struct Piece {
+    pub(super) input: u64,
+    pub(super) len: u64,
+    pub(super) target: Target,
+    pub(super) output: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+pub(super) enum Target {
     All,
     One(u32),
 }
@@ -69,13 +69,13 @@ impl<E: Exchange> Engine<E> {
     pub(crate) fn execute(&mut self, call: &Call, stamp: u64) -> Result<Vec<u64>> {
         let (rank, ranks) = (self.shape.rank, self.shape.size);
         let own = Signature::new(call, &self.shape, stamp);
-        let mut plan = RoundPlan::new(call, own.count, ranks);
+        let mut plan = RoundPlan::new(&Operation::of_call(call, own.count), ranks);
         let mut message = own.encode();
         plan.pack(rank, 0, &call.input, &mut message)?;
         let gathered = self.exchange.exchange(message)?;
         let decoded = gathered.iter().map(|bytes| Signature::decode(bytes)).collect::<Result<Vec<_>>>()?;
         let (signatures, windows): (Vec<Signature>, Vec<&[u8]>) = decoded.into_iter().unzip();
-        plan = RoundPlan::new(call, Signature::agree(&signatures, call)?, ranks);
+        plan = RoundPlan::new(&Operation::of_call(call, Signature::agree(&signatures, call)?), ranks);
         plan.unpack(rank, 0, &windows, call)?;
         for round in 1..plan.rounds() {
             let mut message = Vec::new();
@@ -98,10 +98,10 @@ struct RoundPlan {
 }
 
 impl RoundPlan {
-    fn new(call: &Call, count: u64, ranks: u32) -> Self {
-        let pieces: Vec<Vec<Piece>> = (0..ranks).map(|from| pieces(call, count, from, ranks)).collect();
+    fn new(operation: &Operation, ranks: u32) -> Self {
+        let pieces: Vec<Vec<Piece>> = (0..ranks).map(|from| pieces(operation, from, ranks)).collect();
         let most = pieces.iter().map(Vec::len).max().unwrap_or(0).max(1) as u64;
-        let element = call.dtype.bytes();
+        let element = operation.dtype.bytes();
         let stretch = (ROUND_BYTES / (u64::from(ranks) * most * element)).max(1);
         Self { pieces, stretch, element }
     }
@@ -176,42 +176,51 @@ fn write(output: &Slice, at: u64, data: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The pieces of rank `from`'s input, for S = `count` elements; the table in [`crate::layout`], read from the sender.
-fn pieces(call: &Call, count: u64, from: u32, ranks: u32) -> Vec<Piece> {
+/// The pieces of rank `from`'s input; the table in [`crate::layout`], read from the sender.
+pub(super) fn pieces(operation: &Operation, from: u32, ranks: u32) -> Vec<Piece> {
+    let Operation { op, count, peer, direction, .. } = *operation;
     let block = count / u64::from(ranks);
     let whole = |target| vec![Piece { input: 0, len: count, target, output: 0 }];
     let own_block = |target| vec![Piece { input: 0, len: block, target, output: u64::from(from) * block }];
-    let blocks = |output| {
-        let piece = |to| Piece { input: u64::from(to) * block, len: block, target: Target::One(to), output };
-        (0..ranks).map(piece).collect()
-    };
     let (next, before) = ((from + 1) % ranks, (from + ranks - 1) % ranks);
-    match call.op {
+    match op {
         Collective::AllReduce => whole(Target::All),
-        Collective::Reduce => whole(Target::One(call.peer)),
-        Collective::Broadcast if from == call.peer => whole(Target::All),
+        Collective::Reduce => whole(Target::One(peer)),
+        Collective::Broadcast if from == peer => whole(Target::All),
         Collective::AllGather => own_block(Target::All),
-        Collective::Gather => own_block(Target::One(call.peer)),
-        Collective::ReduceScatter => blocks(0),
-        Collective::Scatter if from == call.peer => blocks(0),
-        Collective::AllToAll => blocks(u64::from(from) * block),
-        Collective::AllToAllV => call.counts.as_deref().map_or_else(Vec::new, |counts| {
-            let piece = |to| Piece {
-                input: counts.send_offset(from, to),
-                len: counts.get(from, to),
-                target: Target::One(to),
-                output: counts.receive_offset(from, to),
-            };
-            (0..ranks).map(piece).collect()
-        }),
-        Collective::SendRecv if call.direction == Direction::OneWay => whole(Target::One(next)),
+        Collective::Gather => own_block(Target::One(peer)),
+        op if has_blocks(op) => (0..ranks).filter_map(|to| block_piece(operation, from, to, ranks)).collect(),
+        Collective::SendRecv if direction == Direction::OneWay => whole(Target::One(next)),
         Collective::SendRecv => {
             let half = count / 2;
             let forwards = Piece { input: 0, len: half, target: Target::One(next), output: 0 };
             vec![forwards, Piece { input: half, len: half, target: Target::One(before), output: half }]
         }
-        Collective::PingPong if from == 0 => whole(Target::One(call.peer)),
-        Collective::PingPong if from == call.peer => whole(Target::One(0)),
-        Collective::Broadcast | Collective::Scatter | Collective::PingPong | Collective::Barrier => Vec::new(),
+        Collective::PingPong if from == 0 => whole(Target::One(peer)),
+        Collective::PingPong if from == peer => whole(Target::One(0)),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether senders have a block for each receiver.
+pub(super) fn has_blocks(op: Collective) -> bool {
+    matches!(op, Collective::ReduceScatter | Collective::Scatter | Collective::AllToAll | Collective::AllToAllV)
+}
+
+/// The block that rank `from` has for rank `to`, of an operation in which senders have one for each receiver.
+pub(super) fn block_piece(operation: &Operation, from: u32, to: u32, ranks: u32) -> Option<Piece> {
+    let block = operation.count / u64::from(ranks);
+    let piece = |output| Piece { input: u64::from(to) * block, len: block, target: Target::One(to), output };
+    match operation.op {
+        Collective::ReduceScatter => Some(piece(0)),
+        Collective::Scatter if from == operation.peer => Some(piece(0)),
+        Collective::AllToAll => Some(piece(u64::from(from) * block)),
+        Collective::AllToAllV => operation.counts.as_deref().map(|counts| Piece {
+            input: counts.send_offset(from, to),
+            len: counts.get(from, to),
+            target: Target::One(to),
+            output: counts.receive_offset(from, to),
+        }),
+        _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use terms::{Bandwidth, Bytes, Collective, Direction, Seconds};
 
-use crate::{Call, Pace};
+use crate::{Operation, Pace};
 
 /// The link that `sim` computes with when none is given: 10 GB/s and 5 us, a 100 Gbit/s network as a program sees it.
 pub const DEFAULT_LINK: Pace = Pace { bandwidth: Bandwidth(1e10), latency: Seconds(5e-6) };
@@ -48,16 +48,17 @@ fn steps(op: Collective, n: u32) -> u32 {
 }
 
 /// Whether `rank` cannot leave before `other` has entered.
-pub(super) fn waits_for(call: &Call, rank: u32, other: u32, ranks: u32) -> bool {
-    match call.op {
-        Collective::Reduce | Collective::Gather => rank == call.peer,
-        Collective::Broadcast | Collective::Scatter => other == call.peer,
+pub(super) fn waits_for(operation: &Operation, rank: u32, other: u32, ranks: u32) -> bool {
+    let Operation { op, peer, direction, .. } = *operation;
+    match op {
+        Collective::Reduce | Collective::Gather => rank == peer,
+        Collective::Broadcast | Collective::Scatter => other == peer,
         Collective::SendRecv => {
             let before = other == (rank + ranks - 1) % ranks;
             let after = other == (rank + 1) % ranks;
-            before || (call.direction == Direction::BothWays && after)
+            before || (direction == Direction::BothWays && after)
         }
-        Collective::PingPong => other == 0 || other == call.peer,
+        Collective::PingPong => other == 0 || other == peer,
         _ => true,
     }
 }

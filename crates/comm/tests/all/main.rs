@@ -7,6 +7,7 @@
 
 mod aborts;
 mod agree;
+mod alone;
 mod cases;
 mod conformance;
 #[path = "../../../../tests/fakes.rs"]

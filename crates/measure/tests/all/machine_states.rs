@@ -26,7 +26,7 @@ fn with(mut canary: Canary, change: impl Fn(&mut HostLevels)) -> Canary {
 
 fn trial(round: u32, ns: u64, canaries: (Canary, Canary)) -> Trial {
     let wrong = vec![WrongReport { compared: 1, ..Default::default() }];
-    let samples = vec![vec![ns - 1, ns, ns + 1]; 2];
+    let samples = vec![vec![ns - 1, ns, ns + 1]; 2].into();
     let span_s = 2.0 * f64::from(round) + 0.1;
     Trial { round, samples, calls: 1, fresh: true, span_s, wrong, canaries: Some(canaries), ..Trial::default() }
 }

@@ -15,7 +15,7 @@ fn run(medians: &[u64]) -> CaseRun {
 }
 
 fn trial(round: u32, ns: u64) -> Trial {
-    let samples = vec![vec![ns - 1, ns, ns + 1]; 2];
+    let samples = vec![vec![ns - 1, ns, ns + 1]; 2].into();
     let (span_s, wrong) =
         (2.0 * f64::from(round) + 0.1, vec![measure::WrongReport { compared: 1, ..Default::default() }]);
     Trial { round, samples, calls: 1, fresh: true, span_s, wrong, ..Trial::default() }
@@ -25,7 +25,7 @@ fn trial(round: u32, ns: u64) -> Trial {
 fn the_headline_is_the_median_of_trial_medians() {
     let mut run = run(&[100_000, 110_000, 120_000, 130_000, 140_000, 150_000, 160_000]);
     // The slowest trial has most of the samples, and counts once.
-    run.trials[6].samples = vec![vec![160_000; 5_000]; 2];
+    run.trials[6].samples = vec![vec![160_000; 5_000]; 2].into();
     let line = measure::case_line(&run, REAL);
     let time = line.time_s.unwrap();
     assert_eq!((line.trials, line.samples, time.median), (Some(7), Some(5_018), 130e-6));
@@ -124,7 +124,7 @@ fn a_case_stops_at_a_look_when_it_is_precise() {
 #[test]
 fn a_mean_far_from_the_median_is_told() {
     let mut skewed = run(&[100_000; 6]);
-    skewed.trials.iter_mut().for_each(|trial| trial.samples = vec![vec![100_000, 100_000, 250_000]; 2]);
+    skewed.trials.iter_mut().for_each(|trial| trial.samples = vec![vec![100_000, 100_000, 250_000]; 2].into());
     assert_eq!(measure::case_line(&skewed, REAL).caveats, [Caveat::MeanDiffers]);
 }
 

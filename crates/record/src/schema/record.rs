@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::DRAFT;
 use super::words::HEX_12;
 use crate::found::{
-    DEVICE_S, LAUNCH_S, LEVELS, LIBRARY_BYTES, PATH, RANK_S, ROOFLINE, SENSORS, SLOW_RANK, SLOW_RANK_WAIT_S,
+    CHECKED, DEVICE_S, LAUNCH_S, LEVELS, LIBRARY_BYTES, PATH, RANK_S, ROOFLINE, SENSORS, SLOW_RANK, SLOW_RANK_WAIT_S,
 };
 use crate::{About, CaseLine, CaseSamples, Key, Metric, RunFile, Shape};
 
@@ -75,6 +75,7 @@ fn types() -> Map<String, Value> {
 fn types_of(settings: SchemaSettings) -> Map<String, Value> {
     let mut types = settings.with_transform(RecursiveTransform(simplify)).into_generator();
     <(CaseLine, CaseSamples, RunFile)>::json_schema(&mut types);
+    add_metric(&CHECKED, &mut types);
     add_metric(&LEVELS, &mut types);
     add_metric(&SLOW_RANK, &mut types);
     add_metric(&SLOW_RANK_WAIT_S, &mut types);

@@ -46,7 +46,11 @@ pub struct CaseSamples {
     pub slices: Vec<u32>,
     /// Calls in each sample.
     pub calls: u64,
-    /// `[rank][sample]`: nanoseconds of a sample, all its calls together.
+    /// Which row of `ns` each rank has, where simulated ranks with equal samples share one: `[row, ranks]`, so many ranks in a
+    /// row have it, in rank order. Empty: each rank has its own, in rank order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<[u32; 2]>,
+    /// `[row][sample]`: nanoseconds of a sample, all its calls together. A row is a rank, unless `rows` says which.
     pub ns: Vec<Vec<u64>>,
 }
 

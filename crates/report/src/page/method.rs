@@ -90,10 +90,18 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
         text += " % of limit compares with the time in which the same cores move the operation's memory traffic, \
                  measured beside each case at the same working set and ranks.";
     }
-    if measured.iter().any(|case| case.wrong.is_some()) {
-        text += " `wrong` counts wrong elements over all ranks. Every element is compared before the first sample, after \
-                 the last one, and after some calls in between, outside the timed part: as many as take 3% of the time. A \
-                 wrong result that a later call overwrites before the next comparison is not seen.";
+    let is_checked = |simulated: bool| measured.iter().any(|case| case.wrong.is_some() && case.simulated == simulated);
+    if is_checked(false) || is_checked(true) {
+        text += " `wrong` counts wrong elements over all ranks.";
+    }
+    if is_checked(false) {
+        text += " Every element is compared before the first sample, after the last one, and after some calls in between, \
+                 outside the timed part: as many as take 3% of the time. A wrong result that a later call overwrites before \
+                 the next comparison is not seen.";
+    }
+    if is_checked(true) {
+        text += " Of a simulated case, the data of at least one call are compared, or the part of them that `checked` in the \
+                 record tells.";
     }
     if measured.iter().any(|case| what(case) == "barrier") {
         text += " Of a barrier, `wrong` counts exits of a rank before the last rank entered; each rank comes late on \

@@ -35,6 +35,7 @@ pub(crate) const fn mark(caveat: Caveat) -> &'static str {
         Caveat::SharedDevice => "SD",
         Caveat::ComputeAsleep => "CA",
         Caveat::Simulated => "S",
+        Caveat::PartlyChecked => "PC",
         Caveat::Imported => "I",
         Caveat::Injected => "F",
         Caveat::Autocast => "A",

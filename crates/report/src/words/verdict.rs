@@ -121,8 +121,9 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
         () if all_checked => (Tone::Good, "Healthy"),
         () => (Tone::Care, "Measured, but not every result was checked"),
     };
-    let right =
-        (all_checked && !all_imported && disturbed.or(uncertain).is_none()).then(|| "every result is right".to_owned());
+    let in_part = run.cases.iter().any(|case| case.caveats.contains(&Caveat::PartlyChecked));
+    let right = if in_part { "what was compared of the results is right" } else { "every result is right" };
+    let right = (all_checked && !all_imported && disturbed.or(uncertain).is_none()).then(|| right.to_owned());
     // How it scales stands in its finding; that several limits hold is said of all.
     let named =
         [disturbed.or(uncertain), slow, below, scaling].into_iter().flatten().map(|finding| finding.title.clone());

@@ -13,7 +13,8 @@ impl RunState<'_> {
     pub(super) fn retire(&mut self) {
         let done: Vec<String> =
             self.open.iter().filter(|(_, run)| run.stop().is_some()).map(|(id, _)| id.clone()).collect();
-        let samples = |run: &CaseRun| run.trials.iter().flat_map(|trial| &trial.samples).map(Vec::len).sum::<usize>();
+        let samples =
+            |run: &CaseRun| run.trials.iter().flat_map(|trial| trial.samples.rows()).map(Vec::len).sum::<usize>();
         let mut kept: usize = self.closed.values().map(samples).sum();
         for id in done {
             let Some(run) = self.open.remove(&id) else { continue };

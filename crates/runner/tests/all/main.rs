@@ -2,6 +2,7 @@
 
 mod crowds;
 mod living;
+mod modelled;
 mod plans;
 mod rounds;
 mod threads;

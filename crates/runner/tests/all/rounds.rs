@@ -27,7 +27,11 @@ fn every_trial_is_kept_and_lines_improve() {
         );
         for samples in kept {
             assert!(samples.begun_s > 1.7e9 && samples.fresh);
-            assert_eq!(samples.ns.len(), case.ranks() as usize);
+            assert_eq!(
+                (samples.ns.len(), samples.rows.as_slice()),
+                (1, &[[0, case.ranks()]][..]),
+                "all ranks have equal ones"
+            );
             assert!(samples.ns.iter().all(|rank| rank.len() == 8 && rank.iter().all(|ns| *ns > 0)));
         }
         let last = outcome.lines.iter().find(|line| line.id == case.id).unwrap();
