@@ -28,7 +28,7 @@ fn every_command_is_answered_in_rank_order() {
     let paths: Vec<_> = world.prepare(&case, true, LONG).unwrap().into_iter().map(|ready| ready.path).collect();
     assert_eq!(paths, ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]);
     let request = SampleRequest { mode: Mode::Streaming, samples: 5, calls: 1 };
-    assert_eq!(world.sample(request, LONG).unwrap(), vec![vec![0, 1, 2, 3, 4]; 4]);
+    assert_eq!(world.sample(request, LONG).unwrap(), vec![vec![0, 1, 2, 3, 4]; 4].into());
     let compared: Vec<_> = world.check(LONG).unwrap().into_iter().map(|wrong| wrong.compared).collect();
     assert_eq!(compared, [0, 1, 2, 3]);
     let numbers = world.probe(Probe::Overhead, LONG).unwrap();

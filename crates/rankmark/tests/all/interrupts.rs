@@ -138,8 +138,9 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
 #[test]
 fn a_simulated_run_is_interrupted_too() {
     let place = Place::new();
-    let arguments = "comm all_reduce --bytes 1KiB,2KiB --backend sim --max-seconds 36000s --target-precision 0";
-    let live = place.start(&format!("{arguments} --iters 5000 --seed 1,2,3,4,5,6,7,8 --ranks 2 --output-dir out"));
+    // A late rank delays its neighbours in turn, which takes the model a step for each rank.
+    let arguments = "comm send_recv --bytes 1KiB,2KiB --backend sim --ranks 16384 --inject delay:rank=1,time=1us";
+    let live = place.start(&format!("{arguments} --iters 10000 --seed 1,2,3,4,5,6,7,8 --output-dir out"));
     live.await_lines(&place.path("out/cases.jsonl"), 1);
     live.signal(libc::SIGINT);
     live.wait_for(QUICKLY).exits(130);

@@ -93,7 +93,7 @@ fn a_world_has_ranks_for_the_cases_that_need_them() {
         let of = outcome.lines.iter().filter(|line| line.metrics.contains_key("same_bits") == wanted);
         of.map(|line| line.time_s.as_ref().unwrap().median).collect()
     });
-    assert_eq!(fast, slow, "whoever tells them, times are those of the model");
+    assert_eq!(fast, slow, "with or without ranks, times are those of the model");
 }
 
 /// One sample, one line of it for all ranks, and no thread: counted, because times depend on the machine.

@@ -1,0 +1,80 @@
+//! Simulated worlds of many ranks: what runs and their records take does not grow with the ranks. The bounds are several times
+//! those of a release build: tests run unoptimised, and next to others.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use crate::place::{Place, statuses};
+
+/// Seconds of processor time that a command may take, and bytes that it may hold.
+const SECONDS: f64 = 10.0;
+const BYTES: u64 = 200 << 20;
+/// Bytes that a file of a record or report may have.
+const FILE: u64 = 2 << 20;
+
+/// Runs the program to its end within these bounds.
+fn runs(place: &Place, arguments: &str, codes: &[i32]) {
+    let child = place.command(arguments).command.spawn().unwrap();
+    let mut status = 0;
+    // SAFETY: `rusage` is plain data, for which all zeros are valid; both pointers are valid for the call, and the process is a
+    // child that nobody else waits for.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::wait4(child.id() as i32, &mut status, 0, &mut usage), child.id() as i32);
+        usage
+    };
+    let code = ExitStatus::from_raw(status).code();
+    assert!(code.is_some_and(|code| codes.contains(&code)), "{arguments}: {code:?}");
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    let (took, held) = (seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss as u64 * 1024);
+    assert!(took < SECONDS && held < BYTES, "{arguments}: {took} s, {held} bytes");
+}
+
+fn files(folder: &Path) -> Vec<(String, u64)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let of = |entry: std::fs::DirEntry| match entry.file_type().unwrap().is_dir() {
+        true => files(&entry.path()),
+        false => vec![(entry.path().display().to_string(), entry.metadata().unwrap().len())],
+    };
+    entries.flat_map(of).collect()
+}
+
+#[test]
+fn a_thousand_ranks_take_what_two_take() {
+    let place = Place::new();
+    runs(&place, "comm all_reduce --backend sim --ranks 1024 --bytes 1KiB --quiet --output-dir out", &[0]);
+    let line = &place.cases("out")[0];
+    assert_eq!((&line["samples"], &line["wrong"], line.get("checked")), (&1.into(), &0.into(), None), "{line}");
+    // Noise has several trials of many samples, and these are equal on all ranks.
+    runs(
+        &place,
+        "comm all_reduce --backend sim --ranks 1024 --bytes 1KiB --noise 5% --trials 6 --quiet --output-dir noisy",
+        &[0],
+    );
+    let line = &place.cases("noisy")[0];
+    assert!(line["samples"].as_u64() > Some(100), "{line}");
+    for (name, bytes) in files(&place.path("noisy")) {
+        assert!(bytes < FILE, "{name}: {bytes} bytes");
+    }
+}
+
+#[test]
+fn records_of_sixteen_thousand_ranks_are_small_and_quickly_read() {
+    let place = Place::new();
+    for name in ["one", "other"] {
+        let latency = if name == "one" { "5us" } else { "6us" };
+        let run =
+            format!("comm all_reduce,barrier --backend sim --ranks 16384 --link-latency {latency} --bytes 1KiB,1MiB");
+        runs(&place, &format!("{run} --link-bandwidth 10GB/s --quiet --output-dir {name}"), &[0]);
+    }
+    let lines = place.cases("one");
+    assert_eq!(statuses(&lines), [3, 0, 0, 0]);
+    assert!(lines.iter().all(|line| line["ranks"] == 16384 && line.get("per_rank_median_s").is_none()));
+    runs(&place, "report one", &[0]);
+    runs(&place, "list records", &[0]);
+    runs(&place, "compare one other", &[0, 1, 3]);
+    for (name, bytes) in files(&place.path("one")) {
+        assert!(bytes < FILE, "{name}: {bytes} bytes");
+    }
+}
