@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(inside, expected);
         let back = original_json(inside);
         assert!(back.contains("\"a\\u000ab\": \"x\\u001b[2J\\\\n"), "{back}");
-        // What is cut off, or is no JSON at all, is left to the parser.
+        // What is cut off, or not JSON at all, is left to the parser.
         for odd in ["\"\\", "\"\\u00", "\"\\u00zz\"", "\u{FDD0}"] {
             json(odd.as_bytes());
         }

@@ -29,12 +29,15 @@ const LEAST_SECONDS: f64 = 0.03;
 /// Memory that comes and goes with the allocator.
 const LEAST_MEGABYTES: f64 = 5.0;
 
+/// What is measured: its name, its value, and the least that counts.
+type Quantity = (&'static str, fn(&Cost) -> f64, f64);
+
 /// What grows too fast, in words.
 pub(super) fn faster_than_linear(sizes: &Sizes, costs: &[Cost; 3]) -> Vec<String> {
     let most = sizes.expected() * SLACK;
-    let quantities: [(&str, fn(&Cost) -> f64, f64); 2] =
+    let quantities: [Quantity; 2] =
         [("time", |cost| cost.processor, LEAST_SECONDS), ("memory", |cost| cost.megabytes, LEAST_MEGABYTES)];
-    let too_fast = |(what, of, least): (&str, fn(&Cost) -> f64, f64)| {
+    let too_fast = |(what, of, least): Quantity| {
         let [always, quarter, whole] = costs.each_ref().map(of);
         let ratio = (whole - always) / (quarter - always).max(least);
         (ratio > most)

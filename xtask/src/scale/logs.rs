@@ -66,7 +66,10 @@ pub(super) fn nccl_tests(to: &mut dyn Write, rows: usize) -> io::Result<()> {
     )?;
     writeln!(
         to,
-        "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"
+        concat!(
+            "#       size         count      type   red",
+            "op    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"
+        )
     )?;
     writeln!(
         to,

@@ -78,7 +78,7 @@ static RULES: &[Rule] = &[
     },
     Rule {
         act: "reads JSON with its control characters",
-        words: &["serde_json::from_str", "serde_json::from_slice", "serde_json::from_reader", "Deserializer::from_"],
+        words: &["serde_json::from_str", "serde_json::from_slice", "serde_json::from_reader", "Deserializer::from_str"],
         crates: &[("record", "`from_json` gives control characters their stand-ins")],
         files: &[
             ("crates/control/src/message.rs", "a rank runs what the user wrote; the coordinator reads by `from_json`"),
