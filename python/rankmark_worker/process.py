@@ -47,3 +47,9 @@ def switches() -> tuple[float, float]:
     """Voluntary and involuntary context switches so far."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return float(usage.ru_nvcsw), float(usage.ru_nivcsw)
+
+
+def only_core() -> float:
+    """The only core that this process may run on, from 1; 0 where there are several, or the machine has just one."""
+    allowed = os.sched_getaffinity(0)
+    return float(min(allowed) + 1) if len(allowed) == 1 and (os.cpu_count() or 1) > 1 else 0.0

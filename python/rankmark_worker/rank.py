@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from .channel import BROKEN, Departure, variant
 from .inject import parse
-from .process import peak_bytes, switches
+from .process import only_core, peak_bytes, switches
 from .status import SLOT_BYTES, Hook, Slot, now_ns
 
 COMMANDS = ("Prepare", "Sample", "Check", "Probe", "Clocks", "Observe", "Finish")
@@ -321,9 +321,10 @@ class RankWork:
         raise Departure(BROKEN, f"the control channel is broken: a probe `{kind}` is not known here")
 
     def _canary(self) -> list[float]:
-        """`[ns of a barrier, voluntary, involuntary context switches so far, 0, 0, 0, ns of processor time so far]`.
+        """`[ns of a barrier, voluntary, involuntary context switches so far, 0, 0, 0, ns of processor time so far, only core]`.
 
-        A barrier is the median of bursts. The zeros tell states of the machine apart: only native ranks measure them.
+        A barrier is the median of bursts. The only core that this process may run on, from 1; 0 where it has more, or the
+        machine does not. The zeros tell states of the machine apart: only native ranks measure them.
         """
         bursts = []
         for _ in range(9):
@@ -331,7 +332,8 @@ class RankWork:
             for _ in range(5):
                 self._group.barrier()
             bursts.append((now_ns() - begin) / 5)
-        return [statistics.median(bursts), *switches(), 0.0, 0.0, 0.0, float(time.process_time_ns())]
+        used = float(time.process_time_ns())
+        return [statistics.median(bursts), *switches(), 0.0, 0.0, 0.0, used, only_core()]
 
     def _arrivals(self, operations: int, stagger_ns: int) -> list[float]:
         spans: list[int] = []

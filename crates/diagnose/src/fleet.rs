@@ -8,6 +8,7 @@ mod judge;
 mod measures;
 
 use record::{CaseLine, Record};
+use terms::HostName;
 
 pub use hosts::compressed;
 pub use measures::{Measured, NodeRun, Tournament};
@@ -79,7 +80,7 @@ pub struct SlowIn {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Its host's name.
-    pub host: String,
+    pub host: HostName,
     /// Place in [`Fleet::kinds`].
     pub kind: usize,
     /// Records that it is in.
@@ -100,7 +101,7 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlowLink {
     /// The hosts.
-    pub hosts: [String; 2],
+    pub hosts: [HostName; 2],
     /// The exchange, in words.
     pub what: String,
     /// How many times as long it takes as both nodes explain.
@@ -142,13 +143,13 @@ impl Fleet {
     }
 
     /// Hosts of nodes with any of these verdicts, in their order.
-    pub fn hosts(&self, verdicts: &[NodeVerdict]) -> Vec<&str> {
-        self.nodes.iter().filter(|node| verdicts.contains(&node.verdict)).map(|node| node.host.as_str()).collect()
+    pub fn hosts(&self, verdicts: &[NodeVerdict]) -> Vec<&HostName> {
+        self.nodes.iter().filter(|node| verdicts.contains(&node.verdict)).map(|node| &node.host).collect()
     }
 }
 
 /// Judges the nodes of these runs. `absent`: hosts that were to take part and have no result, each with the reason.
-pub fn fleet(runs: &[NodeRun], tournaments: &[Tournament], absent: &[(String, String)]) -> Fleet {
+pub fn fleet(runs: &[NodeRun], tournaments: &[Tournament], absent: &[(HostName, String)]) -> Fleet {
     judge::judge(runs, tournaments, absent)
 }
 
@@ -157,7 +158,13 @@ pub fn against(learned: &Fleet, runs: &[NodeRun]) -> Fleet {
     judge::against(learned, runs)
 }
 
+/// What nodes of one or several records took, and their tournaments.
+pub type Taken = (Vec<NodeRun>, Vec<Tournament>);
+
 /// What the nodes of a record took, and its tournaments. `name`: what the record is called.
-pub fn read(name: &str, record: &Record, reader: &Reader) -> (Vec<NodeRun>, Vec<Tournament>) {
+///
+/// # Errors
+/// A host of the record has a name that no list of hosts can hold.
+pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, terms::Error> {
     measures::read(name, record, reader)
 }

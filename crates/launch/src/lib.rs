@@ -16,6 +16,9 @@ mod opening;
 mod pytorch;
 mod rank;
 mod remote;
+#[cfg(test)]
+#[path = "../../../tests/skip.rs"]
+mod skip;
 mod stall;
 mod starter;
 mod status;

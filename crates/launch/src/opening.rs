@@ -35,7 +35,8 @@ impl Opening {
     /// # Errors
     /// What the system refused.
     pub(crate) fn new(spec: &WorldSpec, bound: bool, limit: Duration) -> Result<Self, Verdict> {
-        let secret = Secret::fresh().map_err(|error| not_started(format!("making a secret: {error}"), None))?;
+        let secret =
+            Secret::fresh().map_err(|error| not_started(format!("random bytes cannot be read: {error}"), None))?;
         Self::at(Ipv4Addr::LOCALHOST.into(), &secret, (Vec::new(), 0), spec, bound, limit)
     }
 

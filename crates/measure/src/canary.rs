@@ -15,6 +15,8 @@ pub struct Canary {
     pub involuntary_switches: f64,
     /// What tells states apart, host by host.
     pub hosts: Vec<HostLevels>,
+    /// Whether all ranks of a host, of several, could run on one core only, though the host has more.
+    pub one_core: bool,
     /// Seconds of processor time that ranks of the coordinator's host used so far; None where one did not say.
     pub used_s: Option<f64>,
     /// Counters of the whole machine.
@@ -136,6 +138,12 @@ fn throttles() -> Option<f64> {
     counts.reduce(|a, b| a + b)
 }
 
+/// Whether these ranks, of one host, all have the same only core.
+fn is_one_core(ranks: impl Iterator<Item = f64>) -> bool {
+    let cores: Vec<f64> = ranks.collect();
+    cores.len() > 1 && cores[0] > 0.0 && cores.iter().all(|core| *core == cores[0])
+}
+
 /// A barrier must have become this much slower or faster, ...
 const BARRIER_FACTOR: f64 = 2.0;
 /// ... and by this many ns, before it counts: below, it is the resolution.
@@ -150,8 +158,8 @@ const FEWEST_CORE_S: f64 = 1.0;
 const SWITCHES: f64 = 100.0;
 
 impl Canary {
-    /// From what the ranks answered (`[barrier ns, voluntary, involuntary, round trip ns, clock ns, filled ns, used ns]` each; of
-    /// Python, what tells states apart is 0), the host of each by rank (empty: all are on one), and the machine's counters.
+    /// From what the ranks answered (`[barrier ns, voluntary, involuntary, round trip ns, clock ns, filled ns, used ns, only
+    /// core]` each, the last as [`machine::only_core`] has it; of Python, what tells states apart is 0), the host of each by rank (empty: all are on one), and the machine's counters.
     pub fn new(ranks: &[Vec<f64>], host_of: &[u32], system: SystemCounters) -> Self {
         let column = |i: usize| ranks.iter().filter_map(move |rank| rank.get(i).copied());
         let host = |rank: usize| host_of.get(rank).copied().unwrap_or(0);
@@ -165,6 +173,10 @@ impl Canary {
             barrier_ns: column(0).fold(0.0, f64::max),
             involuntary_switches: column(2).sum(),
             hosts: (0..=most).map(of_host).collect(),
+            one_core: (0..=most).any(|number| {
+                let of = |rank: &usize| host(*rank) == number;
+                is_one_core((0..ranks.len()).filter(of).map(|rank| ranks[rank].get(7).copied().unwrap_or(0.0)))
+            }),
             used_s: (0..ranks.len())
                 .filter(|rank| host(*rank) == 0)
                 .map(|rank| ranks[rank].get(6).map(|ns| ns / 1e9))
@@ -187,6 +199,11 @@ impl Canary {
     /// What moved between `self` and `after`, `seconds` later, for `ranks` ranks, more than cores or not.
     pub fn caveats(&self, after: &Canary, seconds: f64, ranks: u32, oversubscribed: bool) -> Vec<Caveat> {
         let mut caveats = Vec::new();
+        let one_core = self.one_core || after.one_core;
+        if one_core {
+            caveats.push(Caveat::OneCore);
+        }
+        let oversubscribed = oversubscribed || one_core;
         let (low, high) = (self.barrier_ns.min(after.barrier_ns), self.barrier_ns.max(after.barrier_ns));
         // Ranks that share cores wait for each other: their barriers and switches say nothing about the machine.
         if !oversubscribed && high > BARRIER_FACTOR * low && high - low > BARRIER_NS {
@@ -257,6 +274,25 @@ mod tests {
         let (mut before, mut stopped) = (before.clone(), before);
         (before.system.quota_stops, stopped.system.quota_stops) = (Some(1.0), Some(2.0));
         assert_eq!(before.caveats(&stopped, 1.0, 2, false), [Caveat::QuotaReached]);
+    }
+
+    #[test]
+    fn ranks_that_share_one_core_of_several_are_noticed() {
+        let rank = |core: f64| vec![200.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, core];
+        let of = |cores: &[f64], hosts: &[u32]| {
+            let ranks: Vec<Vec<f64>> = cores.iter().map(|core| rank(*core)).collect();
+            Canary::new(&ranks, hosts, SystemCounters::default()).one_core
+        };
+        assert!(of(&[4.0, 4.0], &[]) && of(&[1.0, 2.0, 7.0, 7.0], &[0, 0, 1, 1]));
+        assert!(!of(&[4.0], &[]), "a single rank needs no more");
+        assert!(!of(&[1.0, 2.0], &[]) && !of(&[0.0, 0.0], &[]) && !of(&[3.0, 0.0], &[]) && !of(&[3.0, 3.0], &[0, 1]));
+        assert!(!Canary::new(&[vec![200.0; 7], vec![200.0; 7]], &[], SystemCounters::default()).one_core);
+        let (apart, together) = (canary(200.0, 0.0, 0.0), Canary { one_core: true, ..canary(90_000.0, 9_000.0, 0.0) });
+        assert_eq!(
+            apart.caveats(&together, 1.0, 2, false),
+            [Caveat::OneCore],
+            "its effects are not caveats of their own"
+        );
     }
 
     #[test]

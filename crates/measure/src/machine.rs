@@ -134,6 +134,25 @@ pub fn allowed_cpus() -> Vec<u32> {
     (0..libc::CPU_SETSIZE as u32).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &set) }).collect()
 }
 
+/// The only processor that this thread may run on, counted from 1; 0 where there are several, or the machine has just one.
+pub fn only_core() -> f64 {
+    match allowed_cpus().as_slice() {
+        [only] if online_cpus() > 1 => f64::from(*only) + 1.0,
+        _ => 0.0,
+    }
+}
+
+/// Processors of the machine, whether or not this process may run on them.
+pub fn online_cpus() -> u32 {
+    cpu_list_length(read("/sys/devices/system/cpu/online").trim())
+}
+
+/// Processors that the control group leaves; None where it does not say.
+pub fn cgroup_cpus() -> Option<u32> {
+    let list = cgroup_text("cpuset.cpus.effective").or_else(|| cgroup_text("cpuset.effective_cpus"))?;
+    Some(cpu_list_length(list.trim())).filter(|cpus| *cpus > 0)
+}
+
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }

@@ -44,8 +44,11 @@ impl Failure {
         Self { code, ..self }
     }
 
-    fn each(&mut self, change: impl FnMut(&mut Error)) {
-        self.errors.errors.iter_mut().map(|placed| &mut placed.error).for_each(change);
+    fn each(&mut self, change: impl Fn(&mut Error)) {
+        self.errors.errors.iter_mut().map(|placed| &mut placed.error).for_each(|error| {
+            change(error);
+            without_secrets(error);
+        });
     }
 
     /// One line for a program: `{"errors":[{"what":...,"cause":...,"hint":...}]}`. What an error lacks is left out. Errors
@@ -87,8 +90,17 @@ impl From<Error> for Failure {
 
 impl From<PlanErrors> for Failure {
     fn from(errors: PlanErrors) -> Self {
-        Self { errors, code: 2 }
+        let mut failure = Self { errors, code: 2 };
+        failure.each(|_| {});
+        failure
     }
+}
+
+/// An error may quote what the user wrote: a password in it is not shown.
+fn without_secrets(error: &mut Error) {
+    error.what = record::masked_lines(&error.what);
+    error.cause = error.cause.as_deref().map(record::masked_lines);
+    error.hint = error.hint.as_deref().map(record::masked_lines);
 }
 
 impl From<StoreError> for Failure {

@@ -162,13 +162,10 @@ fn failure_with_lines(what: String, lines: &[String]) -> Failure {
     Failure::new(what).hint(lines.join("\n"))
 }
 
-/// A line of a shell.
+/// A line of a shell, without secrets.
 fn joined(line: &str, words: &[&str]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/.-_:+@%,=".contains(c);
-    let quoted = words.iter().map(|word| match !word.is_empty() && word.chars().all(plain) {
-        true => (*word).to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    });
+    let words = record::command_line(words.iter().map(|word| (*word).to_owned()));
+    let quoted = words.iter().map(|word| report::shell(word));
     std::iter::once(line.to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
 }
 

@@ -21,6 +21,7 @@ mod not_a_record;
 mod only;
 mod options;
 mod plans;
+mod record_folders;
 mod screen;
 mod session;
 #[cfg(test)]

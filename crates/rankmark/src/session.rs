@@ -163,7 +163,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     let notes = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned();
     // The processes of a launcher start side by side with this one, so they would count as other programs.
     let load = is_alone(request).then(|| load::note(&plan, &record.file.machine)).flatten();
-    let notes: Vec<String> = notes.chain(load).collect();
+    let bound = is_alone(request).then(|| load::one_core(&plan)).flatten();
+    let notes: Vec<String> = notes.chain(load).chain(bound).collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
     let show_known = |record: &Record, screen: &mut Screen| {
         record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));

@@ -11,6 +11,7 @@ use terms::Status;
 
 use crate::file::{FileName, Folder};
 use crate::pack::Redaction;
+use crate::secrets::masked_json;
 use crate::store::{CASES_FILE, RUN_FILE, line_text, reseal};
 use crate::{CaseLine, Record, RunEnd, SharedMap, StoreError, read_run};
 
@@ -168,9 +169,11 @@ fn texts(record: &Record) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
     let text = serde_json::to_string(&file)?;
     let mut text = terms::outside::original_json(&text).into_owned().into_bytes();
     text.push(b'\n');
+    let text = masked_json(&text).into_owned();
     let mut lines = Vec::new();
     for line in record.cases.iter().filter(|line| is_kept(line)) {
-        lines.extend_from_slice(line_text(&compact(line))?.as_bytes());
+        let text = line_text(&compact(line))?;
+        lines.extend_from_slice(&reseal(text.as_bytes(), |line| masked_json(line).into_owned()));
         lines.push(b'\n');
     }
     Ok((text, lines))

@@ -7,6 +7,8 @@ terms::named! {
         SizeRounded = "size_rounded",
         /// More ranks than cores: times include waiting for a core.
         Oversubscribed = "oversubscribed",
+        /// All ranks of a host could run on one core only, though the host has more.
+        OneCore = "one_core",
         /// The printed interval is wider than the target.
         CiAboveTarget = "ci_above_target",
         /// Further trials are to follow, or were to follow when the run was ended or killed.
@@ -78,6 +80,9 @@ impl Caveat {
             Self::SizeRounded => "the requested size does not divide evenly; it was rounded down, see bytes_requested",
             Self::Oversubscribed => {
                 "more ranks than cores: times include waiting for a core, and say nothing about the transport"
+            }
+            Self::OneCore => {
+                "all ranks of a host may run on one core only, though it has more: an affinity (taskset) or a control group (cgroup cpuset) binds them there; times include waiting for that core. `taskset -pc PID` shows it; run without taskset, or ask the scheduler or the container for more cores (--cpus-per-task, --cpuset-cpus)"
             }
             Self::CiAboveTarget => "the printed 95% interval is wider than the target",
             Self::Preliminary => "the case does not have all its trials: the run still goes on, or it ended early",

@@ -1,8 +1,8 @@
-//! What of the surroundings may be kept: an allow-list of environment variables, and the command line, without
-//! anything that smells like a secret.
+//! What of the surroundings may be kept: an allow-list of environment variables, without anything that looks like a secret.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+
+use crate::secrets::{masked, smells_like_secret};
 
 /// Families of variables that change how communication or arithmetic runs.
 const FAMILIES: [&str; 17] = [
@@ -89,125 +89,6 @@ pub fn is_of_its_job(name: &str) -> bool {
     DESCRIBES_A_JOB.iter().chain(&OF_ONE_JOB).any(|word| name.starts_with(word))
 }
 
-/// Whether a variable's name says that its value is secret. Errs on the side of silence: `UCX_IB_PKEY` (a partition
-/// number) is the one key that is known to be none.
-pub fn smells_like_secret(name: &str) -> bool {
-    // Fields that say how tokens are spread over experts.
-    let field = name.rsplit('=').next().unwrap_or(name).trim_start_matches('-');
-    if ["tokens", "tokens_file", "tokens-file"].contains(&field) {
-        return false;
-    }
-    name.to_ascii_uppercase().split(|c: char| !c.is_ascii_alphanumeric()).any(|part| {
-        let keyed = (part.ends_with("KEY") || part.ends_with("KEYS")) && part != "PKEY";
-        const WORDS: [&str; 10] = [
-            "TOKEN",
-            "SECRET",
-            "PASSW",
-            "CREDENTIAL",
-            "PASSPHRASE",
-            "COOKIE",
-            "NONCE",
-            "PRECONDITION",
-            "AUTHORIZATION",
-            "BEARER",
-        ];
-        let named = WORDS.iter().any(|word| part.contains(word));
-        keyed || named || matches!(part, "PASS" | "AUTH" | "JWT" | "PAT" | "CREDS")
-    })
-}
-
-/// A command line fit for a record: the value of `NAME=value` is masked where the name smells like a secret, whether it
-/// stands alone, in `--env=NAME=value`, or behind an option of that name. So are secrets within other values.
-pub fn command_line(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut hide = false;
-    let each = |argument: String| {
-        let is_option = argument.starts_with('-') && !argument.contains('=');
-        let hidden = std::mem::replace(&mut hide, is_option && smells_like_secret(&argument));
-        if hidden && !argument.starts_with('-') { MASK.to_owned() } else { mask(argument) }
-    };
-    arguments.into_iter().map(each).collect()
-}
-
-/// What stands in place of a secret.
-const MASK: &str = "***";
-
-/// Whether a text holds something that looks like a secret, whatever its name.
-pub fn holds_secret(text: &str) -> bool {
-    !secrets(text).is_empty()
-}
-
-/// The text with `***` in place of what looks like a secret.
-fn masked(text: &str) -> String {
-    let mut safe = text.to_owned();
-    for found in secrets(text).into_iter().rev() {
-        safe.replace_range(found, MASK);
-    }
-    safe
-}
-
-/// Where a text holds secrets: the password of `user:password@host`, what follows `Authorization:`, and tokens with the
-/// beginnings that services give them. In their order, and apart from each other.
-fn secrets(text: &str) -> Vec<Range<usize>> {
-    if let Some(header) = authorization(text) {
-        let mut found = secrets(&text[..header]);
-        found.push(header..text.trim_end().len());
-        return found;
-    }
-    let mut found = Vec::new();
-    let mut begin = 0;
-    for word in text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';')) {
-        let place = password(word).or_else(|| token(word));
-        found.extend(place.map(|place| begin + place.start..begin + place.end));
-        begin += word.len();
-    }
-    found
-}
-
-/// Where the value of an `Authorization:` header begins.
-fn authorization(text: &str) -> Option<usize> {
-    const HEADER: &str = "authorization";
-    let begin = text.to_ascii_lowercase().find(HEADER)? + HEADER.len();
-    let rest = &text[begin..];
-    let value = rest.trim_start().strip_prefix([':', '='])?.trim_start();
-    (!value.is_empty() && value != MASK).then(|| text.len() - value.len())
-}
-
-/// The password of `user:password@host`.
-fn password(word: &str) -> Option<Range<usize>> {
-    let begin = word.find("://").map_or(0, |at| at + 3);
-    let address = &word[begin..];
-    // A path may hold anything.
-    let address = &address[..address.find(['/', '?', '#']).unwrap_or(address.len())];
-    let at = address.rfind('@')?;
-    let colon = address[..at].find(':')?;
-    let host = address[at + 1..].chars().next();
-    let password = begin + colon + 1..begin + at;
-    (colon > 0 && host.is_some_and(char::is_alphanumeric) && !password.is_empty() && &word[password.clone()] != MASK)
-        .then_some(password)
-}
-
-/// A token by its beginning.
-fn token(word: &str) -> Option<Range<usize>> {
-    const BEGINNINGS: [&str; 10] =
-        ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "hf_", "sk-", "xoxb-", "AKIA", "eyJ"];
-    const SHORTEST: usize = 20;
-    let is_of_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let is_begin = |at: usize| !word[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
-    BEGINNINGS.iter().find_map(|beginning| {
-        let begin = word.find(beginning).filter(|at| is_begin(*at))?;
-        let length = word[begin..].find(|c| !is_of_token(c)).unwrap_or(word.len() - begin);
-        (length >= SHORTEST).then_some(begin..begin + length)
-    })
-}
-
-fn mask(argument: String) -> String {
-    let end = argument.match_indices('=').map(|(at, _)| at).find(|at| smells_like_secret(&argument[..*at]));
-    match end {
-        Some(end) => format!("{}={MASK}", &argument[..end]),
-        None => masked(&argument),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,53 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_masks_secrets() {
-        let typed = ["rankmark", "run", "--env", "NCCL_DEBUG=INFO", "--env", "HF_TOKEN=abc=d", "--env=API_KEY=x"];
-        let kept = command_line(typed.iter().map(|word| (*word).to_owned()));
-        let expected = ["rankmark", "run", "--env", "NCCL_DEBUG=INFO", "--env", "HF_TOKEN=***", "--env=API_KEY=***"];
-        assert_eq!(kept, expected);
-        let typed = ["rankmark", "profile", "--", "train", "--hf-token", "abc", "--epochs", "3", "--use-token", "--x"];
-        let kept = command_line(typed.iter().map(|word| (*word).to_owned()));
-        let expected =
-            ["rankmark", "profile", "--", "train", "--hf-token", "***", "--epochs", "3", "--use-token", "--x"];
-        assert_eq!(kept, expected);
-        // Tokens of experts.
-        let shown = [
-            "rankmark",
-            "--tokens",
-            "zipf:exponent=1",
-            "--tokens-file=counts",
-            "--set",
-            "tokens=skewed",
-            "--set=tokens=hot",
-        ];
-        assert_eq!(command_line(shown.map(str::to_owned)), shown);
-        assert!(smells_like_secret("--hf-tokens") && smells_like_secret("API_TOKENS"));
-    }
-
-    #[test]
     fn secrets_within_values_are_masked() {
-        let long = "a1B2".repeat(8);
-        for (text, expected) in [
-            ("http://user:pass@proxy:3128".to_owned(), "http://user:***@proxy:3128"),
-            ("--index=https://me:t0k%40en@host/simple".to_owned(), "--index=https://me:***@host/simple"),
-            ("postgres://a:b@c,redis://d:e@f".to_owned(), "postgres://a:***@c,redis://d:***@f"),
-            ("admin:hunter2@node-a".to_owned(), "admin:***@node-a"),
-            ("curl -H 'Authorization: Bearer abc.def'".to_owned(), "curl -H 'Authorization: ***"),
-            ("AUTHORIZATION=Basic dXNlcg==".to_owned(), "AUTHORIZATION=***"),
-            (format!("x ghp_{long} y"), "x *** y"),
-            (format!("--note=hf_{long}"), "--note=***"),
-        ] {
-            assert!(holds_secret(&text), "{text}");
-            assert_eq!(masked(&text), expected);
-            assert_eq!(masked(expected), expected, "a mask is not a secret");
-        }
-        for plain in
-            ["mlx5_0:1", "git@host:path", "delay:rank=1,us=20", "tcp://10.0.0.1:29500", "all@once", "sk-1", "", "a:@b"]
-        {
-            assert!(!holds_secret(plain), "{plain}");
-            assert_eq!(masked(plain), plain);
-        }
         let kept = environment([("NCCL_CONF_FILE".to_owned(), "ftp://u:p@h/x".to_owned())]);
         assert_eq!(kept["NCCL_CONF_FILE"], "ftp://u:***@h/x");
     }

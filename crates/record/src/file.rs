@@ -4,6 +4,7 @@
 //! a record could lead a report, or a run that goes on, to any file of this user.
 
 mod folder;
+mod held;
 mod name;
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -18,6 +19,8 @@ pub use name::{FileName, FileStem, InnerPath};
 
 /// Opening a FIFO does not wait then. Does nothing to a file.
 const NO_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
+
+pub use held::{HeldFolder, Whereabouts};
 
 /// Opens a file that the user names, for reading. Links are followed: the user chose the path.
 ///

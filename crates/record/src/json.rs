@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::ser::{Formatter, Serializer};
 use terms::outside;
 
+use crate::secrets::masked_json;
+
 /// Numbers as Rust writes them (`0.81`, `1.5e-5` below 1e-4, `1e16` from there up), the shortest text that reads back to
 /// the same bits. serde_json's own spelling has changed between its versions, and identities are made of this text.
 struct Numbers;
@@ -27,28 +29,44 @@ pub fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
     String::from_utf8(text).map(written).map_err(serde::ser::Error::custom)
 }
 
-/// Writes a value in lines, indented, as `run.json` is.
+/// Writes a value in lines, indented, as `run.json` is, and without secrets: each caller masks what it knows to come from
+/// outside, and here nothing is forgotten.
 ///
 /// # Errors
 /// What `to` reports, and when the value cannot be JSON.
 pub(crate) fn to_pretty_json(to: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
-    Ok(serde_json::to_writer_pretty(Original(to), value)?)
+    let mut lines = WrittenLines { to, line: Vec::new() };
+    serde_json::to_writer_pretty(&mut lines, value)?;
+    lines.end()
 }
 
-/// Passes JSON on as it leaves the program. serde_json writes whole characters.
-struct Original<'w>(&'w mut dyn io::Write);
+/// Passes lines of JSON on as they leave the program. A string is always within one line.
+struct WrittenLines<'w> {
+    to: &'w mut dyn io::Write,
+    line: Vec<u8>,
+}
 
-impl io::Write for Original<'_> {
+impl WrittenLines<'_> {
+    fn end(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8(line).map(written).map_err(io::Error::other)?;
+        self.to.write_all(&masked_json(line.as_bytes()))
+    }
+}
+
+impl io::Write for WrittenLines<'_> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        match std::str::from_utf8(piece).map(outside::original_json) {
-            Ok(original) => self.0.write_all(original.as_bytes())?,
-            Err(_) => self.0.write_all(piece)?,
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                self.end()?;
+            }
         }
         Ok(piece.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.to.flush()
     }
 }
 

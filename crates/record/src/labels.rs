@@ -68,6 +68,7 @@ impl Labels {
 
 /// The text fit for a message.
 fn shown(text: &str) -> String {
+    let text = crate::masked(text);
     let short: String = text.chars().take(64).collect();
     let more = if short.len() < text.len() { "..." } else { "" };
     format!("{}{more}", short.escape_debug())

@@ -36,6 +36,7 @@ mod run_end;
 mod run_file;
 mod run_identity;
 pub mod schema;
+mod secrets;
 mod shared_fields;
 mod shared_map;
 pub mod show;
@@ -50,7 +51,7 @@ pub use baseline::{BASELINES, clear_baseline, find_baselines, list_baselines, re
 pub use case::Case;
 pub use caveat::Caveat;
 pub use demand::Demand;
-pub use environment::{command_line, environment, holds_secret, is_of_its_job, smells_like_secret};
+pub use environment::{environment, is_of_its_job};
 pub use expected::{Basis, Expected};
 pub use explained::{
     Blame, EXPLAINED_FILE, EXPLAINED_VERSION, Explained, ExplainedCase, ExplainedFinding, ExplainedTable,
@@ -74,6 +75,7 @@ pub use run_file::{
     BackendState, Declared, DeclaredField, DeclaredMetric, End, Overhead, Placement, Rounds, RunFile, Tool,
 };
 pub use run_identity::{RunIdentity, copies};
+pub use secrets::{command_line, holds_secret, masked, masked_lines, smells_like_secret};
 pub use shared_fields::SHARED_FIELDS;
 pub use shared_map::{Pool, SharedMap};
 pub use state::{CanaryKind, CanaryLevel, CaseState, MachineState, known_states, likest};

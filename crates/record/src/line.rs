@@ -241,7 +241,8 @@ impl CaseLine {
             benchmark: case.benchmark.clone(),
             parameters: case.parameters.clone(),
             status,
-            reason: Some(reason.into()),
+            // It may quote what a rank or another program wrote.
+            reason: Some(crate::masked(&reason.into())),
             ranks: case.ranks(),
             hosts: None,
             pair_hosts: None,

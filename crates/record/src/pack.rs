@@ -150,8 +150,8 @@ fn redacted(member: &Member, text: Vec<u8>, redaction: &mut Redaction) -> Result
         return Ok(text.split_inclusive(|byte| *byte == b'\n').flat_map(|line| line_of(line, redaction)).collect());
     }
     let text = match name {
-        RUN_FILE => reseal_run(&text, |text| redaction.replace_bytes(text)),
-        _ => redaction.replace_bytes(&text),
+        RUN_FILE => reseal_run(&text, |text| redaction.clean(name, text)),
+        _ => redaction.clean(name, &text),
     };
     if name == RUN_FILE {
         read_run_file(&text, RUN_FILE)?;
@@ -170,7 +170,7 @@ fn line_of(line: &[u8], redaction: &mut Redaction) -> Vec<u8> {
         Some(body) => (body, &b"\n"[..]),
         None => (line, &b""[..]),
     };
-    let mut text = reseal(body, |body| redaction.replace_bytes(body));
+    let mut text = reseal(body, |body| redaction.clean(CASES_FILE, body));
     text.extend_from_slice(end);
     text
 }

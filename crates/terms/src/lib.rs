@@ -10,6 +10,7 @@ mod collective;
 mod dtype;
 mod error;
 mod field;
+mod host;
 mod name;
 pub mod outside;
 mod quantity;
@@ -20,6 +21,7 @@ pub use collective::{Collective, Reduce};
 pub use dtype::{Dtype, DtypeKind};
 pub use error::{Error, FieldError};
 pub use field::{Field, Group, Kind, Label, Role, Variant};
+pub use host::HostName;
 pub use name::{Named, did_you_mean, nearest, normalize, suggestion};
 pub use quantity::{Bandwidth, Bytes, ParseQuantityError, Ratio, Seconds};
 pub use words::{

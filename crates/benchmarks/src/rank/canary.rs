@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use measure::Failure;
+use measure::{Failure, machine};
 use trace::{Clock, StatusSlot};
 
 use super::RankWork;
@@ -38,7 +38,8 @@ pub(super) fn announce(slot: &StatusSlot) {
 
 impl RankWork {
     /// `[ns of a barrier, voluntary, involuntary context switches so far, ns of a round trip of a cache line to a neighbour's
-    /// core, ns of a loop that depends on itself, ns of one that fills the core's units, ns of processor time so far]`.
+    /// core, ns of a loop that depends on itself, ns of one that fills the core's units, ns of processor time so far,
+    /// the only core that it may run on or 0]`.
     /// The barrier's is the median of bursts.
     /// The round trip is 0 on ranks that have no neighbour of their own, and where one did not answer.
     pub(super) fn canary(&mut self) -> Result<Vec<f64>, Failure> {
@@ -59,7 +60,16 @@ impl RankWork {
         self.barriers(1)?;
         let filled = typical(&clock, || filled(STEPS));
         let [voluntary, involuntary, used] = super::own_usage();
-        Ok(vec![stats::median(&bursts), voluntary, involuntary, trip.unwrap_or(0.0), chain, filled, used])
+        Ok(vec![
+            stats::median(&bursts),
+            voluntary,
+            involuntary,
+            trip.unwrap_or(0.0),
+            chain,
+            filled,
+            used,
+            machine::only_core(),
+        ])
     }
 }
 

@@ -3,8 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use terms::HostName;
+
 /// `node-2` before `node-10`.
-pub(super) fn natural(a: &str, b: &str) -> Ordering {
+pub(super) fn natural(a: &HostName, b: &HostName) -> Ordering {
+    let (a, b) = (a.as_str(), b.as_str());
     let (head_a, number_a) = split(a);
     let (head_b, number_b) = split(b);
     match (number_a.is_empty(), number_b.is_empty()) {
@@ -23,18 +26,18 @@ fn split(name: &str) -> (&str, &str) {
 }
 
 /// Hosts as Slurm takes them, for `--exclude` and `--nodelist`: `node[01-03,07],login`.
-pub fn compressed(hosts: &[&str]) -> String {
+pub fn compressed(hosts: &[&HostName]) -> String {
     // By what stands before the number, and how many digits that has: `node1` and `node01` are two hosts.
     let mut numbered: BTreeMap<(&str, usize), Vec<u64>> = BTreeMap::new();
     let mut whole: Vec<String> = Vec::new();
     for host in hosts {
-        let (head, digits) = split(host);
+        let (head, digits) = split(host.as_str());
         match digits.parse::<u64>() {
             Ok(number) if digits.len() == number.to_string().len() => {
                 numbered.entry((head, 0)).or_default().push(number);
             }
             Ok(number) => numbered.entry((head, digits.len())).or_default().push(number),
-            Err(_) => whole.push((*host).to_owned()),
+            Err(_) => whole.push(host.to_string()),
         }
     }
     let one = |((head, width), mut numbers): ((&str, usize), Vec<u64>)| {
@@ -65,6 +68,10 @@ pub fn compressed(hosts: &[&str]) -> String {
 mod tests {
     use super::*;
 
+    fn names(hosts: &[&str]) -> Vec<HostName> {
+        hosts.iter().map(|host| HostName::parse(host).unwrap()).collect()
+    }
+
     #[test]
     fn hosts_are_written_as_slurm_has_them() {
         for (hosts, expected) in [
@@ -74,14 +81,15 @@ mod tests {
             (&["a1", "a01", "b"], "a1,a01,b"),
             (&[], ""),
         ] {
-            assert_eq!(compressed(hosts), expected);
+            let hosts = names(hosts);
+            assert_eq!(compressed(&hosts.iter().collect::<Vec<_>>()), expected);
         }
     }
 
     #[test]
     fn numbers_at_the_end_are_compared_as_numbers() {
-        let mut hosts = ["n10", "n9", "m2", "n", "n100000000000000000000000"];
-        hosts.sort_by(|a, b| natural(a, b));
+        let mut hosts = names(&["n10", "n9", "m2", "n", "n100000000000000000000000"]);
+        hosts.sort_by(natural);
         assert_eq!(hosts, ["m2", "n", "n9", "n10", "n100000000000000000000000"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use stats::{FEWEST_LINKED, FEWEST_MEMBERS, Member};
+use terms::HostName;
 
 use super::measures::{NodeRun, Tournament};
 use super::{Criterion, FLEET_LEVEL, Fleet, LinkCriterion, MOST_UNSEEN, Node, NodeVerdict, SlowIn, SlowLink, hosts};
@@ -15,7 +16,7 @@ struct Gathered {
     unsettled: Vec<String>,
 }
 
-pub(super) fn judge(runs: &[NodeRun], tournaments: &[Tournament], absent: &[(String, String)]) -> Fleet {
+pub(super) fn judge(runs: &[NodeRun], tournaments: &[Tournament], absent: &[(HostName, String)]) -> Fleet {
     let mut fleet = Fleet::default();
     let mut nodes = gather(runs, &mut fleet);
     for (host, why) in absent {
@@ -86,9 +87,9 @@ fn stand(node: &mut Node, (criterion, label): (usize, &str), standing: &stats::S
     }
 }
 
-fn missing(host: &str, why: &str) -> Gathered {
+fn missing(host: &HostName, why: &str) -> Gathered {
     let node = Node {
-        host: host.to_owned(),
+        host: host.clone(),
         kind: usize::MAX,
         records: Vec::new(),
         verdict: NodeVerdict::Failed,
@@ -110,16 +111,15 @@ fn place<T: PartialEq>(all: &mut Vec<T>, value: T) -> usize {
 /// The nodes with what they took: of several records of a node the mean, whose variance its records tell.
 fn gather(runs: &[NodeRun], fleet: &mut Fleet) -> Vec<Gathered> {
     let mut nodes: Vec<Gathered> = Vec::new();
-    let mut by_host: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut by_host: BTreeMap<&HostName, usize> = BTreeMap::new();
     let mut criteria: BTreeMap<(usize, &str), usize> = BTreeMap::new();
     let mut values: BTreeMap<(usize, usize), Vec<(Member, bool)>> = BTreeMap::new();
     for run in runs {
         let kind = place(&mut fleet.kinds, run.kind.clone());
         let at = *by_host.entry(&run.host).or_insert_with(|| {
-            nodes.push(Gathered {
-                node: Node { kind, failed: Vec::new(), ..missing(&run.host, "").node },
-                ..missing("", "")
-            });
+            let mut gathered = missing(&run.host, "");
+            gathered.node = Node { kind, failed: Vec::new(), ..gathered.node };
+            nodes.push(gathered);
             nodes.len() - 1
         });
         let node = &mut nodes[at].node;

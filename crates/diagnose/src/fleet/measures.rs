@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use record::{CaseLine, Caveat, Machine, Placement, Record};
 use stats::Member;
-use terms::Status;
+use terms::{Error, HostName, Status};
 
-use super::Reader;
+use super::{Reader, Taken};
 use crate::compare::case_key;
 
 /// Caveats of a machine that others used.
@@ -27,10 +27,10 @@ pub struct Measured {
 }
 
 /// A node in one record.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeRun {
     /// Its host's name.
-    pub host: String,
+    pub host: HostName,
     /// Its hardware in words: nodes of one kind are peers.
     pub kind: String,
     /// The record.
@@ -47,23 +47,19 @@ pub struct Tournament {
     /// The exchange, in words.
     pub label: String,
     /// The hosts, one each.
-    pub hosts: Vec<String>,
+    pub hosts: Vec<HostName>,
     /// Seconds between each two of them; of several ranks on a host, the fastest pair, which the link alone bounds.
     pub times: Vec<Vec<f64>>,
 }
 
-pub(super) fn read(name: &str, record: &Record, reader: &Reader) -> (Vec<NodeRun>, Vec<Tournament>) {
+pub(super) fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error> {
     let file = &record.file;
     let machines: Vec<&Machine> = if file.hosts.is_empty() { vec![&file.machine] } else { file.hosts.iter().collect() };
-    let mut nodes: Vec<NodeRun> = machines
-        .iter()
-        .map(|machine| NodeRun {
-            host: machine.host.clone(),
-            kind: kind(machine),
-            record: name.to_owned(),
-            ..NodeRun::default()
-        })
-        .collect();
+    let node = |machine: &&Machine| {
+        let (host, kind, record) = (HostName::parse(&machine.host)?, kind(machine), name.to_owned());
+        Ok(NodeRun { host, kind, record, measured: Vec::new(), failed: Vec::new() })
+    };
+    let mut nodes = machines.iter().map(node).collect::<Result<Vec<NodeRun>, Error>>()?;
     let mut tournaments = Vec::new();
     for line in &record.cases {
         let label = (reader.label)(record, line);
@@ -82,10 +78,10 @@ pub(super) fn read(name: &str, record: &Record, reader: &Reader) -> (Vec<NodeRun
             several => {
                 let placed = file.placement.iter().find(|placement| placement.ranks == line.ranks);
                 if let Some(times) = (reader.pairs)(line) {
-                    tournaments.extend(tournament(&label, &times, placed));
+                    tournaments.extend(tournament(&label, &times, placed)?);
                 } else if (reader.is_local)(line) {
                     for (host, member) in by_host(line, placed) {
-                        if let Some(node) = several.iter_mut().find(|node| node.host == host) {
+                        if let Some(node) = several.iter_mut().find(|node| node.host == host.as_str()) {
                             node.measured.push(measured(member));
                         }
                     }
@@ -93,7 +89,7 @@ pub(super) fn read(name: &str, record: &Record, reader: &Reader) -> (Vec<NodeRun
             }
         }
     }
-    (nodes, tournaments)
+    Ok((nodes, tournaments))
 }
 
 /// What makes nodes peers.
@@ -120,14 +116,13 @@ fn failure(line: &CaseLine) -> Option<String> {
 
 /// Notes a failure at the nodes that it names; where it names none, at the only one.
 fn blame(nodes: &mut [NodeRun], why: &str) {
-    let is_named = |host: &str| {
-        !host.is_empty() && why.split(|c: char| !(c.is_alphanumeric() || "-._".contains(c))).any(|word| word == host)
-    };
+    let is_named =
+        |host: &str| why.split(|c: char| !(c.is_alphanumeric() || "-._".contains(c))).any(|word| word == host);
     if let [only] = nodes {
         only.failed.push(why.to_owned());
         return;
     }
-    nodes.iter_mut().filter(|node| is_named(&node.host)).for_each(|node| node.failed.push(why.to_owned()));
+    nodes.iter_mut().filter(|node| is_named(node.host.as_str())).for_each(|node| node.failed.push(why.to_owned()));
 }
 
 fn of_line(line: &CaseLine) -> Option<Member> {
@@ -149,8 +144,8 @@ fn by_host(line: &CaseLine, placed: Option<&Placement>) -> Vec<(String, Member)>
     slowest.into_iter().map(|(host, time)| (host.to_owned(), Member { value: time.ln(), variance: 0.0 })).collect()
 }
 
-fn tournament(label: &str, times: &[Vec<f64>], placed: Option<&Placement>) -> Option<Tournament> {
-    let placed = placed.filter(|placed| placed.hosts.len() == times.len())?;
+fn tournament(label: &str, times: &[Vec<f64>], placed: Option<&Placement>) -> Result<Option<Tournament>, Error> {
+    let Some(placed) = placed.filter(|placed| placed.hosts.len() == times.len()) else { return Ok(None) };
     let mut hosts: Vec<&String> = placed.hosts.iter().collect();
     hosts.sort();
     hosts.dedup();
@@ -165,5 +160,6 @@ fn tournament(label: &str, times: &[Vec<f64>], placed: Option<&Placement>) -> Op
             }
         }
     }
-    Some(Tournament { label: label.to_owned(), hosts: hosts.into_iter().cloned().collect(), times: square })
+    let hosts = hosts.into_iter().map(|host| HostName::parse(host)).collect::<Result<Vec<HostName>, Error>>()?;
+    Ok(Some(Tournament { label: label.to_owned(), hosts, times: square }))
 }

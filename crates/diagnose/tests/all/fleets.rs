@@ -3,6 +3,7 @@
 use record::Record;
 use serde_json::json;
 use stats::samples::{Marginal, Series, Situation};
+use terms::HostName;
 
 use crate::simulation::record_of;
 use diagnose::fleet::{Fleet, Node, NodeRun, NodeVerdict, Reader, Tournament, against, fleet, read};
@@ -17,7 +18,7 @@ fn nodes_of(records: &[Record]) -> (Vec<NodeRun>, Vec<Tournament>) {
     let reader = Reader { is_local: &is_local, pairs: &pairs, label: &label };
     let mut all = (Vec::new(), Vec::new());
     for (at, record) in records.iter().enumerate() {
-        let (nodes, tournaments) = read(&format!("record {at}"), record, &reader);
+        let (nodes, tournaments) = read(&format!("record {at}"), record, &reader).unwrap();
         all.0.extend(nodes);
         all.1.extend(tournaments);
     }
@@ -73,8 +74,8 @@ fn what_fails_or_is_gone_is_failed() {
     records[2].cases[1].reason = Some("rank 0 died of signal 9".to_owned());
     records[3].cases[0].wrong = Some(4);
     let (nodes, tournaments) = nodes_of(&records);
-    let fleet = fleet(&nodes, &tournaments, &[("node99".to_owned(), "it has no result".to_owned())]);
-    let failed: Vec<&str> = fleet.hosts(&[NodeVerdict::Failed]);
+    let fleet = fleet(&nodes, &tournaments, &[(HostName::parse("node99").unwrap(), "it has no result".to_owned())]);
+    let failed = fleet.hosts(&[NodeVerdict::Failed]);
     assert_eq!(failed, ["node02", "node03", "node99"]);
     assert_eq!(of(&fleet, "node02").failed, ["case 1: rank 0 died of signal 9"]);
 }
@@ -84,7 +85,7 @@ fn nodes_of_another_kind_are_no_peers() {
     let mut records = healthy(16);
     for (at, record) in records.iter_mut().enumerate().skip(12) {
         record.file.machine.cpu_model = "another".to_owned();
-        *record = Record { cases: node("", [1.5, 1.5], at as u64).cases, ..record.clone() };
+        *record = Record { cases: node("x", [1.5, 1.5], at as u64).cases, ..record.clone() };
     }
     let fleet = judged(&records);
     assert_eq!(fleet.kinds.len(), 2);

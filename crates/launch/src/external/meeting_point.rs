@@ -59,7 +59,7 @@ impl MeetingPoint {
     /// When there is none to be had.
     pub(super) fn secret(&self, job: &str) -> Result<Secret, String> {
         match self {
-            Self::Folder(_) => Secret::fresh().map_err(|error| format!("making a secret: {error}")),
+            Self::Folder(_) => Secret::fresh().map_err(|error| format!("random bytes cannot be read: {error}")),
             Self::Address { secret, .. } => Ok(secret.of_job(job)),
         }
     }

@@ -91,6 +91,17 @@ fn private(found: &fs::Metadata, folder: bool) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses a folder that others can reach: of `/tmp` anybody can take the name.
+fn check_folder(folder: &Path) -> Result<(), String> {
+    let found = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    private(&found, true).map_err(|why| elsewhere(&format!("{} {why}", folder.display())))
+}
+
+/// Why a folder cannot be used, and how to use another.
+fn elsewhere(why: &str) -> String {
+    format!("{why} ({RENDEZVOUS_DIR}=/PATH names a folder that this user can write to)")
+}
+
 /// How names of these files begin.
 const PREFIX: &str = "job-";
 
@@ -109,13 +120,11 @@ pub(super) fn publish(folder: &Path, job: &str, rendezvous_file: &RendezvousFile
     let in_folder = |error: io::Error| format!("{}: {error}", folder.display());
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            let hint = format!("{RENDEZVOUS_DIR}=/PATH names a folder that this user can write to");
-            return Err(format!("{} ({hint})", in_folder(error)));
+            return Err(elsewhere(&in_folder(error)));
         }
         _ => {}
     }
-    let found = fs::symlink_metadata(folder).map_err(in_folder)?;
-    private(&found, true).map_err(|why| format!("{} {why}", folder.display()))?;
+    check_folder(folder)?;
     sweep(folder);
     let path = path(folder, job);
     let at_path = |error: io::Error| format!("{}: {error}", path.display());
@@ -176,8 +185,7 @@ fn create(path: &Path) -> io::Result<File> {
 /// When there is none (yet), or not a whole one, or others could have written it.
 pub(super) fn read(folder: &Path, job: &str) -> Result<RendezvousFile, String> {
     let path = path(folder, job);
-    let found = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    private(&found, true).map_err(|why| format!("{} {why}", folder.display()))?;
+    check_folder(folder)?;
     // A network file system remembers for a while that there was no such file; looking through the folder makes it ask.
     let _ = fs::read_dir(folder).map(Iterator::count);
     read_at(&path)

@@ -416,9 +416,22 @@ fn only_what_others_cannot_reach_is_trusted() {
     assert!(
         rendezvous_file::publish(lies_in(&place), "another", &rendezvous_file())
             .err()
-            .is_some_and(|why| why.contains("(mode 755)"))
+            .is_some_and(|why| why.contains("(mode 755) (RANKMARK_RENDEZVOUS_DIR=/PATH names a folder"))
     );
     open(lies_in(&place), 0o700);
+    // Of /tmp another user may have taken the name first.
+    match std::os::unix::fs::chown(lies_in(&place), Some(12_345), None) {
+        Ok(()) => {
+            let of = |why: Option<String>| {
+                let words = ["belongs to user 12345, not to user 0", "RANKMARK_RENDEZVOUS_DIR=/PATH names a folder"];
+                why.is_some_and(|why| words.iter().all(|word| why.contains(word)))
+            };
+            assert!(of(rendezvous_file::publish(lies_in(&place), "another", &rendezvous_file()).err()));
+            assert!(of(rendezvous_file::read(lies_in(&place), &place.job).err()));
+            std::os::unix::fs::chown(lies_in(&place), Some(0), None).unwrap();
+        }
+        Err(error) => crate::skip::skip("a folder of another user", &error.to_string()),
+    }
     drop(kept);
     // A link to a file of ours is not followed, and a folder that others can enter is not chosen.
     let real = folder.path().join("real");

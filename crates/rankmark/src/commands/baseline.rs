@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use record::pack::Redaction;
-use record::store::RUN_FILE;
 use record::{
     BASELINES, CaseLine, Record, RunEnd, find_baselines, list_baselines, read_baseline, read_run, save_baseline,
 };
@@ -16,6 +15,7 @@ use super::pack::names;
 use super::{Ended, Typed};
 use crate::options::gate::BaselineOptions;
 use crate::options::{Gate, GateOptions};
+use crate::record_folders::RecordFolders;
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
 use crate::{Failure, incomplete, not_a_record, screen};
@@ -211,10 +211,9 @@ fn only_one(folder: &Path) -> Result<String, Failure> {
 /// The newest record in the folder of results.
 fn newest() -> Result<PathBuf, Failure> {
     let missing = || Failure::new(format!("there is no record in {RESULTS}")).hint("name its directory");
-    let entries = std::fs::read_dir(RESULTS).map_err(|_| missing())?;
-    let records = entries.flatten().map(|entry| entry.path());
+    let found = RecordFolders::within(Path::new(RESULTS)).map_err(|_| missing())?;
     let mut dated: Vec<(String, PathBuf)> = Vec::new();
-    for path in records.filter(|path| path.join(RUN_FILE).symlink_metadata().is_ok()) {
+    for path in found.or_warn() {
         if let Ok(record) = record::read_results(&path) {
             dated.push((record.file.started, path));
         }

@@ -14,8 +14,8 @@ use diagnose::fleet::{self, Fleet as Judged, NodeRun, NodeVerdict, Reader, Tourn
 use record::{CaseLine, Record, read_run};
 use terms::Seconds;
 
-use super::history::records::directories;
 use super::{Ended, Typed};
+use crate::record_folders::RecordFolders;
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
 use crate::{Failure, screen};
@@ -123,22 +123,26 @@ fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
     let Measured { mut runs, mut tournaments, mut notes } = Measured::default();
     let reader = Reader { is_local: &is_local, pairs: &pairs, label: &label };
     for place in named {
-        let found = directories(place);
+        let found = RecordFolders::below(place).or_warn();
         if found.is_empty() {
             read_run(place)?;
         }
         let is_named = found.len() < 2;
         for directory in found {
-            match read_run(&directory) {
-                Ok(record) => {
-                    notes.extend(record.banner().map(|banner| format!("{}: {banner}", directory.display())));
-                    let (nodes, links) = fleet::read(&directory.display().to_string(), &record, &reader);
+            let name = directory.display().to_string();
+            let taken = read_run(&directory).map_err(terms::Error::from).and_then(|record| {
+                let refused = |error: terms::Error| terms::Error { what: format!("{name}: {}", error.what), ..error };
+                notes.extend(record.banner().map(|banner| format!("{name}: {banner}")));
+                fleet::read(&name, &record, &reader).map_err(refused)
+            });
+            match taken {
+                Ok((nodes, links)) => {
                     runs.extend(nodes);
                     tournaments.extend(links);
                 }
                 Err(error) if is_named => return Err(error.into()),
                 Err(error) => {
-                    let why = view::one_line(&error.error.sentence());
+                    let why = view::one_line(&error.sentence());
                     screen::remark(&format!("warning: {why}; it is left out\n"));
                 }
             }

@@ -17,7 +17,7 @@ use crate::{Failure, incomplete, not_a_record, screen};
 #[derive(clap::Args)]
 #[command(
     after_help = "--redact replaces host names by host-1, user names by user-1 and home folders by a folder user-1, the \
-                  same name by the same number in every file, and says what it replaced. It leaves out what is not text \
+                  same name by the same number in every file, and says what it replaced. It masks passwords and tokens. It leaves out what is not text \
                   (PNG); `rankmark report` draws it again. It does not replace addresses, other paths, or names that \
                   neither the record nor this machine knows: look at the file before you publish it."
 )]
@@ -124,6 +124,9 @@ fn text(to: &Path, packed: &Packed, redaction: Option<&Redaction>) -> String {
     }
     if replaced.iter().all(|found| found.times == 0) {
         text.push_str("replaced  nothing: no name was found\n");
+    }
+    if redaction.secrets > 0 {
+        text.push_str(&format!("replaced  passwords and tokens by `***`: {}\n", count(redaction.secrets, "time")));
     }
     for found in replaced.iter().filter(|found| found.within_words > 0) {
         let times = count(found.within_words, "time");

@@ -10,6 +10,7 @@ use record::store::RUN_FILE;
 
 use super::{Ended, Typed};
 use crate::options::{ExportOptions, Exports, Gate, GateOptions};
+use crate::record_folders::{RecordFolders, is_absence};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
 use crate::{Failure, incomplete, not_a_record, screen};
@@ -277,17 +278,16 @@ fn show(page: &Path) -> Result<(), Failure> {
 /// The record itself; else the records in the folder, the oldest first. A folder without any is taken for a record, so that
 /// the reader says what is missing.
 fn records(source: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let is_record = |path: &Path| path.join(RUN_FILE).symlink_metadata().is_ok();
-    if is_record(source) {
+    if source.join(RUN_FILE).symlink_metadata().is_ok() {
         return Ok(vec![source.to_owned()]);
     }
-    let Ok(entries) = std::fs::read_dir(source) else {
-        let what = format!("there is no record in {}", source.display());
-        return Err(Failure::new(what).hint("rankmark report results/DIR"));
-    };
-    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path)).collect();
+    let found = RecordFolders::within(source).map_err(|error| {
+        let failure = Failure::new(format!("there is no record in {}", source.display()));
+        let failure = if is_absence(&error) { failure } else { failure.cause(format!("it cannot be listed: {error}")) };
+        failure.hint("rankmark report results/DIR")
+    })?;
     // Names of records begin with the time.
-    found.sort();
+    let mut found = found.or_warn();
     if found.is_empty() {
         found.push(source.to_owned());
     }

@@ -63,6 +63,11 @@ impl Output {
         self.verbosity == Verbosity::Verbose
     }
 
+    /// Whether only errors are wanted.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.verbosity == Verbosity::Quiet
+    }
+
     pub(super) fn is_live(&self) -> bool {
         self.live.is_some()
     }
@@ -85,6 +90,14 @@ impl Output {
     pub(super) fn line(&mut self, text: &str) {
         let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
         self.write(&format!("{cleared}{text}\n"));
+    }
+
+    /// Lines that say what went wrong. Who wants to hear of errors alone reads them on standard error.
+    pub(super) fn faults(&mut self, lines: &[String]) {
+        match self.verbosity {
+            Verbosity::Quiet => lines.iter().for_each(|line| super::remark(&format!("{line}\n"))),
+            _ => lines.iter().for_each(|line| self.line(line)),
+        }
     }
 
     /// Whether what improves in place is to be drawn now: somebody watches, and it was not drawn a moment ago.

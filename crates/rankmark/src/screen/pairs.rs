@@ -194,22 +194,35 @@ impl PairScreen {
         }
     }
 
-    /// Cases that ended otherwise than by a decision, and gates that were missed.
+    /// Cases that ended otherwise than by a decision, each reason once; and gates that were missed.
     fn unwell(&mut self, compared: &[Compared]) {
-        for (at, one) in compared.iter().enumerate() {
-            let label = self.labels[at].clone();
+        let mut groups: Vec<(Status, String, &str, usize)> = Vec::new();
+        let mut missed: Vec<String> = Vec::new();
+        for (one, label) in compared.iter().zip(&self.labels) {
             let status = one.status();
             let own = one.lines.iter().find(|line| line.status == status).and_then(|line| line.reason.clone());
-            if let Some(reason) = one.reason.clone().or(own.filter(|_| status != Status::Ok)) {
-                let word = if status == Status::Ok { "ended".to_owned() } else { status.to_string() };
-                self.line(&hanging(&format!("{word}  "), &format!("{label}: {reason}"), width()));
+            let reason = one.reason.clone().or(own.filter(|_| status != Status::Ok));
+            // A case that is ok and ended early is not an error.
+            let is_said = status != Status::Ok || !self.output.is_quiet();
+            if let Some(reason) = reason.filter(|_| is_said) {
+                match groups.iter_mut().find(|(of, known, ..)| *of == status && *known == reason) {
+                    Some((.., more)) => *more += 1,
+                    None => groups.push((status, reason, label, 0)),
+                }
             }
             for (side, line) in ["A", "B"].into_iter().zip(&one.lines).filter(|(_, line)| !line.gates_missed.is_empty())
             {
-                let missed = line.gates_missed.join("; ");
-                self.line(&hanging("gate missed  ", &format!("{label}, side {side}: {missed}"), width()));
+                let gates = line.gates_missed.join("; ");
+                missed.push(hanging("gate missed  ", &format!("{label}, side {side}: {gates}"), width()));
             }
         }
+        let line = |(status, reason, label, more): (Status, String, &str, usize)| {
+            let word = if status == Status::Ok { "ended".to_owned() } else { status.to_string() };
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            hanging(&format!("{word}  "), &format!("{label}{more}: {reason}"), width())
+        };
+        let said: Vec<String> = groups.into_iter().map(line).chain(missed).collect();
+        self.output.faults(&said);
     }
 }
 

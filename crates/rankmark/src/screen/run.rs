@@ -292,18 +292,21 @@ impl Screen {
         if !unwell.is_empty() || !missed.is_empty() {
             self.line("");
         }
+        let mut said: Vec<String> = Vec::new();
         for (lines, reason) in by_reason(&unwell) {
             let more = if lines.len() > 1 { format!(" and {} more", lines.len() - 1) } else { String::new() };
-            let text = format!("{}{more}: {reason}", label(lines[0]));
-            self.line(&hanging(&format!("{}  ", lines[0].status), &text, line_width()));
+            let text = view::one_line(&format!("{}{more}: {reason}", label(lines[0])));
+            said.push(hanging(&format!("{}  ", lines[0].status), &text, line_width()));
         }
         for line in &missed {
-            let missed = format!("{}: {}", label(line), line.gates_missed.join("; "));
-            self.line(&hanging("gate missed  ", &missed, line_width()));
+            let missed = view::one_line(&format!("{}: {}", label(line), line.gates_missed.join("; ")));
+            said.push(hanging("gate missed  ", &missed, line_width()));
         }
         if !unwell.is_empty() {
-            let ok = run.cases.len() - unwell.len();
-            self.line(&format!("{ok} ok, {}", counts(&unwell)));
+            said.push(format!("{} ok, {}", run.cases.len() - unwell.len(), counts(&unwell)));
+        }
+        self.output.faults(&said);
+        if !unwell.is_empty() {
             self.line(&format!("rerun just these: {}", run.resume_command()));
         }
     }

@@ -11,6 +11,28 @@ const READINGS: usize = 5;
 /// Between two of them.
 const BETWEEN: Duration = Duration::from_millis(20);
 
+/// A note that all ranks of this plan may run on one core only, though the machine has more: by what, and how to change it.
+pub(super) fn one_core(plan: &Plan) -> Option<String> {
+    let measured = plan.cases.iter().filter(|case| !benchmarks::is_simulated(case));
+    let ranks = measured.map(record::Case::ranks).max().filter(|ranks| *ranks > 1)?;
+    let allowed = machine::allowed_cpus();
+    let [only] = allowed.as_slice() else { return None };
+    bound_words(ranks, *only, machine::online_cpus(), machine::cgroup_cpus())
+}
+
+fn bound_words(ranks: u32, only: u32, cores: u32, of_group: Option<u32>) -> Option<String> {
+    let (by, how) = match of_group {
+        Some(1) => (
+            "the control group (cgroup cpuset)",
+            "ask the scheduler or the container for more (--cpus-per-task, --cpuset-cpus)",
+        ),
+        _ => ("the affinity of this process (taskset)", "run without taskset; under a scheduler, ask for more cores"),
+    };
+    (cores > 1).then(|| {
+        format!("all {ranks} ranks may run on one core only, core {only} of {cores}, by {by}: times include waiting for it; {how}")
+    })
+}
+
 /// A note that other programs leave too few cores to the ranks of this plan; None where there is room, or nothing is known.
 pub(super) fn note(plan: &Plan, about: &Machine) -> Option<String> {
     let measured = plan.cases.iter().filter(|case| !benchmarks::is_simulated(case));
@@ -44,6 +66,14 @@ fn words(running: f64, cores: usize, ranks: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_binds_all_ranks_to_one_core_is_said() {
+        assert_eq!(bound_words(2, 0, 1, None), None, "the machine has no other");
+        let note = bound_words(2, 5, 64, Some(64)).unwrap();
+        assert!(note.starts_with("all 2 ranks may run on one core only, core 5 of 64, by the affinity"), "{note}");
+        assert!(bound_words(2, 0, 64, Some(1)).unwrap().contains("--cpuset-cpus"));
+    }
 
     #[test]
     fn only_a_machine_without_room_is_worth_a_note() {

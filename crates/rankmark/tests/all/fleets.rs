@@ -65,6 +65,33 @@ fn a_slow_node_is_named_and_listed() {
 }
 
 #[test]
+fn a_name_that_holds_another_reaches_no_list() {
+    let place = fleet_of(12, Some(7));
+    for (number, name) in
+        ["evil\nnode03", "node[01-12]", "node04,node05", "", "-node06", "n\u{202e}ode"].into_iter().enumerate()
+    {
+        // Slow: under its own name it would be listed.
+        let folder = format!("evil{number}");
+        node(&place, &folder, 40 + number as u32, [1.3, 1.3]);
+        let mut run: Value = serde_json::from_str(&place.read(&format!("nodes/{folder}/run.json"))).unwrap();
+        run["machine"]["host"] = json!(name);
+        place.write(&format!("nodes/{folder}/run.json"), run.to_string());
+        let shown = name.escape_default().to_string();
+        let words = format!("nodes/{folder}: `{shown}` is not the name of a host");
+        let told = place.run("fleet nodes --output-dir out").exits(1);
+        assert!(told.err.lines().any(|line| line.starts_with("warning: ") && line.contains(&words)), "{}", told.err);
+        assert_eq!(
+            (place.read("out/hosts.bad"), place.read("out/slurm.exclude")),
+            ("node07\n".into(), "node07\n".into())
+        );
+        assert_eq!(place.read("out/hosts.good").lines().count(), 11);
+        assert!(!place.read("out/fleet.json").contains(&serde_json::to_string(name).unwrap()[..]) || name.is_empty());
+        // Alone it is refused.
+        place.run(&format!("fleet nodes/{folder} --output-dir one")).refuses(&[&words]);
+    }
+}
+
+#[test]
 fn exit_codes_are_fit_for_a_prolog() {
     let place = fleet_of(10, None);
     place.run("fleet nodes --output-dir out --quiet").exits(0);

@@ -77,7 +77,7 @@ fn hostile_plans() {
     refused(format!("cases: {}{}", "[".repeat(100_000), "]".repeat(100_000)), &["plan.yaml:1:", "nested"]);
     refused(format!("{}{}", "{\"a\":".repeat(50_000), "}".repeat(50_000)), &["nested"]);
     refused("- ".repeat(50_000), &["nested"]);
-    refused(format!("experiment: a\n{}", "# comment\n".repeat(1 << 20)), &["larger than 4 MiB"]);
+    refused(format!("experiment: a\n{}", "# comment\n".repeat(2 << 20)), &["larger than 16 MiB"]);
     refused(format!("experiment: {}\n", "a".repeat(1 << 20)), &["plan.yaml:1:"]);
     refused("experiment: a\ncases:\n".to_owned() + &"  - {benchmark: collective}\n".repeat(100_000), &["plan.yaml"]);
     let axes = "ranks: {from: 1, to: 1000, step: 1}\n    seed: {from: 1, to: 100000, step: 1}";

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RawMode, ResolveFlags};
@@ -37,7 +38,8 @@ impl Access {
             Access::Read => OFlags::RDONLY,
             Access::Append => OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE,
             Access::Change => OFlags::RDWR | OFlags::CREATE,
-            Access::Rewrite => OFlags::WRONLY | OFlags::TRUNC | OFlags::CREATE,
+            // Emptied once it is known to be nobody else's.
+            Access::Rewrite => OFlags::WRONLY | OFlags::CREATE,
         }
     }
 }
@@ -80,14 +82,24 @@ impl Folder {
     /// Opens a file in this folder.
     ///
     /// # Errors
-    /// When it cannot be opened, is a link, or is not a plain file.
+    /// When it cannot be opened, is a link, or is not a plain file. For writing also when it has a second name: what stands
+    /// there would change, too.
     pub fn open(&self, name: &FileName, access: Access) -> io::Result<File> {
         let name = Path::new(name.as_str());
         // Opening a device can do something, and opening a FIFO can wait for ever.
         self.is_plain(name)?;
         // Another file may have taken its place since: O_NONBLOCK keeps a FIFO from blocking, and does nothing to a file.
         let file = File::from(self.beneath(name, access.flags() | OFlags::NONBLOCK)?);
-        plain(&file.metadata()?)?;
+        let found = file.metadata()?;
+        plain(&found)?;
+        if access != Access::Read && found.nlink() > 1 {
+            let names = found.nlink();
+            let why = format!("the file has {names} names (hard links), and writing it would change all of them");
+            return Err(io::Error::new(io::ErrorKind::TooManyLinks, why));
+        }
+        if access == Access::Rewrite {
+            file.set_len(0)?;
+        }
         Ok(file)
     }
 

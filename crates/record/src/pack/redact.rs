@@ -5,6 +5,8 @@
 
 use std::collections::HashSet;
 
+use crate::secrets::{masked_file, masks};
+
 /// Folders that hold home folders. In pieces: no path of one machine stands in this repository (`cargo xtask tidy`).
 const HOMES: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")];
 /// Names that identify nobody.
@@ -48,12 +50,14 @@ pub struct Redaction {
     rules: Vec<Replaced>,
     /// Users that are replaced in home folders only, because their name is also another word.
     pub only_homes: Vec<String>,
+    /// Secrets that were masked.
+    pub secrets: usize,
 }
 
 impl Redaction {
     /// A redaction that knows these names.
     pub fn new(names: Names) -> Self {
-        Self { names, keys: HashSet::new(), rules: Vec::new(), only_homes: Vec::new() }
+        Self { names, keys: HashSet::new(), rules: Vec::new(), only_homes: Vec::new(), secrets: 0 }
     }
 
     /// Looks for home folders in a text, and for names that are keys. Before [`Redaction::settle`].
@@ -118,6 +122,14 @@ impl Redaction {
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.name.len()));
         self.rules = rules;
         Ok(())
+    }
+
+    /// The content of a file with all names replaced, and without secrets, which records of earlier versions may hold.
+    pub(super) fn clean(&mut self, file: &str, content: &[u8]) -> Vec<u8> {
+        let named = self.replace_bytes(content);
+        let clean = masked_file(file, &named);
+        self.secrets += masks(&clean).saturating_sub(masks(&named));
+        clean
     }
 
     /// The text with all names replaced.

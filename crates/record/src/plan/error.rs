@@ -6,6 +6,7 @@ use std::fmt;
 use terms::Error;
 
 use super::source::{At, SourceLocation, Sources, lines};
+use crate::secrets::masked_lines;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +102,12 @@ impl Diagnostics {
             return;
         }
         let place = Some(self.sources.place(at));
+        let Error { what, cause, hint } = error;
+        let error = Error {
+            what: masked_lines(&what),
+            cause: cause.as_deref().map(masked_lines),
+            hint: hint.as_deref().map(masked_lines),
+        };
         self.errors.push(PlanError { place, error });
     }
 

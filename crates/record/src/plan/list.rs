@@ -48,6 +48,9 @@ fn one(field: &Field, node: &Node, found: &mut Vec<Item>, errors: &mut Diagnosti
     let range = match (&node.tree, field.kind) {
         (Tree::Scalar { text, .. }, Kind::Bytes) if text.contains("..") => text_range(field, text, node.at),
         (Tree::Scalar { .. } | Tree::Map(_), Kind::Choice(variants)) => super::choice::items(field, variants, node),
+        (Tree::Scalar { text, .. }, Kind::Text) if crate::holds_secret(text) => {
+            Err((node.at, secret(field).hint("leave the password or token out")))
+        }
         (Tree::Scalar { text, quoted }, _) => canonical(field, text, *quoted)
             .map(|value| vec![Item { value, at: node.at }])
             .map_err(|fault| (node.at, fault)),
@@ -85,9 +88,8 @@ fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
                 errors.add(node.at, Error::new(format!("`{}` cannot hold white space", field.name)));
             }
             Tree::Scalar { text, .. } if is_secret(text) => {
-                let message = format!("`{}` would put a secret into the record", field.name);
                 let hint = "export it in the shell that starts the run: processes inherit it";
-                errors.add(node.at, Error::new(message).hint(hint));
+                errors.add(node.at, secret(field).hint(hint));
             }
             Tree::Scalar { text, .. } => all.push(Value::String(text.clone())),
             _ => errors.add(node.at, Error::new(format!("`{}` takes texts, not {}", field.name, node.kind()))),
@@ -98,6 +100,10 @@ fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
         _ => Value::String(all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")),
     };
     vec![Item { value, at: node.at }]
+}
+
+fn secret(field: &Field) -> Error {
+    Error::new(format!("`{}` would put a secret into the record", field.name))
 }
 
 /// Whether a text is NAME=value with a name that smells like a secret, or holds something that looks like one.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::secrets::{masked, masked_lines};
+
 /// A stretch of one source, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct At {
@@ -18,6 +20,22 @@ struct Source {
     text: String,
     /// Where each line begins. Empty for a flag, which has no lines.
     lines: Vec<usize>,
+    /// Where the value of a flag begins.
+    value: usize,
+}
+
+impl Source {
+    /// A line without the secrets in it, which no error shows, and up to which byte it is as written.
+    fn without_secrets(&self, from: usize, written: &str) -> (String, usize) {
+        let line = match written.split_at_checked(self.value) {
+            Some((flag, value)) if self.lines.is_empty() && from == 0 => {
+                masked_lines(&format!("{flag}{}", masked(value)))
+            }
+            _ => masked_lines(written),
+        };
+        let same = written.bytes().zip(line.bytes()).take_while(|(written, shown)| written == shown).count();
+        (line, same)
+    }
 }
 
 /// Everything that the user wrote: one plan at most, and any number of flags.
@@ -42,11 +60,14 @@ pub struct SourceLocation {
 /// Characters of a line that are shown on either side of the place.
 const WINDOW: usize = 60;
 
+/// Bytes on either side of a place in which secrets are looked for: more than the longest value and its name.
+const AROUND: usize = 8192;
+
 impl Sources {
     /// Adds a plan's text.
     pub(crate) fn add_file(&mut self, name: &str, text: &str) -> u32 {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        self.add(Source { name: shown(name), text: text.to_owned(), lines })
+        self.add(Source { name: shown(name), text: text.to_owned(), lines, value: 0 })
     }
 
     /// Adds a flag as it would be typed; returns the source and the place of the value in it.
@@ -54,7 +75,8 @@ impl Sources {
         let text = format!("{flag}{separator}{value}");
         let start = flag.len() as u32 + 1;
         let end = text.len() as u32;
-        let source = self.add(Source { name: shown(flag), text, lines: Vec::new() });
+        let value = start as usize;
+        let source = self.add(Source { name: shown(flag), text, lines: Vec::new(), value });
         At { source, start, end }
     }
 
@@ -76,15 +98,20 @@ impl Sources {
         let end = floor(&source.text, at.end as usize).max(start);
         let number = source.lines.partition_point(|line| *line <= start);
         let begin = number.checked_sub(1).map_or(0, |index| source.lines[index]);
-        let line = source.text[begin..].split('\n').next().unwrap_or_default().trim_end_matches('\r');
-        let inside = |byte: usize| floor(line, (byte - begin).min(line.len()));
+        // Of a line of megabytes only what is near is looked at.
+        let from = floor(&source.text, start.saturating_sub(AROUND)).max(begin);
+        let near = &source.text[from..floor(&source.text, start + AROUND)];
+        let (line, same) =
+            source.without_secrets(from, near.split('\n').next().unwrap_or_default().trim_end_matches('\r'));
+        let inside = |byte: usize| floor(&line, byte.saturating_sub(from).min(same));
+        let before = source.text[begin..from].chars().count();
         let column = line[..inside(start)].chars().count();
         let width = line[inside(start)..inside(end)].chars().count().max(1);
         let skip = column.saturating_sub(WINDOW);
         let excerpt = line.chars().skip(skip).take(2 * WINDOW).map(printable).collect::<String>();
         SourceLocation {
             source: source.name.clone(),
-            position: (number > 0).then_some((number, column + 1)),
+            position: (number > 0).then_some((number, before + column + 1)),
             width: width.min(excerpt.chars().count().saturating_sub(column - skip).max(1)),
             caret: column - skip,
             excerpt,

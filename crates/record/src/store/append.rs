@@ -1,18 +1,20 @@
 //! Writing a record: the run file, and one case after the other.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use terms::outside;
+use terms::{Status, outside};
 
 use super::checksum;
 use super::lock::Lock;
 use super::{
     CASES, CASES_FILE, CaseSamples, RUN, RUN_FILE, RUN_NEW, SAMPLES, SAMPLES_FILE, StoreError, TRACE, TRACE_FOLDER,
 };
-use crate::file::{self, Access, FileName, Folder};
+use crate::file::{self, Access, FileName, Folder, HeldFolder, Whereabouts};
 use crate::json::to_pretty_json;
+use crate::secrets::masked_json;
 use crate::{CaseLine, End, Interruption, RunFile, from_json, to_json};
 
 /// Bytes that are written at once, where there is much to write.
@@ -28,9 +30,13 @@ pub struct Store {
     run: String,
     /// The number of the next case line.
     next: u64,
+    /// Cases that have all their trials.
+    finished: HashSet<u64>,
     /// What the user should know.
     pub notes: Vec<String>,
+    // Dropped in this order: the lock is removed by the folder's descriptor.
     _lock: Lock,
+    folder: HeldFolder,
 }
 
 impl Store {
@@ -45,7 +51,8 @@ impl Store {
     fn begin(directory: &Path, run: &RunFile) -> Result<Self, StoreError> {
         std::fs::create_dir_all(directory).map_err(|error| StoreError::io("cannot create", directory, &error))?;
         let mut notes = Vec::new();
-        let lock = Lock::take(directory, &mut notes)?;
+        let folder = hold(directory)?;
+        let lock = Lock::take(&folder, &mut notes)?;
         let holds = |name: &str| std::fs::metadata(directory.join(name)).is_ok_and(|found| found.len() > 0);
         for name in [RUN_FILE, CASES_FILE, SAMPLES_FILE] {
             if holds(name) {
@@ -58,18 +65,25 @@ impl Store {
         let cases = Lines::open(directory, &CASES)?;
         let samples = Lines::open(directory, &SAMPLES)?;
         let (run_id, next) = (run.id.clone(), 1);
-        let store = Self { directory: directory.to_owned(), cases, samples, run: run_id, next, notes, _lock: lock };
+        let (directory, finished) = (directory.to_owned(), HashSet::new());
+        let store = Self { directory, cases, samples, run: run_id, next, finished, notes, _lock: lock, folder };
         // Last, since it is what makes the directory a record.
         store.write_run(run)?;
         Ok(store)
     }
 
     /// Goes on with a record that has whole files.
-    pub(super) fn reopen(directory: &Path, lock: Lock, run: &RunFile, next: u64) -> Result<Self, StoreError> {
-        let cases = Lines::open(directory, &CASES)?;
-        let samples = Lines::open(directory, &SAMPLES)?;
+    pub(super) fn reopen(
+        (folder, lock): (HeldFolder, Lock),
+        run: &RunFile,
+        (known, next): (&[CaseLine], u64),
+    ) -> Result<Self, StoreError> {
+        let directory = folder.named().to_owned();
+        let cases = Lines::open(&directory, &CASES)?;
+        let samples = Lines::open(&directory, &SAMPLES)?;
         let (run, notes) = (run.id.clone(), Vec::new());
-        Ok(Self { directory: directory.to_owned(), cases, samples, run, next, notes, _lock: lock })
+        let finished = known.iter().filter_map(finished).collect();
+        Ok(Self { directory, cases, samples, run, next, finished, notes, _lock: lock, folder })
     }
 
     /// Where the record is.
@@ -99,6 +113,7 @@ impl Store {
     /// # Errors
     /// When it cannot be written; the one before stays.
     pub fn write_run(&self, run: &RunFile) -> Result<(), StoreError> {
+        self.stands()?;
         let path = self.directory.join(RUN_FILE);
         // Piece by piece: the text of 100,000 cases has 90 MB.
         let write = |to: &mut dyn Write| {
@@ -106,8 +121,8 @@ impl Store {
             to_pretty_json(&mut sealing, run)?;
             sealing.into_inner().map_err(io::IntoInnerError::into_error)?.end()
         };
-        let written = file::replace_by(&self.directory, &RUN.into(), &RUN_NEW, write)
-            .and_then(|()| File::open(&self.directory)?.sync_all());
+        let written =
+            file::replace_by(&self.folder.path("."), &RUN.into(), &RUN_NEW, write).and_then(|()| self.folder.sync());
         written.map_err(|error| StoreError::io("cannot write", &path, &error))
     }
 
@@ -120,8 +135,9 @@ impl Store {
         name: &FileName,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), StoreError> {
+        self.stands()?;
         let path = self.directory.join(TRACE_FOLDER).join(name);
-        let written = Folder::named(&self.directory).and_then(|directory| {
+        let written = Folder::named(&self.folder.path(".")).and_then(|directory| {
             let mut file = io::BufWriter::new(directory.make(&TRACE)?.open(name, Access::Rewrite)?);
             write(&mut file)?;
             file.flush()
@@ -147,7 +163,28 @@ impl Store {
             let _ = self.samples.cut(before);
         })?;
         self.next += 1;
-        Ok(())
+        self.finished.extend(finished(line));
+        self.stands()
+    }
+
+    /// Whether the folder is still where it was named. A run must not go on into one that nobody finds, or that is gone.
+    fn stands(&self) -> Result<(), StoreError> {
+        let (named, cases) = (self.directory.display(), self.finished.len());
+        let cases = if cases == 1 { "1 finished case".to_owned() } else { format!("{cases} finished cases") };
+        match self.folder.whereabouts() {
+            Whereabouts::InPlace => Ok(()),
+            Whereabouts::Moved(path) => {
+                let path = path.display();
+                Err(StoreError::new(format!("the folder of the record was moved away from {named} during the run"))
+                    .cause(format!("it is {path} now, with {cases}"))
+                    .hint(format!("`rankmark report {path}` shows them, `rankmark run --resume {path}` runs the rest")))
+            }
+            Whereabouts::Removed => {
+                Err(StoreError::new(format!("the folder of the record, {named}, was removed during the run"))
+                    .cause(format!("the results of {cases} are lost"))
+                    .hint("start the run again"))
+            }
+        }
     }
 
     fn sample_line(&self, block: &mut Vec<u8>, trial: &CaseSamples) -> Result<(), StoreError> {
@@ -198,6 +235,17 @@ impl Store {
     }
 }
 
+/// The folder of a record, held open while the record is written.
+pub(super) fn hold(directory: &Path) -> Result<HeldFolder, StoreError> {
+    HeldFolder::open(directory).map_err(|error| StoreError::io("cannot open", directory, &error))
+}
+
+/// The identity of a case that is done with its line.
+fn finished(line: &CaseLine) -> Option<u64> {
+    let is_done = line.status == Status::Ok && !line.lacks_trials();
+    u64::from_str_radix(&line.id, 16).ok().filter(|_| is_done)
+}
+
 /// The text of a case line with its checksum. `cases.jsonl` also has the run's identity and the line's number before it.
 ///
 /// # Errors
@@ -216,7 +264,7 @@ fn readable(line: &CaseLine, run: &str, number: u64) -> Result<Vec<u8>, StoreErr
     if back != text || line.metrics.values().any(serde_json::Value::is_null) {
         return Err(unwritable(&line.id, "it holds a number that JSON lacks (NaN or infinity)".to_owned()));
     }
-    let mut text = text.into_bytes();
+    let mut text = masked_json(text.as_bytes()).into_owned();
     checksum::seal_line(&mut text, 0, run, Some(number));
     text.push(b'\n');
     Ok(text)

@@ -57,6 +57,9 @@ impl StoreError {
             io::ErrorKind::InvalidInput => {
                 Some("put a plain file in its place, or choose another place with `--output-dir DIR`")
             }
+            io::ErrorKind::TooManyLinks => {
+                Some("give the record files of its own (`cp -r DIR COPY`), and use the copy; or remove the other names")
+            }
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                 Some("a file has this name; choose another directory with `--output-dir DIR`")
             }

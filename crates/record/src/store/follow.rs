@@ -170,7 +170,8 @@ mod tests {
         std::fs::write(directory.path().join(LOCK_FILE), "1\n").unwrap();
         assert_eq!(liveness(directory.path()), Liveness::Left, "a lock file that nobody has locked");
         let mut notes = Vec::new();
-        let lock = super::super::lock::Lock::take(directory.path(), &mut notes).unwrap();
+        let folder = crate::file::HeldFolder::open(directory.path()).unwrap();
+        let lock = super::super::lock::Lock::take(&folder, &mut notes).unwrap();
         assert_eq!(liveness(directory.path()), Liveness::Live);
         drop(lock);
         assert_eq!(liveness(directory.path()), Liveness::Ended);

@@ -9,23 +9,26 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{LOCK, LOCK_FILE, StoreError};
-use crate::file::{Access, open_inside_by};
+use crate::file::{Access, HeldFolder, open_inside_by};
 
 /// Held while a run is live; dropping it removes the file.
 #[derive(Debug)]
 pub(super) struct Lock {
+    /// By the descriptor of the folder: a folder that is moved keeps its lock, and another one at its old path has its own.
     path: PathBuf,
     /// None where the file system knows no locks.
     file: Option<File>,
 }
 
 impl Lock {
-    /// Takes the lock of `directory`. The note says when the file system has no locks.
-    pub(super) fn take(directory: &Path, notes: &mut Vec<String>) -> Result<Self, StoreError> {
-        let path = directory.join(LOCK_FILE);
+    /// Takes the lock of a folder. The note says when the file system has no locks.
+    pub(super) fn take(folder: &HeldFolder, notes: &mut Vec<String>) -> Result<Self, StoreError> {
+        let (directory, path) = (folder.named(), folder.path(LOCK_FILE));
+        let shown = directory.join(LOCK_FILE);
         loop {
-            let failed = |error: &io::Error| StoreError::io("cannot write", &path, error);
-            let mut file = open_inside_by(directory, &LOCK, Access::Change).map_err(|error| failed(&error))?;
+            let failed = |error: &io::Error| StoreError::io("cannot write", &shown, error);
+            let opened = open_inside_by(&folder.path("."), &LOCK, Access::Change);
+            let mut file = opened.map_err(|error| failed(&error))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(in_use(directory, &mut file)),
@@ -36,7 +39,7 @@ impl Lock {
                     ));
                     return Ok(Self { path, file: None });
                 }
-                Err(TryLockError::Error(error)) => return Err(StoreError::io("cannot lock", &path, &error)),
+                Err(TryLockError::Error(error)) => return Err(StoreError::io("cannot lock", &shown, &error)),
             }
             // The holder before us may have removed the file between our open and our lock: then ours is another file.
             let same =

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use terms::{Status, outside};
 
+use super::append::hold;
 use super::checksum::{RunSeal, check_run};
 use super::lines::{CaseLines, read_lines_of};
 use super::lock::Lock;
@@ -119,7 +120,8 @@ impl Store {
         // Before the lock: a directory that is not a record must not get a lock file.
         whole_run_file(directory)?;
         let mut notes = Vec::new();
-        let lock = Lock::take(directory, &mut notes)?;
+        let folder = hold(directory)?;
+        let lock = Lock::take(&folder, &mut notes)?;
         let file = whole_run_file(directory)?;
         let found = case_lines(directory, &file)?;
         repair_cases(directory, &found)?;
@@ -128,7 +130,7 @@ impl Store {
         let next = found.next;
         let done = found.lines.iter().filter(|line| line.status == Status::Ok).map(|line| line.id.clone()).collect();
         let cases = in_plan_order(&file, found.lines);
-        let store = Self::reopen(directory, lock, &file, next)?;
+        let store = Self::reopen((folder, lock), &file, (&cases, next))?;
         Ok((store, Resumed { file, done, cases, damaged: found.damaged, notes }))
     }
 }

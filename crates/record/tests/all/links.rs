@@ -85,6 +85,73 @@ fn traces_are_written_through_no_link() {
     assert_eq!(fs::read(folder.join("a.json.gz")).unwrap(), b"trace");
 }
 
+const HARD_LINK: &str = "cause: the file has 2 names (hard links), and writing it would change all of them";
+
+#[test]
+fn nothing_is_written_through_a_hard_link() {
+    for name in [CASES_FILE, SAMPLES_FILE, LOCK_FILE] {
+        let root = tempfile::tempdir().unwrap();
+        let outside = root.path().join("outside");
+        // A record that goes on: the file is another name of one of the user's, beyond its last line break.
+        let directory = root.path().join("record");
+        write(&directory, &[(0, Status::Ok)]);
+        let mut content = fs::read(directory.join(name)).unwrap_or_default();
+        content.extend_from_slice(b"mine");
+        fs::write(&outside, &content).unwrap();
+        let _ = fs::remove_file(directory.join(name));
+        fs::hard_link(&outside, directory.join(name)).unwrap();
+        let said = message(Store::resume(&directory));
+        let expected =
+            format!("cannot write {}\n{HARD_LINK}\nhint:  give the record files", directory.join(name).display());
+        assert!(said.starts_with(&expected), "{name}: {said}");
+        assert_eq!(fs::read(&outside).unwrap(), content, "{name}");
+
+        // A new one.
+        let directory = root.path().join("new");
+        fs::create_dir(&directory).unwrap();
+        fs::remove_file(&outside).unwrap();
+        fs::write(&outside, "").unwrap();
+        fs::hard_link(&outside, directory.join(name)).unwrap();
+        let said = message(Store::create(&directory, &run_file()));
+        assert!(said.contains(HARD_LINK) && said.contains(name), "{name}: {said}");
+        assert_eq!(fs::read(&outside).unwrap(), b"", "{name}");
+    }
+}
+
+#[test]
+fn a_run_file_takes_the_place_of_a_hard_link() {
+    for name in [RUN_FILE, "run.json.new"] {
+        let root = tempfile::tempdir().unwrap();
+        let (outside, directory) = (root.path().join("outside"), root.path().join("record"));
+        let run = write(&directory, &[(0, Status::Ok)]);
+        if name == RUN_FILE {
+            fs::hard_link(directory.join(name), &outside).unwrap();
+        } else {
+            fs::write(&outside, "mine").unwrap();
+            fs::hard_link(&outside, directory.join(name)).unwrap();
+        }
+        let before = fs::read(&outside).unwrap();
+        let (store, _) = Store::resume(&directory).unwrap();
+        store.write_run(&record::RunFile { started: "2027-01-01T00:00:00Z".into(), ..run }).unwrap();
+        assert_eq!(fs::read(&outside).unwrap(), before, "{name}");
+        assert_eq!(read_run(&directory).unwrap().file.started, "2027-01-01T00:00:00Z");
+    }
+}
+
+#[test]
+fn a_trace_is_not_written_through_a_hard_link() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::create(&root.path().join("record"), &run_file()).unwrap();
+    let outside = root.path().join("outside");
+    fs::write(&outside, "mine").unwrap();
+    let folder = root.path().join("record").join(TRACE_FOLDER);
+    fs::create_dir(&folder).unwrap();
+    fs::hard_link(&outside, folder.join("a.json.gz")).unwrap();
+    let said = message(store.write_trace(&FileName::literal("a.json.gz"), |to| to.write_all(b"trace")));
+    assert!(said.contains(HARD_LINK) && said.contains("trace/a.json.gz"), "{said}");
+    assert_eq!(fs::read(&outside).unwrap(), b"mine");
+}
+
 #[test]
 fn nothing_is_read_through_a_link() {
     for name in [RUN_FILE, CASES_FILE, SAMPLES_FILE] {

@@ -14,6 +14,7 @@ mod links;
 mod plan_errors;
 mod regressions;
 mod schema;
+mod secrets;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod store;

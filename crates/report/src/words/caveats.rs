@@ -10,6 +10,7 @@ pub(crate) const fn mark(caveat: Caveat) -> &'static str {
     match caveat {
         Caveat::SizeRounded => "SR",
         Caveat::Oversubscribed => "O",
+        Caveat::OneCore => "1C",
         Caveat::CiAboveTarget => "CI",
         Caveat::Preliminary => "P",
         Caveat::ShortSpan => "SS",
@@ -67,6 +68,7 @@ impl Wording {
         match (caveat, self.target) {
             (Caveat::CiAboveTarget, Some(target)) => format!("CI above {}", Ratio(target)),
             (Caveat::CiAboveTarget, None) => "CI above target".to_owned(),
+            (Caveat::OneCore, _) => "all ranks on one core".to_owned(),
             (Caveat::WarmUpNotConverged, _) => "warm-up not converged".to_owned(),
             (other, _) => other.name().replace('_', " "),
         }

@@ -57,7 +57,7 @@ pub(crate) fn beyond(run: &Run, operations: &[Operation], found: &[Finding]) -> 
 
 /// What holds for the whole run: cases that went wrong, gates, oversubscription, slow ways between ranks.
 fn of_run(run: &Run, operations: &[Operation]) -> Vec<String> {
-    let one = [wrong(run), unmeasured(run), gates(run), oversubscription(run), states::sentence(run)];
+    let one = [wrong(run), unmeasured(run), gates(run), one_core(run), oversubscription(run), states::sentence(run)];
     let mut all: Vec<String> = one.into_iter().flatten().collect();
     all.extend(operations.iter().flat_map(|operation| links::sentences(operation, run)));
     let real = operations.iter().filter(|operation| !operation.is_emulated());
@@ -113,8 +113,25 @@ fn gates(run: &Run) -> Option<String> {
     Some(format!("{} missed a gate, the first: {first}.", count(missed.len(), "case", "cases")))
 }
 
+/// Ranks that something binds to one core: that is not how many ranks there are.
+fn one_core(run: &Run) -> Option<String> {
+    let bound = |case: &&CaseLine| case.caveats.contains(&Caveat::OneCore) && case.time_s.is_some();
+    let ranks: BTreeSet<u32> = run.cases.iter().filter(bound).map(|case| case.ranks).collect();
+    let ranks: Vec<u32> = ranks.into_iter().collect();
+    (!ranks.is_empty()).then(|| {
+        format!(
+            "All ranks of {} ranks could run on one core only, by an affinity (taskset) or a control group (cgroup): their \
+             times include waiting for it. Give the run more cores, and run it again.",
+            list(&ranks)
+        )
+    })
+}
+
 fn oversubscription(run: &Run) -> Option<String> {
-    let over = |case: &&CaseLine| case.caveats.contains(&Caveat::Oversubscribed) && case.time_s.is_some();
+    let over = |case: &&CaseLine| {
+        let has = |caveat| case.caveats.contains(&caveat);
+        has(Caveat::Oversubscribed) && !has(Caveat::OneCore) && case.time_s.is_some()
+    };
     let ranks: BTreeSet<u32> = run.cases.iter().filter(over).map(|case| case.ranks).collect();
     let ranks: Vec<u32> = ranks.into_iter().collect();
     let cores = match run.cores {

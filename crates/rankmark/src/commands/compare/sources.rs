@@ -3,10 +3,9 @@
 use diagnose::compare::in_common_states;
 use std::path::{Path, PathBuf};
 
-use record::store::RUN_FILE;
 use record::{Record, RunIdentity, read_run};
 
-use crate::commands::history::records::directories;
+use crate::record_folders::RecordFolders;
 use crate::{Failure, screen};
 
 /// A side of a comparison: a record, or the runs of a baseline.
@@ -81,7 +80,7 @@ impl Source {
 /// The records that a directory stands for: itself, or those in it. What holds none stands for itself, and its reader says why
 /// it is not a record.
 pub(in crate::commands) fn below(directory: &Path) -> Vec<PathBuf> {
-    let found = directories(directory);
+    let found = RecordFolders::below(directory).or_warn();
     if found.is_empty() { vec![directory.to_owned()] } else { found }
 }
 
@@ -97,20 +96,17 @@ fn warn(directory: &Path, record: &Record) {
 
 /// The records in a folder, without those that are compared. One that cannot be read is left out, with a warning.
 pub(super) fn history(folder: &Path, compared: &[&Record]) -> Result<Vec<Record>, Failure> {
-    let is_record = |path: &PathBuf| path.join(RUN_FILE).symlink_metadata().is_ok();
-    let entries = std::fs::read_dir(folder).map_err(|error| {
+    let found = RecordFolders::within(folder).map_err(|error| {
         let hint = "`--history DIR` names a folder that holds records";
         Failure::new(format!("{} cannot be listed", folder.display())).cause(error).hint(hint)
     })?;
-    let mut directories: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_record).collect();
-    directories.sort();
     let compared: Vec<RunIdentity> = compared.iter().map(|record| record.identity()).collect();
     let is_compared = |record: &Record| {
         let own = record.identity();
         compared.iter().any(|other| other.is_same(&own))
     };
     let mut records: Vec<(PathBuf, Record)> = Vec::new();
-    for directory in directories {
+    for directory in found.or_warn() {
         match read_run(&directory) {
             Ok(record) if is_compared(&record) => {}
             Ok(record) => records.push((directory, record)),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use launch::external::Coordinator;
 use measure::machine;
 use record::{Plan, Record, read_run};
-use terms::{Seconds, Status};
+use terms::{HostName, Seconds, Status};
 
 use super::Fleet;
 use crate::Failure;
@@ -85,7 +85,7 @@ fn world(coordinator: &Coordinator) -> (Vec<(String, String)>, usize) {
 #[derive(Default)]
 pub(super) struct Missing {
     /// Hosts of the launcher without any result, and why.
-    pub(super) hosts: Vec<(String, String)>,
+    pub(super) hosts: Vec<(HostName, String)>,
     /// Cases that did not run within the budget.
     pub(super) cases: usize,
 }
@@ -95,7 +95,8 @@ pub(super) fn missing(entry: Entry<'_>, directory: &Path) -> Result<Missing, Fai
     let Record { file, cases, .. } = read_run(directory)?;
     let known = |host: &str| file.machine.host == host || file.hosts.iter().any(|machine| machine.host == host);
     let gone = coordinator.hosts().iter().filter(|host| !known(&host.name));
-    let hosts = gone.map(|host| (host.name.clone(), "it was started, and has no result".to_owned())).collect();
+    let named = |name: &str| Ok((HostName::parse(name)?, "it was started, and has no result".to_owned()));
+    let hosts = gone.map(|host| named(&host.name)).collect::<Result<Vec<_>, Failure>>()?;
     let planned = file.plan.cases.len();
     let ran = cases.iter().filter(|line| line.status != Status::NotRun).count();
     Ok(Missing { hosts, cases: planned.saturating_sub(ran) })

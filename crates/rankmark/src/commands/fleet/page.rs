@@ -4,7 +4,7 @@ use std::path::Path;
 
 use diagnose::fleet::{Fleet, Node, NodeVerdict};
 use report::{FleetCell, FleetPage, FleetRow, FleetTone};
-use terms::Named;
+use terms::{HostName, Named};
 use view::number::{factor, percent, seconds};
 
 use super::text;
@@ -47,7 +47,7 @@ fn page(fleet: &Fleet) -> FleetPage {
     });
     let links = fleet.links.iter().map(|link| FleetRow {
         tone: FleetTone::Slow,
-        cells: vec![link.hosts.join(" - "), link.what.clone(), factor(link.ratio)],
+        cells: vec![link.hosts.each_ref().map(HostName::as_str).join(" - "), link.what.clone(), factor(link.ratio)],
     });
     FleetPage {
         title: "Fleet".to_owned(),
@@ -67,8 +67,8 @@ fn page(fleet: &Fleet) -> FleetPage {
 fn actions(fleet: &Fleet) -> Vec<String> {
     let mut all = Vec::new();
     let named = |verdict: NodeVerdict| fleet.hosts(&[verdict]);
-    let few = |hosts: &[&str]| {
-        let shown = hosts.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+    let few = |hosts: &[&HostName]| {
+        let shown = hosts.iter().take(8).map(|host| host.as_str()).collect::<Vec<_>>().join(", ");
         if hosts.len() > 8 { format!("{shown} and {} more", hosts.len() - 8) } else { shown }
     };
     let (failed, slow) = (named(NodeVerdict::Failed), named(NodeVerdict::Slow));
@@ -98,7 +98,7 @@ fn cell(node: &Node) -> FleetCell {
     let why = text::why(node);
     FleetCell {
         tone: tone(node.verdict),
-        name: node.host.clone(),
+        name: node.host.to_string(),
         figure: worst.unwrap_or_else(|| {
             if node.verdict == NodeVerdict::Good { String::new() } else { node.verdict.name().to_owned() }
         }),
@@ -115,6 +115,6 @@ fn rows(fleet: &Fleet) -> Vec<FleetRow> {
 
 fn row(node: &Node) -> FleetRow {
     let ratios = node.ratios.iter().map(|ratio| ratio.map_or("-".to_owned(), view::number::ratio));
-    let head = [node.host.clone(), node.verdict.name().to_owned(), text::why(node)];
+    let head = [node.host.to_string(), node.verdict.name().to_owned(), text::why(node)];
     FleetRow { tone: tone(node.verdict), cells: head.into_iter().chain(ratios).collect() }
 }

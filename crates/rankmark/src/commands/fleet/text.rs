@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use diagnose::fleet::{Fleet, Node, NodeVerdict};
-use terms::Named;
+use terms::{HostName, Named};
 use view::number::{count, factor, percent, seconds};
 
 use crate::screen;
@@ -80,10 +80,10 @@ fn nodes(fleet: &Fleet, width: usize) -> String {
     let mut table = Table::new([Column::left("node"), Column::left("verdict"), Column::left("why").wraps(60, 24)]);
     for node in all.iter().take(LISTED) {
         let verdict = Cell::styled(node.verdict.name(), style(node.verdict));
-        table.push(Row::new([Cell::from(view::one_line(&node.host)), verdict, Cell::from(why(node))]));
+        table.push(Row::new([Cell::from(node.host.to_string()), verdict, Cell::from(why(node))]));
     }
     for link in fleet.links.iter().take(LISTED) {
-        let name = link.hosts.each_ref().map(|host| view::one_line(host)).join(" - ");
+        let name = link.hosts.each_ref().map(HostName::as_str).join(" - ");
         let why = format!("{} takes {} as long as both nodes explain", link.what, factor(link.ratio));
         table.push(Row::new([
             Cell::from(name),

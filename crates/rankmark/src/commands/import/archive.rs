@@ -15,7 +15,7 @@ use view::number::count;
 use super::{Import, records_of, source_of, store};
 use crate::commands::history;
 use crate::session::directory::RESULTS;
-use crate::{Failure, screen};
+use crate::{Failure, record_folders, screen};
 
 /// Folders in folders, at most.
 const DEPTH: usize = 12;
@@ -80,8 +80,11 @@ fn below(folder: &Path, depth: usize, into: &mut Vec<PathBuf>) {
     if folder.join(RUN_FILE).symlink_metadata().is_ok() {
         return;
     }
-    // What cannot be listed holds nothing for this user.
-    let mut entries: Vec<std::fs::DirEntry> = std::fs::read_dir(folder).into_iter().flatten().flatten().collect();
+    let listed = std::fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<std::fs::DirEntry>>>);
+    let mut entries = listed.unwrap_or_else(|error| {
+        screen::remark(&format!("warning: {}\n", record_folders::why(folder, &error)));
+        Vec::new()
+    });
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use terminal::{Column, Row, Table};
 use terms::Status;
 
+use crate::record_folders::RecordFolders;
 use crate::{Failure, screen};
 
 /// A record, or a directory that should be one and cannot be read.
@@ -54,16 +55,17 @@ pub(super) fn run(folder: &Path, as_json: bool) -> Result<u8, Failure> {
 
 /// The folder itself where it is a record, else every record in it.
 fn found(folder: &Path) -> Result<Vec<ListedRecord>, Failure> {
-    let is_record = |path: &Path| path.join(RUN_FILE).symlink_metadata().is_ok();
     let read = |directory: PathBuf| ListedRecord { run: read_results(&directory).map(Summary::from_record), directory };
-    if is_record(folder) {
+    if folder.join(RUN_FILE).symlink_metadata().is_ok() {
         return Ok(vec![read(folder.to_owned())]);
     }
-    let entries = std::fs::read_dir(folder).map_err(|error| {
+    let found = RecordFolders::within(folder).map_err(|error| {
         let hint = "`rankmark list records DIR` names another folder; runs make `results`";
         Failure::new(format!("{} cannot be listed", folder.display())).cause(error).hint(hint)
     })?;
-    Ok(entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path)).map(read).collect())
+    // Reading a folder that cannot be looked into says why.
+    let unreadable = found.unreadable.into_iter().map(|(folder, _)| folder);
+    Ok(found.records.into_iter().chain(unreadable).map(read).collect())
 }
 
 impl ListedRecord {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use process::child::Ended;
-use record::file::{FileName, InnerPath};
-use terms::{Seconds, outside};
+use record::file::{FileName, HeldFolder, InnerPath, Whereabouts};
+use terms::{Error, Seconds, outside};
 use trace::timeline::{Recording, Timeline};
 
 use super::ends::{self, Ends, JOB_END, JobEnd, OwnEnd, RankFile};
@@ -17,7 +17,7 @@ use super::spill::{self, Spill};
 use super::wanted::Wanted;
 use crate::options::Output;
 use crate::session::directory;
-use crate::{Failure, environment};
+use crate::{Failure, environment, screen};
 
 /// The files that Python is to find, by name.
 const AGENT: [(&str, &str); 8] = [
@@ -185,10 +185,46 @@ fn end_of(
     variables: &[(&str, OsString)],
     (traces, wanted): (&Path, &Wanted),
 ) -> Result<Ended, Failure> {
+    let failed = |error: std::io::Error| Failure::new(format!("{} cannot be opened", traces.display())).cause(error);
+    let folder = HeldFolder::open(traces).map_err(failed)?;
     let mut watch = HangWatch::new(traces);
+    let mut lost: Option<Error> = None;
     let output = if wanted.json { std::io::stderr().into() } else { Stdio::inherit() };
-    process::attached(program, arguments, variables, output, &mut || watch.look())
-        .map_err(|error| Failure::new(format!("`{}` could not be started", program.display())).cause(error))
+    let mut look = || {
+        watch.look();
+        if lost.is_none()
+            && let Some(error) = absence(&folder)
+        {
+            // The job is the user's: it goes on.
+            screen::noted(&error.sentence());
+            lost = Some(error);
+        }
+    };
+    let ended = process::attached(program, arguments, variables, output, &mut look)
+        .map_err(|error| Failure::new(format!("`{}` could not be started", program.display())).cause(error))?;
+    // Nothing is written where the folder was.
+    match absence(&folder) {
+        Some(error) => Err(error.into()),
+        None => Ok(ended),
+    }
+}
+
+/// What is wrong with a folder of traces that is not where it was; None where it is.
+fn absence(folder: &HeldFolder) -> Option<Error> {
+    let named = folder.named().display();
+    match folder.whereabouts() {
+        Whereabouts::InPlace => None,
+        Whereabouts::Moved(path) => Some(
+            Error::new(format!("the folder of the traces was moved away from {named} while the job ran"))
+                .cause(format!("it is {} now", path.display()))
+                .hint("`rankmark profile --import FOLDER` explains the traces in it"),
+        ),
+        Whereabouts::Removed => Some(
+            Error::new(format!("the folder of the traces, {named}, was removed while the job ran"))
+                .cause("what ranks had written is lost")
+                .hint("start the job again"),
+        ),
+    }
 }
 
 /// The command as a shell takes it, without the values of secrets.
