@@ -1,13 +1,18 @@
 //! `cargo xtask browser`: HTML reports in a real browser. Chromium, driven by playwright-core, opens pages of invented runs and
 //! of a simulated one, and uses them as a reader does (xtask/browser/report.mjs). axe-core looks for what keeps a reader out.
+//! Pages of records whose texts are markup call nobody: a listener hears nothing while they are open (xtask/browser/silent.mjs).
 //!
 //! Where node, npm or Chromium cannot be had, the step is skipped with the reason.
 
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::install;
-use crate::ledger::Ledger;
+use crate::ledger::{Ending, Ledger};
 use crate::test::{cargo, target};
 
 /// In the versions that the checks were written with.
@@ -44,10 +49,83 @@ pub(crate) fn look(root: &Path, may_install: bool, ledger: &mut Ledger) {
     let mut write = cargo(root, &["run", "--quiet", "--package", "rankmark-report", "--example", "pages", "--"]);
     ledger.check("browser: pages", write.arg(&pages).arg(&record));
     let mut node = Command::new("node");
-    node.current_dir(root).arg("xtask/browser/report.mjs").arg(tools.modules).arg(tools.chromium).arg(pictures(root));
+    node.current_dir(root).arg("xtask/browser/report.mjs").arg(&tools.modules).arg(&tools.chromium).arg(pictures(root));
     let all = PAGES.into_iter().chain(["together", "large"]);
     node.args(all.map(|name| pages.join(name).join("report.html")));
     ledger.check("browser: readers", &mut node);
+    silent(root, &tools, &pages.join("foreign"), ledger);
+}
+
+/// Pages and pictures of hostile records call nobody; a page that has no policy does, and is heard.
+fn silent(root: &Path, tools: &Tools, pages: &Path, ledger: &mut Ledger) {
+    let listener = match Listener::start() {
+        Ok(listener) => listener,
+        Err(error) => return ledger.step("browser: a listener", || (Ending::Failed(error.to_string()), None)),
+    };
+    let mut write = cargo(root, &["run", "--quiet", "--package", "rankmark-report", "--example", "hostile", "--"]);
+    ledger.check("browser: hostile records", write.arg(pages).arg(listener.port.to_string()));
+    let opened = |folder: &Path| {
+        let mut node = Command::new("node");
+        node.current_dir(root).arg("xtask/browser/silent.mjs").arg(&tools.modules).arg(&tools.chromium).arg(folder);
+        node
+    };
+    // Before the others: a listener that hears nothing proves nothing.
+    let control = pages.join("control");
+    let _ = opened(&control).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let calls = listener.heard_late();
+    let heard = |calls: Vec<String>| match calls.iter().any(|call| call.contains("/control")) {
+        true => Ending::Passed,
+        false => Ending::Failed("the page that calls the listener was not heard".to_owned()),
+    };
+    ledger.step("browser: control", || (heard(calls), None));
+    // It would be heard again.
+    let _ = std::fs::remove_dir_all(&control);
+    ledger.check("browser: hostile pages", &mut opened(pages));
+    let calls = listener.heard_late();
+    let silent = if calls.is_empty() { Ending::Passed } else { Ending::Failed(calls.join(" | ")) };
+    ledger.step("browser: nobody is called", || (silent, None));
+}
+
+/// Counts who calls a port of this host.
+struct Listener {
+    port: u16,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Listener {
+    /// Listens until this program ends.
+    fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let (port, calls) = (listener.local_addr()?.port(), Arc::default());
+        let noted: Arc<Mutex<Vec<String>>> = Arc::clone(&calls);
+        std::thread::spawn(move || {
+            for call in listener.incoming().flatten() {
+                noted.lock().unwrap_or_else(PoisonError::into_inner).push(answered(call));
+            }
+        });
+        Ok(Self { port, calls })
+    }
+
+    /// As [`Listener::heard`], with what is still under way.
+    fn heard_late(&self) -> Vec<String> {
+        std::thread::sleep(Duration::from_secs(1));
+        self.heard()
+    }
+
+    /// Who has called since the last time.
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The first line of a request, which gets an empty answer.
+fn answered(mut call: TcpStream) -> String {
+    let mut line = String::new();
+    let read = call
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .and_then(|()| BufReader::new(&call).take(4096).read_line(&mut line));
+    let _ = call.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+    read.map_or_else(|error| error.to_string(), |_| line.trim().to_owned())
 }
 
 fn pictures(root: &Path) -> PathBuf {
@@ -120,5 +198,20 @@ mod tests {
         std::fs::write(place.join("whole"), "axe-core@1").unwrap();
         assert!(modules(&place, false).is_err(), "other versions");
         std::fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn a_listener_hears_who_calls() {
+        let listener = Listener::start().unwrap();
+        assert!(listener.heard().is_empty());
+        let mut call = TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port)).unwrap();
+        call.write_all(b"GET /control HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        call.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+        // It is answered before it is noted.
+        while listener.heard() != ["GET /control HTTP/1.1"] {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }

@@ -14,6 +14,7 @@ mod mask;
 mod modules;
 mod paths;
 mod published;
+mod run_ends;
 mod text;
 mod tree;
 
@@ -63,6 +64,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("unsafe, starting processes and writing files stay in their crates", confined::check),
     ("fields of a case are read by typed functions", lookups::check),
     ("tags of reports are written by types that escape", markup::check),
+    ("how a run ended is matched and not compared", run_ends::check),
     ("nothing above benchmarks names one", benchmark_names::check),
     ("each invariant has a check", invariants::check),
     ("nothing is left unfinished", text::unfinished),

@@ -24,7 +24,7 @@ const SEED: u64 = 24;
 pub struct History {
     /// The machine, see [`Run::machine_key`].
     pub machine: String,
-    /// Its runs, the oldest first.
+    /// Its runs, the oldest first, without their cases.
     pub runs: Vec<Run>,
     /// Its cases, in the order in which they first appear.
     pub series: Vec<Series>,
@@ -61,7 +61,7 @@ pub fn histories(mut runs: Vec<Run>) -> Vec<History> {
     histories
 }
 
-fn history(machine: String, runs: Vec<Run>) -> History {
+fn history(machine: String, mut runs: Vec<Run>) -> History {
     let mut series = matching::series(&runs);
     let medians: Vec<Vec<(usize, f64)>> =
         series.iter().map(|series| series.points.iter().map(|point| (point.run, point.median_s)).collect()).collect();
@@ -83,6 +83,8 @@ fn history(machine: String, runs: Vec<Run>) -> History {
         series.changes = changes.iter().enumerate().map(change).collect();
     }
     let changes = changed_runs(&runs, &series);
+    // Series have them now.
+    runs.iter_mut().for_each(|run| run.cases = Vec::new());
     History { machine, runs, series, changes }
 }
 

@@ -235,8 +235,9 @@ fn conclude(
         }
     }
     // The rest reads the record, of which it needs no second copy.
-    let Record { store, file, before, done, .. } = record;
+    let Record { store, mut file, before, done, .. } = record;
     drop((before, done));
+    file.plan.cases = Vec::new();
     screen.forget_rows();
     let directory = store.directory().to_owned();
     drop(store);

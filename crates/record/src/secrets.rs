@@ -116,11 +116,9 @@ fn of_addresses(text: &str) -> Vec<Range<usize>> {
         };
         let Some(host) = whole.rfind('@') else { continue };
         // Of `tcp://host:80,user:password@host` the last of the list.
-        let user = whole[..host]
-            .match_indices([',', ';'])
-            .map(|(end, _)| end)
-            .filter(|end| whole[..*end].rfind(':').is_some_and(|colon| is_port(&whole[colon + 1..*end])));
-        let user = user.last().map_or(0, |end| end + 1);
+        let mut ends = whole[..host].rmatch_indices([',', ';']).map(|(end, _)| end);
+        let user = ends.find(|end| whole[..*end].rfind(':').is_some_and(|colon| is_port(&whole[colon + 1..*end])));
+        let user = user.map_or(0, |end| end + 1);
         match whole[user..host].find(':') {
             Some(colon) => found.push(begin + user + colon + 1..begin + host),
             None if host - user >= SHORTEST_USER => found.push(begin + user..begin + host),

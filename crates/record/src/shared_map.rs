@@ -13,10 +13,31 @@ use serde_json::{Map, Value};
 ///
 /// Maps of this kind have some dozen names: they are searched one after the other.
 #[derive(Clone, Default)]
-pub struct SharedMap(Arc<Vec<Member>>);
+pub struct SharedMap(Arc<Members>);
 
-/// A name and its value.
-type Member = (Arc<str>, Arc<Value>);
+/// Names, which most maps of a record have in common, and a value for each.
+#[derive(Clone, Default, PartialEq)]
+struct Members {
+    names: Arc<Vec<Arc<str>>>,
+    values: Vec<Arc<Value>>,
+}
+
+impl Members {
+    fn iter(&self) -> Iter<'_> {
+        self.names.iter().zip(&self.values).map(|(name, value)| (&**name, &**value))
+    }
+
+    fn insert(&mut self, place: usize, name: Arc<str>, value: Value) {
+        Arc::make_mut(&mut self.names).insert(place, name);
+        self.values.insert(place, Arc::new(value));
+    }
+}
+
+/// Names and values, in order.
+type Iter<'m> = std::iter::Map<
+    std::iter::Zip<std::slice::Iter<'m, Arc<str>>, std::slice::Iter<'m, Arc<Value>>>,
+    fn((&'m Arc<str>, &'m Arc<Value>)) -> (&'m str, &'m Value),
+>;
 
 /// The most names that are read: more than all fields of a benchmark together. A file could have a million of them, and the
 /// search for each would grow with the square.
@@ -26,19 +47,20 @@ const MOST: usize = 256;
 #[derive(Debug, Default)]
 pub struct Pool {
     names: HashSet<Arc<str>>,
+    lists: HashSet<Arc<Vec<Arc<str>>>>,
     values: HashSet<Arc<Value>>,
 }
 
 impl SharedMap {
     /// The value of a name.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|(own, _)| **own == *name).map(|(_, value)| &**value)
+        self.place(name).map(|place| &*self.0.values[place])
     }
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
         let place = self.place(name)?;
-        Some(Arc::make_mut(&mut Arc::make_mut(&mut self.0)[place].1))
+        Some(Arc::make_mut(&mut Arc::make_mut(&mut self.0).values[place]))
     }
 
     /// Whether it has a value of this name.
@@ -48,27 +70,27 @@ impl SharedMap {
 
     /// Number of names.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.values.len()
     }
 
     /// Whether it has no name.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.values.is_empty()
     }
 
     /// Names and values, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> + Clone {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
+        self.0.iter()
     }
 
     /// Names, in order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
-        self.0.iter().map(|(name, _)| &**name)
+        self.0.names.iter().map(|name| &**name)
     }
 
     /// Values, in the order of their names.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> + Clone {
-        self.0.iter().map(|(_, value)| &**value)
+        self.0.values.iter().map(|value| &**value)
     }
 
     /// Sets a value. A new name is the last.
@@ -77,8 +99,8 @@ impl SharedMap {
         let place = self.place(&name);
         let own = Arc::make_mut(&mut self.0);
         match place {
-            Some(place) => own[place].1 = Arc::new(value),
-            None => own.push((name, Arc::new(value))),
+            Some(place) => own.values[place] = Arc::new(value),
+            None => own.insert(own.values.len(), name, value),
         }
     }
 
@@ -86,19 +108,26 @@ impl SharedMap {
     pub fn shift_insert(&mut self, place: usize, name: impl Into<Arc<str>>, value: Value) {
         let name = name.into();
         debug_assert!(!self.contains_key(&name), "{name}");
-        Arc::make_mut(&mut self.0).insert(place, (name, Arc::new(value)));
+        Arc::make_mut(&mut self.0).insert(place, name, value);
     }
 
     /// Takes a name out and keeps the order of the others.
     pub fn shift_remove(&mut self, name: &str) -> Option<Value> {
         let place = self.place(name)?;
-        let (_, value) = Arc::make_mut(&mut self.0).remove(place);
-        Some(Arc::unwrap_or_clone(value))
+        let own = Arc::make_mut(&mut self.0);
+        Arc::make_mut(&mut own.names).remove(place);
+        Some(Arc::unwrap_or_clone(own.values.remove(place)))
     }
 
     /// Keeps what is wanted.
     pub fn retain(&mut self, mut wanted: impl FnMut(&str, &Value) -> bool) {
-        Arc::make_mut(&mut self.0).retain(|(name, value)| wanted(name, value));
+        let is_kept: Vec<bool> = self.iter().map(|(name, value)| wanted(name, value)).collect();
+        if is_kept.contains(&false) {
+            let own = Arc::make_mut(&mut self.0);
+            let (mut names, mut values) = (is_kept.iter(), is_kept.iter());
+            Arc::make_mut(&mut own.names).retain(|_| names.next() == Some(&true));
+            own.values.retain(|_| values.next() == Some(&true));
+        }
     }
 
     /// Takes everything out.
@@ -107,7 +136,7 @@ impl SharedMap {
     }
 
     fn place(&self, name: &str) -> Option<usize> {
-        self.0.iter().position(|(own, _)| **own == *name)
+        self.0.names.iter().position(|own| **own == *name)
     }
 
     /// Takes the other's map where it says the same in the same order.
@@ -121,24 +150,31 @@ impl SharedMap {
     /// Shares names and values with all maps that were pooled before. One that is shared whole stays so.
     pub fn pool(&mut self, pool: &mut Pool) {
         let Some(members) = Arc::get_mut(&mut self.0) else { return };
-        members.shrink_to_fit();
-        for (name, value) in members {
-            pooled(&mut pool.names, name);
-            pooled(&mut pool.values, value);
+        members.values.shrink_to_fit();
+        members.values.iter_mut().for_each(|value| pooled(&mut pool.values, value));
+        if let Some(known) = pool.lists.get(&members.names) {
+            members.names = Arc::clone(known);
+            return;
         }
+        if let Some(names) = Arc::get_mut(&mut members.names) {
+            names.shrink_to_fit();
+            names.iter_mut().for_each(|name| pooled(&mut pool.names, name));
+        }
+        pool.lists.insert(Arc::clone(&members.names));
     }
 
     /// Whether both say the same in the same order, apart from the value of one name. Fast where what is equal is shared.
     pub fn says_the_same_but(&self, other: &Self, apart: &str) -> bool {
-        let is_same =
-            |((name, own), (_, other)): (&Member, &Member)| Arc::ptr_eq(own, other) || **name == *apart || own == other;
-        self.has_names_of(other) && self.0.iter().zip(other.0.iter()).all(is_same)
+        let values = self.0.values.iter().zip(&other.0.values);
+        let is_same = |(name, (own, other)): (&Arc<str>, (&Arc<Value>, &Arc<Value>))| {
+            Arc::ptr_eq(own, other) || **name == *apart || own == other
+        };
+        self.has_names_of(other) && self.0.names.iter().zip(values).all(is_same)
     }
 
     /// Whether both have the same names in the same order. Fast where names are shared.
     pub fn has_names_of(&self, other: &Self) -> bool {
-        let is_same = |((own, _), (name, _)): (&Member, &Member)| Arc::ptr_eq(own, name) || own == name;
-        self.len() == other.len() && self.0.iter().zip(other.0.iter()).all(is_same)
+        Arc::ptr_eq(&self.0.names, &other.0.names) || self.0.names == other.0.names
     }
 
     /// Whether both are one map in memory.
@@ -203,13 +239,10 @@ impl<N: Into<Arc<str>>> Extend<(N, Value)> for SharedMap {
 
 impl<'m> IntoIterator for &'m SharedMap {
     type Item = (&'m str, &'m Value);
-    type IntoIter = std::iter::Map<
-        std::slice::Iter<'m, (Arc<str>, Arc<Value>)>,
-        fn(&'m (Arc<str>, Arc<Value>)) -> (&'m str, &'m Value),
-    >;
+    type IntoIter = Iter<'m>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
+        self.0.iter()
     }
 }
 
@@ -221,13 +254,13 @@ impl Serialize for SharedMap {
 
 impl<'de> Deserialize<'de> for SharedMap {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(Members)
+        from.deserialize_map(MapVisitor)
     }
 }
 
-struct Members;
+struct MapVisitor;
 
-impl<'de> Visitor<'de> for Members {
+impl<'de> Visitor<'de> for MapVisitor {
     type Value = SharedMap;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -235,19 +268,23 @@ impl<'de> Visitor<'de> for Members {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<SharedMap, A::Error> {
-        let mut members: Vec<Member> = Vec::new();
+        let (mut names, mut values): (Vec<Arc<str>>, Vec<Arc<Value>>) = Default::default();
         while let Some((Name(name), value)) = from.next_entry::<Name, Value>()? {
-            match members.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, known)) => *known = Arc::new(value),
-                None => members.push((name, Arc::new(value))),
+            match names.iter().position(|known| *known == name) {
+                Some(place) => values[place] = Arc::new(value),
+                None => {
+                    names.push(name);
+                    values.push(Arc::new(value));
+                }
             }
-            if members.len() > MOST {
+            if names.len() > MOST {
                 return Err(serde::de::Error::custom(format!("it has more than {MOST} names")));
             }
         }
         // It has room for more: a record may hold 100,000 of them.
-        members.shrink_to_fit();
-        Ok(SharedMap(Arc::new(members)))
+        names.shrink_to_fit();
+        values.shrink_to_fit();
+        Ok(SharedMap(Arc::new(Members { names: Arc::new(names), values })))
     }
 }
 
@@ -310,8 +347,8 @@ mod tests {
         let mut maps = [map(r#"{"op":"barrier","ranks":2}"#), map(r#"{"op":"barrier","ranks":3}"#)];
         maps.iter_mut().for_each(|map| map.pool(&mut pool));
         let [first, second] = &maps;
-        assert!(Arc::ptr_eq(&first.0[0].1, &second.0[0].1) && Arc::ptr_eq(&first.0[1].0, &second.0[1].0));
-        assert!(!Arc::ptr_eq(&first.0[1].1, &second.0[1].1));
+        assert!(Arc::ptr_eq(&first.0.values[0], &second.0.values[0]) && Arc::ptr_eq(&first.0.names, &second.0.names));
+        assert!(!Arc::ptr_eq(&first.0.values[1], &second.0.values[1]));
         // 1 and 1.0 are written differently.
         let mut numbers = [map(r#"{"a":1}"#), map(r#"{"a":1.0}"#)];
         numbers.iter_mut().for_each(|map| map.pool(&mut pool));

@@ -1,6 +1,8 @@
 //! Declared charts of a section.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
 
 use record::file::FileStem;
 use record::show::{At, Chart, ChartKind, Format};
@@ -132,7 +134,7 @@ fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
     let size = size(section, chart.at)?;
     let points = points(section, chart, size);
     let mut up = upwards(chart);
-    let (mut series, mut ceilings) = grouped(section, chart, &points);
+    let Grouped { mut series, mut ceilings, left_out } = grouped(section, chart, &points);
     if up.scale == Scale::Log {
         only_positive(&mut series, &mut ceilings);
     }
@@ -157,6 +159,7 @@ fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
         x: Axis { title: chart.x_title.clone(), quantity: quantity(chart.x_format), scale: across },
         y: up,
         series,
+        left_out,
         scattered: chart.kind == ChartKind::Scatter,
         ..ChartSpec::default()
     };
@@ -165,15 +168,23 @@ fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
 }
 
 /// What tells series apart: ranks, backend, and other fields.
-type Key<'o> = (u32, &'o str, Vec<&'o (String, String)>);
+type Key<'o> = (u32, &'o str, Vec<&'o (Arc<str>, Arc<str>)>);
+
+/// Series that are made: pictures show some dozen, and a record may have one for each of 100,000 cases.
+const SERIES: usize = 1_000;
+
+/// Series, the ceiling of each, and how many are not made.
+struct Grouped {
+    series: Vec<Series>,
+    ceilings: Vec<Reference>,
+    left_out: usize,
+}
 
 /// A series for each configuration that differs in more than what stands across, and its ceiling.
-fn grouped(
-    section: &Operation,
-    chart: &Chart,
-    points: &[(&Configuration, &Measured, f64)],
-) -> (Vec<Series>, Vec<Reference>) {
+fn grouped(section: &Operation, chart: &Chart, points: &[(&Configuration, &Measured, f64)]) -> Grouped {
     let (mut series, mut ceilings): (Vec<Series>, Vec<Reference>) = Default::default();
+    // By the hash of what tells them apart.
+    let (mut left_out, hasher): (HashSet<u64>, RandomState) = Default::default();
     let varying = varying(section, &chart.x);
     let mut places: HashMap<Key, usize> = HashMap::new();
     // Colours that no configuration has: a line over several of them is none of them.
@@ -181,16 +192,21 @@ fn grouped(
     let styles = all.max().map_or(0, |most| most + 1);
     let mut alike = [0; COLOURS];
     // Points of a configuration follow one another: its series is looked up once.
-    let mut last: Option<(&Configuration, usize)> = None;
+    let mut last: Option<(&Configuration, Option<usize>)> = None;
     for (configuration, point, x) in points {
         let Some(estimate) = point.estimate(&chart.y, &chart.ends, section.declared) else { continue };
         let mut series_of = || {
             let ranks = if chart.x == "ranks" { 0 } else { configuration.ranks };
-            let others: Vec<&(String, String)> =
-                configuration.others.iter().filter(|(name, _)| *name != chart.x).collect();
+            let others: Vec<&(Arc<str>, Arc<str>)> =
+                configuration.others.iter().filter(|(name, _)| **name != *chart.x).collect();
             let whole = ranks > 0 && others.len() == configuration.others.len();
             let next = series.len();
-            *places.entry((ranks, configuration.backend.as_str(), others)).or_insert_with(|| {
+            let key = (ranks, configuration.backend.as_str(), others);
+            if next >= SERIES && !places.contains_key(&key) {
+                left_out.insert(hasher.hash_one(&key));
+                return None;
+            }
+            Some(*places.entry(key).or_insert_with(|| {
                 let over_ranks = chart.x == "ranks";
                 let label = match () {
                     () if whole => configuration.label.clone(),
@@ -212,13 +228,14 @@ fn grouped(
                 let label = if label.is_empty() { configuration.backend.clone() } else { label };
                 series.push(Series { label, style, points: Vec::new() });
                 next
-            })
+            }))
         };
         let at = match last {
             Some((same, at)) if std::ptr::eq(same, *configuration) => at,
             _ => series_of(),
         };
         last = Some((configuration, at));
+        let Some(at) = at else { continue };
         series[at].points.push(drawn(*x, estimate, scaled(chart.y_format), point));
         if !chart.ceiling.is_empty() {
             // Where no limit was found the line has a gap: drawn through, it would claim one.
@@ -231,7 +248,7 @@ fn grouped(
     }
     ceilings.retain(|ceiling| ceiling.points.iter().any(|[_, y]| y.is_finite()));
     ceilings.iter_mut().for_each(|one| one.points.sort_by(|a, b| a[0].total_cmp(&b[0])));
-    (series, ceilings)
+    Grouped { series, ceilings, left_out: left_out.len() }
 }
 
 /// Without what a logarithmic axis cannot show: a line without a point would be in the legend alone.
@@ -253,7 +270,8 @@ fn drawn(x: f64, estimate: Estimate, scale: f64, of: &Measured) -> Point {
 fn varying<'o>(section: &'o Operation, across: &str) -> BTreeSet<&'o str> {
     let mut values: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     let mut held: HashMap<&str, usize> = HashMap::new();
-    for (name, value) in section.configurations.iter().flat_map(|c| &c.others).filter(|(name, _)| name != across) {
+    let fields = section.configurations.iter().flat_map(|c| c.others.iter());
+    for (name, value) in fields.filter(|(name, _)| **name != *across) {
         values.entry(name).or_default().insert(value);
         *held.entry(name).or_default() += 1;
     }
@@ -266,7 +284,7 @@ fn varying<'o>(section: &'o Operation, across: &str) -> BTreeSet<&'o str> {
 
 /// A configuration's label without what stands across.
 fn label(section: &Operation, configuration: &Configuration, across: &str, varying: &BTreeSet<&str>) -> String {
-    let others = configuration.others.iter().filter(|(name, _)| varying.contains(name.as_str()));
+    let others = configuration.others.iter().filter(|(name, _)| varying.contains(&**name));
     let others = others.map(|(name, value)| written(section.declared, name, value));
     let ranks = (across != "ranks").then(|| crate::study::ranks(configuration.ranks));
     let backend = varying.contains(BACKEND).then(|| configuration.backend.clone());

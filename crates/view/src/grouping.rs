@@ -1,14 +1,15 @@
 //! Which cases are sizes of one configuration.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use record::found::CACHE;
 use record::{CaseLine, Caveat, Declared};
 use serde_json::Value;
 
 use crate::label::plain;
-use crate::study::{Configuration, backend, cache};
+use crate::study::{Configuration, NamedValues, backend, cache};
 
 /// Parameters that a case line repeats on top, and the state of the caches: they have their own places in labels.
 const APART: [&str; 8] = ["bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "cache"];
@@ -47,14 +48,36 @@ impl<'d> Fields<'d> {
     }
 }
 
+/// Words of the configurations of a section, each once.
+#[derive(Default)]
+struct Words(HashSet<Arc<str>>);
+
+impl Words {
+    fn get(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let word: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&word));
+        word
+    }
+}
+
 /// Everything but section, size, ranks and backend, in the order of the record; quiet fields last.
-fn others(case: &CaseLine, declared: &Fields) -> Vec<(String, String)> {
+fn others(case: &CaseLine, declared: &Fields, words: &mut Words) -> NamedValues {
     let quiet = |name: &str| declared.is_quiet(name);
-    let device = Some(("device".to_owned(), case.device.clone())).filter(|(_, device)| !device.is_empty());
-    let mut fields: Vec<(String, String)> = device.into_iter().collect();
-    fields.extend(case.dtype.clone().map(|dtype| ("dtype".to_owned(), dtype)));
+    let mut fields: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+    let mut put = |name: &str, value: &str| fields.push((words.get(name), words.get(value)));
+    if !case.device.is_empty() {
+        put("device", &case.device);
+    }
+    if let Some(dtype) = &case.dtype {
+        put("dtype", dtype);
+    }
     // Those that its data pass between; of one host nothing is said unless others are near by.
-    fields.extend(case.pair_hosts.or(case.hosts).map(|hosts| ("hosts".to_owned(), hosts.to_string())));
+    if let Some(hosts) = case.pair_hosts.or(case.hosts) {
+        put("hosts", &hosts.to_string());
+    }
     // What follows from the ranks would keep one rank and two apart.
     let follows = |name: &str| {
         let unless = declared.following.iter().find(|[field, ..]| *field == name);
@@ -63,24 +86,25 @@ fn others(case: &CaseLine, declared: &Fields) -> Vec<(String, String)> {
     let imported = case.caveats.contains(&Caveat::Imported);
     let is_shown = |name: &str| !APART.contains(&name) && name != declared.section && !quiet(name) && !follows(name);
     let parameters = case.parameters.iter().filter(|(name, _)| is_shown(name));
-    fields.extend(parameters.map(|(name, value)| (name.to_owned(), plain(value))));
+    parameters.for_each(|(name, value)| put(name, &plain(value)));
     if !imported {
-        fields.push(("mode".to_owned(), case.mode.to_string()));
-        fields.extend(cache(case).map(|cache| ("cache".to_owned(), cache.to_owned())));
+        put("mode", &case.mode.to_string());
+        cache(case).into_iter().for_each(|cache| put("cache", cache));
     }
     let quiet = case.parameters.iter().filter(|(name, _)| quiet(name));
-    fields.extend(quiet.map(|(name, value)| (name.to_owned(), plain(value))));
-    fields
+    quiet.for_each(|(name, value)| put(name, &plain(value)));
+    fields.into()
 }
 
 /// What all sizes of a configuration have in common: ranks, backend and other fields.
-type Key = (u32, String, Vec<(String, String)>);
+type Key = (u32, String, NamedValues);
 
 /// Where the configurations of a section stand.
 #[derive(Default)]
 pub(crate) struct Places {
     /// By what their cases have in common.
     known: HashMap<Key, usize>,
+    words: Words,
     /// That of the last case, if another case that differs from it in the size alone is of the same.
     last: Option<usize>,
 }
@@ -109,7 +133,7 @@ impl Places {
             configurations[place].cases.push(case);
             return;
         }
-        let place = match self.known.entry((case.ranks, backend(case), others(case, fields))) {
+        let place = match self.known.entry((case.ranks, backend(case), others(case, fields, &mut self.words))) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
                 configurations.push(unlabelled(new.key()));

@@ -19,6 +19,8 @@ pub struct ChartSpec {
     pub y: Axis,
     /// What was measured.
     pub series: Vec<Series>,
+    /// Series that are not among these: no chart shows so many.
+    pub left_out: usize,
     /// What limits it.
     pub references: Vec<Reference>,
     /// Parts of a whole, in bars from zero: the first at the bottom.

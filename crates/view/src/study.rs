@@ -4,6 +4,7 @@
 //! points: no bandwidth is shown without `wrong` 0.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use record::file::FileStem;
 use record::{CaseLine, Caveat, Declared, found};
@@ -160,6 +161,9 @@ impl<'a> Measured<'a> {
     }
 }
 
+/// Names and values as text. Many configurations have each of them, so they are in memory once.
+pub type NamedValues = Arc<[(Arc<str>, Arc<str>)]>;
+
 /// All sizes of one configuration.
 #[derive(Clone, Debug)]
 pub struct Configuration<'a> {
@@ -178,7 +182,7 @@ pub struct Configuration<'a> {
     /// `pytorch/gloo`, or the backend alone where the runtime is native.
     pub backend: String,
     /// Everything but operation, size, ranks and backend.
-    pub others: Vec<(String, String)>,
+    pub others: NamedValues,
     /// All its cases, in the order of the run.
     pub cases: Vec<&'a CaseLine>,
     /// Ascending in bytes.
@@ -354,13 +358,13 @@ impl Stems {
 fn varying_in(operation: &Operation) -> BTreeSet<String> {
     let configurations = &operation.configurations;
     let quiet = |name: &str| is_quiet(operation.declared, name);
-    let names: BTreeSet<&String> = configurations.iter().flat_map(|c| c.others.iter().map(|(name, _)| name)).collect();
+    let names: BTreeSet<&str> = configurations.iter().flat_map(|c| c.others.iter().map(|(name, _)| &**name)).collect();
     let varies = |name: &str| {
         let values: BTreeSet<Option<&str>> = configurations.iter().map(|c| value_of(&c.others, name)).collect();
         // Quiet fields differ from another value, not from a missing one.
         values.iter().filter(|value| value.is_some() || !quiet(name)).count() > 1
     };
-    let mut varying: BTreeSet<String> = names.into_iter().filter(|name| varies(name)).cloned().collect();
+    let mut varying: BTreeSet<String> = names.into_iter().filter(|name| varies(name)).map(str::to_owned).collect();
     let backends: BTreeSet<&String> = configurations.iter().map(|c| &c.backend).collect();
     if backends.len() > 1 {
         varying.insert("backend".to_owned());
@@ -416,9 +420,10 @@ fn variant_fields_of(
     declared: Option<&Declared>,
     varying: &BTreeSet<String>,
 ) -> Vec<(String, String)> {
-    let shown = configuration.others.iter().filter(|(name, _)| varying.contains(name));
+    let shown = configuration.others.iter().filter(|(name, _)| varying.contains(&**name));
     let mut fields: Vec<(String, String)> =
-        shown.map(|(name, value)| (name.clone(), written(declared, name, value))).collect();
+        shown.map(|(name, value)| (name.to_string(), written(declared, name, value))).collect();
+    fields.shrink_to_fit();
     // A model's ranks are on no host.
     let real = configuration.cases.iter().all(|case| !case.simulated);
     if real && varying.contains("hosts") && value_of(&configuration.others, "hosts").is_none() {
@@ -439,8 +444,8 @@ pub fn ranks(number: u32) -> String {
     crate::number::count(number as usize, "rank", "ranks")
 }
 
-fn value_of<'f>(fields: &'f [(String, String)], name: &str) -> Option<&'f str> {
-    fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+fn value_of<'f>(fields: &'f [(Arc<str>, Arc<str>)], name: &str) -> Option<&'f str> {
+    fields.iter().find(|(other, _)| **other == *name).map(|(_, value)| &**value)
 }
 
 /// The warning that must stand over every page and picture drawn from these cases, if any of them was not a plain

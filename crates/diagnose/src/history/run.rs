@@ -273,3 +273,61 @@ fn machine_key(machine: &Machine, hosts: &[Machine], simulated: bool, any_host: 
     // A model's times never stand in one series with measured ones.
     if simulated { format!("simulated on {own}") } else { own }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    #[test]
+    fn runs_share_what_their_cases_have_in_common() {
+        let map =
+            |seed: u64| -> SharedMap { json!({ "op": "reduce", "seed": seed }).as_object().cloned().unwrap().into() };
+        let case = |seed: u64| RunCase {
+            id: format!("{seed:012x}").as_str().into(),
+            benchmark: "collective".into(),
+            parameters: map(seed),
+            ranks: 2,
+            bytes: None,
+            median_s: 1.0,
+            ci95: None,
+            state: None,
+            in_others: Vec::new(),
+            settings: Map::new().into(),
+        };
+        let mut known = KnownCases::default();
+        let mut share = |cases: Vec<RunCase>| {
+            let mut run = Run { cases, ..empty() };
+            run.share(&mut known);
+            run.cases
+        };
+        let (first, second) = (share(vec![case(1), case(2)]), share(vec![case(2), case(3)]));
+        assert!(second[0].parameters.is_shared_with(&first[1].parameters));
+        assert!(Arc::ptr_eq(&second[0].id, &first[1].id) && Arc::ptr_eq(&second[1].benchmark, &first[0].benchmark));
+        assert_eq!(second, [case(2), case(3)], "what they say stays the same");
+    }
+
+    fn empty() -> Run {
+        Run {
+            directory: String::new(),
+            identity: RunIdentity::default(),
+            started: jiff::Timestamp::UNIX_EPOCH,
+            labels: Labels::default(),
+            experiment: String::new(),
+            machine: Machine::default(),
+            several_hosts: false,
+            machine_key: String::new(),
+            dated_by: None,
+            simulated: false,
+            damaged: 0,
+            end: RunEnd::Ended,
+            banner: None,
+            counts: [0; 4],
+            facts: BTreeMap::new(),
+            declared: Vec::new(),
+            states: Vec::new(),
+            cases: Vec::new(),
+        }
+    }
+}

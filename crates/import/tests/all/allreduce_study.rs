@@ -103,6 +103,19 @@ fn what_rankmark_writes_comes_back_as_it_was() {
 }
 
 #[test]
+fn a_file_of_an_incomplete_run_of_ours_is_read_as_one_without_an_end() {
+    let text = sample("allreduce_study", "rankmark.csv");
+    let cut: String = text
+        .lines()
+        .enumerate()
+        .map(|(at, line)| format!("{line},{}\n", if at == 0 { "run_end" } else { "killed" }))
+        .collect();
+    let (whole, cut) = (one(&text), one(&cut));
+    assert_eq!(lines(&cut), lines(&whole));
+    assert_eq!((cut.tool.as_str(), cut.cut, whole.cut), ("Rankmark", true, false));
+}
+
+#[test]
 fn a_file_of_ours_with_the_columns_of_the_study_alone_is_read_with_our_defaults() {
     let results = one(&sample("allreduce_study", "rankmark_7_columns.csv"));
     let tail = |time: &str| format!("reduce=sum on cpu: {time} us mean {time}");

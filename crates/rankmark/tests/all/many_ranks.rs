@@ -14,6 +14,7 @@ const BYTES: u64 = 200 << 20;
 const FILE: u64 = 2 << 20;
 
 /// Runs the program to its end within these bounds.
+#[expect(clippy::zombie_processes, reason = "wait4 waits, and also tells what the process took")]
 fn runs(place: &Place, arguments: &str, codes: &[i32]) {
     let child = place.command(arguments).command.spawn().unwrap();
     let mut status = 0;

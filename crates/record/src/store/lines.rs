@@ -71,7 +71,9 @@ pub(super) fn read_lines_of(
     written: Option<u64>,
     plan: &[Case],
 ) -> Result<CaseLines, StoreError> {
-    let planned: HashMap<&str, &Case> = plan.iter().map(|case| (case.id.as_str(), case)).collect();
+    // Of a plan that was read for results alone, cases have no parameters.
+    let whole = plan.iter().filter(|case| !case.parameters.is_empty());
+    let planned: HashMap<&str, &Case> = whole.map(|case| (case.id.as_str(), case)).collect();
     // Mostly each case has one: a list that grows has room for up to twice as many.
     let mut found = CaseLines { lines: Vec::with_capacity(plan.len()), ..CaseLines::default() };
     let mut places: HashMap<String, (usize, Option<u64>)> = HashMap::new();

@@ -80,7 +80,7 @@ fn without_cases(text: &[u8]) -> Option<(Vec<u8>, Vec<Named>)> {
 
 /// Cases of equal settings share them.
 fn bare(cases: Vec<Named>) -> Vec<Case> {
-    let mut last: (Settings, SharedMap) = (Settings::default(), Map::new().into());
+    let (none, mut last) = (SharedMap::default(), (Settings::default(), SharedMap::default()));
     let bare = |Named { id, settings }: Named| {
         if settings != last.0 {
             let map = settings.to_map();
@@ -89,9 +89,9 @@ fn bare(cases: Vec<Named>) -> Vec<Case> {
         Case {
             id,
             benchmark: String::new(),
-            parameters: Map::new().into(),
+            parameters: none.clone(),
             settings: last.1.clone(),
-            world: Map::new().into(),
+            world: none.clone(),
             caveats: Vec::new(),
             bytes_requested: None,
             skip: None,

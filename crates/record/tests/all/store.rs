@@ -309,3 +309,25 @@ fn a_file_in_the_way() {
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
 }
+
+#[test]
+fn many_lines_are_all_there_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run_file();
+    let mut store = Store::create(folder.path(), &run).unwrap();
+    // Each is written in several blocks.
+    let of = |number: usize| {
+        let mut line = line(&run, number % 10, Status::Ok);
+        line.id = format!("{number:012x}");
+        line
+    };
+    let mut lines: Vec<CaseLine> = (0..5_000).map(of).collect();
+    lines[4_999].metrics.insert("busbw_gbs".to_owned(), serde_json::Value::Null);
+    store.append_all(&lines).unwrap_err();
+    assert_eq!(fs::metadata(folder.path().join(CASES_FILE)).unwrap().len(), 0, "the blocks before are taken back");
+    lines.truncate(4_999);
+    store.append_all(&lines).unwrap();
+    store.finish(&mut run.clone()).unwrap();
+    let read = read_run(folder.path()).unwrap();
+    assert_eq!((read.cases.len(), read.damaged.len()), (4_999 + 10, 0), "and those of the plan");
+}

@@ -13,7 +13,7 @@ const POINTS: usize = 400;
 pub(super) fn bounded(spec: &ChartSpec, lines: usize) -> (Cow<'_, ChartSpec>, Option<String>) {
     let longest = spec.series.iter().map(|series| series.points.len());
     let longest = longest.chain(spec.references.iter().map(|line| line.points.len())).max().unwrap_or(0);
-    let (series, references) = (spec.series.len(), spec.references.len());
+    let (series, references) = (spec.series.len() + spec.left_out, spec.references.len());
     if series <= lines && references <= lines && longest <= POINTS {
         return (Cow::Borrowed(spec), None);
     }
@@ -92,6 +92,8 @@ mod tests {
         let expected = "Drawn: the first 40 of 1,234 series, 40 of 1,234 limits, 400 of up to 1,001 points a line. \
                         All values are in cases.csv.";
         assert_eq!(said, expected);
+        let of_more = bounded(&ChartSpec { left_out: 98_766, ..chart(1_234, 2) }, LINES).1.unwrap();
+        assert!(of_more.starts_with("Drawn: the first 40 of 100,000 series"), "{of_more}");
         let texts: Vec<String> = draw(&spec, &Page::WHOLE).texts().into_iter().map(|(text, _)| text).collect();
         assert!(texts.contains(&said), "the picture says it, too: {texts:?}");
     }

@@ -318,7 +318,7 @@ fn grouped<'o, K: Hash + Eq>(
 /// How much longer more ranks take at equal bytes: fewest against most ranks of otherwise equal configurations.
 fn effect_of_ranks(operation: &Operation) -> Vec<String> {
     let measured = operation.configurations.iter().filter(|c| !c.points.is_empty());
-    let mut groups = grouped(measured, |c| (c.backend.as_str(), c.others.as_slice()));
+    let mut groups = grouped(measured, |c| (c.backend.as_str(), &*c.others));
     let mut sentences = Vec::new();
     for group in &mut groups {
         group.sort_by_key(|configuration| configuration.ranks);
@@ -362,7 +362,7 @@ fn ranks_apart(few: &Configuration, many: &Configuration) -> Vec<String> {
 fn backends(operation: &Operation) -> Option<String> {
     let mut best: Option<(u64, &Configuration, &Configuration, &Measured, &Measured)> = None;
     // Of equal ranks and fields, one a backend.
-    let alike = grouped(operation.configurations.iter(), |c| (c.ranks, c.others.as_slice()));
+    let alike = grouped(operation.configurations.iter(), |c| (c.ranks, &*c.others));
     let pairs = alike.iter().flat_map(|all| all.iter().enumerate().map(|(index, a)| (a, &all[index + 1..])));
     for (a, others) in pairs {
         for b in others {

@@ -110,9 +110,7 @@ impl Stranger {
         static FOUND: OnceLock<(Stranger, Vec<String>)> = OnceLock::new();
         FOUND.get_or_init(|| {
             let (stranger, folder) = (Self::new(), tempfile::tempdir().unwrap());
-            let begun = std::time::Instant::now();
             let free = stranger.free(folder.path());
-            eprintln!("{} free of {} in {:?}", free.len(), stranger.texts().len(), begun.elapsed());
             (stranger, free)
         })
     }

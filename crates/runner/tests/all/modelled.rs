@@ -21,8 +21,11 @@ fn modelled(case: &Case) -> ModelledWorld {
     ModelledWorld::new(case, &spec(case), || None).expect("options").expect("a model")
 }
 
+/// Calls a sample, messages, samples of each request, arrivals, and missed starts.
+type Shown = (u64, u32, Vec<Vec<Vec<u64>>>, Vec<Vec<f64>>, u64);
+
 /// What a world shows in a visit of its own kind.
-fn shown(world: &mut dyn World, case: &Case) -> (u64, u32, Vec<Vec<Vec<u64>>>, Vec<Vec<f64>>, u64) {
+fn shown(world: &mut dyn World, case: &Case) -> Shown {
     let ready = world.prepare(case, true, LIMIT).expect("two calls");
     let request = |samples, calls| SampleRequest { mode: case.mode(), samples, calls };
     let mut samples = Vec::new();

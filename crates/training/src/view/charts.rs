@@ -43,8 +43,8 @@ fn axis(title: &str, quantity: Quantity, scale: Scale) -> Axis {
 /// Fields that configurations of the operation have with different values.
 fn varying<'o>(operation: &'o Operation<'_>) -> HashSet<&'o str> {
     let mut first: HashMap<&str, &str> = HashMap::new();
-    let fields = operation.configurations.iter().flat_map(|configuration| &configuration.others);
-    fields.filter(|(name, value)| *first.entry(name).or_insert(value) != value).map(|(name, _)| name.as_str()).collect()
+    let fields = operation.configurations.iter().flat_map(|configuration| configuration.others.iter());
+    fields.filter(|(name, value)| *first.entry(name).or_insert(value) != &**value).map(|(name, _)| &**name).collect()
 }
 
 /// What names a line: model, strategy, who trained, and what else differs within the operation.
@@ -57,8 +57,7 @@ fn label(
     const APART: [&str; 7] = ["model", "strategy", "batch", "global_batch", "micro_batches", "mesh", "ranks"];
     let mut parts = vec![word(case, "model").to_owned(), strategy.to_owned()];
     parts.extend((!is_ours(case)).then(|| configuration.backend.clone()));
-    let others =
-        configuration.others.iter().filter(|(name, _)| !APART.contains(&&**name) && varying.contains(name.as_str()));
+    let others = configuration.others.iter().filter(|(name, _)| !APART.contains(&&**name) && varying.contains(&**name));
     parts.extend(others.map(|(name, value)| written(declared, name, value)));
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }

@@ -2,7 +2,7 @@
 
 use super::simulation::Scenario;
 use diagnose::profile::{Analysis, FindingKind, Phase, Settings, analyse, differences};
-use trace::timeline::{Kind, Timeline};
+use trace::timeline::{CollectiveCall, Kind, Timeline};
 
 use super::{analysed, delay, planted};
 
@@ -78,4 +78,70 @@ fn five_steps_a_side_are_too_few_for_a_change() {
         (step.certain, step.is_judged)
     };
     assert_eq!((step(5), step(100)), ((false, false), (true, true)));
+}
+
+/// A rank whose calls are each of a communicator, and of a size, of their own. The first takes the most time.
+fn scattered(calls: u32, steps: u32) -> Timeline {
+    let mut timeline = Timeline { source: "test".to_owned(), ..Timeline::default() };
+    let (step, operation) = (timeline.names.intern("step"), timeline.names.intern("all_reduce"));
+    let mut rank = trace::timeline::RankTimeline::default();
+    let in_step = i64::from(calls / steps.max(1)) * 10_000;
+    (0..steps).for_each(|number| {
+        rank.push(Kind::Step, step, number, i64::from(number) * in_step, i64::from(number + 1) * in_step)
+    });
+    for call in 0..calls {
+        let begin = i64::from(call) * 10_000;
+        let group = timeline.names.intern(&format!("g{call}"));
+        let known = CollectiveCall {
+            operation,
+            group,
+            sequence: None,
+            ranks: Some(2),
+            bytes: Some(u64::from(call)),
+            input_bytes: None,
+            dtype: None,
+            synchronises: true,
+            first_byte_ns: None,
+        };
+        rank.push_call(1, begin, begin + 9_000 - i64::from(call), known);
+    }
+    rank.sort();
+    timeline.ranks.push(rank);
+    timeline
+}
+
+#[test]
+fn operations_beyond_what_is_listed_are_counted() {
+    let said = |analysis: &Analysis, what: &str| {
+        let note =
+            format!("4096 of 5000 {what} are listed, those with the most time; the others are in the trace alone");
+        assert_eq!(analysis.notes.iter().filter(|known| **known == note).count(), 1, "{note}: {:?}", analysis.notes);
+    };
+    let analysis = analyse_default(&scattered(5_000, 1));
+    let found = &analysis.collectives;
+    assert_eq!((found.operations.len(), found.operations_left_out), (4_096, 904));
+    assert_eq!((found.communicators.len(), found.sizes_left_out), (4_096, 904));
+    assert_eq!((analysis.exchanges.len(), analysis.exchanges_left_out), (4_096, 904));
+    assert_eq!(found.operations[0].group, "g0", "the one with the most time");
+    assert!(found.operations.iter().all(|one| one.group != "g4999") && found.matched == 5_000);
+    for what in ["operations on a communicator", "sizes of messages on a communicator", "exchanges"] {
+        said(&analysis, what);
+    }
+    // Without steps, call by call.
+    let analysis = analyse_default(&scattered(5_000, 0));
+    assert_eq!((analysis.calls.len(), analysis.calls_left_out, analysis.calls[0].group.as_str()), (4_096, 904, "g0"));
+    said(&analysis, "operations, by communicator and size,");
+    // What a few have stays as it was: nothing is said, and no member is added.
+    let few = analyse_default(&scattered(50, 1));
+    let text = serde_json::to_string(&few).unwrap();
+    assert!(!text.contains("left_out") && !few.notes.iter().any(|note| note.contains("listed")), "{:?}", few.notes);
+}
+
+#[test]
+fn an_operation_that_one_trace_may_leave_out_is_no_difference() {
+    let (before, after) = (analyse_default(&scattered(5_000, 1)), analyse_default(&scattered(50, 1)));
+    let names: Vec<String> = differences(&before, &after).into_iter().map(|one| one.name).collect();
+    assert!(
+        names.iter().any(|name| name == "all_reduce on g0") && !names.iter().any(|name| name == "all_reduce on g99")
+    );
 }
