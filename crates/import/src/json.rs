@@ -1,13 +1,20 @@
 //! JSON that is damaged: which line, and what was expected there.
 
 use serde::de::{DeserializeOwned, IgnoredAny};
-use terms::Error;
+use terms::{Error, outside};
 
 use crate::{Source, tree};
 
 /// The JSON of a file.
 pub(crate) fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, Error> {
     record::from_json(source.text()).map_err(|error| syntax(source, &error))
+}
+
+/// The values of a file that has one behind the other, as some tools write a line each.
+pub(crate) fn parsed_values<T: DeserializeOwned>(source: &Source) -> Result<Vec<T>, Error> {
+    let text = outside::json(source.text().as_bytes());
+    let values = serde_json::Deserializer::from_slice(&text).into_iter();
+    values.collect::<Result<_, _>>().map_err(|error| syntax(source, &error))
 }
 
 /// Where JSON is damaged, and what was expected there.

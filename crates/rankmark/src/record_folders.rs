@@ -57,6 +57,7 @@ impl RecordFolders {
                 let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
                 entries.into_iter().filter(is_folder).for_each(|folder| self.search(&folder, depth));
             }
+            Err(error) if is_absence(&error) => {}
             Err(error) => self.unreadable.push((folder.to_owned(), error)),
         }
     }

@@ -292,6 +292,8 @@ mod tests {
             "std::token::x",
             "2026-11-28T10:15:00Z",
             "exit code=1",
+            "TOKEN_FILE is /a/secret: it is open to all users",
+            "tokens.bin: token 9 is past the vocabulary",
             "`x` is not key=value",
             "export PASSWORD=...",
         ] {

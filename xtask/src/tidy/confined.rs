@@ -78,13 +78,19 @@ static RULES: &[Rule] = &[
     },
     Rule {
         act: "reads JSON with its control characters",
-        words: &["serde_json::from_str", "serde_json::from_slice", "serde_json::from_reader", "Deserializer::from_str"],
+        words: &[
+            "serde_json::from_str",
+            "serde_json::from_slice",
+            "serde_json::from_reader",
+            "Deserializer::from_str",
+            "Deserializer::from_slice",
+        ],
         crates: &[("record", "`from_json` gives control characters their stand-ins")],
         files: &[
             ("crates/control/src/message.rs", "a rank runs what the user wrote; the coordinator reads by `from_json`"),
             ("crates/control/src/invitation.rs", "addresses and keys, for a rank"),
             ("crates/import/src/decode.rs", "lines within JSON, which get stand-ins after line breaks are known"),
-            ("crates/import/src/json.rs", "looks for damage, and keeps no value"),
+            ("crates/import/src/json.rs", "gives each value of a file its stand-ins; looks for damage"),
         ],
     },
     Rule {

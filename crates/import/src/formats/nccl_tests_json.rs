@@ -5,7 +5,7 @@ use terms::Error;
 
 use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, fact, of_graph, plain, version_of_code};
 use crate::collective::MeasuredBy;
-use crate::json::{parsed, syntax};
+use crate::json::{parsed, parsed_values};
 use crate::{Content, Format, Source};
 
 /// The format of nccl-tests.
@@ -86,12 +86,8 @@ impl Format for RcclTestsJson {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let records: Vec<Value> = if source.text().trim_start().starts_with('[') {
-            parsed(source)?
-        } else {
-            let values = serde_json::Deserializer::from_str(source.text()).into_iter();
-            values.collect::<Result<_, _>>().map_err(|error| syntax(source, &error))?
-        };
+        let records: Vec<Value> =
+            if source.text().trim_start().starts_with('[') { parsed(source)? } else { parsed_values(source)? };
         let mut collector = Collector::new(source)?;
         let mut runs: Vec<(String, Run<'_>)> = Vec::new();
         for (at, record) in records.iter().enumerate() {

@@ -90,13 +90,14 @@ fn cases_that_gave_no_number() {
 
 #[test]
 fn the_same_plan_gives_the_same_times() {
-    let times = |_| {
-        let (place, _) = simulated();
-        // Cases come in an order of the run's own.
-        let mut lines = place.cases("out");
-        lines.sort_by_key(|line| line["id"].to_string());
-        lines.iter().map(|line| line["time_s"].clone()).collect::<Vec<_>>()
-    };
-    let [first, second] = [0, 1].map(times);
-    assert_eq!(first, second);
+    for noise in ["", "--noise 5% --noise-correlation 50% --trials 6"] {
+        let times = |_| {
+            let place = Place::new();
+            place.run(&format!("{SIM} {noise}")).exits(0);
+            place.cases("out").iter().map(|line| line["time_s"].clone()).collect::<Vec<_>>()
+        };
+        let [first, second] = [0, 1].map(times);
+        assert_eq!(first, second);
+        assert_eq!(first[0]["p05"] == first[0]["p95"], noise.is_empty(), "{}", first[0]);
+    }
 }

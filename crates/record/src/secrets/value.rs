@@ -41,6 +41,12 @@ pub(super) fn named(text: &str, extent: Extent) -> Vec<Range<usize>> {
         if is_prose(word) && !is_quoted && (separator == ":" || is_spaced) {
             continue;
         }
+        // `FOLDER/secret: not found` and `tokens.bin: too short` are about files.
+        let is_file =
+            word.contains('.') || word.to_ascii_lowercase().ends_with("file") || text[..name.start].ends_with('/');
+        if separator == ":" && is_file && !is_quoted {
+            continue;
+        }
         let value = value_behind(text, &name, at, extent);
         let shown = &text[value.clone()];
         // `key://` is a scheme, and `token::x` a path.
