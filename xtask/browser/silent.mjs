@@ -13,7 +13,7 @@ const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] }
 
 // What follows an address by itself, and links that lead to another scheme or host.
 function leads() {
-  const loading = "meta[http-equiv=refresh], base, form, iframe, object, embed, link, img, image, use, input, script[src], [onload], [onerror], [onfocus]";
+  const loading = "meta[http-equiv=refresh], base, form, iframe, object, embed, link, img, image, use, input:not([type=search]), script[src], [onload], [onerror], [onfocus]";
   const away = [...document.querySelectorAll("a[href]")].filter((link) => new URL(link.href, location.href).protocol !== "file:");
   return [...document.querySelectorAll(loading), ...away].map((element) => element.outerHTML.slice(0, 200));
 }

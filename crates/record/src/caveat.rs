@@ -7,8 +7,6 @@ terms::named! {
         SizeRounded = "size_rounded",
         /// More ranks than cores: times include waiting for a core.
         Oversubscribed = "oversubscribed",
-        /// All ranks of a host could run on one core only, though the host has more.
-        OneCore = "one_core",
         /// The printed interval is wider than the target.
         CiAboveTarget = "ci_above_target",
         /// Further trials are to follow, or were to follow when the run was ended or killed.
@@ -70,6 +68,8 @@ terms::named! {
         Emulated = "emulated",
         /// Several ranks worked on one device.
         SharedDevice = "shared_device",
+        /// All ranks of a host could run on one core only, though the host has more.
+        OneCore = "one_core",
     }
 }
 

@@ -76,6 +76,9 @@ pub struct Profile {
     pub machine: Machine,
     /// What was found.
     pub ceilings: Vec<Ceiling>,
+    /// What says that its record is incomplete, so that ceilings may be missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
 }
 
 impl Profile {
@@ -88,6 +91,7 @@ impl Profile {
         let what = || Error::new(format!("there is no profile of a machine in `{path}`"));
         let run = store::read_results(Path::new(path)).map_err(|error| what().cause(error.to_string()).hint(HINT))?;
         Self::of(path, &run.file, &run.cases)
+            .map(|profile| Self { incomplete: run.banner(), ..profile })
             .ok_or_else(|| what().cause("no case of its record measured a ceiling").hint(HINT))
     }
 
@@ -95,7 +99,7 @@ impl Profile {
     pub fn of(path: &str, run: &RunFile, lines: &[CaseLine]) -> Option<Self> {
         let ceilings = Self::ceilings(lines);
         let (started, machine) = (run.started.clone(), run.machine.clone());
-        (!ceilings.is_empty()).then(|| Self { path: path.to_owned(), started, machine, ceilings })
+        (!ceilings.is_empty()).then(|| Self { path: path.to_owned(), started, machine, ceilings, incomplete: None })
     }
 
     /// The ceilings that these lines measured.
@@ -199,7 +203,7 @@ mod tests {
             ..Ceiling::default()
         };
         let ceilings = ceilings.iter().map(ceiling).collect();
-        Profile { path: "p".into(), started: String::new(), machine: Machine::default(), ceilings }
+        Profile { path: "p".into(), ceilings, ..Profile::default() }
     }
 
     #[test]

@@ -79,7 +79,7 @@ mod tests {
         };
         let ceilings =
             vec![ceiling(CeilingKind::Memory, 10e9, None), ceiling(CeilingKind::Compute, 100e9, Some("f32"))];
-        Profile { path: "p".into(), started: String::new(), machine: Machine::default(), ceilings }
+        Profile { path: "p".into(), ceilings, ..Profile::default() }
     }
 
     #[test]

@@ -222,7 +222,8 @@ pub fn profile_lines(file: &record::RunFile) -> Vec<String> {
         } else {
             format!("ANOTHER MACHINE: {}, {}", profile.machine.host, machine_line(&profile.machine))
         };
-        format!("{}, measured {} on {machine}", profile.path, to_the_second(&profile.started))
+        let incomplete = profile.incomplete.as_ref().map_or_else(String::new, |banner| format!("; {banner}"));
+        format!("{}, measured {} on {machine}{incomplete}", profile.path, to_the_second(&profile.started))
     };
     file.profiles.iter().map(line).collect()
 }

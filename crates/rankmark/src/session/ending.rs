@@ -36,9 +36,35 @@ impl Record {
     /// What cut the record short, once this run has made these lines. An earlier run counts where cases that it left did not run
     /// again.
     pub(super) fn cut_short(&self, lines: &[CaseLine]) -> Option<Interruption> {
-        let made: HashSet<&str> = lines.iter().map(|line| line.id.as_str()).collect();
-        let is_left = |line: &CaseLine| is_open(line) && !made.contains(line.id.as_str());
-        let before = || self.resumed.flatten().filter(|_| self.before.iter().any(is_left));
-        cut_short(lines).or_else(before)
+        cut_short(lines).or_else(|| self.resumed.flatten().filter(|_| leaves_open(&self.before, lines)))
+    }
+}
+
+/// Whether a case of the lines before is open, and is not among those that were made since.
+fn leaves_open(before: &[CaseLine], made: &[CaseLine]) -> bool {
+    let made: HashSet<&str> = made.iter().map(|line| line.id.as_str()).collect();
+    before.iter().any(|line| is_open(line) && !made.contains(line.id.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use record::Caveat;
+
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_run_left_open_stays_its_own() {
+        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let line = |id: &str, status, caveats: &[Caveat]| {
+            let line = CaseLine::unmeasured(&case, status, "");
+            CaseLine { id: id.to_owned(), caveats: caveats.to_vec(), ..line }
+        };
+        let before = [line("a", Status::Ok, &[]), line("b", Status::NotRun, &[])];
+        assert!(leaves_open(&before, &[]) && leaves_open(&before, &[line("a", Status::Ok, &[])]));
+        // The budget of the later run is why it has none, and not the signal of the earlier one.
+        assert!(!leaves_open(&before, &[line("b", Status::NotRun, &[])]));
+        assert!(leaves_open(&[line("a", Status::Ok, &[Caveat::Preliminary])], &[]), "it lacks trials");
+        assert!(!leaves_open(&before[..1], &[]));
+        assert_eq!(cut_short(&before), None, "nothing asked this process to end");
     }
 }

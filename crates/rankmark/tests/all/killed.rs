@@ -69,6 +69,21 @@ fn lists_and_followers_say_that_it_was_killed() {
     assert!(compared.err.contains("warning: out: KILLED RUN: "), "{}", compared.err);
 }
 
+/// A run is compared with what it measured, and other runs have lines of its profile.
+#[test]
+fn a_profile_of_a_machine_says_that_its_run_was_killed() {
+    let place = Place::new();
+    place.run("hardware triad --bytes 1MiB --max-seconds 0.2 --quiet --output-dir machine").exits(0);
+    let mut file = place.run_file("machine");
+    ["end", "crc32"].iter().for_each(|name| drop(file.as_object_mut().unwrap().remove(*name).unwrap()));
+    place.write("machine/run.json", file.to_string());
+    let ran = place
+        .run("comm all_reduce --ranks 2 --bytes 1KiB --max-seconds 0.2 --limits machine --output-dir out")
+        .exits(0);
+    assert!(ran.out.contains("limits   machine, measured ") && ran.out.contains("; KILLED RUN: "), "{}", ran.out);
+    assert!(place.read("out/report.md").contains("; KILLED RUN: "), "{}", place.read("out/report.md"));
+}
+
 #[test]
 fn a_case_without_all_its_trials_is_no_part_of_a_history_or_a_baseline() {
     let place = killed();

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use terms::outside::is_stand_in;
+
 /// The most bytes of a name on common file systems.
 const LONGEST: usize = 255;
 /// Characters that a [`FileStem`] keeps of one text.
@@ -27,7 +29,7 @@ impl FileName {
 
     /// A name from outside, unchanged; None where the text cannot be a name.
     pub fn checked(name: &str) -> Option<Self> {
-        is_name(name).then(|| Self(Cow::Owned(name.to_owned())))
+        (is_name(name) && !name.contains(is_stand_in)).then(|| Self(Cow::Owned(name.to_owned())))
     }
 
     /// The name under which this process writes the file until it is whole.
@@ -187,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_name_is_one_part_of_a_path() {
-        for name in ["", ".", "..", "a/b", "/a", "a\n", "\0", "a\u{7f}", "a\u{9b}2J"] {
+        for name in ["", ".", "..", "a/b", "/a", "a\n", "\0", "a\u{7f}", "a\u{9b}2J", "a\u{FDDA}"] {
             assert_eq!(FileName::checked(name), None, "{name:?}");
         }
         assert_eq!(FileName::checked(&"x".repeat(256)), None);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use record::file::{FileName, FileStem};
+use terms::outside::is_stand_in;
 use view::{is_invisible, one_line};
 
 use super::{ADDRESS, Css, Language, Literal, Markdown, Markup, Part, Svg, TAG, TEXT, VALUE, language};
@@ -11,7 +12,7 @@ use super::{ADDRESS, Css, Language, Literal, Markdown, Markup, Part, Svg, TAG, T
 /// Characters that are not shown, and may do something: control characters, those that stand for the control characters of a
 /// record, invisible ones, and those that XML 1.0 forbids.
 pub(super) fn is_hidden(c: char) -> bool {
-    c.is_control() || is_invisible(c) || matches!(c, '\u{FDD0}'..='\u{FDEF}' | '\u{FFFE}' | '\u{FFFF}')
+    c.is_control() || is_stand_in(c) || is_invisible(c) || matches!(c, '\u{FFFE}' | '\u{FFFF}')
 }
 
 /// Writes a text with another one for some of its characters. `instead` gets each character and the one before it.
@@ -146,7 +147,7 @@ fn inert(text: &str, begins: bool) -> Cow<'_, str> {
             '>' if first => escaped.push_str("&gt;"),
             // Inside a word an underscore is not emphasis, and `all_reduce` should stay readable as plain text.
             '_' if between_letters(&characters, index) => escaped.push('_'),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
+            '\\' | '`' | '*' | '_' | '|' | '~' | '$' => {
                 escaped.push('\\');
                 escaped.push(character);
             }

@@ -8,7 +8,7 @@ use report::{FORMATS, Run};
 use crate::stranger::Stranger;
 
 /// Texts that a browser would obey somewhere.
-const HOSTILE: [&str; 14] = [
+const HOSTILE: [&str; 15] = [
     "\"><meta http-equiv=refresh content=0;url=//x>",
     "'><img src=//x onerror=f()>",
     "<script>f('x')</script>",
@@ -21,6 +21,7 @@ const HOSTILE: [&str; 14] = [
     "' autofocus onfocus='f()",
     "javascript:f('x')//",
     "--><a href=//x>y</a>&#x3c;b&#x3e;",
+    "[a](//x)![b](//y \"t\")<//z>``[c](//u)`\\[d](//v)\\",
     "<?xml-stylesheet href='//x'?><!DOCTYPE x [<!ENTITY y SYSTEM '//x'>]>",
     "\u{1}`</code>\u{2}**<form action=//x>\u{fdd0}",
 ];
@@ -81,11 +82,7 @@ fn page(text: &str) -> Vec<String> {
                 rest = behind;
                 break;
             }
-            assert!(
-                trimmed.len() < rest.len(),
-                "attributes of {name} without a space: {}",
-                &rest[..rest.len().min(80)]
-            );
+            assert!(trimmed.len() < rest.len(), "attributes of {name} without a space: {}", begin_of(rest));
             let end = trimmed.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap();
             attributes.push(trimmed[..end].to_owned());
             rest = &trimmed[end..];
@@ -94,7 +91,7 @@ fn page(text: &str) -> Vec<String> {
                 assert!(!value.contains(['<', '>']), "{value}");
                 rest = behind;
             }
-            assert!(end > 0, "an attribute without a name: {}", &rest[..rest.len().min(80)]);
+            assert!(end > 0, "an attribute without a name: {}", begin_of(rest));
         }
         pictures += usize::from(name == "svg");
         if pictures > 0 {
@@ -112,6 +109,10 @@ fn page(text: &str) -> Vec<String> {
         }
     }
     names
+}
+
+fn begin_of(text: &str) -> String {
+    text.chars().take(80).collect()
 }
 
 fn shape(value: &serde_json::Value) -> String {
@@ -144,9 +145,37 @@ fn xml(text: &str, is_svg: bool) -> Vec<String> {
     names
 }
 
+/// Asserts that Markdown has no element, and no link but those to its pictures.
+fn is_plain_markdown(text: &str) {
+    let (mut rest, mut outside) = (text, String::new());
+    while let Some(at) = rest.find(['`', '\\']) {
+        let (before, behind) = rest.split_at(at);
+        outside.push_str(before);
+        // What is escaped is text, and code is text up to a fence of the same length.
+        let fence = behind.len() - behind.trim_start_matches('`').len();
+        rest = match fence {
+            0 => behind[1..].get(behind[1..].chars().next().map_or(0, char::len_utf8)..).unwrap_or_default(),
+            _ => {
+                let ends = behind[fence..].match_indices(&behind[..fence]).map(|(at, _)| fence + at);
+                let is_whole = |at: &usize| !behind[..*at].ends_with('`') && !behind[at + fence..].starts_with('`');
+                let end = ends.into_iter().find(is_whole).expect("code ends");
+                &behind[end + fence..]
+            }
+        };
+    }
+    outside.push_str(rest);
+    assert!(!outside.contains('<'), "{outside}");
+    for (at, link) in outside.match_indices("](") {
+        assert!(outside[at + link.len()..].starts_with("charts/"), "{}", begin_of(&outside[at..]));
+    }
+}
+
 /// The elements of each file.
 fn elements(run: &Run) -> BTreeMap<usize, Vec<String>> {
     let mut all = BTreeMap::new();
+    for file in report::format("markdown").unwrap().render(run).unwrap() {
+        is_plain_markdown(std::str::from_utf8(&file.content).unwrap());
+    }
     for format in FORMATS.iter().filter(|format| ["html", "svg", "junit"].contains(&format.name())) {
         for file in format.render(run).unwrap() {
             let text = String::from_utf8(file.content).unwrap();

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use terms::outside::is_stand_in;
+
 use crate::escape::one_line;
 use crate::markup::{Json, Language, Literal, language, markup};
 
@@ -12,7 +14,7 @@ impl Language for language::Json {
         let mut begin = 0;
         for (at, character) in text.char_indices() {
             let is_number = matches!(character, '<' | '>' | '&' | '\u{2028}' | '\u{2029}') || character.is_control();
-            if !is_number && !matches!(character, '"' | '\\' | '\u{FDD0}'..='\u{FDEF}') {
+            if !is_number && !matches!(character, '"' | '\\') && !is_stand_in(character) {
                 continue;
             }
             to.write_str(&text[begin..at])?;
