@@ -64,7 +64,7 @@ fn what_would_be_skipped_is_named_with_its_reason() {
     assert_eq!(line["outlook"], "not_looked_at");
     let reason = "the plan names the library `/nowhere/libmpi.so`, which a dry run does not touch";
     assert_eq!(line["reason"], reason);
-    place.run("comm all_reduce --ranks 0 --dry-run").refuses(&["from 1 to 1024"]);
+    place.run("comm all_reduce --ranks 0 --dry-run").refuses(&["from 1 to 65536"]);
     assert_eq!(place.names(), [""; 0]);
 }
 

@@ -269,7 +269,7 @@ fn presets_are_plans_that_are_read_again() {
         let plan = place.run(&format!("gen-config {preset}")).exits(0).out;
         place.write("plan.yaml", plan);
         // Read and checked; not run, because no backend can have so many ranks beside the plan's.
-        place.run("run plan.yaml --set ranks=0").refuses(&["from 1 to 1024"]);
+        place.run("run plan.yaml --set ranks=0").refuses(&["from 1 to 65536"]);
         place.run("run plan.yaml --set benchmark=nothing");
     }
     place.run("gen-config allreduce-sweeep").exits(2);

@@ -55,8 +55,8 @@ fn unknown_words_name_the_nearest_and_the_place() {
 
 #[test]
 fn wrong_values_say_what_is_right() {
-    refused(plan("ranks: 0"), &["plan.yaml:4:12", "from 1 to 1024", "0 is not"]);
-    refused(plan("ranks: 10000"), &["plan.yaml:4:12", "from 1 to 1024", "10000"]);
+    refused(plan("ranks: 0"), &["plan.yaml:4:12", "from 1 to 65536", "0 is not"]);
+    refused(plan("ranks: 10000"), &["plan.yaml:4:12", "10000 ranks: at most 1024 can be started"]);
     refused(plan("ranks: two"), &["plan.yaml:4:12", "two"]);
     refused(plan("bytes: -1"), &["plan.yaml:4:12"]);
     refused(plan("bytes: 1KiB1"), &["plan.yaml:4:12", "64KiB"]);
@@ -95,8 +95,8 @@ fn errors_of_flags_point_at_the_flag() {
     let place = Place::new();
     let refused = |arguments: &str, words: &[&str]| place.run(arguments).refuses(words);
     refused("comm all_reduec", &["all_reduec", "did you mean `all_reduce`?"]);
-    refused("comm all_reduce --ranks 0", &["--ranks 0", "from 1 to 1024"]);
-    refused("comm all_reduce --ranks 10000", &["--ranks 10000", "from 1 to 1024"]);
+    refused("comm all_reduce --ranks 0", &["--ranks 0", "from 1 to 65536"]);
+    refused("comm all_reduce --ranks 10000", &["--ranks 10000", "10000 ranks: at most 1024 can be started"]);
     refused("comm all_reduce --backend pigeon", &["--backend pigeon", "shm"]);
     refused("comm all_reduce --backend nccl2", &["--backend nccl2", "did you mean `nccl`?"]);
     refused("comm all_reduce --dtype f31", &["--dtype f31", "did you mean `f32`?"]);
