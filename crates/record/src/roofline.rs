@@ -65,7 +65,7 @@ impl Roof {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ceiling, CeilingKind, Machine};
+    use crate::{Ceiling, CeilingKind};
 
     fn profile() -> Profile {
         let ceiling = |kind, rate, dtype: Option<&str>| Ceiling {

@@ -37,7 +37,7 @@ pub fn inspect_in_child(library: Option<&str>) -> Result<Facts, String> {
     let outcome = child::run(Path::new(ITSELF), &[OsStr::new(&argument)], None, LIMIT)
         .map_err(|error| format!("looking at {name}: {error}"))?;
     let answer = outcome.out.lines().find_map(|line| line.strip_prefix(ARGUMENT));
-    let answer = answer.and_then(|answer| record::from_json::<Value>(answer).ok());
+    let answer = answer.and_then(|answer| serde_json::from_str::<Value>(answer).ok());
     let answer = answer.ok_or_else(|| format!("the process that opened {name} {}", outcome.complaint()))?;
     let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
     let facts = || {

@@ -70,7 +70,7 @@ pub(super) fn ask(native: &Native, path: &Path) -> Result<Value, String> {
 /// The answer that a child wrote among other things.
 pub(super) fn answer_in(out: &str) -> Option<Value> {
     // A library may write what looks like ours.
-    out.lines().rev().filter_map(|line| line.strip_prefix(ANSWER)).find_map(|line| record::from_json(line).ok())
+    out.lines().rev().filter_map(|line| line.strip_prefix(ANSWER)).find_map(|line| serde_json::from_str(line).ok())
 }
 
 /// Whether it has written its answer, so that its end need not be waited for.

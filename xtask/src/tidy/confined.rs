@@ -90,6 +90,8 @@ static RULES: &[Rule] = &[
             ("crates/control/src/message.rs", "a rank runs what the user wrote; the coordinator reads by `from_json`"),
             ("crates/control/src/invitation.rs", "addresses and keys, for a rank"),
             ("crates/import/src/decode.rs", "lines within JSON, which get stand-ins after line breaks are known"),
+            ("crates/survey/src/inspect.rs", "words of a library come in lines; `Finding` makes them printable"),
+            ("crates/survey/src/probe.rs", "the same"),
             ("crates/import/src/json.rs", "gives each value of a file its stand-ins; looks for damage"),
         ],
     },
