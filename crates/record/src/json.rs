@@ -35,31 +35,47 @@ pub fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
 /// # Errors
 /// What `to` reports, and when the value cannot be JSON.
 pub(crate) fn to_pretty_json(to: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
-    let mut lines = WrittenLines { to, line: Vec::new() };
+    let mut lines = WrittenLines { to, lines: Vec::new(), begin: 0 };
     serde_json::to_writer_pretty(&mut lines, value)?;
     lines.end()
 }
 
-/// Passes lines of JSON on as they leave the program. A string is always within one line.
+/// Passes lines of JSON on as they leave the program. A string is always within one line; those of a list go together, because
+/// they may be the words of a command line.
 struct WrittenLines<'w> {
     to: &'w mut dyn io::Write,
-    line: Vec<u8>,
+    lines: Vec<u8>,
+    /// Where the last of them begins.
+    begin: usize,
+}
+
+/// Bytes of a list that are held, at most.
+const MOST_TOGETHER: usize = 1 << 20;
+
+/// Whether another string of the same list may follow this line.
+fn is_of_list(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    let is_text = line.starts_with(b"\"") && !line.windows(3).any(|three| three == b"\": ");
+    is_text || line.ends_with(b"[")
 }
 
 impl WrittenLines<'_> {
     fn end(&mut self) -> io::Result<()> {
-        let line = std::mem::take(&mut self.line);
-        let line = String::from_utf8(line).map(written).map_err(io::Error::other)?;
-        self.to.write_all(&masked_json(line.as_bytes()))
+        self.begin = 0;
+        let lines = String::from_utf8(std::mem::take(&mut self.lines)).map(written).map_err(io::Error::other)?;
+        self.to.write_all(&masked_json(lines.as_bytes()))
     }
 }
 
 impl io::Write for WrittenLines<'_> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(part);
+            self.lines.extend_from_slice(part);
             if part.ends_with(b"\n") {
-                self.end()?;
+                let last = std::mem::replace(&mut self.begin, self.lines.len());
+                if !is_of_list(&self.lines[last..]) || self.lines.len() > MOST_TOGETHER {
+                    self.end()?;
+                }
             }
         }
         Ok(piece.len())
