@@ -147,7 +147,7 @@ fn inert(text: &str, begins: bool) -> Cow<'_, str> {
             '>' if first => escaped.push_str("&gt;"),
             // Inside a word an underscore is not emphasis, and `all_reduce` should stay readable as plain text.
             '_' if between_letters(&characters, index) => escaped.push('_'),
-            '\\' | '`' | '*' | '_' | '|' | '~' | '$' => {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
                 escaped.push('\\');
                 escaped.push(character);
             }
