@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Error;
+use crate::{Error, outside};
 
 /// A host's name that can be a line of a list, or a word of one: letters, digits, `.`, `_` and `-`. Whatever writes lists of
 /// hosts takes this type, so that no name can hold another one.
@@ -23,6 +23,7 @@ impl HostName {
         if !text.is_empty() && text.len() <= LONGEST && !text.starts_with('-') && text.bytes().all(is_of_name) {
             return Ok(Self(text.to_owned()));
         }
+        let text = outside::original(text);
         let shown: String = text.escape_default().take(80).collect();
         let more = if shown.len() < text.escape_default().count() { "..." } else { "" };
         Err(Error::new(format!("`{shown}{more}` is not the name of a host"))

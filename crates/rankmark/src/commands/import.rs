@@ -267,7 +267,7 @@ fn store(record: &mut ImportedRecord, directory: &Path) -> Result<Stored, Failur
     record.samples.iter().try_for_each(|trial| store.append_samples(trial))?;
     store.finish(&mut record.file)?;
     let trials = record.lines.iter().filter_map(|line| line.trials).max();
-    let imported = record.file.imported.take().unwrap_or_default();
+    let imported = record.file.imported.clone().unwrap_or_default();
     Ok(Stored { cases: record.lines.len(), trials, imported })
 }
 
