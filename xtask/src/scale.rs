@@ -1,5 +1,5 @@
 //! `cargo xtask scale`: whether commands stay within their memory, and in near-linear time, while their inputs grow: plans, records,
-//! traces, logs. Each row runs one command at three sizes. `figures` shows the largest on its page; the gate runs all rows in
+//! traces, logs. Each row runs one command at three sizes. `figures` shows the largest on its page; `test --full` runs all rows in
 //! small, where only growth and memory are judged.
 //!
 //! * `rows`: the table of commands. `inputs`, `records` and `logs` make what they read.
