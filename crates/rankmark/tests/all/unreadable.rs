@@ -20,13 +20,15 @@ fn deep(place: &Place) -> (PathBuf, String) {
 fn what_cannot_be_looked_into_is_named() {
     let place = Place::new();
     let (folder, name) = deep(&place);
-    for (command, code) in [("list records", 0), ("history", 0), ("report", 0), ("fleet --output-dir fleet", 3)] {
+    for (command, code) in [("history", 0), ("report", 0), ("fleet --output-dir fleet", 3)] {
         let ended = place.command(command).argument(&folder).run().exits(code);
         let said = format!("{}{}", ended.out, ended.err).replace("\n", " ");
         assert!(said.contains(&name[..40]) && said.contains("File name too long"), "{command}: {said}");
     }
+    // Files are opened below a folder that is held, so this command reads even the record with too long a path.
     let listed = json_lines(&place.command("list records --json").argument(&folder).run().exits(0).out);
-    assert!(listed.len() == 2 && listed[1]["cause"].as_str().unwrap().contains("File name too long"), "{listed:?}");
+    let is_named = |line: &serde_json::Value| line["directory"].as_str().is_some_and(|path| path.contains(&name[..40]));
+    assert!(listed.len() == 2 && listed.iter().any(is_named), "{listed:?}");
     let told = place.command("history --json").argument(&folder).run().exits(0).out;
     assert!(told.contains("File name too long"), "{told}");
 }
