@@ -321,9 +321,10 @@ class RankWork:
         raise Departure(BROKEN, f"the control channel is broken: a probe `{kind}` is not known here")
 
     def _canary(self) -> list[float]:
-        """`[ns of a barrier, voluntary, involuntary context switches so far, 0, 0, 0, ns of processor time, only core]`.
+        """`[ns of a barrier, voluntary, involuntary context switches, 0, 0, 0, ns of processor time, only core]`.
 
-        A barrier is the median of bursts. The zeros tell states of the machine apart: only native ranks measure them.
+        A barrier is the median of bursts; switches are counted from the start. The zeros tell states of the machine
+        apart: only native ranks measure them.
         The last is the only core that this process may run on, from 1; 0 where it may run on several.
         """
         bursts = []

@@ -51,7 +51,12 @@ pub(super) fn judge<'r>(
         let known_of =
             Known { sides: [&sides[0][at], &sides[1][at]], of_sides: of_sides[at], of_history: of_history[at] };
         known.push(match states::seen(base_record, pair.base, new_record, pair.new) {
-            Some(seen) if is_ok(pair.base) && is_ok(pair.new) && case.quantity.is_time() => {
+            Some(seen)
+                if is_ok(pair.base)
+                    && is_ok(pair.new)
+                    && case.quantity.is_time()
+                    && not_measured(pair.base, pair.new).is_none() =>
+            {
                 (case.verdict, case.reason) = (Some(Verdict::CannotTell), Reason::OtherState(seen));
                 None
             }
@@ -188,13 +193,20 @@ fn look(case: &mut Compared, known: &Known, slow: (f64, f64), correlations: [f64
     Some(RatioLaw { law, log_ratio })
 }
 
+/// Why two lines are not two measurements of real devices, which no state of a machine explains.
+fn not_measured(base: &CaseLine, new: &CaseLine) -> Option<Reason> {
+    let emulated = |line: &CaseLine| line.caveats.contains(&record::Caveat::Emulated);
+    match () {
+        () if base.simulated != new.simulated => Some(Reason::OneComputed),
+        () if emulated(base) || emulated(new) => Some(Reason::Emulated),
+        () => None,
+    }
+}
+
 fn law(case: &Compared, known: &Known, slow: (f64, f64), correlations: [f64; 2]) -> Result<(Law, Source), Reason> {
     let (base, new) = (case.base, case.new);
-    if base.simulated != new.simulated {
-        return Err(Reason::OneComputed);
-    }
-    if [base, new].iter().any(|line| line.caveats.contains(&record::Caveat::Emulated)) {
-        return Err(Reason::Emulated);
+    if let Some(reason) = not_measured(base, new) {
+        return Err(reason);
     }
     let constant = |line: &CaseLine| line.trial_median_s.windows(2).all(|pair| pair[0] == pair[1]);
     if base.simulated && constant(base) && constant(new) {

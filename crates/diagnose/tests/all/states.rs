@@ -134,6 +134,12 @@ fn runs_in_different_states_cannot_be_told_and_say_what_they_saw() {
     with_comparison(one(1.0, NEAR_NS), one(4.0, 1.1 * NEAR_NS), |comparison| {
         assert_eq!((ratio(comparison).round(), comparison.cases[0].verdict), (4.0, Some(Verdict::Worse)));
     });
+    // What no state explains is said first.
+    let mut emulated = one(4.0, FAR_NS);
+    emulated.cases[0].caveats.push(record::Caveat::Emulated);
+    with_comparison(one(1.0, NEAR_NS), emulated, |comparison| {
+        assert!(matches!(comparison.cases[0].reason, Reason::Emulated), "{:?}", comparison.cases[0].reason);
+    });
     // An old record says nothing of states.
     let mut old = one(4.0, FAR_NS);
     old.file.states.clear();

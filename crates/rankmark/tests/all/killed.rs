@@ -73,12 +73,15 @@ fn lists_and_followers_say_that_it_was_killed() {
 #[test]
 fn a_profile_of_a_machine_says_that_its_run_was_killed() {
     let place = Place::new();
-    place.run("hardware triad --bytes 1MiB --max-seconds 0.2 --quiet --output-dir machine").exits(0);
+    place
+        .run("hardware triad --bytes 1MiB --max-seconds 0.02 --trials 6 --spacing 0s --quiet --output-dir machine")
+        .exits(0);
     let mut file = place.run_file("machine");
     ["end", "crc32"].iter().for_each(|name| drop(file.as_object_mut().unwrap().remove(*name).unwrap()));
     place.write("machine/run.json", file.to_string());
+    let short = "--max-seconds 0.02 --trials 6 --spacing 0s";
     let ran = place
-        .run("comm all_reduce --ranks 2 --bytes 1KiB --max-seconds 0.2 --limits machine --output-dir out")
+        .run(&format!("comm all_reduce --ranks 2 --bytes 1KiB {short} --limits machine --output-dir out"))
         .exits(0);
     assert!(ran.out.contains("limits   machine, measured ") && ran.out.contains("; KILLED RUN: "), "{}", ran.out);
     assert!(place.read("out/report.md").contains("; KILLED RUN: "), "{}", place.read("out/report.md"));
