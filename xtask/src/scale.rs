@@ -1,5 +1,5 @@
 //! `cargo xtask scale`: whether commands stay within their memory, and in near-linear time, while their inputs grow: plans, records,
-//! traces, logs. Each row runs one command at three sizes. `figures` shows the largest on its page; `test --full` runs all rows in
+//! traces, logs. Each row runs one command at three sizes. `figures` shows the largest on its page; `test --gate` runs all rows in
 //! small, where only growth and memory are judged.
 //!
 //! * `rows`: the table of commands. `inputs`, `records` and `logs` make what they read.
@@ -138,13 +138,12 @@ pub(crate) fn full(root: &Path, folder: &Path) -> Result<Vec<Measured>, String> 
 }
 
 fn build(root: &Path, scope: Scope) -> Result<(), String> {
-    for words in [&["-p", "rankmark"][..], &["-p", "rankmark-report", "--example", "large"]] {
-        match scope {
-            Scope::Full => experiments::build(root, words)?,
-            Scope::Small => experiments::build_for_tests(root, words)?,
-        }
+    // Of the whole workspace, as the tests: of one package, dependencies have fewer features and are all built once more.
+    let words = ["--workspace", "--bin", "rankmark", "--example", "large"];
+    match scope {
+        Scope::Full => experiments::build(root, &words),
+        Scope::Small => experiments::build_for_tests(root, &words),
     }
-    Ok(())
 }
 
 fn measure(root: &Path, scope: Scope, folder: &Path, only: &str, mut each: impl FnMut(Measured)) -> Result<(), String> {

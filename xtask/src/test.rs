@@ -138,8 +138,8 @@ fn documentation(root: &Path, ledger: &mut Ledger, options: &Options) {
 /// Whether commands stay within their memory, and near-linear, while their inputs grow.
 fn growth(root: &Path, ledger: &mut Ledger, options: &Options) {
     match options.level {
-        Level::Change | Level::Gate => ledger.skip("scale", "of --full (hint: cargo xtask scale --small)"),
-        Level::Full => ledger.step("scale", || (scale::check(root), None)),
+        Level::Change => ledger.skip("scale", "of the gate (hint: --gate, or cargo xtask scale --small)"),
+        Level::Gate | Level::Full => ledger.step("scale", || (scale::check(root), None)),
     }
 }
 

@@ -62,7 +62,7 @@ impl Seed {
     ) -> io::Result<()> {
         std::fs::create_dir_all(record)?;
         let run = format!("{run:012x}");
-        let cases = || (0..number).map(|place| self.case(place, vary));
+        let cases = || (0..number).map(|place| self.case(place, number, vary));
         let written = number - usize::from(lines == Lines::AllButOne);
         let mut to = BufWriter::new(File::create(record.join("cases.jsonl"))?);
         for (place, (_, line)) in cases().take(written).enumerate() {
@@ -75,15 +75,16 @@ impl Seed {
     }
 
     /// The case at a place of the plan, and its line.
-    fn case(&self, place: usize, vary: Vary) -> (Map<String, Value>, Map<String, Value>) {
+    fn case(&self, place: usize, number: usize, vary: Vary) -> (Map<String, Value>, Map<String, Value>) {
         let (mut case, mut line) = self.cases[place % self.cases.len()].clone();
         let mut parameters = line["parameters"].as_object().cloned().unwrap_or_default();
         let own = parameters.clone();
         let name = |of: &str| own[of].as_str().unwrap_or_default();
         match vary {
             Vary::Sizes => {
-                parameters["bytes"] = json!(1024_u64 << (place % 20));
-                parameters["seed"] = json!(place / 20 + 1);
+                // From the end, so that what is left to run is the smallest however many there are.
+                parameters["bytes"] = json!(1024_u64 << ((number - 1 - place) % 20));
+                parameters["seed"] = json!(place + 1);
             }
             Vary::Operations => parameters["op"] = json!(format!("{}_{place}", name("op"))),
             Vary::Backends => {
