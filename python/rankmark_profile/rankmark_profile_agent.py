@@ -3,9 +3,11 @@
 sitecustomize.py loads this module once torch is imported. It never changes what the job computes, and its failures end
 in a file instead of in the job.
 
-A step ends when `step()` of the first optimizer returns. Where the script calls `torch.profiler.profile.step()`, the
-step ends there. A script that makes no optimizer of torch.optim ends a step with each backward pass. Step 0 has no
-start, so it is not measured. While the script's own profiler runs, this agent starts none.
+A step ends when `step()` of the first optimizer returns, or, if that runs in hooks of the backward pass, when the pass
+returns: PyTorch's profiler must not start or stop while the autograd engine runs. Where the script calls
+`torch.profiler.profile.step()`, the step ends there. A script that makes no optimizer of torch.optim ends a step with
+each backward pass. Step 0 has no start, so it is not measured. While the script's own profiler runs, this agent starts
+none.
 
 Reads:
     RANKMARK_PROFILE_DIR           the folder for results
@@ -26,8 +28,8 @@ Writes, each file whole or not at all:
 Fields of the JSON files that do not explain themselves:
     step_found_by                  "optimizer", "profiler" (the script's own), "backward", "gradient" (a call of
                                    torch.autograd.grad), or null where no step was found
-    ended                          how the process ended: {"how": "exit", "exception" or "signal", ...}. A process that
-                                   is killed, or that calls os._exit, leaves null, or no file.
+    ended                          how the process ended: {"how": "exit" or "exception", ...}. A process that a signal
+                                   ends, or that calls os._exit, leaves null, or no file.
     trace                          "agent", "script" (a copy), "nsys", or null where there is none
     traced_step_s                  the steps of the trace in order, from first_traced_step on
     traced_descheduled_s           how long the thread of each traced step waited for a processor although it could run;
@@ -63,7 +65,7 @@ import torch.profiler
 from rankmark_profile_ends import end_of, uncaught
 from rankmark_profile_hang import watch_hang
 from rankmark_profile_spill import Descheduled, Spill
-from rankmark_profile_torch import flight_pickle, install, is_profiling, pack, report, why_no_trace
+from rankmark_profile_torch import flight_pickle, in_autograd, install, is_profiling, pack, report, why_no_trace
 from rankmark_profile_window import window_of
 
 # Untraced steps after the window, until the file of steps is written again.
@@ -99,6 +101,9 @@ class Agent:
         # Backward passes so far. Below zero they end no step: an optimizer was made, and its steps are awaited.
         self.passes = 0
         self.optimizer: weakref.ref[Any] | None = None
+        # Threads that are in a backward pass, and whether the optimizer stepped in one.
+        self.backwards: list[int] = []
+        self.has_stepped_inside = False
         self.ended = 0
         self.last_ns: int | None = None
         self.untraced_s: list[float] = []
@@ -125,15 +130,15 @@ class Agent:
         self.is_theirs_told = False
         # Whether it has kept the window from beginning.
         self.is_blocked = False
+        # Whether the last step ended where the autograd engine ran, outside of any call that is watched.
+        self.has_only_inside = False
 
         self.exits = threading.Event()
         self.hang_limit_s = self.hang_s
         self.hang: dict[str, Any] | None = None
 
-        # The end of this process, and a signal that asked for it while the agent was at work.
         self.end: dict[str, Any] | None = None
         self.is_finishing = False
-        self.asked_by: int | None = None
 
     # Steps.
 
@@ -141,14 +146,25 @@ class Agent:
         """Ends a step if this is the first optimizer; if that one is gone, this one takes its place."""
         if self.optimizer is None or self.optimizer() is None:
             self.optimizer = weakref.ref(optimizer)
-        if self.optimizer() is optimizer:
+        if self.optimizer() is not optimizer:
+            return
+        if self.backwards:
+            self.has_stepped_inside = True
+        else:
             self.step_ended(time.monotonic_ns(), "optimizer")
 
     def backward_ended(self, found_by: str) -> None:
-        """Ends a step of a script that updates its parameters by itself."""
-        self.passes += 1
-        if self.passes > 0:
-            self.step_ended(time.monotonic_ns(), found_by)
+        """Ends a step whose optimizer ran in this pass, or of a script that updates its parameters by itself."""
+        if self.backwards or in_autograd():
+            # A pass inside of another one.
+            return
+        if self.has_stepped_inside:
+            self.has_stepped_inside = False
+            self.step_ended(time.monotonic_ns(), "optimizer")
+        elif self.found_by != "optimizer":
+            self.passes += 1
+            if self.passes > 0:
+                self.step_ended(time.monotonic_ns(), found_by)
 
     def step_ended(self, at_ns: int, found_by: str) -> None:
         if self.is_broken or self.is_finishing or os.getpid() != self.pid:
@@ -173,7 +189,10 @@ class Agent:
         self.ended += 1
         self.is_busy = True
         try:
-            self.move()
+            # Where the engine runs, the profiler crashes the process if it starts or stops.
+            self.has_only_inside = in_autograd()
+            if not self.has_only_inside:
+                self.move()
         finally:
             self.is_busy = False
             # Work of this agent is in no step.
@@ -181,8 +200,6 @@ class Agent:
                 self.last_descheduled_s = self.descheduled.seconds()
             self.spill.begin_step()
             self.last_ns = self.spill.begun_ns
-        if self.asked_by is not None:
-            self.terminate(self.asked_by)
 
     def begin(self, found_by: str) -> None:
         """The first step has ended."""
@@ -414,7 +431,7 @@ class Agent:
                 self.end_span()
                 profiler.stop()
 
-    def finish(self, signal_number: int | None = None) -> None:
+    def finish(self) -> None:
         """Runs at exit, also after an exception, once."""
         if os.getpid() != self.pid or self.is_finishing:
             return
@@ -423,7 +440,7 @@ class Agent:
         if threading.current_thread() is threading.main_thread():
             # A DataLoader raises an exception in whatever runs when its workers end.
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        self.end = end_of(uncaught(), signal_number)
+        self.end = end_of(uncaught())
         has_failed = self.end["how"] == "exception"
         if self.found_by is not None and self.state == "open":
             # A launcher that has lost a rank may not wait for the trace.
@@ -433,6 +450,8 @@ class Agent:
             if has_failed and torch.cuda.is_initialized():
                 # Stopping waits for the GPU, which may be in a collective that never ends.
                 self.notes.append("no trace: the script failed while the GPU was traced")
+            elif self.backwards:
+                self.notes.append("no trace: another thread was in a backward pass when the script ended")
             else:
                 self.close(unfinished=True)
         elif self.state == "before" and not self.is_broken:
@@ -452,17 +471,6 @@ class Agent:
     def why_no_window(self) -> str:
         return why_no_trace(self)
 
-    def terminate(self, number: int) -> None:
-        """Ends this process by a signal that it was sent, and keeps what there is."""
-        if self.is_busy or self.is_finishing:
-            # It came while the agent writes. That is ended first.
-            self.asked_by = number
-            return
-        self.notes.append("the process was asked to end")
-        finish(self, number)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
     def adopt(self) -> None:
         """A fork of this process: if no step has ended so far, this may be the process that trains."""
         if self.found_by is None and self.trace is None and not self.is_theirs_running and not self.is_broken:
@@ -471,23 +479,21 @@ class Agent:
             self.is_adopted = True
 
 
-def finish(agent: Agent, signal_number: int | None = None) -> None:
+def finish(agent: Agent) -> None:
     """Ends the agent. Its failure must not reach the job."""
     try:
-        agent.finish(signal_number)
+        agent.finish()
     except Exception:
         report(agent.folder)
-    if agent.asked_by is not None and os.getpid() == agent.pid:
-        signal.signal(agent.asked_by, signal.SIG_DFL)
-        os.kill(os.getpid(), agent.asked_by)
 
 
 def start(agent: Agent | None = None) -> None:
-    """Installs the agent in this process: this module's own unless another one is given."""
+    """Installs the agent in this process: this module's own unless another one is given.
+
+    No signal is handled: Python runs a handler only between two of its instructions, so a rank that waits in native
+    code would outlive SIGTERM. What such a rank leaves is its spill.
+    """
     ours = agent or Agent(os.environ)
     atexit.register(finish, ours)
     os.register_at_fork(after_in_child=ours.adopt)
-    # By default SIGTERM ends a process without its exit functions. A handler of the script's own stays.
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda number, _: ours.terminate(number))
     install(ours)

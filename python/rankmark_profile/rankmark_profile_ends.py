@@ -53,15 +53,13 @@ def place(trace: TracebackType | None) -> str | None:
     return f"{found[0].name} ({found[0].filename}:{found[0].lineno})" if found else None
 
 
-def end_of(error: BaseException | None, signal_number: int | None = None) -> dict[str, Any]:
-    """For the file of steps. An exception says more than the signal that came because of it."""
+def end_of(error: BaseException | None) -> dict[str, Any]:
+    """For the file of steps."""
     end: dict[str, Any] = {"how": "exit", "at_unix_ns": time.time_ns()}
     if error is not None:
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         end.update(how="exception", type=name, message=short(str(error)), place=place(error.__traceback__))
-    elif signal_number is not None:
-        end.update(how="signal", signal=signal_number)
     return end
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import pickle
 import shutil
+import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from types import FrameType
@@ -53,6 +54,12 @@ def stack(frame: FrameType | None) -> list[dict[str, Any]]:
 def is_profiling() -> bool:
     """Whether a profiler records."""
     return bool(getattr(low_profiler, "_is_profiler_enabled", True))
+
+
+def in_autograd() -> bool:
+    """Whether this thread runs for the autograd engine, as hooks do. Before PyTorch 2.1 it is not known."""
+    task = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() != -1
 
 
 def pack(source: str, target: tuple[str, str], rename: tuple[bytes, bytes] | None = None) -> None:
@@ -181,16 +188,20 @@ def watch_optimizers(agent: Agent) -> None:
 
 
 def watch_backward(agent: Agent, name: str) -> None:
-    """Tells the agent when gradients have been computed, for scripts that make no optimizer."""
+    """Tells the agent when gradients have been computed: no step ends before, and some end then."""
     original = getattr(torch.autograd, name)
     found_by = "backward" if name == "backward" else "gradient"
 
     @functools.wraps(original)
     def watched_by_rankmark(*args: Any, **kwargs: Any) -> Any:
-        with agent.spill.phase("b"):
-            result = original(*args, **kwargs)
-        if agent.found_by != "optimizer":
-            guarded(agent, agent.backward_ended, found_by)
+        thread = threading.get_ident()
+        agent.backwards.append(thread)
+        try:
+            with agent.spill.phase("b"):
+                result = original(*args, **kwargs)
+        finally:
+            agent.backwards.remove(thread)
+        guarded(agent, agent.backward_ended, found_by)
         return result
 
     setattr(torch.autograd, name, watched_by_rankmark)
@@ -241,6 +252,11 @@ def why_no_trace(agent: Agent) -> str:
             "no trace: no step was found, because the script called neither `step()` of an optimizer of torch.optim, "
             "nor `backward()`, nor `torch.autograd.grad()`. Run its steps in a `torch.profiler.profile`, call `step()` "
             "of that after each of them, and export its trace: rankmark takes a copy"
+        )
+    if agent.has_only_inside:
+        return (
+            "no trace: all steps ended while the autograd engine ran, and PyTorch's profiler cannot start there. Steps "
+            "were timed, without kernels and exchanges. Call `loss.backward()` or `torch.autograd.backward`"
         )
     first = max(agent.first, 1)
     if agent.seconds is None:

@@ -106,13 +106,46 @@ def after_step(step):
 train(20, after_step)
 """
 
-# Somebody ends the job within the window.
+# Somebody ends the job within the window, while it waits in native code.
 ENDED = """
-import signal
+import datetime, signal, threading
 def after_step(step):
     if step == 14:
-        os.kill(os.getpid(), signal.SIGTERM)
+        store = dist.FileStore(os.path.abspath("store"), 1)
+        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGTERM]).start()
+        store.wait(["never"], datetime.timedelta(seconds=60))
 train(20, after_step)
+"""
+
+# Each parameter has an optimizer, which a hook steps as soon as there is a gradient: as torchtune does.
+IN_BACKWARD = """
+import torch.utils.checkpoint
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+optimizers = {parameter: torch.optim.AdamW([parameter]) for parameter in model.parameters()}
+def step(parameter):
+    optimizers[parameter].step()
+    optimizers[parameter].zero_grad()
+for parameter in model.parameters():
+    parameter.register_post_accumulate_grad_hook(step)
+for _ in range(75):
+    batch = torch.ones(2, 4, requires_grad=True)
+    # Its backward pass runs another one.
+    torch.utils.checkpoint.checkpoint(model, batch, use_reentrant=True).square().mean().backward()
+print("trained")
+"""
+
+# The same around every function that is watched.
+PAST_US = """
+weights = torch.ones(4, 4, requires_grad=True)
+optimizer = torch.optim.SGD([weights], lr=0.1)
+weights.register_post_accumulate_grad_hook(lambda _: optimizer.step())
+for _ in range(75):
+    loss = (torch.ones(2, 4) @ weights).square().mean()
+    torch.autograd.Variable._execution_engine.run_backward(
+        (loss,), (torch.ones(()),), False, False, (), allow_unreachable=True, accumulate_grad=True
+    )
+print("trained")
 """
 
 # PyTorch's profiler fails.
@@ -138,7 +171,7 @@ train(12, after_step)
 dist.destroy_process_group()
 """
 
-# The script fails, and another signal comes while its trace is written: a DataLoader raises an exception at SIGCHLD.
+# The script fails, and a signal comes while its trace is written: a DataLoader raises an exception at SIGCHLD.
 FAILED = """
 import signal
 def ended(*_):
@@ -147,7 +180,6 @@ signal.signal(signal.SIGCHLD, ended)
 export = torch.profiler.profile.export_chrome_trace
 def slow_export(self, path):
     os.kill(os.getpid(), signal.SIGCHLD)
-    os.kill(os.getpid(), signal.SIGTERM)
     export(self, path)
 torch.profiler.profile.export_chrome_trace = slow_export
 def after_step(step):
@@ -315,6 +347,8 @@ class Jobs(Folders):
             cls.rank("short", SHORT, window),
             cls.rank("late", LATE, alone),
             cls.rank("ended", ENDED, alone),
+            cls.rank("in-backward", IN_BACKWARD, alone),
+            cls.rank("past-us", PAST_US, alone),
             cls.rank("failing", FAILING, alone),
             cls.rank("wrong", "train(3)", {**alone, "RANKMARK_PROFILE_STEPS": "ten"}),
             cls.rank("failed", FAILED, alone),
@@ -381,12 +415,17 @@ class Jobs(Folders):
         self.assertEqual(steps(self.results / "trace-rank0.json.gz"), [10, 11, 12, 13, 14])
         self.assertIn("the script started its own profiler", read(self.results / "steps-0.json")["notes"][0])
 
-    def test_a_job_that_is_asked_to_end_keeps_its_steps(self) -> None:
-        self.assertEqual(self.ran("ended"), "")
-        self.assertEqual(steps(self.results / "trace-rank0.json.gz"), [10, 11, 12, 13, 14])
+    def test_an_optimizer_in_hooks_of_backward_is_traced(self) -> None:
+        self.assertEqual(self.ran("in-backward"), "trained\n", self.ERRORS)
+        self.assertEqual(steps(self.results / "trace-rank0.json.gz"), list(range(10, 20)))
         times = read(self.results / "steps-0.json")
-        self.assertEqual(len(times["traced_step_s"]), 5)
-        self.assertEqual(times["notes"], ["the process was asked to end", "the job ended before the window did"])
+        self.assertEqual([times["step_found_by"], times["steps_ended"], times["notes"]], ["optimizer", 75, []])
+
+    def test_a_job_that_leaves_no_place_for_the_profiler_is_timed(self) -> None:
+        self.assertEqual(self.ran("past-us"), "trained\n", self.ERRORS)
+        self.assertEqual(self.files(), {"steps-0.json", "spill-0.jsonl"})
+        self.assertEqual(len(self.spilled()), 74)
+        self.assertIn("while the autograd engine ran", read(self.results / "steps-0.json")["notes"][0])
 
     def spilled(self) -> list[Any]:
         head, *lines = (self.results / "spill-0.jsonl").read_text().splitlines()
@@ -403,9 +442,12 @@ class Jobs(Folders):
         self.assertIn("after_step", ended["place"])
 
     def test_a_job_that_is_killed_keeps_its_steps(self) -> None:
-        self.assertEqual(self.ran("killed"), "")
-        self.assertEqual(self.files(), {"spill-0.jsonl"})
-        spilled = self.spilled()
+        for name in ["killed", "ended"]:
+            self.assertEqual(self.ran(name), "")
+            self.assertEqual(self.files(), {"spill-0.jsonl"})
+            self.check_spilled(self.spilled())
+
+    def check_spilled(self, spilled: list[Any]) -> None:
         self.assertEqual([step[0] for step in spilled], list(range(1, 15)))
         self.assertEqual([step[0] for step in spilled if step[3]], [10, 11, 12, 13, 14])
         for _, _, duration, _, phases in spilled:

@@ -25,7 +25,7 @@ const LONG: usize = 160;
 /// In place of how a rank ended, where nobody saw it.
 const WITHOUT_A_WORD: &str = "ended without a word";
 /// What agents note of every window that was cut: the sentence on all ranks says it with numbers.
-const SAID: [&str; 2] = ["the job ended before the window did", "the process was asked to end"];
+const SAID: &str = "the job ended before the window did";
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,7 +64,6 @@ pub(super) struct OwnEnd {
     kind: String,
     message: String,
     place: Option<String>,
-    signal: Option<i32>,
 }
 
 /// What a launcher noted of the ranks that failed, in its order.
@@ -164,7 +163,7 @@ pub(super) fn without_trace(notes: Vec<(u32, String)>) -> (Vec<String>, Vec<Stri
     for (rank, note) in notes {
         match note.strip_prefix("no trace: ") {
             Some(why) => reasons.entry(why.to_owned()).or_default().push(rank),
-            None if SAID.contains(&note.as_str()) => {}
+            None if note == SAID => {}
             None => others.push(format!("rank {rank}: {note}")),
         }
     }
@@ -214,9 +213,9 @@ fn failure(
             made(own.at_unix_ns, what, short, json)
         }
         // The launcher ended the others by SIGTERM.
-        (own, Some(code)) if code < 0 => {
+        (_, Some(code)) if code < 0 => {
             let name = signal_name(-code);
-            let is_asked = name == "SIGTERM" || own.is_some_and(|own| own.signal.is_some());
+            let is_asked = name == "SIGTERM";
             let order = if is_first && !is_asked { i64::MIN } else { i64::MAX };
             if job.was_asked || is_asked && !is_first {
                 return None;
