@@ -140,7 +140,10 @@ fn results(given: &Import) -> Ended {
             Content::Plan(plan) => show_plan(&source, found.format, &plan, given.json)?,
             Content::Results(results) => {
                 let records = records_of(&source, found.format, results)?;
-                write(&source, found.format, records, (directory, &mut made), given.json)?
+                let name = source.name().to_owned();
+                // Its lines are in the records.
+                drop(source);
+                write(&name, found.format, records, (directory, &mut made), given.json)?
             }
         };
     }
@@ -226,7 +229,7 @@ fn show_plan(source: &Source, format: &dyn Format, plan: &ForeignPlan, as_json: 
 
 /// Writes the records of a file, each with its report.
 fn write(
-    source: &Source,
+    source: &str,
     format: &dyn Format,
     records: Vec<ImportedRecord>,
     (directory, made): (Option<&PathBuf>, &mut Vec<PathBuf>),
@@ -272,7 +275,7 @@ fn store(record: &mut ImportedRecord, directory: &Path) -> Result<Stored, Failur
 }
 
 fn summary(
-    source: &Source,
+    source: &str,
     format: &dyn Format,
     Stored { cases, trials, imported }: Stored,
     directory: &Path,
@@ -281,7 +284,7 @@ fn summary(
 ) -> String {
     if as_json {
         let summary = json!({
-            "file": source.name(), "format": format.name(), "record": directory, "report": report,
+            "file": source, "format": format.name(), "record": directory, "report": report,
             "cases": cases, "tool": imported.tool, "notes": imported.notes, "omitted": imported.omitted,
         });
         return format!("{summary}\n");
@@ -293,7 +296,7 @@ fn summary(
         (None, _) => String::new(),
     };
     let word = if cases == 1 { "case" } else { "cases" };
-    let mut text = format!("{} holds {cases} {word} of {}{runs}\n", source.name(), imported.tool);
+    let mut text = format!("{} holds {cases} {word} of {}{runs}\n", source, imported.tool);
     if let Some(heading) = imported.facts.get("heading") {
         text += &format!("under    {heading}\n");
     }

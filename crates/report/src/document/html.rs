@@ -63,7 +63,7 @@ fn table(table: &Table) -> Html {
     for row in table.rows() {
         out.literal("<tr>");
         for (at, cell) in row.iter().enumerate() {
-            html!(out => "<td{}>{}{}</td>", class(at), inline(cell), (at == 0).then(|| also(table, row)));
+            html!(out => "<td{}>{}{}</td>", class(at), inline(cell), (at == 0).then(|| also(table, &row)));
         }
         out.literal("</tr>");
     }

@@ -74,7 +74,7 @@ fn push_table(text: &mut Markdown, table: &Table) {
         }
     };
     measure(&mut titles());
-    table.rows().iter().for_each(|cells| measure(&mut cells.iter()));
+    table.rows().for_each(|cells| measure(&mut cells.iter()));
     let columns: Vec<(usize, Align)> =
         widths.into_iter().zip(table.columns().iter().map(|(_, align)| *align)).collect();
     push_row(text, titles(), &columns);
@@ -85,7 +85,7 @@ fn push_table(text: &mut Markdown, table: &Table) {
         text.literal(if *align == Align::Right { ": |" } else { " |" });
     }
     text.literal("\n");
-    table.rows().iter().for_each(|cells| push_row(text, cells.iter(), &columns));
+    table.rows().for_each(|cells| push_row(text, cells.iter(), &columns));
 }
 
 fn push_row<'w>(text: &mut Markdown, cells: impl Iterator<Item = &'w Words>, columns: &[(usize, Align)]) {

@@ -7,8 +7,7 @@ const CODE: char = '\u{1}';
 /// Begins and ends strong text.
 const STRONG: char = '\u{2}';
 
-/// One line of text in which some words are code and some are strong. One string in memory: a table of a large record has
-/// a million cells.
+/// One line of text in which some words are code and some are strong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Words(String);
 
@@ -60,6 +59,16 @@ impl Words {
     /// These words behind others.
     pub(crate) fn behind(self, prefix: &str) -> Self {
         Self(format!("{prefix}{}", self.0))
+    }
+
+    /// The text with its marks, as a table keeps it.
+    pub(super) fn marked(&self) -> &str {
+        &self.0
+    }
+
+    /// Words again of what [`Words::marked`] gave.
+    pub(super) fn from_marked(marked: &str) -> Self {
+        Self(marked.to_owned())
     }
 
     /// Whether it says nothing.

@@ -216,7 +216,7 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case]) -> Vec<Block>
     let lifted = |place: usize| matches!(&columns[place].0, Cell::Declared(column, _) if !column.lifted.is_empty());
     let none = Words::from(NONE);
     let table = table.without(|place, cells| {
-        cells.iter().all(|cell| **cell == none) || lifted(place) && cells.iter().all(|cell| *cell == cells[0])
+        cells.iter().all(|cell| *cell == none) || lifted(place) && cells.iter().all(|cell| *cell == cells[0])
     });
     let title = (!declared.title.is_empty()).then(|| format!("{}:", declared.title).into());
     let note = (!declared.note.is_empty()).then(|| Words::prose(&declared.note));

@@ -59,7 +59,7 @@ pub(super) fn set(flow: &mut Flow, tags: &mut Tags, table: &Table) {
     let number = table.rows().len();
     push(flow, heads, None, [ABOVE, if number == 0 { BELOW } else { 0.0 }], number > 0);
     let body = (number > 0).then(|| tags.part(part, Kind::TableBody));
-    for (at, (row, body)) in table.rows().iter().zip(body.iter().cycle()).enumerate() {
+    for (at, (row, body)) in table.rows().zip(body.iter().cycle()).enumerate() {
         let fill = (at % 2 == 1).then_some(ZEBRA);
         let look = Look { face: Face::Regular, kind: Kind::Cell, fill, line: (0.4, LINE) };
         let part = tags.part(*body, Kind::Row);
@@ -160,7 +160,7 @@ fn measures(table: &Table) -> Vec<Measure> {
     let of = |words: &Words, face| lines::measure(&lines::spans(words, face));
     let mut measures: Vec<Measure> = table.columns().iter().map(|(title, _)| of(title, Face::Bold)).collect();
     for row in table.rows() {
-        for (measure, words) in measures.iter_mut().zip(row) {
+        for (measure, words) in measures.iter_mut().zip(&row) {
             *measure = measure.max(of(words, Face::Regular));
         }
     }
