@@ -2,7 +2,7 @@
 //! ranks, worlds, or what processes say to each other.
 //!
 //! System calls go through `rustix`, which checks what it is given. `libc` and `unsafe` stay where it has no counterpart:
-//! signal handlers, sets of more than 1,024 cores, a poll set that is reused, and what runs between fork and exec.
+//! signal handlers, sets of more than 1,024 cores, a poll set that is reused, the allocator, and what runs between fork and exec.
 
 pub mod child;
 pub mod interrupt;
@@ -16,6 +16,7 @@ mod attached;
 mod courier;
 mod descriptor;
 mod lines;
+mod memory;
 mod output;
 mod pidfd;
 mod placement;
@@ -32,6 +33,7 @@ pub use attached::attached;
 pub use courier::Courier;
 pub use descriptor::{inherited_memory, keep_on_exec, output_pipe, path_of, sealed_memory, sealed_memory_at};
 pub use lines::Lines;
+pub use memory::release_memory;
 pub use output::Output;
 pub use pidfd::{Exit, Process};
 pub use placement::{CoreMask, allowed_cores, core_of, cores_of, host_name, pid_namespace};

@@ -242,6 +242,7 @@ fn conclude(
     screen.forget_rows();
     let directory = store.directory().to_owned();
     drop(store);
+    process::release_memory();
     // The record is whole, and its report can be made again: Ctrl-C need not wait for it. Processes of a launcher wait for
     // the exit code, and a run that was interrupted already has no more than a report to write.
     if request.entry.coordinator.is_none() && process::interrupt::requested().is_none() {

@@ -246,6 +246,7 @@ fn write(
         let stored = store(&mut record, &directory)?;
         // The report reads them again, and a log may have 100,000.
         drop(record);
+        process::release_memory();
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;
         made.push(directory.clone());
