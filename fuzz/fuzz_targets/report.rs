@@ -68,13 +68,16 @@ fn check(path: &str, content: &[u8]) {
     assert!(!path.chars().any(char::is_control), "{path:?}");
     let is_binary = [".png", ".pdf", ".parquet"].iter().any(|end| path.ends_with(end));
     let Some(text) = std::str::from_utf8(content).ok().filter(|_| !is_binary) else { return };
+    let is_markup = [".html", ".svg", ".xml"].iter().any(|end| path.ends_with(end));
+    let mut is_fenced = false;
     for line in text.split('\n') {
         assert!(!line.contains(|c: char| c.is_control() && c != '\t'), "{path}: {line:?}");
-        // In code of Markdown and in CSV or JSON, a tag is text.
-        let is_markup = [".html", ".svg", ".xml"].iter().any(|end| path.ends_with(end)) || !line.contains('`');
-        let is_page = path.ends_with(".md") || is_markup && !path.ends_with(".csv") && !path.ends_with(".json");
-        assert!(!(is_page && line.contains("<zz")), "{path}: {line:?}");
+        is_fenced ^= line.starts_with("```");
+        // In code of Markdown a tag is text, and so it is in what is no markup, such as CSV.
+        let is_text = is_fenced || line.contains('`');
+        assert!(!(line.contains("<zz") && (is_markup || path.ends_with(".md") && !is_text)), "{path}: {line:?}");
     }
+    assert!(!is_fenced || !path.ends_with(".md"), "{path}: a block of code has no end");
 }
 
 fuzz_target!(|bytes: &[u8]| {

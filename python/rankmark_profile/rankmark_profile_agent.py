@@ -39,6 +39,8 @@ Fields of the JSON files that do not explain themselves:
     step_ended_after_s             the rank was slow and went on; null where it ended no further step
     process_ended                  "normal" or "exception", where no further step ended; null where it was killed
     stack                          frames of the thread that trains, innermost first
+    transfer                       {"operation": "send" or "recv", "peer": rank} that this thread is in, or null
+    restarts                       how often torchrun restarted the ranks before this attempt
 A window of seconds may hold one step more in one rank than in another.
 """
 
@@ -307,6 +309,10 @@ class Agent:
         self.span = torch.profiler.record_function(f"ProfilerStep#{self.ended}")
         self.span.__enter__()
 
+    def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """A stretch of this name in the trace, while there is one."""
+        return torch.profiler.record_function(name) if self.state == "open" else contextlib.nullcontext()
+
     def end_span(self) -> None:
         span, self.span = self.span, None
         if span is not None:
@@ -411,6 +417,7 @@ class Agent:
             "trace": self.trace,
             "notes": self.notes,
             "ended": self.end,
+            "restarts": int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0),
         }
         self.write_json(f"steps-{self.rank}.json", content, is_last_resort)
 

@@ -9,6 +9,7 @@ import statistics
 import sys
 import threading
 import time
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rankmark_profile_torch import flight_json, group_timeout_s, report, stack
@@ -59,6 +60,17 @@ def look(agent: Agent) -> None:
         agent.write_flight(f"hang-flight-rank{agent.rank}.pickle")
 
 
+def transfer(frame: FrameType | None) -> dict[str, Any] | None:
+    """The send or receive that a thread is in, with the rank on its other side: no recorder of gloo has it."""
+    while frame is not None:
+        name, side = frame.f_code.co_name, {"recv": "src", "send": "dst"}.get(frame.f_code.co_name)
+        if side is not None and frame.f_code.co_filename.endswith("distributed_c10d.py"):
+            peer = frame.f_locals.get(side)
+            return {"operation": name, "peer": peer} if isinstance(peer, int) else None
+        frame = frame.f_back
+    return None
+
+
 def describe_hang(agent: Agent, waited_s: float, median_s: float) -> dict[str, Any]:
     return {
         **agent.identity(),
@@ -66,7 +78,8 @@ def describe_hang(agent: Agent, waited_s: float, median_s: float) -> dict[str, A
         "since_last_step_s": waited_s,
         "median_step_s": median_s,
         "steps_ended": agent.ended,
-        "stack": stack(sys._current_frames().get(agent.thread or 0)),
+        "stack": stack(frame := sys._current_frames().get(agent.thread or 0)),
+        "transfer": transfer(frame),
         "flight_recorder": flight_json(agent.backend),
         "step_ended_after_s": None,
         "process_ended": None,

@@ -3,8 +3,8 @@
 Writes:
     spill-<R>.jsonl    JSON lines. The first says who the rank is, and which steps were to be traced. Each other line
                        is a step: [number, its end in ns since 1970, ns, 1 if it was traced, phases]. A phase is
-                       [letter, ns from the step's beginning, ns]: i input, f forward of DistributedDataParallel,
-                       b backward, o optimizer, w waiting in a call of torch.distributed.
+                       [letter, ns from the step's beginning, ns]: i input, f the outermost call of a module outside of
+                       a backward pass, b backward, o optimizer, w waiting in a call of torch.distributed.
 
 A line is one write into a file that the kernel keeps, so it is there after SIGKILL. With its phases it takes
 about 20 us.
@@ -145,13 +145,32 @@ class Spill:
 
 def watch_phases(agent: Agent) -> None:
     """Tells the spill of an agent its phases."""
-    parallel = torch.nn.parallel.DistributedDataParallel
+    watch_forward(agent)
     for owner, method, letter in [
         (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", "i"),
-        (parallel, "forward", "f"),
         (getattr(torch.distributed, "Work", None), "wait", "w"),
     ]:
         inside(agent, owner, method, letter)
+
+
+def watch_forward(agent: Agent) -> None:
+    """Marks the outermost call of a module. Wrappers such as DistributedDataParallel mark themselves in a trace; models
+    that none wraps, such as stages of a pipeline, do not."""
+    module = torch.nn.Module
+    original = module.__call__
+    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+    spill, is_inside = agent.spill, agent.spill.inside
+
+    @functools.wraps(original)
+    def watched_by_rankmark(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # What torch.compile traces must not hold this. Modules in modules are many, and leave by the second test.
+        if is_compiling() or "f" in is_inside or threading.get_ident() != spill.thread or agent.backwards:
+            return original(self, *args, **kwargs)
+        with spill.phase("f"), agent.mark("rankmark forward"):
+            return original(self, *args, **kwargs)
+
+    with contextlib.suppress(TypeError, AttributeError):
+        module.__call__ = watched_by_rankmark
 
 
 def inside(agent: Agent, owner: Any, method: str, letter: str) -> None:

@@ -390,9 +390,10 @@ def run(name: str, steps: int, work_s: float = 0.0) -> None:
     ends = []
     for loss in KINDS[name](steps):
         ends.append(time.monotonic())
-        print(loss.hex())
+        # In one write: other ranks print to the same place.
+        sys.stdout.write(f"{loss.hex()} of rank {dist.get_rank()}\n")
     times = sorted(after - before for before, after in zip(ends[1:], ends[2:]))
-    print("trained", flush=True)
+    sys.stdout.write("trained\n")
     if work_s and dist.get_rank() == 0:
         print(f"median_s {statistics.median(times):.6f}", file=sys.stderr)
     dist.destroy_process_group()

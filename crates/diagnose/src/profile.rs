@@ -50,7 +50,7 @@ pub use series::Series;
 pub use settings::{MINIMUM_STEPS, Pipeline, Settings};
 pub use step_without::{Replay, Typical, Without};
 pub use steps::{RankSteps, Steps};
-pub use straggler::{Phase, PhaseExcess, Rotating, Straggler};
+pub use straggler::{BusyRank, Phase, PhaseExcess, Rotating, Straggler};
 pub use waterfall::{Bar, Cause, Scaling, Term, Waterfall, waterfall};
 
 /// Analyses a timeline. It takes time in proportion to the spans.
@@ -94,6 +94,7 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         is_whole: is_whole(timeline, &verdict, count),
         straggler: verdict.stragglers.first().cloned(),
         stragglers: verdict.stragglers,
+        busy: verdict.busy,
         rotating: verdict.rotating,
         straggler_abstains: verdict.abstains,
         straggler_at_most: verdict.unseen_share,
@@ -111,6 +112,13 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         parts,
     };
     analysis.notes.extend(analysis.calls_note());
+    if count == 0 {
+        // Where the time of the device goes needs no step.
+        let whole = lanes::whole(timeline);
+        analysis.overlap = overlap::overlap(&whole);
+        analysis.idle = device::idle(&whole);
+        analysis.kernels = device::top_kernels(&whole, &timeline.names);
+    }
     let waits = (timeline.world, settings.pipeline.is_some());
     let replayer = replay::Replayer::new(&prepared, &instances, &analysis.steps, waits);
     match &replayer {
@@ -129,12 +137,14 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
             analysis.replay_abstains = Some(why.clone());
         }
     }
+    let waits = overlap::waits(&exposed, count);
     let slow_exchanges = slow_exchange::slow_exchanges(&prepared, &instances, (&timeline.names, count), settings);
     let transfer = overlap::transfer(&exposed, count);
     analysis.findings = findings::findings(&findings::Sources {
         prepared: &prepared,
         analysis: &analysis,
         transfer: &transfer,
+        waiting: &waits,
         minimum_share: settings.minimum_share,
         replayer: replayer.as_ref().ok(),
         slow_exchanges: &slow_exchanges,

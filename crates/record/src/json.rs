@@ -86,12 +86,25 @@ impl io::Write for WrittenLines<'_> {
     }
 }
 
-/// JSON as it leaves the program.
+/// JSON as it leaves the program. Controls that JSON leaves as they are (U+007F to U+009F) are escaped, because terminals obey
+/// some of them. They stand in strings only.
 fn written(json: String) -> String {
-    match outside::original_json(&json) {
+    let json = match outside::original_json(&json) {
         std::borrow::Cow::Owned(original) => original,
         std::borrow::Cow::Borrowed(_) => json,
+    };
+    let is_obeyed = |c: char| ('\u{7f}'..='\u{9f}').contains(&c);
+    if !json.contains(is_obeyed) {
+        return json;
     }
+    let mut escaped = String::with_capacity(json.len() + 8);
+    for c in json.chars() {
+        match is_obeyed(c) {
+            true => escaped += &format!("\\u{:04x}", u32::from(c)),
+            false => escaped.push(c),
+        }
+    }
+    escaped
 }
 
 /// The value of JSON from outside: of a record, a trace, another program. Control characters of its strings are stand-ins
@@ -114,6 +127,13 @@ mod tests {
         assert_eq!(text, "[0.81,1.5e-5,0.00014,0.0,69.9,2170000.0,1e16,5e-324,1.7976931348623157e308]");
         assert_eq!(serde_json::from_str::<[f64; 9]>(&text).unwrap(), numbers);
         assert_eq!(to_json(&f64::NAN).unwrap(), "null");
+    }
+
+    #[test]
+    fn controls_that_json_permits_are_escaped() {
+        let text = to_json(&["a\u{7f}b\u{9b}2Jc"]).unwrap();
+        assert_eq!(text, r#"["a\u007fb\u009b2Jc"]"#);
+        assert_eq!(from_json::<[String; 1]>(text).unwrap(), ["a\u{7f}b\u{9b}2Jc"]);
     }
 
     #[test]

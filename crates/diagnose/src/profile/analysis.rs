@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::listed::{self, is_zero};
 use super::{
-    Bubble, CallTotals, Collectives, CriticalPath, Exchange, Finding, Idle, Overlap, Parts, Pauses, Replay, Rotating,
-    Steps, Straggler, TopKernel, Without,
+    Bubble, BusyRank, CallTotals, Collectives, CriticalPath, Exchange, Finding, Idle, Overlap, Parts, Pauses, Replay,
+    Rotating, Steps, Straggler, TopKernel, Without,
 };
 
 /// Everything that was found.
@@ -37,6 +37,9 @@ pub struct Analysis {
     pub straggler: Option<Straggler>,
     /// All slow ranks, the most costly first.
     pub stragglers: Vec<Straggler>,
+    /// Ranks that are late because they wait for a processor: the machine is busy, and they are not slow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub busy: Vec<BusyRank>,
     /// Ranks that are late in turn; only where no rank stands out.
     pub rotating: Option<Rotating>,
     /// Why there is no verdict on slow ranks.

@@ -16,13 +16,15 @@ const MOST_KERNELS: usize = 20;
 pub struct Idle {
     /// Ranks with kernels.
     pub ranks: Vec<u32>,
-    /// Without a kernel.
+    /// Seconds of a step; of the whole recording where no step is on all ranks.
+    pub of_s: f64,
+    /// Without a kernel and a copy.
     pub idle_s: Series,
-    /// Without a kernel while the step's thread works: launches come too slowly.
+    /// The same while the step's thread works: launches come too slowly.
     pub host_bound_s: Series,
-    /// Without a kernel while communication runs or is waited for.
+    /// The same while communication runs or is waited for.
     pub communication_s: Series,
-    /// Without a kernel while the step's thread waits for data.
+    /// The same while the step's thread waits for data.
     pub input_s: Series,
     /// The rest.
     pub other_s: Series,
@@ -66,7 +68,9 @@ pub(super) fn idle(prepared: &Prepared) -> Option<Idle> {
     }
     let [idle_s, host_bound_s, communication_s, input_s, other_s] = sums.map(Series::new);
     let ranks = with.iter().map(|lanes| lanes.timeline.rank).collect();
-    Some(Idle { ranks, idle_s, host_bound_s, communication_s, input_s, other_s })
+    let of_ns: i64 = with.iter().flat_map(|lanes| &lanes.windows).map(|[begin, end]| end - begin).sum();
+    let of_s = of_ns as f64 * 1e-9 / (with.len() * prepared.numbers.len()) as f64;
+    Some(Idle { ranks, of_s, idle_s, host_bound_s, communication_s, input_s, other_s })
 }
 
 fn host_spans(lanes: &Lanes) -> super::intervals::Intervals {

@@ -1,7 +1,7 @@
 //! What an analysis advises, ordered by the seconds per step that it would save.
 
 use serde::Serialize;
-use terms::Seconds;
+use terms::{Bytes, Seconds};
 
 use super::Analysis;
 use super::collectives::{Communicator, OperationTotals};
@@ -19,6 +19,8 @@ use super::without;
 const SMALL_MESSAGE: u64 = 64 * 1024;
 /// Fewer small messages per step are not worth merging.
 const MANY_MESSAGES: f64 = 8.0;
+/// Waits for a processor that take less of the time are those of any machine.
+const SMALLEST_BUSY: f64 = 0.02;
 
 /// What is advised about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -26,8 +28,12 @@ const MANY_MESSAGES: f64 = 8.0;
 pub enum FindingKind {
     /// One rank makes the others wait.
     Straggler,
+    /// Ranks wait for a processor.
+    BusyMachine,
     /// Ranks are late in turn.
     RotatingDelays,
+    /// Ranks wait for each other, and no rank causes it.
+    Waits,
     /// Some steps take much longer than the others.
     Pauses,
     /// Steps wait for data.
@@ -103,12 +109,30 @@ pub struct Finding {
     pub without: Option<Without>,
 }
 
+/// What kind of communication costs most, for advice on it.
+enum Traffic {
+    /// Transfers between two ranks.
+    Pairs,
+    /// Collectives of so few bytes a call.
+    Small(u64),
+    /// All-gather and reduce-scatter of parameters and gradients.
+    Shards,
+    /// All-to-all.
+    Experts,
+    /// All-reduce of gradients.
+    Gradients,
+    /// Another, or none that is known.
+    Unknown,
+}
+
 /// What findings are made from besides the analysis itself.
 pub(super) struct Sources<'a> {
     pub(super) prepared: &'a Prepared<'a>,
     pub(super) analysis: &'a Analysis,
     /// Exposed transfer of each step, mean over ranks.
     pub(super) transfer: &'a Series,
+    /// Exposed waits for other ranks of each step, mean over ranks.
+    pub(super) waiting: &'a Series,
     pub(super) minimum_share: f64,
     /// What answers how long a step would take without a finding.
     pub(super) replayer: Option<&'a Replayer<'a>>,
@@ -122,7 +146,9 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
         return Vec::new();
     }
     let mut found: Vec<Finding> = sources.analysis.stragglers.iter().map(|one| sources.straggler(one)).collect();
+    found.extend(sources.busy());
     found.extend(sources.rotating());
+    found.extend(sources.waits());
     found.extend(sources.pauses());
     found.extend(sources.input());
     found.extend(sources.exposed());
@@ -145,7 +171,11 @@ fn largest(values: &[f64]) -> Option<usize> {
 
 impl Sources<'_> {
     fn step_s(&self) -> f64 {
-        self.analysis.parts.step_s.max(f64::MIN_POSITIVE)
+        self.analysis.steps.mean_s()
+    }
+
+    fn share(&self, seconds_per_step: f64) -> f64 {
+        self.analysis.steps.share(seconds_per_step)
     }
 
     fn evidence(&self, rank: Option<u32>, place: Option<usize>, span: &str) -> Evidence {
@@ -160,11 +190,12 @@ impl Sources<'_> {
         }
     }
 
-    /// A finding on a quantity of each step, if its median is above the minimum share.
+    /// A finding on a quantity of each step, if its mean is above the minimum share: of what happens in every fifth step, the
+    /// median is 0.
     fn measured(&self, kind: FindingKind, cost: &[f64], saves: f64, evidence: Evidence) -> Option<Finding> {
-        let value = confidence_above(cost, self.minimum_share * self.analysis.steps.step.median?)?;
+        let value = confidence_above(cost, self.minimum_share * self.step_s())?;
         let confidence = Confidence::new(value);
-        let share = saves / self.step_s();
+        let share = self.share(saves);
         let (what, advice, without) = (String::new(), String::new(), None);
         Some(Finding { kind, what, saves_s_per_step: saves, share, evidence, confidence, advice, without })
     }
@@ -179,24 +210,106 @@ impl Sources<'_> {
         let first = self.analysis.straggler.as_ref() == Some(straggler);
         let blamed_elsewhere = first && straggler.blame.is_some_and(|blame| blame < equal);
         let value = if blamed_elsewhere { 0.5 } else { straggler.confidence };
-        let is_descheduled = straggler.descheduled_share.is_some_and(|waited| waited >= 0.5 * *share);
+        let alone = without.filter(|_| self.analysis.stragglers.len() == 1);
         let when = if straggler.persistent { "in most steps" } else { "in some steps" };
         let host = straggler.host.as_ref().map_or(String::new(), |host| format!(" on host {host}"));
         Finding {
             kind: FindingKind::Straggler,
             what: format!(
-                "Rank {rank}{host} is slower than the others {when}. {}{}{}",
+                "Rank {rank}{host} is slower than the others {when}. {}{}",
                 loss(straggler),
-                if is_descheduled { " It can run and waits for a processor." } else { "" },
                 without.map_or_else(String::new, |without| format!(" Without it {without}."))
             ),
-            saves_s_per_step: *lost_s_per_step,
-            share: *share,
+            // The replay knows what else the others would wait for, such as another slow rank, which may be gone as well.
+            saves_s_per_step: alone.map_or(*lost_s_per_step, |without| without.saves_s.min(*lost_s_per_step)),
+            share: alone.map_or(*share, |without| without.share.min(*share)),
             evidence: self.evidence(Some(*rank), place, phase.name()),
             confidence: Confidence::new(value),
-            advice: if is_descheduled { descheduled_advice(*rank) } else { advice_for(*phase, *rank) },
+            advice: advice_for(*phase, *rank),
             without,
         }
+    }
+
+    /// Ranks wait for a processor: one of them more than the others, or all of them.
+    fn busy(&self) -> Option<Finding> {
+        let waited: Option<Vec<&Series>> =
+            self.analysis.steps.ranks.iter().map(|rank| rank.descheduled.as_ref()).collect();
+        let waited = waited.filter(|ranks| !ranks.is_empty())?;
+        let cost = Series::mean_of(waited.iter().copied());
+        let first = self.analysis.busy.first();
+        let place = |number: u32| self.prepared.numbers.iter().position(|own| *own == number);
+        let most = waited.iter().zip(&self.analysis.steps.ranks).max_by(|a, b| a.0.mean().total_cmp(&b.0.mean()))?;
+        let evidence = match first {
+            Some(busy) => self.evidence(Some(busy.rank), place(busy.worst_step), "waiting for a processor"),
+            None => self.evidence(Some(most.1.rank), largest(&most.0.values), "waiting for a processor"),
+        };
+        let share = self.share(cost.mean());
+        let what = match first {
+            Some(busy) => format!(
+                "The machine is busy: rank {} can run and waits for a processor for {} of the time longer than the others, which \
+                 costs {} of the time.",
+                busy.rank,
+                percent(busy.descheduled_share),
+                percent(busy.share)
+            ),
+            None if share < SMALLEST_BUSY => return None,
+            None => format!(
+                "The machine is busy: ranks can run and wait for a processor for {} of the time, rank {} for {}.",
+                percent(share),
+                most.1.rank,
+                percent(self.share(most.0.mean()))
+            ),
+        };
+        let (saves, share, confidence) = match first {
+            Some(busy) => (busy.lost_s_per_step, busy.share, 0.95),
+            None => (cost.mean(), share, confidence_above(&cost.values, self.minimum_share * self.step_s())?),
+        };
+        Some(Finding {
+            kind: FindingKind::BusyMachine,
+            what,
+            saves_s_per_step: saves,
+            share,
+            advice: busy_advice(first.map_or(most.1.rank, |busy| busy.rank)),
+            evidence,
+            confidence: Confidence::new(confidence),
+            without: None,
+        })
+    }
+
+    /// Waits that no slow rank, no delays in turn and no pause explain.
+    fn waits(&self) -> Option<Finding> {
+        let analysis = self.analysis;
+        if !(analysis.stragglers.is_empty() && analysis.busy.is_empty()) || analysis.rotating.is_some() {
+            return None;
+        }
+        let explained = analysis.pauses.as_ref().map_or(0.0, |pauses| pauses.lost_s_per_step);
+        let saves = self.waiting.mean() - explained;
+        if self.share(saves) <= self.minimum_share || saves <= 0.0 {
+            return None;
+        }
+        let evidence = self.evidence(None, largest(&self.waiting.values), "wait");
+        let finding = self.measured(FindingKind::Waits, &self.waiting.values, saves, evidence)?;
+        let tell = match &analysis.straggler_abstains {
+            Some(_) => format!(" More steps tell whether a rank is slow: {}.", self.more_steps()),
+            None => String::new(),
+        };
+        Some(Finding {
+            what: format!(
+                "Ranks wait for each other for {} of the time, and no rank is known to cause it.{tell}",
+                percent(finding.share)
+            ),
+            advice: "Look at the matrix of waits for who waits for whom. Steps that vary from rank to rank cause such waits: inputs \
+                     of different length, checkpoints and logging on single ranks, other programs on the host."
+                .to_owned(),
+            ..finding
+        })
+    }
+
+    /// The option for four times as many steps as were traced.
+    fn more_steps(&self) -> String {
+        let (first, count) = (self.prepared.numbers.first().copied().unwrap_or(10), self.prepared.numbers.len() as u32);
+        let first = self.prepared.warm_up.unwrap_or(first);
+        format!("`--steps {first}:{}`", first + (4 * count).max(200))
     }
 
     /// What to do, for our own ranks and for PyTorch's.
@@ -282,7 +395,8 @@ impl Sources<'_> {
         let cost = self.transfer;
         let most =
             self.analysis.overlap.ranks.iter().max_by(|a, b| a.exposed_s.mean().total_cmp(&b.exposed_s.mean()))?;
-        let operation = self.analysis.collectives.operations.first().map_or("communication", |of| &of.operation);
+        let operation =
+            self.analysis.collectives.operations.first().map_or("communication", |of| of.operation.as_str());
         let evidence = self.evidence(Some(most.rank), largest(&cost.values), operation);
         let finding = self.measured(FindingKind::ExposedCommunication, &cost.values, cost.mean(), evidence)?;
         let overlapped =
@@ -293,25 +407,72 @@ impl Sources<'_> {
         let unknown = self.unknown_waits();
         let without = self.replayer.filter(|_| unknown.is_none()).and_then(without::transfers);
         let if_none = without.map_or_else(String::new, |without| format!(" If moving bytes took no time, {without}."));
-        let what = match unknown {
-            None => format!("Moving bytes that nothing overlaps takes {share} of a step.{overlapped}{if_none}"),
-            Some(why) => format!(
-                "Communication that nothing overlaps takes {share} of a step: moving bytes, or waiting for other ranks. \
+        let traffic = self.traffic();
+        let what = match (unknown, &traffic) {
+            (Some(why), _) => format!(
+                "Communication that nothing overlaps takes {share} of the time: moving bytes, or waiting for other ranks. \
                  {why} cannot separate the two.{overlapped}"
             ),
-        };
-        Some(Finding {
-            what,
-            without,
-            advice: self.advice(
-                "Start communication earlier and send less: a smaller `--bucket`, `--precision bf16`, more `--accumulate`; `--overlap false` \
-                 shows what overlap saves now.",
-                "Start communication earlier and send less: smaller `bucket_cap_mb` in DistributedDataParallel, \
-                     prefetch in FSDP (`set_modules_to_backward_prefetch`), bf16 gradients, more gradient accumulation \
-                     (`no_sync()`).",
+            (None, Traffic::Small(bytes)) => format!(
+                "Calls of {operation} with {} each, which nothing overlaps, take {share} of the time: so few bytes take no longer \
+                 than a call does, or the ranks are held up in it.{overlapped}{if_none}",
+                Bytes(*bytes).about()
             ),
-            ..finding
-        })
+            (None, _) => format!("Moving bytes that nothing overlaps takes {share} of the time.{overlapped}{if_none}"),
+        };
+        Some(Finding { what, without, advice: self.traffic_advice(&traffic), ..finding })
+    }
+
+    /// What kind of communication costs most.
+    fn traffic(&self) -> Traffic {
+        let operations = &self.analysis.collectives.operations;
+        let cost = |one: &OperationTotals| one.transfer_s.as_ref().unwrap_or(&one.time_s).mean();
+        let Some(most) = operations.iter().max_by(|a, b| cost(a).total_cmp(&cost(b))) else { return Traffic::Unknown };
+        let bytes = most.bytes_per_step.filter(|_| most.calls_per_step > 0.0).map(|all| all / most.calls_per_step);
+        match most.operation.as_str() {
+            operation if is_point_to_point(operation) => Traffic::Pairs,
+            _ if bytes.is_some_and(|bytes| bytes <= SMALL_MESSAGE as f64) => {
+                Traffic::Small(bytes.unwrap_or_default() as u64)
+            }
+            "all_gather" | "reduce_scatter" => Traffic::Shards,
+            "all_to_all" | "all_to_allv" => Traffic::Experts,
+            "all_reduce" => Traffic::Gradients,
+            _ => Traffic::Unknown,
+        }
+    }
+
+    fn traffic_advice(&self, traffic: &Traffic) -> String {
+        let pytorch = match traffic {
+            Traffic::Pairs => {
+                "Send the next micro-batch while this one computes: more and smaller micro-batches, a schedule that overlaps \
+                 (1F1B, interleaved), `batch_isend_irecv`."
+            }
+            Traffic::Small(_) => {
+                "Call it less often, or combine calls: metrics and flags every few steps, several values in one tensor, \
+                 `all_reduce` of a tensor in place of `all_gather_object`. Look at who enters it last."
+            }
+            Traffic::Shards => {
+                "Start it earlier: prefetch in FSDP (`set_modules_to_forward_prefetch`, `set_modules_to_backward_prefetch`), \
+                 `reshard_after_forward=False` where memory allows it, bf16 parameters and gradients."
+            }
+            Traffic::Experts => {
+                "Send less and overlap it: fewer experts a token, experts of one host first, dispatch in two parts while the \
+                 first one computes, bf16 or fp8 activations."
+            }
+            Traffic::Gradients => {
+                "Start communication earlier and send less: smaller `bucket_cap_mb` in DistributedDataParallel, bf16 gradients, \
+                 more gradient accumulation (`no_sync()`)."
+            }
+            Traffic::Unknown => {
+                "Start communication earlier (`async_op=True`, and wait where its result is used) and send less: bf16, fewer \
+                 calls."
+            }
+        };
+        self.advice(
+            "Start communication earlier and send less: a smaller `--bucket`, `--precision bf16`, more `--accumulate`; `--overlap false` \
+             shows what overlap saves now.",
+            pytorch,
+        )
     }
 
     /// Why transfers cannot be separated from waits for other ranks, if that is so for a tenth of the communication or more.
@@ -351,7 +512,7 @@ impl Sources<'_> {
         let finding = self.measured(FindingKind::HostBoundDevice, &cost.values, cost.mean(), evidence)?;
         Some(Finding {
             what: format!(
-                "The device is idle for {} of a step, because the host does not launch work in time.",
+                "The device has no kernel and no copy for {} of the time, because the host does not launch work in time.",
                 percent(finding.share)
             ),
             advice:
@@ -390,7 +551,7 @@ impl Sources<'_> {
         }
         let saves = (calls - 1.0) * least;
         let evidence = self.evidence(None, None, &of.group);
-        let share = saves / self.step_s();
+        let share = self.share(saves);
         (share > self.minimum_share).then(|| Finding {
             kind: FindingKind::SmallMessages,
             what: format!(
@@ -453,11 +614,12 @@ fn loss(straggler: &Straggler) -> String {
 }
 
 fn pauses_text(pauses: &Pauses, steps: usize) -> String {
-    let every = pauses.every.map_or(String::new(), |every| format!(", one in {every},"));
+    let every = pauses.every.map_or(String::new(), |every| format!(", about one in {every},"));
     let who = match pauses.who {
         Who::Rank(rank) => format!(" Rank {rank} works in them, and the others wait."),
         Who::All => " All ranks work longer in them.".to_owned(),
         Who::InTurn => " Other ranks work longer in other steps.".to_owned(),
+        Who::Busy => " The machine is busy: ranks wait for a processor in them.".to_owned(),
         Who::Unknown => String::new(),
     };
     format!(
@@ -469,7 +631,7 @@ fn pauses_text(pauses: &Pauses, steps: usize) -> String {
     )
 }
 
-fn descheduled_advice(rank: u32) -> String {
+fn busy_advice(rank: u32) -> String {
     format!(
         "Look for what else runs on the processors of rank {rank} (`top -H`, `ps -eLo psr,comm`): other jobs, more threads than \
          cores (`OMP_NUM_THREADS`, workers of the DataLoader), a CPU limit of its container. Pin ranks to cores of their own \

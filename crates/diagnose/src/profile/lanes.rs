@@ -28,7 +28,7 @@ pub(super) struct Lanes<'t> {
     pub(super) comm: Intervals,
     /// Communication between two ranks.
     pub(super) point_to_point: Intervals,
-    /// Kernels; empty on a rank without a device.
+    /// Kernels, and copies and fills of device memory: the device is busy. Empty on a rank without a device.
     pub(super) kernels: Intervals,
     /// Kernels where there are any, else the phases.
     pub(super) compute: Intervals,
@@ -107,6 +107,22 @@ pub(super) fn prepare<'t>(timeline: &'t Timeline, settings: &Settings) -> Prepar
     let ranks: Vec<Lanes> = timeline.ranks.iter().zip(&steps).map(lanes).collect();
     notes.extend(incomplete(timeline, &ranks));
     Prepared { numbers: common, warm_up, ranks, notes }
+}
+
+/// All ranks on one stretch that holds all of their spans, for what needs no step.
+pub(super) fn whole(timeline: &Timeline) -> Prepared<'_> {
+    Prepared {
+        numbers: vec![0],
+        warm_up: None,
+        ranks: timeline.ranks.iter().map(|rank| whole_rank(rank, timeline)).collect(),
+        notes: Vec::new(),
+    }
+}
+
+fn whole_rank<'t>(rank: &'t RankTimeline, timeline: &Timeline) -> Lanes<'t> {
+    let ends = |of: fn(&Span) -> i64| rank.spans.iter().map(of);
+    let (begin, end) = (ends(|span| span.begin_ns).min(), ends(|span| span.end_ns).max());
+    lanes_of(rank, vec![[begin.unwrap_or(0), end.unwrap_or(0)]], timeline)
 }
 
 /// The steps of a rank by number. Of several spans of one number, the one on the lowest queue counts.
@@ -189,7 +205,7 @@ fn lanes_of<'t>(rank: &'t RankTimeline, windows: Vec<Window>, timeline: &Timelin
             Kind::Backward => found.backward.push(stretch),
             Kind::Optimizer => found.optimizer.push(stretch),
             Kind::Wait => found.waits.push(stretch),
-            Kind::Kernel => found.kernels.push(stretch),
+            Kind::Kernel | Kind::Copy => found.kernels.push(stretch),
             Kind::Collective => {
                 found.comm.push(stretch);
                 if span.queue == 0 {
@@ -200,7 +216,7 @@ fn lanes_of<'t>(rank: &'t RankTimeline, windows: Vec<Window>, timeline: &Timelin
                     found.point_to_point.push(stretch);
                 }
             }
-            Kind::Step | Kind::Block | Kind::Copy | Kind::Host => {}
+            Kind::Step | Kind::Block | Kind::Host => {}
         }
     }
     disjoint(rank, windows, found)

@@ -7,8 +7,8 @@
 //! 1. *Persistent*: is its median lateness above the minimum share of a step? If ranks are exchangeable within a step, a
 //!    rank is above the median of the others in half of the steps, however skewed or heavy-tailed the work is. So the sign
 //!    interval of the median, widened for correlation between steps, answers this without a law of the noise. A series that
-//!    is worth too few independent steps for that is asked by a pessimistic autoregression, which names only
-//!    what stands far out.
+//!    is worth too few independent steps for that is asked by the sign test on as many as it is worth, and a shorter one by a
+//!    pessimistic autoregression, which names only what stands far out.
 //! 2. *Intermittent*: does it, as the slowest rank, cost more than the others do? Its cost in a step is its work minus that
 //!    of the next slowest rank, or 0. The contrast is its cost minus the mean cost of the others, with mean 0 if ranks are
 //!    exchangeable. Batch means with Student's t bound its mean. The cost is skewed to the right, which makes the lower
@@ -24,7 +24,7 @@
 //! together, and not whether one is late always. Hence exchangeability of ranks, and a bound that must exceed the minimum
 //! share. A rank that is slower by less than the minimum share is not named, however certain the difference.
 
-use super::series::{mean, mean_bounds, median_bounds, pessimistic_bounds, range_bounds};
+use super::series::{mean, mean_bounds, median_bounds, pessimistic_bounds, range_bounds, sign_bounds};
 
 /// A robust deviation below the median, as a quantile of a normal law: 16% lie further below than one deviation.
 const ONE_DEVIATION_BELOW: f64 = 0.158_655;
@@ -184,13 +184,13 @@ pub(super) fn judge(times: &Times, question: Question) -> Judged {
     let level = 2.0 * own / (2.0 * works.len() as f64);
     let mut judged = Judged { enough: true, ..Judged::default() };
     for (rank, late) in lateness.iter().enumerate() {
-        let bounds = median_bounds(late, level).or_else(|| pessimistic_bounds(late, level));
+        let bounds = bounds_of(late, level);
         judged.enough &= bounds.is_some();
         if !bounds.is_some_and(|[low, _]| low > question.minimum_s) {
             continue;
         }
         let interval = stats::median_interval(late).map(|interval| [interval.low, interval.high]);
-        let interval = interval.or_else(|| pessimistic_bounds(late, 0.05));
+        let interval = interval.or_else(|| sign_bounds(late, 0.05)).or_else(|| pessimistic_bounds(late, 0.05));
         if let Some(ci95) = interval.filter(|[low, _]| *low > question.minimum_s) {
             let (lost_s, confidence) = (stats::median(late), 1.0 - question.level);
             judged.late.push(Late { rank, persistent: true, late_in: None, lost_s, ci95, confidence });
@@ -228,9 +228,14 @@ fn late_in_parts(times: &Times, lateness: &[Vec<f64>], known: &[usize], question
     (0..lateness.len()).filter(|rank| !known.contains(rank)).filter_map(of_rank).collect()
 }
 
-/// The narrowest interval of a median that the number and the correlation of the steps permit.
+/// The interval of a median, by what the number and the correlation of the steps permit.
+fn bounds_of(values: &[f64], level: f64) -> Option<[f64; 2]> {
+    median_bounds(values, level).or_else(|| sign_bounds(values, level)).or_else(|| pessimistic_bounds(values, level))
+}
+
+/// The same, also of steps without a law of their noise.
 fn any_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
-    median_bounds(values, level).or_else(|| pessimistic_bounds(values, level)).or_else(|| range_bounds(values, level))
+    bounds_of(values, level).or_else(|| range_bounds(values, level))
 }
 
 /// The rank that may be latest. One-sided bounds that hold for all ranks together (Bonferroni). None where single steps cost a
@@ -239,7 +244,7 @@ fn unseen(works: &[Vec<f64>], lateness: &[Vec<f64>]) -> Option<Unseen> {
     let level = 2.0 * 0.05 / lateness.len() as f64;
     let contrasts = contrasts(works);
     let of_rank = |(rank, late): (usize, &Vec<f64>)| {
-        let [_, at_most_s] = median_bounds(late, level).or_else(|| pessimistic_bounds(late, level))?;
+        let [_, at_most_s] = bounds_of(late, level)?;
         if mean(&contrasts[rank]) <= at_most_s {
             return Some(Unseen { rank, at_most_s });
         }

@@ -113,6 +113,11 @@ pub(super) fn transfer(exposed: &[Exposed], steps: usize) -> Series {
     Series::new((0..steps).map(|step| over_ranks(exposed, |rank| &rank.transfer, step)).collect())
 }
 
+/// Exposed waits for other ranks of each step, mean over ranks.
+pub(super) fn waits(exposed: &[Exposed], steps: usize) -> Series {
+    Series::new((0..steps).map(|step| over_ranks(exposed, |rank| &rank.arrival, step)).collect())
+}
+
 /// Exposed time in send and recv of each step, mean over ranks.
 pub(super) fn bubble(exposed: &[Exposed], steps: usize) -> Series {
     Series::new((0..steps).map(|step| over_ranks(exposed, |rank| &rank.bubble, step)).collect())

@@ -15,12 +15,22 @@ const OUT_OF_LINE: f64 = 6.0;
 const ONE_DEVIATION_BELOW: f64 = 0.158_655;
 /// One long step is a single event.
 const FEWEST: usize = 2;
+/// Two may be of one rank by chance: on a busy machine they often are.
+const FEWEST_OF_A_RANK: usize = 3;
+/// A longer step that is longer by less than so much of what the second longest is, is no pause beside that one.
+const BLIP: f64 = 0.2;
 /// With more of them, steps vary, and none is a pause.
 const MOST_SHARE: f64 = 0.34;
 /// Pauses that take less of the time matter to nobody.
 const SMALLEST_SHARE: f64 = 0.02;
 /// A rank works in a pause if its own work is longer by so much of it.
 const OWN_SHARE: f64 = 0.5;
+/// One rank works in pauses if it works longest in so much of their time.
+const MOST_OF_TIME: f64 = 0.7;
+/// And no other rank works in them as long as so much of its time. If all do, all ranks work in them.
+const EQUAL: f64 = 0.75;
+/// Distances of pauses that are the period, or a multiple of it where one is missing.
+const REGULAR: f64 = 0.75;
 
 /// Who works in pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +42,9 @@ pub enum Who {
     All,
     /// Other ranks in other steps.
     InTurn,
-    /// The trace does not show when ranks wait, or it has one rank.
+    /// Nobody: ranks could run, and waited for a processor in more than half of this time.
+    Busy,
+    /// The trace does not show when ranks wait, it has one rank, or there are two pauses, which name nobody.
     Unknown,
 }
 
@@ -41,7 +53,7 @@ pub enum Who {
 pub struct Pauses {
     /// Their numbers.
     pub steps: Vec<u32>,
-    /// Steps from one to the next, where that is always the same.
+    /// Steps from one to the next, where most are regular: one may be missing.
     pub every: Option<u32>,
     /// Who works in them.
     pub who: Who,
@@ -69,15 +81,17 @@ pub(super) fn pauses(steps: &Steps, shows_waits: bool) -> Option<Pauses> {
     let middle = stats::quantile(&sorted, 0.5);
     let deviation = middle - stats::quantile(&sorted, ONE_DEVIATION_BELOW);
     let least = (LONGER * usual_s).max(OUT_OF_LINE * deviation);
-    let long: Vec<usize> = (0..times.len()).filter(|step| times[*step] - middle > least).collect();
+    let mut long: Vec<usize> = (0..times.len()).filter(|step| times[*step] - middle > least).collect();
+    let mut longest: Vec<f64> = long.iter().map(|step| times[*step] - middle).collect();
+    longest.sort_by(|a, b| b.total_cmp(a));
+    let second = longest.get(1).copied().unwrap_or(0.0);
+    long.retain(|step| times[*step] - middle >= BLIP * second);
     if long.len() < FEWEST || long.len() as f64 > MOST_SHARE * times.len() as f64 {
         return None;
     }
     let longer: Vec<f64> = long.iter().map(|step| times[*step] - middle).collect();
-    // All ranks take the same time in the end; in one step they may not.
-    let totals: f64 = steps.ranks.iter().map(|rank| rank.total.values.iter().sum::<f64>()).sum();
-    let lost: f64 = longer.iter().sum();
-    let share = lost / (totals / steps.ranks.len() as f64);
+    let lost_s_per_step = (longer.iter().sum::<f64>() / times.len() as f64).min(steps.mean_s());
+    let share = steps.share(lost_s_per_step);
     let numbers: Vec<u32> = long.iter().map(|step| steps.numbers[*step]).collect();
     (share >= SMALLEST_SHARE).then(|| Pauses {
         every: every(&numbers),
@@ -86,31 +100,67 @@ pub(super) fn pauses(steps: &Steps, shows_waits: bool) -> Option<Pauses> {
         long_s: usual_s + stats::median(&longer),
         usual_s,
         share,
-        lost_s_per_step: lost / times.len() as f64,
+        lost_s_per_step,
     })
 }
 
-/// The distance of these numbers, if it is always the same; two have no pattern.
+/// The period of these numbers: the median of their distances, of which most have to be that, or a multiple of it. Two numbers
+/// have no period.
 fn every(numbers: &[u32]) -> Option<u32> {
-    let mut distances = numbers.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-    let first = distances.next()?;
-    (numbers.len() > 2 && distances.all(|distance| distance == first)).then_some(first)
+    let distances: Vec<u32> = numbers.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+    if distances.len() < 2 {
+        return None;
+    }
+    let mut sorted = distances.clone();
+    sorted.sort_unstable();
+    let period = sorted[(sorted.len() - 1) / 2].max(1);
+    // A rank that is late may be so in the next step, as the others see it.
+    let slack = u32::from(period >= 6);
+    let is_regular = |distance: &&u32| {
+        let rest = **distance % period;
+        **distance >= period.saturating_sub(slack) && rest.min(period - rest) <= slack
+    };
+    let regular = distances.iter().filter(is_regular).count();
+    (regular as f64 >= REGULAR * distances.len() as f64).then_some(period)
 }
 
-/// The ranks that work longer in these steps. `longer`: by how much the longest of them does.
+/// The ranks that work longer in these steps, by the time that each does. `longer`: by how much the longest of them does.
 fn who(steps: &Steps, works: &[Vec<f64>], long: &[usize], longer: &[f64]) -> Who {
-    let usual: Vec<f64> = works.iter().map(|work| stats::median(work)).collect();
-    let in_step = |(step, longer): (&usize, &f64)| -> Vec<usize> {
-        (0..works.len()).filter(|rank| works[*rank][*step] - usual[*rank] >= OWN_SHARE * longer).collect()
-    };
-    let all: Vec<Vec<usize>> = long.iter().zip(longer).map(in_step).collect();
-    if all.iter().all(|ranks| ranks.len() == works.len()) {
+    let excess = excesses(works, long);
+    let on_processor: Vec<Vec<f64>> = steps.ranks.iter().map(RankSteps::on_processor).collect();
+    let running = excesses(&on_processor, long);
+    let all: f64 = longer.iter().sum();
+    let most = |of: &[Vec<f64>], at: usize| of.iter().map(|rank| rank[at]).fold(0.0, f64::max);
+    if (0..long.len()).map(|at| most(&running, at)).sum::<f64>() < 0.5 * all {
+        return Who::Busy;
+    }
+    let sums: Vec<f64> = running.iter().map(|rank| rank.iter().sum()).collect();
+    let Some(first) = (0..sums.len()).max_by(|a, b| sums[*a].total_cmp(&sums[*b])) else { return Who::Unknown };
+    let rest = || (0..sums.len()).filter(|rank| *rank != first).map(|rank| sums[rank]);
+    let in_all = |at: &usize| excess.iter().all(|rank| rank[*at] >= OWN_SHARE * longer[*at]);
+    let of_all: f64 = (0..long.len()).filter(in_all).map(|at| longer[at]).sum();
+    if rest().all(|sum| sum >= EQUAL * sums[first]) && of_all >= OWN_SHARE * all {
         return Who::All;
     }
-    match &all[0][..] {
-        [rank] if all.iter().all(|ranks| ranks == &all[0]) => Who::Rank(steps.ranks[*rank].rank),
-        _ => Who::InTurn,
+    let is_first = |at: &usize| {
+        running[first][*at] >= OWN_SHARE * longer[*at] && running.iter().all(|rank| rank[*at] <= running[first][*at])
+    };
+    let of_first: f64 = (0..long.len()).filter(is_first).map(|at| longer[at]).sum();
+    let is_one = of_first >= MOST_OF_TIME * all && rest().all(|sum| sum < EQUAL * sums[first]);
+    match () {
+        () if is_one && long.len() < FEWEST_OF_A_RANK => Who::Unknown,
+        () if is_one => Who::Rank(steps.ranks[first].rank),
+        () => Who::InTurn,
     }
+}
+
+/// By how much each rank works longer in these steps than it usually does.
+fn excesses(works: &[Vec<f64>], long: &[usize]) -> Vec<Vec<f64>> {
+    let of_rank = |work: &Vec<f64>| {
+        let usual = stats::median(work);
+        long.iter().map(|step| (work[*step] - usual).max(0.0)).collect()
+    };
+    works.iter().map(of_rank).collect()
 }
 
 /// The lowest rate, as a share of what was seen, that shows so many events or more with a probability of `1 - confidence`
@@ -180,6 +230,41 @@ mod tests {
             .collect();
         assert_eq!(pauses(&steps(&turns), true).unwrap().who, Who::InTurn);
         assert_eq!(pauses(&steps(&turns[..12]), true), None, "one long step is an event");
+        assert_eq!(pauses(&steps(&turns[..30]), true).unwrap().who, Who::InTurn, "two are one of each");
+        let two: Vec<[f64; 2]> =
+            (0..30).map(|step| [if step % 10 == 9 && step < 20 { 0.3 } else { 0.03 }, 0.03]).collect();
+        assert_eq!(pauses(&steps(&two), true).unwrap().who, Who::Unknown, "two of one rank may be chance");
+    }
+
+    /// Blips of the other rank, and one pause that is not seen, change neither who pauses nor how often.
+    #[test]
+    fn blips_do_not_hide_pauses() {
+        let time = |step: usize, rank: usize| match (step % 10, rank) {
+            (9, 0) if step != 29 => 0.33,
+            (4, 1) => 0.06,
+            _ => 0.03,
+        };
+        let found =
+            pauses(&steps(&(0..60).map(|step| [time(step, 0), time(step, 1)]).collect::<Vec<_>>()), true).unwrap();
+        assert_eq!((found.who, found.every, found.steps.len()), (Who::Rank(0), Some(10), 5));
+    }
+
+    #[test]
+    fn waits_for_a_processor_are_nobodys_work() {
+        let mut busy = tenth([0.3, 0.0]);
+        let waited = (0..50).map(|step| if step % 10 == 9 { 0.25 } else { 0.0 }).collect();
+        busy.ranks[0].descheduled = Some(Series::new(waited));
+        assert_eq!(pauses(&busy, true).unwrap().who, Who::Busy);
+    }
+
+    /// What pauses take is no more than all time, whatever single steps took.
+    #[test]
+    fn a_share_is_at_most_all_of_the_time() {
+        let mut odd = tenth([3.0, 0.0]);
+        odd.ranks.iter_mut().for_each(|rank| rank.total = Series::new(vec![0.01; 50]));
+        odd.step = Series::new(vec![0.01; 50]);
+        odd.ranks[0].blocked = Series::new((0..50).map(|step| if step % 10 == 9 { -9.0 } else { 0.0 }).collect());
+        assert!(pauses(&odd, true).is_none_or(|found| found.share <= 1.0));
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub struct Series {
     pub median: Option<f64>,
     /// The 95% interval of the median of a correlated series (`stats::median_interval`); None where the steps cannot bound it.
     pub ci95: Option<[f64; 2]>,
+    /// The arithmetic mean; None without steps. What hits few steps does not move the median.
+    pub mean: Option<f64>,
     /// The values, in the order of the steps.
     pub values: Vec<f64>,
 }
@@ -18,12 +20,13 @@ impl Series {
     pub fn new(values: Vec<f64>) -> Self {
         let median = (!values.is_empty()).then(|| stats::median(&values));
         let ci95 = stats::median_interval(&values).map(|interval| [interval.low, interval.high]);
-        Self { median, ci95, values }
+        let mean = (!values.is_empty()).then(|| mean(&values));
+        Self { median, ci95, mean, values }
     }
 
     /// The arithmetic mean; 0 without steps. Means add up, medians do not.
     pub fn mean(&self) -> f64 {
-        mean(&self.values)
+        self.mean.unwrap_or(0.0)
     }
 
     /// The mean of several series, step by step.
@@ -69,6 +72,39 @@ pub(super) fn median_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
     }
     let sorted = stats::sorted(values);
     let place = (low - 1.0) / (n - 1.0);
+    Some([stats::quantile(&sorted, place), stats::quantile(&sorted, 1.0 - place)])
+}
+
+/// Fewer independent steps say nothing, on whichever side they are.
+const FEWEST_SIGNS: f64 = 8.0;
+
+/// The two-sided interval of the median of a series that is worth 8 to 20 independent steps: the sign test on as many, with
+/// order statistics between which the level lies interpolated (Hettmansperger and Sheather, Statistics and Probability Letters
+/// 4, 1986). Twelve independent steps of which all but one in fifty are late tell it at 1%. None where even the smallest and the
+/// largest of them bound nothing at this level.
+pub(super) fn sign_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
+    if values.len() < 4 {
+        return None;
+    }
+    let law = stats::dependence(values);
+    let inflation = (law.inflation * (0.5 * (2.0 / law.degrees).sqrt()).exp()).max(1.0);
+    let independent = (values.len() as f64 / inflation).floor();
+    if independent < FEWEST_SIGNS {
+        return None;
+    }
+    // How many of so many fair coins show heads: the k-th smallest is a bound at the chance of fewer than k.
+    let (mut term, mut below, mut k) = (0.5f64.powf(independent), 0.0, 0.0);
+    while below + term <= 0.5 * level {
+        below += term;
+        k += 1.0;
+        term *= (independent - k + 1.0) / k;
+    }
+    if k < 1.0 {
+        return None;
+    }
+    let between = (0.5 * level - below) / term;
+    let place = (k - 1.0 + between) / (independent - 1.0);
+    let sorted = stats::sorted(values);
     Some([stats::quantile(&sorted, place), stats::quantile(&sorted, 1.0 - place)])
 }
 
@@ -153,13 +189,16 @@ fn hidden(lag1: f64, size: usize) -> f64 {
     whole / (whole - 2.0 * q * (1.0 - q.powf(m)) / (m * (1.0 - q).powi(2)))
 }
 
-/// The highest of these levels of confidence at which the median is above a limit: one-sided, so a two-sided interval of
-/// twice the error. 0.5 where the median is above it and no interval shows more; None where it is not above.
+/// The highest of these levels of confidence at which the mean or the median is above a limit: one-sided, so a two-sided interval
+/// of twice the error. 0.5 where the mean is above it and no interval shows more; None where it is not above.
 pub(super) fn confidence_above(values: &[f64], limit: f64) -> Option<f64> {
-    if values.is_empty() || stats::median(values) <= limit {
+    if values.is_empty() || mean(values) <= limit {
         return None;
     }
-    let shows = |level: &f64| median_bounds(values, 2.0 * (1.0 - level)).is_some_and(|[low, _]| low > limit);
+    let shows = |level: &f64| {
+        let bounds = [median_bounds, mean_bounds].map(|bounds| bounds(values, 2.0 * (1.0 - level)));
+        bounds.into_iter().flatten().any(|[low, _]| low > limit)
+    };
     Some([0.99, 0.95, 0.9, 0.8].into_iter().find(shows).unwrap_or(0.5))
 }
 
@@ -217,6 +256,21 @@ mod tests {
         assert!(low > 10.0 && high < 31.0, "{low} {high}");
         assert!(range_bounds(&values(4.0), 0.001).unwrap()[0] < 0.0);
         assert_eq!(range_bounds(&[1.0; 7], 0.001), None);
+    }
+
+    #[test]
+    fn a_dozen_independent_steps_on_one_side_tell_it() {
+        // Each value four times: worth a quarter of its steps or more.
+        let value = |i: i32| 1.0 + f64::from(((i / 4) * 7) % 12) / 12.0;
+        let mut late: Vec<f64> = (0..49).map(value).collect();
+        late[20] = -0.5;
+        let independent = 49.0 / stats::dependence(&late).inflation;
+        assert!((8.0..20.0).contains(&independent) && median_bounds(&late, 0.005).is_none(), "{independent}");
+        let [low, high] = sign_bounds(&late, 0.01).unwrap();
+        assert!(low > 0.5 && high < 2.0, "{low} {high}");
+        let undecided: Vec<f64> = (0..49).map(|i| value(i) - 1.25).collect();
+        assert!(sign_bounds(&undecided, 0.01).unwrap()[0] < 0.0);
+        assert_eq!(sign_bounds(&late[..7], 0.01), None);
     }
 
     #[test]

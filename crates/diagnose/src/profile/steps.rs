@@ -53,6 +53,21 @@ pub struct RankSteps {
     pub descheduled: Option<Series>,
 }
 
+impl Steps {
+    /// Seconds of a step: the time of all steps over their number, mean over ranks. The longest rank of each step would count a
+    /// pause twice, for which the others wait in the next step.
+    pub fn mean_s(&self) -> f64 {
+        self.ranks.iter().map(|rank| rank.total.mean()).sum::<f64>() / self.ranks.len().max(1) as f64
+    }
+
+    /// The share of the time of all steps that so many seconds a step are, from 0 to 1. Every share of an analysis is made here, so
+    /// that sentences, findings and tables agree.
+    pub fn share(&self, seconds_per_step: f64) -> f64 {
+        let mean = self.mean_s();
+        if mean > 0.0 { (seconds_per_step / mean).clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
 impl RankSteps {
     /// Time lost to waiting for data: `device_input` where the rank has kernels, since a device that computes meanwhile loses
     /// nothing, else `input`.
@@ -63,6 +78,15 @@ impl RankSteps {
     /// Own work of each step: `total - blocked`. Works without aligned clocks.
     pub fn work(&self) -> Vec<f64> {
         self.total.values.iter().zip(&self.blocked.values).map(|(total, blocked)| total - blocked).collect()
+    }
+
+    /// Own work without what the step's thread waited for a processor, where that is known: off its processor it does not work.
+    pub(super) fn on_processor(&self) -> Vec<f64> {
+        let work = self.work();
+        match &self.descheduled {
+            Some(waited) => work.iter().zip(&waited.values).map(|(work, waited)| (work - waited).max(0.0)).collect(),
+            None => work,
+        }
     }
 }
 

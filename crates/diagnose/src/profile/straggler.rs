@@ -65,9 +65,9 @@ pub struct Straggler {
     pub before_forward: bool,
     /// How much longer it takes in `phase` alone; None where its whole work shows that it is slow.
     pub only_in_phase: Option<PhaseExcess>,
-    /// `lost_s_per_step` over the median step time.
+    /// `lost_s_per_step` over the mean step: seconds lost over the seconds of all steps.
     pub share: f64,
-    /// The 95% interval of the share. It may hold 0 where only the phase shows that the rank is slow.
+    /// The 95% interval of the share, within 0 and 1. It may hold 0 where only the phase shows that the rank is slow.
     pub ci95: [f64; 2],
     /// Persistent: the median over steps of its work minus the median of the others' work. Else: the mean over steps of its
     /// cost as the slowest rank, minus the mean cost of the others.
@@ -91,22 +91,43 @@ pub struct Rotating {
     pub ranks: Vec<u32>,
     /// Steps in which a rank was later than six deviations.
     pub events: usize,
-    /// `lost_s_per_step` over the median step time.
+    /// `lost_s_per_step` over the mean step.
     pub share: f64,
     /// What these steps cost: work of the slowest minus that of the next, summed and divided by all steps.
     pub lost_s_per_step: f64,
+}
+
+/// A rank that is late because it waits for a processor: the machine is busy, and the rank is not slow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BusyRank {
+    /// Which rank.
+    pub rank: u32,
+    /// Where it ran.
+    pub host: Option<String>,
+    /// What it loses, as in [`Straggler`].
+    pub lost_s_per_step: f64,
+    /// The same as a share of the time.
+    pub share: f64,
+    /// How much longer than the others it waited for a processor, as a share of the time.
+    pub descheduled_share: f64,
+    /// The step in which it lost the most.
+    pub worst_step: u32,
 }
 
 /// What is said about slow ranks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Verdict {
     pub(super) stragglers: Vec<Straggler>,
+    /// Late ranks that are off their processors for most of their loss, the most costly first.
+    pub(super) busy: Vec<BusyRank>,
     pub(super) rotating: Option<Rotating>,
     pub(super) abstains: Option<String>,
     /// The share of a step that a rank may lose without being named.
     pub(super) unseen_share: Option<f64>,
 }
 
+/// A rank that waits for a processor in so much of its loss is not slow: the machine is busy.
+const MOSTLY: f64 = 0.5;
 /// Where a rank may lose more than this share of a step unseen, "no rank is slow" would mislead.
 const LARGEST_UNSEEN: f64 = 0.1;
 
@@ -140,7 +161,15 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
         parts: phases.iter().map(|phase| values_of(*phase, steps)).collect(),
     };
     let question = Question { minimum_s: settings.minimum_share * step_s, level: settings.level };
-    let judged = judged(&times, question, steps, context.pauses);
+    let mut judged = judged(&times, question, steps, context.pauses);
+    // Ranks that are late in turn because they wait for a processor are so by the machine.
+    if let Some(moving) = &judged.moving {
+        let works = steps.ranks.iter().map(RankSteps::on_processor).collect();
+        let running = judge(&Times { works, parts: Vec::new() }, question).moving;
+        if running.is_none_or(|running| running.lost_s < MOSTLY * moving.lost_s) {
+            judged.moving = None;
+        }
+    }
     if judged.late.is_empty() && !judged.enough {
         return abstain(format!(
             "{count} steps are too few, or too correlated, to name a slow rank at a level of {}",
@@ -156,7 +185,7 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
     if let Some(why) = hidden(&judged, steps, step_s) {
         return abstain(why);
     }
-    let verdict = judge_ranks(&judged, (&times.works, &phases), steps, context.blame, step_s);
+    let verdict = judge_ranks(&judged, (&times.works, &phases), steps, context.blame);
     // What a rank loses in pauses is more than what it loses in the other steps.
     let pauses_alone = context.pauses.is_some_and(|pauses| matches!(pauses.who, Who::Rank(_)));
     Verdict { unseen_share: verdict.unseen_share.filter(|_| !pauses_alone), ..verdict }
@@ -200,48 +229,62 @@ fn judge_ranks(
     (works, phases): (&[Vec<f64>], &[Phase]),
     steps: &Steps,
     blame: Option<&[Vec<f64>]>,
-    step_s: f64,
 ) -> Verdict {
     let blames = blame.map(shares);
     let costs = costs(works);
+    let waited = judged.late.iter().map(|late| (late, descheduled(late, steps, &costs[late.rank]).unwrap_or(0.0)));
+    let busy: Vec<(&Late, f64)> = waited.filter(|(late, waited)| *waited >= MOSTLY * late.lost_s).collect();
+    let worst = |late: &Late| {
+        let lost = &costs[late.rank];
+        steps.numbers[(0..lost.len()).max_by(|a, b| lost[*a].total_cmp(&lost[*b])).unwrap_or(0)]
+    };
+    let busy_rank = |(late, waited): &(&Late, f64)| BusyRank {
+        rank: steps.ranks[late.rank].rank,
+        host: steps.ranks[late.rank].host.clone(),
+        lost_s_per_step: late.lost_s,
+        share: steps.share(late.lost_s),
+        descheduled_share: steps.share(*waited),
+        worst_step: worst(late),
+    };
     let straggler = |late: &Late| {
         let own = &steps.ranks[late.rank];
         let lost = &costs[late.rank];
         let waited = descheduled(late, steps, lost);
-        let worst = (0..lost.len()).max_by(|a, b| lost[*a].total_cmp(&lost[*b])).unwrap_or(0);
         let late_in = late.late_in.as_ref();
-        let phase = late_in.map_or_else(|| phase_of(late, steps, (lost, waited)), |late_in| phases[late_in.part]);
-        let works = phase == Phase::Host && waited.is_none_or(|waited| waited < 0.5 * late.lost_s);
+        let phase = late_in.map_or_else(|| phase_of(late, steps, lost), |late_in| phases[late_in.part]);
+        let works = phase == Phase::Host;
         Straggler {
             rank: own.rank,
             host: own.host.clone(),
             phase,
             before_forward: works && is_before_forward(late, steps, lost),
-            descheduled_share: waited.map(|waited| waited / step_s),
+            descheduled_share: waited.map(|waited| steps.share(waited)),
             only_in_phase: late_in.map(|late_in| PhaseExcess {
-                share: late_in.excess_s / step_s,
-                ci95: late_in.ci95.map(|bound| bound / step_s),
+                share: steps.share(late_in.excess_s),
+                ci95: late_in.ci95.map(|bound| steps.share(bound)),
             }),
-            share: late.lost_s / step_s,
-            ci95: late.ci95.map(|bound| bound / step_s),
+            share: steps.share(late.lost_s),
+            ci95: late.ci95.map(|bound| steps.share(bound)),
             lost_s_per_step: late.lost_s,
             persistent: late.persistent,
             blame: blames.as_ref().map(|blames| blames[late.rank]),
-            worst_step: steps.numbers[worst],
+            worst_step: worst(late),
             confidence: late.confidence,
         }
     };
     let rotating = judged.moving.as_ref().map(|moving| Rotating {
         ranks: moving.ranks.iter().map(|rank| steps.ranks[*rank].rank).collect(),
         events: moving.events,
-        share: moving.lost_s / step_s,
+        share: steps.share(moving.lost_s),
         lost_s_per_step: moving.lost_s,
     });
+    let is_busy = |late: &&Late| busy.iter().any(|(busy, _)| busy.rank == late.rank);
     Verdict {
-        stragglers: judged.late.iter().map(straggler).collect(),
+        stragglers: judged.late.iter().filter(|late| !is_busy(late)).map(straggler).collect(),
+        busy: busy.iter().map(busy_rank).collect(),
         rotating,
         abstains: None,
-        unseen_share: judged.unseen.map(|unseen| unseen.at_most_s / step_s),
+        unseen_share: judged.unseen.map(|unseen| steps.share(unseen.at_most_s)),
     }
 }
 
@@ -271,12 +314,9 @@ fn is_before_forward(late: &Late, steps: &Steps, costs: &[f64]) -> bool {
 }
 
 /// The phase with the largest excess. The device comes first if it explains half of the loss, because the step's thread waits
-/// for it in any phase. So does waiting for a processor, which is not a fault of the phase that it happens in.
-fn phase_of(late: &Late, steps: &Steps, (costs, descheduled): (&[f64], Option<f64>)) -> Phase {
+/// for it in any phase.
+fn phase_of(late: &Late, steps: &Steps, costs: &[f64]) -> Phase {
     let excess = |phase: Phase| excess(late, steps, costs, &|rank| series(phase, rank).values);
-    if descheduled.is_some_and(|waited| waited >= 0.5 * late.lost_s) {
-        return Phase::Host;
-    }
     if has_device(steps) && excess(Phase::Device) >= 0.5 * late.lost_s {
         return Phase::Device;
     }

@@ -33,6 +33,8 @@ pub(super) fn operation(word: &str) -> Cow<'_, str> {
         "send" => "send",
         "recv" => "recv",
         "barrier" => "barrier",
+        "oneshotallreduce" | "twoshotallreduce" | "multimemallreduce" | "multimemoneshotallreduce" => "all_reduce",
+        "multimemallgatherout" => "all_gather",
         _ => return Cow::Borrowed(word),
     };
     Cow::Borrowed(ours)
@@ -50,6 +52,36 @@ pub(super) fn operation_of_kernel(name: &str) -> String {
         operation if word.is_empty() || operation == "Generic" => "unknown".to_owned(),
         _ if word == SEND_RECV_KERNEL => word.clone(),
         operation => operation.into_owned(),
+    }
+}
+
+/// What a kernel moves between ranks that is none of NCCL's, by names of libraries that launch it without a mark of PyTorch:
+/// DeepEP, NVSHMEM, PyTorch's symmetric memory, and the all-reduce kernels of vLLM, SGLang, FlashInfer and TensorRT-LLM.
+pub(super) fn operation_of_other_kernel(name: &str) -> Option<&'static str> {
+    // Template arguments hold any name.
+    let name = name.split_once('(').map_or(name, |(name, _)| name);
+    let has = |word: &str| name.contains(word);
+    let of_experts = ["deep_ep::", "::ep::internode", "::ep::intranode"].into_iter().any(has);
+    let of_reductions = [
+        "multimem_all_reduce",
+        "multimem_one_shot_all_reduce",
+        "one_shot_all_reduce",
+        "two_shot_all_reduce",
+        "cross_device_reduce",
+        "oneShotAllReduce",
+        "twoShotAllReduce",
+        "allreduce_fusion_kernel",
+        "trtllm_allreduce",
+        "lamportAllReduce",
+        "nvshmem_allreduce",
+    ];
+    match () {
+        () if of_experts && !has("get_dispatch_layout") => Some("all_to_all"),
+        () if of_reductions.into_iter().any(has) => Some("all_reduce"),
+        () if has("multimem_all_gather") => Some("all_gather"),
+        () if has("multimem_reduce_scatter") => Some("reduce_scatter"),
+        () if has("nvshmem") || has("nvshmemi_") => Some("nvshmem"),
+        () => None,
     }
 }
 
@@ -149,6 +181,17 @@ mod tests {
         assert_eq!(operation_of_kernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"), "all_reduce");
         assert_eq!(operation_of_kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)"), "reduce_scatter");
         assert_eq!(operation_of_kernel("ncclDevKernel_Generic_4(x)"), "unknown");
+        let others = [
+            ("void deep_ep::internode::combine<false, 8>(int4*)", Some("all_to_all")),
+            ("void dpsk::ep::internode::cached_notify<false>(int)", Some("all_to_all")),
+            ("void deep_ep::layout::get_dispatch_layout<256>(long)", None),
+            ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(x)", Some("all_reduce")),
+            ("void c10d::symmetric_memory::multimem_all_reduce_kernel<float>(x)", Some("all_reduce")),
+            ("void gemm<nothing>(deep_ep::internode*)", None),
+        ];
+        for (name, wanted) in others {
+            assert_eq!(operation_of_other_kernel(name), wanted, "{name}");
+        }
         // All collectives may run as sends and receives.
         assert_eq!(operation_of_kernel("ncclDevKernel_SendRecv(x)"), "SendRecv");
     }

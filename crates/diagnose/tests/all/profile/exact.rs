@@ -281,7 +281,7 @@ fn what_got_slower_comes_first() {
 }
 
 #[test]
-fn a_rank_that_waits_for_a_processor_is_slow_in_no_phase_of_its_own() {
+fn a_rank_that_waits_for_a_processor_is_not_slow_but_its_machine_busy() {
     // 5 ms of a step of 100 ms.
     let mut timeline = planted(vec![delay(1, Phase::Forward, 0.05)]).timeline(1);
     let slow = analyse(&timeline, &Settings::default()).straggler.unwrap();
@@ -290,11 +290,16 @@ fn a_rank_that_waits_for_a_processor_is_slow_in_no_phase_of_its_own() {
         timeline.ranks[rank].descheduled = (0..=40).map(|step| (step, waited_ns)).collect();
     }
     let analysis = analyse(&timeline, &Settings::default());
-    let slow = analysis.straggler.unwrap();
-    assert_eq!((slow.rank, slow.phase), (1, Phase::Host));
-    close(slow.descheduled_share.unwrap() * analysis.steps.step.median.unwrap(), 0.004);
-    let of_rank = analysis.findings.iter().find(|finding| finding.kind == FindingKind::Straggler).unwrap();
-    assert!(of_rank.what.contains("waits for a processor") && of_rank.advice.contains("--bind"), "{of_rank:?}");
+    assert!(analysis.stragglers.is_empty() && analysis.straggler_at_most.is_none(), "{:?}", analysis.stragglers);
+    let [busy] = &analysis.busy[..] else { panic!("{:?}", analysis.busy) };
+    assert_eq!(busy.rank, 1);
+    close(busy.descheduled_share * analysis.steps.step.mean(), 0.004);
+    let of_machine = analysis.findings.iter().find(|finding| finding.kind == FindingKind::BusyMachine).unwrap();
+    assert!(
+        of_machine.what.contains("waits for a processor") && of_machine.advice.contains("--bind"),
+        "{of_machine:?}"
+    );
+    assert!(!analysis.findings.iter().any(|finding| finding.kind == FindingKind::Straggler));
     // A little of it is not the cause.
     timeline.ranks[1].descheduled = (0..=40).map(|step| (step, 1_100_000)).collect();
     assert_eq!(analyse(&timeline, &Settings::default()).straggler.unwrap().phase, Phase::Forward);

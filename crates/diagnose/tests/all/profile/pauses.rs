@@ -25,7 +25,8 @@ fn a_checkpoint_of_one_rank_is_a_pause_and_bounds_nothing() {
     let finding = &analysis.findings[0];
     assert_eq!((finding.kind, finding.evidence.rank), (FindingKind::Pauses, Some(0)));
     assert!(
-        finding.what.contains("3 of 39 steps, one in 10, take 40") && finding.what.contains("Rank 0 works in them")
+        finding.what.contains("3 of 39 steps, about one in 10, take 40")
+            && finding.what.contains("Rank 0 works in them")
     );
     assert_eq!(finding.confidence.word, "high");
     // More steps show that this rank costs more than the others do: then that is the verdict, and no second finding.

@@ -20,6 +20,17 @@ pub struct HangNote {
     pub step_ended_after_s: Option<f64>,
     /// Where its main thread was, innermost first.
     pub stack: Vec<Frame>,
+    /// Whether its process went on to end well after this step, such as after an evaluation that ends no step.
+    pub ended_well: bool,
+    /// Whether it was in a receive, else a send, and the rank on the other side; None: in neither.
+    pub transfer: Option<(bool, u32)>,
+}
+
+impl HangNote {
+    /// Whether the rank hung: it ended neither the step nor, in its own way, the process.
+    pub fn is_hang(&self) -> bool {
+        self.step_ended_after_s.is_none() && !self.ended_well
+    }
 }
 
 /// What a rank wrote about a hang.
@@ -52,6 +63,11 @@ fn note(value: &Value) -> Option<HangNote> {
         since_last_step_s: seconds("since_last_step_s").unwrap_or(0.0),
         step_ended_after_s: seconds("step_ended_after_s"),
         stack: stack.iter().take(MOST_FRAMES).map(frame).collect(),
+        ended_well: value.get("process_ended").and_then(Value::as_str) == Some("normal"),
+        transfer: value.get("transfer").and_then(|transfer| {
+            let peer = transfer.get("peer")?.as_u64()?.try_into().ok()?;
+            Some((transfer.get("operation")?.as_str()? == "recv", peer))
+        }),
     })
 }
 

@@ -26,6 +26,14 @@ pub(super) fn enqueued(event: &Event, names: &mut Names) -> CollectiveCall {
     gloo(event, names)
 }
 
+/// The call that a record function of torch.distributed marks on the host, or an operation of symmetric memory.
+pub(super) fn recorded(event: &Event, names: &mut Names) -> CollectiveCall {
+    match event.argument("Collective name") {
+        Some(_) => nccl(event, names),
+        None => gloo(event, names),
+    }
+}
+
 /// The call of a kernel of NCCL or RCCL. Traces before 2023 have a kernel's name only.
 pub(super) fn nccl(event: &Event, names: &mut Names) -> CollectiveCall {
     let name = event.name();

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use trace::timeline::{CollectiveCall, Kind, NO_CALL, NameId, Names, Span};
+use trace::timeline::{CollectiveCall, Kind, NO_CALL, NameId, Names, Span, synchronises};
 
 use super::calls;
 use super::launches::{Launch, Launches};
 use crate::counted::counted;
 use crate::traces::events::Event;
+use crate::traces::words;
 
 /// Spans of a device that are kept: 240 MB.
 const MOST_SPANS: usize = 6_000_000;
@@ -23,6 +24,9 @@ const FEW_ENDLESS: u64 = 4;
 
 /// Limit of threads and streams with queues of their own. A real trace has some hundred.
 const MOST_THREADS: u32 = 1 << 16;
+
+/// The outermost call of a module, as our own agent marks it.
+const FORWARD: &[u8] = b"rankmark forward";
 
 /// A stretch of time of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +158,28 @@ impl Collected {
                 self.launches.kernel(event, self.names.get(call.operation), self.calls.len());
                 self.call(event, begin, end, call);
             }
-            Class::Kernel => self.device(event, Kind::Kernel, begin, end),
+            Class::Kernel => self.kernel(event, begin, end),
             Class::Copy => self.device(event, Kind::Copy, begin, end),
             _ => self.host(event, class == Class::Annotation, begin, end),
+        }
+    }
+
+    /// A kernel that NCCL's name is not on: it may communicate all the same.
+    fn kernel(&mut self, event: &Event, begin: i64, end: i64) {
+        let operation = words::operation_of_other_kernel(&event.name());
+        if operation.is_some() || event.argument("Collective name").is_some_and(|word| !word.is_empty()) {
+            self.device_calls += 1;
+            let mut call = calls::nccl(event, &mut self.names);
+            if let Some(operation) = operation {
+                (call.operation, call.synchronises) = (self.names.intern(operation), synchronises(operation));
+            }
+            self.call(event, begin, end, call);
+            return;
+        }
+        let place = self.spans.len();
+        self.device(event, Kind::Kernel, begin, end);
+        if self.spans.len() > place {
+            self.launches.other_kernel(event, place);
         }
     }
 
@@ -177,11 +200,16 @@ impl Collected {
             self.launches.host(thread, [begin, end], call);
             return;
         }
+        if name == b"record_param_comms" || name.starts_with(b"symm_mem::") {
+            let (thread, call) = (self.thread(event), calls::recorded(event, &mut self.names));
+            self.launches.recorded(thread, [begin, end], call);
+        }
         let step = name.strip_prefix(b"ProfilerStep#");
         let is_phase = [
-            &b"Optimizer."[..],
+            b"Optimizer.".as_slice(),
             b"enumerate(DataLoader)#",
             b"DistributedDataParallel.forward",
+            FORWARD,
             b"FSDP::",
             b"FullyShardedDataParallel.",
         ]
@@ -209,7 +237,7 @@ impl Collected {
             _ if step.is_some() => &mut self.steps,
             _ if name.starts_with(b"Optimizer.") => &mut self.optimizer,
             _ if name.starts_with(b"enumerate(DataLoader)#") && ends_input(name) => &mut self.inputs,
-            _ if name.starts_with(b"DistributedDataParallel.forward") => &mut self.forwards,
+            _ if name.starts_with(b"DistributedDataParallel.forward") || name == FORWARD => &mut self.forwards,
             _ if is_forward_part(name) => &mut self.parts,
             _ => return,
         };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use trace::timeline::{CollectiveCall, NameId, Names, Span};
+use trace::timeline::{CollectiveCall, Kind, NameId, Names, Span};
 
 use crate::traces::events::Event;
 use crate::traces::words::SEND_RECV_KERNEL;
@@ -27,6 +27,10 @@ pub(super) struct Launches {
     host: Vec<(u32, [i64; 2], CollectiveCall)>,
     /// Kernels of NCCL that name no operation: correlation, and the index of the call.
     unnamed: Vec<(u64, usize)>,
+    /// Thread, begin and end of record functions of collectives.
+    recorded: Vec<(u32, [i64; 2], CollectiveCall)>,
+    /// Kernels that no name says to communicate: correlation, and the index of the span.
+    others: Vec<(u64, usize)>,
 }
 
 impl Launches {
@@ -39,6 +43,34 @@ impl Launches {
     pub(super) fn host(&mut self, thread: u32, stretch: [i64; 2], call: CollectiveCall) {
         if self.host.len() < MOST {
             self.host.push((thread, stretch, call));
+        }
+    }
+
+    pub(super) fn recorded(&mut self, thread: u32, stretch: [i64; 2], call: CollectiveCall) {
+        if self.recorded.len() < MOST {
+            self.recorded.push((thread, stretch, call));
+        }
+    }
+
+    /// Notes a kernel that may be a collective's because of where it was launched.
+    pub(super) fn other_kernel(&mut self, event: &Event, span: usize) {
+        if self.others.len() < MOST {
+            self.others.extend(event.number("correlation").map(|correlation| (correlation, span)));
+        }
+    }
+
+    /// Makes collectives of the kernels that the record function of one launched, whatever their names are.
+    pub(super) fn collectives(&mut self, calls: &mut Vec<CollectiveCall>, spans: &mut [Span]) {
+        if self.recorded.is_empty() {
+            return;
+        }
+        self.recorded.sort_by_key(|(thread, [begin, _], _)| (*thread, *begin));
+        let kernels: HashMap<u64, usize> = self.others.drain(..).collect();
+        for launch in &self.all {
+            let Some(at) = kernels.get(&launch.correlation) else { continue };
+            let Some((span, call)) = spans.get_mut(*at).zip(calling(&self.recorded, launch)) else { continue };
+            (span.kind, span.name, span.collective) = (Kind::Collective, call.operation, calls.len() as u32);
+            calls.push(*call);
         }
     }
 
@@ -59,7 +91,7 @@ impl Launches {
         let mut named: HashMap<u32, NameId> = HashMap::new();
         for launch in &self.all {
             let Some(at) = wanted.get(&launch.correlation) else { continue };
-            let Some((call, of_host)) = calls.get_mut(*at).zip(self.calling(launch)) else { continue };
+            let Some((call, of_host)) = calls.get_mut(*at).zip(calling(&self.host, launch)) else { continue };
             // A batch of any calls is one kernel; what they are is not known from it.
             if names.get(of_host.operation) == "coalesced" {
                 continue;
@@ -92,12 +124,11 @@ impl Launches {
         let has = |word: &str| self.host.iter().any(|(.., call)| names.get(call.operation).starts_with(word));
         ((has("send") || has("recv")) && !has("all_to_all")).then_some("send_recv")
     }
+}
 
-    /// The call of the host in which a launch lies.
-    fn calling(&self, launch: &Launch) -> Option<&CollectiveCall> {
-        let after =
-            self.host.partition_point(|(thread, [begin, _], _)| (*thread, *begin) <= (launch.thread, launch.begin));
-        let (thread, [_, end], call) = self.host.get(after.checked_sub(1)?)?;
-        (*thread == launch.thread && launch.begin < *end).then_some(call)
-    }
+/// The call of the host in which a launch lies, of calls by thread and begin.
+fn calling<'c>(calls: &'c [(u32, [i64; 2], CollectiveCall)], launch: &Launch) -> Option<&'c CollectiveCall> {
+    let after = calls.partition_point(|(thread, [begin, _], _)| (*thread, *begin) <= (launch.thread, launch.begin));
+    let (thread, [_, end], call) = calls.get(after.checked_sub(1)?)?;
+    (*thread == launch.thread && launch.begin < *end).then_some(call)
 }

@@ -138,6 +138,7 @@ fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes:
     let mut rank = RankTimeline { rank: job.rank.unwrap_or(0), host: host(header, input), ..RankTimeline::default() };
     (rank.lost, rank.endless) = (collected.lost, collected.endless());
     let Collected { launches, calls, spans, names, .. } = &mut collected;
+    launches.collectives(calls, spans);
     launches.name(calls, spans, names);
     phases::build(&mut collected, &mut rank, &mut notes);
     let out_of_range = shift(&mut rank, base);

@@ -455,7 +455,7 @@ mod tests {
 
     #[test]
     fn reasons_of_several_ranks_are_one_sentence() {
-        let notes = [(0, "no trace: why"), (1, "no trace: why"), (1, "odd"), (1, SAID[0])];
+        let notes = [(0, "no trace: why"), (1, "no trace: why"), (1, "odd"), (1, SAID)];
         let (reasons, others) = without_trace(notes.map(|(rank, note)| (rank, note.to_owned())).to_vec());
         assert_eq!(
             (reasons, others),

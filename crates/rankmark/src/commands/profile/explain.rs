@@ -217,6 +217,7 @@ fn explained(
     pipeline: Option<Pipeline>,
     wanted: &Wanted,
 ) -> Result<Explanation, Failure> {
+    let is_hung = traces.hang_notes.iter().any(import::traces::HangNote::is_hang);
     let (hangs, hang) = (hangs::sentences(&traces), hangs::json(&traces));
     if let (Some(timeline), Some(flight)) = (&mut traces.timeline, &traces.flight) {
         join_flight(timeline, flight);
@@ -245,6 +246,7 @@ fn explained(
         analysis,
         recording,
         hangs,
+        is_hung,
         hang,
         notes,
         waterfall: None,

@@ -16,6 +16,8 @@ pub(super) struct Explanation {
     pub(super) recording: Option<Recording>,
     /// What the Flight Recorder found, and what ranks that hung wrote down, a sentence each.
     pub(super) hangs: Vec<String>,
+    /// Whether a rank hung, and did not go on.
+    pub(super) is_hung: bool,
     /// The same for other programs; null without a hang.
     pub(super) hang: serde_json::Value,
     /// How its ranks ended, and how much of the window was recorded; of a job only.

@@ -19,8 +19,34 @@ pub(super) fn sentences(traces: &Traces) -> Vec<String> {
     let found = report(traces);
     let mut all: Vec<String> = found.into_iter().flat_map(|report| &report.findings).map(sentence).collect();
     all.extend(found.and_then(waiting));
+    if all.is_empty() {
+        all.extend(transfers(&traces.hang_notes));
+    }
     all.extend(notes(&traces.hang_notes));
     all
+}
+
+/// Ranks that wait for each other in sends and receives, which gloo's recorder does not hold.
+fn transfers(all: &[HangNote]) -> Option<String> {
+    let waits = || all.iter().filter(|note| note.is_hang()).filter_map(|note| Some((note, note.transfer?)));
+    let waiters = |of: u32| waits().filter(move |(_, (_, peer))| *peer == of);
+    // The rank that most others wait for; of equally many, none is the cause.
+    let mut awaited: Vec<u32> = waits().map(|(_, (_, peer))| peer).collect();
+    awaited.sort_unstable();
+    awaited.dedup();
+    let most = awaited.iter().map(|rank| waiters(*rank).count()).max()?;
+    let first: Vec<u32> = awaited.into_iter().filter(|rank| waiters(*rank).count() == most).collect();
+    let told = |note: &HangNote, (receives, peer): (bool, u32)| {
+        let (verb, side) = if receives { ("receive", "from") } else { ("send", "to") };
+        format!("rank {} waits to {verb} {side} rank {peer}{}", note.rank, place(&note.stack))
+    };
+    let each: Vec<String> = waits().take(CALLS).map(|(note, transfer)| told(note, transfer)).collect();
+    let [cause] = first[..] else { return Some(format!("ranks wait for each other: {}", each.join(", "))) };
+    let of_cause = waiters(cause);
+    let victims: Vec<u32> = of_cause.clone().map(|(note, _)| note.rank).collect();
+    let is_receive = of_cause.clone().all(|(_, (receives, _))| receives);
+    let verb = if is_receive { "send to" } else { "communicate with" };
+    Some(format!("rank {cause} did not {verb} {}: {}", ranks(&victims), each.join(", ")))
 }
 
 /// The same for other programs. Null without a hang.
@@ -74,6 +100,7 @@ fn sentence(finding: &Finding) -> String {
                 "sizes of {what} do not add up: {arrived} together give another number of elements than they take{place}"
             )
         }
+        Problem::Mismatch(Difference::Operation) => other_operation(finding),
         Problem::Mismatch(difference) => mismatch(finding, difference),
         Problem::Deadlock => {
             let waits = finding
@@ -95,6 +122,27 @@ fn sentence(finding: &Finding) -> String {
         }
         Problem::NotFinished => format!("{causes} did not end {what}, and {arrived} did{place}"),
     }
+}
+
+/// `rank 1 is in barrier (job.py:7) while rank 0 is in all_reduce #46 of 0 (default_pg) (job.py:6)`.
+fn other_operation(finding: &Finding) -> String {
+    let mut calls: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for missing in &finding.missing {
+        if let Some(entry) = &missing.last {
+            calls.entry(format!("{}{}", entry.operation, place(&entry.frames))).or_default().push(missing.rank);
+        }
+    }
+    let odd: Vec<String> =
+        calls.into_iter().map(|(call, of)| format!("{} {} in {call}", ranks(&of), are(&of))).collect();
+    let usual = &finding.arrived;
+    format!(
+        "{} while {} {} in {}{}",
+        odd.join(", "),
+        ranks(usual),
+        are(usual),
+        name(&finding.call),
+        place(finding.frames())
+    )
 }
 
 /// `rank 1: size differs: 1025 elements in all_gather #4 of 0 (default_pg), and 1024 of ranks 0, 2, 3`.
@@ -200,9 +248,32 @@ fn name(call: &FlightEntry) -> String {
     }
 }
 
+fn are(ranks: &[u32]) -> &'static str {
+    if ranks.len() == 1 { "is" } else { "are" }
+}
+
+/// Whether a frame is of the job's own files: not of an installed package, of Python itself, or of the agent.
+fn is_own(frame: &Frame) -> bool {
+    let others = ["/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python", "/agent/rankmark_profile", "<"];
+    !others.iter().any(|other| frame.file.contains(other))
+}
+
+/// The innermost line of the job's own files: ` (job.py:7)`. Empty where the stack holds none.
+fn place(frames: &[Frame]) -> String {
+    let own = frames.iter().find(|frame| is_own(frame));
+    own.map_or(String::new(), |frame| {
+        let file = frame.file.rsplit('/').next().unwrap_or(&frame.file);
+        format!(" ({file}:{})", frame.line)
+    })
+}
+
+/// The job's own frames, innermost first; where it has none, those of others, but for the agent's.
 fn frames(frames: &[Frame]) -> String {
     let shown = |frame: &Frame| format!("{} ({}:{})", frame.name, frame.file, frame.line);
-    let shown: Vec<String> = frames.iter().take(FRAMES).map(shown).collect();
+    let own: Vec<&Frame> = frames.iter().filter(|frame| is_own(frame)).collect();
+    let others = || frames.iter().filter(|frame| !frame.file.contains("/agent/rankmark_profile")).collect();
+    let told: Vec<&Frame> = if own.is_empty() { others() } else { own };
+    let shown: Vec<String> = told.into_iter().take(FRAMES).map(shown).collect();
     if shown.is_empty() { String::new() } else { format!(": {}", shown.join(" < ")) }
 }
 

@@ -303,6 +303,8 @@ struct StepFile {
     pid: Option<u64>,
     #[serde(default)]
     ended: Option<OwnEnd>,
+    #[serde(default)]
+    restarts: u32,
 }
 
 /// Reads the times of steps that ranks wrote. What cannot be read is left out with a note: the traces are what counts.
@@ -325,6 +327,10 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
             "{process} in this job and {} not shown: without RANK, the first one is",
             if others == 1 { "is" } else { "are" }
         ));
+    }
+    if let Some(restarts) = files.iter().map(|file| file.restarts).max().filter(|restarts| *restarts > 0) {
+        let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
+        notes.push(format!("the launcher restarted the ranks {times}: this is the last attempt"));
     }
     let slowest = |times: fn(&StepFile) -> &Vec<f64>| -> Vec<f64> {
         let steps = files.iter().map(|file| times(file).len()).min().unwrap_or(0);

@@ -134,6 +134,8 @@ fn line(case: &Case, one: &Explanation) -> CaseLine {
     line.metrics = metrics(one);
     if one.ends.is_failed {
         (line.status, line.reason) = (Status::Failed, one.ends.sentences.first().cloned());
+    } else if one.is_hung {
+        (line.status, line.reason) = (Status::Failed, one.hangs.first().cloned());
     }
     line
 }

@@ -14,6 +14,8 @@ use super::wanted::Target;
 use crate::screen;
 use terminal::{Column, Row, Table, cut};
 
+/// A mean that is so far from the median is shown beside it: some steps take much longer than the others.
+const UNEVEN: f64 = 0.05;
 /// Findings that the terminal shows; the record has all.
 const FINDINGS: usize = 3;
 
@@ -65,7 +67,13 @@ fn header(one: &Explanation) -> String {
         [one] => format!(" (number {one})"),
         [first, .., last] => format!(" (between {first} and {last})"),
     };
-    let time = steps.step.median.map_or(String::new(), |median| format!(", a step takes {}", Seconds(median)));
+    let time = match (steps.step.mean.map(|_| steps.mean_s()), steps.step.median) {
+        (Some(mean), Some(median)) if (mean / median - 1.0).abs() >= UNEVEN => {
+            format!(", a step takes {} on average and {} in the median", Seconds(mean), Seconds(median))
+        }
+        (Some(mean), _) => format!(", a step takes {}", Seconds(mean)),
+        _ => String::new(),
+    };
     let world = one.analysis.world.filter(|world| *world != one.ranks);
     let of = world.map_or(String::new(), |world| format!(" of {world}"));
     let ranks = view::study::ranks(one.ranks);
@@ -117,7 +125,7 @@ fn bars(analysis: &Analysis) -> Vec<String> {
     let width = screen::width().saturating_sub(20).clamp(20, 80);
     let parts = StepParts::from_analysis(analysis);
     let longest = ranks.iter().map(|rank| parts.seconds(rank).iter().sum::<f64>()).fold(0.0, f64::max).max(1e-12);
-    let columns = [Column::right("rank"), Column::right("step").at_least(8), Column::left("where its time goes")];
+    let columns = [Column::right("rank"), Column::right("mean step").at_least(9), Column::left("where its time goes")];
     let mut table = Table::new(columns);
     for rank in ranks.iter().take(MOST) {
         let seconds = parts.seconds(rank);
@@ -127,7 +135,7 @@ fn bars(analysis: &Analysis) -> Vec<String> {
             let end = (sum / longest * width as f64).round() as usize;
             bar.extend(std::iter::repeat_n(*letter, end.saturating_sub(bar.len())));
         }
-        let step = Seconds(rank.total.median.unwrap_or(0.0)).to_string();
+        let step = Seconds(rank.total.mean()).to_string();
         table.push(Row::new([rank.rank.to_string(), step, bar]));
     }
     let mut lines = table.lines(usize::MAX);
@@ -150,8 +158,7 @@ fn communication(analysis: &Analysis) -> Vec<String> {
         .overlap
         .overlapped_share
         .map_or(String::new(), |share| format!(", {} of it overlapped", percent(share)));
-    let comm = analysis.overlap.comm_s.median.unwrap_or(0.0);
-    let exposed = analysis.overlap.exposed_s.median.unwrap_or(0.0);
+    let (comm, exposed) = (analysis.overlap.comm_s.mean(), analysis.overlap.exposed_s.mean());
     let mut lines = vec![
         String::new(),
         format!("communication takes {} of a step{overlapped}; {} delay it", Seconds(comm), Seconds(exposed)),
@@ -161,14 +168,13 @@ fn communication(analysis: &Analysis) -> Vec<String> {
     let shown = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |seconds| Seconds(seconds).to_string());
     for one in operations.iter().take(8) {
         let bytes = one.bytes_per_step.map_or("-".to_owned(), |bytes| Bytes(bytes as u64).about().to_string());
-        let series =
-            |series: &Option<diagnose::profile::Series>| shown(series.as_ref().and_then(|series| series.median));
+        let series = |series: &Option<diagnose::profile::Series>| shown(series.as_ref().and_then(|series| series.mean));
         table.push(Row::new([
             cut(&one.operation, 16),
             cut(&one.group, 14),
             format!("{:.0}", one.calls_per_step),
             bytes,
-            shown(one.time_s.median),
+            shown(one.time_s.mean),
             series(&one.transfer_s),
             series(&one.wait_s),
         ]));
@@ -176,9 +182,9 @@ fn communication(analysis: &Analysis) -> Vec<String> {
     lines.extend(table.lines(usize::MAX));
     if operations.len() > 8 {
         let more = operations.len() - 8 + analysis.collectives.operations_left_out;
-        lines.push(format!("... {more} more; per step, means over ranks"));
+        lines.push(format!("... {more} more; per step, means over ranks and steps"));
     } else {
-        lines.push("per step, means over ranks".to_owned());
+        lines.push("per step, means over ranks and steps".to_owned());
     }
     lines
 }
@@ -329,7 +335,7 @@ fn what_is_left_out(finding: &Finding) -> String {
 }
 
 fn steps_table(analysis: &Analysis) -> ExplainedTable {
-    parts_table("steps", "Median time of a step by rank and phase", analysis, StepParts::from_analysis(analysis))
+    parts_table("steps", "Mean time of a step by rank and phase", analysis, StepParts::from_analysis(analysis))
 }
 
 /// What the host does in the steps of devices.
@@ -337,7 +343,7 @@ fn host_table(analysis: &Analysis) -> ExplainedTable {
     match StepParts::from_analysis(analysis) {
         StepParts::Host => table("host", "", &[], Vec::new()),
         StepParts::Device => {
-            let title = "Median time of the host's thread in a step by rank and phase";
+            let title = "Mean time of the host's thread in a step by rank and phase";
             parts_table("host", title, analysis, StepParts::Host)
         }
     }
@@ -346,7 +352,7 @@ fn host_table(analysis: &Analysis) -> ExplainedTable {
 fn parts_table(name: &str, title: &str, analysis: &Analysis, parts: StepParts) -> ExplainedTable {
     let rows = analysis.steps.ranks.iter().map(|rank| {
         let seconds = parts.seconds(rank).into_iter().map(|seconds| json!(seconds));
-        [json!(rank.rank), json!(rank.total.median)].into_iter().chain(seconds).collect()
+        [json!(rank.rank), json!(rank.total.mean)].into_iter().chain(seconds).collect()
     });
     let kinds: Vec<String> = parts.kinds().iter().map(|(name, _)| format!("{name} s")).collect();
     let columns: Vec<&str> = ["rank", "step s"].into_iter().chain(kinds.iter().map(String::as_str)).collect();
@@ -354,20 +360,20 @@ fn parts_table(name: &str, title: &str, analysis: &Analysis, parts: StepParts) -
 }
 
 fn operations_table(analysis: &Analysis) -> ExplainedTable {
-    let median = |series: &Option<diagnose::profile::Series>| json!(series.as_ref().and_then(|series| series.median));
+    let mean = |series: &Option<diagnose::profile::Series>| json!(series.as_ref().and_then(|series| series.mean));
     let rows = analysis.collectives.operations.iter().map(|one| {
         vec![
             json!(one.operation),
             json!(one.group),
             json!(one.calls_per_step),
             json!(one.bytes_per_step),
-            json!(one.time_s.median),
-            median(&one.transfer_s),
-            median(&one.wait_s),
+            json!(one.time_s.mean),
+            mean(&one.transfer_s),
+            mean(&one.wait_s),
         ]
     });
     let columns = ["operation", "communicator", "calls", "bytes", "time s", "transfer s", "wait s"];
-    table("communication", "Communication of a step, means over ranks", &columns, rows.collect())
+    table("communication", "Communication of a step, means over ranks and steps", &columns, rows.collect())
 }
 
 fn exchanges_table(analysis: &Analysis) -> ExplainedTable {
@@ -442,7 +448,12 @@ fn blame(one: &Explanation) -> Option<Blame> {
 fn belongs(finding: &Finding, target: Target) -> bool {
     use diagnose::profile::FindingKind as Kind;
     let part = match finding.kind {
-        Kind::Straggler | Kind::RotatingDelays | Kind::Pauses | Kind::PipelineBubble => Target::SyncStalls,
+        Kind::Straggler
+        | Kind::BusyMachine
+        | Kind::RotatingDelays
+        | Kind::Waits
+        | Kind::Pauses
+        | Kind::PipelineBubble => Target::SyncStalls,
         Kind::InputBound => Target::Input,
         Kind::ExposedCommunication | Kind::SmallMessages | Kind::HostBoundDevice | Kind::SlowExchange => {
             Target::Overlap

@@ -30,7 +30,7 @@ impl StepParts {
         }
     }
 
-    /// Seconds of a rank's step by part, as medians.
+    /// Seconds of a rank's mean step by part: they add up to it.
     pub(super) fn seconds(self, rank: &RankSteps) -> Vec<f64> {
         let host = [&rank.input, &rank.forward, &rank.backward, &rank.optimizer, &rank.other, &rank.wait];
         match (self, &rank.device, &rank.device_input) {
@@ -40,11 +40,11 @@ impl StepParts {
                     let sum: f64 = named.iter().map(|series| series.values[step]).sum();
                     (rank.total.values[step] - sum).max(0.0)
                 };
-                let idle: Vec<f64> = (0..rank.total.values.len()).map(rest).collect();
-                let idle = if idle.is_empty() { 0.0 } else { stats::median(&idle) };
-                named.iter().map(|series| series.median.unwrap_or(0.0)).chain([idle]).collect()
+                let steps = rank.total.values.len();
+                let idle = (0..steps).map(rest).sum::<f64>() / steps.max(1) as f64;
+                named.iter().map(|series| series.mean()).chain([idle]).collect()
             }
-            _ => host.map(|series| series.median.unwrap_or(0.0)).to_vec(),
+            _ => host.map(|series| series.mean()).to_vec(),
         }
     }
 }

@@ -18,23 +18,49 @@ pub(super) fn verdict(one: &Explanation) -> String {
         });
         return slow_rank(slow, analysis.stragglers.len()) + &without;
     }
+    let busy = analysis.findings.iter().find(|finding| finding.kind == FindingKind::BusyMachine);
+    if let Some(busy) = busy.filter(|_| !analysis.busy.is_empty()) {
+        return format!("{} No rank is named as slow.", sentence(&busy.what));
+    }
     if let Some(rotating) = &analysis.rotating {
-        return format!("ranks are late in turn: that costs {} of a step", percent(rotating.share));
+        return format!("ranks are late in turn: that costs {} of the time", percent(rotating.share));
     }
     if let Some(verdict_of_calls) = calls::verdict(analysis) {
-        return verdict_of_calls;
+        return joined(verdict_of_calls, whole_recording(analysis));
     }
     if analysis.steps.numbers.is_empty() {
-        return "there is no step that all ranks have, so where the time of steps goes is not known".to_owned();
+        let unknown = "there is no step that all ranks have, so where the time of steps goes is not known".to_owned();
+        return joined(unknown, whole_recording(analysis));
     }
     let pauses = analysis.findings.iter().find(|finding| finding.kind == FindingKind::Pauses);
     let ranks = ranks(analysis, pauses.is_some());
     match (pauses, analysis.findings.first()) {
         (Some(Finding { what, .. }), _) => format!("{what} {}", sentence(&ranks)),
         (None, Some(finding)) => format!("{}. {}", ranks.trim_end_matches('.'), finding.what),
-        (None, None) if analysis.is_whole => format!("{ranks}; nothing else costs more than 0.5% of a step"),
+        (None, None) if analysis.is_whole => format!("{ranks}; nothing else costs more than 0.5% of the time"),
         (None, None) => ranks,
     }
+}
+
+fn joined(first: String, second: Option<String>) -> String {
+    match second {
+        Some(second) => format!("{} {second}", sentence(&first)),
+        None => first,
+    }
+}
+
+/// Where the time of devices goes in a recording without steps; None without kernels.
+fn whole_recording(analysis: &Analysis) -> Option<String> {
+    let idle = analysis.idle.as_ref().filter(|idle| idle.of_s > 0.0)?;
+    let share = |seconds: f64| percent((seconds / idle.of_s).clamp(0.0, 1.0));
+    let (comm, exposed) = (analysis.overlap.comm_s.mean(), analysis.overlap.exposed_s.mean());
+    Some(format!(
+        "In the whole recording the device has no kernel and no copy for {} of the time. Communication takes {}, of which \
+         nothing overlaps {}.",
+        share(idle.idle_s.mean()),
+        share(comm),
+        share(exposed)
+    ))
 }
 
 fn slow_rank(slow: &Straggler, stragglers: usize) -> String {
@@ -45,15 +71,15 @@ fn slow_rank(slow: &Straggler, stragglers: usize) -> String {
     // A tenth of the loss and more is worth a word.
     let waited = slow.descheduled_share.filter(|waited| *waited >= 0.1 * slow.share);
     let waits = waited.map_or_else(String::new, |waited| {
-        format!("; it waits {} of a step for a processor, more than the others", percent(waited))
+        format!("; it waits {} of the time for a processor, more than the others", percent(waited))
     });
     let place =
         if slow.before_forward { ", before the forward pass (such as input that no DataLoader loads)" } else { "" };
     let between = |[low, high]: [f64; 2]| format!("{} to {}", percent(low), percent(high));
     let costs = match slow.only_in_phase {
-        None => format!("it costs {} of a step ({})", percent(slow.share), between(slow.ci95)),
+        None => format!("it costs {} of the time ({})", percent(slow.share), between(slow.ci95)),
         Some(there) => format!(
-            "there it takes {} of a step longer than the others ({}), which costs about {} of a step ({})",
+            "there it takes {} of the time longer than the others ({}), which costs about {} of the time ({})",
             percent(there.share),
             between(there.ci95),
             percent(slow.share),
@@ -70,7 +96,7 @@ fn ranks(analysis: &Analysis, pauses: bool) -> String {
         (Some(_), _) if analysis.world == Some(1) => "one rank waits for no other".to_owned(),
         (Some(why), _) => why.clone(),
         (None, Some(share)) => {
-            format!("no rank is slow{others}: none loses more than {} of a step", percent(share.max(0.0)))
+            format!("no rank is slow{others}: none loses more than {} of the time", percent(share.max(0.0)))
         }
         (None, None) if pauses => format!("no rank is slow{others}"),
         (None, None) => "no rank is slow in most steps, and what single steps cost is not known".to_owned(),
