@@ -3,6 +3,7 @@
 mod bad_input;
 mod counterfactual;
 mod exact;
+mod figures;
 mod limits;
 mod pauses;
 mod rates;

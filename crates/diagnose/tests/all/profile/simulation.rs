@@ -184,7 +184,7 @@ impl Scenario {
 }
 
 /// A number of each step that follows no pattern: two rounds of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-fn scattered(step: u64) -> u64 {
+pub(crate) fn scattered(step: u64) -> u64 {
     let mixed = step.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 33
 }
