@@ -145,7 +145,6 @@ class Spill:
 
 def watch_phases(agent: Agent) -> None:
     """Tells the spill of an agent its phases."""
-    watch_forward(agent)
     for owner, method, letter in [
         (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", "i"),
         (getattr(torch.distributed, "Work", None), "wait", "w"),

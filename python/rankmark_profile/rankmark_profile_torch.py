@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import functools
 import gzip
+import inspect
 import json
 import os
 import pickle
 import shutil
+import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
-from types import FrameType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 import torch.profiler
-from rankmark_profile_spill import watch_phases
+from rankmark_profile_spill import watch_forward, watch_phases
 from torch.autograd import profiler as low_profiler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
@@ -122,8 +124,49 @@ def flight_json(backend: str | None) -> Any:
     return found and found[1]
 
 
+def codes(found: Any) -> Iterator[CodeType]:
+    """The code of a module's, a class's or a function's functions, those inside of others too."""
+    if isinstance(found, CodeType):
+        yield found
+        for constant in found.co_consts:
+            if isinstance(constant, CodeType):
+                yield from codes(constant)
+    elif isinstance(found, FunctionType):
+        yield from codes(inspect.unwrap(found).__code__)
+    elif isinstance(found, (ModuleType, type)):
+        for member in vars(found).values():
+            if getattr(member, "__module__", "").startswith("rankmark_profile"):
+                yield from codes(member)
+
+
+def stay_uncompiled() -> bool:
+    """Keeps torch.compile from our functions. It takes a frame of ours between two of the job for one of these, compiles
+    it for each module that comes by, and gives up on it and on what it calls. False where that cannot be prevented.
+    """
+    frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    if frames is None:
+        # Before PyTorch 2.0 nothing is compiled.
+        return True
+    skip = getattr(frames, "skip_code", None)
+    if skip is None and hasattr(frames, "set_code_exec_strategy"):
+        strategy = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+        skip = functools.partial(skip_with, frames.set_code_exec_strategy, strategy)
+    if skip is None:
+        return False
+    for name in [name for name in sys.modules if name.startswith("rankmark_profile")]:
+        for code in codes(sys.modules[name]):
+            skip(code)
+    return True
+
+
+def skip_with(set_strategy: Callable[..., None], strategy: Any, code: CodeType) -> None:
+    set_strategy(code, strategy)
+
+
 def install(agent: Agent) -> None:
     """Puts the agent where steps end and where profilers start."""
+    if stay_uncompiled():
+        watch_forward(agent)
     watch_optimizers(agent)
     watch_phases(agent)
     watch_backward(agent, "backward")

@@ -396,6 +396,8 @@ def run(name: str, steps: int, work_s: float = 0.0) -> None:
     sys.stdout.write("trained\n")
     if work_s and dist.get_rank() == 0:
         print(f"median_s {statistics.median(times):.6f}", file=sys.stderr)
+    # No rank leaves while another one reads what it sent.
+    dist.barrier()
     dist.destroy_process_group()
 
 
