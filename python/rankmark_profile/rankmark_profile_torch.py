@@ -140,8 +140,9 @@ def codes(found: Any) -> Iterator[CodeType]:
 
 
 def stay_uncompiled() -> bool:
-    """Keeps torch.compile from our functions. It takes a frame of ours between two of the job for one of these, compiles
-    it for each module that comes by, and gives up on it and on what it calls. False where that cannot be prevented.
+    """Keeps torch.compile from our functions. It takes a frame of ours between two of the job for one of these,
+    compiles it for each module that comes by, and gives up on it and on what it calls. False where that cannot be
+    prevented.
     """
     frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     if frames is None:

@@ -112,4 +112,53 @@ fn our_own_files_of_a_hang_are_imported() {
     let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("Rank 1 did not reach all_reduce #47 of 0 and waits nowhere; rank 0 waits in it"), "{text}");
     assert!(text.contains("Rank 1 ended no step for 15 s: sleep (job.py:101)"), "{text}");
+    let case = &place.cases("out")[0];
+    let reason = case["reason"].as_str().unwrap_or_default();
+    assert!(case["status"] == "failed" && reason.starts_with("rank 1 did not reach"), "{case}");
+}
+
+/// Ranks of a pipeline by hand: rank 1 left out what it had to send, and gloo's recorder holds no transfers. The first sentence
+/// has the cause, with the line of the job's own file.
+#[test]
+fn a_missing_send_is_told_from_what_ranks_wait_for() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("hang")).unwrap();
+    for (rank, peer, line) in [(0, 1, 10), (1, 0, 7), (2, 1, 7)] {
+        let library =
+            json!({"name": "recv", "filename": "/x/site-packages/torch/distributed/distributed_c10d.py", "line": 1});
+        let stack = json!([library, {"name": "train", "filename": "/home/a/job.py", "line": line}]);
+        let note = json!({"rank": rank, "world": 3, "since_last_step_s": 15.2, "steps_ended": 40, "stack": stack,
+                          "flight_recorder": null, "step_ended_after_s": null,
+                          "transfer": {"operation": "recv", "peer": peer}});
+        place.write(&format!("hang/hang-rank{rank}.json"), note.to_string());
+    }
+    let ran = place.run("profile --import hang --output-dir out").exits(0);
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cause = "Rank 1 did not send to ranks 0, 2: rank 0 waits to receive from rank 1 (job.py:10), rank 1 waits to receive \
+                 from rank 0 (job.py:7), rank 2 waits to receive from rank 1 (job.py:7).";
+    assert!(text.contains(cause), "{text}");
+    assert!(text.contains("Ranks 1, 2 ended no step for 15 s: train (/home/a/job.py:7)"), "{text}");
+}
+
+/// Of two operations under one number, each is told with its rank and its line.
+#[test]
+fn other_operations_are_told_with_their_lines() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("hang")).unwrap();
+    for (rank, operation) in [(0, "all_reduce"), (1, "barrier")] {
+        let mut recorder: Value =
+            serde_json::from_str(&dump(&[("0", "0, 1")], &[("0", 46, operation, 8, false)])).unwrap();
+        let library = json!({"name": "backward", "filename": "/x/site-packages/torch/_tensor.py", "line": 5});
+        let frames = json!([library, {"name": "train", "filename": "/home/a/job.py", "line": 6 + rank}]);
+        recorder["entries"][0]["frames"] = frames.clone();
+        let note = json!({"rank": rank, "world": 2, "since_last_step_s": 15.2, "steps_ended": 40, "stack": frames,
+                          "flight_recorder": recorder, "step_ended_after_s": null});
+        place.write(&format!("hang/hang-rank{rank}.json"), note.to_string());
+    }
+    let ran = place.run("profile --import hang --output-dir out").exits(0);
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("Rank 1 is in barrier (job.py:7) while rank 0 is in all_reduce #46 of 0 (job.py:6)."),
+        "{text}"
+    );
 }

@@ -117,7 +117,8 @@ fn line(case: &Case, one: &Explanation) -> CaseLine {
     (line.reason, line.runtime) = (None, NAME.to_owned());
     let Some(median) = steps.median else {
         line.status = Status::Failed;
-        let why = one.ends.sentences.first().filter(|_| one.ends.is_failed).cloned();
+        let why = one.ends.sentences.first().filter(|_| one.ends.is_failed);
+        let why = why.or(one.hangs.first().filter(|_| one.is_hung)).cloned();
         line.reason = Some(why.unwrap_or_else(|| "its traces show no step on all ranks".to_owned()));
         return line;
     };
