@@ -196,6 +196,12 @@ fn meminfo(name: &str) -> Option<u64> {
     value.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
+/// How many processes of this machine the kernel has killed for want of memory since it started; None where it does not count
+/// them (Linux before 4.13). Those of control groups with a limit are among them.
+pub fn out_of_memory_kills() -> Option<u64> {
+    read("/proc/vmstat").lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
 /// A file of this process's control group, version 2 or 1; the file system's root where a container maps it there.
 fn cgroup_text(file: &str) -> Option<String> {
     let groups = read("/proc/self/cgroup");

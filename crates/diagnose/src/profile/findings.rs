@@ -1,12 +1,12 @@
 //! What an analysis advises, ordered by the seconds per step that it would save.
 
+mod machine;
+mod traffic;
+
 use serde::Serialize;
-use terms::{Bytes, Seconds};
 
 use super::Analysis;
-use super::collectives::{Communicator, OperationTotals};
-use super::lanes::{Prepared, is_point_to_point};
-use super::pauses::{Pauses, Who, lowest_rate};
+use super::lanes::Prepared;
 use super::replay::Replayer;
 use super::series::{Series, confidence_above};
 use super::slow_exchange::SlowExchange;
@@ -14,13 +14,6 @@ use super::step_without::Without;
 use super::steps::RankSteps;
 use super::straggler::{Phase, Straggler};
 use super::without;
-
-/// Messages up to this are small: their time is mostly the cost of a call.
-const SMALL_MESSAGE: u64 = 64 * 1024;
-/// Fewer small messages per step are not worth merging.
-const MANY_MESSAGES: f64 = 8.0;
-/// Waits for a processor that take less of the time are those of any machine.
-const SMALLEST_BUSY: f64 = 0.02;
 
 /// What is advised about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -107,22 +100,6 @@ pub struct Finding {
     pub advice: String,
     /// How long a step would take without what was found, by replay; None where nothing tells it.
     pub without: Option<Without>,
-}
-
-/// What kind of communication costs most, for advice on it.
-enum Traffic {
-    /// Transfers between two ranks.
-    Pairs,
-    /// Collectives of so few bytes a call.
-    Small(u64),
-    /// All-gather and reduce-scatter of parameters and gradients.
-    Shards,
-    /// All-to-all.
-    Experts,
-    /// All-reduce of gradients.
-    Gradients,
-    /// Another, or none that is known.
-    Unknown,
 }
 
 /// What findings are made from besides the analysis itself.
@@ -230,88 +207,6 @@ impl Sources<'_> {
         }
     }
 
-    /// Ranks wait for a processor: one of them more than the others, or all of them.
-    fn busy(&self) -> Option<Finding> {
-        let waited: Option<Vec<&Series>> =
-            self.analysis.steps.ranks.iter().map(|rank| rank.descheduled.as_ref()).collect();
-        let waited = waited.filter(|ranks| !ranks.is_empty())?;
-        let cost = Series::mean_of(waited.iter().copied());
-        let first = self.analysis.busy.first();
-        let place = |number: u32| self.prepared.numbers.iter().position(|own| *own == number);
-        let most = waited.iter().zip(&self.analysis.steps.ranks).max_by(|a, b| a.0.mean().total_cmp(&b.0.mean()))?;
-        let evidence = match first {
-            Some(busy) => self.evidence(Some(busy.rank), place(busy.worst_step), "waiting for a processor"),
-            None => self.evidence(Some(most.1.rank), largest(&most.0.values), "waiting for a processor"),
-        };
-        let share = self.share(cost.mean());
-        let what = match first {
-            Some(busy) => format!(
-                "The machine is busy: rank {} can run and waits for a processor for {} of the time longer than the others, which \
-                 costs {} of the time.",
-                busy.rank,
-                percent(busy.descheduled_share),
-                percent(busy.share)
-            ),
-            None if share < SMALLEST_BUSY => return None,
-            None => format!(
-                "The machine is busy: ranks can run and wait for a processor for {} of the time, rank {} for {}.",
-                percent(share),
-                most.1.rank,
-                percent(self.share(most.0.mean()))
-            ),
-        };
-        let (saves, share, confidence) = match first {
-            Some(busy) => (busy.lost_s_per_step, busy.share, 0.95),
-            None => (cost.mean(), share, confidence_above(&cost.values, self.minimum_share * self.step_s())?),
-        };
-        Some(Finding {
-            kind: FindingKind::BusyMachine,
-            what,
-            saves_s_per_step: saves,
-            share,
-            advice: busy_advice(first.map_or(most.1.rank, |busy| busy.rank)),
-            evidence,
-            confidence: Confidence::new(confidence),
-            without: None,
-        })
-    }
-
-    /// Waits that no slow rank, no delays in turn and no pause explain.
-    fn waits(&self) -> Option<Finding> {
-        let analysis = self.analysis;
-        if !(analysis.stragglers.is_empty() && analysis.busy.is_empty()) || analysis.rotating.is_some() {
-            return None;
-        }
-        let explained = analysis.pauses.as_ref().map_or(0.0, |pauses| pauses.lost_s_per_step);
-        let saves = self.waiting.mean() - explained;
-        if self.share(saves) <= self.minimum_share || saves <= 0.0 {
-            return None;
-        }
-        let evidence = self.evidence(None, largest(&self.waiting.values), "wait");
-        let finding = self.measured(FindingKind::Waits, &self.waiting.values, saves, evidence)?;
-        let tell = match &analysis.straggler_abstains {
-            Some(_) => format!(" More steps tell whether a rank is slow: {}.", self.more_steps()),
-            None => String::new(),
-        };
-        Some(Finding {
-            what: format!(
-                "Ranks wait for each other for {} of the time, and no rank is known to cause it.{tell}",
-                percent(finding.share)
-            ),
-            advice: "Look at the matrix of waits for who waits for whom. Steps that vary from rank to rank cause such waits: inputs \
-                     of different length, checkpoints and logging on single ranks, other programs on the host."
-                .to_owned(),
-            ..finding
-        })
-    }
-
-    /// The option for four times as many steps as were traced.
-    fn more_steps(&self) -> String {
-        let (first, count) = (self.prepared.numbers.first().copied().unwrap_or(10), self.prepared.numbers.len() as u32);
-        let first = self.prepared.warm_up.unwrap_or(first);
-        format!("`--steps {first}:{}`", first + (4 * count).max(200))
-    }
-
     /// What to do, for our own ranks and for PyTorch's.
     fn advice(&self, ours: &str, pytorch: &str) -> String {
         let is_ours = self.analysis.source == trace::timeline::SOURCE;
@@ -339,35 +234,6 @@ impl Sources<'_> {
         })
     }
 
-    /// Pauses that no verdict on ranks explains.
-    fn pauses(&self) -> Option<Finding> {
-        let pauses = self.analysis.pauses.as_ref()?;
-        let is_named = |rank: u32| self.analysis.stragglers.iter().any(|one| one.rank == rank && !one.persistent);
-        let in_turn = self.analysis.rotating.as_ref().is_some_and(|rotating| rotating.share >= 0.5 * pauses.share);
-        let rank = if let Who::Rank(rank) = pauses.who { Some(rank) } else { None };
-        if in_turn || rank.is_some_and(is_named) {
-            return None;
-        }
-        let of_pauses = |place: &usize| pauses.steps.contains(&self.prepared.numbers[*place]);
-        let times = &self.analysis.steps.step.values;
-        let longest = (0..times.len()).filter(of_pauses).max_by(|a, b| times[*a].total_cmp(&times[*b]));
-        let shows = |level: &f64| lowest_rate(pauses.steps.len(), *level) * pauses.share > self.minimum_share;
-        let value = [0.99, 0.95, 0.9, 0.8].into_iter().find(shows).unwrap_or(0.5);
-        Some(Finding {
-            kind: FindingKind::Pauses,
-            what: pauses_text(pauses, self.prepared.numbers.len()),
-            saves_s_per_step: pauses.lost_s_per_step,
-            share: pauses.share,
-            evidence: self.evidence(rank, longest, "step"),
-            confidence: Confidence::new(value),
-            advice: "Look for what runs in these steps only: saving a checkpoint (save it in the background, \
-                     `torch.distributed.checkpoint.async_save`), evaluation, logging, garbage collection (`gc.disable()` and \
-                     `gc.collect()` on all ranks in the same step)."
-                .to_owned(),
-            without: None,
-        })
-    }
-
     fn input(&self) -> Option<Finding> {
         let ranks = &self.analysis.steps.ranks;
         let cost = Series::mean_of(ranks.iter().map(RankSteps::lost_to_input));
@@ -388,118 +254,6 @@ impl Sources<'_> {
                      pin_memory=True)`; decode and augment in the workers; store inputs ready to use.",
             ),
             ..finding
-        })
-    }
-
-    fn exposed(&self) -> Option<Finding> {
-        let cost = self.transfer;
-        let most =
-            self.analysis.overlap.ranks.iter().max_by(|a, b| a.exposed_s.mean().total_cmp(&b.exposed_s.mean()))?;
-        let operation =
-            self.analysis.collectives.operations.first().map_or("communication", |of| of.operation.as_str());
-        let evidence = self.evidence(Some(most.rank), largest(&cost.values), operation);
-        let finding = self.measured(FindingKind::ExposedCommunication, &cost.values, cost.mean(), evidence)?;
-        let overlapped =
-            self.analysis.overlap.overlapped_share.map_or(String::new(), |share| {
-                format!(" Computation overlaps {} of all communication.", percent(share))
-            });
-        let share = percent(finding.share);
-        let unknown = self.unknown_waits();
-        let without = self.replayer.filter(|_| unknown.is_none()).and_then(without::transfers);
-        let if_none = without.map_or_else(String::new, |without| format!(" If moving bytes took no time, {without}."));
-        let traffic = self.traffic();
-        let what = match (unknown, &traffic) {
-            (Some(why), _) => format!(
-                "Communication that nothing overlaps takes {share} of the time: moving bytes, or waiting for other ranks. \
-                 {why} cannot separate the two.{overlapped}"
-            ),
-            (None, Traffic::Small(bytes)) => format!(
-                "Calls of {operation} with {} each, which nothing overlaps, take {share} of the time: so few bytes take no longer \
-                 than a call does, or the ranks are held up in it.{overlapped}{if_none}",
-                Bytes(*bytes).about()
-            ),
-            (None, _) => format!("Moving bytes that nothing overlaps takes {share} of the time.{overlapped}{if_none}"),
-        };
-        Some(Finding { what, without, advice: self.traffic_advice(&traffic), ..finding })
-    }
-
-    /// What kind of communication costs most.
-    fn traffic(&self) -> Traffic {
-        let operations = &self.analysis.collectives.operations;
-        let cost = |one: &OperationTotals| one.transfer_s.as_ref().unwrap_or(&one.time_s).mean();
-        let Some(most) = operations.iter().max_by(|a, b| cost(a).total_cmp(&cost(b))) else { return Traffic::Unknown };
-        let bytes = most.bytes_per_step.filter(|_| most.calls_per_step > 0.0).map(|all| all / most.calls_per_step);
-        match most.operation.as_str() {
-            operation if is_point_to_point(operation) => Traffic::Pairs,
-            _ if bytes.is_some_and(|bytes| bytes <= SMALL_MESSAGE as f64) => {
-                Traffic::Small(bytes.unwrap_or_default() as u64)
-            }
-            "all_gather" | "reduce_scatter" => Traffic::Shards,
-            "all_to_all" | "all_to_allv" => Traffic::Experts,
-            "all_reduce" => Traffic::Gradients,
-            _ => Traffic::Unknown,
-        }
-    }
-
-    fn traffic_advice(&self, traffic: &Traffic) -> String {
-        let pytorch = match traffic {
-            Traffic::Pairs => {
-                "Send the next micro-batch while this one computes: more and smaller micro-batches, a schedule that overlaps \
-                 (1F1B, interleaved), `batch_isend_irecv`."
-            }
-            Traffic::Small(_) => {
-                "Call it less often, or combine calls: metrics and flags every few steps, several values in one tensor, \
-                 `all_reduce` of a tensor in place of `all_gather_object`. Look at who enters it last."
-            }
-            Traffic::Shards => {
-                "Start it earlier: prefetch in FSDP (`set_modules_to_forward_prefetch`, `set_modules_to_backward_prefetch`), \
-                 `reshard_after_forward=False` where memory allows it, bf16 parameters and gradients."
-            }
-            Traffic::Experts => {
-                "Send less and overlap it: fewer experts a token, experts of one host first, dispatch in two parts while the \
-                 first one computes, bf16 or fp8 activations."
-            }
-            Traffic::Gradients => {
-                "Start communication earlier and send less: smaller `bucket_cap_mb` in DistributedDataParallel, bf16 gradients, \
-                 more gradient accumulation (`no_sync()`)."
-            }
-            Traffic::Unknown => {
-                "Start communication earlier (`async_op=True`, and wait where its result is used) and send less: bf16, fewer \
-                 calls."
-            }
-        };
-        self.advice(
-            "Start communication earlier and send less: a smaller `--bucket`, `--precision bf16`, more `--accumulate`; `--overlap false` \
-             shows what overlap saves now.",
-            pytorch,
-        )
-    }
-
-    /// Why transfers cannot be separated from waits for other ranks, if that is so for a tenth of the communication or more.
-    fn unknown_waits(&self) -> Option<String> {
-        let analysis = self.analysis;
-        let ranks = analysis.steps.ranks.len();
-        if ranks < 2 && analysis.world == Some(1) {
-            return None;
-        }
-        if ranks < 2 {
-            let world = analysis.world.filter(|world| *world > 1).map_or(String::new(), |world| format!(" of {world}"));
-            return Some(format!("The trace of one rank{world}"));
-        }
-        // Transfers between two ranks are the pipeline's, and no part of this.
-        let is_collective = |one: &&OperationTotals| !is_point_to_point(&one.operation);
-        let operations: Vec<_> = analysis.collectives.operations.iter().filter(is_collective).collect();
-        let (all, known) = operations.iter().fold((0.0, 0.0), |(all, known), one| {
-            let time = one.time_s.mean();
-            (all + time, known + if one.wait_s.is_some() { time } else { 0.0 })
-        });
-        if all > 0.0 && known >= 0.9 * all {
-            return None;
-        }
-        let unknown = operations.iter().find(|one| one.wait_s.is_none());
-        Some(match unknown {
-            Some(one) => format!("Calls of {} on {}", one.operation, one.group),
-            None => "Calls that no other rank's call belongs to".to_owned(),
         })
     }
 
@@ -540,65 +294,6 @@ impl Sources<'_> {
             ..finding
         })
     }
-
-    /// Merging k messages saves at most `(k - 1)` times the shortest: the cost of a call.
-    fn small_messages(&self, of: &Communicator) -> Option<Finding> {
-        let small = || of.sizes.iter().filter(|size| size.bytes.is_some_and(|bytes| bytes <= SMALL_MESSAGE));
-        let calls: f64 = small().map(|size| size.calls_per_step).sum();
-        let least = small().map(|size| size.least_s).fold(f64::INFINITY, f64::min);
-        if calls < MANY_MESSAGES {
-            return None;
-        }
-        let saves = (calls - 1.0) * least;
-        let evidence = self.evidence(None, None, &of.group);
-        let share = self.share(saves);
-        (share > self.minimum_share).then(|| Finding {
-            kind: FindingKind::SmallMessages,
-            what: format!(
-                "Communicator {} has {calls:.0} collectives of at most 64 KiB per step. One larger one would save up to {} \
-                 of a step.",
-                of.group,
-                percent(share)
-            ),
-            saves_s_per_step: saves,
-            share,
-            evidence,
-            confidence: Confidence::new(0.5),
-            advice: self.advice(
-                "Merge them: a larger `--bucket`.",
-                "Merge them: larger `bucket_cap_mb`, one flat buffer, or `torch.distributed._coalescing_manager`.",
-            ),
-            without: None,
-        })
-    }
-
-    /// A communicator that moves its bytes slower than the others, where a step would be shorter without that.
-    fn slow_exchange(&self, slow: &SlowExchange) -> Option<Finding> {
-        let without = without::slow_exchange(self.replayer?, slow).filter(|of| of.share > self.minimum_share)?;
-        let ranks: Vec<String> = slow.ranks.iter().map(|rank| rank.to_string()).collect();
-        Some(Finding {
-            kind: FindingKind::SlowExchange,
-            what: format!(
-                "Communicator {} (ranks {}) is slower than the others: its {} takes {} of a step to move the bytes for which the \
-                 others take {}. If it were as fast as they are, {without}.",
-                slow.group,
-                ranks.join(", "),
-                slow.operation,
-                Seconds(slow.own_s),
-                Seconds(slow.others_s)
-            ),
-            saves_s_per_step: without.saves_s,
-            share: without.share,
-            evidence: self.evidence(None, largest(&slow.values), &slow.group),
-            confidence: Confidence::new(slow.confidence),
-            advice: format!(
-                "Compare the links between ranks {} with those of the other communicators: `rankmark fleet` judges each link, \
-                 `nvidia-smi topo -m` and `nvidia-smi nvlink -s` show what they are.",
-                ranks.join(", ")
-            ),
-            without: Some(without),
-        })
-    }
 }
 
 /// What a slow rank loses, and in which phase.
@@ -611,32 +306,6 @@ fn loss(straggler: &Straggler) -> String {
             percent(excess.share)
         ),
     }
-}
-
-fn pauses_text(pauses: &Pauses, steps: usize) -> String {
-    let every = pauses.every.map_or(String::new(), |every| format!(", about one in {every},"));
-    let who = match pauses.who {
-        Who::Rank(rank) => format!(" Rank {rank} works in them, and the others wait."),
-        Who::All => " All ranks work longer in them.".to_owned(),
-        Who::InTurn => " Other ranks work longer in other steps.".to_owned(),
-        Who::Busy => " The machine is busy: ranks wait for a processor in them.".to_owned(),
-        Who::Unknown => String::new(),
-    };
-    format!(
-        "{} of {steps} steps{every} take {} where the others take {}. That is {} of the time.{who}",
-        pauses.steps.len(),
-        Seconds(pauses.long_s),
-        Seconds(pauses.usual_s),
-        percent(pauses.share)
-    )
-}
-
-fn busy_advice(rank: u32) -> String {
-    format!(
-        "Look for what else runs on the processors of rank {rank} (`top -H`, `ps -eLo psr,comm`): other jobs, more threads than \
-         cores (`OMP_NUM_THREADS`, workers of the DataLoader), a CPU limit of its container. Pin ranks to cores of their own \
-         (`--bind`, `numactl`, `srun --cpu-bind`)."
-    )
 }
 
 fn advice_for(phase: Phase, rank: u32) -> String {

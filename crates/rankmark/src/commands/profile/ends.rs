@@ -35,6 +35,8 @@ pub(super) struct JobEnd {
     pub(super) signal: Option<i32>,
     /// Somebody ended it, such as by Ctrl-C.
     pub(super) was_asked: bool,
+    /// Processes of this machine that the kernel killed for want of memory meanwhile.
+    pub(super) oom_kills: u64,
 }
 
 impl JobEnd {
@@ -44,7 +46,7 @@ impl JobEnd {
             Ended::Signal(signal) => (None, Some(*signal)),
             Ended::Answered | Ended::Deadline(_) => (None, None),
         };
-        Self { code, signal, was_asked }
+        Self { code, signal, was_asked, oom_kills: 0 }
     }
 
     /// As shells say it: 128 and the signal where one ended it.
@@ -220,9 +222,10 @@ fn failure(
             if job.was_asked || is_asked && !is_first {
                 return None;
             }
+            let memory = if name == "SIGKILL" { out_of_memory(job.oom_kills) } else { String::new() };
             made(
                 order,
-                format!("rank {rank} was killed by {name}{after}"),
+                format!("rank {rank} was killed by {name}{after}{memory}"),
                 format!("killed by {name}"),
                 json!({"how": "signal", "signal": name}),
             )
@@ -255,6 +258,17 @@ fn failure(
             made(i64::MAX, what, WITHOUT_A_WORD.to_owned(), json!({"how": "unknown"}))
         }
         _ => None,
+    }
+}
+
+/// What the kernel killed while the job ran; empty where that is nothing.
+fn out_of_memory(kills: u64) -> String {
+    match kills {
+        0 => String::new(),
+        1 => ": the kernel's OOM killer ended one process of this machine meanwhile, because memory ran out".to_owned(),
+        more => format!(
+            ": the kernel's OOM killer ended {more} processes of this machine meanwhile, because memory ran out"
+        ),
     }
 }
 
@@ -444,10 +458,15 @@ mod tests {
             sentences_for(&[file(0, EXIT)], "", code(0)),
             ["40 of 50 steps of the window are kept, because the job had no more steps"]
         );
+        // Nobody says that memory ran out, but the kernel's counter.
+        let killed = r#"{"rank":1,"exit_code":-9,"message":null}"#;
+        let job = |oom_kills| Some(JobEnd { code: Some(1), oom_kills, ..JobEnd::default() });
+        assert!(sentences_for(&[file(0, EXIT)], killed, job(1))[0].contains("OOM killer ended one process"));
+        assert!(!sentences_for(&[file(0, EXIT)], killed, job(0))[0].contains("OOM"));
         // A file of another process says nothing about the rank.
         let other = RankFile { pid: Some(99), ..file(1, EXIT) };
         assert!(sentences_for(&[file(0, EXIT), other], "", code(1))[0].contains("without a word"));
-        let asked = JobEnd { code: Some(1), signal: None, was_asked: true };
+        let asked = JobEnd { code: Some(1), was_asked: true, ..JobEnd::default() };
         let interrupt = r#"{"how":"exception","at_unix_ns":7,"type":"KeyboardInterrupt"}"#;
         let said = sentences_for(&[file(0, interrupt), file(1, interrupt)], "", Some(asked));
         assert!(said.len() == 2 && said[0].starts_with("the job was ended by a signal"), "{said:?}");

@@ -64,11 +64,14 @@ pub(super) fn run(words: &[OsString], asked: &Asked<'_>, wanted: &Wanted) -> Res
     refuse_old(&traces)?;
     // Ctrl-C ends the job; what its ranks wrote by then is explained.
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
+    let kills_before = measure::machine::out_of_memory_kills();
     let ended = match asked.nsys {
         true => with_nsys(program, arguments, &folder, (asked, wanted))?,
         false => end_of(program, arguments, &agent(program, arguments, &folder, asked)?, (&traces, wanted))?,
     };
-    let job_end = JobEnd::from_ended(&ended, crate::session::signal_code().is_some());
+    let mut job_end = JobEnd::from_ended(&ended, crate::session::signal_code().is_some());
+    let kills = measure::machine::out_of_memory_kills().zip(kills_before);
+    job_end.oom_kills = kills.map_or(0, |(now, before)| now.saturating_sub(before));
     note_end(&folder, job_end)?;
     // What the user asked for says more than how the job then ended.
     let ended = crate::session::signal_code().unwrap_or_else(|| job_end.shell_code());
