@@ -73,7 +73,7 @@ fn check(path: &str, content: &[u8]) {
     for line in text.split('\n') {
         assert!(!line.contains(|c: char| c.is_control() && c != '\t'), "{path}: {line:?}");
         is_fenced ^= line.starts_with("```");
-        // In code of Markdown a tag is text, and so it is in what is no markup, such as CSV.
+        // In code of Markdown a tag is text, and so it is in files without markup, such as CSV.
         let is_text = is_fenced || line.contains('`');
         assert!(!(line.contains("<zz") && (is_markup || path.ends_with(".md") && !is_text)), "{path}: {line:?}");
     }

@@ -17,7 +17,7 @@ const ONE_DEVIATION_BELOW: f64 = 0.158_655;
 const FEWEST: usize = 2;
 /// Two may be of one rank by chance: on a busy machine they often are.
 const FEWEST_OF_A_RANK: usize = 3;
-/// A longer step that is longer by less than so much of what the second longest is, is no pause beside that one.
+/// A step that is longer by less than this share of what the second longest step is longer does not count as a pause.
 const BLIP: f64 = 0.2;
 /// With more of them, steps vary, and none is a pause.
 const MOST_SHARE: f64 = 0.34;

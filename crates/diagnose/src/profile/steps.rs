@@ -80,7 +80,7 @@ impl RankSteps {
         self.total.values.iter().zip(&self.blocked.values).map(|(total, blocked)| total - blocked).collect()
     }
 
-    /// Own work without what the step's thread waited for a processor, where that is known: off its processor it does not work.
+    /// Own work without the time that the step's thread waited for a processor, if the trace says it. Off its processor a rank does not work.
     pub(super) fn on_processor(&self) -> Vec<f64> {
         let work = self.work();
         match &self.descheduled {
