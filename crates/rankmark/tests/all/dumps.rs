@@ -126,7 +126,7 @@ fn a_missing_send_is_told_from_what_ranks_wait_for() {
     for (rank, peer, line) in [(0, 1, 10), (1, 0, 7), (2, 1, 7)] {
         let library =
             json!({"name": "recv", "filename": "/x/site-packages/torch/distributed/distributed_c10d.py", "line": 1});
-        let stack = json!([library, {"name": "train", "filename": "/work/job.py", "line": line}]);
+        let stack = json!([library, {"name": "train", "filename": "/x/job.py", "line": line}]);
         let note = json!({"rank": rank, "world": 3, "since_last_step_s": 15.2, "steps_ended": 40, "stack": stack,
                           "flight_recorder": null, "step_ended_after_s": null,
                           "transfer": {"operation": "recv", "peer": peer}});
@@ -137,7 +137,7 @@ fn a_missing_send_is_told_from_what_ranks_wait_for() {
     let cause = "Rank 1 did not send to ranks 0, 2: rank 0 waits to receive from rank 1 (job.py:10), rank 1 waits to receive \
                  from rank 0 (job.py:7), rank 2 waits to receive from rank 1 (job.py:7).";
     assert!(text.contains(cause), "{text}");
-    assert!(text.contains("Ranks 1, 2 ended no step for 15 s: train (/work/job.py:7)"), "{text}");
+    assert!(text.contains("Ranks 1, 2 ended no step for 15 s: train (/x/job.py:7)"), "{text}");
 }
 
 /// Of two operations under one number, each is told with its rank and its line.
@@ -149,7 +149,7 @@ fn other_operations_are_told_with_their_lines() {
         let mut recorder: Value =
             serde_json::from_str(&dump(&[("0", "0, 1")], &[("0", 46, operation, 8, false)])).unwrap();
         let library = json!({"name": "backward", "filename": "/x/site-packages/torch/_tensor.py", "line": 5});
-        let frames = json!([library, {"name": "train", "filename": "/work/job.py", "line": 6 + rank}]);
+        let frames = json!([library, {"name": "train", "filename": "/x/job.py", "line": 6 + rank}]);
         recorder["entries"][0]["frames"] = frames.clone();
         let note = json!({"rank": rank, "world": 2, "since_last_step_s": 15.2, "steps_ended": 40, "stack": frames,
                           "flight_recorder": recorder, "step_ended_after_s": null});
