@@ -64,7 +64,8 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
     let blame = blame::blame(&instances, timeline.ranks.len(), count);
     let shows_waits = prepared.ranks.iter().all(lanes::Lanes::shows_waits);
     let pauses = pauses::pauses(&steps, shows_waits);
-    let context = straggler::Context { blame: blame.as_deref(), pauses: pauses.as_ref() };
+    let more = steps.more(&timeline.source);
+    let context = straggler::Context { blame: blame.as_deref(), pauses: pauses.as_ref(), more: &more };
     let verdict = straggler::verdict(&prepared, &steps, &context, settings);
     let path = critical_path::critical_path(&prepared, &instances, parts.step_s, settings);
     let (critical_path, critical_path_abstains) = path.map_or_else(|why| (None, Some(why)), |path| (Some(path), None));

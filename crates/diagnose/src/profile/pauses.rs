@@ -57,6 +57,8 @@ pub struct Pauses {
     pub every: Option<u32>,
     /// Who works in them.
     pub who: Who,
+    /// Where one rank does: how long the next one works in them beyond its usual step, as a share of that rank's time.
+    pub next_share: Option<f64>,
     /// The median of what a step with one takes, in seconds.
     pub long_s: f64,
     /// The median step.
@@ -93,9 +95,14 @@ pub(super) fn pauses(steps: &Steps, shows_waits: bool) -> Option<Pauses> {
     let lost_s_per_step = (longer.iter().sum::<f64>() / times.len() as f64).min(steps.mean_s());
     let share = steps.share(lost_s_per_step);
     let numbers: Vec<u32> = long.iter().map(|step| steps.numbers[*step]).collect();
-    (share >= SMALLEST_SHARE).then(|| Pauses {
+    if share < SMALLEST_SHARE {
+        return None;
+    }
+    let (who, next_share) = if by_work { who(steps, &works, &long, &longer) } else { (Who::Unknown, None) };
+    Some(Pauses {
         every: every(&numbers),
-        who: if by_work { who(steps, &works, &long, &longer) } else { Who::Unknown },
+        who,
+        next_share,
         steps: numbers,
         long_s: usual_s + stats::median(&longer),
         usual_s,
@@ -125,32 +132,33 @@ fn every(numbers: &[u32]) -> Option<u32> {
 }
 
 /// The ranks that work longer in these steps, by the time that each does. `longer`: by how much the longest of them does.
-fn who(steps: &Steps, works: &[Vec<f64>], long: &[usize], longer: &[f64]) -> Who {
+fn who(steps: &Steps, works: &[Vec<f64>], long: &[usize], longer: &[f64]) -> (Who, Option<f64>) {
     let excess = excesses(works, long);
     let on_processor: Vec<Vec<f64>> = steps.ranks.iter().map(RankSteps::on_processor).collect();
     let running = excesses(&on_processor, long);
     let all: f64 = longer.iter().sum();
     let most = |of: &[Vec<f64>], at: usize| of.iter().map(|rank| rank[at]).fold(0.0, f64::max);
     if (0..long.len()).map(|at| most(&running, at)).sum::<f64>() < 0.5 * all {
-        return Who::Busy;
+        return (Who::Busy, None);
     }
     let sums: Vec<f64> = running.iter().map(|rank| rank.iter().sum()).collect();
-    let Some(first) = (0..sums.len()).max_by(|a, b| sums[*a].total_cmp(&sums[*b])) else { return Who::Unknown };
+    let Some(first) = (0..sums.len()).max_by(|a, b| sums[*a].total_cmp(&sums[*b])) else {
+        return (Who::Unknown, None);
+    };
     let rest = || (0..sums.len()).filter(|rank| *rank != first).map(|rank| sums[rank]);
     let in_all = |at: &usize| excess.iter().all(|rank| rank[*at] >= OWN_SHARE * longer[*at]);
     let of_all: f64 = (0..long.len()).filter(in_all).map(|at| longer[at]).sum();
     if rest().all(|sum| sum >= EQUAL * sums[first]) && of_all >= OWN_SHARE * all {
-        return Who::All;
+        return (Who::All, None);
     }
-    let is_first = |at: &usize| {
-        running[first][*at] >= OWN_SHARE * longer[*at] && running.iter().all(|rank| rank[*at] <= running[first][*at])
-    };
+    let is_first =
+        |at: &usize| running[first][*at] > 0.0 && running.iter().all(|rank| rank[*at] <= running[first][*at]);
     let of_first: f64 = (0..long.len()).filter(is_first).map(|at| longer[at]).sum();
     let is_one = of_first >= MOST_OF_TIME * all && rest().all(|sum| sum < EQUAL * sums[first]);
     match () {
-        () if is_one && long.len() < FEWEST_OF_A_RANK => Who::Unknown,
-        () if is_one => Who::Rank(steps.ranks[first].rank),
-        () => Who::InTurn,
+        () if is_one && long.len() < FEWEST_OF_A_RANK => (Who::Unknown, None),
+        () if is_one => (Who::Rank(steps.ranks[first].rank), Some(rest().fold(0.0, f64::max) / sums[first])),
+        () => (Who::InTurn, None),
     }
 }
 
@@ -247,6 +255,14 @@ mod tests {
         let found =
             pauses(&steps(&(0..60).map(|step| [time(step, 0), time(step, 1)]).collect::<Vec<_>>()), true).unwrap();
         assert_eq!((found.who, found.every, found.steps.len()), (Who::Rank(0), Some(10), 5));
+    }
+
+    /// All ranks collect garbage, and one has more of it.
+    #[test]
+    fn the_rank_that_works_longest_is_named_though_others_work_too() {
+        let found = pauses(&tenth([0.3, 0.18]), true).unwrap();
+        assert_eq!(found.who, Who::Rank(0));
+        assert!((found.next_share.unwrap() - 0.6).abs() < 0.05, "{:?}", found.next_share);
     }
 
     #[test]

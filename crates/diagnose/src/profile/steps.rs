@@ -60,6 +60,15 @@ impl Steps {
         self.ranks.iter().map(|rank| rank.total.mean()).sum::<f64>() / self.ranks.len().max(1) as f64
     }
 
+    /// The option that records four times as many steps as these, for our own ranks or for those of a job.
+    pub(super) fn more(&self, source: &str) -> String {
+        if source == trace::timeline::SOURCE {
+            return "a `--duration` four times as long".to_owned();
+        }
+        let first = self.warm_up.or(self.numbers.first().copied()).unwrap_or(10);
+        format!("`--steps {first}:{}`", first + (4 * self.numbers.len() as u32).max(200))
+    }
+
     /// The share of the time of all steps that so many seconds a step are, from 0 to 1. Every share of an analysis is made here, so
     /// that sentences, findings and tables agree.
     pub fn share(&self, seconds_per_step: f64) -> f64 {

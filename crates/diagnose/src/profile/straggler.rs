@@ -135,6 +135,8 @@ const LARGEST_UNSEEN: f64 = 0.1;
 pub(super) struct Context<'k> {
     pub(super) blame: Option<&'k [Vec<f64>]>,
     pub(super) pauses: Option<&'k Pauses>,
+    /// What records more steps.
+    pub(super) more: &'k str,
 }
 
 /// Judges the ranks, or says why it does not.
@@ -145,7 +147,10 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
         return abstain(format!("a slow rank needs two ranks to compare, and there is {}", steps.ranks.len()));
     }
     if count < MINIMUM_STEPS {
-        return abstain(format!("{count} steps are too few to name a slow rank: at least {MINIMUM_STEPS} are needed"));
+        return abstain(format!(
+            "{count} steps are too few to name a slow rank: at least {MINIMUM_STEPS} are needed ({})",
+            context.more
+        ));
     }
     if prepared.ranks.iter().any(|lanes| !lanes.shows_waits()) {
         return abstain(
@@ -172,8 +177,8 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
     }
     if judged.late.is_empty() && !judged.enough {
         return abstain(format!(
-            "{count} steps are too few, or too correlated, to name a slow rank at a level of {}",
-            settings.level
+            "{count} steps are too few, or too correlated, to name a slow rank at a level of {}: more steps tell ({})",
+            settings.level, context.more
         ));
     }
     if judged.late.is_empty() && judged.moving.is_none() && prepared.ranks.iter().all(|lanes| lanes.comm.is_empty()) {
@@ -182,7 +187,7 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
                 .to_owned(),
         );
     }
-    if let Some(why) = hidden(&judged, steps, step_s) {
+    if let Some(why) = hidden(&judged, steps, context, step_s) {
         return abstain(why);
     }
     let verdict = judge_ranks(&judged, (&times.works, &phases), steps, context.blame);
@@ -210,16 +215,17 @@ fn judged(times: &Times, question: Question, steps: &Steps, pauses: Option<&Paus
 }
 
 /// Why nobody can be cleared either: a rank may lose much, and the noise hides it.
-fn hidden(judged: &Judged, steps: &Steps, step_s: f64) -> Option<String> {
+fn hidden(judged: &Judged, steps: &Steps, context: &Context, step_s: f64) -> Option<String> {
     let unseen = judged.unseen.filter(|_| judged.moving.is_none())?;
     let share = unseen.at_most_s / step_s;
     (share > LARGEST_UNSEEN).then(|| {
         format!(
             "whether a rank is slow cannot be told from {} steps, because they vary too much: rank {} may lose up to \
-             {:.0}% of a step unseen",
+             {:.0}% of a step unseen. More steps tell ({})",
             steps.numbers.len(),
             steps.ranks[unseen.rank].rank,
-            100.0 * share
+            100.0 * share,
+            context.more
         )
     })
 }

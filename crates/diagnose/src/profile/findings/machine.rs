@@ -9,6 +9,9 @@ use crate::profile::series::{Series, confidence_above};
 /// Waits for a processor that take less of the time are those of any machine.
 const SMALLEST_BUSY: f64 = 0.02;
 
+/// Another rank that works so much of the time of the first one in pauses does not only wait.
+const ALSO: f64 = 0.2;
+
 impl Sources<'_> {
     /// Ranks wait for a processor: one of them more than the others, or all of them.
     pub(super) fn busy(&self) -> Option<Finding> {
@@ -70,7 +73,7 @@ impl Sources<'_> {
         let evidence = self.evidence(None, largest(&self.waiting.values), "wait");
         let finding = self.measured(FindingKind::Waits, &self.waiting.values, saves, evidence)?;
         let tell = match &analysis.straggler_abstains {
-            Some(_) => format!(" More steps tell whether a rank is slow: {}.", self.more_steps()),
+            Some(_) => format!(" More steps tell whether a rank is slow: {}.", analysis.steps.more(&analysis.source)),
             None => String::new(),
         };
         Some(Finding {
@@ -83,13 +86,6 @@ impl Sources<'_> {
                 .to_owned(),
             ..finding
         })
-    }
-
-    /// The option for four times as many steps as were traced.
-    fn more_steps(&self) -> String {
-        let (first, count) = (self.prepared.numbers.first().copied().unwrap_or(10), self.prepared.numbers.len() as u32);
-        let first = self.prepared.warm_up.unwrap_or(first);
-        format!("`--steps {first}:{}`", first + (4 * count).max(200))
     }
 
     /// Pauses that no verdict on ranks explains.
@@ -125,7 +121,10 @@ impl Sources<'_> {
 fn pauses_text(pauses: &Pauses, steps: usize) -> String {
     let every = pauses.every.map_or(String::new(), |every| format!(", about one in {every},"));
     let who = match pauses.who {
-        Who::Rank(rank) => format!(" Rank {rank} works in them, and the others wait."),
+        Who::Rank(rank) => match pauses.next_share.filter(|share| *share >= ALSO) {
+            Some(share) => format!(" Rank {rank} works longest in them, the next one {} as long.", percent(share)),
+            None => format!(" Rank {rank} works in them, and the others wait."),
+        },
         Who::All => " All ranks work longer in them.".to_owned(),
         Who::InTurn => " Other ranks work longer in other steps.".to_owned(),
         Who::Busy => " The machine is busy: ranks wait for a processor in them.".to_owned(),

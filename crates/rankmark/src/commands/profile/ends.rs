@@ -142,7 +142,7 @@ impl Ends {
             sentences.push(first.what.clone());
             sentences.extend(consequences(others));
         } else if job.was_asked {
-            sentences.push("the job was ended by a signal to `rankmark profile`, such as Ctrl-C".to_owned());
+            sentences.push("the job was ended by a signal to rankmark, such as Ctrl-C".to_owned());
         }
         sentences.extend(window(files, spills, failures.first(), job));
         let json = match sentences.is_empty() {

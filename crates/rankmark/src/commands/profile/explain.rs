@@ -225,6 +225,10 @@ fn explained(
     let mut timeline = timeline_of(&mut traces);
     let settings = Settings { steps: wanted.steps.clone(), pipeline, ..Settings::default() };
     let mut analysis = analyse(&timeline, &settings);
+    if is_hung {
+        // What would make its steps shorter is not what this job needs.
+        analysis.findings.clear();
+    }
     // The analysis has the notes of the timeline.
     let mut notes = std::mem::take(&mut traces.notes);
     // A log without times is not a timeline, and its calls can still be compared.

@@ -30,8 +30,7 @@ pub(super) fn text(one: &Explanation, target: Target) -> String {
         lines.extend(bars);
         lines.push(String::new());
     }
-    lines.extend(one.ends.sentences.iter().map(|end| wrapped(&sentence(end), 0)));
-    lines.push(wrapped(&sentence(&verdict(one)), 0));
+    lines.extend(first_sentences(one).iter().map(|text| wrapped(text, 0)));
     for hang in one.hangs.iter().skip(1) {
         lines.push(wrapped(&sentence(hang), 0));
     }
@@ -267,8 +266,17 @@ pub(super) fn kept(one: &Explanation) -> ExplainedCase {
 
 /// How the job ended, where it did not end well, and what limited its steps until then.
 fn whole_verdict(one: &Explanation) -> String {
-    let all = one.ends.sentences.iter().map(|end| sentence(end)).chain([sentence(&verdict(one))]);
-    all.collect::<Vec<_>>().join(" ")
+    first_sentences(one).join(" ")
+}
+
+/// The cause first: of a hang what ranks wait for, and of a job that failed how it ended.
+fn first_sentences(one: &Explanation) -> Vec<String> {
+    let ends = one.ends.sentences.iter().map(|end| sentence(end));
+    let verdict = [sentence(&verdict(one))];
+    if one.is_hung && !one.ends.is_failed {
+        return verdict.into_iter().chain(ends).collect();
+    }
+    ends.chain(verdict).collect()
 }
 
 fn kept_finding(finding: &Finding) -> ExplainedFinding {
