@@ -2,7 +2,14 @@
 
     job_kinds.py KIND STEPS
 
-Each rank of a job runs this file, or calls `run`. test_jobs.py runs them with and without the profiling agent.
+Each rank of a job runs this file, or calls `run`. test_jobs.py runs them with and without the profiling agent, and
+`cargo xtask job-kinds` with a fault that is planted.
+
+Reads, where it is a program:
+    WORK_S  how long each activation sleeps, in seconds, so that a step is long enough to be timed
+    SLOW_S  how much longer those of rank 1 sleep
+    FAULT   1: rank 0 alone evaluates, rank 1's checkpoints take longer, or another process shares rank 1's core, in the
+            kinds that are named after these
 """
 
 from __future__ import annotations
@@ -20,8 +27,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-# So that a step is long enough to be timed, and other programs on the machine matter little.
 WORK_S = 0.0
+FAULT = os.environ.get("FAULT") == "1"
 BATCH, WIDTH = 8, 16
 Losses = Iterator[float]
 KINDS: dict[str, Callable[[int], Losses]] = {}
@@ -369,6 +376,59 @@ def failing(steps: int) -> Losses:
         yield loss
 
 
+def in_some_steps(steps: int, every: int, pause: Callable[[nn.Module], None]) -> Losses:
+    """DDP, with something else after some steps."""
+    model = DistributedDataParallel(network())
+    for number, loss in enumerate(descend(model, sgd(model), steps)):
+        if number % every == every - 1:
+            pause(model.module)
+        yield loss
+
+
+@kind
+def evaluation(steps: int) -> Losses:
+    def evaluate(model: nn.Module) -> None:
+        if dist.get_rank() == 0 or not FAULT:
+            with torch.no_grad():
+                for _ in range(10):
+                    loss_of(model)
+
+    return in_some_steps(steps, 12, evaluate)
+
+
+@kind
+def checkpoints(steps: int) -> Losses:
+    def save(model: nn.Module) -> None:
+        torch.save(model.state_dict(), os.devnull)
+        if FAULT and dist.get_rank() == 1:
+            time.sleep(20 * WORK_S)
+
+    return in_some_steps(steps, 15, save)
+
+
+@kind
+def shared_core(steps: int) -> Losses:
+    """Ranks compute on a core each; another process shares that of rank 1."""
+    rank, parent = int(os.environ["RANK"]), os.getpid()
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank % len(os.sched_getaffinity(0))]})
+    if FAULT and rank == 1:
+        if os.fork() == 0:
+            while os.getppid() == parent:
+                for _ in range(100_000):
+                    pass
+            os._exit(0)
+        os.nice(6)
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256)))
+    optimizer = sgd(model)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(torch.randn(256, 256)).square().mean()
+        loss.backward()
+        optimizer.step()
+        time.sleep(WORK_S)
+        yield loss.item()
+
+
 @kind
 def waiting(steps: int) -> Losses:
     """One rank waits in native code, the other one sleeps."""
@@ -402,4 +462,5 @@ def run(name: str, steps: int, work_s: float = 0.0) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], int(sys.argv[2]), float(os.environ.get("WORK_S", "0")))
+    slower = float(os.environ.get("SLOW_S", "0")) if os.environ.get("RANK") == "1" else 0.0
+    run(sys.argv[1], int(sys.argv[2]), float(os.environ.get("WORK_S", "0")) + slower)

@@ -18,6 +18,8 @@ ALL = [
     "local_sgd",
     "by_hand",
     "own_profiler",
+    "evaluation",
+    "checkpoints",
     "forked_workers",
     "spawned_workers",
 ]

@@ -28,6 +28,7 @@ mod figures;
 mod gpu_check;
 mod install;
 mod interleave_rates;
+mod job_kinds;
 mod job_rates;
 mod ledger;
 mod packages;
@@ -73,6 +74,8 @@ usage: cargo xtask COMMAND
         the documentation site of docs/, by mdBook, and whether its links lead somewhere
   diagnosis-rates [--runs N] [--minutes N] [--records DIR]
         how often `rankmark profile` names the right slow rank, and how often one where none is (docs/appendix/diagnosis.md)
+  job-kinds [--runs N] [--only PART OF A KIND] [--python PATH] [--program PATH]
+        what is said of PyTorch jobs of many kinds with a planted fault, and without it: right, silent or wrong; needs torch
   job-rates [--runs N] [--python PATH] [--program PATH]
         the same of PyTorch jobs with one more exchange in each step (docs/appendix/diagnosis.md); needs torch
   gpu-check [--python PATH] [--program PATH] [--out DIR] [--only NAME,...] [--nccl-tests PATH] [--products yes] [--training yes]
@@ -108,6 +111,7 @@ const CHORES: [(&str, Chore); 12] = [
     ("interleave-rates", interleave_rates::run),
     ("compare-rates", compare_rates::run),
     ("diagnosis-rates", diagnosis_rates::run),
+    ("job-kinds", job_kinds::run),
     ("job-rates", job_rates::run),
     ("gpu-check", gpu_check::run),
     ("dist", dist::run),
