@@ -63,7 +63,8 @@ fn the_root_of_a_hang_is_named_alone_and_the_others_as_waiting() {
                    all_reduce #2 of 3; rank 1 waits for rank 3 in all_reduce #2 of 4";
     assert!(text.contains(victims), "{text}");
     assert!(text.contains("4 ranks, no steps"), "{text}");
-    assert_eq!(json["hangs"].as_array().unwrap().len(), 2, "{json}");
+    assert!(text.contains("Communicator 2 holds ranks 2, 3."), "{text}");
+    assert_eq!(json["hangs"].as_array().unwrap().len(), 3, "{json}");
     let cause = json!({"problem": "not_reached", "ranks": [3], "call": "all_reduce #2 of 2", "arrived": [2]});
     assert_eq!(json["hang"]["causes"], json!([cause]));
     let waits: Vec<&Value> = json["hang"]["waiting"].as_array().unwrap().iter().map(|one| &one["awaits"]).collect();
@@ -89,6 +90,21 @@ fn a_size_that_differs_and_a_stage_that_is_missing_are_told() {
     let (text, json) = explained(&place, &dumps);
     assert!(text.contains("Rank 2 did not reach the transfer from rank 2 to rank 3 of 0 and waits nowhere"), "{text}");
     assert_eq!((&json["hang"]["causes"][0]["ranks"], json["hangs"].as_array().unwrap().len()), (&json!([2]), 2));
+}
+
+/// All ranks are in the call; on one device it waits behind other work.
+#[test]
+fn a_call_that_did_not_start_everywhere_says_where() {
+    let dumps: Vec<String> = (0..3)
+        .map(|rank| {
+            let text = dump(&[("0", "0, 1, 2")], &[("0", 7, "all_reduce", 8, false)]);
+            if rank == 2 { text.replace("\"started\"", "\"scheduled\"") } else { text }
+        })
+        .collect();
+    let (text, _) = explained(&Place::new(), &dumps);
+    let says = "Ranks 0, 1, 2 entered all_reduce #7 of 0, and it ended nowhere; it started on ranks 0, 1, and is only scheduled on \
+                rank 2: earlier work on its stream has not ended";
+    assert!(text.contains(says), "{text}");
 }
 
 /// The files that the agent of a profiled job writes when a rank hangs.

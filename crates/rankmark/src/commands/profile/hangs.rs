@@ -19,11 +19,21 @@ pub(super) fn sentences(traces: &Traces) -> Vec<String> {
     let found = report(traces);
     let mut all: Vec<String> = found.into_iter().flat_map(|report| &report.findings).map(sentence).collect();
     all.extend(found.and_then(waiting));
+    all.extend(found.and_then(members));
     if all.is_empty() {
         all.extend(transfers(&traces.hang_notes));
     }
     all.extend(notes(&traces.hang_notes));
     all
+}
+
+/// Which ranks the communicators of the causes hold, where the dumps list them. One of all ranks needs no list.
+fn members(report: &FlightReport) -> Option<String> {
+    let all = report.ranks.len();
+    let is_named = |group: &str| report.findings.iter().any(|finding| finding.call.group == group);
+    let of_part = report.groups.iter().filter(|(name, ranks)| is_named(name) && ranks.len() != all);
+    let shown: Vec<String> = of_part.take(CALLS).map(|(name, of)| format!("{name} holds {}", ranks(of))).collect();
+    (!shown.is_empty()).then(|| format!("communicator {}", shown.join(", communicator ")))
 }
 
 /// Ranks that wait for each other in sends and receives, which gloo's recorder does not hold.
@@ -118,10 +128,28 @@ fn sentence(finding: &Finding) -> String {
             )
         }
         Problem::NotFinished if finding.arrived.is_empty() => {
-            format!("{causes} entered {what}, and it ended nowhere{place}")
+            let started = started(finding).unwrap_or_default();
+            format!("{causes} entered {what}, and it ended nowhere{started}{place}")
         }
         Problem::NotFinished => format!("{causes} did not end {what}, and {arrived} did{place}"),
     }
+}
+
+/// Where a call began on the devices of some ranks, and not on those of others.
+fn started(finding: &Finding) -> Option<String> {
+    let in_state = |state: &str| -> Vec<u32> {
+        let of = |missing: &&Missing| missing.last.as_ref().is_some_and(|last| last.state == state);
+        finding.missing.iter().filter(of).map(|missing| missing.rank).collect()
+    };
+    let (begun, queued) = (in_state("started"), in_state("scheduled"));
+    let is_split = !begun.is_empty() && !queued.is_empty();
+    is_split.then(|| {
+        format!(
+            "; it started on {}, and is only scheduled on {}: earlier work on its stream has not ended",
+            ranks(&begun),
+            ranks(&queued)
+        )
+    })
 }
 
 /// `rank 1 is in barrier (job.py:7) while rank 0 is in all_reduce #46 of 0 (default_pg) (job.py:6)`.
