@@ -170,10 +170,23 @@ def compiled(steps: int) -> Losses:
     """A compiled model: the number of its graphs is printed, which a function of ours in it would change."""
     model = torch.compile(DistributedDataParallel(network()), backend="aot_eager")
     yield from descend(model, sgd(model), steps)
+    yield from graphs()
+
+
+def graphs() -> Losses:
+    """What torch.compile made of the job, as numbers beside its losses."""
     from torch._dynamo.utils import counters
 
     yield from (float(counters["stats"][name]) for name in ["unique_graphs", "calls_captured"])
     yield float(sum(counters["graph_break"].values()))
+
+
+@kind
+def compiled_whole(steps: int) -> Losses:
+    """A model that must be one graph."""
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+    yield from descend(torch.compile(model, backend="aot_eager", fullgraph=True), sgd(model), steps)
+    yield from graphs()
 
 
 @kind
@@ -188,6 +201,7 @@ def compiled_step(steps: int) -> Losses:
         loss.backward()
         step()
         yield loss.item()
+    yield from graphs()
 
 
 @kind

@@ -12,6 +12,7 @@ ALL = [
     "pipeline",
     "compiled",
     "compiled_step",
+    "compiled_whole",
     "zero",
     "optimizers",
     "accumulated",
