@@ -104,7 +104,7 @@ The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing
 type Chore = fn(&Path, &[&str]) -> Result<bool, String>;
 
 /// Chores with options.
-const CHORES: [(&str, Chore); 12] = [
+const CHORES: [(&str, Chore); 13] = [
     ("test", test::run),
     ("coverage", coverage::run),
     ("equal-runs", equal_runs::run),
