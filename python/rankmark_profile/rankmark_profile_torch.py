@@ -140,9 +140,8 @@ def codes(found: Any) -> Iterator[CodeType]:
 
 
 def stay_uncompiled() -> bool:
-    """Keeps torch.compile from our functions. It takes a frame of ours between two of the job for one of these,
-    compiles it for each module that comes by, and gives up on it and on what it calls. False where that cannot be
-    prevented.
+    """Keeps torch.compile away from the agent's functions. Otherwise it compiles the agent's frames between two frames
+    of the job, once for each module, and then gives up on them and on what they call. False if it cannot be kept away.
     """
     frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     if frames is None:

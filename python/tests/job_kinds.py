@@ -167,7 +167,7 @@ def pipeline(steps: int) -> Losses:
 
 @kind
 def compiled(steps: int) -> Losses:
-    """A compiled model: the number of its graphs is printed, which a function of ours in it would change."""
+    """A compiled model: the number of its graphs is printed, which a function of the agent in it would change."""
     model = torch.compile(DistributedDataParallel(network()), backend="aot_eager")
     yield from descend(model, sgd(model), steps)
     yield from graphs()

@@ -80,7 +80,7 @@ pub(super) fn operation_of_other_kernel(name: &str) -> Option<&'static str> {
         () if of_reductions.into_iter().any(has) => Some("all_reduce"),
         () if has("multimem_all_gather") => Some("all_gather"),
         () if has("multimem_reduce_scatter") => Some("reduce_scatter"),
-        () if has("nvshmem") || has("nvshmemi_") => Some("nvshmem"),
+        () if has("nvshmem") => Some("nvshmem"),
         () => None,
     }
 }

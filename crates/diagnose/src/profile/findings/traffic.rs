@@ -46,14 +46,14 @@ impl Sources<'_> {
         let unknown = self.unknown_waits();
         let without = self.replayer.filter(|_| unknown.is_none()).and_then(without::transfers);
         let if_none = without.map_or_else(String::new, |without| format!(" If moving bytes took no time, {without}."));
-        let traffic = self.traffic();
+        let (costly, traffic) = self.traffic();
         let what = match (unknown, &traffic) {
             (Some(why), _) => format!(
                 "Communication that nothing overlaps takes {share} of the time: moving bytes, or waiting for other ranks. \
                  {why} cannot separate the two.{overlapped}"
             ),
             (None, Traffic::Small(bytes)) => format!(
-                "Calls of {operation} with {} each, which nothing overlaps, take {share} of the time: so few bytes take no longer \
+                "Calls of {costly} with {} each, which nothing overlaps, take {share} of the time: so few bytes take no longer \
                  than a call does, or the ranks are held up in it.{overlapped}{if_none}",
                 Bytes(*bytes).about()
             ),
@@ -62,13 +62,15 @@ impl Sources<'_> {
         Some(Finding { what, without, advice: self.traffic_advice(&traffic), ..finding })
     }
 
-    /// What kind of communication costs most.
-    fn traffic(&self) -> Traffic {
+    /// The operation that costs most, and what kind of communication it is.
+    fn traffic(&self) -> (&str, Traffic) {
         let operations = &self.analysis.collectives.operations;
         let cost = |one: &OperationTotals| one.transfer_s.as_ref().unwrap_or(&one.time_s).mean();
-        let Some(most) = operations.iter().max_by(|a, b| cost(a).total_cmp(&cost(b))) else { return Traffic::Unknown };
+        let Some(most) = operations.iter().max_by(|a, b| cost(a).total_cmp(&cost(b))) else {
+            return ("communication", Traffic::Unknown);
+        };
         let bytes = most.bytes_per_step.filter(|_| most.calls_per_step > 0.0).map(|all| all / most.calls_per_step);
-        match most.operation.as_str() {
+        let traffic = match most.operation.as_str() {
             operation if is_point_to_point(operation) => Traffic::Pairs,
             _ if bytes.is_some_and(|bytes| bytes <= SMALL_MESSAGE as f64) => {
                 Traffic::Small(bytes.unwrap_or_default() as u64)
@@ -77,7 +79,8 @@ impl Sources<'_> {
             "all_to_all" | "all_to_allv" => Traffic::Experts,
             "all_reduce" => Traffic::Gradients,
             _ => Traffic::Unknown,
-        }
+        };
+        (&most.operation, traffic)
     }
 
     fn traffic_advice(&self, traffic: &Traffic) -> String {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use terms::Status;
 use trace::timeline::{Kind, Timeline};
 
-use super::ends::Ends;
+use super::ends::{self, Ends};
 use super::explanation::Explanation;
 use super::wanted::Wanted;
 use super::{calls, hangs, job, kept, show, verdict};
@@ -120,6 +120,10 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
             if complaints().is_empty() { failure } else { failure.cause(complaints().join("; ")) }
         })?,
     };
+    if ends::job_end(traces).is_some_and(|end| end.code == Some(0)) {
+        // A rank that ends no step for long, and a job that ends well: an evaluation at the end, and no hang.
+        found.hang_notes.iter_mut().for_each(|note| note.ended_well = true);
+    }
     let mut steps = job::steps(traces);
     let is_partial = steps.complete(&mut found.timeline);
     if found == Traces::default() {
