@@ -15,6 +15,11 @@ pub trait Format: Sync {
     /// Whether a file looks like this format: by what no other format has. Never by the file's name alone.
     fn recognises(&self, source: &Source) -> bool;
 
+    /// Whether a file is one document, as JSON is: its own syntax tells whether it is whole. Files of lines may end within one.
+    fn is_document(&self) -> bool {
+        false
+    }
+
     /// Whether what it becomes depends on the torch of the user's Python (`Here::torch`).
     fn uses_torch(&self) -> bool {
         false

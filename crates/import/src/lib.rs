@@ -14,6 +14,7 @@ mod fields;
 mod formats;
 mod here;
 mod json;
+mod numbers;
 mod plan_text;
 mod prefix;
 mod processes;
@@ -74,5 +75,12 @@ pub fn read(source: &Source, named: Option<&'static dyn Format>) -> Result<Impor
             .cause(format!("formats that can be read: {}", known.join("; ")))
             .hint("`--format NAME` reads it as that format and says what does not fit")
     })?;
-    Ok(ImportedFile { format, content: format.read(source)? })
+    let content = format.read(source).map_err(|error| match source.unfinished().filter(|_| !format.is_document()) {
+        Some(left_out) => {
+            let cause = error.cause.as_ref().map_or(String::new(), |cause| format!("{cause}; "));
+            error.cause(cause + &left_out)
+        }
+        None => error,
+    })?;
+    Ok(ImportedFile { format, content })
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use terms::{Bytes, Dtype, Error, Named as _, Seconds, Status};
 
 use crate::formats::training_log;
-use crate::{Figures, Results, Shape, Source, processes};
+use crate::{Figures, Format, Results, Shape, Source, processes};
 
 /// A record, before it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -324,6 +324,8 @@ fn run_file(
     }
     file.versions.clone_from(&results.versions);
     let mut notes = source.notes().to_vec();
+    let is_document = crate::format(format).is_ok_and(Format::is_document);
+    notes.extend(source.unfinished().filter(|_| !is_document));
     notes.extend(results.notes.iter().cloned());
     if let Some(by) = dated_by {
         let which = match by {

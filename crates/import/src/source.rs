@@ -49,7 +49,7 @@ impl Source {
         let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let Decoded { text, notes } = decode::decode(&name, bytes, LARGEST)?;
         let prefixes = Prefixes::find(&text);
-        let unended = if text.ends_with('\n') { 0 } else { 1 + text.bytes().filter(|byte| *byte == b'\n').count() };
+        let unended = unended(&text);
         Ok(Self {
             name,
             text,
@@ -146,15 +146,24 @@ impl Source {
         &self.notes
     }
 
-    /// Whether this line may be cut: the file ends in it, as one does that is copied while it is written.
-    pub(crate) fn may_be_cut(&self, line: usize) -> bool {
-        line == self.unended
+    /// What is said of the last line where it has no end: the file may have been copied while it was written, so the line may be
+    /// cut, and nothing of it is read. None where the file ends with a line end, or in a line without letters and digits.
+    pub fn unfinished(&self) -> Option<String> {
+        let number = self.unended;
+        (number > 0).then(|| format!("line {number}, the last, has no line end, so it may be cut: it is left out"))
     }
 
-    /// Its lines, without what other programs put before them. Two that were written as one have the same number.
+    /// Its lines as they stand, without an unfinished last one.
+    pub(crate) fn whole_lines(&self) -> impl Iterator<Item = &str> {
+        let whole = if self.unended > 0 { self.unended - 1 } else { usize::MAX };
+        self.text.lines().take(whole)
+    }
+
+    /// Its lines, without what other programs put before them and without an unfinished last one. Two that were written as one
+    /// have the same number.
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let may_be_glued = self.prefixes.may_be_glued();
-        self.text.lines().enumerate().flat_map(move |(at, line)| {
+        self.whole_lines().enumerate().flat_map(move |(at, line)| {
             let (first, mut rest) = if may_be_glued { self.prefixes.split(line) } else { (line, None) };
             let more = std::iter::from_fn(move || {
                 let (next, behind) = self.prefixes.split(rest?);
@@ -177,6 +186,13 @@ impl Source {
     }
 }
 
+/// The number of the last line if that has no end; 0 if it has one, or holds nothing that could be cut.
+fn unended(text: &str) -> usize {
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    let holds_something = last.chars().any(char::is_alphanumeric);
+    if holds_something { 1 + text.bytes().filter(|byte| *byte == b'\n').count() } else { 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,9 +200,11 @@ mod tests {
     #[test]
     fn lines_have_their_numbers() {
         let source = Source::new("dir/x.log", b"\xef\xbb\xbfa\r\nb".to_vec()).unwrap();
-        assert_eq!(source.lines().map(|line| line.text).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(source.lines().map(|line| line.text).collect::<Vec<_>>(), ["a"]);
+        assert!(source.unfinished().unwrap().contains("line 2, the last"));
         assert_eq!(source.file_name(), "x.log");
-        assert!(source.may_be_cut(2) && !source.may_be_cut(1));
+        let ends_in_a_fence = Source::new("x.log", b"a 1\n```".to_vec()).unwrap();
+        assert_eq!((ends_in_a_fence.lines().count(), ends_in_a_fence.unfinished()), (2, None));
         let text = "[1,0]<stdout>:# size x\n[1,0]<stdout>:1[1,0]<stdout>:2[1,1]<stdout>:\n[1,0]<stdout>:3\n";
         let source = Source::new("x.log", text.as_bytes().to_vec()).unwrap();
         let lines: Vec<(usize, &str)> = source.lines().map(|line| (line.number, line.text)).collect();

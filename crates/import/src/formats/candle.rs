@@ -28,6 +28,10 @@ impl Format for Candle {
         "the Candle suite: a configuration or a suite of them as JSON"
     }
 
+    fn is_document(&self) -> bool {
+        true
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let any = |keys: &[&str]| keys.iter().any(|key| tree::json_with(source, &[key]));
         any(&["parallelization"]) && any(&["hardware", "model"]) && !any(&["cases"])

@@ -28,7 +28,8 @@ pub(super) fn table(source: &Source) -> Result<Table, Error> {
 fn rows(source: &Source) -> Result<Vec<(usize, Vec<String>)>, Error> {
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let (mut line, mut start, mut quoted) = (1, 1, None);
-    let mut letters = source.text().chars().peekable();
+    let whole: String = source.whole_lines().flat_map(|line| [line, "\n"]).collect();
+    let mut letters = whole.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
             '"' if quoted.is_some() && letters.peek() == Some(&'"') => cell.extend(letters.next()),

@@ -47,6 +47,10 @@ impl Format for Ddlb {
         "DDLB: its configuration as JSON"
     }
 
+    fn is_document(&self) -> bool {
+        true
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         tree::json_with(source, &["benchmark", "implementations"]) && !tree::json_with(source, &["cases"])
     }

@@ -57,8 +57,6 @@ struct Table {
     ranks: Option<u32>,
     columns: Vec<Column>,
     line: usize,
-    /// Decimals of the last number of the latest row.
-    decimals: Option<usize>,
 }
 
 /// What the head of a run says.
@@ -244,12 +242,6 @@ impl Reader<'_> {
 
     fn row(&mut self, number: usize, text: &str) -> Result<(), Error> {
         let Some(op) = self.table.op else { return Ok(()) };
-        let (before, decimals) = (self.table.decimals, row_like::decimals(text));
-        if self.source.may_be_cut(number) && decimals < before {
-            self.results().omit(number, "the file ends within this line");
-            return Ok(());
-        }
-        self.table.decimals = decimals;
         if self.table.columns.is_empty() {
             if Words::count(text).are_a_row() {
                 self.results().omit(number, "no header of a table stands above this line");

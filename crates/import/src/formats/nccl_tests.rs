@@ -41,7 +41,6 @@ impl Format for NcclTests {
             times: None,
             ranks: Ranks::default(),
             footers: 0,
-            decimals: None,
             headings: Headings::default(),
             processes: None,
             command: None,
@@ -81,8 +80,6 @@ struct Reader<'s> {
     ranks: Ranks,
     /// Last lines that tables have, since the run's begin.
     footers: usize,
-    /// Decimals of the last number of the latest row.
-    decimals: Option<usize>,
     /// Lines that no run wrote.
     headings: Headings,
     /// Processes that the run's launcher starts.
@@ -172,7 +169,6 @@ impl<'s> Reader<'s> {
             "nccl-tests".clone_into(&mut run.tool);
         }
         let (ranks, footers) = (std::mem::take(&mut self.ranks), std::mem::take(&mut self.footers));
-        self.decimals = None;
         run.ranks = ranks.of_communicator();
         run.programs = ranks.zeros.max(footers);
         run.split(ranks.groups.len());
@@ -436,12 +432,6 @@ impl<'s> Reader<'s> {
         let read = if count == expected { row(columns, &words[..count], number) } else { Err(self.expected(text)) };
         match read {
             Ok(row) => {
-                let decimals = row_like::decimals(text);
-                if self.source.may_be_cut(number) && decimals < self.decimals {
-                    self.run.omitted.push((number, "the file ends within this line".to_owned()));
-                    return;
-                }
-                self.decimals = decimals;
                 if expected > columns.len() {
                     let time = [words[count - 2], words[count - 1]];
                     self.times.get_or_insert([time, time])[1] = time;

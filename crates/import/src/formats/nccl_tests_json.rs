@@ -20,6 +20,10 @@ impl Format for NcclTestsJson {
         "nccl-tests: the file that -J writes"
     }
 
+    fn is_document(&self) -> bool {
+        true
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
         // A file that is cut off may have lost the rest.
@@ -78,6 +82,10 @@ impl Format for RcclTestsJson {
 
     fn doc(&self) -> &'static str {
         "rccl-tests: the file that -Z json writes"
+    }
+
+    fn is_document(&self) -> bool {
+        true
     }
 
     fn recognises(&self, source: &Source) -> bool {

@@ -68,8 +68,6 @@ struct Table {
     columns: Vec<Column>,
     /// The program with its version.
     tool: String,
-    /// Decimals of the last number of the latest row.
-    decimals: Option<usize>,
 }
 
 struct Reader<'s> {
@@ -193,7 +191,6 @@ impl Reader<'_> {
             dtype: None,
             columns: Vec::new(),
             tool,
-            decimals: None,
         });
         let launched = launched.filter(|_| self.given.is_none());
         let Some(results) = self.results.current() else { return Ok(()) };
@@ -217,11 +214,6 @@ impl Reader<'_> {
     fn row(&mut self, number: usize, text: &str) {
         let Some(table) = self.table.as_mut() else { return };
         let Some(op) = table.op else { return };
-        let (before, decimals) = (table.decimals, row_like::decimals(text));
-        if self.source.may_be_cut(number) && decimals < before {
-            return self.omit(number, "the file ends within this line");
-        }
-        table.decimals = decimals;
         if table.columns.is_empty() {
             if Words::count(text).are_a_row() {
                 self.omit(number, "no header of a table stands above this line");

@@ -34,12 +34,6 @@ pub(super) fn begins_with_number(text: &str) -> bool {
     text.split_ascii_whitespace().next().is_some_and(is_number)
 }
 
-/// Decimals of the last number of a row: a row at the end of a cut file has fewer than those before it.
-pub(super) fn decimals(text: &str) -> Option<usize> {
-    let last = text.split_ascii_whitespace().last().filter(|word| is_number(word))?;
-    Some(last.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
-}
-
 /// What a launcher, a scheduler or the kernel says of a program that did not end by itself.
 const ENDINGS: &[&str] = &[
     "time limit",
@@ -86,8 +80,6 @@ mod tests {
         ] {
             assert_eq!(Words::count(text).are_a_row(), is_row, "{text}");
         }
-        assert_eq!(decimals("4 1.98"), Some(2));
-        assert_eq!((decimals("1048576 63"), decimals("0 N/A"), decimals("")), (Some(0), None, None));
         assert!(is_ending("srun: error: node-a: task 1: Exited with exit code 3") && !is_ending("# size count"));
         assert!(Words::count("1O24 2.81").may_be(2) && !Words::count("job 1 is queued").may_be(2));
     }

@@ -25,6 +25,10 @@ impl Format for Torchscale {
         "TorchScale: its configuration as YAML"
     }
 
+    fn is_document(&self) -> bool {
+        true
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let has = |key: &str| {
             tree::beginning(source).lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))
