@@ -20,6 +20,17 @@ pub trait Format: Sync {
         false
     }
 
+    /// Whether a line begins what its tool prints: the head of a run or of a table. In a file of several tools, what stands
+    /// behind it is read as this format until another one begins. Formats whose every line names itself have none.
+    fn begins(&self, _line: &str) -> bool {
+        false
+    }
+
+    /// What a file of this format has, for a message about one that is nearly such a file: the words that are looked for.
+    fn marks(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether what it becomes depends on the torch of the user's Python (`Here::torch`).
     fn uses_torch(&self) -> bool {
         false

@@ -6,6 +6,8 @@ use std::io::Read;
 
 use terms::{Error, outside};
 
+use crate::pasted;
+
 /// A text, and what was not read as it stands.
 #[derive(Debug)]
 pub(crate) struct Decoded {
@@ -41,7 +43,7 @@ pub(crate) fn decode(name: &str, bytes: Vec<u8>, largest: u64) -> Result<Decoded
     let text = if text.contains('\u{1b}') { without_codes(&text) } else { text };
     let text = if text.contains('\r') { with_line_ends(&text) } else { text };
     let text = unwrapped(&text).unwrap_or(text);
-    let text = outside::lines(&text).into_owned();
+    let text = outside::lines(&pasted::restored(&text)).into_owned();
     Ok(Decoded { text, notes })
 }
 
@@ -186,7 +188,7 @@ mod tests {
         assert_eq!(text(b"1\r2\r\n3\r\r\n4"), "1\n2\n3\n4");
         assert_eq!(text(b"\x1b[32m# x\x1b[0m\x1b]0;title\x07 y\x1b(B"), "# x yB");
         assert_eq!(text(b"\x1b[0"), "[0");
-        assert_eq!(text(b"a\tb\x07\n\x1f"), "a\tb\u{FDD7}\n\u{FDEF}");
+        assert_eq!(text(b"a\tb\x07\n\x1f"), "a b\u{FDD7}\n\u{FDEF}");
         assert_eq!(text(b"{\"log\":\"# a\\r\\n\",\"stream\":\"stdout\"}\n{\"log\":\"b\"}\n"), "# a\nb\n");
         assert_eq!(text(b"{\"log\":\"# a\"}\nno\n"), "{\"log\":\"# a\"}\nno\n");
         assert_eq!(text(&packed(b"a\nb")), "a\nb");

@@ -12,14 +12,18 @@ mod counted;
 mod decode;
 mod fields;
 mod formats;
+mod given;
 mod here;
 mod json;
+mod nearest;
 mod numbers;
+mod pasted;
 mod plan_text;
 mod prefix;
 mod processes;
 mod record_of;
 mod results;
+mod several;
 mod source;
 pub mod traces;
 pub mod traffic;
@@ -61,26 +65,37 @@ pub fn recognise(source: &Source) -> Option<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.recognises(source))
 }
 
-/// Reads a file as the format that recognises it, or as the one that the user names.
+/// Reads a file as the format that recognises it, or as the one that the user names. A file may hold results of several tools.
 ///
 /// # Errors
-/// When no format recognises it, or the one that does cannot read it.
+/// When no format recognises it, those that do cannot read it, or it contradicts what the user says of it.
 pub fn read(source: &Source, named: Option<&'static dyn Format>) -> Result<ImportedFile, Error> {
-    let format = named.or_else(|| recognise(source)).ok_or_else(|| {
-        if let Some(fault) = json::fault(source) {
-            return fault;
-        }
-        let known: Vec<String> = FORMATS.iter().map(|format| format!("{} ({})", format.name(), format.doc())).collect();
-        Error::new(format!("no format recognises {}", source.name()))
-            .cause(format!("formats that can be read: {}", known.join("; ")))
-            .hint("`--format NAME` reads it as that format and says what does not fit")
-    })?;
-    let content = format.read(source).map_err(|error| match source.unfinished().filter(|_| !format.is_document()) {
+    let mut found: Vec<&'static dyn Format> = match named {
+        Some(format) => vec![format],
+        None => FORMATS.iter().copied().filter(|format| format.recognises(source)).collect(),
+    };
+    // A document is of one tool.
+    if found.first().is_some_and(|format| format.is_document()) {
+        found.truncate(1);
+    }
+    let file = match found.as_slice() {
+        [] => return Err(json::fault(source).unwrap_or_else(|| nearest::refusal(source))),
+        [format] => ImportedFile { format: *format, content: read_as(source, *format)? },
+        several => several::read(source, several)?,
+    };
+    if let Content::Results(results) = &file.content {
+        given::check(source, results)?;
+    }
+    Ok(file)
+}
+
+/// Reads a file as this format.
+fn read_as(source: &Source, format: &'static dyn Format) -> Result<Content, Error> {
+    format.read(source).map_err(|error| match source.unfinished().filter(|_| !format.is_document()) {
         Some(left_out) => {
             let cause = error.cause.as_ref().map_or(String::new(), |cause| format!("{cause}; "));
             error.cause(cause + &left_out)
         }
         None => error,
-    })?;
-    Ok(ImportedFile { format, content })
+    })
 }

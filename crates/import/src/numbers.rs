@@ -26,6 +26,11 @@ impl NotANumber {
     }
 }
 
+/// What was found instead of a number, for an error behind `expected WHAT`.
+pub(crate) fn found(word: &str) -> String {
+    plain(word).err().unwrap_or(NotANumber::Other).found(word)
+}
+
 /// Reads a number of a program that writes thousands without commas: any comma is refused.
 pub(crate) fn plain(word: &str) -> Result<f64, NotANumber> {
     match word.contains(',') {

@@ -50,7 +50,17 @@ pub fn records(
     empty.into_iter().for_each(|other| results[0].absorb(other));
     // What nothing runs, only logs show.
     let benchmarks: Vec<&'static About> = benchmarks.iter().copied().chain([&training_log::ABOUT]).collect();
-    results.into_iter().map(|results| record(source, format, results, &benchmarks, tool, now)).collect()
+    let made = results.into_iter().map(|results| record(source, format, results, &benchmarks, tool, now));
+    let (mut records, mut failed) = (Vec::new(), Vec::new());
+    made.for_each(|made| match made {
+        Ok(record) => records.push(record),
+        Err(error) => failed.push(error),
+    });
+    match records.first_mut().and_then(|record| record.file.imported.as_mut()) {
+        Some(first) => first.omitted.extend(failed.iter().map(Error::sentence)),
+        None => return Err(failed.remove(0)),
+    }
+    Ok(records)
 }
 
 fn record(
@@ -82,8 +92,8 @@ fn record(
     }
     if lines.is_empty() {
         let mut error = Error::new(format!("no figure of {} becomes a case", source.name()));
-        if let Some(first) = results.omitted.first() {
-            error = error.cause(first.clone());
+        if let Some(first) = results.omitted.first().cloned().or_else(|| source.unfinished()) {
+            error = error.cause(first);
         }
         return Err(error);
     }
@@ -117,6 +127,9 @@ impl<'b> Cases<'b> {
         let about = about.ok_or_else(|| format!("there is no benchmark `{}`", shape.benchmark))?;
         let pairs: Vec<(String, String)> =
             shape.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_owned())).collect();
+        if let Some(ranks) = ranks_of(&pairs).filter(|ranks| *ranks > MOST_RANKS) {
+            return Err(format!("{ranks} ranks: a record holds up to {MOST_RANKS}"));
+        }
         let plan = record::plan::from_flags(about, &runnable(&pairs), &[]);
         let mut cases = plan.map_err(|errors| first_line(&errors.to_string()))?.cases;
         if cases.len() != 1 {
@@ -131,6 +144,11 @@ impl<'b> Cases<'b> {
         }
         case.skip = None;
         case.settings.clear();
+        if let Some(ranks) = ranks_of(&pairs).filter(|ranks| *ranks > STARTED_RANKS)
+            && case.world.contains_key("ranks")
+        {
+            case.world.insert("ranks".to_owned(), Value::from(ranks));
+        }
         // Other programs give ranks uneven blocks where a size cannot be divided: what was measured is the size that they say.
         if let Some((_, bytes)) = pairs.iter().find(|(name, _)| name == "bytes")
             && let (Ok(bytes), Some(known)) = (bytes.parse::<u64>(), case.parameters.get_mut("bytes"))
@@ -171,6 +189,15 @@ impl<'b> Cases<'b> {
     }
 }
 
+/// The most ranks of a case: more than any job has.
+const MOST_RANKS: u64 = 1 << 20;
+/// The most that a plan check sees. That more cannot be started here says nothing of what others measured.
+const STARTED_RANKS: u64 = 1024;
+
+fn ranks_of(pairs: &[(String, String)]) -> Option<u64> {
+    pairs.iter().find(|(name, _)| name == "ranks")?.1.parse().ok()
+}
+
 /// The type that the plan check sees instead, of as many bytes: reductions of some types are not run here, and others
 /// measure them.
 fn stand_in(dtype: &str) -> Option<Dtype> {
@@ -182,14 +209,16 @@ fn stand_in(dtype: &str) -> Option<Dtype> {
 fn runnable(pairs: &[(String, String)]) -> Vec<(String, String)> {
     let value = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let part = || {
-        let ranks: u64 = value("ranks")?.parse().ok()?;
-        ranks.checked_mul(value("dtype").and_then(Dtype::from_name).map_or(1, Dtype::bytes))
+        ranks_of(pairs)?
+            .min(STARTED_RANKS)
+            .checked_mul(value("dtype").and_then(Dtype::from_name).map_or(1, Dtype::bytes))
     };
     let rounded = |bytes: &str| bytes.parse::<u64>().ok()?.checked_next_multiple_of(part()?.max(1));
     let field = |(name, value): &(String, String)| {
         let changed = match name.as_str() {
             "bytes" => rounded(value).map(|bytes| bytes.to_string()),
             "dtype" => stand_in(value).map(|dtype| dtype.to_string()),
+            "ranks" => ranks_of(pairs).map(|ranks| ranks.min(STARTED_RANKS).to_string()),
             _ => None,
         };
         (name.clone(), changed.unwrap_or_else(|| value.clone()))
@@ -270,8 +299,11 @@ fn metrics(case: &Case, line: &CaseLine, figures: &[Figures]) -> Vec<(&'static s
         if bytes > 0 {
             found.push(("count", (bytes / element) as f64));
         }
-        found.extend(op.algbw_gbs(Bytes(bytes), Seconds(time)).map(|rate| ("algbw_gbs", rate)));
-        found.extend(op.busbw_gbs(Bytes(bytes), ranks, Seconds(time)).map(|rate| ("busbw_gbs", rate)));
+        // One rank has nobody to communicate with: what it took is not a bandwidth of anything.
+        if ranks > 1 {
+            found.extend(op.algbw_gbs(Bytes(bytes), Seconds(time)).map(|rate| ("algbw_gbs", rate)));
+            found.extend(op.busbw_gbs(Bytes(bytes), ranks, Seconds(time)).map(|rate| ("busbw_gbs", rate)));
+        }
     }
     let reported: Vec<&'static str> = figures.first().map_or(Vec::new(), names);
     for name in reported {
@@ -300,6 +332,7 @@ fn run_file(
     now: jiff::Timestamp,
 ) -> RunFile {
     let experiment = experiment(source);
+    let format = results.format.unwrap_or(format);
     let plan = Plan {
         experiment,
         profiling: false,
@@ -324,6 +357,11 @@ fn run_file(
     }
     file.versions.clone_from(&results.versions);
     let mut notes = source.notes().to_vec();
+    let communicates = |case: &&Case| case.op().is_some();
+    let mut collectives = file.plan.cases.iter().filter(communicates).peekable();
+    if collectives.peek().is_some() && collectives.all(|case| case.ranks() == 1) {
+        notes.push("one rank: nothing was communicated".to_owned());
+    }
     let is_document = crate::format(format).is_ok_and(Format::is_document);
     notes.extend(source.unfinished().filter(|_| !is_document));
     notes.extend(results.notes.iter().cloned());

@@ -85,6 +85,8 @@ pub struct Row {
 /// The results of one tool on one machine. They make one record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
+    /// The format that read it, where a file holds results of several tools.
+    pub format: Option<&'static str>,
     /// The program: `nccl-tests`, with its version where the file tells it.
     pub tool: String,
     /// What a time is: `mean over iterations of the mean over ranks`.
@@ -127,6 +129,12 @@ impl Results {
     /// Results of a tool.
     pub fn new(tool: impl Into<String>, statistic: impl Into<String>) -> Self {
         Self { tool: tool.into(), statistic: statistic.into(), ..Self::default() }
+    }
+
+    /// Says which format read it.
+    #[must_use]
+    pub(crate) fn read_as(self, format: &'static str) -> Self {
+        Self { format: Some(format), ..self }
     }
 
     /// Begins another run of the program in the same file. A shape that several runs measured has one trial for each.

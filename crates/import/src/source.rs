@@ -180,6 +180,20 @@ impl Source {
         self.lines().take(200)
     }
 
+    /// The same file with these lines blank. Others keep their numbers.
+    pub(crate) fn without(&self, lines: &[usize]) -> Self {
+        let mut text = String::with_capacity(self.text.len());
+        let mut hidden = lines.iter().copied().peekable();
+        for (at, line) in self.text.split_inclusive('\n').enumerate() {
+            let is_hidden = std::iter::from_fn(|| hidden.next_if(|number| *number <= at + 1)).last() == Some(at + 1);
+            text.push_str(match is_hidden {
+                true => "\n",
+                false => line,
+            });
+        }
+        Self { text, ..self.clone() }
+    }
+
     /// An error at a line: `FILE, line N: WHAT`.
     pub fn error(&self, line: usize, what: impl std::fmt::Display) -> Error {
         Error::new(format!("{}, line {line}: {what}", self.name))

@@ -23,6 +23,14 @@ impl Format for AllReduceBench {
         "all_reduce_bench.py of ml-engineering: bandwidth by payload"
     }
 
+    fn begins(&self, line: &str) -> bool {
+        is_header(line)
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["| payload ", "busbw", "average bandwidth of all_reduce"]
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
         // Two searches take less of a long log of another program than its lines do. The standard library searches for up to

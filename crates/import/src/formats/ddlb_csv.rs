@@ -44,6 +44,10 @@ impl Format for DdlbCsv {
         "DDLB: its results as CSV"
     }
 
+    fn marks(&self) -> &'static [&'static str] {
+        &["implementation", "Throughput (TFLOPS)", "world_size"]
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let first = source.text().lines().next().unwrap_or_default();
         let has = |name: &str| first.split(',').any(|column| column.trim() == name);

@@ -23,6 +23,15 @@ impl Format for Imb {
         "Intel MPI Benchmarks: what IMB-MPI1 prints"
     }
 
+    fn begins(&self, line: &str) -> bool {
+        let bare = line.trim_start_matches(['#', ' ']);
+        bare.starts_with("Benchmarking ") || (bare.starts_with("Intel") && bare.contains("MPI Benchmark"))
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["# Benchmarking ", "#bytes", "#repetitions", "MPI Benchmark"]
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
         text.contains("#repetitions") && source.lines().any(|line| line.text.contains("# Benchmarking "))

@@ -24,6 +24,10 @@ impl Format for Megatron {
         "Megatron-LM: the log of a training, with time, throughput and memory by iteration"
     }
 
+    fn marks(&self) -> &'static [&'static str] {
+        &["iteration ", "elapsed time per iteration (ms):"]
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         source.text().contains(TIME) && source.lines().any(|line| is_step(line.text))
     }

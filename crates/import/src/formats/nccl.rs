@@ -233,9 +233,16 @@ impl<'a> Collector<'a> {
             self.refuse_programs(run);
             return Ok(());
         }
-        let ranks = run.ranks.or(self.given_ranks).or(run.launched);
-        let ranks = ranks.ok_or_else(|| collective::no_ranks(self.source, run.line))?;
-        let Some(op) = self.op(run, ranks)? else {
+        let (ranks, op) = match self.ranks(run).and_then(|ranks| Ok((ranks, self.op(run, ranks)?))) {
+            Ok(known) => known,
+            // A run that cannot be read never costs the others of the file.
+            Err(error) => {
+                self.lost.push((run.line, error.sentence()));
+                self.failed.get_or_insert(error);
+                return Ok(());
+            }
+        };
+        let Some(op) = op else {
             let at = self.results_of(run, &[])?;
             let program = run.program.unwrap_or_default();
             self.results[at].omit(run.line, format!("`{program}` has no counterpart here"));
@@ -256,6 +263,18 @@ impl<'a> Collector<'a> {
             self.row(run, row, call, at);
         }
         Ok(())
+    }
+
+    /// How many ranks a run has: by its own list, by the command line above, by the user.
+    fn ranks(&self, run: &Run<'_>) -> Result<u32, Error> {
+        if let (None, Some(given), Some(launched)) = (run.ranks, self.given_ranks, run.launched)
+            && given != launched
+        {
+            let what = format!("`--ranks {given}` contradicts the command line above, which starts {launched} ranks");
+            return Err(self.source.error(run.line, what).hint("leave `--ranks` out: the file says it"));
+        }
+        let ranks = run.ranks.or(self.given_ranks).or(run.launched);
+        ranks.ok_or_else(|| collective::no_ranks(self.source, run.line))
     }
 
     /// Keeps what a run without a row says.

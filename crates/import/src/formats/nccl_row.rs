@@ -2,6 +2,7 @@
 
 use super::nccl::{Half, Printed, Raw, plain};
 use super::row_like::Words;
+use crate::numbers;
 
 /// What a column holds; 0 is out of place, 1 in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub(super) fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Res
     for (column, word) in columns.iter().zip(words) {
         let word = *word;
         let number =
-            |what: &str| Printed::parse(word).ok_or_else(|| format!("expected {what}, found `{}`", plain(word)));
+            |what: &str| Printed::parse(word).ok_or_else(|| format!("expected {what}, {}", numbers::found(word)));
         let mut spread = |half: usize, at: usize| {
             let us = number("a time")?.value;
             halves[half].spread_us.get_or_insert([f64::NAN; 6])[at] = us;

@@ -23,6 +23,15 @@ impl Format for NcclTests {
         "nccl-tests and rccl-tests: what all_reduce_perf and its like print"
     }
 
+    fn begins(&self, line: &str) -> bool {
+        let bare = line.trim_start().trim_start_matches('#').trim_start();
+        is_header(line) || HEADS.iter().any(|head| bare.starts_with(head))
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["# nThread ", "algbw", "busbw", "#wrong"]
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
         // A run that failed has no table.
@@ -58,6 +67,9 @@ impl Format for NcclTests {
         Ok(Content::Results(found?))
     }
 }
+
+/// How the head of a run begins, behind `#`.
+const HEADS: &[&str] = &["nThread ", "nccl-tests version ", "rccl-tests version ", "Collective test starting:"];
 
 /// The most words of a line.
 const WORDS: usize = 32;

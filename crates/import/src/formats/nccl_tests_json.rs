@@ -24,6 +24,10 @@ impl Format for NcclTestsJson {
         true
     }
 
+    fn marks(&self) -> &'static [&'static str] {
+        &["\"results\"", "\"out_of_place\"", "\"config\""]
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
         // A file that is cut off may have lost the rest.
@@ -88,9 +92,14 @@ impl Format for RcclTestsJson {
         true
     }
 
+    fn marks(&self) -> &'static [&'static str] {
+        &["\"busBw\"", "\"algBw\"", "\"inPlace\""]
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
-        text.trim_start().starts_with(['[', '{']) && text.contains("\"numCycle\"")
+        let has = |key: &str| text.contains(key);
+        text.trim_start().starts_with(['[', '{']) && has("\"busBw\"") && has("\"algBw\"") && has("\"inPlace\"")
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
@@ -139,6 +148,8 @@ const RCCL_KEYS: &[&str] = &[
     "algBw",
     "busBw",
     "wrong",
+    // As the branch of its pull request 93 names it, which counts no cycles.
+    "#wrong",
 ];
 
 /// A record of rccl-tests: the run that it is of, and its line.
@@ -154,7 +165,8 @@ fn rccl_line<'v>(
     let whole = |key: &str| {
         row.get(key).and_then(Value::as_u64).ok_or_else(|| wrong(source, &format!("{place}.{key}"), "a whole number"))
     };
-    let (name, ranks, cycle) = (text("name", "an operation")?, whole("ranks")?, whole("numCycle")?);
+    let unless_absent = |key: &str| row.get(key).map(|_| whole(key)).transpose();
+    let (name, ranks, cycle) = (text("name", "an operation")?, unless_absent("ranks")?, unless_absent("numCycle")?);
     if row.get("gpusPerRank").and_then(Value::as_u64).is_some_and(|gpus| gpus != 1) {
         return Err(wrong(
             source,
@@ -169,7 +181,7 @@ fn rccl_line<'v>(
         wrong: None,
         spread_us: None,
     };
-    half.wrong = row.get("wrong").and_then(|wrong| match wrong {
+    half.wrong = row.get("wrong").or_else(|| row.get("#wrong")).and_then(|wrong| match wrong {
         Value::String(count) => count.parse().ok(),
         other => other.as_u64(),
     });
@@ -187,14 +199,16 @@ fn rccl_line<'v>(
         halves,
         processes: Default::default(),
     };
-    let ranks = u32::try_from(ranks).ok().filter(|ranks| *ranks > 0);
-    let ranks = ranks.ok_or_else(|| wrong(source, &format!("{place}.ranks"), "a number of ranks"))?;
-    let mut run =
-        Run { line: number, tool: "rccl-tests".to_owned(), program: Some(name), ranks: Some(ranks), ..Run::default() };
+    let of_ranks = |ranks: u64| {
+        let ranks = u32::try_from(ranks).ok().filter(|ranks| *ranks > 0);
+        ranks.ok_or_else(|| wrong(source, &format!("{place}.ranks"), "a number of ranks"))
+    };
+    let ranks = ranks.map(of_ranks).transpose()?;
+    let mut run = Run { line: number, tool: "rccl-tests".to_owned(), program: Some(name), ranks, ..Run::default() };
     let placed =
         ["nodes", "ranksPerNode"].map(|key| row.get(key).map_or("?".to_owned(), |count| plain(&count.to_string())));
     run.facts.push(("nodes and ranks on each", placed.join(" x ")));
-    Ok((format!("{cycle} {ranks} {name}"), run, raw))
+    Ok((format!("{cycle:?} {ranks:?} {name}"), run, raw))
 }
 
 fn wrong(source: &Source, place: &str, expected: &str) -> Error {

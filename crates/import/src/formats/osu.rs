@@ -22,6 +22,14 @@ impl Format for Osu {
         "OSU Micro-Benchmarks: what osu_allreduce and its like print (give --ranks)"
     }
 
+    fn begins(&self, line: &str) -> bool {
+        title(line).is_some()
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["# OSU ", " Test", "# Size"]
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         source.text().contains("OSU ") && source.lines().any(|line| title(line.text).is_some())
     }

@@ -23,6 +23,10 @@ impl Format for Torchtitan {
         "torchtitan: the log of a training, with throughput, MFU and memory by step"
     }
 
+    fn marks(&self) -> &'static [&'static str] {
+        &["step: ", "loss: ", "tps: ", "memory: "]
+    }
+
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
         text.contains("step: ")

@@ -16,7 +16,7 @@ fn each_sample_becomes_a_record_with_a_case_for_each_shape() {
         for file in folder {
             let path = file.unwrap().path();
             files += 1;
-            let source = Source::load(&path).unwrap().with_given("ranks", "8").with_given("op", "all_to_all");
+            let source = crate::told(Source::load(&path).unwrap());
             let found = import::recognise(&source).unwrap_or_else(|| panic!("{} is not recognised", path.display()));
             assert_eq!(found.name(), format.name(), "{}", path.display());
             let Content::Results(results) = found.read(&source).unwrap() else {

@@ -60,8 +60,10 @@ fn bad_tables_are_refused_by_line() {
     );
     let why = refusal(&text().replace(",2.5,0.1,2.4", ",fast,0.1,2.4"));
     assert!(why.starts_with("x.log, line 3: `mean_time (ms)`: expected a number, found `fast`"), "{why}");
-    let cut = &text()[..text().len() - 60];
-    assert!(refusal(cut).contains("line 6: "), "{}", refusal(cut));
+    // A last line without its end may be cut: the rows before it are read.
+    let all = text();
+    let whole = read(&source(&all[..=all.trim_end().rfind('\n').unwrap()])).unwrap();
+    assert_eq!(read(&source(&all[..all.len() - 60])).unwrap(), whole);
     let why = refusal(&text().replace("2.5,0.1,2.4,2.9,65536", "2.5,0.1,2.4,2.9,-1"));
     assert!(why.starts_with("x.log, line 3: `m`: expected a whole number from 1, found `-1`"), "{why}");
 }

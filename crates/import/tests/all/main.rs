@@ -13,6 +13,7 @@ mod plans;
 mod prefixes;
 mod public_traces;
 mod runs;
+mod second_round;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod traces;
@@ -30,6 +31,18 @@ fn samples(format: &str) -> PathBuf {
 /// A sample's text.
 fn sample(format: &str, file: &str) -> String {
     std::fs::read_to_string(samples(format).join(file)).unwrap()
+}
+
+/// A file, with what a user would say of it where it does not say so itself.
+fn told(source: Source) -> Source {
+    let mut told = source;
+    for (name, value, missing) in [("ranks", "8", "how many ranks"), ("op", "all_to_all", "which operation")] {
+        let refused = import::read(&told, None).err().map(|error| error.to_string());
+        if refused.is_some_and(|why| why.contains(missing)) {
+            told = told.with_given(name, value);
+        }
+    }
+    told
 }
 
 fn source(text: &str) -> Source {
