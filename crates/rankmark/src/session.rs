@@ -361,9 +361,8 @@ fn finish(
     written?;
     exports.write(&run)?;
     let incomplete = run.cases.iter().any(CaseLine::lacks_trials);
-    if incomplete {
-        let rerun = format!("the run ended between trials: `{}`", run.resume_command());
-        screen.notes([rerun].iter());
+    if let Some(command) = run.again(&[]).filter(|_| incomplete) {
+        screen.notes([format!("the run ended between trials: `{command}`")].iter());
     }
     if let Some(error) = screen.lost() {
         let hint = format!("the record in {} is whole; `rankmark report {0}` reads it", directory.display());

@@ -35,6 +35,9 @@ pub struct Expected {
     pub basis: Basis,
     /// Where it was read.
     pub source: String,
+    /// The algorithm that it is a figure of, where the hardware gives another one by another: `NVLS`, `ring`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
 }
 
 impl Expected {

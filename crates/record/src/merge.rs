@@ -328,6 +328,7 @@ mod tests {
             value,
             basis: crate::Basis::Measured,
             source: "issue 1".into(),
+            with: None,
         }
     }
 

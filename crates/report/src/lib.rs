@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod again;
 pub mod chart;
 mod charts;
 mod document;

@@ -191,14 +191,6 @@ fn why(error: Error) -> String {
     error.cause.unwrap_or(error.what)
 }
 
-impl Run {
-    /// The command that runs what is missing in this record, under the launcher that the record was taken under.
-    pub fn resume_command(&self) -> String {
-        let own = format!("rankmark run --resume {}", escape::shell(&self.directory.display().to_string()));
-        if self.launcher.is_empty() { own } else { format!("{} {own}", self.launcher) }
-    }
-}
-
 /// An RFC 3339 time without the fraction of its second, which nobody reads.
 fn to_the_second(time: &str) -> String {
     match time.split_once('.') {

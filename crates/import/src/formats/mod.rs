@@ -13,6 +13,7 @@ mod imb;
 mod megatron;
 mod nccl;
 mod nccl_bandwidth;
+mod nccl_debug;
 mod nccl_lines;
 mod nccl_row;
 mod nccl_tests;

@@ -4,6 +4,7 @@ use terms::Error;
 
 use super::command;
 use super::nccl::{Collector, REDUCTION, Run, fact, of_graph, plain, version_of_code};
+use super::nccl_debug;
 use super::nccl_lines::{NO_METHOD, Ranks, is_own};
 use super::nccl_row::{Column, UNREAD, has_type, is_damaged, row};
 use super::row_like::{self, Words};
@@ -53,6 +54,8 @@ impl Format for NcclTests {
             headings: Headings::default(),
             processes: None,
             command: None,
+            nvls: None,
+            nvls_of_next: None,
         };
         for line in source.lines() {
             reader.line(line)?;
@@ -98,6 +101,9 @@ struct Reader<'s> {
     processes: Option<u32>,
     /// The last command line: it is that of the run that begins next.
     command: Option<Command<'s>>,
+    /// Whether NVLS was on in this run and in the next one, each with the line that says it.
+    nvls: Option<(usize, bool)>,
+    nvls_of_next: Option<(usize, bool)>,
 }
 
 /// What a command line says.
@@ -116,6 +122,9 @@ struct Command<'s> {
 impl<'s> Reader<'s> {
     fn line(&mut self, line: Line<'s>) -> Result<(), Error> {
         let text = line.text.trim();
+        if let Some(is_on) = nccl_debug::nvls(text) {
+            self.nvls(line.number, is_on);
+        }
         let first = text.as_bytes().first().copied().unwrap_or(b' ');
         if first.is_ascii_digit() {
             self.row(line.number, text);
@@ -143,6 +152,15 @@ impl<'s> Reader<'s> {
             }
         }
         Ok(())
+    }
+
+    /// Whether NVLS was on. Ranks may differ: one without it is enough, because all of them need it.
+    fn nvls(&mut self, number: usize, is_on: bool) {
+        // Behind the last lines of a table, a command line is that of the next run.
+        let of = if self.footers > 0 { &mut self.nvls_of_next } else { &mut self.nvls };
+        if of.is_none_or(|(_, was_on)| was_on && !is_on) {
+            *of = Some((number, is_on));
+        }
     }
 
     /// A line that nccl-tests did not write.
@@ -179,6 +197,10 @@ impl<'s> Reader<'s> {
         }
         if run.tool.is_empty() {
             "nccl-tests".clone_into(&mut run.tool);
+        }
+        let nvls = std::mem::replace(&mut self.nvls, self.nvls_of_next.take());
+        if let Some((line, is_on)) = nvls {
+            run.facts.push(("NVLS", format!("{} (line {line})", if is_on { "on" } else { "off" })));
         }
         let (ranks, footers) = (std::mem::take(&mut self.ranks), std::mem::take(&mut self.footers));
         run.ranks = ranks.of_communicator();
@@ -401,6 +423,13 @@ impl<'s> Reader<'s> {
             || [Column::Type, Column::Time(0), Column::Busbw(0)].iter().any(|of| !columns.contains(of))
         {
             return Err(self.source.error(number, "the table's header is cut off: type, time and busbw are needed"));
+        }
+        if columns.contains(&Column::Time(1)) && !columns.contains(&Column::Busbw(1)) {
+            return Err(self.source.error(number, "the table's header is cut off within its in-place columns"));
+        }
+        if !columns.contains(&Column::Time(1)) {
+            let what = "a table has no in-place columns: the program was told to leave them out, or its lines are cut";
+            self.run.notes.push(what.to_owned());
         }
         for (column, what) in UNREAD {
             if columns.contains(column) {

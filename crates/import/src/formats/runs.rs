@@ -30,9 +30,20 @@ impl Origin {
         self.command == other.command && above
     }
 
-    /// The last line above the run.
+    /// What a person calls the run: the nearest line above it that is not a fence, without the marks of Markdown.
     pub(super) fn heading(&self) -> Option<&str> {
-        self.above.last().map(String::as_str)
+        let label = |line: &'_ String| -> Option<(usize, usize)> {
+            let bare =
+                line.trim_matches(|letter: char| letter.is_whitespace() || matches!(letter, '#' | '*' | '_' | '>'));
+            let at = line.find(bare)?;
+            (!bare.is_empty() && !line.contains("```")).then_some((at, at + bare.len()))
+        };
+        self.above.iter().rev().find_map(|line| label(line).map(|(from, to)| &line[from..to]))
+    }
+
+    /// The command line of the run; empty where none stands above it.
+    fn command(&self) -> &str {
+        &self.command
     }
 }
 
@@ -163,12 +174,16 @@ fn combine(runs: Vec<Run>) -> Vec<Results> {
     name(groups.into_iter().map(|(_, origins, results)| (origins.into_iter().next().unwrap_or_default(), results)))
 }
 
-/// Tells results of one file apart by the line above their first run.
+/// Tells results of one file apart: by the command line above their first run, which is nearest to it, or, where others have the
+/// same or none, by the heading above.
 pub(super) fn name(all: impl Iterator<Item = (Origin, Results)>) -> Vec<Results> {
     let mut all: Vec<(Origin, Results)> = all.collect();
     let several = all.iter().filter(|(_, results)| !results.is_empty()).count() > 1;
+    let commands: Vec<String> = all.iter().map(|(origin, _)| origin.command().to_owned()).collect();
     for (origin, results) in all.iter_mut().filter(|_| several) {
-        if let Some(heading) = origin.heading() {
+        let command = Some(origin.command()).filter(|own| !own.is_empty());
+        let is_own = |own: &&str| commands.iter().filter(|other| other.as_str() == *own).count() == 1;
+        if let Some(heading) = command.filter(is_own).or_else(|| origin.heading()) {
             results.facts.insert("heading".to_owned(), heading.to_owned());
         }
     }

@@ -7,6 +7,7 @@ mod damage;
 mod ddlb;
 mod imb;
 mod json;
+mod mutations;
 mod nccl_tests;
 mod osu;
 mod plans;

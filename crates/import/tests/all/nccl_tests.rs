@@ -158,7 +158,12 @@ fn damaged_lines_are_left_out_by_number() {
     assert_eq!((results.shapes().len(), results.all_omitted()), (6, vec![]));
     assert!(source(cut).unfinished().unwrap().starts_with("line 22, the last, has no line end"));
     let odd = one(&text.replace("   67.31   15.58", "   67,31   15.58"));
-    assert_eq!(odd.all_omitted(), ["line 21: expected a time, found `67,31`: a comma counts only between groups of three digits, and this one may stand before decimals"]);
+    assert_eq!(
+        odd.all_omitted(),
+        [
+            "line 21: expected a time, found `67,31`: a comma counts only between groups of three digits, and this one may stand before decimals"
+        ]
+    );
     let none = one(&text.replace("   67.31   15.58", "   0.00   15.58"));
     assert_eq!(none.all_omitted(), ["line 21: a time of 0 us is not a time"]);
 }

@@ -50,7 +50,7 @@ fn what_stands_between_two_runs_makes_them_different() {
     let records = read(&source(&format!("### Before\n{slow}### After\n{quick}"))).unwrap();
     assert_eq!(
         records.iter().map(|results| results.facts["heading"].as_str()).collect::<Vec<_>>(),
-        ["### Before", "### After"]
+        ["Before", "After"]
     );
 }
 

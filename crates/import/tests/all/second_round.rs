@@ -12,8 +12,14 @@ fn folder() -> PathBuf {
 }
 
 /// What is wanted of a case, by its field here.
-const FIELDS: [(&str, &str); 6] =
-    [("op", "op"), ("ranks", "ranks"), ("bytes", "bytes"), ("dtype", "dtype"), ("in_place", "in_place"), ("device", "")];
+const FIELDS: [(&str, &str); 6] = [
+    ("op", "op"),
+    ("ranks", "ranks"),
+    ("bytes", "bytes"),
+    ("dtype", "dtype"),
+    ("in_place", "in_place"),
+    ("device", ""),
+];
 
 /// A case as it was read: its fields, its device, the median of its trials in microseconds, and elements that are wrong.
 struct Found {
@@ -93,7 +99,8 @@ fn each_file_is_read_right_or_refused() {
     let Ok(files) = std::fs::read_dir(folder()) else {
         return skip::skip("files of the second round", "they are not beside this checkout");
     };
-    let paths = files.map(|file| file.unwrap().path()).filter(|path| path.to_str().unwrap().ends_with(".expected.json"));
+    let paths =
+        files.map(|file| file.unwrap().path()).filter(|path| path.to_str().unwrap().ends_with(".expected.json"));
     let wrong: Vec<String> = paths
         .filter_map(|path| check(&path).err().map(|why| format!("{}: {why}", path.file_name().unwrap().display())))
         .collect();

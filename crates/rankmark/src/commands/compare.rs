@@ -180,7 +180,7 @@ fn refuse_nothing(base: &Source, sides: &[Side]) -> Result<(), Failure> {
             .hint("cases match by benchmark, workload, ranks and device; `rankmark list fields` shows what each field decides"),
         both => Failure::new(what)
             .cause(format!("of {}, none is ok in the base", view::number::count(both, "common case", "common cases")))
-            .hint("`rankmark run --resume DIR` runs what failed again"),
+            .hint("`rankmark report DIR` says why they failed"),
     })
 }
 

@@ -1,6 +1,7 @@
 //! `rankmark import FILE...`: files of other tools as records or plans.
 
 mod archive;
+mod gates;
 
 use std::path::{Path, PathBuf};
 
@@ -54,6 +55,14 @@ pub(crate) struct Import {
     /// of configurations that PyTorch runs: the Python to look for torch in (default: python3)
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     python: Option<String>,
+    /// figures that the hardware should reach: a plan with `expected`, or a name of `rankmark list hardware` (default: those of
+    /// the GPUs that the file names)
+    #[arg(long, value_name = "PLAN|NAME", value_hint = ValueHint::FilePath)]
+    expect: Option<String>,
+    /// exit 1 below it: a share of the expected figures (`90%`), or a bound on a metric (`busbw_gbs>=370`) that the best case of
+    /// each operation must keep
+    #[arg(long, value_name = "GATE", num_args = 1)]
+    gate: Vec<gates::Wanted>,
     /// where the record goes (default: results/TIME-FILE)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output_dir: Option<PathBuf>,
@@ -124,10 +133,11 @@ fn results(given: &Import) -> Ended {
     let files = &given.file;
     let format = given.named_format()?;
     let directory = given.output_dir.as_ref();
+    let gates = gates::Gates::new(given.expect.as_deref(), &given.gate)?;
     if files.len() > 1 && directory.is_some() {
         return Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"));
     }
-    let (mut text, mut made) = (String::new(), Vec::new());
+    let (mut text, mut made, mut missed) = (String::new(), Vec::new(), false);
     for file in files {
         let source = match file.as_os_str() == "-" {
             true => Source::from_reader(STANDARD_INPUT, std::io::stdin().lock())?,
@@ -135,11 +145,14 @@ fn results(given: &Import) -> Ended {
         };
         let read_as = format.or_else(|| import::recognise(&source));
         let source = source_of(given, source, read_as);
-        let found = import::read(&source, read_as)?;
+        let found = import::read(&source, format)?;
         text += &match found.content {
             Content::Plan(plan) => show_plan(&source, found.format, &plan, given.json)?,
             Content::Results(results) => {
-                let records = records_of(&source, found.format, results)?;
+                let mut records = records_of(&source, found.format, results)?;
+                for record in &mut records {
+                    missed |= gates.apply(record)?;
+                }
                 let name = source.name().to_owned();
                 // Its lines are in the records.
                 drop(source);
@@ -147,10 +160,8 @@ fn results(given: &Import) -> Ended {
             }
         };
     }
-    if given.json {
-        return screen::print_json(&text);
-    }
-    screen::print(&(text + &next_of(&made)))
+    let code = if given.json { screen::print_json(&text)? } else { screen::print(&(text + &next_of(&made)))? };
+    Ok(if missed { 1 } else { code })
 }
 
 /// What is known of the GPUs that a file names is what its results are compared with: of one host, whose links the figures are
@@ -250,7 +261,8 @@ fn write(
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;
         made.push(directory.clone());
-        text += &summary(source, format, stored, &directory, written.first().map(PathBuf::as_path), as_json);
+        let report = written.first().map(PathBuf::as_path);
+        text += &summary(source, format, stored, &directory, report, &gates::verdict(&run), as_json);
     }
     Ok(text)
 }
@@ -281,12 +293,13 @@ fn summary(
     Stored { cases, trials, imported }: Stored,
     directory: &Path,
     report: Option<&Path>,
+    verdict: &gates::Verdict,
     as_json: bool,
 ) -> String {
     if as_json {
         let summary = json!({
             "file": source, "format": format.name(), "record": directory, "report": report,
-            "cases": cases, "tool": imported.tool, "notes": imported.notes, "omitted": imported.omitted,
+            "cases": cases, "tool": imported.tool, "notes": imported.notes, "omitted": imported.omitted, "expected": verdict.expected, "gates_missed": verdict.missed,
         });
         return format!("{summary}\n");
     }
@@ -304,6 +317,8 @@ fn summary(
     text += &format!("times    {}\n", imported.statistic);
     imported.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     imported.omitted.iter().for_each(|omitted| text += &format!("omitted: {omitted}\n"));
+    verdict.expected.iter().for_each(|sentence| text += &format!("expected {sentence}\n"));
+    verdict.missed.iter().for_each(|gate| text += &format!("gate missed: {gate}\n"));
     text += &format!("record   {}\n", directory.display());
     if let Some(report) = report {
         text += &format!("report   {}\n", report.display());

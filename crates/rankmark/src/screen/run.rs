@@ -307,7 +307,7 @@ impl Screen {
         }
         self.output.faults(&said);
         if !unwell.is_empty() {
-            self.line(&format!("rerun just these: {}", run.resume_command()));
+            run.again(&unwell).into_iter().for_each(|command| self.line(&format!("rerun just these: {command}")));
         }
     }
 }

@@ -15,7 +15,7 @@ const MOST: &[(&str, usize, usize)] = &[
     ("interference", 19, 61),
     ("compare", 23, 23),
     ("report", 11, 11),
-    ("import", 8, 8),
+    ("import", 10, 10),
     ("validate", 8, 8),
     ("history", 5, 5),
 ];

@@ -277,7 +277,11 @@ fn gpus_that_a_log_names_have_the_figures_of_their_kind() {
         place.write(&format!("{name}.txt"), of_gpus(model, hosts));
         place.run(&format!("import {name}.txt --output-dir {name}")).exits(0);
         let report = place.read(&format!("{name}/report.md"));
-        assert_eq!(report.contains("of what this hardware gives (476 GB/s"), known, "{name}: {report}");
+        assert_eq!(
+            report.contains("NVLS: 476 GB/s") && report.contains("of what this hardware gives (ring: 365 GB/s"),
+            known,
+            "{name}: {report}"
+        );
         // What this program would have done by default is not how that one did it.
         for ours in ["registered", "cache-warm", "streaming", "A sample's time is the maximum"] {
             assert!(!report.contains(ours), "{name}: {ours} in {report}");

@@ -33,6 +33,7 @@ mod help;
 mod history;
 mod hosts;
 mod huge;
+mod import_gates;
 mod imports;
 mod incomplete;
 mod interference;

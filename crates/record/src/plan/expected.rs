@@ -12,7 +12,9 @@ use super::{list, written};
 use crate::expected::{Basis, Expected};
 use crate::{About, Metric};
 
-const KEYS: [&str; 6] = ["benchmark", "where", "metric", "value", "basis", "source"];
+const KEYS: [&str; 7] = ["benchmark", "where", "metric", "value", "basis", "source", "with"];
+/// Those that may be left out.
+const OPTIONAL: [&str; 2] = ["where", "with"];
 /// The smallest list, for hints.
 const FORM: &str = "write `- {benchmark: collective, where: {op: all_reduce, ranks: 8}, metric: busbw_gbs, value: 480, \
                     basis: measured, source: \"...\"}`";
@@ -46,7 +48,7 @@ fn figure(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -
         unknown_key("an expected figure", key, &KEYS, errors);
     }
     let find = |name: &str| entries.iter().find(|(key, _)| normalize(&key.text) == name).map(|(_, node)| node);
-    for needed in KEYS.iter().filter(|needed| **needed != "where" && find(needed).is_none()) {
+    for needed in KEYS.iter().filter(|needed| !OPTIONAL.contains(needed) && find(needed).is_none()) {
         errors.add(node.at, Error::new(format!("the expected figure has no `{needed}`")).hint(FORM));
     }
     let about = find("benchmark").and_then(|node| benchmark(node, benchmarks, errors));
@@ -55,6 +57,7 @@ fn figure(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -
     let value = find("value").and_then(|node| value(node, metric, errors));
     let basis = find("basis").and_then(|node| basis(node, errors));
     let source = find("source").and_then(|node| source(node, errors));
+    let with = find("with").and_then(|node| text("with", node, errors)).map(str::to_owned);
     (errors.added == before).then_some(())?;
     Some(Expected {
         benchmark: about?.name.to_owned(),
@@ -63,6 +66,7 @@ fn figure(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -
         value: value?,
         basis: basis?,
         source: source?,
+        with,
     })
 }
 

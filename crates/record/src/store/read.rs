@@ -118,7 +118,7 @@ impl Store {
     /// When there is no record, it cannot be read or written, or it is in use by a live run.
     pub fn resume(directory: &Path) -> Result<(Self, Resumed), StoreError> {
         // Before the lock: a directory that is not a record must not get a lock file.
-        whole_run_file(directory)?;
+        refuse_imported(directory, &whole_run_file(directory)?)?;
         let mut notes = Vec::new();
         let folder = hold(directory)?;
         let lock = Lock::take(&folder, &mut notes)?;
@@ -133,6 +133,16 @@ impl Store {
         let store = Self::reopen((folder, lock), &file, (&cases, next))?;
         Ok((store, Resumed { file, done, cases, damaged: found.damaged, notes }))
     }
+}
+
+/// Refuses a record of another program's results: what would run here would take the place of what the file says.
+fn refuse_imported(directory: &Path, file: &RunFile) -> Result<(), StoreError> {
+    let of_parts = file.merged.iter().filter_map(|part| part.imported.as_ref());
+    let Some(of) = file.imported.iter().chain(of_parts).next() else { return Ok(()) };
+    let what = format!("{} was imported from {} and cannot go on", directory.display(), of.file);
+    Err(StoreError::new(what)
+        .cause(format!("its cases were measured by {}: a run here would replace them", of.tool))
+        .hint("measure the same into a record of its own, then `rankmark compare` shows both side by side"))
 }
 
 /// Parses the text of a run file. `name` is for messages.

@@ -28,9 +28,11 @@ pub(crate) fn cases_without_result(run: &Run) -> Vec<Block> {
         let missed = case.gates_missed.join("; ");
         items.push(format!("{} {}: {missed}", strong("gate missed"), described(case)).into());
     }
-    // Pairs of now and of then are not pairs: such a record does not go on.
-    let again = (!groups.is_empty() && run.interleaved.is_none())
-        .then(|| Block::Paragraph(format!("Run just these again: {}", code(&run.resume_command())).into()));
+    let unwell: Vec<&CaseLine> = groups.iter().flat_map(|group| group.cases.iter().copied()).collect();
+    let again = run.again(&unwell).filter(|_| !groups.is_empty()).map(|command| {
+        let what = if run.imported.is_empty() { "Run just these again" } else { "This measures the same here" };
+        Block::Paragraph(format!("{what}: {}", code(&command)).into())
+    });
     let items = (!items.is_empty()).then_some(Block::List(items));
     items.into_iter().chain(again).collect()
 }

@@ -73,7 +73,8 @@ impl<'r> Compared<'r> {
     }
 
     /// `all_reduce over 8 ranks at 1 GiB: busbw 394 GB/s (390 to 398), 82% of what this hardware gives (480 GB/s, ...).`
-    fn sentence(&self) -> Option<String> {
+    /// `others` are the same by other algorithms; `known` is what the record says of the algorithm.
+    fn sentence(&self, others: &[&Self], known: Option<&str>) -> Option<String> {
         let ((case, value), share) = (self.reached?, self.share()?);
         let size = case.bytes.filter(|_| !self.figure.parameters.contains_key("bytes"));
         let size = size.map_or(String::new(), |size| format!(" at {}", bytes(size)));
@@ -82,14 +83,25 @@ impl<'r> Compared<'r> {
         let exceeds = if share > 1.0 { ", more than is expected" } else { "" };
         let verdict = format!("{}{speed} of what this hardware gives", percent(share));
         let simulated = if case.simulated { "; simulated, not measured" } else { "" };
+        let known = known.map_or(String::new(), |known| format!("; {known}"));
+        let figures: Vec<String> = others.iter().chain([&self]).map(|one| one.figure_with_source()).collect();
         Some(format!(
-            "{}{size}: {} {reached}, {verdict} ({}, {}, {}){exceeds}{simulated}.",
+            "{}{size}: {} {reached}, {verdict} ({}){exceeds}{simulated}{known}.",
             self.subject(),
             self.metric(),
-            self.value(self.figure.value),
-            self.figure.basis.name(),
-            self.figure.source,
+            figures.join("; "),
         ))
+    }
+
+    /// `480 GB/s, measured, SOURCE`, behind its algorithm where it is a figure of one.
+    fn figure_with_source(&self) -> String {
+        let with = self.figure.with.as_ref().map_or(String::new(), |with| format!("{with}: "));
+        format!("{with}{}, {}, {}", self.value(self.figure.value), self.figure.basis.name(), self.figure.source)
+    }
+
+    /// Whether another is about the same by another algorithm.
+    fn is_by_another(&self, other: &Self) -> bool {
+        self.figure.with != other.figure.with && self.figure.basis == other.figure.basis && self.is_like(other.figure)
     }
 
     /// Whether another figure is about the same.
@@ -111,7 +123,7 @@ pub fn sentences(run: &Run) -> Vec<String> {
         one.figure.basis == Basis::Measured
             || !run.expected.iter().any(|other| other.basis == Basis::Measured && one.is_like(other))
     };
-    let mut said: Vec<String> = all.iter().filter(is_said).filter_map(Compared::sentence).collect();
+    let mut said: Vec<String> = all.iter().filter(is_said).filter_map(|one| said_of(run, one, &all)).collect();
     let more = said.len().saturating_sub(SAID);
     said.truncate(SAID);
     if more > 0 {
@@ -119,6 +131,20 @@ pub fn sentences(run: &Run) -> Vec<String> {
         said.push(format!("{more} in the table `Expected figures` of the report."));
     }
     said.iter().map(|sentence| one_line(sentence)).collect()
+}
+
+/// The sentence about a figure. Of the figures of several algorithms, the best one has it, and names the others.
+fn said_of(run: &Run, one: &Compared<'_>, all: &[Compared<'_>]) -> Option<String> {
+    let others: Vec<&Compared<'_>> = all.iter().filter(|other| one.is_by_another(other)).collect();
+    let is_better = |other: &&Compared<'_>| match one.better {
+        Better::Higher => other.figure.value > one.figure.value,
+        Better::Lower => other.figure.value < one.figure.value,
+    };
+    if others.iter().any(is_better) {
+        return None;
+    }
+    let known = run.imported.iter().find_map(|of| of.facts.get("NVLS")).filter(|_| !others.is_empty());
+    one.sentence(&others, known.map(|state| format!("NVLS was {state}")).as_deref())
 }
 
 /// The table of all figures.
@@ -140,7 +166,12 @@ pub(crate) fn table(run: &Run) -> Vec<Block> {
             format!("{}{}{mark}", value(reached.mid), reached.range(three_digits))
         });
         table.row([
-            format!("{}: {}", one.subject(), one.metric()),
+            format!(
+                "{}: {}{}",
+                one.subject(),
+                one.metric(),
+                one.figure.with.as_ref().map_or(String::new(), |with| format!(" with {with}"))
+            ),
             value(one.figure.value),
             one.figure.basis.name().to_owned(),
             one.figure.source.clone(),
@@ -161,7 +192,6 @@ pub(crate) fn table(run: &Run) -> Vec<Block> {
 /// The lowest share of an expected figure that a measured case reaches, and the sentence about it.
 pub(crate) fn lowest(run: &Run) -> Option<(f64, String)> {
     let all = compared(run);
-    let shares = all.iter().filter_map(|one| Some((one.share()?, one)));
-    let (share, one) = shares.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some((share, one.sentence()?))
+    let shares = all.iter().filter_map(|one| Some((one.share()?, said_of(run, one, &all)?)));
+    shares.min_by(|a, b| a.0.total_cmp(&b.0))
 }

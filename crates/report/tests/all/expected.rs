@@ -16,6 +16,7 @@ fn figure(parameters: Value, value: f64, basis: Basis) -> Expected {
         value,
         basis,
         source: "a page".into(),
+        with: None,
     }
 }
 

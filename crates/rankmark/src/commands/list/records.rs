@@ -40,6 +40,22 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// What stands above the results in the file that they were imported from, where that held several.
+    fn heading(&self) -> Option<&str> {
+        self.file.imported.as_ref()?.facts.get("heading").map(String::as_str)
+    }
+
+    /// What the user calls it, or its experiment; of several results of one file, with the heading above them.
+    fn name(&self) -> String {
+        match (&self.file.labels.name, self.heading()) {
+            (Some(name), _) => name.clone(),
+            (None, Some(heading)) => format!("{}: {heading}", self.file.experiment),
+            (None, None) => self.file.experiment.clone(),
+        }
+    }
+}
+
 pub(super) fn run(folder: &Path, as_json: bool) -> Result<u8, Failure> {
     let mut found = found(folder)?;
     found.sort_by_key(|found| (std::cmp::Reverse(found.started()), found.directory.clone()));
@@ -84,6 +100,7 @@ impl ListedRecord {
                     "directory": directory,
                     "started": run.file.started,
                     "experiment": run.file.experiment,
+                    "heading": run.heading(),
                     "labels": run.file.labels,
                     "cases": { "ok": ok, "failed": failed, "skipped": skipped, "not_run": open },
                     "end": run.end.word(),
@@ -100,7 +117,7 @@ impl ListedRecord {
     /// Its row, or None where it cannot be read.
     fn row(&self) -> Option<[String; 8]> {
         let run = self.run.as_ref().ok()?;
-        let labels = &run.file.labels;
+        let tags = run.file.labels.tags.join(",");
         let [ok, failed, skipped, open] = run.counts;
         let mut cases = vec![format!("{ok} ok")];
         let others = [(failed, "failed"), (skipped, "skipped"), (open, "not run")];
@@ -115,8 +132,8 @@ impl ListedRecord {
         Some([
             plain(&self.directory.display().to_string()),
             started,
-            plain(labels.name.as_ref().unwrap_or(&run.file.experiment)),
-            plain(&labels.tags.join(",")),
+            plain(&run.name()),
+            plain(&tags),
             cases.join(", "),
             if run.file.simulated { "simulated".to_owned() } else { String::new() },
             plain(&run.file.machine.host),

@@ -68,6 +68,14 @@ impl Finding {
     fn by(self, command: impl Into<String>) -> Self {
         Self { command: one_line(&command.into()), ..self }
     }
+
+    /// With the command that measures these cases again, if there is one.
+    fn again(self, run: &Run, cases: &[&CaseLine]) -> Self {
+        match run.again(cases) {
+            Some(command) => self.by(command),
+            None => self,
+        }
+    }
 }
 
 /// The most important findings of a run, the first first.
@@ -138,11 +146,12 @@ fn wrong(run: &Run) -> Option<Finding> {
         format!(": rank {rank}, element {index} is {}, expected {}", element.got, element.expected)
     });
     let evidence = format!("The first is {}{}.", first.id, element.unwrap_or_default());
-    let action = "Do not use their times. Repeat these cases; if they stay wrong, report the backend with its version.";
-    Some(
-        finding(Kind::Wrong, format!("{} gave wrong results", cases(wrong.len())), evidence, action)
-            .by(run.resume_command()),
-    )
+    let action = match run.imported.is_empty() {
+        true => "Do not use their times. Repeat these cases; if they stay wrong, report the backend with its version.",
+        false => "Do not use their times. Measure the same here, with a check of every element.",
+    };
+    let title = format!("{} gave wrong results", cases(wrong.len()));
+    Some(finding(Kind::Wrong, title, evidence, action).again(run, &wrong))
 }
 
 /// How many, and the most frequent reason with its number.
@@ -165,11 +174,14 @@ fn failed(run: &Run) -> Option<Finding> {
     let total = run.cases.len();
     if !failed.is_empty() {
         let title = share(failed.len(), total, "failed", "failed");
-        let action = "Fix the cause, then run just these cases again.";
-        return Some(finding(Kind::Failed, title, reasons(&failed), action).by(run.resume_command()));
+        let action = match run.imported.is_empty() {
+            true => "Fix the cause, then run just these cases again.",
+            false => "Run that program again, or measure the same here.",
+        };
+        return Some(finding(Kind::Failed, title, reasons(&failed), action).again(run, &failed));
     }
-    let lacking = run.cases.iter().filter(|case| case.lacks_trials()).count();
-    let (title, evidence) = match (open.len(), lacking) {
+    let lacking: Vec<&CaseLine> = run.cases.iter().filter(|case| case.lacks_trials()).collect();
+    let (title, evidence) = match (open.len(), lacking.len()) {
         (0, 0) => return None,
         (0, lacking) => {
             let title = share(lacking, total, "did not make all trials", "did not make all trials");
@@ -178,8 +190,7 @@ fn failed(run: &Run) -> Option<Finding> {
         (open_cases, _) => (share(open_cases, total, "did not run", "did not run"), reasons(&open)),
     };
     let rest = finding(Kind::Failed, title, evidence, "Run the rest into the same record.");
-    // Pairs of now and of then are not pairs: such a record does not go on.
-    Some(if run.interleaved.is_none() { rest.by(run.resume_command()) } else { rest })
+    Some(rest.again(run, &[open, lacking].concat()))
 }
 
 /// Files of other programs that end before their runs did.

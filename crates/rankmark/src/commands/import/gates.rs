@@ -1,0 +1,204 @@
+//! What is expected of a file's results: figures of the hardware (`--expect`), and gates (`--gate`) as runs have them.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use benchmarks::Gate;
+use import::ImportedRecord;
+use record::{About, Better, CaseLine, Expected};
+use terms::Status;
+
+use crate::{Failure, hardware};
+
+/// A gate, as it is typed.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    /// A share of every expected figure.
+    Share(f64),
+    /// A bound on a metric, `busbw_gbs>=370`: which benchmarks have the metric is known with the file.
+    Bound(String),
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(share) = text.trim().strip_suffix('%') else { return Ok(Self::Bound(text.trim().to_owned())) };
+        let share = share.trim().parse::<f64>().ok().filter(|share| *share > 0.0 && share.is_finite());
+        share.map(|share| Self::Share(share / 100.0)).ok_or_else(|| "a share is above 0%, for example 90%".to_owned())
+    }
+}
+
+/// All that is expected of the records of a file.
+pub(super) struct Gates<'g> {
+    /// Figures that take the place of what is known of the GPUs that the file names.
+    expected: Option<Vec<Expected>>,
+    wanted: &'g [Wanted],
+}
+
+impl<'g> Gates<'g> {
+    pub(super) fn new(expect: Option<&str>, wanted: &'g [Wanted]) -> Result<Self, Failure> {
+        Ok(Self { expected: expect.map(figures).transpose()?, wanted })
+    }
+
+    /// Notes in the record what is expected of it and which gates it misses. True where it misses one.
+    pub(super) fn apply(&self, record: &mut ImportedRecord) -> Result<bool, Failure> {
+        if let Some(expected) = &self.expected {
+            record.file.plan.expected.clone_from(expected);
+        }
+        let before = missed(&record.lines);
+        for wanted in self.wanted {
+            match wanted {
+                Wanted::Share(share) => self.share(*share, record)?,
+                Wanted::Bound(text) => bound(text, record)?,
+            }
+        }
+        Ok(missed(&record.lines) > before)
+    }
+
+    fn share(&self, share: f64, record: &mut ImportedRecord) -> Result<(), Failure> {
+        let (lines, figures) = (&mut record.lines, record.file.plan.expected.clone());
+        let mut held = 0;
+        for figure in highest(&figures) {
+            let Some(better) = better_of(&figure.benchmark, &figure.metric) else { continue };
+            let Some((best, value)) = figure.best(lines, better).map(|(line, value)| (line.id.clone(), value)) else {
+                continue;
+            };
+            held += 1;
+            let reached = match better {
+                Better::Higher => value / figure.value,
+                Better::Lower => figure.value / value,
+            };
+            if reached < share {
+                let what = format!(
+                    "{:.0}% of {} {}: it is {value:.4}, {:.1}% ({})",
+                    share * 100.0,
+                    figure.value,
+                    figure.metric,
+                    reached * 100.0,
+                    figure.source
+                );
+                lines.iter_mut().filter(|line| line.id == best).for_each(|line| line.gates_missed.push(what.clone()));
+            }
+        }
+        // A gate that nothing can miss would always hold.
+        if held == 0 {
+            let what = format!("no case of {} has an expected figure", record.file.plan.experiment);
+            return Err(Failure::new(what)
+                .cause("the file names no GPU whose figures are known, or has no case that they are of")
+                .hint(
+                    "`--expect NAME` names the hardware (`rankmark list hardware`), `--gate busbw_gbs>=370` a bound",
+                ));
+        }
+        Ok(())
+    }
+}
+
+fn missed(lines: &[CaseLine]) -> usize {
+    lines.iter().map(|line| line.gates_missed.len()).sum()
+}
+
+/// The figures of a plan, or of a kind of hardware.
+fn figures(of: &str) -> Result<Vec<Expected>, Failure> {
+    let (name, text) = match (Path::new(of).exists(), hardware::named(of)) {
+        (false, Ok(name)) => (name.to_owned(), hardware::text(name)),
+        (true, _) => {
+            let text =
+                std::fs::read_to_string(of).map_err(|error| Failure::new(format!("cannot read {of}")).cause(error))?;
+            (of.to_owned(), text)
+        }
+        (false, Err(hint)) => {
+            return Err(Failure::new(format!("{of} is neither a file nor a kind of hardware")).hint(hint));
+        }
+    };
+    let plan = record::plan::read(&text, &name, &benchmarks::abouts(), &[])?;
+    match plan.expected.is_empty() {
+        true => Err(Failure::new(format!("{name} has no expected figures"))
+            .hint("docs/how-to/expected.md shows how a plan lists them")),
+        false => Ok(plan.expected),
+    }
+}
+
+/// The figures without those that another algorithm or basis exceeds: what the hardware gives is the best of them. Of a
+/// specification and a measurement, the measurement is what software reaches.
+fn highest(figures: &[Expected]) -> Vec<&Expected> {
+    let is_like = |a: &Expected, b: &Expected| {
+        (&a.benchmark, &a.metric, &a.parameters) == (&b.benchmark, &b.metric, &b.parameters)
+    };
+    let is_below = |figure: &Expected, other: &Expected| {
+        let exceeds = match better_of(&figure.benchmark, &figure.metric) {
+            Some(Better::Lower) => other.value < figure.value,
+            _ => other.value > figure.value,
+        };
+        let is_softer = |figure: &Expected| figure.basis == record::Basis::Measured;
+        is_like(figure, other)
+            && match (is_softer(figure), is_softer(other)) {
+                (false, true) => true,
+                (true, false) => false,
+                _ => exceeds,
+            }
+    };
+    figures.iter().filter(|figure| !figures.iter().any(|other| is_below(figure, other))).collect()
+}
+
+fn about_of(benchmark: &str) -> Option<&'static About> {
+    benchmarks::abouts().into_iter().find(|about| about.name == benchmark)
+}
+
+fn better_of(benchmark: &str, metric: &str) -> Option<Better> {
+    about_of(benchmark)?.metrics.iter().find(|known| known.name == metric).map(|known| known.better)
+}
+
+/// A bound holds for an operation if a case of it keeps it: small messages reach no bandwidth.
+fn bound(text: &str, record: &mut ImportedRecord) -> Result<(), Failure> {
+    let mut held = false;
+    let mut unknown = None;
+    let of = |line: &CaseLine| (line.benchmark.clone(), line.parameters.get("op").cloned(), line.ranks);
+    let mut groups: Vec<_> = record.lines.iter().map(of).collect();
+    groups.dedup();
+    let mut done = Vec::new();
+    for group in groups {
+        if done.contains(&group) {
+            continue;
+        }
+        let declared = about_of(&group.0).map(|about| Gate::parse(text, about));
+        let gate = match declared {
+            Some(Ok(gate)) => gate,
+            Some(Err(error)) => {
+                unknown = Some(error);
+                continue;
+            }
+            None => continue,
+        };
+        let is_right =
+            |line: &&mut CaseLine| of(line) == group && line.status == Status::Ok && line.wrong.unwrap_or(0) == 0;
+        let mut lines: Vec<&mut CaseLine> = record.lines.iter_mut().filter(is_right).collect();
+        let missed: Option<Vec<String>> = lines.iter().map(|line| gate.miss(line)).collect();
+        held |= !lines.is_empty();
+        // The last size is the largest in the files of all tools.
+        if let (Some(missed), Some(last)) = (missed, lines.last_mut())
+            && let Some(why) = missed.last()
+        {
+            last.gates_missed.push(format!("{text}: {why}, and no other case keeps it"));
+        }
+        done.push(group);
+    }
+    match (held, unknown) {
+        (true, _) => Ok(()),
+        (false, Some(error)) => Err(Failure::from(terms::Error::from(error))),
+        (false, None) => Err(Failure::new(format!("no case of {} can keep `{text}`", record.file.plan.experiment))
+            .hint("cases that failed and logs of trainings have no such metric")),
+    }
+}
+
+/// What is said of a record at the end of an import.
+pub(super) struct Verdict {
+    pub(super) expected: Vec<String>,
+    pub(super) missed: Vec<String>,
+}
+
+/// What the figures of the hardware and the gates say of a record.
+pub(super) fn verdict(run: &report::Run) -> Verdict {
+    let missed = run.cases.iter().flat_map(|line| &line.gates_missed).map(|gate| view::one_line(gate)).collect();
+    Verdict { expected: report::expected(run), missed }
+}
