@@ -49,6 +49,46 @@ fn flag(word: &str) -> Option<(&str, Option<&str>)> {
     Some(word.split_once('=').map_or((word, None), |(flag, value)| (flag, Some(value))))
 }
 
+/// Programs that start others.
+const STARTERS: &[&str] = &[
+    "mpirun",
+    "mpiexec",
+    "orterun",
+    "prun",
+    "prterun",
+    "srun",
+    "salloc",
+    "torchrun",
+    "env",
+    "numactl",
+    "time",
+    "timeout",
+    "sudo",
+    "exec",
+    "nohup",
+    "kubectl",
+    "docker",
+    "podman",
+    "apptainer",
+    "singularity",
+    "nsys",
+    "bash",
+    "sh",
+    "flux",
+    "jsrun",
+    "aprun",
+];
+
+/// Whether what stands before a program starts it: nothing, settings, a path, or another program that starts programs. In prose,
+/// other words stand there.
+pub(super) fn starts(before: &str) -> bool {
+    let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+    let mut words = before.split_ascii_whitespace().map(|word| word.trim_start_matches(['(', '`', '"', '\'']));
+    let is_path = before.ends_with('/');
+    let is_setting = |word: &str| word.contains('=') || word.is_empty();
+    is_path || words.clone().all(is_setting) || words.any(|word| STARTERS.contains(&name(word).as_str()))
+}
+
 /// A command line without the shell's part: where its output goes.
 pub(super) fn plain(text: &str) -> String {
     let words: Vec<&str> = text.split_ascii_whitespace().take_while(|word| !ends(word)).collect();
@@ -127,6 +167,21 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(processes(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn prose_starts_nothing() {
+        for (before, expected) in [
+            ("", true),
+            ("NCCL_ALGO=Ring ", true),
+            ("./build/", true),
+            ("srun -N 2 --ntasks-per-node=2 ", true),
+            ("/usr/bin/mpirun -np 8 ", true),
+            ("[Issue]: Performance drop 60% in ", false),
+            ("the output of ", false),
+        ] {
+            assert_eq!(starts(before), expected, "{before}");
         }
     }
 

@@ -348,13 +348,15 @@ impl<'s> Reader<'s> {
 
     /// A command line: `mpirun ... ./build/all_reduce_perf -b 8 -a 3`.
     fn command(&mut self, text: &'s str) {
+        let text = text.trim_start_matches(['#', '$', '>', '+', '~', ' ']);
         let mut words = text.split_ascii_whitespace();
         let named = words.by_ref().find_map(|word| {
             let name = word.rsplit('/').next()?;
             let op = name.split_once("_perf").filter(|(_, rest)| matches!(*rest, "" | "_mpi"))?.0;
             (crate::collective::op(op).is_some() || op == "hypercube").then_some(name)
         });
-        if let Some(program) = named {
+        let before = |program: &str| text.split_once(program).map_or("", |(before, _)| before);
+        if let Some(program) = named.filter(|program| command::starts(before(program))) {
             let (before, options) = text.split_once(program).unwrap_or((text, ""));
             let average = words.find(|word| matches!(*word, "-a" | "--average")).and_then(|_| words.next());
             let method = command::method(before, options, NO_METHOD);

@@ -145,9 +145,13 @@ fn of_ways(text: &str) -> Vec<(String, String)> {
 fn of_cuts(text: &str, step: usize) -> Vec<(String, String)> {
     let starts: Vec<usize> = text.trim_end().match_indices('\n').map(|(at, _)| at + 1).collect();
     let from = starts.len().checked_sub(2).map_or(0, |at| starts[at]);
-    // A file that ends with a line is whole, however short.
-    let bytes =
-        (from..text.len()).filter(|at| text.is_char_boundary(*at) && !text[..*at].ends_with('\n')).step_by(step);
+    // A file that ends with a line is whole, however short; blanks of a next one are not a part of it.
+    let holds_a_part = |at: &usize| {
+        let last = text[..*at].rsplit('\n').next().unwrap_or_default();
+        last.chars().any(char::is_alphanumeric)
+    };
+    let is_between = |at: &usize| text.is_char_boundary(*at);
+    let bytes = (from..text.len()).filter(is_between).filter(holds_a_part).step_by(step);
     let mut all: Vec<(String, String)> = bytes.map(|at| (format!("cut at byte {at}"), text[..at].to_owned())).collect();
     all.extend((20..=200).step_by(step).map(|width| {
         let cut = by_line(text, |line| line.chars().take(width).collect());
