@@ -9,6 +9,8 @@ mod command;
 mod csv;
 mod ddlb;
 mod ddlb_csv;
+mod deepspeed;
+mod deepspeed_comms;
 mod imb;
 mod megatron;
 mod nccl;
@@ -35,6 +37,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &ddlb_csv::DdlbCsv,
     &allreduce_study::AllreduceStudy,
     &all_reduce_bench::AllReduceBench,
+    &deepspeed_comms::DeepspeedComms,
     &nccl_tests::NcclTests,
     &osu::Osu,
     &imb::Imb,

@@ -5,6 +5,7 @@ mod allreduce_study;
 mod cases;
 mod damage;
 mod ddlb;
+mod deepspeed_comms;
 mod imb;
 mod json;
 mod nccl_tests;
