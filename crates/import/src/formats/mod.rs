@@ -11,6 +11,7 @@ mod ddlb;
 mod ddlb_csv;
 mod deepspeed;
 mod deepspeed_comms;
+mod ds_bench;
 mod imb;
 mod megatron;
 mod nccl;
@@ -38,6 +39,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &allreduce_study::AllreduceStudy,
     &all_reduce_bench::AllReduceBench,
     &deepspeed_comms::DeepspeedComms,
+    &ds_bench::DsBench,
     &nccl_tests::NcclTests,
     &osu::Osu,
     &imb::Imb,

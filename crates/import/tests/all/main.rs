@@ -6,6 +6,7 @@ mod cases;
 mod damage;
 mod ddlb;
 mod deepspeed_comms;
+mod ds_bench;
 mod imb;
 mod json;
 mod nccl_tests;
