@@ -16,6 +16,7 @@ mod imb;
 mod megatron;
 mod nccl;
 mod nccl_bandwidth;
+pub(crate) mod nccl_inspector_prom;
 mod nccl_lines;
 mod nccl_row;
 mod nccl_tests;
@@ -40,6 +41,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &all_reduce_bench::AllReduceBench,
     &deepspeed_comms::DeepspeedComms,
     &ds_bench::DsBench,
+    &nccl_inspector_prom::NcclInspectorProm,
     &nccl_tests::NcclTests,
     &osu::Osu,
     &imb::Imb,

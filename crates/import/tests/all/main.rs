@@ -9,6 +9,7 @@ mod deepspeed_comms;
 mod ds_bench;
 mod imb;
 mod json;
+mod nccl_inspector_prom;
 mod nccl_tests;
 mod osu;
 mod plans;
