@@ -5,6 +5,7 @@ use crate::Format;
 mod all_reduce_bench;
 mod allreduce_study;
 mod candle;
+mod cloudai;
 mod command;
 mod csv;
 mod ddlb;
@@ -34,6 +35,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &ddlb::Ddlb,
     &torchscale::Torchscale,
     &candle::Candle,
+    &cloudai::CloudAi,
     &nccl_tests_json::NcclTestsJson,
     &nccl_tests_json::RcclTestsJson,
     &ddlb_csv::DdlbCsv,

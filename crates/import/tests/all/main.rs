@@ -3,6 +3,7 @@
 mod all_reduce_bench;
 mod allreduce_study;
 mod cases;
+mod cloudai;
 mod damage;
 mod ddlb;
 mod deepspeed_comms;
