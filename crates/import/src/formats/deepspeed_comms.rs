@@ -87,6 +87,10 @@ impl<'s> Reader<'s> {
                 Found::Damaged(why) => table.lost.push((line.number, why)),
                 Found::Other => self.other(line),
             },
+            (Some(table), None) if rows::is_row_within(line.text) => {
+                let why = "a row behind another prefix than that of the table above";
+                table.lost.push((line.number, why.to_owned()));
+            }
             _ => self.other(line),
         }
         Ok(())

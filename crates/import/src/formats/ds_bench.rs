@@ -4,16 +4,18 @@
 //! The description is elements x bytes of one, so sizes are exact. Durations are means over trials without waiting
 //! between them, measured on rank 0.
 
+mod rows;
+
 use terms::{Bytes, Collective, Dtype, Error, Seconds};
 
 use super::command;
-use super::deepspeed::{self, PrintedSize, behind, decimals};
+use super::deepspeed::{self, behind};
 use super::nccl::plain;
-use super::row_like::{self, Words};
+use super::row_like;
 use super::runs::Runs;
-use super::versions::unknown_column;
 use crate::collective::{self, Call};
 use crate::{Content, Figures, Format, Line, Results, Source};
+use rows::{Row, Units};
 
 /// The format.
 pub(super) struct DsBench;
@@ -56,8 +58,15 @@ impl Format for DsBench {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader =
-            Reader { source, runs: Runs::default(), table: None, command: String::new(), backend: None, seen: false };
+        let mut reader = Reader {
+            source,
+            runs: Runs::default(),
+            table: None,
+            command: String::new(),
+            backend: None,
+            seen: false,
+            between: false,
+        };
         for line in source.lines() {
             reader.line(line)?;
         }
@@ -78,15 +87,6 @@ fn title(text: &str) -> Option<(&str, &str, u32)> {
     rule.starts_with("---").then_some((&text[..at], op, ranks))
 }
 
-/// What the columns of a table mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Units {
-    /// `--raw`: sizes in bytes and durations in us, without units.
-    raw: bool,
-    /// Gb/s or GB/s of 1e9.
-    bits: bool,
-}
-
 /// A table that is being read.
 struct Table {
     line: usize,
@@ -95,17 +95,6 @@ struct Table {
     ranks: u32,
     units: Option<Units>,
     last: Option<u64>,
-}
-
-/// What a row says.
-struct Row {
-    elements: u64,
-    element: u64,
-    bytes: u64,
-    time_s: f64,
-    /// Half of the last digit of the duration, as a share.
-    time_within: f64,
-    busbw: f64,
 }
 
 struct Reader<'s> {
@@ -117,6 +106,8 @@ struct Reader<'s> {
     backend: Option<String>,
     /// Whether a table had a row.
     seen: bool,
+    /// Whether somebody else wrote since the last title.
+    between: bool,
 }
 
 impl Reader<'_> {
@@ -127,21 +118,24 @@ impl Reader<'_> {
         let bare = self.table.as_ref().and_then(|table| behind(line.text, &table.prefix)).map(str::trim);
         match (&mut self.table, bare) {
             (Some(table), Some(text)) if text.starts_with("Size (Bytes)") => {
-                table.units = Some(units(self.source, line.number, text)?);
+                table.units = Some(rows::units(self.source, line.number, text)?);
             }
-            (Some(table), Some(text)) if is_row(text) => {
+            (Some(table), Some(text)) if rows::is_row(text) => {
                 let Some(units) = table.units else {
                     let what = "a row without the head of its table: `Size (Bytes)  Description  Duration ...`";
                     return Err(self.source.error(line.number, what));
                 };
                 self.seen = true;
-                match row(text, units) {
+                match rows::row(text, units) {
                     Ok(row) => {
                         table.next(self.source, line.number, &row)?;
                         self.add(line.number, &row, units);
                     }
                     Err(why) => self.results().omit(line.number, why),
                 }
+            }
+            (Some(_), None) if rows::is_row_within(line.text) => {
+                self.results().omit(line.number, "a row behind another prefix than that of the table above");
             }
             (_, _) => self.other(line),
         }
@@ -167,6 +161,7 @@ impl Reader<'_> {
                 results.quote(format!("line {}: {}", line.number, plain(text)));
             }
         } else if !is_rule && !text.contains("[INFO]") {
+            self.between |= !text.is_empty();
             self.runs.headings.add(line.number, text);
         }
     }
@@ -176,6 +171,13 @@ impl Reader<'_> {
             let what = format!("a second table begins before the head of that of line {}: {MIXED}", last.line);
             return Err(self.source.error(line, what));
         }
+        let is_again = |last: &&Table| last.last.is_none() && last.op == op && !self.between;
+        if let Some(last) = self.table.as_ref().filter(is_again) {
+            let what =
+                format!("a second table of {}, and that of line {} has no row yet: {MIXED}", plain(op), last.line);
+            return Err(self.source.error(line, what));
+        }
+        self.between = false;
         let (before, options) = split(&self.command);
         let method = command::method(before, options, NO_METHOD);
         let mut results = Results::new("ds_bench", "mean over trials, on rank 0");
@@ -261,82 +263,6 @@ fn option<'o>(options: &'o str, name: &str) -> Option<&'o str> {
         }
     }
     None
-}
-
-/// The units of a head.
-fn units(source: &Source, line: usize, text: &str) -> Result<Units, Error> {
-    let head = text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
-    for raw in [false, true] {
-        for (bits, unit) in [(true, "Gbps"), (false, "GBps")] {
-            let duration = if raw { "Duration (us)" } else { "Duration" };
-            let whole = format!("Size (Bytes) Description {duration} Throughput ({unit}) BusBW ({unit})");
-            if head == whole {
-                return Ok(Units { raw, bits });
-            }
-            if whole.starts_with(&head) && head != "Size (Bytes)" {
-                let what = "the head of the table is cut: its last column is `BusBW (Gbps)` or `BusBW (GBps)`";
-                return Err(source.error(line, what).hint("print it again with wider lines, or into a file"));
-            }
-        }
-    }
-    let known = "Size (Bytes), Description, Duration, Duration (us), Throughput and BusBW, both in Gbps or GBps";
-    let odd = head.trim_start_matches("Size (Bytes)").trim_start().trim_start_matches("Description").trim();
-    Err(unknown_column(source, line, "ds_bench, which names no version,", odd, known))
-}
-
-/// Whether a line of a table is hardly anything but a row.
-fn is_row(text: &str) -> bool {
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let is_description = |word: &&str| {
-        word.split_once('x').is_some_and(|(elements, element)| {
-            let is_whole = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            is_whole(elements) && is_whole(element)
-        })
-    };
-    words.iter().take(3).any(is_description) || (row_like::begins_with_number(text) && Words::count(text).may_be(5))
-}
-
-/// `31.67 GB  8501054668x4  3176.620 ms  171.272  149.863`, or `4194304  1048576x4  172.352  48.671  36.504` of
-/// `--raw`.
-fn row(text: &str, units: Units) -> Result<Row, String> {
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let (size, rest) = match units.raw {
-        false => PrintedSize::parse(&words).map(|(size, rest)| (Some(size), rest))?,
-        true => (None, words.get(1..).unwrap_or_default()),
-    };
-    let (description, duration, unit, tput, busbw) = match (units.raw, rest) {
-        (false, &[description, duration, unit, tput, busbw]) => (description, duration, unit, tput, busbw),
-        (true, &[description, duration, tput, busbw]) => (description, duration, "us", tput, busbw),
-        (raw, rest) => {
-            let expected = if raw { 4 } else { 5 };
-            return Err(format!("expected {expected} words behind the size, found {}", rest.len()));
-        }
-    };
-    let parts = description.split_once('x').and_then(|(elements, element)| {
-        let (elements, element): (u64, u64) = (elements.parse().ok()?, element.parse().ok()?);
-        Some((elements, element, elements.checked_mul(element).filter(|bytes| *bytes > 0)?))
-    });
-    let wrong = || format!("expected elements x bytes of one, such as `1048576x4`, found `{}`", plain(description));
-    let (elements, element, bytes) = parts.ok_or_else(wrong)?;
-    let is_that = match size {
-        Some(size) => size.bytes.abs_diff(bytes) as f64 <= size.within() + 1.0,
-        None => words[0].parse() == Ok(bytes),
-    };
-    if !is_that {
-        return Err(format!("the size is not that of `{}`, which has {bytes} bytes", plain(description)));
-    }
-    let unit_s = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        _ => return Err(format!("expected a duration in us or ms, found `{}`", plain(unit))),
-    };
-    let printed = decimals(duration, 3)?;
-    if printed <= 0.0 {
-        return Err(format!("a duration of {duration} {unit} is not a time"));
-    }
-    decimals(tput, 3)?;
-    let busbw = decimals(busbw, 3)?;
-    Ok(Row { elements, element, bytes, time_s: printed * unit_s, time_within: 0.0005 / printed, busbw })
 }
 
 /// What a row measured, or why nothing here measures the same.

@@ -147,4 +147,6 @@ fn two_runs_are_two_records_and_prefixes_are_taken_off() {
     assert_eq!(headings, ["## before", "## after"]);
     let prefixed: String = whole.lines().map(|line| format!("node-a: {line}\nnode-b: step 3\n")).collect();
     assert_eq!(lines(&one(&prefixed)), lines(&one(&whole)));
+    let other = one(&(prefixed + "node-b: 2.0 KB 1 0.10 0.10 0.10 0.10\n"));
+    assert!(other.all_omitted()[0..5].iter().any(|what| what.contains("a row behind another prefix")), "{other:?}");
 }

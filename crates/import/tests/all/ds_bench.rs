@@ -114,6 +114,17 @@ fn two_programs_that_wrote_at_once_are_refused_and_two_runs_kept_apart() {
     );
     let mixed: String = table.lines().flat_map(|line| [line, "\n", line, "\n"]).collect();
     assert!(refusal(&mixed).contains("a second table begins before the head of that of line 3"), "{}", refusal(&mixed));
+    // One size each: the second program's title stands before the first row.
+    let single = gbps("all_reduce", &[rows[0]]);
+    let heads = single.split_once(rows[0]).unwrap().0;
+    let why = refusal(&format!("{heads}{heads}{}\n{}\n", rows[0], rows[1]));
+    assert!(why.contains("line 6: a second table of all_reduce, and that of line 2 has no row yet"), "{why}");
+    let prefixed =
+        |host: &str, text: &str| -> String { text.lines().map(|line| format!("{host}: {line}\n")).collect() };
+    let hosts = prefixed("node-a", &table) + &prefixed("node-b", &single) + &format!("node-a: {}\n", rows[1]);
+    let all = read(&source(&hosts)).unwrap();
+    let omitted: Vec<String> = all.iter().flat_map(import::Results::all_omitted).collect();
+    assert_eq!(omitted, ["line 12: a row behind another prefix than that of the table above"]);
     let two = format!("## before\n{table}\n## after\n{}", table.replace("20.000", "30.000"));
     let all = read(&source(&two)).unwrap();
     let headings: Vec<&str> = all.iter().map(|results| results.facts["heading"].as_str()).collect();

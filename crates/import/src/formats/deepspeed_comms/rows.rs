@@ -81,6 +81,12 @@ fn one_spaced(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Whether a row may stand behind a prefix that is not that of the table.
+pub(super) fn is_row_within(text: &str) -> bool {
+    let is_unit = |word: &str| matches!(word, "0B" | "B" | "KB" | "MB" | "GB" | "TB");
+    text.split_ascii_whitespace().any(is_unit) && Words::count(text).numbers >= 5
+}
+
 /// Reads a line below a head. A row needs the name of an operation above it.
 pub(super) fn read(text: &str, kind: Kind, has_no_name: bool) -> Found<'_> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
