@@ -138,7 +138,7 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// One record a table and calling function: tables count all calls since the start, so they are no trials.
+    /// One record a table and calling function: each table counts all calls since the start, so tables are not trials.
     fn finish(self) -> Result<Vec<Results>, Error> {
         let mut found: Vec<(Origin, Results)> = Vec::new();
         let mut ranks_above = None;

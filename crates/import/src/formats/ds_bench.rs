@@ -131,7 +131,10 @@ impl Reader<'_> {
                         table.next(self.source, line.number, &row)?;
                         self.add(line.number, &row, units);
                     }
-                    Err(why) => self.results().omit(line.number, why),
+                    Err(why) => {
+                        self.between = true;
+                        self.results().omit(line.number, why);
+                    }
                 }
             }
             (Some(_), None) if rows::is_row_within(line.text) => {
