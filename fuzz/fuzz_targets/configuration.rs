@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let torch = if first & 1 == 0 { Ok("2.13".to_owned()) } else { Err("none".to_owned()) };
     let here = Here { torch: Some(torch), hosts: usize::from(first & 2), memory: Some(1 << 34), ..Here::default() };
     let source = source.on(here);
-    for name in ["ddlb", "torchscale", "candle"] {
+    for name in ["ddlb", "torchscale", "candle", "cloudai"] {
         let Ok(format) = import::format(name) else { panic!("there is no format {name}") };
         let Ok(Content::Plan(plan)) = format.read(&source) else { continue };
         assert!(plan.warnings.iter().chain(&plan.read_as).all(|line| !line.contains(char::is_control)));

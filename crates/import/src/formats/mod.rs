@@ -5,15 +5,20 @@ use crate::Format;
 mod all_reduce_bench;
 mod allreduce_study;
 mod candle;
+mod cloudai;
 mod command;
 mod csv;
 mod ddlb;
 mod ddlb_csv;
+mod deepspeed;
+mod deepspeed_comms;
+mod ds_bench;
 mod imb;
 mod megatron;
 mod nccl;
 mod nccl_bandwidth;
 mod nccl_debug;
+pub(crate) mod nccl_inspector_prom;
 mod nccl_lines;
 mod nccl_row;
 mod nccl_tests;
@@ -31,11 +36,15 @@ pub static FORMATS: &[&dyn Format] = &[
     &ddlb::Ddlb,
     &torchscale::Torchscale,
     &candle::Candle,
+    &cloudai::CloudAi,
     &nccl_tests_json::NcclTestsJson,
     &nccl_tests_json::RcclTestsJson,
     &ddlb_csv::DdlbCsv,
     &allreduce_study::AllreduceStudy,
     &all_reduce_bench::AllReduceBench,
+    &deepspeed_comms::DeepspeedComms,
+    &ds_bench::DsBench,
+    &nccl_inspector_prom::NcclInspectorProm,
     &nccl_tests::NcclTests,
     &osu::Osu,
     &imb::Imb,

@@ -3,11 +3,15 @@
 mod all_reduce_bench;
 mod allreduce_study;
 mod cases;
+mod cloudai;
 mod damage;
 mod ddlb;
+mod deepspeed_comms;
+mod ds_bench;
 mod imb;
 mod json;
 mod mutations;
+mod nccl_inspector_prom;
 mod nccl_tests;
 mod osu;
 mod plans;

@@ -38,7 +38,7 @@ const LOGS: [(&str, &str, &str); 2] =
     [("torchtitan", "two_ranks.txt", "llama3 8B"), ("megatron", "eight_ranks.txt", "megatron")];
 
 /// What makes a plan and no record.
-const CONFIGURATIONS: [&str; 3] = ["ddlb", "torchscale", "candle"];
+const CONFIGURATIONS: [&str; 4] = ["ddlb", "torchscale", "candle", "cloudai"];
 
 /// What the title of every chart of times has.
 const TIMES: &str = ": time vs ";
