@@ -3,6 +3,7 @@
 mod archive;
 mod gates;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
@@ -175,16 +176,24 @@ fn expect(imported: &mut import::ImportedRecord) {
     }
 }
 
-/// What to type after these records were made; nothing after none.
-fn next_of(made: &[PathBuf]) -> String {
-    let made: Vec<&Path> = made.iter().map(PathBuf::as_path).collect();
-    match made.as_slice() {
-        [] => String::new(),
-        [record] => screen::next_report(&[record], "tables and charts of these results"),
-        [first, second, ..] => {
-            let words = [first, second].map(|record| record.display().to_string());
+/// A record that was made, and the identities of its cases.
+struct Made {
+    directory: PathBuf,
+    cases: HashSet<String>,
+}
+
+/// What to type after these records were made; nothing after none. Records are compared that have a case in common.
+fn next_of(made: &[Made]) -> String {
+    let pairs =
+        made.iter().enumerate().flat_map(|(at, first)| made[at + 1..].iter().map(move |second| (first, second)));
+    let mut alike = pairs.filter(|(first, second)| !first.cases.is_disjoint(&second.cases));
+    match (alike.next().map(|(first, second)| [first, second]), made.first()) {
+        (Some(pair), _) => {
+            let words = pair.map(|record| record.directory.display().to_string());
             screen::next(&["rankmark", "compare", &words[0], &words[1]], "what differs between the two")
         }
+        (None, Some(first)) => screen::next_report(&[&first.directory], "tables and charts of these results"),
+        (None, None) => String::new(),
     }
 }
 
@@ -243,7 +252,7 @@ fn write(
     source: &str,
     format: &dyn Format,
     records: Vec<ImportedRecord>,
-    (directory, made): (Option<&PathBuf>, &mut Vec<PathBuf>),
+    (directory, made): (Option<&PathBuf>, &mut Vec<Made>),
     as_json: bool,
 ) -> Result<String, Failure> {
     let several = records.len() > 1;
@@ -255,12 +264,13 @@ fn write(
             None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), &record.file.experiment)?,
         };
         let stored = store(&mut record, &directory)?;
+        let cases = record.lines.iter().map(|line| line.id.clone()).collect();
         // The report reads them again, and a log may have 100,000.
         drop(record);
         process::release_memory();
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;
-        made.push(directory.clone());
+        made.push(Made { directory: directory.clone(), cases });
         let report = written.first().map(PathBuf::as_path);
         text += &summary(source, format, stored, &directory, report, &gates::verdict(&run), as_json);
     }
