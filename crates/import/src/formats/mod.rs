@@ -9,6 +9,7 @@ mod command;
 mod csv;
 mod ddlb;
 mod ddlb_csv;
+mod gpu_copies;
 mod imb;
 mod megatron;
 mod nccl;
@@ -17,6 +18,9 @@ mod nccl_lines;
 mod nccl_row;
 mod nccl_tests;
 mod nccl_tests_json;
+mod nvbandwidth;
+mod nvbandwidth_json;
+mod nvbandwidth_tests;
 mod osu;
 mod row_like;
 mod runs;
@@ -32,10 +36,12 @@ pub static FORMATS: &[&dyn Format] = &[
     &candle::Candle,
     &nccl_tests_json::NcclTestsJson,
     &nccl_tests_json::RcclTestsJson,
+    &nvbandwidth_json::NvbandwidthJson,
     &ddlb_csv::DdlbCsv,
     &allreduce_study::AllreduceStudy,
     &all_reduce_bench::AllReduceBench,
     &nccl_tests::NcclTests,
+    &nvbandwidth::Nvbandwidth,
     &osu::Osu,
     &imb::Imb,
     &torchtitan::Torchtitan,

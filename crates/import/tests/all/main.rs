@@ -8,6 +8,7 @@ mod ddlb;
 mod imb;
 mod json;
 mod nccl_tests;
+mod nvbandwidth;
 mod osu;
 mod plans;
 mod prefixes;
