@@ -22,6 +22,7 @@ mod nvbandwidth;
 mod nvbandwidth_json;
 mod nvbandwidth_tests;
 mod osu;
+mod p2p_bandwidth;
 mod row_like;
 mod runs;
 mod torchscale;
@@ -42,6 +43,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &all_reduce_bench::AllReduceBench,
     &nccl_tests::NcclTests,
     &nvbandwidth::Nvbandwidth,
+    &p2p_bandwidth::P2pBandwidth,
     &osu::Osu,
     &imb::Imb,
     &torchtitan::Torchtitan,

@@ -10,6 +10,7 @@ mod json;
 mod nccl_tests;
 mod nvbandwidth;
 mod osu;
+mod p2p_bandwidth;
 mod plans;
 mod prefixes;
 mod public_traces;
