@@ -10,7 +10,7 @@ use record::{
 use serde_json::Value;
 use terms::{Bytes, Dtype, Error, Named as _, Seconds, Status};
 
-use crate::formats::training_log;
+use crate::formats::{rdma, training_log};
 use crate::{Figures, Format, Results, Shape, Source, processes};
 
 /// A record, before it is written.
@@ -49,7 +49,8 @@ pub fn records(
     }
     empty.into_iter().for_each(|other| results[0].absorb(other));
     // What nothing runs, only logs show.
-    let benchmarks: Vec<&'static About> = benchmarks.iter().copied().chain([&training_log::ABOUT]).collect();
+    let benchmarks: Vec<&'static About> =
+        benchmarks.iter().copied().chain([&training_log::ABOUT, &rdma::ABOUT]).collect();
     results.into_iter().map(|results| record(source, format, results, &benchmarks, tool, now)).collect()
 }
 

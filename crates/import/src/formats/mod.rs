@@ -23,6 +23,8 @@ mod nvbandwidth_json;
 mod nvbandwidth_tests;
 mod osu;
 mod p2p_bandwidth;
+mod perftest;
+pub(crate) mod rdma;
 mod row_like;
 mod runs;
 mod torchscale;
@@ -44,6 +46,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &nccl_tests::NcclTests,
     &nvbandwidth::Nvbandwidth,
     &p2p_bandwidth::P2pBandwidth,
+    &perftest::Perftest,
     &osu::Osu,
     &imb::Imb,
     &torchtitan::Torchtitan,

@@ -11,6 +11,7 @@ mod nccl_tests;
 mod nvbandwidth;
 mod osu;
 mod p2p_bandwidth;
+mod perftest;
 mod plans;
 mod prefixes;
 mod public_traces;
