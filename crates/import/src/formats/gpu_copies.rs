@@ -146,6 +146,13 @@ impl Copy<'_> {
         true
     }
 
+    /// Adds the time of one copy that so many ranks take part in.
+    pub(super) fn add_one(&self, results: &mut Results, ranks: usize, time_s: f64) {
+        let details = Details { metrics: vec![("gbs", self.gbs(time_s))], ..Details::default() };
+        let figures = Figures { time_s, iterations: None, wrong: None, details: Some(Box::new(details)) };
+        results.add(Row { shape: self.shape(ranks), figures });
+    }
+
     /// Adds a table of pairs: seconds of one copy. The time of the case is that of the median pair. Gives whether it has one.
     pub(super) fn add_pairs(&self, results: &mut Results, seconds: &Cells, iterations: Option<u64>) -> bool {
         let apart = seconds.without(|row, column| row == column);

@@ -30,6 +30,7 @@ mod runs;
 mod torchscale;
 mod torchtitan;
 pub(crate) mod training_log;
+mod transferbench;
 mod versions;
 
 /// Every format, in the order in which files are tried: the most particular first.
@@ -46,6 +47,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &nccl_tests::NcclTests,
     &nvbandwidth::Nvbandwidth,
     &p2p_bandwidth::P2pBandwidth,
+    &transferbench::TransferBench,
     &perftest::Perftest,
     &osu::Osu,
     &imb::Imb,

@@ -20,6 +20,7 @@ mod runs;
 mod skip;
 mod traces;
 mod training_logs;
+mod transferbench;
 
 use std::path::PathBuf;
 
