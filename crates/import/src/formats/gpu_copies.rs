@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use crate::numbers::{NotANumber, plain as number};
 use crate::{Details, Figures, Results, Row, Shape};
 
-/// A table of a value for each GPU (one row) or for each pair of GPUs, as it was printed. Not a number: nothing was measured.
+/// A table of a value for each GPU (one row) or for each pair of GPUs, as it was printed. Not a number: nothing was
+/// measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cells {
     /// The number of columns.
@@ -153,7 +154,8 @@ impl Copy<'_> {
         results.add(Row { shape: self.shape(ranks), figures });
     }
 
-    /// Adds a table of pairs: seconds of one copy. The time of the case is that of the median pair. Gives whether it has one.
+    /// Adds a table of pairs: seconds of one copy. The time of the case is that of the median pair. Gives whether it
+    /// has one.
     pub(super) fn add_pairs(&self, results: &mut Results, seconds: &Cells, iterations: Option<u64>) -> bool {
         let apart = seconds.without(|row, column| row == column);
         let all: Vec<f64> = apart.values().collect();

@@ -20,6 +20,7 @@ mod nccl_tests;
 mod nccl_tests_json;
 mod nvbandwidth;
 mod nvbandwidth_json;
+mod nvbandwidth_lines;
 mod nvbandwidth_tests;
 mod osu;
 mod p2p_bandwidth;

@@ -1,13 +1,16 @@
-//! The text of NVIDIA's nvbandwidth, 0.1 to 0.10. Written by its `nvbandwidth.cpp`, `output.cpp` and the `operator<<` of
-//! `PeerValueMatrix` (`inline_common.h`, before 0.5 `common.h`): rates in 1e9 bytes a second, times in nanoseconds.
+//! The text of NVIDIA's nvbandwidth, 0.1 to 0.10. Written by its `nvbandwidth.cpp`, `output.cpp` and the `operator<<`
+//! of `PeerValueMatrix` (`inline_common.h`, before 0.5 `common.h`): rates in 1e9 bytes a second, times in
+//! nanoseconds.
 //!
-//! A table ends with its sum, which must be that of its values: a table that was cut at the width of a terminal has another.
+//! A table ends with its sum, which must be that of its values: a table that was cut at the width of a terminal has
+//! another.
 
 use terms::Error;
 
 use super::command;
 use super::gpu_copies::{BadRow, Cells, columns};
 use super::nccl::plain;
+use super::nvbandwidth_lines::{is_description, is_failure, is_own, sum, told};
 use super::nvbandwidth_tests::{Buffers, Testcase, add, without_counterpart};
 use super::row_like;
 use super::runs::Runs;
@@ -32,7 +35,9 @@ impl Format for Nvbandwidth {
     }
 
     fn recognises(&self, source: &Source) -> bool {
-        source.text().contains("nvbandwidth Version: ") && source.lines().any(|line| version(line.text).is_some())
+        let text = source.text();
+        (text.contains("nvbandwidth") || text.contains("memcpy"))
+            && source.lines().any(|line| version(line.text).is_some() || is_begin(line.text.trim()))
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
@@ -48,6 +53,14 @@ impl Format for Nvbandwidth {
 /// `nvbandwidth Version: v0.8` as `v0.8`. Quotes of spreadsheets may stand before it.
 fn version(text: &str) -> Option<&str> {
     text.trim().trim_start_matches('"').strip_prefix(VERSION).map(str::trim)
+}
+
+/// Whether a line begins a testcase whose names no other program has: `Running host_to_device_memcpy_ce.`
+fn is_begin(text: &str) -> bool {
+    let name = text.strip_prefix("Running ").and_then(|rest| rest.strip_suffix('.'));
+    name.is_some_and(|name| {
+        name.contains("_memcpy_") || name == "device_local_copy" || name == "host_device_latency_sm"
+    })
 }
 
 /// `v0.10.0` as 0 and 10.
@@ -107,6 +120,10 @@ impl<'s> Reader<'s> {
             }
             self.begin(line.number, version);
             return Ok(());
+        }
+        if self.buffers.is_none() && is_begin(text) {
+            // Who quotes a result may leave its head out.
+            self.begin(line.number, "");
         }
         if self.buffers.is_none() {
             self.outside(line.number, text);
@@ -229,7 +246,8 @@ impl<'s> Reader<'s> {
         let method = command::method(before, options, NO_METHOD);
         let is_mean = options.split_ascii_whitespace().any(|word| matches!(word, "-m" | "--useMean"));
         let tool = format!("nvbandwidth {}", plain(version.trim_start_matches('v')));
-        let mut results = Results::new(&tool, if is_mean { OF_MEANS } else { STATISTIC });
+        let tool = tool.trim();
+        let mut results = Results::new(tool, if is_mean { OF_MEANS } else { STATISTIC });
         if !method.is_empty() {
             results.facts.insert("settings of the command line".to_owned(), method.clone());
         }
@@ -239,9 +257,9 @@ impl<'s> Reader<'s> {
         let buffers = Buffers::new(self.version, given, false);
         if let Some(bytes) = buffers.copy.filter(|_| given.is_none()) {
             results.note(format!(
-                "line {line}: the file does not say how large buffers are: they are read as {} MiB, the default of this \
-                 version",
-                bytes >> 20
+                "line {line}: the file does not say how large buffers are: they are read as {} MiB, the default {}",
+                bytes >> 20,
+                if self.version.is_some() { "of this version" } else { "since 0.7 (before: 64 MiB)" }
             ));
         }
         let iterations = value(options, &["-i", "--testSamples"]);
@@ -326,62 +344,5 @@ fn value(options: &str, flags: &[&str]) -> Option<u64> {
         let short = flags.iter().find(|flag| flag.len() == 2)?;
         word.strip_prefix(short)?.parse().ok()
     };
-    words.iter().enumerate().filter_map(of).last()
-}
-
-/// `SUM NAME 449.04`, or `&&&& PERF NAME 449.04 +GB/s`, as name and sum.
-fn sum(text: &str) -> Option<(&str, &str)> {
-    let (rest, words) = match text.strip_prefix("SUM ") {
-        Some(rest) => (rest, 2),
-        None => (text.strip_prefix("&&&& PERF ")?, 3),
-    };
-    let all: Vec<&str> = rest.split_ascii_whitespace().collect();
-    (all.len() == words).then(|| (all[0], all[1]))
-}
-
-/// Whether a line says what the table below it holds.
-fn is_description(text: &str) -> bool {
-    let begins =
-        ["memcpy ", "memory latency ", "Device to Device Latency "].iter().any(|first| text.starts_with(first));
-    begins && text.trim_end().ends_with(')')
-}
-
-/// Whether a line says why a testcase has no table.
-fn is_failure(text: &str) -> bool {
-    ["Error: ", "ERROR: ", "ASSERT ", "[CU_", "[cu", "[NVML_", "CUDA_ERROR", "Invalid value when checking"]
-        .iter()
-        .any(|first| text.starts_with(first))
-        || text.contains(" in expression ")
-}
-
-/// What a run says of itself, as name and value.
-fn told(text: &str) -> Option<(&str, &str)> {
-    let (name, value) = text.split_once(": ")?;
-    let is_device = name.strip_prefix("Device ").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-    let names =
-        ["CUDA Runtime Version", "CUDA Driver Version", "CUDA Driver Version (API)", "Driver Version", "MPI version"];
-    (is_device || names.contains(&name)).then_some((name, value))
-}
-
-/// Whether a line is one that every run writes.
-fn is_own(text: &str) -> bool {
-    const OWN: &[&str] = &[
-        "Built from Git version:",
-        "NOTE: The reported results",
-        "NOTE: This tool reports",
-        "Performance can vary with",
-        "Additional system-specific tuning",
-        "It is suggested to use the default buffer size",
-        "Waived:",
-        "Waiving ",
-        "COEFFICIENT_OF_VARIATION ",
-        "MIN ",
-        "MAX ",
-        "AVG ",
-        "Sample ",
-    ];
-    text.is_empty()
-        || OWN.iter().any(|first| text.starts_with(first))
-        || is_description(text)
-        || row_like::begins_with_number(text)
+    words.iter().enumerate().filter_map(of).next_back()
 }

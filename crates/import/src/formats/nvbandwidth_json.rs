@@ -1,5 +1,5 @@
-//! The JSON of NVIDIA's nvbandwidth (`-j`), 0.5 to 0.10. Written by its `json_output.cpp`. Values are texts of six digits; sums
-//! have all digits.
+//! The JSON of NVIDIA's nvbandwidth (`-j`), 0.5 to 0.10. Written by its `json_output.cpp`. Values are texts of six
+//! digits; sums have all digits.
 
 use serde_json::{Map, Value};
 use terms::Error;

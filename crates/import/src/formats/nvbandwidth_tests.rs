@@ -66,8 +66,8 @@ pub(super) struct Buffers {
 const MIB: u64 = 1 << 20;
 
 impl Buffers {
-    /// Buffers of so many MiB, as they are given on the command line, else the default of the version: 64 before 0.7, else 512.
-    /// Loads go through 2 MiB since 0.7, and before through such a buffer.
+    /// Buffers of so many MiB, as they are given on the command line, else the default of the version: 64 before 0.7,
+    /// else 512. Loads go through 2 MiB since 0.7, and before through such a buffer.
     pub(super) fn new(version: Option<(u32, u32)>, given: Option<u64>, is_less_than_default: bool) -> Self {
         let is_old = version.is_some_and(|version| version < (0, 7));
         let default = if is_old { 64 } else { 512 };

@@ -1,6 +1,6 @@
 //! The text of `p2pBandwidthLatencyTest`, one of NVIDIA's cuda-samples, 10.0 to 13.0. Written by its
-//! `p2pBandwidthLatencyTest.cu`: rates in 1e9 bytes a second, times in microseconds, a row and a column for each GPU. The GPU of
-//! the row copies: it writes to the GPU of the column, or with `--p2p_read` reads from it.
+//! `p2pBandwidthLatencyTest.cu`: rates in 1e9 bytes a second, times in microseconds, a row and a column for each GPU.
+//! The GPU of the row copies: it writes to the GPU of the column, or with `--p2p_read` reads from it.
 //!
 //! A table has as many rows as columns. One with other rows was cut.
 
@@ -153,10 +153,9 @@ impl Reader<'_> {
         if let Some(title) = Title::parse(text) {
             return self.open(line.number, title, text);
         }
-        if let Some(corner) = ["D\\D", "GPU", "CPU"].into_iter().find(|corner| text.starts_with(*corner)) {
-            if self.header(corner, text) {
-                return Ok(());
-            }
+        let corner = ["D\\D", "GPU", "CPU"].into_iter().find(|corner| text.starts_with(*corner));
+        if corner.is_some_and(|corner| self.header(corner, text)) {
+            return Ok(());
         }
         if row_like::begins_with_number(text) && self.table.as_ref().is_some_and(|table| table.cells.is_some()) {
             return self.row(line.number, text);
@@ -180,8 +179,8 @@ impl Reader<'_> {
         results.note("rates are printed in 1e9 bytes a second: the time of a copy is its bytes / its rate");
         if bytes.is_none() {
             results.note(
-                "the file does not say how large copies are: they are read as 160000000 bytes, the default since CUDA 11.1 \
-                 (before: 40000000)",
+                "the file does not say how large copies are: they are read as 160000000 bytes, the default since \
+                 CUDA 11.1 (before: 40000000)",
             );
         }
         self.run = Run { bytes: bytes.unwrap_or(160_000_000), by_kernels, ..Run::default() };
@@ -336,7 +335,7 @@ impl Run {
         };
         let rows =
             (0..cells.columns).map(|row| (0..cells.columns).map(|column| times(row, column)).collect()).collect();
-        let pairs = Cells { columns: cells.columns, rows }.without(&without_access);
+        let pairs = Cells { columns: cells.columns, rows }.without(without_access);
         let copy = Copy { test: "peer_copy", bytes, implementation: Some(way.name()), counted: 1 };
         if copy.add_pairs(results, &pairs, None) || cells.columns == 1 {
             return Ok(());

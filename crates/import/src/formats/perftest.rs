@@ -1,9 +1,9 @@
-//! The text of perftest: `ib_write_bw`, `ib_read_bw`, `ib_send_bw`, `ib_write_lat`, `ib_read_lat`, `ib_send_lat`, 4.1 to 26.
-//! Written by its `perftest_parameters.c` (`ctx_print_test_info`, `print_full_bw_report`, `print_report_lat`) with the formats of
-//! `perftest_parameters.h`.
+//! The text of perftest: `ib_write_bw`, `ib_read_bw`, `ib_send_bw`, `ib_write_lat`, `ib_read_lat`, `ib_send_lat`, 4.1
+//! to 26. Written by its `perftest_parameters.c` (`ctx_print_test_info`, `print_full_bw_report`, `print_report_lat`)
+//! with the formats of `perftest_parameters.h`.
 //!
-//! `MB/sec` and `MiB/sec` are both 2^20 bytes a second, `Gb/sec` is 1e9 bits a second. Latencies of writes and sends are half of
-//! a round trip, those of reads the whole.
+//! `MB/sec` and `MiB/sec` are both 2^20 bytes a second, `Gb/sec` is 1e9 bits a second. Latencies of writes and sends
+//! are half of a round trip, those of reads the whole.
 
 use std::borrow::Cow;
 
@@ -114,8 +114,8 @@ fn columns(text: &str) -> Option<Result<(Columns, bool), String>> {
     let has_load = words.last().is_some_and(|word| word.starts_with("CPU_Util["));
     let words = words[..words.len() - usize::from(has_load)].join(" ");
     let rates = |unit: &str| format!("#bytes #iterations BW peak[{unit}] BW average[{unit}] MsgRate[Mpps]");
-    let times = "#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec] 99% percentile[usec] \
-                 99.9% percentile[usec]";
+    let times = "#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec] \
+                 99% percentile[usec] 99.9% percentile[usec]";
     let found =
         [("MB/sec", MIB), ("MiB/sec", MIB), ("Gb/sec", GIGABIT)].into_iter().find(|(unit, _)| words == rates(unit));
     Some(match found {
@@ -244,7 +244,8 @@ impl Reader<'_> {
         };
         if bytes <= last {
             let what = format!(
-                "separate programs wrote here at once: {bytes} bytes stand behind {last} in one table; their lines are mixed"
+                "separate programs wrote here at once: {bytes} bytes stand behind {last} in one table; \
+                 their lines are mixed"
             );
             return Err(self.source.error(line, what).hint("write the output of each program to a file of its own"));
         }
@@ -274,7 +275,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("Link type", "link"),
 ];
 
-/// The value behind a key: of `Number of qps   : 1		Transport type : IB`, `4096[B]`.
+/// The value behind a key: of `Number of qps   : 1`, which another may stand behind, or of `Mtu : 4096[B]`.
 fn told(text: &str, key: &str) -> Option<String> {
     let behind = text.split_once(key)?.1.trim_start().strip_prefix(':')?;
     let word = behind.split_ascii_whitespace().next()?;
@@ -314,7 +315,8 @@ fn numbers(text: &str, count: usize, decimals: &[usize]) -> Result<(u64, u64, Ve
     Ok((whole(words[0])?, whole(words[1])?, values))
 }
 
-/// A row of a bandwidth. Its rate of messages must fit its rate of bytes: it tells a wrong unit and a number that is cut.
+/// A row of a bandwidth. Its rate of messages must fit its rate of bytes: it tells a wrong unit and a number that is
+/// cut.
 fn rates(text: &str, has_load: bool, unit: u32) -> Result<(u64, Figures), Bad> {
     let (bytes, iterations, values) = numbers(text, 5 + usize::from(has_load), &[2, 2, 6])?;
     let &[peak, average, mpps] = &values[..] else { return Err(Bad::Damaged("expected 3 rates".to_owned())) };

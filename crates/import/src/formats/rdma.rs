@@ -1,5 +1,5 @@
-//! Messages between two hosts by RDMA verbs, as other programs measure them. No backend here sends by verbs, and a stream of
-//! writes is not a message to and fro, so `rdma` has a declaration of its own. Nothing runs it.
+//! Messages between two hosts by RDMA verbs, as other programs measure them. No backend here sends by verbs, and a
+//! stream of writes is not a message to and fro, so `rdma` has a declaration of its own. Nothing runs it.
 
 use record::show::{Column, Format, Show, Table};
 use record::{About, Better, Metric};

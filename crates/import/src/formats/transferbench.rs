@@ -1,8 +1,8 @@
 //! The text of AMD's TransferBench, 1.40 to 1.67: transfers of a configuration file. Written by `ReportResults` of its
 //! `TransferBench.cpp`, later by its client: rates in 1e9 bytes a second, means over iterations.
 //!
-//! A test is read with its last line, `Aggregate (CPU)`. Only copies by the copy engine (DMA) that run alone measure what tests
-//! of `hardware` do.
+//! A test is read with its last line, `Aggregate (CPU)`. Only copies by the copy engine (DMA) that run alone measure
+//! what tests of `hardware` do.
 
 use terms::Error;
 

@@ -85,6 +85,14 @@ fn the_size_is_that_of_the_command_line_or_the_default_of_the_version() {
 }
 
 #[test]
+fn a_result_may_be_quoted_without_its_head() {
+    let quoted = text("v0.8_one_gpu.txt").split_once("Running host").unwrap().1.to_owned();
+    let results = one(&format!("My GPU:\n```\nRunning host{quoted}```\n"));
+    assert_eq!((results.shapes().len(), results.tool.as_str()), (6, "nvbandwidth"));
+    assert!(results.notes.iter().any(|note| note.contains("since 0.7 (before: 64 MiB)")), "{:?}", results.notes);
+}
+
+#[test]
 fn a_table_that_is_cut_is_left_out_with_its_sum() {
     let cut = |width: usize, file: &str| {
         let text: String = text(file).lines().map(|line| line.get(..width).unwrap_or(line).to_owned() + "\n").collect();
