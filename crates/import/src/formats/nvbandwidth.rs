@@ -12,6 +12,7 @@ use super::gpu_copies::{BadRow, Cells, columns};
 use super::nccl::plain;
 use super::nvbandwidth_lines::{is_description, is_failure, is_own, sum, told};
 use super::nvbandwidth_tests::{Buffers, Testcase, add, without_counterpart};
+use super::others::tell_others;
 use super::row_like;
 use super::runs::Runs;
 use crate::{Content, Format, Line, Results, Source};
@@ -46,7 +47,9 @@ impl Format for Nvbandwidth {
             reader.line(line)?;
         }
         reader.leave_open("the file ends before its sum");
-        Ok(Content::Results(reader.results.finish(source)?))
+        let mut results = reader.results.finish(source)?;
+        tell_others(source, self.name(), &mut results);
+        Ok(Content::Results(results))
     }
 }
 

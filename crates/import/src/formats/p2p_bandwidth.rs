@@ -9,6 +9,7 @@ use terms::Error;
 use super::command;
 use super::gpu_copies::{BadRow, Cells, Copy, columns, seconds};
 use super::nccl::plain;
+use super::others::tell_others;
 use super::row_like;
 use super::runs::Runs;
 use crate::{Content, Format, Line, Results, Source};
@@ -43,7 +44,9 @@ impl Format for P2pBandwidth {
             reader.line(line)?;
         }
         reader.close();
-        Ok(Content::Results(reader.results.finish(source)?))
+        let mut results = reader.results.finish(source)?;
+        tell_others(source, self.name(), &mut results);
+        Ok(Content::Results(results))
     }
 }
 

@@ -11,11 +11,12 @@ use terms::Error;
 
 use super::command;
 use super::nccl::plain;
+use super::others::tell_others;
+use super::perftest_rows::{Bad, rates, times};
 use super::rdma::ABOUT;
 use super::row_like;
 use super::runs::Runs;
-use crate::numbers::{NotANumber, plain as number};
-use crate::{Content, Details, Figures, Format, Line, Results, Row, Shape, Source};
+use crate::{Content, Format, Line, Results, Row, Shape, Source};
 
 /// The format.
 pub(super) struct Perftest;
@@ -38,7 +39,9 @@ impl Format for Perftest {
         for line in source.lines() {
             reader.line(line)?;
         }
-        Ok(Content::Results(reader.results.finish(source)?))
+        let mut results = reader.results.finish(source)?;
+        tell_others(source, self.name(), &mut results);
+        Ok(Content::Results(results))
     }
 }
 
@@ -282,76 +285,6 @@ fn told(text: &str, key: &str) -> Option<String> {
     let word = word.strip_suffix("[B]").unwrap_or(word);
     // Commas separate values of a field.
     (!word.contains(',')).then(|| plain(word))
-}
-
-/// Why a row is not read.
-enum Bad {
-    Comma(String),
-    Damaged(String),
-}
-
-/// The numbers of a row: size, iterations, and so many others with at least so many decimals each.
-fn numbers(text: &str, count: usize, decimals: &[usize]) -> Result<(u64, u64, Vec<f64>), Bad> {
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    if words.len() != count {
-        return Err(Bad::Damaged(format!("expected {count} columns, found {}", words.len())));
-    }
-    let whole = |word: &str| {
-        let value = word.parse().ok().filter(|value: &u64| *value > 0);
-        value.ok_or_else(|| Bad::Damaged(format!("expected a whole number from 1, found `{}`", plain(word))))
-    };
-    let value = |(word, least): (&&str, &usize)| -> Result<f64, Bad> {
-        let value = number(word).map_err(|why| match why {
-            NotANumber::Comma => Bad::Comma(format!("expected a number, {}", why.found(word))),
-            NotANumber::Other => Bad::Damaged(format!("expected a number, {}", why.found(word))),
-        })?;
-        let found = word.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-        if found < *least {
-            return Err(Bad::Damaged(format!("expected {least} decimals, found `{}`", plain(word))));
-        }
-        Ok(value)
-    };
-    let values: Vec<f64> = words[2..].iter().zip(decimals).map(value).collect::<Result<_, _>>()?;
-    Ok((whole(words[0])?, whole(words[1])?, values))
-}
-
-/// A row of a bandwidth. Its rate of messages must fit its rate of bytes: it tells a wrong unit and a number that is
-/// cut.
-fn rates(text: &str, has_load: bool, unit: u32) -> Result<(u64, Figures), Bad> {
-    let (bytes, iterations, values) = numbers(text, 5 + usize::from(has_load), &[2, 2, 6])?;
-    let &[peak, average, mpps] = &values[..] else { return Err(Bad::Damaged("expected 3 rates".to_owned())) };
-    let unit = f64::from(unit);
-    let by_messages = mpps * 1e6 * bytes as f64 / unit;
-    // Two decimals of the one, six of the other.
-    let rounding = 0.006 + 0.6 * bytes as f64 / unit + by_messages * 1e-6;
-    if average <= 0.0 || mpps <= 0.0 || (by_messages - average).abs() > rounding {
-        let what = format!("{mpps} million messages a second of {bytes} bytes are not the average rate of {average}");
-        return Err(Bad::Damaged(what));
-    }
-    let time_s = bytes as f64 / (average * unit);
-    let mut metrics = vec![("gbs", average * unit / 1e9), ("messages_per_s", mpps * 1e6)];
-    if peak > 0.0 {
-        metrics.push(("peak_gbs", peak * unit / 1e9));
-    }
-    let details = Details { metrics, ..Details::default() };
-    Ok((bytes, Figures { time_s, iterations: Some(iterations), wrong: None, details: Some(Box::new(details)) }))
-}
-
-/// A row of a latency.
-fn times(text: &str, has_load: bool) -> Result<(u64, Figures), Bad> {
-    let (bytes, iterations, values) = numbers(text, 9 + usize::from(has_load), &[2; 7])?;
-    let &[min, max, typical, mean, _, p99, _] = &values[..] else {
-        return Err(Bad::Damaged("expected 7 times".to_owned()));
-    };
-    if !(typical > 0.0 && min <= typical && typical <= p99 && p99 <= max) {
-        return Err(Bad::Damaged("its smallest, typical, 99% and largest time are not in order".to_owned()));
-    }
-    let some = |us: f64| Some(us * 1e-6).filter(|time| *time > 0.0);
-    let details = Details { mean: some(mean), p99: some(p99), min: some(min), max: some(max), ..Details::default() };
-    Ok((
-        bytes,
-        Figures { time_s: typical * 1e-6, iterations: Some(iterations), wrong: None, details: Some(Box::new(details)) },
-    ))
 }
 
 /// A command line, before its program and behind it.

@@ -9,6 +9,7 @@ use terms::Error;
 use super::command;
 use super::gpu_copies::Copy;
 use super::nccl::plain;
+use super::others::tell_others;
 use super::row_like;
 use super::runs::Runs;
 use crate::numbers::{NotANumber, plain as number};
@@ -43,7 +44,9 @@ impl Format for TransferBench {
             reader.line(line)?;
         }
         reader.leave_open();
-        Ok(Content::Results(reader.results.finish(source)?))
+        let mut results = reader.results.finish(source)?;
+        tell_others(source, self.name(), &mut results);
+        Ok(Content::Results(results))
     }
 }
 

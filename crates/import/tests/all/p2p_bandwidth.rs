@@ -118,3 +118,14 @@ fn runs_under_two_headings_are_two_records() {
     let quoted = format!("# A\nP2P Connectivity{quoted}\n# B\nP2P Connectivity{quoted}");
     assert_eq!(read(&source(&quoted)).unwrap().len(), 2);
 }
+
+#[test]
+fn what_other_programs_wrote_into_the_file_is_told() {
+    let both = sample("nvbandwidth", "v0.8_one_gpu.txt") + &text("eight_gpus.txt");
+    let omitted = one(&both).all_omitted();
+    let what = "results of `p2p_bandwidth`: `--format p2p_bandwidth` reads them from the same file";
+    assert!(omitted.iter().any(|line| line == what), "{omitted:?}");
+    let other = import::read(&source(&both), Some(import::format("p2p_bandwidth").unwrap())).unwrap();
+    let import::Content::Results(other) = other.content else { panic!("a plan") };
+    assert_eq!(other[0].shapes().len(), 5);
+}
