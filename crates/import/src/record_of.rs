@@ -10,7 +10,7 @@ use record::{
 use serde_json::Value;
 use terms::{Bytes, Dtype, Error, Named as _, Seconds, Status};
 
-use crate::formats::{nccl_inspector_prom, training_log};
+use crate::formats::{nccl_inspector_prom, rdma, training_log};
 use crate::{Figures, Format, Results, Shape, Source, processes};
 
 /// A record, before it is written.
@@ -49,7 +49,7 @@ pub fn records(
     }
     empty.into_iter().for_each(|other| results[0].absorb(other));
     // What nothing runs, only logs show.
-    let of_logs = [&training_log::ABOUT, &nccl_inspector_prom::ABOUT];
+    let of_logs = [&training_log::ABOUT, &nccl_inspector_prom::ABOUT, &rdma::ABOUT];
     let benchmarks: Vec<&'static About> = benchmarks.iter().copied().chain(of_logs).collect();
     let made = results.into_iter().map(|results| record(source, format, results, &benchmarks, tool, now));
     let (mut records, mut failed) = (Vec::new(), Vec::new());
@@ -251,6 +251,9 @@ fn line(case: &Case, figures: &[Figures]) -> Result<CaseLine, String> {
     for (name, word) in figures.first().into_iter().flat_map(|figures| &figures.details().words) {
         line.metrics.insert((*name).to_owned(), Value::from(word.as_ref()));
     }
+    for (name, cells) in matrices(figures) {
+        line.metrics.insert(name.to_owned(), cells);
+    }
     if times.len() > 1 {
         line.trial_median_s = times;
     }
@@ -317,6 +320,27 @@ fn metrics(case: &Case, line: &CaseLine, figures: &[Figures]) -> Vec<(&'static s
         }
     }
     found
+}
+
+/// Metrics of pairs of ranks: each cell is the median over runs. None where runs have other numbers of ranks.
+fn matrices(figures: &[Figures]) -> Vec<(&'static str, Value)> {
+    let first = figures.first().map_or(&[][..], |figures| &figures.details().matrices);
+    let of_all = |name: &str| -> Option<Value> {
+        let of = |figures: &'_ Figures| figures.details().matrices.iter().position(|(known, _)| *known == name);
+        let all: Option<Vec<_>> = figures.iter().map(|one| Some(&one.details().matrices.get(of(one)?)?.1)).collect();
+        let all = all?;
+        let cell = |row: usize, column: usize| -> Option<Value> {
+            let values: Option<Vec<Option<f64>>> =
+                all.iter().map(|cells| cells.get(row)?.get(column).copied()).collect();
+            let values: Option<Vec<f64>> = values?.into_iter().collect();
+            Some(values.map(|values| stats::median(&values)).into())
+        };
+        let row = |(at, row): (usize, &Vec<Option<f64>>)| -> Option<Vec<Value>> {
+            (0..row.len()).map(|column| cell(at, column)).collect()
+        };
+        Some(all.first()?.iter().enumerate().map(row).collect::<Option<Vec<_>>>()?.into())
+    };
+    first.iter().filter_map(|(name, _)| Some((*name, of_all(name)?))).collect()
 }
 
 fn names(figures: &Figures) -> Vec<&'static str> {

@@ -50,6 +50,8 @@ pub struct Details {
     pub metrics: Vec<(&'static str, f64)>,
     /// Declared metrics that are words: what charts and tables tell lines apart by.
     pub words: Vec<(&'static str, Cow<'static, str>)>,
+    /// Declared metrics that have a value for each pair of ranks, by row and column; None where nothing was measured.
+    pub matrices: Vec<(&'static str, Vec<Vec<Option<f64>>>)>,
     /// `[process][iteration]`: times of single processes.
     pub processes: Vec<Vec<f64>>,
 }
@@ -67,6 +69,7 @@ impl Figures {
             max: None,
             metrics: Vec::new(),
             words: Vec::new(),
+            matrices: Vec::new(),
             processes: Vec::new(),
         };
         self.details.as_deref().unwrap_or(&NONE)

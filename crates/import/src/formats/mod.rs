@@ -13,6 +13,7 @@ mod ddlb_csv;
 mod deepspeed;
 mod deepspeed_comms;
 mod ds_bench;
+mod gpu_copies;
 mod imb;
 mod megatron;
 mod nccl;
@@ -23,12 +24,21 @@ mod nccl_lines;
 mod nccl_row;
 mod nccl_tests;
 mod nccl_tests_json;
+mod nvbandwidth;
+mod nvbandwidth_json;
+mod nvbandwidth_lines;
+mod nvbandwidth_tests;
 mod osu;
+mod p2p_bandwidth;
+mod perftest;
+mod perftest_rows;
+pub(crate) mod rdma;
 mod row_like;
 mod runs;
 mod torchscale;
 mod torchtitan;
 pub(crate) mod training_log;
+mod transferbench;
 mod versions;
 
 /// Every format, in the order in which files are tried: the most particular first.
@@ -39,6 +49,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &cloudai::CloudAi,
     &nccl_tests_json::NcclTestsJson,
     &nccl_tests_json::RcclTestsJson,
+    &nvbandwidth_json::NvbandwidthJson,
     &ddlb_csv::DdlbCsv,
     &allreduce_study::AllreduceStudy,
     &all_reduce_bench::AllReduceBench,
@@ -46,6 +57,10 @@ pub static FORMATS: &[&dyn Format] = &[
     &ds_bench::DsBench,
     &nccl_inspector_prom::NcclInspectorProm,
     &nccl_tests::NcclTests,
+    &nvbandwidth::Nvbandwidth,
+    &p2p_bandwidth::P2pBandwidth,
+    &transferbench::TransferBench,
+    &perftest::Perftest,
     &osu::Osu,
     &imb::Imb,
     &torchtitan::Torchtitan,

@@ -13,7 +13,10 @@ mod json;
 mod mutations;
 mod nccl_inspector_prom;
 mod nccl_tests;
+mod nvbandwidth;
 mod osu;
+mod p2p_bandwidth;
+mod perftest;
 mod plans;
 mod prefixes;
 mod public_traces;
@@ -23,6 +26,7 @@ mod second_round;
 mod skip;
 mod traces;
 mod training_logs;
+mod transferbench;
 
 use std::path::PathBuf;
 
