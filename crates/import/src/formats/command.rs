@@ -143,8 +143,8 @@ enum Number {
     OfOne,
 }
 
-/// The number of processes that a launcher is given: `-n 8`, srun's nodes and tasks on each, or torchrun's. Of options that come
-/// twice the first counts: later ones may be those of a program that the launcher starts, such as `numactl -N 0`.
+/// The number of processes that a launcher is given: `-n 8`, srun's nodes and tasks on each, or torchrun's. Of options that
+/// come twice the first counts: later ones may be those of a program that the launcher starts, such as `numactl -N 0`.
 pub(super) fn processes(before: &str) -> Option<u32> {
     let all: Vec<&str> = before.split_ascii_whitespace().collect();
     let name = |word: &&str| is_launcher(word.rsplit('/').next().unwrap_or(word));
@@ -181,7 +181,7 @@ pub(super) fn processes(before: &str) -> Option<u32> {
     all.or_else(by_node).or_else(|| nodes.unwrap_or(1).checked_mul(of_one?))
 }
 
-/// Whether a program starts others on many nodes: `mpirun`, `mpiexec.hydra`, `srun`, `torchrun`, `torch.distributed.run`.
+/// Whether a program starts others: `mpirun`, `mpiexec.hydra`, `srun`, `torchrun`, `torch.distributed.run`.
 fn is_launcher(name: &str) -> bool {
     let begins = ["mpirun", "mpiexec", "torch.distributed."].iter().any(|begin| name.starts_with(begin));
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'));

@@ -1,5 +1,5 @@
-//! What the user says of a file that may say it itself: `--ranks`, `--op`. What the file says counts. What is given fills the
-//! places where the file says nothing, and is refused if the file says everything, and something else.
+//! What the user says of a file that may say it itself: `--ranks`, `--op`. What the file says counts. What is given fills
+//! the places where the file says nothing, and is refused if the file says everything, and something else.
 
 use terms::{Collective, Error};
 
@@ -50,8 +50,8 @@ impl<'s> Given<'s> {
         Ok(Self { source, ranks: One::new(ranks), op: One::new(op.transpose()?) })
     }
 
-    /// The ranks of the table at a line: those that the file tells there, else those that the user gives. `by` is what tells
-    /// them, as the subject of a sentence.
+    /// The ranks of the table at a line: those that the file tells there, else those that the user gives. `by` is what
+    /// tells them, as the subject of a sentence.
     ///
     /// # Errors
     /// When neither does.

@@ -7,7 +7,7 @@ use super::given::Given;
 use super::imb_head::{Head, Started};
 use super::imb_table::{self, Column, Timed};
 use super::nccl::plain;
-use super::osu_rows::{ONE_RANK, per_rank};
+use super::osu_rows::{ONE_RANK, PER_RANK, per_rank};
 use super::osu_title;
 use super::row_like::{self, Words};
 use super::runs::Runs;
@@ -204,6 +204,9 @@ impl Reader<'_> {
     fn header(&mut self, number: usize, text: &str) -> Result<(), Error> {
         let is_known = self.table.op.is_some();
         self.table.columns = imb_table::columns(self.source, number, &self.head.tool, text, is_known)?;
+        if is_known {
+            self.table.sizes.header(number);
+        }
         if let Some(what) = imb_table::unread(&self.table.columns).filter(|_| is_known) {
             self.results().leave_unread(what.to_owned());
         }
@@ -263,9 +266,7 @@ impl Reader<'_> {
             let (op, is_alone) = (self.table.op, self.table.ranks == Some(1));
             let results = self.results();
             if op.is_some_and(per_rank) {
-                results.note(
-                    "bytes of all_gather, all_to_all, gather and scatter are the printed size x ranks: it counts one rank's part",
-                );
+                results.note(PER_RANK);
             }
             if rows.iter().any(|(_, figures)| figures.details.is_some()) {
                 results.note("smallest and largest are over ranks");

@@ -1,4 +1,4 @@
-//! What the lines above the tables of a run of the Intel MPI Benchmarks say: command lines, types, where the buffers were.
+//! What the lines above the tables of the Intel MPI Benchmarks say: command lines, types, where the buffers were.
 
 use terms::{Collective, Dtype, Reduce};
 

@@ -48,15 +48,15 @@ impl Timed {
                 "mean over iterations of the mean over ranks, of a non-blocking call and its wait without computation"
             }
             Self::OfTheSlowest => {
-                "mean over iterations, of a non-blocking call and its wait without computation, of the rank whose call with \
-                 computation takes longest"
+                "mean over iterations, of a non-blocking call and its wait without computation, of the rank whose call \
+                 with computation takes longest"
             }
         }
     }
 }
 
-/// The operation of a table, and what is timed: `Allreduce`, `Iallreduce`, `Iallreduce_pure`. None where it has no counterpart
-/// here.
+/// The operation of a table, and what is timed: `Allreduce`, `Iallreduce`, `Iallreduce_pure`. None where it has no
+/// counterpart here.
 pub(super) fn measured(name: &str) -> Option<(Collective, Timed)> {
     let op = |word: &str| collective::op(word).filter(|op| *op != Collective::AllToAllV && !word.contains("_block"));
     if let Some(op) = op(name) {

@@ -1,5 +1,5 @@
-//! The text of the OSU Micro-Benchmarks, 3 to 7: collectives, blocking or not, the ping-pong of `osu_latency`, and the rates of
-//! messages of `osu_bw` and `osu_bibw`.
+//! The text of the OSU Micro-Benchmarks, 3 to 7: collectives, blocking or not, the ping-pong of `osu_latency`, and the
+//! rates of messages of `osu_bw` and `osu_bibw`.
 
 use terms::Error;
 
@@ -85,7 +85,7 @@ impl Reader<'_> {
             return self.begin(number, title);
         }
         let bare = text.strip_prefix('#').map(str::trim);
-        if bare.is_some_and(|bare| is_of_another(bare)) || text.starts_with("#bytes") {
+        if bare.is_some_and(is_of_another) || text.starts_with("#bytes") {
             self.end_table();
         }
         let Some(table) = &mut self.table else {
@@ -206,6 +206,7 @@ impl Reader<'_> {
                 return Err(self.source.error(number, what));
             }
             table.columns.clone_from(&columns);
+            table.sizes.header(number);
             if let Some(results) = self.results() {
                 osu_table::unread(&columns).into_iter().for_each(|what| results.leave_unread(what.to_owned()));
             }
@@ -248,6 +249,8 @@ impl Reader<'_> {
         let (rows, sizes) = (std::mem::take(&mut table.rows), std::mem::take(&mut table.sizes));
         let ranks = (!table.test.is_some_and(Test::is_of_two)).then_some(table.ranks);
         if let Some(mixed) = sizes.mixed(ranks) {
+            // Neither are later rows those of one program.
+            table.test = None;
             self.omit(mixed.line, &mixed.what);
             self.mixed.get_or_insert(mixed);
             return;

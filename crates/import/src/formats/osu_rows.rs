@@ -74,8 +74,8 @@ impl Table {
         }
         if test.is_of_two() && self.buffers.is_none() && self.device != "cpu" && self.backend == "mpi" {
             results.note(format!(
-                "line {line}: the file does not say where the buffers were: they are taken to be in memory of GPUs, as the \
-                 title has them"
+                "line {line}: the file does not say where the buffers were: they are taken to be in memory of GPUs, as \
+                 the title has them"
             ));
         }
     }
@@ -128,6 +128,9 @@ impl Table {
         let one_way = bandwidth / ways;
         let details = Details { metrics: vec![("gbs", one_way / 1e9)], ..Details::default() };
         let time_s = row.bytes as f64 / one_way;
+        if !(time_s.is_finite() && time_s > 0.0) {
+            return Err(format!("a bandwidth of {bandwidth} bytes/s is not one"));
+        }
         let shape = Shape { benchmark: "hardware", fields, device, implementation: None };
         Ok((shape, Figures { time_s, details: Some(Box::new(details)), ..row.figures }))
     }
@@ -141,12 +144,12 @@ impl Table {
             Some(test) => {
                 let sum = if test == Test::OneWay { "" } else { "; half of it, because OSU adds both directions" };
                 notes.push(format!(
-                    "line {}: the program prints a bandwidth in 1e6 bytes/s{sum}: the time of a message is its bytes / that",
+                    "line {}: the program prints a bandwidth in 1e6 bytes/s{sum}: a message takes its bytes / that",
                     self.line
                 ));
                 if self.launched.is_none() {
                     notes.push(format!(
-                        "the file has no command line: {WINDOW} messages are taken to be under way at once, OSU's default"
+                        "the file has no command line: {WINDOW} messages are taken to be under way at once, the default"
                     ));
                 }
                 notes.push(
@@ -167,10 +170,7 @@ impl Table {
         notes: &mut Vec<String>,
     ) {
         if per_rank(op) {
-            notes.push(
-                "bytes of all_gather, all_to_all, gather and scatter are the printed size x ranks: it counts one rank's part"
-                    .to_owned(),
-            );
+            notes.push(PER_RANK.to_owned());
         }
         // Before 7.1, reductions are of MPI_FLOAT and the rest is of MPI_CHAR, and the file does not say so.
         if self.dtype.is_none() && op != Collective::Barrier {
@@ -191,6 +191,10 @@ impl Table {
         }
     }
 }
+
+/// What is said of operations whose size is that of a part.
+pub(super) const PER_RANK: &str =
+    "bytes of all_gather, all_to_all, gather and scatter are the printed size x ranks: it counts one rank's part";
 
 /// What is said of a program with one process.
 pub(super) const ONE_RANK: &str = "one rank: nothing was communicated";

@@ -35,9 +35,8 @@ const KNOWN: &str = "Size, Avg Latency(us), Latency (us), Min Latency(us), Max L
 
 /// Whether a line behind its `#` is the header of a table.
 pub(super) fn is_header(bare: &str) -> bool {
-    let is_first = |name: &&str| bare.starts_with(*name);
     // A sentence above tables of non-blocking calls begins with `Overall =`.
-    ["Size ", "Avg Latency", "Overall(us)", "Bandwidth (MB/s)"].iter().any(|name| is_first(&name))
+    ["Size ", "Avg Latency", "Overall(us)", "Bandwidth (MB/s)"].iter().any(|name| bare.starts_with(name))
 }
 
 /// Columns by a header: `Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations`.

@@ -1,4 +1,4 @@
-//! What the lines above a table of the OSU Micro-Benchmarks say: the program, its command line, and where the buffers were.
+//! What the lines above a table of the OSU Micro-Benchmarks say: the program, its command line, where the buffers were.
 
 use terms::Collective;
 
@@ -150,8 +150,8 @@ const NO_METHOD: &[&str] = &[
     "-h",
 ];
 
-/// What a command line says: `mpirun -np 4 ... osu_allreduce -d cuda`. Names of folders are like names of programs, so the last
-/// name counts.
+/// What a command line says: `mpirun -np 4 ... osu_allreduce -d cuda`. Names of folders are like names of programs:
+/// the last name counts.
 pub(super) fn launched(text: &str) -> Option<Launched> {
     if text.contains(" : ") {
         return None;
@@ -182,8 +182,8 @@ fn window(options: &str) -> Option<u32> {
     None
 }
 
-/// Where the buffers of a program are by its title alone; None where that is neither a processor nor a GPU. NCCL and RCCL move
-/// memory of GPUs alone.
+/// Where the buffers of a program are by its title alone; None where that is neither a processor nor a GPU. NCCL and
+/// RCCL move memory of GPUs alone.
 pub(super) fn device(backend: &str, library: &str) -> Option<&'static str> {
     let accelerator = library.split_once('-').map_or("", |(_, accelerator)| accelerator);
     match accelerator {

@@ -1,5 +1,6 @@
-//! The column of sizes of one table. Programs print each size once and, unless the user lists them, the smallest first, each twice
-//! the one before. So the column shows whether several programs wrote into the table, and where a size has lost its first digits.
+//! The column of sizes of one table. Programs print one header and each size once, unless the user lists them the smallest
+//! first, each twice the one before. So the column shows whether several programs wrote into the table, and where a size has
+//! lost its first digits.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,10 @@ pub(super) struct Sizes {
     /// How many times each was printed.
     times: BTreeMap<u64, usize>,
     last: Option<u64>,
+    /// Whether the header was there.
+    has_header: bool,
+    /// Where it was there again, before the first row.
+    second_header: Option<usize>,
     /// The first that was there before.
     repeated: Option<(usize, u64)>,
     /// The first that is smaller than the one above it, and that one.
@@ -27,6 +32,13 @@ impl Sizes {
     /// No sizes yet. If the user lists them, any order is right.
     pub(super) fn new(are_listed: bool) -> Self {
         Self { are_listed, ..Self::default() }
+    }
+
+    /// Adds the header of the table.
+    pub(super) fn header(&mut self, line: usize) {
+        if std::mem::replace(&mut self.has_header, true) && self.times.is_empty() {
+            self.second_header.get_or_insert(line);
+        }
     }
 
     /// Adds the size of a row.
@@ -70,10 +82,12 @@ impl Sizes {
             );
             return Some(Mixed { line, what });
         }
-        let (line, from, to) = self.back?;
-        let what = format!(
-            "separate programs{ranks} wrote here at once: the sizes go back from {from} to {to}, and their lines are mixed"
-        );
+        let (line, how) = match (self.back, self.second_header) {
+            (Some((line, from, to)), _) => (line, format!("the sizes go back from {from} to {to}")),
+            (None, Some(line)) => (line, "the table has its header twice".to_owned()),
+            (None, None) => return None,
+        };
+        let what = format!("separate programs{ranks} wrote here at once: {how}, and their lines are mixed");
         Some(Mixed { line, what })
     }
 }

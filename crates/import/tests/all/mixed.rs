@@ -37,6 +37,15 @@ fn sizes_that_go_back_are_of_two_programs() {
         why.contains("line 8: separate programs of 4 ranks wrote here at once: the sizes go back from 1024 to 4"),
         "{why}"
     );
+    // One row of each is enough if both heads are there.
+    let titles = "# OSU MPI Allreduce Latency Test v7.4\n# OSU MPI Broadcast Latency Test v7.4\n";
+    let header = "# Size       Avg Latency(us)\n";
+    let both = source(&format!("{titles}{header}{header}4 2.0\n8 3.0\n")).with_given("ranks", "4");
+    let why = read(&both).unwrap_err().to_string();
+    assert!(
+        why.contains("line 4: separate programs of 4 ranks wrote here at once: the table has its header twice"),
+        "{why}"
+    );
     // A size without its first digits is one damaged line.
     let damaged = one(&format!("{head}512 5.0\n24 6.0\n2048 7.0\n"));
     let why = "line 5: `24` may be what is left of 1024, the size that comes next";
