@@ -144,7 +144,7 @@ enum Number {
 }
 
 /// The number of processes that a launcher is given: `-n 8`, srun's nodes and tasks on each, or torchrun's. Of options that
-/// come twice the first counts: later ones may be those of a program that the launcher starts, such as `numactl -N 0`.
+/// come twice the first counts: later ones may be those of a program that the launcher starts, such as `numactl -N 1`.
 pub(super) fn processes(before: &str) -> Option<u32> {
     let all: Vec<&str> = before.split_ascii_whitespace().collect();
     let name = |word: &&str| is_launcher(word.rsplit('/').next().unwrap_or(word));
@@ -238,7 +238,7 @@ mod tests {
             ("mpirun -npernode 4 --host node-a,node-b", Some(8)),
             ("mpirun -ppn 8 -f hosts", None),
             ("mpirun -npernode 4 --host node-a:4,node-b:4", None),
-            ("srun -N 4 --ntasks-per-node 8 numactl -N 0", Some(32)),
+            ("srun -N 4 --ntasks-per-node 8 numactl -N 1", Some(32)),
             ("flux run -N2 --tasks-per-node=4", Some(8)),
             ("jsrun -n 6 -a 4 -c 7", Some(24)),
             ("jsrun -n 6", None),

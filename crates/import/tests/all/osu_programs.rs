@@ -33,6 +33,22 @@ fn rates_of_messages_are_those_of_links() {
 }
 
 #[test]
+fn records_of_rates_have_their_bandwidth_and_device() {
+    let tool = record::Tool { name: "rankmark".to_owned(), version: "0".to_owned() };
+    for (library, device) in [("MPI", "cpu"), ("MPI-CUDA", "cuda"), ("MPI-ZE", "xpu"), ("NCCL-CUDA", "cuda")] {
+        let source =
+            source(&format!("# OSU {library} Bandwidth Test v7.5\n# Size      Bandwidth (MB/s)\n4096  8192.00\n"));
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let results = read(&source).unwrap();
+        let records = import::records(&source, "osu", results, &benchmarks::abouts(), &tool, now).unwrap();
+        let (case, line) = (&records[0].file.plan.cases[0], &records[0].lines[0]);
+        assert_eq!((case.benchmark.as_str(), line.metrics["gbs"].as_f64()), ("hardware", Some(8.192)), "{library}");
+        assert_eq!(case.parameters.get("device").and_then(|value| value.as_str()).unwrap_or("cpu"), device, "{case:?}");
+        assert!((line.time_s.as_ref().unwrap().median - 5e-7).abs() < 1e-15, "{line:?}");
+    }
+}
+
+#[test]
 fn another_window_is_another_figure() {
     let whole = text("5.8_point_to_point.txt");
     let wide = whole.replace("pt2pt/osu_bw\n", "pt2pt/osu_bw -W 128\n");
