@@ -95,44 +95,153 @@ pub(super) fn plain(text: &str) -> String {
     super::nccl::fact(words.join(" ").trim_start_matches(['+', '$', '>', '~', ' ']))
 }
 
-/// Options of launchers that have a number behind them.
-const WITH_NUMBER: &[&str] = &[
-    "-n",
-    "-np",
-    "--np",
-    "--ntasks",
-    "-N",
-    "--nodes",
-    "--nnodes",
-    "--ntasks-per-node",
-    "--nproc-per-node",
-    "--nproc_per_node",
+/// The most of a command line that goes on over several lines.
+const LONGEST: usize = 1 << 16;
+
+/// Command lines that go on over several lines, with `\` at their ends.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    /// What has been read of the one that goes on; empty where none does.
+    begun: String,
+}
+
+/// What a line is to the command lines of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Joined<'l> {
+    /// A line of its own.
+    Line(&'l str),
+    /// A command line goes on in the next line.
+    GoesOn,
+    /// The last line of a command line: all of it, on one line.
+    Whole(String),
+}
+
+impl Commands {
+    /// Takes the next line, trimmed. Heads and rows of tables are lines of their own, whatever their ends.
+    pub(super) fn join<'l>(&mut self, text: &'l str) -> Joined<'l> {
+        let goes_on = text.strip_suffix('\\').filter(|before| !before.ends_with('\\'));
+        let is_of_table = text.starts_with(|first: char| first == '#' || first.is_ascii_digit());
+        if self.begun.is_empty() {
+            let begins = goes_on.filter(|before| !is_of_table && !before.trim().is_empty());
+            let Some(before) = begins else { return Joined::Line(text) };
+            self.begun = before.trim_end().to_owned();
+            return Joined::GoesOn;
+        }
+        if text.starts_with('#') {
+            self.begun.clear();
+            return Joined::Line(text);
+        }
+        // What a shell asks with where a line goes on.
+        let part = goes_on.unwrap_or(text);
+        let part = part.strip_prefix("> ").unwrap_or(part).trim();
+        if !part.is_empty() {
+            self.begun.push(' ');
+            self.begun.push_str(part);
+        }
+        match goes_on.is_some() && self.begun.len() < LONGEST {
+            true => Joined::GoesOn,
+            false => Joined::Whole(std::mem::take(&mut self.begun)),
+        }
+    }
+}
+
+/// Options of launchers with a value behind them, and what it is.
+const OPTIONS: &[(&str, Number)] = &[
+    ("-n", Number::All),
+    ("-np", Number::All),
+    ("--np", Number::All),
+    ("--ntasks", Number::All),
+    ("--nnodes", Number::Nodes),
+    ("--nodes", Number::Nodes),
+    ("--ntasks-per-node", Number::OnEach),
+    ("--tasks-per-node", Number::OnEach),
+    ("-ppn", Number::OnEach),
+    ("--ppn", Number::OnEach),
+    ("-perhost", Number::OnEach),
+    ("-npernode", Number::OnEach),
+    ("--npernode", Number::OnEach),
+    ("-hosts", Number::Hosts),
+    ("-host", Number::Hosts),
+    ("--hosts", Number::Hosts),
+    ("--host", Number::Hosts),
+    ("-H", Number::Hosts),
+    ("--nproc-per-node", Number::OfOne),
+    ("--nproc_per_node", Number::OfOne),
 ];
 
-/// The number of processes that a launcher is given: `-n 8`, srun's nodes and tasks on each, or torchrun's.
+/// What the value of an option is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    /// All processes.
+    All,
+    Nodes,
+    /// Processes of each node.
+    OnEach,
+    /// A list of the nodes.
+    Hosts,
+    /// Processes of each node, of which there is one if nothing says otherwise.
+    OfOne,
+}
+
+/// The number of processes that a launcher is given: `-n 8`, srun's nodes and tasks on each, or torchrun's. Of options that
+/// come twice the first counts: later ones may be those of a program that the launcher starts, such as `numactl -N 1`.
 pub(super) fn processes(before: &str) -> Option<u32> {
-    let mut words = before.split_ascii_whitespace();
-    let (mut all, mut nodes, mut on_each) = (None, None, None);
-    let is_slurm = before.split_ascii_whitespace().any(|word| word == "srun" || word.ends_with("/srun"));
+    let all: Vec<&str> = before.split_ascii_whitespace().collect();
+    let name = |word: &&str| is_launcher(word.rsplit('/').next().unwrap_or(word));
+    let from = all.iter().position(name);
+    let launcher = from.map_or("", |from| all[from].rsplit('/').next().unwrap_or_default());
+    if launcher == "jsrun" {
+        return of_jsrun(&all);
+    }
+    let mut words = all[from.unwrap_or(0)..].iter();
+    let mut found: [Option<u32>; 5] = [None; 5];
     while let Some(word) = words.next() {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),
-            None if WITH_NUMBER.contains(&word) => (word, words.next()),
-            None => word.split_at_checked(2).map_or((word, None), |(name, value)| (name, Some(value))),
+            None if *word == "-N" || OPTIONS.iter().any(|(name, _)| name == word) => (*word, words.next().copied()),
+            None => word.split_at_checked(2).map_or((*word, None), |(name, value)| (name, Some(value))),
         };
-        let value = value.and_then(|value| value.parse::<u32>().ok()).filter(|value| *value > 0);
-        match name {
-            "-n" | "-np" | "--np" | "--ntasks" => all = value.or(all),
-            "-N" | "--nodes" if is_slurm => nodes = value.or(nodes),
-            "--nnodes" => nodes = value.or(nodes),
-            "--ntasks-per-node" => on_each = value.or(on_each),
-            "--nproc-per-node" | "--nproc_per_node" => {
-                (nodes, on_each) = (nodes.or(Some(1)), value.or(on_each));
-            }
-            _ => {}
-        }
+        // Elsewhere than for Slurm and Flux, `-N` is another number.
+        let number = match name {
+            "-N" if matches!(launcher, "srun" | "flux") => Some(Number::Nodes),
+            _ => OPTIONS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number),
+        };
+        let Some(number) = number.filter(|number| from.is_some() || *number == Number::OfOne || name == "-np") else {
+            continue;
+        };
+        let value = match number {
+            Number::Hosts => value.and_then(hosts),
+            _ => value.and_then(|value| value.parse::<u32>().ok()).filter(|value| *value > 0),
+        };
+        let known = &mut found[number as usize];
+        *known = known.or(value);
     }
-    all.or_else(|| nodes?.checked_mul(on_each?))
+    let [all, nodes, on_each, hosts, of_one] = found;
+    let by_node = || nodes.or(hosts)?.checked_mul(on_each?);
+    all.or_else(by_node).or_else(|| nodes.unwrap_or(1).checked_mul(of_one?))
+}
+
+/// Whether a program starts others: `mpirun`, `mpiexec.hydra`, `srun`, `torchrun`, `torch.distributed.run`.
+fn is_launcher(name: &str) -> bool {
+    let begins = ["mpirun", "mpiexec", "torch.distributed."].iter().any(|begin| name.starts_with(begin));
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'));
+    begins || name == "flux" || (name.ends_with("run") && name != "run" && is_name)
+}
+
+/// The number of hosts of a list without slots.
+fn hosts(list: &str) -> Option<u32> {
+    let are_plain = !list.contains([':', '[']) && list.split(',').all(|host| !host.is_empty());
+    are_plain.then(|| list.split(',').count()).and_then(|count| u32::try_from(count).ok())
+}
+
+/// The processes of jsrun: `-p`, or resource sets times the processes of each. Its `-n` is the number of the sets.
+fn of_jsrun(words: &[&str]) -> Option<u32> {
+    let value = |names: [&str; 2]| {
+        let of_pair = |pair: &[&str]| names.contains(&pair[0]).then(|| pair[1].parse().ok()).flatten();
+        words.windows(2).find_map(of_pair)
+    };
+    let sets = || u32::checked_mul(value(["-n", "--nrs"])?, value(["-a", "--tasks_per_rs"])?);
+    value(["-p", "--np"]).or_else(sets)
 }
 
 #[cfg(test)]
@@ -164,6 +273,19 @@ mod tests {
             ("torchrun --nproc-per-node gpu", None),
             ("mpirun -N 2", None),
             ("mpirun -npernode 4", None),
+            ("mpirun -n 256 -ppn 8", Some(256)),
+            ("mpiexec.hydra -ppn 8 -hosts a,b,c", Some(24)),
+            ("mpirun -npernode 4 --host node-a,node-b", Some(8)),
+            ("mpirun -ppn 8 -f hosts", None),
+            ("mpirun -npernode 4 --host node-a:4,node-b:4", None),
+            ("srun -N 4 --ntasks-per-node 8 numactl -N 1", Some(32)),
+            ("flux run -N2 --tasks-per-node=4", Some(8)),
+            ("jsrun -n 6 -a 4 -c 7", Some(24)),
+            ("jsrun -n 6", None),
+            ("nice -n 10", None),
+            ("salloc -N 2 nice -n 10 mpirun -np 4", Some(4)),
+            ("mpirun -np 99999999999", None),
+            ("srun -N 4000000 --ntasks-per-node 4000000", None),
             ("", None),
         ] {
             assert_eq!(processes(line), expected, "{line}");
@@ -183,6 +305,25 @@ mod tests {
         ] {
             assert_eq!(starts(before), expected, "{before}");
         }
+    }
+
+    #[test]
+    fn command_lines_may_go_on() {
+        let joined = |lines: &[&str]| {
+            let mut commands = Commands::default();
+            let text = |joined| match joined {
+                Joined::Line(text) => Some(text.to_owned()),
+                Joined::GoesOn => None,
+                Joined::Whole(text) => Some(text),
+            };
+            lines.iter().filter_map(|line| text(commands.join(line))).collect::<Vec<String>>()
+        };
+        assert_eq!(joined(&["$ mpirun \\", "-np 8 \\", "> osu_bw", "4 1"]), ["$ mpirun -np 8 osu_bw", "4 1"]);
+        assert_eq!(joined(&["mpirun -np 8\\", "", "osu_bw"]), ["mpirun -np 8", "osu_bw"]);
+        // Rows and heads are lines of their own.
+        assert_eq!(joined(&["4 11.69\\", "# Size\\", "x \\\\", "8 12"]), ["4 11.69\\", "# Size\\", "x \\\\", "8 12"]);
+        assert_eq!(joined(&["mpirun \\", "# OSU"]), ["# OSU"]);
+        assert_eq!(joined(&["mpirun \\"]), Vec::<String>::new());
     }
 
     #[test]

@@ -1,15 +1,19 @@
-//! The text of the Intel MPI Benchmarks (IMB-MPI1): several benchmarks and numbers of processes in one file.
+//! The text of the Intel MPI Benchmarks (IMB-MPI1, IMB-NBC): several benchmarks and numbers of processes in one file.
 
-use terms::{Collective, Dtype, Error, Reduce};
+use terms::{Collective, Dtype, Error};
 
-use super::command;
+use super::command::{Commands, Joined};
+use super::given::Given;
+use super::imb_head::{Head, Started};
+use super::imb_table::{self, Column, Timed};
 use super::nccl::plain;
-use super::osu::{per_rank, time};
+use super::osu_rows::{ONE_RANK, PER_RANK, per_rank};
+use super::osu_title;
 use super::row_like::{self, Words};
 use super::runs::Runs;
-use super::versions::{self, unknown_column};
-use crate::collective::{self, Call};
-use crate::{Content, Details, Figures, Format, Line, Results, Source};
+use super::sizes::{Mixed, Sizes};
+use super::versions;
+use crate::{Content, Figures, Format, Line, Results, Shape, Source, collective};
 
 /// The format.
 pub(super) struct Imb;
@@ -20,7 +24,7 @@ impl Format for Imb {
     }
 
     fn doc(&self) -> &'static str {
-        "Intel MPI Benchmarks: what IMB-MPI1 prints"
+        "Intel MPI Benchmarks: what IMB-MPI1 and IMB-NBC print"
     }
 
     fn begins(&self, line: &str) -> bool {
@@ -38,24 +42,31 @@ impl Format for Imb {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader { source, results: Runs::default(), head: Head::default(), table: Table::default() };
+        let mut reader = Reader {
+            source,
+            given: Given::new(source)?,
+            commands: Commands::default(),
+            results: Runs::default(),
+            launched: None,
+            head: Head::default(),
+            table: Table::default(),
+            mixed: None,
+        };
         for line in source.lines() {
-            reader.line(line)?;
+            match reader.commands.join(line.text.trim()) {
+                Joined::Line(text) => reader.line(Line { number: line.number, text })?,
+                Joined::GoesOn => {}
+                Joined::Whole(text) => reader.line(Line { number: line.number, text: &text })?,
+            }
         }
-        Ok(Content::Results(reader.results.finish(source)?))
+        reader.end_table();
+        reader.given.check()?;
+        let results = reader.results.finish(source)?;
+        match reader.mixed.filter(|_| results.iter().all(Results::is_empty)) {
+            Some(mixed) => Err(mixed.refusal(source)),
+            None => Ok(Content::Results(results)),
+        }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Bytes,
-    Repetitions,
-    Time,
-    Min,
-    Max,
-    Average,
-    Defects,
-    Rate,
 }
 
 #[derive(Default)]
@@ -64,63 +75,30 @@ struct Table {
     /// None where it has no counterpart here, or several groups ran at once.
     op: Option<Collective>,
     ranks: Option<u32>,
+    /// Whether the ranks are those that count: the file's, else the user's.
+    is_settled: bool,
     columns: Vec<Column>,
     line: usize,
+    sizes: Sizes,
+    rows: Vec<(Shape, Figures)>,
+    /// Rows that tell how much overlaps.
+    overlaps: usize,
 }
 
-/// What the head of a run says.
-struct Head {
-    tool: String,
-    facts: Vec<(String, String)>,
-    notes: Vec<String>,
-    /// What of the command line decides how calls are timed.
-    method: String,
-    command: String,
-    device: &'static str,
-    /// Types of what is reduced and of the rest.
-    reduced: Option<Dtype>,
-    other: Dtype,
-    reduce: Option<Reduce>,
-    /// Whether its tables have begun.
-    is_over: bool,
-}
-
-impl Default for Head {
-    fn default() -> Self {
-        Self {
-            tool: "Intel MPI Benchmarks".to_owned(),
-            facts: Vec::new(),
-            notes: Vec::new(),
-            method: String::new(),
-            command: String::new(),
-            device: "cpu",
-            reduced: Some(Dtype::F32),
-            other: Dtype::U8,
-            reduce: Some(Reduce::Sum),
-            is_over: false,
-        }
-    }
-}
-
-/// Options that tell what is measured, or that do not change how calls run.
-const NO_METHOD: &[&str] = &[
-    "-npmin",
-    "-msglen",
-    "-msglog",
-    "-mem",
-    "-input",
-    "-include",
-    "-exclude",
-    "-time",
-    "-data_type",
-    "-red_data_type",
-];
+/// The most sizes whose overlap is kept.
+const MOST_OVERLAPS: usize = 64;
 
 struct Reader<'s> {
     source: &'s Source,
+    given: Given<'s>,
+    commands: Commands,
     results: Runs,
+    /// The shell's last command line: it is that of the run that begins next.
+    launched: Option<(Started, bool)>,
     head: Head,
     table: Table,
+    /// The first table that several programs wrote.
+    mixed: Option<Mixed>,
 }
 
 impl Reader<'_> {
@@ -148,59 +126,76 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Results of the head.
+    /// Results of the head and of what the table times.
     fn results(&mut self) -> &mut Results {
+        let timed = imb_table::measured(&self.table.name).map(|(_, timed)| timed).or(self.head.begun);
+        self.results_of(timed.unwrap_or(Timed::Blocking))
+    }
+
+    fn results_of(&mut self, timed: Timed) -> &mut Results {
         let head = &mut self.head;
-        let new = || Results::new(head.tool.clone(), "mean over iterations of the mean over ranks");
-        if std::mem::replace(&mut head.is_over, true) {
+        let new = || Results::new(head.tool.clone(), timed.statistic());
+        if head.begun.replace(timed) == Some(timed) {
             return self.results.current_or(new);
         }
-        let results = self.results.begin(format!("{}: {}", head.tool, head.method), &head.command, new());
-        results.tell(std::mem::take(&mut head.facts));
-        std::mem::take(&mut head.notes).into_iter().for_each(|note| results.note(note));
+        if let Some((started, is_gpu)) = self.launched.take().filter(|_| head.launched.is_none()) {
+            head.take(started, is_gpu, true);
+        }
+        let new = Results::new(head.tool.clone(), timed.statistic());
+        let key = format!("{}: {}: {}", head.tool, head.method(), timed.statistic());
+        let results = self.results.begin(key, &head.command(), new);
+        if let Some(started) = head.launched.as_ref().or(head.repeated.as_ref()) {
+            results.tell([("command line".to_owned(), started.text.clone())]);
+        }
+        results.tell(head.facts.iter().cloned());
+        head.notes.iter().for_each(|note| results.note(note.clone()));
         results
     }
 
     fn benchmark(&mut self, number: usize, name: &str) {
-        let op = collective::op(name.trim()).filter(|op| *op != Collective::AllToAllV && !name.contains("_block"));
-        if op.is_none() {
+        self.end_table();
+        let measured = imb_table::measured(name.trim());
+        if measured.is_none() {
             self.results().omit(number, format!("`{}` has no counterpart here", plain(name)));
         }
-        self.table = Table { name: plain(name), op, line: number, ..Table::default() };
+        let op = measured.map(|(op, _)| op);
+        if let Some(op) = op {
+            self.given.op(number, op);
+        }
+        let sizes = Sizes::new(self.head.are_listed);
+        self.table = Table { name: plain(name), op, line: number, sizes, ..Table::default() };
     }
 
     /// What the head of a run says.
     fn head(&mut self, number: usize, text: &str, bare: &str) {
         if bare.starts_with("Intel") && bare.contains("MPI Benchmark") {
-            (self.head, self.table) = (Head::default(), Table::default());
+            self.end_table();
+            self.head = Head::default();
+            if let Some((started, is_gpu)) = self.launched.take() {
+                self.head.take(started, is_gpu, true);
+            }
             let is_version = |word: &&str| word.trim_start_matches('V').starts_with(|c: char| c.is_ascii_digit());
             if let Some(version) = bare.split([' ', ',']).find(is_version) {
                 self.head.notes.extend(versions::IMB.unseen(number, version));
                 self.head.tool = format!("Intel MPI Benchmarks {}", plain(version));
             }
             if bare.contains("(GPU)") {
-                self.on_gpus();
+                self.head.on_gpus();
             }
             return;
         }
-        if let Some((before, options)) = bare.split_once("IMB-MPI1") {
-            // That of the next run is repeated in its head.
-            if self.head.is_over {
-                return;
-            }
-            let is_gpu = options.starts_with("-GPU");
-            let options = options.strip_prefix("-GPU").unwrap_or(options);
-            self.head.method = command::method(before, options, NO_METHOD);
-            self.head.command = command::plain(bare);
-            self.head.facts.push(("command line".to_owned(), plain(bare)));
-            let memory = options.split_once("-mem_alloc_type ").map_or("", |(_, value)| value.trim_start());
-            if is_gpu && !["host", "cpu"].iter().any(|word| memory.starts_with(word)) {
-                self.on_gpus();
-            } else if is_gpu {
-                (self.head.device, self.head.notes) = ("cpu", Vec::new());
-            }
-        } else if !text.starts_with('#') {
-            self.results.headings.add(number, text);
+        if osu_title::title(text).is_some() || bare.starts_with("nThread ") {
+            self.end_table();
+        }
+        match Started::parse(bare) {
+            Some(found) if !text.starts_with('#') => self.launched = Some(found),
+            Some((started, is_gpu)) if self.head.begun.is_none() => self.head.take(started, is_gpu, false),
+            Some(_) => return,
+            None if !text.starts_with('#') => self.results.headings.add(number, text),
+            None => {}
+        }
+        if bare.starts_with("Message lengths were user defined") {
+            self.head.are_listed = true;
         }
         let Some((name, value)) = bare.split_once(':') else { return };
         let value = value.trim();
@@ -215,37 +210,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes that buffers are in the memory of GPUs.
-    fn on_gpus(&mut self) {
-        self.head.device = "gpu";
-        let note = "the buffers were in the memory of GPUs; the file does not say which kind";
-        if !self.head.notes.iter().any(|known| known == note) {
-            self.head.notes.push(note.to_owned());
-        }
-    }
-
     fn header(&mut self, number: usize, text: &str) -> Result<(), Error> {
-        let mut columns = Vec::new();
-        for word in text.split_ascii_whitespace() {
-            columns.push(match word {
-                "#bytes" => Column::Bytes,
-                "#repetitions" => Column::Repetitions,
-                "t[usec]" => Column::Time,
-                "t_min[usec]" => Column::Min,
-                "t_max[usec]" => Column::Max,
-                "t_avg[usec]" => Column::Average,
-                "defects" => Column::Defects,
-                "Mbytes/sec" | "Msg/sec" => Column::Rate,
-                // Tables of other suites have columns of their own.
-                _ if self.table.op.is_none() => continue,
-                _ => {
-                    let known =
-                        "#bytes #repetitions t[usec] t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec Msg/sec defects";
-                    return Err(unknown_column(self.source, number, &self.head.tool, word, known));
-                }
-            });
+        let is_known = self.table.op.is_some();
+        self.table.columns = imb_table::columns(self.source, number, &self.head.tool, text, is_known)?;
+        if is_known {
+            self.table.sizes.header(number);
         }
-        self.table.columns = columns;
+        if let Some(what) = imb_table::unread(&self.table.columns).filter(|_| is_known) {
+            self.results().leave_unread(what.to_owned());
+        }
         Ok(())
     }
 
@@ -257,77 +230,64 @@ impl Reader<'_> {
             }
             return Ok(());
         }
-        let ranks = match self.table.ranks {
-            Some(ranks) => ranks,
-            None => collective::given_ranks(self.source)?
-                .ok_or_else(|| collective::no_ranks(self.source, self.table.line))?,
-        };
-        let Head { reduced, other, reduce: reduction, device, .. } = self.head;
-        let call = Call::new(op, ranks, "mpi", device);
-        let has_place = !matches!(op, Collective::PingPong | Collective::SendRecv | Collective::Barrier);
-        let read = figures(&self.table.columns, text).and_then(|(bytes, figures)| {
-            let dtype = if op.reduces() { reduced.ok_or("rankmark does not have its element type")? } else { other };
-            let reduce =
-                if op.reduces() { Some(reduction.ok_or("rankmark does not have its reduction")?) } else { None };
-            let bytes = bytes.checked_mul(if per_rank(op) { u64::from(ranks) } else { 1 });
-            let bytes = bytes.ok_or("its size is too large")?;
-            if bytes == 0 && op != Collective::Barrier {
-                return Err("0 bytes: nothing moves".to_owned());
-            }
-            Ok((Call { dtype, reduce, bytes, in_place: has_place.then_some(false), ..call }, figures))
-        });
-        let results = self.results();
-        match read {
-            Err(why) => results.omit(number, why),
-            Ok((call, figures)) => {
-                if per_rank(op) {
-                    results.note(
-                        "bytes of all_gather, all_to_all, gather and scatter are the printed size x ranks: it counts one rank's \
-                         part",
-                    );
+        let ranks = self.ranks()?;
+        let table = &mut self.table;
+        let has_size = table.columns.first() == Some(&Column::Bytes);
+        let size = text.split_ascii_whitespace().next().filter(|_| has_size).unwrap_or("0");
+        let read = table.sizes.add(number, size).and_then(|()| imb_table::row(&table.columns, text));
+        match read
+            .and_then(|(bytes, figures, overlap)| Ok((self.head.call(op, ranks, bytes)?, bytes, figures, overlap)))
+        {
+            Err(why) => self.results().omit(number, why),
+            Ok((call, bytes, figures, overlap)) => {
+                self.results();
+                self.table.rows.push((call.shape(), figures));
+                self.table.overlaps += usize::from(overlap.is_some());
+                if let Some(overlap) = overlap.filter(|_| self.table.overlaps <= MOST_OVERLAPS) {
+                    let name = format!("overlap of {}, {ranks} ranks", self.table.name);
+                    self.results().tell([(name, format!("{bytes} B: {overlap} %"))]);
                 }
-                if figures.details.is_some() {
-                    results.note("smallest and largest are over ranks");
-                }
-                let place = results.place(call.shape());
-                results.add_at(place, figures);
             }
         }
         Ok(())
     }
-}
 
-/// The size and the figures of a line.
-fn figures(columns: &[Column], text: &str) -> Result<(u64, Figures), String> {
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    if words.len() != columns.len() {
-        return Err(format!("expected {} columns, found {}", columns.len(), words.len()));
+    /// The ranks of the table.
+    fn ranks(&mut self) -> Result<u32, Error> {
+        let launched = self.launched.as_ref().map(|(started, _)| started).or(self.head.launched.as_ref());
+        let launched = launched.and_then(|started| started.ranks);
+        let ranks = match self.table.ranks {
+            Some(ranks) if self.table.is_settled => return Ok(ranks),
+            Some(ranks) => self.given.ranks(self.table.line, "`# #processes`", Some(ranks))?,
+            None => self.given.ranks(self.table.line, "the command line above", launched)?,
+        };
+        (self.table.ranks, self.table.is_settled) = (Some(ranks), true);
+        Ok(ranks)
     }
-    let (mut bytes, mut found, mut details) = (0, Figures::default(), Details::default());
-    for (column, word) in columns.iter().zip(words) {
-        let seconds = || time(word, 1e-6);
-        let whole = || word.parse::<u64>().map_err(|_| format!("expected a whole number, found `{}`", plain(word)));
-        match column {
-            Column::Bytes => bytes = whole()?,
-            Column::Repetitions => found.iterations = Some(whole()?),
-            Column::Time | Column::Average => found.time_s = seconds()?,
-            Column::Min => details.min = Some(seconds()?),
-            Column::Max => details.max = Some(seconds()?),
-            Column::Defects => {
-                let share: f64 = word.parse().map_err(|_| format!("expected defects, found `{}`", plain(word)))?;
-                if share != 0.0 {
-                    return Err("its own check failed".to_owned());
-                }
-                found.wrong = Some(0);
+
+    /// Keeps the rows of the table, unless several programs wrote them.
+    fn end_table(&mut self) {
+        let (rows, sizes) = (std::mem::take(&mut self.table.rows), std::mem::take(&mut self.table.sizes));
+        if let Some(mixed) = sizes.mixed(self.table.ranks) {
+            self.results().omit(mixed.line, &mixed.what);
+            self.mixed.get_or_insert(mixed);
+        } else if !rows.is_empty() {
+            let (op, is_alone) = (self.table.op, self.table.ranks == Some(1));
+            let results = self.results();
+            if op.is_some_and(per_rank) {
+                results.note(PER_RANK);
             }
-            Column::Rate => {}
+            if rows.iter().any(|(_, figures)| figures.details.is_some()) {
+                results.note("smallest and largest are over ranks");
+            }
+            if is_alone {
+                results.note(ONE_RANK);
+            }
+            for (shape, figures) in rows {
+                let place = results.place(shape);
+                results.add_at(place, figures);
+            }
         }
+        self.table = Table::default();
     }
-    if found.time_s <= 0.0 {
-        return Err("expected the column t_avg[usec] or t[usec]".to_owned());
-    }
-    if details != Details::default() {
-        found.details = Some(Box::new(details));
-    }
-    Ok((bytes, found))
 }

@@ -107,3 +107,86 @@ fn buffers_on_gpus_are_on_no_cpu() {
     assert_eq!(on(&titled), "gpu");
     assert!(one(&titled).notes.iter().any(|note| note.contains("in the memory of GPUs")));
 }
+
+#[test]
+fn one_process_communicates_nothing() {
+    let one_process = sample("imb", "2021.6_allreduce.txt").replace("# #processes = 144", "# #processes = 1");
+    let results = one(&one_process);
+    assert!(lines(&results)[0].contains("ranks=1 "));
+    assert!(results.notes.contains(&"one rank: nothing was communicated".to_owned()), "{:?}", results.notes);
+}
+
+#[test]
+fn what_is_given_must_not_contradict_the_file() {
+    let given = |name: &str, value: &str| read(&source(&text()).with_given(name, value)).map_err(|why| why.to_string());
+    let why = given("ranks", "16").unwrap_err();
+    assert!(why.contains("`# #processes` says 2 ranks, and `--ranks` says 16"), "{why}");
+    assert!(given("ranks", "4").is_ok(), "one of its tables has 4");
+    let why = given("op", "broadcast").unwrap_err();
+    assert!(why.contains("line 27: the table is of all_to_all, and `--op` says broadcast"), "{why}");
+}
+
+#[test]
+fn the_shells_command_line_counts_too() {
+    let whole = sample("imb", "2021.6_allreduce.txt");
+    let without = whole.replace("# #processes = 144", "#");
+    assert!(lines(&one(&without))[0].contains("ranks=144 "));
+    // Settings of the launcher make another method.
+    let other = whole.replace("mlx5_2:1", "mlx5_3:1");
+    assert_eq!(read(&source(&(whole.clone() + &other))).unwrap().len(), 2);
+    assert!(one(&whole).facts["command line"].starts_with("mpirun -n 144"), "{:?}", one(&whole).facts);
+}
+
+/// Written, from `IMB_output.c` of 2021.7; its header stands in issue 51 of intel/mpi-benchmarks.
+const NBC: &str = "\
+#    Intel(R) MPI Benchmarks 2021.7, MPI-NBC part
+# Calling sequence was:
+# ./IMB-NBC -npmin 4 Iallreduce Iallreduce_pure
+# MPI_Datatype for reductions    :   MPI_FLOAT
+#------------------------------------------------------------------------------------------
+# Benchmarking Iallreduce
+# #processes = 4
+#------------------------------------------------------------------------------------------
+       #bytes #repetitions t_ovrl[usec] t_pure[usec]  t_CPU[usec]   overlap[%]      defects
+            0         1000         0.63         0.30         0.30         0.00         0.00
+            4         1000         9.10         5.20         5.00        21.15         0.00
+            8         1000         9.30         5.30         5.10        20.75         0.00
+
+# Benchmarking Iallreduce_pure
+# #processes = 4
+       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]      defects
+            4         1000         4.10         5.20         4.90         0.00
+";
+
+#[test]
+fn non_blocking_calls_are_not_the_blocking_ones() {
+    let all = read(&source(NBC)).unwrap();
+    assert_eq!(all.len(), 2);
+    let shape = "collective op=all_reduce ranks=4 backend=mpi dtype=f32 bytes=4 reduce=sum in_place=false on cpu:";
+    assert_eq!(lines(&all[0])[0], format!("{shape} 5.200 us x1000 wrong 0"));
+    assert_eq!(lines(&all[1]), [format!("{shape} 4.900 us x1000 wrong 0 min 4.100 max 5.200")]);
+    assert!(all[0].statistic.contains("of the rank whose call with computation takes longest"), "{}", all[0].statistic);
+    assert!(all[1].statistic.ends_with("of a non-blocking call and its wait without computation"));
+    assert_eq!(all[0].facts["overlap of Iallreduce, 4 ranks"], "4 B: 21.15 %; 8 B: 20.75 %");
+    assert!(all[0].all_omitted().iter().any(|what| what.starts_with("the columns `t_ovrl[usec]`")));
+    assert!(
+        read(&source(&NBC.replace("21.15", "21,15"))).unwrap()[0].all_omitted()[1].contains("found `21,15`: a comma")
+    );
+}
+
+#[test]
+fn tables_that_are_cut_at_a_width_give_no_other_figures() {
+    for whole in [text(), sample("imb", "2021.6_allreduce.txt"), sample("imb", "2021.7_alltoall.txt"), NBC.to_owned()] {
+        let figures = |text: &str| -> Option<Vec<String>> {
+            let all = read(&source(text)).ok()?;
+            let shapes = all.iter().flat_map(|results| results.shapes().to_vec());
+            Some(shapes.map(|(shape, all)| format!("{shape:?} {:.4e}", all[0].time_s)).collect())
+        };
+        let right = figures(&whole).unwrap();
+        for width in 20..=200 {
+            let cut: String = whole.lines().map(|line| line.chars().take(width).collect::<String>() + "\n").collect();
+            let found = figures(&cut).unwrap_or_default();
+            assert!(found.iter().all(|figure| right.contains(figure)), "{width}: {found:?}");
+        }
+    }
+}

@@ -136,7 +136,7 @@ fn runs_under_two_headings_are_two_records() {
     let two = format!("## before\n\n{run}\n## after\n\n{}", run.replace("12.98", "13.98"));
     let all = read(&source(&two)).unwrap();
     assert_eq!(all.len(), 2);
-    assert_eq!(all[1].facts["heading"], "## after");
+    assert_eq!(all[1].facts["heading"], "after");
     assert!(lines(&all[1])[0].ends_with("gbs 13.98"), "{:?}", lines(&all[1]));
     // The same twice without anything between: trials.
     let trials = one(&format!("{run}{run}"));
