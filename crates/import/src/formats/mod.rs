@@ -23,6 +23,8 @@ mod runs;
 mod torchscale;
 mod torchtitan;
 pub(crate) mod training_log;
+mod training_runs;
+mod training_text;
 mod versions;
 
 /// Every format, in the order in which files are tried: the most particular first.

@@ -17,6 +17,7 @@ mod runs;
 mod skip;
 mod traces;
 mod training_logs;
+mod training_runs;
 
 use std::path::PathBuf;
 

@@ -58,8 +58,8 @@ fn without_a_batch_the_times_of_lines_tell_how_long_a_step_takes() {
     // 10 steps from 41.663 to 43.763; the 10 steps before them have the start.
     near(&figures[..3], &[("time_s", 0.21), ("tokens_per_s", 160_002.0), ("tokens_per_s_per_rank", 80_001.0)]);
     // One line alone does not tell.
-    let first = text.lines().next().unwrap();
-    let why = crate::read(&source(first).with_given("ranks", "2")).unwrap_err().to_string();
+    let first = text.lines().next().unwrap().to_owned() + "\n";
+    let why = crate::read(&source(&first).with_given("ranks", "2")).unwrap_err().to_string();
     assert!(why.contains("does not say how long a step took"), "{why}");
 }
 

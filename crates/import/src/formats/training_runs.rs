@@ -1,0 +1,403 @@
+//! The runs of a training log. Every reader of such logs gives its lines to a [`Log`], which tells runs apart: a heading, a
+//! command, a second start, another configuration, or a step number that goes back begins a run.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use jiff::civil::DateTime;
+use terms::Error;
+
+use super::runs::Runs;
+use super::training_log::{self, Job, Step};
+use super::training_text::{self as text, Fault};
+use super::{command, nccl};
+use crate::collective::{given_ranks, no_ranks};
+use crate::{Content, Results, Source};
+
+/// Lines between two runs that are compared.
+const MOST_LINES: usize = 20;
+/// More memory than any device has, in bytes.
+pub(super) const MOST_BYTES: f64 = (1u64 << 40) as f64;
+
+/// A training program whose logs are read.
+pub(super) struct Program {
+    /// Its name in the field `program`.
+    pub(super) name: &'static str,
+    /// Its name in the record.
+    pub(super) tool: &'static str,
+    /// What a time is.
+    pub(super) statistic: &'static str,
+    /// The steps of a run with their times, or why the log does not tell these.
+    pub(super) time: fn(&Job, Vec<Logged>, &mut Results) -> Result<Timed, String>,
+}
+
+/// Steps of a run.
+#[derive(Debug)]
+pub(super) struct Timed {
+    pub(super) steps: Vec<Step>,
+    /// Whether the first line has the start of the program, so that it does not count.
+    pub(super) has_start: bool,
+}
+
+/// One line of steps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Logged {
+    pub(super) line: usize,
+    /// Which rank wrote it; empty where nothing says it.
+    pub(super) writer: String,
+    /// When it was written.
+    pub(super) time: Option<DateTime>,
+    pub(super) step: Step,
+}
+
+/// The step numbers of one writer in the run so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    last: u64,
+    /// Steps between the last two lines; 0 after the first.
+    interval: u64,
+    lines: u32,
+    /// Last step and interval of the run before, if this one follows it without anything between.
+    before: Option<(u64, u64)>,
+    /// Runs of at most two lines before this one, without anything between.
+    short: u32,
+}
+
+/// A training log that is being read.
+pub(super) struct Log<'s> {
+    source: &'s Source,
+    program: &'static Program,
+    given: u64,
+    runs: Runs,
+    /// What the program says of its job.
+    pub(super) job: Job,
+    /// What the program says of its configuration: `[name][writer]`.
+    config: BTreeMap<String, BTreeMap<String, String>>,
+    /// The same, said since the last step: it belongs to the run that begins next.
+    announced: Vec<(String, String, String)>,
+    command: String,
+    /// Ranks that the command starts; 0 if it does not say.
+    command_ranks: u64,
+    /// A command that goes on in the next line.
+    continued: Option<String>,
+    /// Whether a run had this configuration and command.
+    used: bool,
+    /// Of the current run, by number. Of several ranks, the slowest.
+    steps: BTreeMap<u64, Logged>,
+    writers: BTreeMap<String, Written>,
+    /// Lines that no program wrote, since the last step.
+    between: VecDeque<(usize, String)>,
+    left_out: Vec<(usize, String)>,
+    failed: Option<Error>,
+    file: String,
+}
+
+impl<'s> Log<'s> {
+    /// The log of a program.
+    ///
+    /// # Errors
+    /// When what the user gives is not a number of ranks.
+    pub(super) fn new(source: &'s Source, program: &'static Program) -> Result<Self, Error> {
+        Ok(Self {
+            source,
+            program,
+            given: given_ranks(source)?.map_or(0, u64::from),
+            runs: Runs::apart(),
+            job: Job::default(),
+            config: BTreeMap::new(),
+            announced: Vec::new(),
+            command: String::new(),
+            command_ranks: 0,
+            continued: None,
+            used: false,
+            steps: BTreeMap::new(),
+            writers: BTreeMap::new(),
+            between: VecDeque::new(),
+            left_out: Vec::new(),
+            failed: None,
+            file: String::new(),
+        })
+    }
+
+    /// The text of a line without the name of the file that `grep` found it in. Another file is another run.
+    ///
+    /// # Errors
+    /// As [`Log::step`].
+    pub(super) fn enter<'t>(&mut self, number: usize, line: &'t str) -> Result<&'t str, Error> {
+        let Some((file, rest)) = text::found_in(line) else { return Ok(line) };
+        if self.file != file {
+            self.file = file.to_owned();
+            self.divide(number, file)?;
+        }
+        Ok(rest)
+    }
+
+    /// Takes a line that is neither a step nor a word on the configuration.
+    ///
+    /// # Errors
+    /// As [`Log::step`].
+    pub(super) fn other(&mut self, number: usize, line: &str) -> Result<(), Error> {
+        let line = line.trim();
+        if line.is_empty() {
+            return Ok(());
+        }
+        if self.continued.is_some() || text::is_command(line) {
+            return self.launch(line);
+        }
+        if text::is_mark(line) {
+            return self.divide(number, line);
+        }
+        if !text::is_chatter(line) {
+            if self.between.len() == MOST_LINES {
+                self.between.pop_front();
+            }
+            self.between.push_back((number, line.chars().take(400).collect()));
+        }
+        Ok(())
+    }
+
+    /// Ends the run at a heading.
+    fn divide(&mut self, number: usize, heading: &str) -> Result<(), Error> {
+        self.end_run()?;
+        if self.used {
+            self.forget();
+            (self.command, self.command_ranks) = (String::new(), 0);
+        }
+        self.pass_lines();
+        self.runs.headings.add(number, heading);
+        Ok(())
+    }
+
+    /// Ends the run at a command line.
+    fn launch(&mut self, line: &str) -> Result<(), Error> {
+        let so_far = self.continued.take().map_or(String::new(), |before| before + " ");
+        if let Some(begin) = line.strip_suffix('\\').filter(|_| so_far.len() < 8000) {
+            self.continued = Some(so_far + begin.trim_end());
+            return Ok(());
+        }
+        let whole = so_far + line;
+        self.end_run()?;
+        if self.used {
+            self.forget();
+            self.command_ranks = 0;
+        }
+        self.command = command::plain(&whole);
+        self.command_ranks = command::processes(&whole).map_or(self.command_ranks, u64::from);
+        Ok(())
+    }
+
+    fn pass_lines(&mut self) {
+        for (number, line) in self.between.drain(..) {
+            self.runs.headings.add(number, &line);
+        }
+    }
+
+    /// Forgets what the program said of itself.
+    fn forget(&mut self) {
+        self.config.clear();
+        self.job = Job::default();
+        self.used = false;
+    }
+
+    /// Keeps what the program says of its configuration. `starts`: the program says it only at its start, so steps above are of
+    /// another run. False if the line does not count, because a run is under way.
+    ///
+    /// # Errors
+    /// As [`Log::step`].
+    pub(super) fn configure(&mut self, name: &str, writer: &str, value: &str, starts: bool) -> Result<bool, Error> {
+        if !self.steps.is_empty() {
+            // Another rank says the same later.
+            let is_late = self
+                .config
+                .get(name)
+                .is_some_and(|known| !known.contains_key(writer) && known.values().any(|known| known == value));
+            if is_late {
+                return Ok(false);
+            }
+            if !starts {
+                self.announced.push((name.to_owned(), writer.to_owned(), value.to_owned()));
+                return Ok(false);
+            }
+            self.end_run()?;
+        }
+        if self.used {
+            self.forget();
+        }
+        for (name, writer, value) in self.announced.drain(..) {
+            self.config.entry(name).or_default().insert(writer, value);
+        }
+        self.config.entry(name.to_owned()).or_default().insert(writer.to_owned(), value.to_owned());
+        Ok(true)
+    }
+
+    /// Says of a line why it is not read.
+    pub(super) fn leave_out(&mut self, line: usize, why: impl Into<String>) {
+        self.left_out.push((line, why.into()));
+    }
+
+    /// Leaves a line out, or refuses the file.
+    ///
+    /// # Errors
+    /// When what the line holds cannot be right.
+    pub(super) fn fault(&mut self, line: usize, fault: Fault) -> Result<(), Error> {
+        match fault {
+            Fault::Cut(why) => self.leave_out(line, why),
+            Fault::Wrong(why) => return Err(self.source.error(line, why)),
+        }
+        Ok(())
+    }
+
+    /// Keeps the most memory that a rank reserved in this run, in bytes.
+    pub(super) fn reserve(&mut self, bytes: f64) {
+        self.job.reserved_bytes = self.job.reserved_bytes.into_iter().chain([bytes]).reduce(f64::max);
+    }
+
+    /// Takes a line of steps.
+    ///
+    /// # Errors
+    /// When it cannot be right, or separate programs wrote the lines, or the number of ranks of the run that it ends is unknown.
+    pub(super) fn step(&mut self, logged: Logged) -> Result<(), Error> {
+        self.check(&logged)?;
+        let number = logged.step.number;
+        let mut written = Written { last: number, lines: 1, ..Written::default() };
+        if let Some(known) = self.writers.get(&logged.writer).copied() {
+            let nothing_between = self.between.is_empty();
+            if is_mixed(known, number, nothing_between) {
+                return Err(self.mixed(logged.line, number));
+            }
+            if number > known.last {
+                let interval = number - known.last;
+                written = Written { last: number, interval, lines: known.lines.saturating_add(1), ..known };
+            } else {
+                self.end_run()?;
+                if nothing_between {
+                    written.before = Some((known.last, known.interval));
+                    written.short = if known.lines <= 2 { known.short + 1 } else { 0 };
+                } else {
+                    self.forget();
+                }
+            }
+        }
+        if self.steps.is_empty() {
+            self.begin();
+        }
+        self.between.clear();
+        self.announced.clear();
+        self.writers.insert(logged.writer.clone(), written);
+        match self.steps.get_mut(&number) {
+            Some(known) => known.merge(logged),
+            None => drop(self.steps.insert(number, logged)),
+        }
+        Ok(())
+    }
+
+    fn check(&self, logged: &Logged) -> Result<(), Error> {
+        let wrong = |what: String| Err(self.source.error(logged.line, what));
+        match logged.step {
+            Step { mfu: Some(mfu), .. } if mfu > 1.0 => wrong(format!("an MFU of {}% is not a share", mfu * 100.0)),
+            Step { reserved_bytes: Some(bytes), .. } if bytes > MOST_BYTES => {
+                wrong(format!("{} GiB of memory is more than a device has", bytes / f64::from(1 << 30)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn mixed(&self, line: usize, number: u64) -> Error {
+        let what = format!(
+            "separate programs wrote here at once: step {number} comes again or out of order and no prefix says which rank \
+             wrote it, so their lines are mixed"
+        );
+        self.source
+            .error(line, what)
+            .hint("give each program a file of its own, or let the launcher name the rank in each line")
+    }
+
+    fn begin(&mut self) {
+        self.pass_lines();
+        let values: Vec<(&String, BTreeSet<&String>)> =
+            self.config.iter().map(|(name, by_writer)| (name, by_writer.values().collect())).collect();
+        let key = format!("{values:?}");
+        self.runs.begin(key, &self.command, Results::new(self.program.tool, self.program.statistic));
+    }
+
+    /// Adds the run so far.
+    fn end_run(&mut self) -> Result<(), Error> {
+        self.writers.clear();
+        let steps: Vec<Logged> = std::mem::take(&mut self.steps).into_values().collect();
+        let Some(results) = self.runs.current() else { return Ok(()) };
+        for (line, why) in self.left_out.drain(..) {
+            results.omit(line, why);
+        }
+        let Some(first) = steps.iter().map(|logged| logged.line).min() else { return Ok(()) };
+        let known = [self.job.ranks, self.command_ranks, self.given];
+        let Some(ranks) = known.into_iter().find(|ranks| *ranks > 0) else {
+            return Err(no_ranks(self.source, first));
+        };
+        let job = Job { program: self.program.name, ranks, ..self.job.clone() };
+        match (self.program.time)(&job, steps, results) {
+            Ok(Timed { steps, has_start }) => training_log::add(results, &job, &steps, has_start),
+            Err(why) => {
+                results.omit(first, &why);
+                self.failed.get_or_insert_with(|| self.source.error(first, why));
+            }
+        }
+        // Each run reserves memory of its own.
+        self.job.reserved_bytes = None;
+        self.used = true;
+        Ok(())
+    }
+
+    /// Ends the run where the program says that it has ended.
+    ///
+    /// # Errors
+    /// As [`Log::step`].
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        self.end_run()
+    }
+
+    /// All that the log holds.
+    ///
+    /// # Errors
+    /// When nothing of it can be read, with the line that is to blame.
+    pub(super) fn finish(mut self) -> Result<Content, Error> {
+        self.end_run()?;
+        if let Some((line, why)) = self.left_out.first() {
+            return Err(self.source.error(*line, format!("{why}, and no line of steps is whole")));
+        }
+        if self.runs.is_empty() {
+            return Err(Error::new(format!("{} has no line of steps", self.source.name())));
+        }
+        let results = self.runs.finish(self.source)?;
+        match self.failed {
+            Some(error) if results.iter().all(Results::is_empty) => Err(error),
+            _ => Ok(Content::Results(results)),
+        }
+    }
+}
+
+/// Whether a step cannot be of the program that wrote the lines above.
+fn is_mixed(known: Written, number: u64, nothing_between: bool) -> bool {
+    if number > known.last {
+        // A run that went back jumps over the end of the run before, as that would go on.
+        return known.before.is_some_and(|(last, interval)| {
+            known.last < last && number > last && number - known.last > 2 * interval.max(1)
+        });
+    }
+    nothing_between && (number == known.last || (known.lines <= 2 && known.short >= 2))
+}
+
+impl Logged {
+    /// What another rank says of the same step: the slowest rank counts, and the one with the most memory.
+    fn merge(&mut self, other: Self) {
+        let most = [self.step.reserved_bytes, other.step.reserved_bytes].into_iter().flatten().reduce(f64::max);
+        let rate = |step: &Step| step.tokens_per_s_per_rank.unwrap_or(f64::INFINITY);
+        if other.step.time_s > self.step.time_s || rate(&other.step) < rate(&self.step) {
+            *self = other;
+        }
+        self.step.reserved_bytes = most;
+    }
+}
+
+/// The model's name, as a word of a field.
+pub(super) fn model(name: &str) -> String {
+    nccl::plain(name)
+}
