@@ -6,7 +6,8 @@
 use terms::Error;
 
 use super::training_log::{Job, Step};
-use super::training_runs::{Log, Logged, Program, Timed};
+use super::training_runs::Log;
+use super::training_steps::{Logged, Program, Timed};
 use super::training_text::{Fault, cut, number, number_and_rest, time, whole, without_colours, writer};
 use crate::counted::counted;
 use crate::numbers::plain;
@@ -161,7 +162,7 @@ fn memory(text: &str) -> Result<Option<f64>, Fault> {
         return Err(Fault::Cut("the line is cut: its last number has no decimals, so it is not read".to_owned()));
     }
     let bytes = megabytes * f64::from(1 << 20);
-    if bytes > super::training_runs::MOST_BYTES {
+    if bytes > super::training_steps::MOST_BYTES {
         return Err(Fault::Wrong(format!("{megabytes} MB of memory is more than a device has")));
     }
     Ok(Some(bytes))

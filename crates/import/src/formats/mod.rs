@@ -9,6 +9,8 @@ mod command;
 mod csv;
 mod ddlb;
 mod ddlb_csv;
+mod deepspeed;
+mod hf_trainer;
 mod imb;
 mod megatron;
 mod nccl;
@@ -17,13 +19,17 @@ mod nccl_lines;
 mod nccl_row;
 mod nccl_tests;
 mod nccl_tests_json;
+mod nemo;
 mod osu;
 mod row_like;
 mod runs;
 mod torchscale;
 mod torchtitan;
+mod trainer_run;
+mod trainer_state;
 pub(crate) mod training_log;
 mod training_runs;
+mod training_steps;
 mod training_text;
 mod versions;
 
@@ -42,4 +48,8 @@ pub static FORMATS: &[&dyn Format] = &[
     &imb::Imb,
     &torchtitan::Torchtitan,
     &megatron::Megatron,
+    &nemo::Nemo,
+    &deepspeed::DeepSpeed,
+    &hf_trainer::HfTrainer,
+    &trainer_state::TrainerState,
 ];

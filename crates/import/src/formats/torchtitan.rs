@@ -5,7 +5,8 @@
 use terms::Error;
 
 use super::training_log::{Job, Step};
-use super::training_runs::{Log, Logged, Program, Timed, model};
+use super::training_runs::Log;
+use super::training_steps::{Logged, Program, Timed, between_lines, model};
 use super::training_text::{Fault, cut, number, number_and_rest, time, whole, without_colours, writer};
 use crate::numbers::{grouped, plain};
 use crate::{Content, Format, Results, Source};
@@ -219,28 +220,6 @@ fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, 
         results
             .note("the steps behind step 1 up to the next line are left out, too: they have the start of the program");
     }
-    let steps = between.into_iter().skip(usize::from(starts)).map(|(time_s, step)| Step { time_s, ..step }).collect();
+    let steps = between.into_iter().skip(usize::from(starts)).collect();
     Ok(Timed { steps, has_start: false })
-}
-
-/// Seconds of a step between each line and the one before, and what the line says.
-fn between_lines(lines: &[Logged], results: &mut Results) -> Vec<(f64, Step)> {
-    let mut found = Vec::new();
-    for pair in lines.windows(2) {
-        let [before, after] = pair else { continue };
-        match between(before, after) {
-            Some(time_s) => found.push((time_s, after.step)),
-            None => {
-                results.omit(after.line, "neither batch and sequence nor the times of lines tell how long a step took")
-            }
-        }
-    }
-    found
-}
-
-/// Seconds of a step between two lines. None where their clock is missing or goes back.
-fn between(before: &Logged, after: &Logged) -> Option<f64> {
-    let seconds = after.time?.duration_since(before.time?).as_secs_f64();
-    let steps = after.step.number.checked_sub(before.step.number).filter(|steps| *steps > 0)?;
-    Some(seconds / steps as f64).filter(|time| *time > 0.0)
 }

@@ -94,12 +94,16 @@ pub(super) struct Step {
     pub(super) time_s: f64,
     pub(super) global_batch: Option<u64>,
     pub(super) tokens_per_s_per_rank: Option<f64>,
+    /// Samples of all ranks per second, as the program tells it.
+    pub(super) samples_per_s: Option<f64>,
     pub(super) tflops_per_rank: Option<f64>,
     pub(super) mfu: Option<f64>,
     pub(super) reserved_bytes: Option<f64>,
     pub(super) loss: Option<f64>,
     /// Steps that were skipped, or had no finite gradient.
     pub(super) bad: u64,
+    /// Whether the program rounds the time so much that a reader should know.
+    pub(super) is_rounded: bool,
 }
 
 /// Adds a run's steps: one trial for each size of the global batch, which may grow. A first line that has the start of the
@@ -149,7 +153,7 @@ fn figures(job: &Job, batch: Option<u64>, steps: &[Step]) -> Figures {
     let metrics = [
         ("tokens_per_s", tokens),
         ("tokens_per_s_per_rank", tokens.map(|tokens| tokens / ranks)),
-        ("samples_per_s", samples),
+        ("samples_per_s", samples.or_else(|| median_of(|step| step.samples_per_s))),
         ("tflops_per_rank", median_of(|step| step.tflops_per_rank)),
         ("mfu", median_of(|step| step.mfu)),
         ("reserved_bytes", most),

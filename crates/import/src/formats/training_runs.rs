@@ -3,65 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use jiff::civil::DateTime;
 use terms::Error;
 
+use super::command;
 use super::runs::Runs;
 use super::training_log::{self, Job, Step};
+use super::training_steps::{Logged, MOST_BYTES, Program, Timed, Written, is_mixed};
 use super::training_text::{self as text, Fault};
-use super::{command, nccl};
 use crate::collective::{given_ranks, no_ranks};
 use crate::{Content, Results, Source};
 
 /// Lines between two runs that are compared.
 const MOST_LINES: usize = 20;
-/// More memory than any device has, in bytes.
-pub(super) const MOST_BYTES: f64 = (1u64 << 40) as f64;
-
-/// A training program whose logs are read.
-pub(super) struct Program {
-    /// Its name in the field `program`.
-    pub(super) name: &'static str,
-    /// Its name in the record.
-    pub(super) tool: &'static str,
-    /// What a time is.
-    pub(super) statistic: &'static str,
-    /// The steps of a run with their times, or why the log does not tell these.
-    pub(super) time: fn(&Job, Vec<Logged>, &mut Results) -> Result<Timed, String>,
-}
-
-/// Steps of a run.
-#[derive(Debug)]
-pub(super) struct Timed {
-    pub(super) steps: Vec<Step>,
-    /// Whether the first line has the start of the program, so that it does not count.
-    pub(super) has_start: bool,
-}
-
-/// One line of steps.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Logged {
-    pub(super) line: usize,
-    /// Which rank wrote it; empty where nothing says it.
-    pub(super) writer: String,
-    /// When it was written.
-    pub(super) time: Option<DateTime>,
-    pub(super) step: Step,
-}
-
-/// The step numbers of one writer in the run so far.
-#[derive(Clone, Copy, Debug, Default)]
-struct Written {
-    last: u64,
-    /// Steps between the last two lines; 0 after the first.
-    interval: u64,
-    lines: u32,
-    /// Last step and interval of the run before, if this one follows it without anything between.
-    before: Option<(u64, u64)>,
-    /// Runs of at most two lines before this one, without anything between.
-    short: u32,
-}
-
 /// A training log that is being read.
 pub(super) struct Log<'s> {
     source: &'s Source,
@@ -83,10 +36,13 @@ pub(super) struct Log<'s> {
     used: bool,
     /// Of the current run, by number. Of several ranks, the slowest.
     steps: BTreeMap<u64, Logged>,
+    /// Whether the run has begun before its first step.
+    is_open: bool,
     writers: BTreeMap<String, Written>,
     /// Lines that no program wrote, since the last step.
     between: VecDeque<(usize, String)>,
     left_out: Vec<(usize, String)>,
+    first_left_out: Option<(usize, String)>,
     failed: Option<Error>,
     file: String,
 }
@@ -110,9 +66,11 @@ impl<'s> Log<'s> {
             continued: None,
             used: false,
             steps: BTreeMap::new(),
+            is_open: false,
             writers: BTreeMap::new(),
             between: VecDeque::new(),
             left_out: Vec::new(),
+            first_left_out: None,
             failed: None,
             file: String::new(),
         })
@@ -231,7 +189,9 @@ impl<'s> Log<'s> {
 
     /// Says of a line why it is not read.
     pub(super) fn leave_out(&mut self, line: usize, why: impl Into<String>) {
-        self.left_out.push((line, why.into()));
+        let what = (line, why.into());
+        self.first_left_out.get_or_insert_with(|| what.clone());
+        self.left_out.push(what);
     }
 
     /// Leaves a line out, or refuses the file.
@@ -277,11 +237,13 @@ impl<'s> Log<'s> {
                 }
             }
         }
-        if self.steps.is_empty() {
+        if self.steps.is_empty() && !self.is_open {
             self.begin();
         }
-        self.between.clear();
-        self.announced.clear();
+        if !self.is_open {
+            self.between.clear();
+            self.announced.clear();
+        }
         self.writers.insert(logged.writer.clone(), written);
         match self.steps.get_mut(&number) {
             Some(known) => known.merge(logged),
@@ -322,6 +284,7 @@ impl<'s> Log<'s> {
     /// Adds the run so far.
     fn end_run(&mut self) -> Result<(), Error> {
         self.writers.clear();
+        self.is_open = false;
         let steps: Vec<Logged> = std::mem::take(&mut self.steps).into_values().collect();
         let Some(results) = self.runs.current() else { return Ok(()) };
         for (line, why) in self.left_out.drain(..) {
@@ -346,6 +309,27 @@ impl<'s> Log<'s> {
         Ok(())
     }
 
+    /// Says that a run is under way whose steps are told at its end: lines above belong to it.
+    pub(super) fn open(&mut self) {
+        if !self.is_open {
+            self.begin();
+            self.is_open = true;
+        }
+        self.between.clear();
+    }
+
+    /// Whether a line of `grep` is of another file than the line before.
+    pub(super) fn is_of_other_file(&self, line: &str) -> bool {
+        text::found_in(line).is_some_and(|(file, _)| file != self.file)
+    }
+
+    /// Notes how the current run was read.
+    pub(super) fn note_all(&mut self, notes: Vec<String>) {
+        if let Some(results) = self.runs.current() {
+            notes.into_iter().for_each(|note| results.note(note));
+        }
+    }
+
     /// Ends the run where the program says that it has ended.
     ///
     /// # Errors
@@ -360,44 +344,13 @@ impl<'s> Log<'s> {
     /// When nothing of it can be read, with the line that is to blame.
     pub(super) fn finish(mut self) -> Result<Content, Error> {
         self.end_run()?;
-        if let Some((line, why)) = self.left_out.first() {
-            return Err(self.source.error(*line, format!("{why}, and no line of steps is whole")));
-        }
-        if self.runs.is_empty() {
-            return Err(Error::new(format!("{} has no line of steps", self.source.name())));
-        }
         let results = self.runs.finish(self.source)?;
-        match self.failed {
-            Some(error) if results.iter().all(Results::is_empty) => Err(error),
-            _ => Ok(Content::Results(results)),
+        if results.iter().any(|results| !results.is_empty()) {
+            return Ok(Content::Results(results));
         }
+        let of_line =
+            |(line, why): &(usize, String)| self.source.error(*line, format!("{why}, and no line of steps is whole"));
+        let nothing = || Error::new(format!("{} has no line of steps", self.source.name()));
+        Err(self.failed.or_else(|| self.first_left_out.as_ref().map(of_line)).unwrap_or_else(nothing))
     }
-}
-
-/// Whether a step cannot be of the program that wrote the lines above.
-fn is_mixed(known: Written, number: u64, nothing_between: bool) -> bool {
-    if number > known.last {
-        // A run that went back jumps over the end of the run before, as that would go on.
-        return known.before.is_some_and(|(last, interval)| {
-            known.last < last && number > last && number - known.last > 2 * interval.max(1)
-        });
-    }
-    nothing_between && (number == known.last || (known.lines <= 2 && known.short >= 2))
-}
-
-impl Logged {
-    /// What another rank says of the same step: the slowest rank counts, and the one with the most memory.
-    fn merge(&mut self, other: Self) {
-        let most = [self.step.reserved_bytes, other.step.reserved_bytes].into_iter().flatten().reduce(f64::max);
-        let rate = |step: &Step| step.tokens_per_s_per_rank.unwrap_or(f64::INFINITY);
-        if other.step.time_s > self.step.time_s || rate(&other.step) < rate(&self.step) {
-            *self = other;
-        }
-        self.step.reserved_bytes = most;
-    }
-}
-
-/// The model's name, as a word of a field.
-pub(super) fn model(name: &str) -> String {
-    nccl::plain(name)
 }

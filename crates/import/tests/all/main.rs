@@ -16,6 +16,7 @@ mod runs;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod traces;
+mod training_formats;
 mod training_logs;
 mod training_runs;
 
