@@ -143,6 +143,11 @@ impl Runs {
         &mut self.all[last].results
     }
 
+    /// The results of each run, in the order of the file.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Results> {
+        self.all.iter_mut().map(|run| &mut run.results)
+    }
+
     /// Whether no run has begun.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()

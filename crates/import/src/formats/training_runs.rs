@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use terms::Error;
 
 use super::command;
-use super::runs::Runs;
+use super::nccl::plain;
+use super::runs::{MOST_RESULTS, Runs};
 use super::training_log::{self, Job, Step};
 use super::training_steps::{Logged, MOST_BYTES, Program, Timed, Written, is_mixed};
 use super::training_text::{self as text, Fault};
@@ -15,6 +16,11 @@ use crate::{Content, Results, Source};
 
 /// Lines between two runs that are compared.
 const MOST_LINES: usize = 20;
+/// Differences between configurations that become facts.
+const MOST_DIFFERENCES: usize = 12;
+/// A configuration, by name.
+type Config = BTreeMap<String, String>;
+
 /// A training log that is being read.
 pub(super) struct Log<'s> {
     source: &'s Source,
@@ -27,6 +33,8 @@ pub(super) struct Log<'s> {
     config: BTreeMap<String, BTreeMap<String, String>>,
     /// The same, said since the last step: it belongs to the run that begins next.
     announced: Vec<(String, String, String)>,
+    /// Those of all runs.
+    configs: Vec<Config>,
     command: String,
     /// Ranks that the command starts; 0 if it does not say.
     command_ranks: u64,
@@ -61,6 +69,7 @@ impl<'s> Log<'s> {
             job: Job::default(),
             config: BTreeMap::new(),
             announced: Vec::new(),
+            configs: Vec::new(),
             command: String::new(),
             command_ranks: 0,
             continued: None,
@@ -99,7 +108,7 @@ impl<'s> Log<'s> {
             return Ok(());
         }
         if self.continued.is_some() || text::is_command(line) {
-            return self.launch(line);
+            return self.launch(number, line);
         }
         if text::is_mark(line) {
             return self.divide(number, line);
@@ -126,7 +135,7 @@ impl<'s> Log<'s> {
     }
 
     /// Ends the run at a command line.
-    fn launch(&mut self, line: &str) -> Result<(), Error> {
+    fn launch(&mut self, number: usize, line: &str) -> Result<(), Error> {
         let so_far = self.continued.take().map_or(String::new(), |before| before + " ");
         if let Some(begin) = line.strip_suffix('\\').filter(|_| so_far.len() < 8000) {
             self.continued = Some(so_far + begin.trim_end());
@@ -137,6 +146,9 @@ impl<'s> Log<'s> {
         if self.used {
             self.forget();
             self.command_ranks = 0;
+        } else if !self.command.is_empty() {
+            // A setting before the program.
+            self.runs.headings.add(number, &self.command);
         }
         self.command = command::plain(&whole);
         self.command_ranks = command::processes(&whole).map_or(self.command_ranks, u64::from);
@@ -275,10 +287,16 @@ impl<'s> Log<'s> {
 
     fn begin(&mut self) {
         self.pass_lines();
-        let values: Vec<(&String, BTreeSet<&String>)> =
-            self.config.iter().map(|(name, by_writer)| (name, by_writer.values().collect())).collect();
-        let key = format!("{values:?}");
+        let joined = |values: &BTreeMap<String, String>| {
+            let values: BTreeSet<&str> = values.values().map(String::as_str).collect();
+            values.into_iter().collect::<Vec<_>>().join("; ")
+        };
+        let config: Config = self.config.iter().map(|(name, values)| (name.clone(), joined(values))).collect();
+        let key = format!("{config:?}");
         self.runs.begin(key, &self.command, Results::new(self.program.tool, self.program.statistic));
+        if self.configs.len() <= MOST_RESULTS {
+            self.configs.push(config);
+        }
     }
 
     /// Adds the run so far.
@@ -338,12 +356,24 @@ impl<'s> Log<'s> {
         self.end_run()
     }
 
+    /// Keeps as facts in what the configurations of runs differ.
+    fn tell_differences(&mut self) {
+        let names: BTreeSet<&String> = self.configs.iter().flat_map(BTreeMap::keys).collect();
+        let differ = |name: &&String| self.configs.windows(2).any(|pair| pair[0].get(*name) != pair[1].get(*name));
+        let names: Vec<&String> = names.into_iter().filter(differ).take(MOST_DIFFERENCES).collect();
+        for (results, config) in self.runs.all_mut().zip(&self.configs) {
+            let value = |name: &&String| config.get(*name).map_or("not told".to_owned(), |value| plain(value));
+            results.facts.extend(names.iter().map(|name| (plain(name.trim()), value(name))));
+        }
+    }
+
     /// All that the log holds.
     ///
     /// # Errors
     /// When nothing of it can be read, with the line that is to blame.
     pub(super) fn finish(mut self) -> Result<Content, Error> {
         self.end_run()?;
+        self.tell_differences();
         let results = self.runs.finish(self.source)?;
         if results.iter().any(|results| !results.is_empty()) {
             return Ok(Content::Results(results));

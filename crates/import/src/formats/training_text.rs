@@ -97,14 +97,19 @@ pub(super) fn writer(head: &str) -> String {
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
         (!digits.is_empty()).then_some(digits)
     };
-    if let Some(rank) = numbered("[rank").or_else(|| numbered("[default")) {
-        return rank;
-    }
     let first = head.split_ascii_whitespace().next().unwrap_or_default();
     let is_clock = first.bytes().filter(|byte| *byte == b':').count() > 1;
-    match first.strip_suffix(':').filter(|_| !is_clock) {
-        Some(word) if !matches!(word, "INFO" | "stdout" | "stderr" | "WARNING" | "DEBUG") => word.to_owned(),
-        _ => String::new(),
+    let is_label = |word: &&str| !matches!(*word, "INFO" | "stdout" | "stderr" | "WARNING" | "DEBUG");
+    let label = first.strip_suffix(':').filter(|_| !is_clock).filter(is_label);
+    // torchrun counts the ranks of each node from 0.
+    let rank = numbered("[rank").or_else(|| numbered("[default"));
+    match (label, rank) {
+        (Some(label), Some(rank)) if !first.starts_with("[rank") && !first.starts_with("[default") => {
+            format!("{label}/{rank}")
+        }
+        (_, Some(rank)) => rank,
+        (Some(label), None) => label.to_owned(),
+        (None, None) => String::new(),
     }
 }
 
@@ -249,6 +254,7 @@ mod tests {
         for (head, expected) in [
             ("[rank0]:[titan] 2025-10-30 14:32:58,897 - root - INFO - ", "0"),
             ("[default3]: iteration", "3"),
+            ("1: [rank0]:[titan]", "1/0"),
             ("3: [titan]", "3"),
             ("node-a: [titan]", "node-a"),
             ("[20260504 06:56:28][rank-7/8][INFO ] [", "7"),

@@ -66,6 +66,7 @@ fn what_stands_between_two_runs_makes_them_different() {
         "$ NCCL_ALGO=Tree torchrun --nproc-per-node 8 train.py\n",
         "+ torchrun --nproc-per-node 8 \\\n train.py --compile\n",
         "export NCCL_ALGO=Tree\n",
+        "+ export NCCL_ALGO=Tree\n+ torchrun --nproc-per-node 8 train.py\n",
         "=== second ===\n",
     ] {
         assert_eq!(times(&format!("## before\n{slow}{between}{quick}")), [[2000.0], [1000.0]], "{between}");
@@ -82,6 +83,10 @@ fn what_stands_between_two_runs_makes_them_different() {
     ] {
         assert_eq!(times(&format!("{slow}{other}")), [[2000.0], [1000.0]], "{other}");
     }
+    let command = "+ torchrun --nproc-per-node 8 train.py\n";
+    let tree = "+ export NCCL_ALGO=Tree\n";
+    assert_eq!(times(&format!("{command}{slow}{command}{quick}")), [[2000.0, 1000.0]]);
+    assert_eq!(times(&format!("{command}{slow}{tree}{command}{quick}")), [[2000.0], [1000.0]]);
     // Messages of libraries are not a person's words.
     let noise = "NCCL version 2.27.5+cuda12.9\n[rank0]: W1125 19:44:46 x\n";
     assert_eq!(times(&format!("{slow}{noise}{quick}")), [[2000.0, 1000.0]]);
@@ -117,7 +122,10 @@ fn runs_of_megatron_are_told_apart_by_their_arguments() {
             "  rank ............................................ 3",
         );
     assert_eq!(times(&same), [[2000.0, 1000.0]]);
-    assert_eq!(times(&(run(8, "2000.0") + &run(4, "1000.0"))), [[2000.0], [1000.0]]);
+    let other = run(8, "2000.0") + &run(4, "1000.0");
+    assert_eq!(times(&other), [[2000.0], [1000.0]]);
+    let told = |results: &import::Results| results.facts["tensor_model_parallel_size"].clone();
+    assert_eq!(read(&source(&other)).unwrap().iter().map(told).collect::<Vec<_>>(), ["8", "4"]);
     // A step that goes back, with nothing between, is the same job again.
     let plain = megatron(1, "9000.0") + &megatron(2, "2000.0");
     assert_eq!(times(&format!("{plain}{}", plain.replace("2000.0", "1000.0"))), [[2000.0, 1000.0]]);
@@ -150,6 +158,8 @@ fn programs_that_wrote_at_once_are_refused() {
         + &["[rank0]:", "[rank1]:"].map(|rank| titan(rank, 11, 10, "4,096")).concat()
         + &["[rank1]:", "[rank0]:"].map(|rank| titan(rank, 21, 20, "4,096")).concat();
     assert_eq!(times(&format!("{}{two}", start(8, 8192))), [[2000.0]]);
+    let nodes = two.replace("[rank0]:", "0: [rank0]:").replace("[rank1]:", "1: [rank0]:");
+    assert_eq!(times(&format!("{}{nodes}", start(8, 8192))), [[2000.0]]);
     let numbered = two.replace("[rank0]:", "0: ").replace("[rank1]:", "1: ");
     assert_eq!(times(&format!("{}{numbered}", start(8, 8192))), [[2000.0]]);
     mixed(&two.replace("[rank1]:", "[rank0]:"));
