@@ -68,6 +68,9 @@ struct Run {
     /// Steps, seconds and line of the first and the last progress bar.
     bars: Option<[(u64, u64, usize); 2]>,
     is_resumed: bool,
+    /// The epoch of the last loss, and that of the last evaluation as it is printed.
+    epoch: f64,
+    evaluated_at: String,
 }
 
 struct Reader<'s> {
@@ -90,6 +93,7 @@ impl Reader<'_> {
         let without = without_colours(line.text);
         if self.log.is_of_other_file(&without) {
             self.flush()?;
+            self.has_ended = false;
         }
         let text = self.log.enter(line.number, &without)?.to_owned();
         if let Some((name, value)) = configuration(&text) {
@@ -118,6 +122,8 @@ impl Reader<'_> {
         }
         if text::is_mark(text.trim()) || text::is_command(text.trim()) {
             self.flush()?;
+            self.has_ended = false;
+            (self.device_batch, self.accumulation, self.total) = (0, 0, 0);
         }
         self.log.other(line.number, &text)
     }
@@ -126,6 +132,7 @@ impl Reader<'_> {
         if name == "Num examples" {
             self.flush()?;
             self.has_ended = false;
+            (self.device_batch, self.accumulation, self.total) = (0, 0, 0);
         }
         if !self.log.configure(name, "", value, true)? {
             return Ok(());
@@ -169,7 +176,11 @@ impl Reader<'_> {
         };
         if let Some(seconds) = of("eval_runtime")? {
             // Evaluations outside of a training have no epoch, or come behind its summary.
-            if !self.has_ended && values.contains_key("epoch") {
+            if let Some(epoch) = values.get("epoch").filter(|_| !self.has_ended) {
+                if self.run.evaluated_at == *epoch {
+                    return Err(self.log.mixed(line, &format!("the epoch {epoch} is evaluated twice")));
+                }
+                (*epoch).clone_into(&mut self.run.evaluated_at);
                 self.run.evaluations = (self.run.evaluations.0 + seconds, self.run.evaluations.1 + 1);
             }
             return Ok(());
@@ -181,8 +192,13 @@ impl Reader<'_> {
                     self.flush()?;
                 }
                 self.has_ended = false;
+                let epoch = of("epoch")?.unwrap_or(0.0);
+                if epoch < self.run.epoch {
+                    // The training before was killed.
+                    self.flush()?;
+                }
                 self.log.open();
-                self.run.loss = loss;
+                (self.run.loss, self.run.epoch) = (loss, epoch);
             }
             return Ok(());
         };
@@ -197,7 +213,7 @@ impl Reader<'_> {
             return Ok(());
         }
         if self.has_ended {
-            self.flush()?;
+            return Err(self.log.mixed(line, "two summaries stand behind one training"));
         }
         let rounding = values.get("train_steps_per_second").map_or(0.0, |word| rounding(word));
         let summary = TrainerRun {

@@ -26,7 +26,7 @@ static PROGRAM: Program = Program {
 /// What every line of steps has, since 2019.
 const TIME: &str = "elapsed time per iteration (ms):";
 /// The last fields, by version.
-const LAST: &[&str] = &["number of nan iterations:", "number of skipped iterations:", "loss scale:"];
+const LAST: &[&str] = &["number of nan iterations:", "number of skipped iterations:", "grad norm:", "loss scale:"];
 /// Arguments that differ between the starts of one job.
 const VOLATILE: &[&str] = &[
     "rank",

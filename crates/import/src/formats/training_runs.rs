@@ -234,7 +234,8 @@ impl<'s> Log<'s> {
         if let Some(known) = self.writers.get(&logged.writer).copied() {
             let nothing_between = self.between.is_empty();
             if is_mixed(known, number, nothing_between) {
-                return Err(self.mixed(logged.line, number));
+                let what = format!("step {number} comes again or out of order, and no prefix says which rank wrote it");
+                return Err(self.mixed(logged.line, &what));
             }
             if number > known.last {
                 let interval = number - known.last;
@@ -275,11 +276,9 @@ impl<'s> Log<'s> {
         }
     }
 
-    fn mixed(&self, line: usize, number: u64) -> Error {
-        let what = format!(
-            "separate programs wrote here at once: step {number} comes again or out of order and no prefix says which rank \
-             wrote it, so their lines are mixed"
-        );
+    /// The error where lines of several programs stand among each other. `what` shows it.
+    pub(super) fn mixed(&self, line: usize, what: &str) -> Error {
+        let what = format!("separate programs wrote here at once: {what}, so their lines are mixed");
         self.source
             .error(line, what)
             .hint("give each program a file of its own, or let the launcher name the rank in each line")

@@ -157,7 +157,7 @@ const LAUNCHERS: &[&str] = &[
 
 /// Whether a line is a command: it has a prompt, or begins with a launcher or a script and has options.
 pub(super) fn is_command(text: &str) -> bool {
-    if ["$ ", "+ ", "> ", "~> ", "# $ "].iter().any(|prompt| text.starts_with(prompt)) && !text.contains(" ...") {
+    if ["$ ", "+ ", "~> ", "# $ "].iter().any(|prompt| text.starts_with(prompt)) && !text.contains(" ...") {
         return true;
     }
     let is_setting = |word: &&str| {

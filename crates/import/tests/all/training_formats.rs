@@ -134,6 +134,10 @@ fn the_summary_of_a_trainer_gives_the_time_of_a_step() {
         "{}",
         why(&text.replace("36.3738", "36,3738"))
     );
+    // A second start of the same training is a trial; another batch makes another record.
+    assert_eq!(times(&format!("{text}{}", text.replace("36.3738", "36.4000"))), [[3637.38, 3640.0]]);
+    let other = text.replace("= 640", "= 320").replace("= 8\n", "= 4\n");
+    assert_eq!(times(&format!("{text}{other}")).len(), 2);
     // A count that contradicts the rate.
     let contradicted = why(&text.replace("steps = 10", "steps = 20").replace("10/10", "20/20"));
     assert!(contradicted.contains("and the log counts 20"), "{contradicted}");
@@ -154,6 +158,11 @@ fn evaluations_are_not_steps() {
     let results = read(&given(&bare)).unwrap().remove(0);
     assert!(results.notes.iter().any(|note| note.contains("off by 0.34%")), "{:?}", results.notes);
     assert_eq!(times(&format!("## a\n{text}## b\n{text}")).len(), 2);
+    let doubled: String = text.lines().map(|line| format!("{line}\n{line}\n")).collect();
+    assert!(why(&doubled).contains("separate programs wrote here at once"), "{}", why(&doubled));
+    let summary = text.lines().find(|line| line.contains("train_runtime")).unwrap();
+    let twice = format!("{summary}\n{}\n", summary.replace("204.0818", "304.0818"));
+    assert!(why(&twice).contains("two summaries stand behind one training"), "{}", why(&twice));
     assert!(read(&source(&text)).unwrap_err().to_string().contains("does not say how many ranks ran"));
 }
 
