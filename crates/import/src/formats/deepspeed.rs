@@ -1,7 +1,7 @@
 //! Logs of DeepSpeed: `[2023-11-07 01:55:23,714] [INFO] [timer.py:260:stop] epoch=0/micro_step=40/global_step=10,
 //! RunningAvgSamplesPerSec=25.02, CurrSamplesPerSec=25.70, MemAllocated=4.32GB, MaxMemAllocated=38.49GB`. `stop` of
-//! `deepspeed/utils/timer.py` writes these lines since December 2022. Before that, it counted micro steps under the same
-//! names, so those lines are left out.
+//! `deepspeed/utils/timer.py` writes these lines since December 2022. Before that, it counted micro steps under the
+//! same names, so those lines are left out.
 
 use terms::Error;
 
@@ -111,8 +111,8 @@ fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, 
     }
     let steps = between_lines(&lines, results);
     if steps.is_empty() {
-        let why = "the log does not say how long a step took: samples per second need the line `train_batch_size`, which \
-                   DeepSpeed prints at its start, and no two lines have times";
+        let why = "the log does not say how long a step took: samples per second need the line \
+                   `train_batch_size`, which DeepSpeed prints at its start, and no two lines have times";
         return Err(why.to_owned());
     }
     results.note("the time of a step is the time between two lines over the steps between them");

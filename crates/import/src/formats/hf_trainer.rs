@@ -1,7 +1,7 @@
-//! The log of a training by the Trainer of Hugging Face transformers, with or without Accelerate: it prints dictionaries
-//! (`src/transformers/trainer_callback.py`), `{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': 0.1}`, a summary at the end,
-//! `{'train_runtime': 36.4, 'train_steps_per_second': 0.275, ...}`, and tqdm's progress bars: ` 12%|..| 60/500 [01:23<10:11,
-//! 1.39s/it]`. Since version 5 its numbers are texts of four digits.
+//! The log of a training by the Trainer of Hugging Face transformers, with or without Accelerate: it prints
+//! dictionaries (`src/transformers/trainer_callback.py`), `{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': 0.1}`, a
+//! summary at the end, `{'train_runtime': 36.4, 'train_steps_per_second': 0.275, ...}`, and tqdm's progress bars: `
+//! 12%|..| 60/500 [01:23<10:11, 1.39s/it]`. Since version 5 its numbers are texts of four digits.
 
 use std::collections::BTreeMap;
 
@@ -249,7 +249,8 @@ impl Reader<'_> {
         let run = std::mem::take(&mut self.run);
         let (line, step) = match (run.summary, run.bars) {
             (Some((line, _)), _) if run.is_resumed => {
-                let why = "the training goes on from a checkpoint: `train_runtime` counts the steps since, and the log does not";
+                let why = "the training goes on from a checkpoint: `train_runtime` counts the steps since, \
+                           and the log does not say how many";
                 (line, Err(why.to_owned()))
             }
             (Some((line, summary)), _) => (line, summary.step(&mut self.notes)),
@@ -286,7 +287,8 @@ fn by_bars(
     }
     let time_s = seconds / steps as f64;
     notes.note(format!(
-        "the time of a step is that between the first and the last progress bar, in whole seconds: it may be off by {:.1}%",
+        "the time of a step is that between the first and the last progress bar, in whole seconds: it may be off by \
+         {:.1}%",
         100.0 / seconds
     ));
     Ok(Step { number: last, time_s, global_batch: job.global_batch, loss: run.loss, ..Step::default() })
@@ -330,7 +332,8 @@ fn configuration(text: &str) -> Option<(&'static str, &str)> {
     Some((name, value.trim()))
 }
 
-/// The length of the longest lines, if several have it and one of them is a dictionary without its end: a terminal cut them.
+/// The length of the longest lines, if several have it and one of them is a dictionary without its end: a terminal cut
+/// them.
 fn edge(source: &Source) -> usize {
     let cut = source.lines().filter(|line| line.text.contains("{'") && !line.text.contains('}'));
     cut.map(|line| line.text.chars().count()).max().unwrap_or(0)

@@ -1,7 +1,8 @@
-//! Logs of Megatron-LM, and of programs that follow it (Megatron-DeepSpeed, Megatron-Bridge, Primus): ` iteration       10/
-//! 100 | consumed samples: ... | elapsed time per iteration (ms): 3032.1 | ... |`. `training_log` of
-//! `megatron/training/training.py` writes these lines. Their form has no version: each field ends with ` |`, and since 2020
-//! the last ones are the numbers of skipped and of nan iterations. Some programs put fields of their own behind them.
+//! Logs of Megatron-LM, and of programs that follow it (Megatron-DeepSpeed, Megatron-Bridge, Primus): ` iteration
+//! 10/ 100 | consumed samples: ... | elapsed time per iteration (ms): 3032.1 | ... |`. `training_log` of
+//! `megatron/training/training.py` writes these lines. Their form has no version: each field ends with ` |`, and since
+//! 2020 the last ones are the numbers of skipped and of nan iterations. Some programs put fields of their own behind
+//! them.
 
 use terms::Error;
 
@@ -152,7 +153,8 @@ fn commas(text: &str) -> Result<(), Fault> {
     }
 }
 
-/// The most memory that the allocator of a rank reserved, in bytes. These megabytes are of 2^20 bytes, and have decimals.
+/// The most memory that the allocator of a rank reserved, in bytes. These megabytes are of 2^20 bytes, and have
+/// decimals.
 fn memory(text: &str) -> Result<Option<f64>, Fault> {
     commas(text)?;
     let Some((_, value)) = text.split_once("max reserved:") else { return Ok(None) };
@@ -168,7 +170,8 @@ fn memory(text: &str) -> Result<Option<f64>, Fault> {
     Ok(Some(bytes))
 }
 
-/// Name and value of an argument, as Megatron prints all of them: `  seq_length ............ 4096`, and its line on ranks.
+/// Name and value of an argument, as Megatron prints all of them: `  seq_length ............ 4096`, and its line on
+/// ranks.
 fn configuration(text: &str) -> Option<(&str, &str)> {
     if let Some((_, sizes)) = text.split_once("using world size: ") {
         return Some(("using world size", sizes));

@@ -1,8 +1,8 @@
 //! Logs of NeMo with Lightning, in two forms. NeMo 2 prints a line for each step (`nemo/lightning/pytorch/callbacks/
-//! progress_printer.py`): `Training epoch 0, iteration 45/99 | global_batch_size: 128 | ... | train_step_timing in s: 6.08 |
-//! ...`. Its last field has no end, so it is not read. NeMo 1 prints a progress bar with the same values
-//! (`nemo/utils/exp_manager.py`), which ends in `]`: `Epoch 0: : 12%|..| 60/500 [.., train_step_timing in s=3.21]`. Both
-//! round times, to four and to three digits.
+//! progress_printer.py`): `Training epoch 0, iteration 45/99 | global_batch_size: 128 | ... | train_step_timing in s:
+//! 6.08 | ...`. Its last field has no end, so it is not read. NeMo 1 prints a progress bar with the same values
+//! (`nemo/utils/exp_manager.py`), which ends in `]`: `Epoch 0: : 12%|..| 60/500 [.., train_step_timing in s=3.21]`.
+//! Both round times, to four and to three digits.
 
 use terms::Error;
 
@@ -87,8 +87,8 @@ fn step_at(text: &str) -> Option<(usize, bool)> {
     is_bar.then_some((at, true))
 }
 
-/// Whether a progress bar shows a step again, as it does when one of its values changes. Where it rounds the number of steps,
-/// the first bar of a position may have the values of the step before.
+/// Whether a progress bar shows a step again, as it does when one of its values changes. Where it rounds the number of
+/// steps, the first bar of a position may have the values of the step before.
 fn is_again(before: &Step, step: &Step) -> bool {
     let is_bar = before.is_rounded && step.is_rounded;
     is_bar && before.number == step.number && (before.time_s.to_bits() == step.time_s.to_bits() || step.number >= 1000)

@@ -1,6 +1,7 @@
-//! Logs of torchtitan: `step: 100  loss:  2.3367  ...  memory: 69.83GiB(88.19%)  tps: 42,332  tflops: 270.71  mfu: 27.37%`.
-//! `torchtitan/components/metrics.py` writes these lines (`train.py` before 2025). Their form has no version: since March 2024
-//! they end in `mfu: N%`, or in `mfu: N/A` with FP8 since 2026; for two weeks before that they ended in `peak_memory: N%`.
+//! Logs of torchtitan: `step: 100  loss:  2.3367  ...  memory: 69.83GiB(88.19%)  tps: 42,332  tflops: 270.71  mfu:
+//! 27.37%`. `torchtitan/components/metrics.py` writes these lines (`train.py` before 2025). Their form has no version:
+//! since March 2024 they end in `mfu: N%`, or in `mfu: N/A` with FP8 since 2026; for two weeks before that they ended
+//! in `peak_memory: N%`.
 
 use terms::Error;
 
@@ -210,7 +211,8 @@ fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, 
     }
     let between = between_lines(&lines, results);
     if between.is_empty() {
-        let why = "the log does not say how long a step took: it has no line with the batch size, and no two lines with times";
+        let why = "the log does not say how long a step took: it has no line with the batch size, and no \
+                   two lines with times";
         return Err(why.to_owned());
     }
     results.note("the time of a step is the time between two lines over the steps between them");

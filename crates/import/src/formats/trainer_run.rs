@@ -1,5 +1,5 @@
-//! A training by the Trainer of Hugging Face transformers: what its summary and its evaluations say of the time of a step.
-//! `speed_metrics` of `src/transformers/trainer_utils.py` computes the summary.
+//! A training by the Trainer of Hugging Face transformers: what its summary and its evaluations say of the time of a
+//! step. `speed_metrics` of `src/transformers/trainer_utils.py` computes the summary.
 
 use super::training_log::Step;
 use crate::Results;
@@ -52,7 +52,7 @@ impl TrainerRun {
         if let Some(steps) = self.steps {
             let steps = steps as f64;
             let doubt = self.rounding * self.runtime_s + 0.002 * steps;
-            // A rate that contradicts the count: the training went on from a checkpoint, or another program wrote the count.
+            // The training went on from a checkpoint, or another program wrote the count.
             if self.steps_per_s > 0.0 && (by_rate - steps).abs() > doubt {
                 return Err(format!(
                     "`train_steps_per_second` x `train_runtime` is {by_rate:.1} steps, and the log counts {steps}"

@@ -1,5 +1,5 @@
-//! `trainer_state.json` of the Trainer of Hugging Face transformers (`TrainerState` of `src/transformers/trainer_callback.py`):
-//! the last entry of `log_history` is the summary of a training that ended.
+//! `trainer_state.json` of the Trainer of Hugging Face transformers (`TrainerState` of
+//! `src/transformers/trainer_callback.py`): the last entry of `log_history` is the summary of a training that ended.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -43,8 +43,8 @@ impl Format for TrainerState {
         let state: State = json::parsed(source)?;
         let line = |key: &str| source.text().lines().position(|line| line.contains(key)).map_or(1, |at| at + 1);
         let Some(at) = state.log_history.iter().rposition(|entry| entry.contains_key("train_runtime")) else {
-            let why = "no entry of `log_history` has `train_runtime`, so nothing tells how long a step took: only the state of a \
-                       training that ended has it, and that of a checkpoint has not";
+            let why = "no entry of `log_history` has `train_runtime`, so nothing tells how long a step took: only the \
+                       state of a training that ended has it";
             return Err(source.error(line("\"log_history\""), why));
         };
         let summary = &state.log_history[at];

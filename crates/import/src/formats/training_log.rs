@@ -1,7 +1,7 @@
 //! What logs of training programs share: the case that they become, and steps that are one trial of it.
 //!
-//! `training_log` is not a benchmark of the table: nothing runs it. The record holds its declaration, as of every benchmark, so
-//! report and comparison show it without knowing it.
+//! `training_log` is not a benchmark of the table: nothing runs it. The record holds its declaration, as of every
+//! benchmark, so report and comparison show it without knowing it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -106,8 +106,8 @@ pub(super) struct Step {
     pub(super) is_rounded: bool,
 }
 
-/// Adds a run's steps: one trial for each size of the global batch, which may grow. A first line that has the start of the
-/// program is left out where there are others.
+/// Adds a run's steps: one trial for each size of the global batch, which may grow. A first line that has the start of
+/// the program is left out where there are others.
 pub(super) fn add(results: &mut Results, job: &Job, steps: &[Step], has_start: bool) {
     let counted = steps.get(1..).filter(|rest| has_start && !rest.is_empty()).unwrap_or(steps);
     let mut batches: BTreeMap<Option<u64>, Vec<Step>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The runs of a training log. Every reader of such logs gives its lines to a [`Log`], which tells runs apart: a heading, a
-//! command, a second start, another configuration, or a step number that goes back begins a run.
+//! The runs of a training log. Every reader of such logs gives its lines to a [`Log`], which tells runs apart: a
+//! heading, a command, a second start, another configuration, or a step number that goes back begins a run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -168,8 +168,8 @@ impl<'s> Log<'s> {
         self.used = false;
     }
 
-    /// Keeps what the program says of its configuration. `starts`: the program says it only at its start, so steps above are of
-    /// another run. False if the line does not count, because a run is under way.
+    /// Keeps what the program says of its configuration. `starts`: the program says it only at its start, so steps
+    /// above are of another run. False if the line does not count, because a run is under way.
     ///
     /// # Errors
     /// As [`Log::step`].
@@ -226,7 +226,8 @@ impl<'s> Log<'s> {
     /// Takes a line of steps.
     ///
     /// # Errors
-    /// When it cannot be right, or separate programs wrote the lines, or the number of ranks of the run that it ends is unknown.
+    /// When it cannot be right, or separate programs wrote the lines, or the number of ranks of the run that it ends is
+    /// unknown.
     pub(super) fn step(&mut self, logged: Logged) -> Result<(), Error> {
         self.check(&logged)?;
         let number = logged.step.number;

@@ -1,5 +1,5 @@
-//! What lines of training logs share: numbers behind keys that are read only whole, which rank wrote a line, and which lines of
-//! a file no training program wrote.
+//! What lines of training logs share: numbers behind keys that are read only whole, which rank wrote a line, and which
+//! lines of a file no training program wrote.
 
 use std::borrow::Cow;
 
@@ -24,8 +24,8 @@ pub(super) fn cut() -> Fault {
 /// Reads a word as a number: `numbers::plain` or `numbers::grouped`.
 pub(super) type ReadNumber = fn(&str) -> Result<f64, NotANumber>;
 
-/// The number behind a key, and what follows it: `memory: 49.66GiB` as 49.66 and `GiB`. None where the line does not have the
-/// key, or the value is not finite or `N/A`.
+/// The number behind a key, and what follows it: `memory: 49.66GiB` as 49.66 and `GiB`. None where the line does not
+/// have the key, or the value is not finite or `N/A`.
 ///
 /// # Errors
 /// When the number runs to the end of the line, so that it may be cut, or is not a number.
@@ -113,7 +113,8 @@ pub(super) fn writer(head: &str) -> String {
     }
 }
 
-/// The file that `grep` found a line in: `run1.log` of `run1.log:step: 1` and of `run1.log:12:step: 1`; and the line itself.
+/// The file that `grep` found a line in: `run1.log` of `run1.log:step: 1` and of `run1.log:12:step: 1`; and the line
+/// itself.
 pub(super) fn found_in(text: &str) -> Option<(&str, &str)> {
     let (name, rest) = text.split_once(':')?;
     let ending = name.rsplit_once('.')?.1;
@@ -175,8 +176,8 @@ pub(super) fn is_command(text: &str) -> bool {
     matches!(name, "export" | "module") && words.next().is_some() || is_program && has_options()
 }
 
-/// Whether a line was written by a training program or a library and not by a person or a script: it has a time, a level or a
-/// rank, or is one of the many forms of progress.
+/// Whether a line was written by a training program or a library and not by a person or a script: it has a time, a
+/// level or a rank, or is one of the many forms of progress.
 pub(super) fn is_chatter(text: &str) -> bool {
     const WORDS: &[&str] = &[
         "INFO",
@@ -200,8 +201,19 @@ pub(super) fn is_chatter(text: &str) -> bool {
     let is_rule = || text.chars().all(|letter| matches!(letter, '-' | '=' | '*' | '_' | '#' | ' '));
     STARTS.iter().any(|start| text.starts_with(start))
         || WORDS.iter().any(|word| text.contains(word))
+        || (text.starts_with("----") && text.ends_with("----"))
+        || is_glog(text)
         || time(text).is_some()
         || is_rule()
+}
+
+/// Whether a line begins as those of PyTorch's launcher do: `W1125 19:44:46.787000 1122840
+/// torch/distributed/run.py:803]`.
+fn is_glog(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(|level| b"IWEF".contains(level))
+        && bytes.get(1..5).is_some_and(|date| date.iter().all(u8::is_ascii_digit))
+        && bytes.get(5) == Some(&b' ')
 }
 
 /// The time at which a line was written: `[titan] 2026-01-16 02:43:35,918 - root - INFO`.
@@ -288,5 +300,7 @@ mod tests {
             assert!(!is_command(text), "{text}");
         }
         assert!(is_chatter("[2024-01-01] x") && is_chatter("saving checkpoint at 1") && !is_chatter("with TP=4"));
+        assert!(is_chatter("W1125 19:44:46.787000 1122840 torch/distributed/run.py:803] ****"));
+        assert!(is_chatter("-------------------- end of arguments ---------------------"));
     }
 }
