@@ -54,7 +54,9 @@ impl Format for Torchtitan {
                 }
             } else if let Some((name, at, starts)) = configuration(text) {
                 let value = &text[at..];
-                if log.configure(name, &writer(&text[..at]), value, starts)?
+                // A start has several lines such as `Applied FSDP to the model`: each counts.
+                let key = if starts { name } else { value };
+                if log.configure(key, &writer(&text[..at]), if starts { value } else { "told" }, starts)?
                     && let Err(fault) = configure(&mut log.job, name, value)
                 {
                     log.fault(line.number, fault)?;

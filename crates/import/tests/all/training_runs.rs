@@ -75,11 +75,19 @@ fn what_stands_between_two_runs_makes_them_different() {
     let titled = |text: &str| text.replace("llama3 8B", "llama3 70B");
     let applied =
         "[titan] 2026-05-04 10:00:00,000 - root - INFO - Compiling each TransformerBlock with torch.compile\n";
+    let applied_fsdp =
+        applied.replace("Compiling each TransformerBlock with torch.compile", "Applied FSDP to the model");
+    let full =
+        applied.replace("Compiling each TransformerBlock with torch.compile", "Applied full activation checkpointing");
+    let with = |checkpointing: &str, run: &str| format!("{}{applied_fsdp}{run}", full.replace("full", checkpointing));
+    assert_eq!(times(&(with("full", &slow) + &with("selective", &quick))), [[2000.0], [1000.0]]);
+    assert_eq!(times(&(with("full", &slow) + &with("full", &quick))), [[2000.0, 1000.0]]);
     for other in [
         start(16, 8192) + &steps("8,192"),
         start(8, 16384) + &steps("16,384"),
         titled(&quick),
         format!("{applied}{quick}"),
+        format!("{applied}{applied_fsdp}{quick}"),
     ] {
         assert_eq!(times(&format!("{slow}{other}")), [[2000.0], [1000.0]], "{other}");
     }
