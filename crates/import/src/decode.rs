@@ -112,8 +112,9 @@ fn without_codes(text: &str) -> String {
             _ => |_| true,
         };
         let from = usize::from(code.starts_with(['[', ']']));
-        // A sequence without an end is text.
-        let end = code[from..].char_indices().take(200).find(|(_, letter)| is_end(*letter));
+        // A sequence without an end is text. Lines may be cut within one, and no code goes on in the next line.
+        let of_line = code[from..].char_indices().take(200).take_while(|(_, letter)| *letter != '\n' || is_end('\n'));
+        let end = of_line.into_iter().find(|(_, letter)| is_end(*letter));
         rest = end.map_or(code, |(at, letter)| {
             let after = from + at + if letter == '\n' { 0 } else { letter.len_utf8() };
             &code[after..]
@@ -188,6 +189,7 @@ mod tests {
         assert_eq!(text(b"1\r2\r\n3\r\r\n4"), "1\n2\n3\n4");
         assert_eq!(text(b"\x1b[32m# x\x1b[0m\x1b]0;title\x07 y\x1b(B"), "# x yB");
         assert_eq!(text(b"\x1b[0"), "[0");
+        assert_eq!(text(b"0.41%\x1b[3\n[titan] a\n"), "0.41%[3\n[titan] a\n");
         assert_eq!(text(b"a\tb\x07\n\x1f"), "a b\u{FDD7}\n\u{FDEF}");
         assert_eq!(text(b"{\"log\":\"# a\\r\\n\",\"stream\":\"stdout\"}\n{\"log\":\"b\"}\n"), "# a\nb\n");
         assert_eq!(text(b"{\"log\":\"# a\"}\nno\n"), "{\"log\":\"# a\"}\nno\n");

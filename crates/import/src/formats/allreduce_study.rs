@@ -44,6 +44,9 @@ const BANDWIDTHS: &[&str] = &[
 /// Columns that the record has no place for.
 const DEVIATIONS: &[&str] = &["std_time_ms", "std_ms", "stdev_time", "std_time_s", "std_time"];
 
+/// Columns of times that name no unit.
+const WITHOUT_UNIT: &[&str] = &["mean_time", "average_time"];
+
 /// A time: its columns, and what it becomes.
 type Time = (&'static [&'static str], f64, fn(&mut Details) -> &mut Option<f64>);
 
@@ -118,6 +121,9 @@ fn results_of(table: &Table, warmup: &str) -> Results {
     }
     if table.column(BYTES).or(table.column(ELEMENTS)).is_none() {
         results.note("a megabyte is read as 1e6 bytes, as `--data-sizes` takes it");
+    }
+    if let Some(at) = table.column(WITHOUT_UNIT) {
+        results.note(format!("the column `{}` names no unit: it is read as seconds", table.header[at]));
     }
     if table.column(DTYPE).is_none() {
         results.note("the file does not tell the element type: it is read as f32, that of the course");

@@ -1,122 +1,126 @@
-//! What the two tables of DeepSpeed share: sizes as `convert_size` of `deepspeed/utils/comms_logging.py` (and of
-//! `benchmarks/communication/utils.py`) prints them, numbers with a fixed count of decimals, and the line that names
-//! the backend.
+//! Logs of DeepSpeed: `[2023-11-07 01:55:23,714] [INFO] [timer.py:260:stop] epoch=0/micro_step=40/global_step=10,
+//! RunningAvgSamplesPerSec=25.02, CurrSamplesPerSec=25.70, MemAllocated=4.32GB, MaxMemAllocated=38.49GB`. `stop` of
+//! `deepspeed/utils/timer.py` writes these lines since December 2022. Before that, it counted micro steps under the
+//! same names, so those lines are left out.
 
-use super::command;
-use super::nccl::plain;
-use crate::numbers;
+use terms::Error;
 
-/// The units, each 1024 times the one before.
-const UNITS: &[&str] = &["B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"];
+use super::training_log::{Job, Step};
+use super::training_runs::Log;
+use super::training_steps::{Logged, Program, Timed, between_lines};
+use super::training_text::{Fault, cut, number, number_and_rest, time, whole, without_colours, writer};
+use crate::numbers::plain;
+use crate::{Content, Format, Results, Source};
 
-/// A size as it is printed: `0B`, `128.0 B`, `678.86 MB`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct PrintedSize {
-    /// The nearest whole number of bytes.
-    pub(super) bytes: u64,
-    /// The unit, if the size is rounded to two decimals of it; sizes in bytes are exact.
-    pub(super) rounded_in: Option<&'static str>,
-}
+/// The format.
+pub(super) struct DeepSpeed;
 
-impl PrintedSize {
-    /// Reads a size from the first words of a row; the other words are behind it.
-    pub(super) fn parse<'w, 't>(words: &'w [&'t str]) -> Result<(Self, &'w [&'t str]), String> {
-        let expected = |word: &str| format!("expected a size such as `2.0 KB`, found `{}`", plain(word));
-        match words {
-            ["0B", rest @ ..] => Ok((Self { bytes: 0, rounded_in: None }, rest)),
-            [number, unit, rest @ ..] => {
-                let power =
-                    UNITS.iter().position(|known| known == unit).ok_or_else(|| expected(&words[..2].join(" ")))?;
-                let value = numbers::plain(number).map_err(|why| format!("expected a size, {}", why.found(number)))?;
-                // Python prints a float: without a decimal the number is cut.
-                let has_decimals = number.split_once('.').is_some_and(|(_, behind)| (1..=2).contains(&behind.len()));
-                let bytes = (value * 1024_f64.powi(i32::try_from(power).unwrap_or(0))).round();
-                if !has_decimals || !(1.0..1024.0).contains(&value) || bytes > 1e18 {
-                    return Err(expected(&words[..2].join(" ")));
+static PROGRAM: Program =
+    Program { name: "deepspeed", tool: "DeepSpeed", statistic: "median over the log's lines", time: timed };
+
+impl Format for DeepSpeed {
+    fn name(&self) -> &'static str {
+        "deepspeed"
+    }
+
+    fn doc(&self) -> &'static str {
+        "DeepSpeed: the log of a training, with samples per second by step"
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["epoch=", "global_step=", "CurrSamplesPerSec="]
+    }
+
+    fn recognises(&self, source: &Source) -> bool {
+        source.text().contains("CurrSamplesPerSec=")
+            && source.lines().any(|line| step_at(&without_colours(line.text)).is_some())
+    }
+
+    fn read(&self, source: &Source) -> Result<Content, Error> {
+        let mut log = Log::new(source, &PROGRAM)?;
+        for line in source.lines() {
+            let text = without_colours(line.text);
+            let text = log.enter(line.number, &text)?;
+            if let Some(at) = step_at(text) {
+                match step(&text[at..]) {
+                    Ok(step) => {
+                        let (writer, time) = (writer(&text[..at]), time(text));
+                        log.step(Logged { line: line.number, writer, time, step })?;
+                    }
+                    Err(fault) => log.fault(line.number, fault)?,
                 }
-                let rounded_in = (power > 0).then_some(UNITS[power]);
-                Ok((Self { bytes: bytes as u64, rounded_in }, rest))
+            } else if let Some((name, value)) = configuration(text) {
+                if log.configure(name, "", value, true)? {
+                    let value = value.parse().ok().filter(|value: &u64| *value > 0);
+                    match name {
+                        "train_batch_size" => log.job.global_batch = value,
+                        "dist_world_size" => log.job.ranks = value.unwrap_or(0),
+                        _ => {}
+                    }
+                }
+            } else {
+                log.other(line.number, text)?;
             }
-            _ => Err(expected(words.first().unwrap_or(&""))),
         }
-    }
-
-    /// How far the bytes may be from those of the message: half of the last decimal.
-    pub(super) fn within(self) -> f64 {
-        let power = UNITS.iter().position(|unit| Some(*unit) == self.rounded_in).unwrap_or(0);
-        if power == 0 { 0.0 } else { 0.005 * 1024_f64.powi(i32::try_from(power).unwrap_or(0)) }
+        log.finish()
     }
 }
 
-/// A number with so many decimals: with less, the line is cut within it.
-pub(super) fn decimals(word: &str, count: usize) -> Result<f64, String> {
-    let value = numbers::plain(word).map_err(|why| format!("expected a number, {}", why.found(word)))?;
-    match word.split_once('.') {
-        Some((_, behind)) if behind.len() == count && value >= 0.0 => Ok(value),
-        _ => Err(format!("expected a number with {count} decimals, found `{}`: the line may be cut", plain(word))),
-    }
+/// Where a step begins in a line.
+fn step_at(text: &str) -> Option<usize> {
+    let at = text.find("epoch=")?;
+    (text[at..].contains("/global_step=") && text[at..].contains("SamplesPerSec=")).then_some(at)
 }
 
-/// The backend that a log of DeepSpeed names: `Initializing TorchBackend in DeepSpeed with backend nccl`.
-pub(super) fn backend(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("in DeepSpeed with backend ")?;
-    rest.split_ascii_whitespace().next().map(plain)
+/// What a step says. `text` begins with the epoch.
+fn step(text: &str) -> Result<Step, Fault> {
+    let wrong = |what: &str| Fault::Wrong(format!("expected {what} of a step of DeepSpeed"));
+    let memory = number_and_rest(text, "MaxMemAllocated=", plain)?;
+    if !memory.is_some_and(|(_, rest)| rest.starts_with("GB")) {
+        return Err(cut());
+    }
+    number(text, "RunningAvgSamplesPerSec=", plain)?;
+    let rate = number(text, "CurrSamplesPerSec=", plain)?.filter(|rate| *rate > 0.0);
+    Ok(Step {
+        number: whole(text, "global_step=")?.ok_or_else(|| wrong("the number"))?,
+        samples_per_s: Some(rate.ok_or_else(|| wrong("the rate `CurrSamplesPerSec`"))?),
+        ..Step::default()
+    })
 }
 
-/// The backend as it is called here, and the device that holds its buffers. DeepSpeed's default is nccl.
-pub(super) fn counterpart(backend: Option<&str>) -> Result<(&'static str, &'static str), String> {
-    match backend {
-        None | Some("nccl") => Ok(("nccl", "cuda")),
-        Some("gloo") => Ok(("gloo", "cpu")),
-        Some("mpi") => Ok(("mpi", "cuda")),
-        Some(other) => Err(format!("backend `{}`: only nccl, gloo and mpi have a counterpart here", plain(other))),
+/// Name and value of a line on the configuration: `[config.py:964:print]   train_batch_size ............. 8`.
+fn configuration(text: &str) -> Option<(&str, &str)> {
+    if let Some((_, ranks)) = text.split_once("] dist_world_size=") {
+        return Some(("dist_world_size", ranks.trim()));
     }
+    let (head, rest) = text.split_once(":print] ")?;
+    let rest = rest.trim_start();
+    let name = rest.split(' ').next().filter(|_| head.contains("config.py"))?;
+    let value = rest[name.len()..].trim_start_matches([' ', '.']).trim_end();
+    // Addresses of objects differ between equal runs.
+    (!value.is_empty() && !value.contains(" object at 0x")).then_some((name, value))
 }
 
-/// The ranks of the job, from a command line or from what DeepSpeed's launcher logs: `dist_world_size=8`.
-pub(super) fn world(text: &str) -> Option<u32> {
-    const LAUNCHERS: &[&str] = &["mpirun", "mpiexec", "srun", "torchrun", "torch.distributed.run"];
-    if let Some((_, rest)) = text.split_once("dist_world_size=") {
-        let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
-        return rest[..end].parse().ok().filter(|ranks| *ranks > 0);
+/// The time of a step follows from the batch and the rate, else from the times of lines.
+fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
+    results.note("MemAllocated counts what tensors hold and not what the allocator reserved: it is not kept");
+    if let Some(batch) = job.global_batch {
+        results.note(
+            "the time of a step is `train_batch_size` over the rate `CurrSamplesPerSec`, without the wait for data",
+        );
+        let time_s = |step: &Step| batch as f64 / step.samples_per_s.unwrap_or(f64::NAN);
+        let steps = lines.into_iter().map(|logged| logged.step);
+        let steps = steps.map(|step| Step { time_s: time_s(&step), global_batch: Some(batch), ..step }).collect();
+        return Ok(Timed { steps, has_start: false });
     }
-    let is_command = LAUNCHERS.iter().any(|launcher| text.contains(launcher));
-    is_command.then(|| command::processes(text)).flatten()
-}
-
-/// The line without what another program put before the head of its table; None where it begins in another way.
-pub(super) fn behind<'l>(text: &'l str, prefix: &str) -> Option<&'l str> {
-    match prefix.trim_end() {
-        "" => Some(text),
-        // A line end may have no space in front of it: `node-a:`.
-        prefix => text.trim_start().strip_prefix(prefix.trim_start()),
+    let steps = between_lines(&lines, results);
+    if steps.is_empty() {
+        let why = "the log does not say how long a step took: samples per second need the line \
+                   `train_batch_size`, which DeepSpeed prints at its start, and no two lines have times";
+        return Err(why.to_owned());
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_those_of_1024_bytes_with_two_decimals() {
-        let parsed = |text: &str| {
-            let words: Vec<&str> = text.split(' ').collect();
-            PrintedSize::parse(&words).map(|(size, rest)| (size.bytes, size.rounded_in, rest.len()))
-        };
-        assert_eq!(parsed("0B 3"), Ok((0, None, 1)));
-        assert_eq!(parsed("128.0 B 146"), Ok((128, None, 1)));
-        assert_eq!(parsed("6.31 KB 1"), Ok((6461, Some("KB"), 1)));
-        assert_eq!(parsed("31.67 GB"), Ok((34_005_403_566, Some("GB"), 0)));
-        for damaged in ["6,31 KB", "6 KB", "6. KB", "6.31 KiB", "6.31", "x", "-1.0 B", "2000.0 B"] {
-            assert!(parsed(damaged).is_err(), "{damaged}");
-        }
-    }
-
-    #[test]
-    fn a_number_that_is_cut_is_none() {
-        assert_eq!(decimals("11.12", 2), Ok(11.12));
-        for cut in ["11.1", "11.", "11", "11,12", "-1.00", "x"] {
-            assert!(decimals(cut, 2).is_err(), "{cut}");
-        }
-    }
+    results.note("the time of a step is the time between two lines over the steps between them");
+    results.note("the log has no line `train_batch_size`, so the rate `CurrSamplesPerSec` gives no time");
+    results.note("the first line of each run has no time of a step: the log does not say when its steps began");
+    Ok(Timed { steps, has_start: false })
 }

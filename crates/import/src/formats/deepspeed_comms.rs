@@ -9,7 +9,7 @@ mod rows;
 
 use terms::Error;
 
-use super::deepspeed::{self, behind};
+use super::deepspeed_tables::{self, behind};
 use super::nccl::{fact, plain};
 use super::row_like;
 use super::runs::{self, Headings, MOST_RESULTS, Origin};
@@ -106,10 +106,10 @@ impl<'s> Reader<'s> {
 
     /// A line of somebody else.
     fn other(&mut self, line: Line<'_>) {
-        if let Some(backend) = deepspeed::backend(line.text) {
+        if let Some(backend) = deepspeed_tables::backend(line.text) {
             self.backend = Some(backend);
         }
-        if let Some(ranks) = deepspeed::world(line.text) {
+        if let Some(ranks) = deepspeed_tables::world(line.text) {
             self.launched = Some(ranks);
         }
         if !row_like::is_ending(line.text) {

@@ -9,7 +9,7 @@ mod rows;
 use terms::{Bytes, Collective, Dtype, Error, Seconds};
 
 use super::command;
-use super::deepspeed::{self, behind};
+use super::deepspeed_tables::{self, behind};
 use super::nccl::plain;
 use super::row_like;
 use super::runs::Runs;
@@ -156,7 +156,7 @@ impl Reader<'_> {
     /// A line of somebody else.
     fn other(&mut self, line: Line<'_>) {
         let text = line.text.trim();
-        if let Some(backend) = deepspeed::backend(text) {
+        if let Some(backend) = deepspeed_tables::backend(text) {
             self.backend = Some(backend);
         }
         let is_command = PROGRAMS.iter().any(|program| {
@@ -291,7 +291,7 @@ fn call(table: &Table, row: &Row, options: &str, backend: Option<&str>) -> Resul
     let dtype = dtype(op, row, option(options, "--dtype"))?;
     let factor = if is_part { u64::from(table.ranks) } else { 1 };
     let bytes = row.bytes.checked_mul(factor).ok_or("its size times ranks is larger than any memory")?;
-    let (backend, device) = deepspeed::counterpart(option(options, "--backend").or(backend))?;
+    let (backend, device) = deepspeed_tables::counterpart(option(options, "--backend").or(backend))?;
     let device = match option(options, "--device") {
         Some("xpu") => "xpu",
         Some("cpu") => "cpu",

@@ -12,9 +12,11 @@ mod ddlb;
 mod ddlb_csv;
 mod deepspeed;
 mod deepspeed_comms;
+mod deepspeed_tables;
 mod ds_bench;
 mod given;
 mod gpu_copies;
+mod hf_trainer;
 mod imb;
 mod imb_head;
 mod imb_table;
@@ -27,6 +29,7 @@ mod nccl_lines;
 mod nccl_row;
 mod nccl_tests;
 mod nccl_tests_json;
+mod nemo;
 mod nvbandwidth;
 mod nvbandwidth_json;
 mod nvbandwidth_lines;
@@ -44,7 +47,12 @@ mod runs;
 mod sizes;
 mod torchscale;
 mod torchtitan;
+mod trainer_run;
+mod trainer_state;
 pub(crate) mod training_log;
+mod training_runs;
+mod training_steps;
+mod training_text;
 mod transferbench;
 mod versions;
 
@@ -72,4 +80,8 @@ pub static FORMATS: &[&dyn Format] = &[
     &imb::Imb,
     &torchtitan::Torchtitan,
     &megatron::Megatron,
+    &nemo::Nemo,
+    &deepspeed::DeepSpeed,
+    &hf_trainer::HfTrainer,
+    &trainer_state::TrainerState,
 ];

@@ -56,10 +56,9 @@ pub(super) fn columns(source: &Source, number: usize, tool: &str, bare: &str) ->
             name.clear();
         }
     }
-    // `-f` adds these three together.
-    let spread = [Column::Min, Column::Max, Column::Iterations].map(|one| columns.contains(&one));
-    if spread.contains(&true) && spread.contains(&false) && columns.contains(&Column::Min) {
-        return Err(source.error(number, "the table's header is cut off: Min, Max and Iterations stand together"));
+    // `-f` adds both.
+    if columns.contains(&Column::Min) && !columns.contains(&Column::Max) {
+        return Err(source.error(number, "the table's header is cut off: the smallest and the largest stand together"));
     }
     let measures = columns.contains(&Column::Average) || columns.contains(&Column::Bandwidth);
     match name.is_empty() && measures {

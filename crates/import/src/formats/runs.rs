@@ -19,6 +19,8 @@ const MOST_LETTERS: usize = 300;
 pub(super) struct Origin {
     command: String,
     above: Vec<String>,
+    /// The headings of Markdown that it stands below, the outermost first.
+    outline: Vec<String>,
 }
 
 impl Origin {
@@ -27,18 +29,22 @@ impl Origin {
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let above = self.above.is_empty() == other.above.is_empty()
             && (self.above.ends_with(&other.above) || other.above.ends_with(&self.above));
-        self.command == other.command && above
+        self.command == other.command && above && self.outline == other.outline
     }
 
-    /// What a person calls the run: the nearest line above it that is not a fence, without the marks of Markdown.
-    pub(super) fn heading(&self) -> Option<&str> {
-        let label = |line: &'_ String| -> Option<(usize, usize)> {
-            let bare =
-                line.trim_matches(|letter: char| letter.is_whitespace() || matches!(letter, '#' | '*' | '_' | '>'));
-            let at = line.find(bare)?;
-            (!bare.is_empty() && !line.contains("```")).then_some((at, at + bare.len()))
+    /// What a person calls the run: the nearest line above it that is not the edge of a code block, without the marks of
+    /// Markdown. A heading has those that it is below.
+    pub(super) fn heading(&self) -> Option<String> {
+        let bare = |line: &str| {
+            let is_mark = |letter: char| letter.is_whitespace() || matches!(letter, '#' | '*' | '_' | '>' | '=');
+            line.trim_matches(is_mark).to_owned()
         };
-        self.above.iter().rev().find_map(|line| label(line).map(|(from, to)| &line[from..to]))
+        let last = self.above.iter().rfind(|line| !line.contains(": ```") && !bare(line).is_empty());
+        let outline = || self.outline.iter().map(|line| bare(line)).collect::<Vec<_>>().join(" / ");
+        match last {
+            Some(last) if self.outline.last() != Some(last) => Some(bare(last)),
+            _ => Some(outline()).filter(|outline| !outline.is_empty()).or_else(|| self.above.last().cloned()),
+        }
     }
 
     /// The command line of the run; empty where none stands above it.
@@ -53,6 +59,8 @@ pub(super) struct Headings {
     /// Since the last run; the start of each line.
     new: VecDeque<String>,
     current: Vec<String>,
+    /// The headings of Markdown that the next run stands below, with their levels.
+    outline: Vec<(usize, String)>,
 }
 
 impl Headings {
@@ -67,6 +75,11 @@ impl Headings {
         }
         let end = text.char_indices().nth(MOST_LETTERS).map_or(text.len(), |(end, _)| end);
         // Two blocks of a document hold two results, whatever stands between them.
+        let level = text.bytes().take_while(|byte| *byte == b'#').count();
+        if (1..=6).contains(&level) && text[level..].starts_with(' ') {
+            self.outline.retain(|(above, _)| *above < level);
+            self.outline.push((level, plain(&text[..end])));
+        }
         let block = if text.starts_with("```") { format!("line {number}: ") } else { String::new() };
         self.new.push_back(block + &text[..end]);
     }
@@ -76,7 +89,8 @@ impl Headings {
         if !self.new.is_empty() {
             self.current = std::mem::take(&mut self.new).iter().map(|line| plain(line)).collect();
         }
-        Origin { command: command.to_owned(), above: self.current.clone() }
+        let outline = self.outline.iter().map(|(_, heading)| heading.clone()).collect();
+        Origin { command: command.to_owned(), above: self.current.clone(), outline }
     }
 }
 
@@ -98,6 +112,8 @@ pub(super) struct Runs {
     /// Lines that no run wrote.
     pub(super) headings: Headings,
     all: Vec<Run>,
+    /// Whether runs that are not trials make records of their own, whatever they measured.
+    are_apart: bool,
 }
 
 /// Results of one run.
@@ -109,6 +125,11 @@ struct Run {
 }
 
 impl Runs {
+    /// Runs that make records of their own unless they are trials of one case.
+    pub(super) fn apart() -> Self {
+        Self { are_apart: true, ..Self::default() }
+    }
+
     /// Begins a run of this command line. Runs are in one record only if their keys are equal.
     pub(super) fn begin(&mut self, key: impl Into<String>, command: &str, mut results: Results) -> &mut Results {
         results.begin_run();
@@ -132,6 +153,11 @@ impl Runs {
         &mut self.all[last].results
     }
 
+    /// The results of each run, in the order of the file.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Results> {
+        self.all.iter_mut().map(|run| &mut run.results)
+    }
+
     /// Whether no run has begun.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
@@ -142,7 +168,7 @@ impl Runs {
     /// # Errors
     /// When they would make too many records.
     pub(super) fn finish(self, source: &Source) -> Result<Vec<Results>, Error> {
-        let found = combine(self.all);
+        let found = combine(self.all, self.are_apart);
         if found.len() > MOST_RESULTS {
             let what = format!("{} holds more than {MOST_RESULTS} runs that differ", source.name());
             return Err(Error::new(what).hint("split it by hosts and options"));
@@ -152,12 +178,12 @@ impl Runs {
 }
 
 /// The results of all runs: those in which nothing was measured twice, or only by trials, are together.
-fn combine(runs: Vec<Run>) -> Vec<Results> {
+fn combine(runs: Vec<Run>, are_apart: bool) -> Vec<Results> {
     let mut groups: Vec<(String, Vec<Origin>, Results)> = Vec::new();
     for run in runs {
         let fits = |(key, origins, results): &&mut (String, Vec<Origin>, Results)| {
             let are_trials = || origins.iter().all(|origin| origin.is_like(&run.origin));
-            *key == run.key && (are_trials() || !results.overlaps(&run.results))
+            *key == run.key && (are_trials() || (!are_apart && !results.overlaps(&run.results)))
         };
         let are_enough = groups.len() > MOST_RESULTS;
         match groups.iter_mut().find(fits) {
@@ -181,10 +207,10 @@ pub(super) fn name(all: impl Iterator<Item = (Origin, Results)>) -> Vec<Results>
     let several = all.iter().filter(|(_, results)| !results.is_empty()).count() > 1;
     let commands: Vec<String> = all.iter().map(|(origin, _)| origin.command().to_owned()).collect();
     for (origin, results) in all.iter_mut().filter(|_| several) {
-        let command = Some(origin.command()).filter(|own| !own.is_empty());
-        let is_own = |own: &&str| commands.iter().filter(|other| other.as_str() == *own).count() == 1;
+        let command = Some(origin.command().to_owned()).filter(|own| !own.is_empty());
+        let is_own = |own: &String| commands.iter().filter(|other| *other == own).count() == 1;
         if let Some(heading) = command.filter(is_own).or_else(|| origin.heading()) {
-            results.facts.insert("heading".to_owned(), heading.to_owned());
+            results.facts.insert("heading".to_owned(), heading);
         }
     }
     all.into_iter().map(|(_, results)| results).collect()

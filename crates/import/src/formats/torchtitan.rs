@@ -1,18 +1,26 @@
-//! Logs of torchtitan: `step: 100  loss:  2.3367  ...  memory: 69.83GiB(88.19%)  tps: 42,332  tflops: 270.71  mfu: 27.37%`.
-//! `torchtitan/components/metrics.py` writes these lines. Their form has no version.
+//! Logs of torchtitan: `step: 100  loss:  2.3367  ...  memory: 69.83GiB(88.19%)  tps: 42,332  tflops: 270.71  mfu:
+//! 27.37%`. `torchtitan/components/metrics.py` writes these lines (`train.py` before 2025). Their form has no version:
+//! since March 2024 they end in `mfu: N%`, or in `mfu: N/A` with FP8 since 2026; for two weeks before that they ended
+//! in `peak_memory: N%`.
 
-use std::collections::BTreeMap;
-
-use jiff::civil::DateTime;
 use terms::Error;
 
-use super::nccl::plain;
-use super::training_log::{self, Job, Step, number, whole, without_colours};
-use crate::collective::{given_ranks, no_ranks};
-use crate::{Content, Format, Line, Results, Source};
+use super::training_log::{Job, Step};
+use super::training_runs::Log;
+use super::training_steps::{Logged, Program, Timed, between_lines, model};
+use super::training_text::{Fault, cut, number, number_and_rest, time, whole, without_colours, writer};
+use crate::numbers::{grouped, plain};
+use crate::{Content, Format, Results, Source};
 
 /// The format.
 pub(super) struct Torchtitan;
+
+static PROGRAM: Program = Program {
+    name: "torchtitan",
+    tool: "torchtitan",
+    statistic: "median over the log's lines, each of the steps since the line before",
+    time: timed,
+};
 
 impl Format for Torchtitan {
     fn name(&self) -> &'static str {
@@ -29,188 +37,197 @@ impl Format for Torchtitan {
 
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
+        let is_step = |line: &str| step_at(line).is_some_and(|at| line[at..].contains("ps: "));
         text.contains("step: ")
             && text.contains("ps: ")
             && source.lines().any(|line| is_step(&without_colours(line.text)))
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader {
-            results: Results::new("torchtitan", "median over the log's lines, each of the steps since the line before"),
-            source,
-            job: Job { program: "torchtitan", ranks: given_ranks(source)?.map_or(0, u64::from), ..Job::default() },
-            batch: None,
-            lines: BTreeMap::new(),
-            first: 0,
-        };
+        let mut log = Log::new(source, &PROGRAM)?;
         for line in source.lines() {
-            reader.line(line)?;
-        }
-        reader.end_run()?;
-        Ok(Content::Results(vec![reader.results]))
-    }
-}
-
-/// A line of training steps. Lines of validation have a step and a rate, too.
-fn is_step(text: &str) -> bool {
-    let Some(at) = text.find("step: ") else { return false };
-    !text[..at].ends_with("validate ") && text.contains("loss: ") && rate(text).is_some() && text.contains("memory: ")
-}
-
-/// Tokens of a rank per second. The key was `wps` in 2024.
-fn rate(text: &str) -> Option<f64> {
-    number(text, "tps: ").or_else(|| number(text, "wps: "))
-}
-
-/// The product of sizes; None without any.
-fn product(sizes: impl Iterator<Item = u64>) -> Option<u64> {
-    sizes.map(Some).reduce(|product, size| product?.checked_mul(size?)).flatten().filter(|ranks| *ranks > 0)
-}
-
-/// What ranks say of the same steps: the slowest rank counts, and the one with the most memory.
-#[derive(Clone, Copy, Default)]
-struct Logged {
-    line: usize,
-    time: Option<DateTime>,
-    step: Step,
-}
-
-struct Reader<'s> {
-    results: Results,
-    source: &'s Source,
-    job: Job,
-    batch: Option<u64>,
-    /// By step.
-    lines: BTreeMap<u64, Logged>,
-    /// The line of the file on which the run begins.
-    first: usize,
-}
-
-impl Reader<'_> {
-    fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
-        let text = without_colours(line.text);
-        if is_step(&text) {
-            return self.step(line.number, &text);
-        }
-        let mesh = text.split_once("Building device mesh with parallelism:").map(|(_, mesh)| mesh);
-        let sizes = text.split_once("-D device mesh with ").and_then(|(_, mesh)| mesh.rsplit_once('['));
-        let has_batch = text.contains("sequence length") && text.contains("batch size");
-        let model = text.split_once("Model ").and_then(|(_, rest)| rest.split_once(" size: "));
-        if mesh.is_none() && sizes.is_none() && !has_batch && model.is_none() {
-            return Ok(());
-        }
-        // The program says what it is about to do: steps before this line are of another run.
-        self.end_run()?;
-        if let Some(mesh) = mesh {
-            // Experts share the ranks of other dimensions.
-            let sizes = ["pp=", "dp_replicate=", "dp_shard=", "cp=", "tp="].map(|name| whole(mesh, name));
-            self.job.ranks = product(sizes.into_iter().flatten()).unwrap_or(self.job.ranks);
-        }
-        if let Some((_, sizes)) = sizes {
-            let sizes = sizes.split([',', ']']).map_while(|size| size.trim().parse().ok());
-            self.job.ranks = product(sizes).unwrap_or(self.job.ranks);
-        }
-        if has_batch {
-            self.batch = whole(&text, "global batch size ").or(self.batch);
-            self.job.sequence = whole(&text, "sequence length ").unwrap_or(self.job.sequence);
-        }
-        if let Some((model, _)) = model {
-            self.job.model = plain(model);
-        }
-        Ok(())
-    }
-
-    fn step(&mut self, line: usize, text: &str) -> Result<(), Error> {
-        let wrong = |what: &str| self.source.error(line, format!("expected {what} of a step of torchtitan"));
-        let step = whole(text, "step: ").ok_or_else(|| wrong("the number"))?;
-        let tokens = rate(text).filter(|tokens| *tokens > 0.0).ok_or_else(|| wrong("the rate `tps`"))?;
-        let memory = number(text, "memory: ").map(|gib| gib * f64::from(1 << 30));
-        let logged = Logged {
-            line,
-            time: time(text),
-            step: Step {
-                number: step,
-                tokens_per_s_per_rank: Some(tokens),
-                tflops_per_rank: number(text, "tflops: "),
-                mfu: number(text, "mfu: ").map(|percent| percent / 100.0),
-                reserved_bytes: memory,
-                loss: number(text, "loss: "),
-                ..Step::default()
-            },
-        };
-        if self.lines.is_empty() {
-            self.first = line;
-        }
-        let known = self.lines.entry(step).or_insert(logged);
-        let most = [known.step.reserved_bytes, memory].into_iter().flatten().reduce(f64::max);
-        if known.step.tokens_per_s_per_rank.is_some_and(|slowest| tokens < slowest) {
-            *known = logged;
-        }
-        known.step.reserved_bytes = most;
-        Ok(())
-    }
-
-    /// Adds the run so far. The time of a step follows from the rate, where the log has batch and sequence; else from the times
-    /// of its lines.
-    fn end_run(&mut self) -> Result<(), Error> {
-        let lines = std::mem::take(&mut self.lines);
-        if lines.is_empty() {
-            return Ok(());
-        }
-        if self.job.ranks == 0 {
-            return Err(no_ranks(self.source, self.first));
-        }
-        let tokens_of_step =
-            self.batch.map(|batch| batch as f64 * self.job.sequence as f64).filter(|tokens| *tokens > 0.0);
-        let (mut steps, mut before): (Vec<Step>, Option<Logged>) = (Vec::new(), None);
-        for logged in lines.into_values() {
-            let rate = logged.step.tokens_per_s_per_rank.unwrap_or(f64::NAN) * self.job.ranks as f64;
-            let by_clock = before.replace(logged).and_then(|before| between(&before, &logged));
-            match tokens_of_step.map(|tokens| tokens / rate).or(by_clock) {
-                Some(time_s) => steps.push(Step { time_s, global_batch: self.batch, ..logged.step }),
-                // Its steps began before the log.
-                None if steps.is_empty() => {}
-                None => self
-                    .results
-                    .omit(logged.line, "neither batch and sequence nor the times of lines tell how long a step took"),
+            let text = without_colours(line.text);
+            let text = log.enter(line.number, &text)?;
+            if let Some(at) = step_at(text) {
+                match step(&text[at..]) {
+                    Ok(step) => {
+                        let (writer, time) = (writer(&text[..at]), time(text));
+                        log.step(Logged { line: line.number, writer, time, step })?;
+                    }
+                    Err(fault) => log.fault(line.number, fault)?,
+                }
+            } else if let Some((name, at, starts)) = configuration(text) {
+                let value = &text[at..];
+                // A start has several lines such as `Applied FSDP to the model`: each counts.
+                let key = if starts { name } else { value };
+                if log.configure(key, &writer(&text[..at]), if starts { value } else { "told" }, starts)?
+                    && let Err(fault) = configure(&mut log.job, name, value)
+                {
+                    log.fault(line.number, fault)?;
+                }
+            } else {
+                log.other(line.number, text)?;
             }
         }
-        if steps.is_empty() {
-            let why = "the log does not say how long a step took: it has no line with the batch size, and no two lines with times";
-            return Err(self.source.error(self.first, why));
-        }
-        self.results.note(match tokens_of_step {
-            Some(_) => "the time of a step is the tokens of a step over the rate `tps` of all ranks",
-            None => "the time of a step is the time between two lines over the steps between them",
-        });
-        self.results.begin_run();
-        training_log::add(&mut self.results, &self.job, &steps);
-        Ok(())
+        log.finish()
     }
 }
 
-/// Seconds of a step between two lines. None where their clock is missing or goes back.
-fn between(before: &Logged, after: &Logged) -> Option<f64> {
-    let seconds = after.time?.duration_since(before.time?).as_secs_f64();
-    let steps = after.step.number.checked_sub(before.step.number).filter(|steps| *steps > 0)?;
-    Some(seconds / steps as f64).filter(|time| *time > 0.0)
+/// Where a step begins in a line: `step: 10  loss: `. Lines of validation have a step and a loss, too.
+fn step_at(text: &str) -> Option<usize> {
+    let at = text.find("step: ").filter(|at| !text[..*at].ends_with("validate "))?;
+    let number = text[at + "step: ".len()..].trim_start();
+    let behind = number.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    (behind.len() < number.len() && behind.trim_start().starts_with("loss: ")).then_some(at)
 }
 
-/// The time at which a line was written: `[titan] 2026-01-16 02:43:35,918 - root - INFO`.
-fn time(text: &str) -> Option<DateTime> {
-    let is_time = |at: usize| {
-        let shape = b"9999-99-99 99:99:99";
-        let bytes = text.as_bytes().get(at..at + shape.len())?;
-        let fits =
-            bytes.iter().zip(shape).all(|(byte, of)| if *of == b'9' { byte.is_ascii_digit() } else { byte == of });
-        fits.then_some(at)
+/// What a step says. `text` begins with the step.
+fn step(text: &str) -> Result<Step, Fault> {
+    if !is_whole(text) {
+        return Err(cut());
+    }
+    let wrong = |what: &str| Fault::Wrong(format!("expected {what} of a step of torchtitan"));
+    // `wps` was the key in 2024: tokens of a rank per second.
+    let rate = match number(text, "tps: ", grouped)? {
+        Some(rate) => Some(rate),
+        None => number(text, "wps: ", grouped)?,
     };
-    let at = (0..text.len().min(160)).find_map(is_time)?;
-    let milliseconds: String = text[at + 19..].trim_start_matches([',', '.']).chars().take(3).collect();
-    let text = format!(
-        "{}.{}",
-        &text[at..at + 19],
-        milliseconds.parse::<u16>().map_or("0".to_owned(), |ms| format!("{ms:03}"))
-    );
-    text.parse().ok()
+    // The only thing that is read of it is whether it has a decimal comma.
+    number(text, "grad_norm: ", plain)?;
+    Ok(Step {
+        number: whole(text, "step: ")?.ok_or_else(|| wrong("the number"))?,
+        tokens_per_s_per_rank: Some(rate.filter(|rate| *rate > 0.0).ok_or_else(|| wrong("the rate `tps`"))?),
+        tflops_per_rank: number(text, "tflops: ", grouped)?,
+        mfu: number(text, "mfu: ", plain)?.map(|percent| percent / 100.0),
+        reserved_bytes: memory(text)?,
+        loss: number(text, "loss: ", plain)?,
+        ..Step::default()
+    })
+}
+
+/// Whether the line has its last field whole.
+fn is_whole(text: &str) -> bool {
+    let last = text.split_once("mfu: ").or_else(|| text.split_once("peak_memory: ")).map(|(_, last)| last.trim_start());
+    last.is_some_and(|last| {
+        let behind = last.trim_start_matches(|letter: char| letter.is_ascii_digit() || matches!(letter, '.' | ','));
+        last.starts_with("N/A") || (behind.len() < last.len() && behind.starts_with('%'))
+    })
+}
+
+/// `memory: 49.66GiB(52.28%)` in bytes. `peak_memory` is a share alone.
+fn memory(text: &str) -> Result<Option<f64>, Fault> {
+    let Some((gib, rest)) = number_and_rest(text, " memory: ", plain)? else { return Ok(None) };
+    if let Some(share) = rest.strip_prefix("GiB(") {
+        let share = number(share, "", plain)?;
+        if let Some(share) = share.filter(|share| *share > 100.0) {
+            return Err(Fault::Wrong(format!("{share}% of the memory is more than all")));
+        }
+    }
+    Ok(rest.starts_with("GiB").then_some(gib * f64::from(1 << 30)))
+}
+
+/// A line on the configuration: its name, where its text begins, and whether it is written at the start alone.
+fn configuration(text: &str) -> Option<(&'static str, usize, bool)> {
+    const STARTS: &[(&str, &str)] = &[
+        ("mesh", "Building device mesh with parallelism:"),
+        ("batch", "with local batch size"),
+        ("batch", "tokens per DP rank"),
+        ("job", "Starting job:"),
+    ];
+    const WORDS: &[&str] = &[
+        "Applied ",
+        "Applying ",
+        "Compiling ",
+        "Compiled ",
+        "torch.compile",
+        "Float8",
+        "float8",
+        "MXFP8",
+        "activation checkpoint",
+        "Peak FLOPS",
+        " capacity: ",
+        "torchtitan version",
+        "Running with args",
+        "Pipeline schedule",
+        "Using ",
+    ];
+    if let Some(found) = STARTS.iter().find_map(|(name, words)| Some((*name, text.find(words)?, true))) {
+        return Some(found);
+    }
+    if let (Some(at), true) = (text.find("Building "), text.contains("-D device mesh with ")) {
+        return Some(("mesh", at, true));
+    }
+    if let Some(at) = text.find("Model ").filter(|at| text[*at..].contains(" size: ")) {
+        return Some(("model", at, true));
+    }
+    // Such words may stand in a heading, too.
+    let is_logged = text.contains("INFO") || text.contains("[titan]") || time(text).is_some();
+    WORDS.iter().filter(|_| is_logged).find_map(|words| Some((*words, text.find(words)?, false)))
+}
+
+fn configure(job: &mut Job, name: &str, text: &str) -> Result<(), Fault> {
+    match name {
+        "mesh" => job.ranks = ranks(text)?,
+        "model" => {
+            let name = text.strip_prefix("Model ").and_then(|rest| rest.split_once(" size: "));
+            job.model = name.map_or(String::new(), |(name, _)| model(name));
+        }
+        "batch" => {
+            job.global_batch = whole(text, "global batch size ")?;
+            let sequence = whole(text, "sequence length ")?.or(whole(text, "sequence length: ")?);
+            job.sequence = sequence.unwrap_or(0);
+            // Since August 2026 the log counts tokens alone.
+            job.tokens_of_step = text
+                .split_once(" tokens per train step")
+                .and_then(|(before, _)| before.rsplit([' ', ',']).next()?.parse().ok().filter(|tokens| *tokens > 0));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The ranks of a mesh.
+fn ranks(text: &str) -> Result<u64, Fault> {
+    let cut = || Fault::Cut("the line is cut: the sizes of the mesh are not whole, so they are not read".to_owned());
+    let product = |sizes: Vec<u64>| sizes.into_iter().try_fold(1u64, u64::checked_mul);
+    if let Some((_, sizes)) = text.split_once("-D device mesh with ") {
+        let (_, sizes) = sizes.rsplit_once('[').ok_or_else(cut)?;
+        let (sizes, _) = sizes.split_once(']').ok_or_else(cut)?;
+        let sizes: Option<Vec<u64>> = sizes.split(',').map(|size| size.trim().parse().ok()).collect();
+        return product(sizes.ok_or_else(cut)?).filter(|ranks| *ranks > 0).ok_or_else(cut);
+    }
+    // Experts share the ranks of other dimensions.
+    let mut sizes = Vec::new();
+    for name in ["pp=", "dp_replicate=", "dp_shard=", "cp=", "tp="] {
+        sizes.push(whole(text, name).map_err(|_| cut())?.ok_or_else(cut)?);
+    }
+    product(sizes).ok_or_else(cut)
+}
+
+/// The time of a step follows from the rate, where the log has batch and sequence; else from the times of its lines.
+fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
+    let of_batch = || job.global_batch?.checked_mul(job.sequence);
+    let tokens = job.tokens_of_step.or_else(of_batch).filter(|tokens| *tokens > 0);
+    if let Some(tokens) = tokens {
+        results.note("the time of a step is the tokens of a step over the rate `tps` of all ranks");
+        let time_s = |step: &Step| tokens as f64 / (step.tokens_per_s_per_rank.unwrap_or(f64::NAN) * job.ranks as f64);
+        let steps = lines.into_iter().map(|logged| logged.step);
+        let steps = steps.map(|step| Step { time_s: time_s(&step), global_batch: job.global_batch, ..step }).collect();
+        return Ok(Timed { steps, has_start: true });
+    }
+    let between = between_lines(&lines, results);
+    if between.is_empty() {
+        let why = "the log does not say how long a step took: it has no line with the batch size, and no \
+                   two lines with times";
+        return Err(why.to_owned());
+    }
+    results.note("the time of a step is the time between two lines over the steps between them");
+    results.note("the first line of each run has no time of a step: the log does not say when its steps began");
+    let starts = lines.first().is_some_and(|first| first.step.number <= 1) && between.len() > 1;
+    if starts {
+        results
+            .note("the steps behind step 1 up to the next line are left out, too: they have the start of the program");
+    }
+    let steps = between.into_iter().skip(usize::from(starts)).collect();
+    Ok(Timed { steps, has_start: false })
 }

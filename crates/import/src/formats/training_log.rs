@@ -1,7 +1,7 @@
 //! What logs of training programs share: the case that they become, and steps that are one trial of it.
 //!
-//! `training_log` is not a benchmark of the table: nothing runs it. The record holds its declaration, as of every benchmark, so
-//! report and comparison show it without knowing it.
+//! `training_log` is not a benchmark of the table: nothing runs it. The record holds its declaration, as of every
+//! benchmark, so report and comparison show it without knowing it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -76,7 +76,14 @@ pub(super) struct Job {
     pub(super) program: &'static str,
     pub(super) model: String,
     pub(super) ranks: u64,
+    /// Tokens of a sample.
     pub(super) sequence: u64,
+    /// Samples of a step on all ranks, where a log says it once.
+    pub(super) global_batch: Option<u64>,
+    /// Tokens of a step on all ranks, where a log says it once.
+    pub(super) tokens_of_step: Option<u64>,
+    /// Most bytes that the allocator of a rank reserved, where a log says it apart from its steps.
+    pub(super) reserved_bytes: Option<f64>,
 }
 
 /// One line of a log: some steps, and what the program says of them.
@@ -87,23 +94,31 @@ pub(super) struct Step {
     pub(super) time_s: f64,
     pub(super) global_batch: Option<u64>,
     pub(super) tokens_per_s_per_rank: Option<f64>,
+    /// Samples of all ranks per second, as the program tells it.
+    pub(super) samples_per_s: Option<f64>,
     pub(super) tflops_per_rank: Option<f64>,
     pub(super) mfu: Option<f64>,
     pub(super) reserved_bytes: Option<f64>,
     pub(super) loss: Option<f64>,
+    /// Steps that were skipped, or had no finite gradient.
+    pub(super) bad: u64,
+    /// Whether the program rounds the time so much that a reader should know.
+    pub(super) is_rounded: bool,
 }
 
-/// Adds a run's steps: one trial for each size of the global batch, which may grow. The first line of a run has its start, so it
-/// is left out where there are others.
-pub(super) fn add(results: &mut Results, job: &Job, steps: &[Step]) {
+/// Adds a run's steps: one trial for each size of the global batch, which may grow. A first line that has the start of
+/// the program is left out where there are others.
+pub(super) fn add(results: &mut Results, job: &Job, steps: &[Step], has_start: bool) {
+    let counted = steps.get(1..).filter(|rest| has_start && !rest.is_empty()).unwrap_or(steps);
     let mut batches: BTreeMap<Option<u64>, Vec<Step>> = BTreeMap::new();
-    for step in steps.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(steps) {
+    for step in counted {
         batches.entry(step.global_batch).or_default().push(*step);
     }
-    match steps.len() {
-        0 => return,
-        1 => results.note("a run has one line alone: its time has the start of the program"),
-        _ => results.note("the first line of each run is left out: it has the start of the program"),
+    match (steps.len(), has_start) {
+        (0, _) => return,
+        (_, false) => {}
+        (1, true) => results.note("a run has one line alone: its time has the start of the program"),
+        (_, true) => results.note("the first line of each run is left out: it has the start of the program"),
     }
     for (batch, steps) in batches {
         results.add(Row { shape: shape(job, batch), figures: figures(job, batch, &steps) });
@@ -138,7 +153,7 @@ fn figures(job: &Job, batch: Option<u64>, steps: &[Step]) -> Figures {
     let metrics = [
         ("tokens_per_s", tokens),
         ("tokens_per_s_per_rank", tokens.map(|tokens| tokens / ranks)),
-        ("samples_per_s", samples),
+        ("samples_per_s", samples.or_else(|| median_of(|step| step.samples_per_s))),
         ("tflops_per_rank", median_of(|step| step.tflops_per_rank)),
         ("mfu", median_of(|step| step.mfu)),
         ("reserved_bytes", most),
@@ -157,36 +172,6 @@ fn figures(job: &Job, batch: Option<u64>, steps: &[Step]) -> Figures {
     Figures { time_s: median, iterations: Some(steps.len() as u64), wrong: None, details: Some(Box::new(details)) }
 }
 
-/// The number behind a key: `tps: 42,332`, `throughput per GPU (TFLOP/s/GPU): 579.4/573.6`. Commas are of thousands.
-pub(super) fn number(text: &str, key: &str) -> Option<f64> {
-    let rest = text.split_once(key)?.1.trim_start();
-    let end = rest.find(|letter: char| !(letter.is_ascii_digit() || "+-.,eE".contains(letter))).unwrap_or(rest.len());
-    let digits: String = rest[..end].trim_end_matches(['.', ',']).chars().filter(|letter| *letter != ',').collect();
-    digits.parse::<f64>().ok().filter(|number| number.is_finite())
-}
-
-/// A whole number from 1.
-pub(super) fn whole(text: &str, key: &str) -> Option<u64> {
-    let number = number(text, key).filter(|number| *number >= 1.0 && number.fract() == 0.0 && *number < 9e15)?;
-    Some(number as u64)
-}
-
-/// A line without the codes that colour it.
-pub(super) fn without_colours(text: &str) -> Cow<'_, str> {
-    if !text.contains('\u{1b}') {
-        return Cow::Borrowed(text);
-    }
-    let mut parts = text.split('\u{1b}');
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        // `[31m`, and other codes of letters behind numbers.
-        let code = part.strip_prefix('[').unwrap_or(part);
-        let end = code.find(|letter: char| letter.is_ascii_alphabetic()).map_or(0, |end| end + 1);
-        plain.push_str(&code[end..]);
-    }
-    Cow::Owned(plain)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,21 +179,5 @@ mod tests {
     #[test]
     fn its_declaration_has_no_faults() {
         assert_eq!(ABOUT.faults(), Vec::<String>::new());
-    }
-
-    #[test]
-    fn numbers_stand_behind_their_keys() {
-        let line = "step: 100  loss:  2.3367  memory: 69.83GiB(88.19%)  tps: 42,332  mfu: 27.37%  lm loss: 1.2E-01 | x: 1.5/2.5";
-        let value = |key: &str| number(line, key);
-        assert_eq!([value("tps:"), value("memory:"), value("mfu:")], [42332.0, 69.83, 27.37].map(Some));
-        assert_eq!([value("lm loss:"), value("x:"), value("none:")], [Some(0.12), Some(1.5), None]);
-        assert_eq!((whole(line, "step:"), whole(line, "mfu:"), number("a: nan", "a:")), (Some(100), None, None));
-    }
-
-    #[test]
-    fn colours_are_taken_off() {
-        assert_eq!(without_colours("\u{1b}[31mstep: 1  \u{1b}[32mloss: 2\u{1b}[0m"), "step: 1  loss: 2");
-        assert_eq!(without_colours("plain"), "plain");
-        assert_eq!(without_colours("\u{1b}"), "");
     }
 }

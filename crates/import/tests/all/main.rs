@@ -27,7 +27,9 @@ mod second_round;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod traces;
+mod training_formats;
 mod training_logs;
+mod training_runs;
 mod transferbench;
 
 use std::path::PathBuf;

@@ -72,7 +72,7 @@ fn fault(mutated: &Read, originals: &[&Read]) -> Option<String> {
     is_missing.then(|| format!("of {} cases, {} are left", keys(originals[0]).len(), found.len()))
 }
 
-/// The same figures times three: what another run of the same program may print.
+/// The same figures times three, but for counters: what another run of the same program may print.
 fn scaled(text: &str) -> String {
     let number = |word: &str| {
         let (_, decimals) = word.split_once('.')?;
@@ -82,7 +82,8 @@ fn scaled(text: &str) -> String {
     let mut kept = String::new();
     for part in text.split_inclusive(|letter: char| !(letter.is_ascii_digit() || letter == '.')) {
         let end = part.trim_end_matches(|letter: char| !(letter.is_ascii_digit() || letter == '.')).len();
-        let before = kept.chars().next_back().is_some_and(|letter| letter.is_alphanumeric() || ":-_".contains(letter));
+        let before = kept.chars().next_back().is_some_and(|letter| letter.is_alphanumeric() || ":-_".contains(letter))
+            || ["step=", "samples="].iter().any(|counter| kept.ends_with(counter));
         match number(&part[..end]).filter(|_| !before) {
             Some(number) => kept += &(number + &part[end..]),
             None => kept += part,

@@ -52,7 +52,7 @@ fn is(found: &Found, wanted: &Value) -> bool {
     };
     let time = wanted["time_us"].as_f64().unwrap();
     FIELDS.iter().all(fits)
-        && (found.time_us / time - 1.0).abs() < 2e-3
+        && (found.time_us / time - 1.0).abs() < 1e-2
         && wanted["wrong"].as_u64().is_none_or(|wrong| found.wrong == Some(wrong))
 }
 

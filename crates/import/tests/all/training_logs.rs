@@ -58,7 +58,7 @@ fn without_a_batch_the_times_of_lines_tell_how_long_a_step_takes() {
     // 10 steps from 41.663 to 43.763; the 10 steps before them have the start.
     near(&figures[..3], &[("time_s", 0.21), ("tokens_per_s", 160_002.0), ("tokens_per_s_per_rank", 80_001.0)]);
     // One line alone does not tell.
-    let first = format!("{}\n", text.lines().next().unwrap());
+    let first = text.lines().next().unwrap().to_owned() + "\n";
     let why = crate::read(&source(&first).with_given("ranks", "2")).unwrap_err().to_string();
     assert!(why.contains("does not say how long a step took"), "{why}");
 }
@@ -97,4 +97,15 @@ fn a_batch_that_grows_makes_a_case_for_each_size() {
     let results = one(&format!("{before}{}", last.replace("   64", "  128")));
     let batches: Vec<String> = results.shapes().iter().map(|(shape, _)| format!("{:?}", shape.fields[2])).collect();
     assert_eq!(batches, [r#"("global_batch", "64")"#, r#"("global_batch", "128")"#]);
+}
+
+#[test]
+fn a_public_log_of_torchtitan_has_the_ranks_of_its_mesh() {
+    let results = one(&sample("torchtitan", "h200_debug.txt"));
+    let (fields, figures, trials) = case(&results);
+    assert_eq!(fields, "program=torchtitan ranks=8 model=llama3 debugmodel global_batch=64 sequence=2048");
+    // Steps 2 and 3: 64 x 2048 tokens at 301,092 and 359,546 tokens a second on each of 8 ranks.
+    let time = |rate: f64| 64.0 * 2048.0 / (8.0 * rate);
+    near(&figures[..1], &[("time_s", f64::midpoint(time(301_092.0), time(359_546.0)))]);
+    assert_eq!(trials, 1);
 }

@@ -3,7 +3,7 @@
 
 use terms::{Collective, Dtype};
 
-use super::super::deepspeed;
+use super::super::deepspeed_tables;
 use super::super::nccl::plain;
 use crate::Shape;
 use crate::collective::Call;
@@ -47,7 +47,7 @@ pub(super) fn shape(name: &str, bytes: u64, ranks: u32, backend: Option<&str>) -
     }
     let factor = if is_part { u64::from(ranks) } else { 1 };
     let bytes = bytes.checked_mul(factor).ok_or("its size times ranks is larger than any memory")?;
-    let (backend, device) = deepspeed::counterpart(backend)?;
+    let (backend, device) = deepspeed_tables::counterpart(backend)?;
     let in_place = match op {
         Collective::AllReduce | Collective::Broadcast | Collective::Reduce => Some(true),
         Collective::Barrier => None,

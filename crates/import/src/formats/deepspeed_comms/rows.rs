@@ -1,6 +1,6 @@
 //! Lines of the table: its two heads, names of operations, and rows.
 
-use super::super::deepspeed::{PrintedSize, decimals};
+use super::super::deepspeed_tables::{PrintedSize, decimals};
 use super::super::nccl::plain;
 use super::super::row_like::Words;
 

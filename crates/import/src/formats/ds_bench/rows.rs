@@ -2,7 +2,7 @@
 
 use terms::Error;
 
-use super::super::deepspeed::{PrintedSize, decimals};
+use super::super::deepspeed_tables::{PrintedSize, decimals};
 use super::super::nccl::plain;
 use super::super::row_like::{self, Words};
 use super::super::versions::unknown_column;

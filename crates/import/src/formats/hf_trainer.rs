@@ -1,0 +1,348 @@
+//! The log of a training by the Trainer of Hugging Face transformers, with or without Accelerate: it prints
+//! dictionaries (`src/transformers/trainer_callback.py`), `{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': 0.1}`, a
+//! summary at the end, `{'train_runtime': 36.4, 'train_steps_per_second': 0.275, ...}`, and tqdm's progress bars: `
+//! 12%|..| 60/500 [01:23<10:11, 1.39s/it]`. Since version 5 its numbers are texts of four digits.
+
+use std::collections::BTreeMap;
+
+use terms::Error;
+
+use super::trainer_run::{TrainerRun, rounding};
+use super::training_log::{Job, Step};
+use super::training_runs::Log;
+use super::training_steps::{Logged, Program, Timed};
+use super::training_text::{self as text, Fault, as_whole, cut, without_colours};
+use crate::numbers::{NotANumber, grouped, plain};
+use crate::{Content, Format, Line, Results, Source};
+
+/// The format.
+pub(super) struct HfTrainer;
+
+static PROGRAM: Program =
+    Program { name: "hf_trainer", tool: "Hugging Face Trainer", statistic: "mean over the training", time: timed };
+
+impl Format for HfTrainer {
+    fn name(&self) -> &'static str {
+        "hf_trainer"
+    }
+
+    fn doc(&self) -> &'static str {
+        "Hugging Face Trainer: what a training prints, with its summary"
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["'loss':", "'learning_rate':", "train_runtime"]
+    }
+
+    fn recognises(&self, source: &Source) -> bool {
+        let is_log = |text: &str| {
+            let has = |keys: &[&str]| keys.iter().all(|key| text.contains(key));
+            has(&["{'train_runtime':", "'train_steps_per_second':"])
+                || has(&["{'loss':", "'learning_rate':", "'epoch':"])
+        };
+        source.text().contains("{'") && source.lines().any(|line| is_log(line.text))
+    }
+
+    fn read(&self, source: &Source) -> Result<Content, Error> {
+        let mut reader = Reader {
+            log: Log::new(source, &PROGRAM)?,
+            source,
+            notes: Results::default(),
+            device_batch: 0,
+            accumulation: 0,
+            total: 0,
+            edge: edge(source),
+            run: Run::default(),
+            has_ended: false,
+        };
+        for line in source.lines() {
+            reader.line(line)?;
+        }
+        reader.flush()?;
+        reader.log.finish()
+    }
+}
+
+/// What the log says of the training so far.
+#[derive(Default)]
+struct Run {
+    summary: Option<(usize, TrainerRun)>,
+    evaluations: (f64, u64),
+    loss: Option<f64>,
+    /// Steps, seconds and line of the first and the last progress bar.
+    bars: Option<[(u64, u64, usize); 2]>,
+    is_resumed: bool,
+    /// The epoch of the last loss, and that of the last evaluation as it is printed.
+    epoch: f64,
+    evaluated_at: String,
+}
+
+struct Reader<'s> {
+    log: Log<'s>,
+    source: &'s Source,
+    notes: Results,
+    /// Samples of a device at once, steps of accumulation, and steps of the training; 0 if unknown.
+    device_batch: u64,
+    accumulation: u64,
+    total: u64,
+    /// The length of lines that a terminal may have cut; 0 if there is none.
+    edge: usize,
+    run: Run,
+    /// Whether a summary was read, so that evaluations are of no training until the next begins.
+    has_ended: bool,
+}
+
+impl Reader<'_> {
+    fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
+        let without = without_colours(line.text);
+        if self.log.is_of_other_file(&without) {
+            self.flush()?;
+            self.has_ended = false;
+        }
+        let text = self.log.enter(line.number, &without)?.to_owned();
+        if let Some((name, value)) = configuration(&text) {
+            return self.configure(line.number, &text, name, value);
+        }
+        if text.contains("Continuing training from global step") {
+            self.run.is_resumed = true;
+        }
+        let mut is_read = false;
+        if let Some(bar) = bar(&text) {
+            if !self.has_ended && bar.1 == self.total {
+                self.log.open();
+            }
+            self.bar(line.number, bar);
+            is_read = true;
+        }
+        if let Some(at) = text.find("{'").filter(|at| is_dictionary(&text[*at..])) {
+            match dictionary(&text[at..]) {
+                Ok(values) => self.values(line.number, &text, &values)?,
+                Err(fault) => self.log.fault(line.number, fault)?,
+            }
+            is_read = true;
+        }
+        if is_read {
+            return Ok(());
+        }
+        if text::is_mark(text.trim()) || text::is_command(text.trim()) {
+            self.flush()?;
+            self.has_ended = false;
+            (self.device_batch, self.accumulation, self.total) = (0, 0, 0);
+        }
+        self.log.other(line.number, &text)
+    }
+
+    fn configure(&mut self, line: usize, text: &str, name: &str, value: &str) -> Result<(), Error> {
+        if name == "Num examples" {
+            self.flush()?;
+            self.has_ended = false;
+            (self.device_batch, self.accumulation, self.total) = (0, 0, 0);
+        }
+        if !self.log.configure(name, "", value, true)? {
+            return Ok(());
+        }
+        if text.chars().count() == self.edge {
+            self.log.leave_out(line, "the line may be cut by a terminal: it is not read");
+            return Ok(());
+        }
+        let value =
+            grouped(value).map_err(|why| self.source.error(line, format!("expected a number, {}", why.found(value))));
+        let value = as_whole(value?).unwrap_or(0);
+        match name {
+            "Instantaneous batch size per device" => self.device_batch = value,
+            "Gradient Accumulation steps" => self.accumulation = value,
+            "Total optimization steps" => self.total = value,
+            _ if name.starts_with("Total train batch size") => {
+                self.log.job.global_batch = Some(value).filter(|all| *all > 0)
+            }
+            _ => {}
+        }
+        let part = self.device_batch.saturating_mul(self.accumulation);
+        if let Some(all) = self.log.job.global_batch
+            && part > 0
+            && all.is_multiple_of(part)
+            && self.source.given("ranks").is_none()
+        {
+            self.log.job.ranks = all / part;
+            self.notes.note("ranks are the total batch over the batch of a device and the steps of accumulation");
+        }
+        Ok(())
+    }
+
+    fn values(&mut self, line: usize, text: &str, values: &BTreeMap<&str, &str>) -> Result<(), Error> {
+        let of = |key: &str| -> Result<Option<f64>, Error> {
+            let Some(word) = values.get(key) else { return Ok(None) };
+            match plain(word) {
+                Ok(value) => Ok(Some(value)),
+                Err(NotANumber::Other) if matches!(*word, "nan" | "inf" | "-inf") => Ok(None),
+                Err(why) => Err(self.source.error(line, format!("expected a number as `{key}`, {}", why.found(word)))),
+            }
+        };
+        if let Some(seconds) = of("eval_runtime")? {
+            // Evaluations outside of a training have no epoch, or come behind its summary.
+            if let Some(epoch) = values.get("epoch").filter(|_| !self.has_ended) {
+                if self.run.evaluated_at == *epoch {
+                    return Err(self.log.mixed(line, &format!("the epoch {epoch} is evaluated twice")));
+                }
+                (*epoch).clone_into(&mut self.run.evaluated_at);
+                self.run.evaluations = (self.run.evaluations.0 + seconds, self.run.evaluations.1 + 1);
+            }
+            return Ok(());
+        }
+        let Some(runtime_s) = of("train_runtime")? else {
+            if values.contains_key("loss") {
+                let loss = of("loss")?;
+                if self.has_ended {
+                    self.flush()?;
+                }
+                self.has_ended = false;
+                let epoch = of("epoch")?.unwrap_or(0.0);
+                if epoch < self.run.epoch {
+                    // The training before was killed.
+                    self.flush()?;
+                }
+                self.log.open();
+                (self.run.loss, self.run.epoch) = (loss, epoch);
+            }
+            return Ok(());
+        };
+        let steps_per_s = of("train_steps_per_second")?.unwrap_or(0.0);
+        let counted =
+            text.split_once("TrainOutput(global_step=").and_then(|(_, rest)| rest.split(',').next()?.parse().ok());
+        if let Some((_, known)) =
+            self.run.summary.as_mut().filter(|(_, known)| known.runtime_s.to_bits() == runtime_s.to_bits())
+        {
+            // A notebook shows what the training returns, too.
+            known.steps = counted.or(known.steps);
+            return Ok(());
+        }
+        if self.has_ended {
+            return Err(self.log.mixed(line, "two summaries stand behind one training"));
+        }
+        let rounding = values.get("train_steps_per_second").map_or(0.0, |word| rounding(word));
+        let summary = TrainerRun {
+            runtime_s,
+            steps_per_s,
+            rounding,
+            steps: counted.or(Some(self.total).filter(|total| *total > 0)),
+            evaluations: self.run.evaluations,
+            loss: self.run.loss,
+            global_batch: self.log.job.global_batch,
+        };
+        self.log.open();
+        self.run.summary = Some((line, summary));
+        self.has_ended = true;
+        Ok(())
+    }
+
+    fn bar(&mut self, line: usize, (done, all, seconds): (u64, u64, u64)) {
+        if let Some((_, summary)) = &mut self.run.summary {
+            // The bar of the training closes behind its summary.
+            let is_its = done == all && (seconds as f64 - summary.runtime_s).abs() <= 1.5;
+            if is_its && summary.steps.is_none() {
+                summary.steps = Some(all);
+            }
+        } else if all == self.total && done > 0 {
+            let here = (done, seconds, line);
+            self.run.bars = Some([self.run.bars.map_or(here, |[first, _]| first), here]);
+        }
+    }
+
+    /// Adds the training so far.
+    fn flush(&mut self) -> Result<(), Error> {
+        let run = std::mem::take(&mut self.run);
+        let (line, step) = match (run.summary, run.bars) {
+            (Some((line, _)), _) if run.is_resumed => {
+                let why = "the training goes on from a checkpoint: `train_runtime` counts the steps since, \
+                           and the log does not say how many";
+                (line, Err(why.to_owned()))
+            }
+            (Some((line, summary)), _) => (line, summary.step(&mut self.notes)),
+            (None, Some(bars)) => (bars[1].2, by_bars(bars, &run, &self.log.job, &mut self.notes)),
+            (None, None) => return Ok(()),
+        };
+        match step {
+            Ok(step) => {
+                self.log.step(Logged { line, step, ..Logged::default() })?;
+                self.log.note_all(std::mem::take(&mut self.notes.notes));
+                self.log.end()
+            }
+            Err(why) => {
+                self.log.leave_out(line, why);
+                self.log.end()
+            }
+        }
+    }
+}
+
+/// The time of a step between the first and the last progress bar of a training without a summary.
+fn by_bars(
+    [(first, began, _), (last, ended, _)]: [(u64, u64, usize); 2],
+    run: &Run,
+    job: &Job,
+    notes: &mut Results,
+) -> Result<Step, String> {
+    let seconds = ended.saturating_sub(began) as f64 - run.evaluations.0;
+    let steps = last.saturating_sub(first);
+    if steps == 0 || seconds < 10.0 {
+        return Err(
+            "progress bars have whole seconds, and less than 10 of them lie between the first and the last".to_owned()
+        );
+    }
+    let time_s = seconds / steps as f64;
+    notes.note(format!(
+        "the time of a step is that between the first and the last progress bar, in whole seconds: it may be off by \
+         {:.1}%",
+        100.0 / seconds
+    ));
+    Ok(Step { number: last, time_s, global_batch: job.global_batch, loss: run.loss, ..Step::default() })
+}
+
+/// Whether a dictionary is one of the Trainer, even if it is cut.
+fn is_dictionary(text: &str) -> bool {
+    ["'loss':", "'train_runtime':", "'eval_runtime':", "'eval_loss':"].iter().any(|key| text.contains(key))
+}
+
+/// Keys and values of a dictionary that Python printed.
+fn dictionary(text: &str) -> Result<BTreeMap<&str, &str>, Fault> {
+    let (body, _) = text.strip_prefix('{').and_then(|text| text.split_once('}')).ok_or_else(cut)?;
+    let items = body.split(", '").map(|item| item.strip_prefix('\'').unwrap_or(item).split_once("': "));
+    Ok(items.flatten().map(|(key, value)| (key, value.trim_matches('\''))).collect())
+}
+
+/// `60/500 [01:23<` of a progress bar: steps, all steps, seconds.
+fn bar(text: &str) -> Option<(u64, u64, u64)> {
+    let (before, behind) = text.rsplit_once(" [").filter(|(before, _)| before.contains("%|"))?;
+    let (done, all) = before.rsplit(['|', ' ']).next()?.split_once('/')?;
+    let elapsed = behind.split_once('<').filter(|_| behind.contains(']'))?.0;
+    let seconds =
+        elapsed.split(':').try_fold(0u64, |all, part| all.checked_mul(60)?.checked_add(part.parse().ok()?))?;
+    Some((done.parse().ok()?, all.parse().ok()?, seconds))
+}
+
+/// Name and value of a line on the configuration.
+fn configuration(text: &str) -> Option<(&'static str, &str)> {
+    const NAMES: &[&str] = &[
+        "Num examples",
+        "Num Epochs",
+        "Instantaneous batch size per device",
+        "Total train batch size (w. parallel, distributed & accumulation)",
+        "Gradient Accumulation steps",
+        "Total optimization steps",
+        "Number of trainable parameters",
+    ];
+    let (before, value) = text.split_once(" = ")?;
+    let name = NAMES.iter().find(|name| before.trim_end().ends_with(**name))?;
+    Some((name, value.trim()))
+}
+
+/// The length of the longest lines, if several have it and one of them is a dictionary without its end: a terminal cut
+/// them.
+fn edge(source: &Source) -> usize {
+    let cut = source.lines().filter(|line| line.text.contains("{'") && !line.text.contains('}'));
+    cut.map(|line| line.text.chars().count()).max().unwrap_or(0)
+}
+
+fn timed(_: &Job, lines: Vec<Logged>, _: &mut Results) -> Result<Timed, String> {
+    Ok(Timed { steps: lines.into_iter().map(|logged| logged.step).collect(), has_start: false })
+}

@@ -1,0 +1,102 @@
+//! Lines of steps in training logs: what they hold, the time between two of them, and whether one program wrote them.
+
+use jiff::civil::DateTime;
+
+use super::nccl;
+use super::training_log::{Job, Step};
+use crate::Results;
+
+/// More memory than any device has, in bytes.
+pub(super) const MOST_BYTES: f64 = (1u64 << 40) as f64;
+
+/// A training program whose logs are read.
+pub(super) struct Program {
+    /// Its name in the field `program`.
+    pub(super) name: &'static str,
+    /// Its name in the record.
+    pub(super) tool: &'static str,
+    /// What a time is.
+    pub(super) statistic: &'static str,
+    /// The steps of a run with their times, or why the log does not tell these.
+    pub(super) time: fn(&Job, Vec<Logged>, &mut Results) -> Result<Timed, String>,
+}
+
+/// Steps of a run.
+#[derive(Debug)]
+pub(super) struct Timed {
+    pub(super) steps: Vec<Step>,
+    /// Whether the first line has the start of the program, so that it does not count.
+    pub(super) has_start: bool,
+}
+
+/// One line of steps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Logged {
+    pub(super) line: usize,
+    /// Which rank wrote it; empty where nothing says it.
+    pub(super) writer: String,
+    /// When it was written.
+    pub(super) time: Option<DateTime>,
+    pub(super) step: Step,
+}
+
+/// The step numbers of one writer in the run so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
+    pub(super) last: u64,
+    /// Steps between the last two lines; 0 after the first.
+    pub(super) interval: u64,
+    pub(super) lines: u32,
+    /// Last step and interval of the run before, if this one follows it without anything between.
+    pub(super) before: Option<(u64, u64)>,
+    /// Runs of at most two lines before this one, without anything between.
+    pub(super) short: u32,
+}
+
+/// Whether a step cannot be of the program that wrote the lines above.
+pub(super) fn is_mixed(known: Written, number: u64, nothing_between: bool) -> bool {
+    if number > known.last {
+        // A run that went back jumps over the end of the run before, as that would go on.
+        return known.before.is_some_and(|(last, interval)| {
+            known.last < last && number > last && number - known.last > 2 * interval.max(1)
+        });
+    }
+    nothing_between && (number == known.last || (known.lines <= 2 && known.short >= 2))
+}
+
+impl Logged {
+    /// What another rank says of the same step: the slowest rank counts, and the one with the most memory.
+    pub(super) fn merge(&mut self, other: Self) {
+        let most = [self.step.reserved_bytes, other.step.reserved_bytes].into_iter().flatten().reduce(f64::max);
+        let rate = |step: &Step| step.tokens_per_s_per_rank.or(step.samples_per_s).unwrap_or(f64::INFINITY);
+        if other.step.time_s > self.step.time_s || rate(&other.step) < rate(&self.step) {
+            *self = other;
+        }
+        self.step.reserved_bytes = most;
+    }
+}
+
+/// Steps with the time between their line and the one before, over the steps between. The first line has none.
+pub(super) fn between_lines(lines: &[Logged], results: &mut Results) -> Vec<Step> {
+    let mut found = Vec::new();
+    for pair in lines.windows(2) {
+        let [before, after] = pair else { continue };
+        match between(before, after) {
+            Some(time_s) => found.push(Step { time_s, ..after.step }),
+            None => results.omit(after.line, "neither batch and rate nor the times of lines tell how long a step took"),
+        }
+    }
+    found
+}
+
+/// Seconds of a step between two lines. None where their clock is missing or goes back.
+fn between(before: &Logged, after: &Logged) -> Option<f64> {
+    let seconds = after.time?.duration_since(before.time?).as_secs_f64();
+    let steps = after.step.number.checked_sub(before.step.number).filter(|steps| *steps > 0)?;
+    Some(seconds / steps as f64).filter(|time| *time > 0.0)
+}
+
+/// The model's name, as a word of a field.
+pub(super) fn model(name: &str) -> String {
+    nccl::plain(name)
+}
