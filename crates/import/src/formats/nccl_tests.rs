@@ -2,7 +2,7 @@
 
 use terms::Error;
 
-use super::command;
+use super::command::{self, Commands, Joined};
 use super::nccl::{Collector, REDUCTION, Run, fact, of_graph, plain, version_of_code};
 use super::nccl_debug;
 use super::nccl_lines::{NO_METHOD, Ranks, is_own};
@@ -54,6 +54,7 @@ impl Format for NcclTests {
             headings: Headings::default(),
             processes: None,
             command: None,
+            commands: Commands::default(),
             nvls: None,
             nvls_of_next: None,
         };
@@ -100,23 +101,50 @@ struct Reader<'s> {
     /// Processes that the run's launcher starts.
     processes: Option<u32>,
     /// The last command line: it is that of the run that begins next.
-    command: Option<Command<'s>>,
+    command: Option<Command>,
+    commands: Commands,
     /// Whether NVLS was on in this run and in the next one, each with the line that says it.
     nvls: Option<(usize, bool)>,
     nvls_of_next: Option<(usize, bool)>,
 }
 
 /// What a command line says.
-struct Command<'s> {
-    program: &'s str,
+struct Command {
+    program: &'static str,
     /// The value of `-a`.
-    average: &'s str,
+    average: &'static str,
     /// What else decides how calls are timed.
     method: String,
     /// Processes that its launcher starts.
     processes: Option<u32>,
+    /// Ranks of each of them: threads times GPUs.
+    of_process: u32,
     /// All of it, without the shell's part.
     text: String,
+}
+
+/// Values of `-a`.
+const AVERAGES: [&str; 4] = ["0", "1", "2", "3"];
+
+/// Programs of nccl-tests and rccl-tests. What stands behind `_perf` in a name (`_mpi`) changes nothing.
+const PROGRAMS: [&str; 11] = [
+    "all_reduce_perf",
+    "all_gather_perf",
+    "reduce_scatter_perf",
+    "broadcast_perf",
+    "reduce_perf",
+    "alltoall_perf",
+    "alltoallv_perf",
+    "gather_perf",
+    "scatter_perf",
+    "sendrecv_perf",
+    "hypercube_perf",
+];
+
+/// The program of this name.
+fn program(name: &str) -> Option<&'static str> {
+    let name = name.strip_suffix("_mpi").unwrap_or(name);
+    PROGRAMS.into_iter().find(|program| *program == name)
 }
 
 impl<'s> Reader<'s> {
@@ -124,6 +152,16 @@ impl<'s> Reader<'s> {
         let text = line.text.trim();
         if let Some(is_on) = nccl_debug::nvls(text) {
             self.nvls(line.number, is_on);
+        }
+        match self.commands.join(text) {
+            Joined::Line(_) => {}
+            Joined::GoesOn => return Ok(()),
+            Joined::Whole(whole) => {
+                if !self.command(&whole) {
+                    self.headings.add(line.number, &whole);
+                }
+                return Ok(());
+            }
         }
         let first = text.as_bytes().first().copied().unwrap_or(b' ');
         if first.is_ascii_digit() {
@@ -256,7 +294,7 @@ impl<'s> Reader<'s> {
         self.run.notes.extend(graph.map(of_graph));
         let of_process = after("nThread ").unwrap_or(1).saturating_mul(after(" nGpus ").unwrap_or(1));
         let launched = u64::from(self.processes.take().unwrap_or(0)).saturating_mul(of_process);
-        self.run.launched = u32::try_from(launched).ok().filter(|ranks| *ranks > 0);
+        self.run.launched = u32::try_from(launched).ok().filter(|ranks| *ranks > 0).or(self.run.launched);
         self.run.facts.retain(|(name, _)| *name != "options");
         self.run.facts.push(("options", fact(bare)));
         // What is before is sizes, threads and devices; a check follows the timed calls.
@@ -346,31 +384,41 @@ impl<'s> Reader<'s> {
         Ok(true)
     }
 
-    /// A command line: `mpirun ... ./build/all_reduce_perf -b 8 -a 3`.
-    fn command(&mut self, text: &'s str) {
+    /// A command line: `mpirun ... ./build/all_reduce_perf -b 8 -a 3`. Whether it is one.
+    fn command(&mut self, text: &str) -> bool {
         let text = text.trim_start_matches(['#', '$', '>', '+', '~', ' ']);
-        let mut words = text.split_ascii_whitespace();
-        let named = words.by_ref().find_map(|word| {
-            let name = word.rsplit('/').next()?;
-            let op = name.split_once("_perf").filter(|(_, rest)| matches!(*rest, "" | "_mpi"))?.0;
-            (crate::collective::op(op).is_some() || op == "hypercube").then_some(name)
+        let named = text.split_ascii_whitespace().find_map(|word| program(word.rsplit('/').next()?));
+        let parts = named.and_then(|program| text.split_once(program));
+        let Some(((before, options), program)) = parts.zip(named).filter(|((before, _), _)| command::starts(before))
+        else {
+            return false;
+        };
+        let value = |names: [&str; 2]| {
+            let mut words = options.split_ascii_whitespace();
+            words.find(|word| names.contains(word)).and_then(|_| words.next())
+        };
+        let number = |names| value(names).and_then(|word| word.parse::<u32>().ok()).unwrap_or(1);
+        let average = value(["-a", "--average"]).unwrap_or("1");
+        self.command = Some(Command {
+            program,
+            average: AVERAGES.iter().find(|known| **known == average).unwrap_or(&"1"),
+            method: command::method(before, options, NO_METHOD),
+            processes: command::processes(before),
+            of_process: number(["-t", "--nthreads"]).saturating_mul(number(["-g", "--ngpus"])),
+            text: command::plain(text),
         });
-        let before = |program: &str| text.split_once(program).map_or("", |(before, _)| before);
-        if let Some(program) = named.filter(|program| command::starts(before(program))) {
-            let (before, options) = text.split_once(program).unwrap_or((text, ""));
-            let average = words.find(|word| matches!(*word, "-a" | "--average")).and_then(|_| words.next());
-            let method = command::method(before, options, NO_METHOD);
-            let (processes, text) = (command::processes(before), command::plain(text));
-            self.command = Some(Command { program, average: average.unwrap_or("1"), method, processes, text });
-        }
+        true
     }
 
     /// The command line above a run is its own.
     fn take_command(&mut self) {
-        if let Some(Command { program, average, method, processes, text }) = self.command.take() {
+        if let Some(Command { program, average, method, processes, of_process, text }) = self.command.take() {
             self.run.average = Some(average);
             self.run.origin = self.headings.begin(&text);
             self.processes = processes;
+            // Until the program prints its options, those of the command line count.
+            let launched = processes.and_then(|processes| processes.checked_mul(of_process));
+            self.run.launched = launched.filter(|ranks| *ranks > 0);
             self.method(&method);
             if !method.is_empty() {
                 self.run.facts.push(("settings of the command line", fact(&method)));

@@ -179,6 +179,24 @@ fn ranks_follow_from_the_command_line() {
 }
 
 #[test]
+fn a_command_line_counts_without_options_and_over_several_lines() {
+    let row = "     1048576        262144     float     sum      -1   105.90    9.90   17.33      0   105.90    9.90   17.33      0\n";
+    for (command, ranks) in [
+        ("$ mpirun -n 256 ./build/all_reduce_perf -b 1M -e 1M\n", 256),
+        ("$ srun -N 4 --ntasks-per-node 8 ./all_reduce_perf -b 1M -g 1\n", 32),
+        ("mpirun \\\n  -np 16 \\\n  -x NCCL_DEBUG=INFO \\\n  ./all_reduce_perf -b 1M -g 2\n", 32),
+    ] {
+        let text = format!("{command}{HEADER}{row}# Avg bus bandwidth    : 17.33\n");
+        let text =
+            text.replace("   17.33 ", &format!("  {:6.2} ", 9.90 * 2.0 * f64::from(ranks - 1) / f64::from(ranks)));
+        let results = one(&text);
+        assert!(lines(&results)[0].contains(&format!("op=all_reduce ranks={ranks} ")), "{:?}", lines(&results));
+    }
+    let prose = format!("A drop in all_reduce_perf 1MB size\n{HEADER}{row}");
+    assert!(refusal(&prose).contains("the file does not say how many ranks ran"), "prose starts nothing");
+}
+
+#[test]
 fn groups_are_communicators_of_their_own() {
     let rank = |rank: u32| {
         format!("#  Rank  {rank} Group  {} Pid    10{rank} on     node-a device  {rank} [0x31] NVIDIA A100\n", rank % 2)

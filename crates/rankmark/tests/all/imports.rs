@@ -37,6 +37,22 @@ const SAMPLES: &[Drawn] = &[
 const LOGS: [(&str, &str, &str); 2] =
     [("torchtitan", "two_ranks.txt", "llama3 8B"), ("megatron", "eight_ranks.txt", "megatron")];
 
+/// Records of few rows: a sample, what the user has to say of it, and what its report says.
+const ROWS: [(&str, &str, &str, &str); 12] = [
+    ("nemo", "nemo1_bar.txt", "--ranks 8", "24.0 s"),
+    ("deepspeed", "bert_with_batch.txt", "--ranks 8", "deepspeed"),
+    ("hf_trainer", "neuron.txt", "", "hf_trainer"),
+    ("trainer_state", "whisper.json", "--ranks 8", "hf_trainer"),
+    ("nvbandwidth", "v0.8_one_gpu.txt", "", "host_to_device: 13.0 GB/s at 512 MiB"),
+    ("nvbandwidth_json", "v0.5.json", "", "host_to_device"),
+    ("p2p_bandwidth", "eight_gpus.txt", "", "peer_copy"),
+    ("perftest", "connectx7.md", "", "write_bw"),
+    ("transferbench", "example.md", "", "peer_copy"),
+    ("ds_bench", "two_nodes.txt", "", "all_reduce"),
+    ("deepspeed_comms", "zero3.txt", "", "reduce_scatter"),
+    ("nccl_inspector_prom", "nvl72.prom", "", "reduce_scatter, nodes 4"),
+];
+
 /// What makes a plan and no record.
 const CONFIGURATIONS: [&str; 4] = ["ddlb", "torchscale", "candle", "cloudai"];
 
@@ -75,7 +91,11 @@ fn no_format_of_results_is_missing_above() {
     let listed: Value = serde_json::from_str(&Place::new().run("list imports --json").exits(0).out).unwrap();
     let listed = listed["imports"].as_array().unwrap().iter().map(|format| format["name"].as_str().unwrap());
     let results: BTreeSet<&str> = listed.filter(|name| !CONFIGURATIONS.contains(name)).collect();
-    let drawn = SAMPLES.iter().map(|drawn| drawn.format).chain(LOGS.map(|(format, ..)| format));
+    let drawn = SAMPLES
+        .iter()
+        .map(|drawn| drawn.format)
+        .chain(LOGS.map(|(format, ..)| format))
+        .chain(ROWS.map(|(format, ..)| format));
     assert_eq!(drawn.collect::<BTreeSet<_>>(), results);
 }
 
@@ -95,6 +115,21 @@ fn logs_of_trainings_are_rows_with_throughput_and_memory() {
         );
         place.run("report out").exits(0);
         place.run("compare out out --json").exits(3);
+    }
+}
+
+#[test]
+fn records_of_few_rows_are_told_and_reported() {
+    for (format, file, given, says) in ROWS {
+        let place = Place::new();
+        let command = format!("import --json --output-dir out {given}");
+        let told = place.command(command.trim()).argument(file_of(format, file)).run().exits(0).out;
+        let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(told.iter().all(|one| one["format"] == format && one["cases"].as_u64() > Some(0)), "{told:?}");
+        let record = if told.len() > 1 { "out/1" } else { "out" };
+        let report = place.read(&format!("{record}/report.md"));
+        assert!(report.contains(says), "{format}: {report}");
+        place.run(&format!("report {record}")).exits(0);
     }
 }
 
