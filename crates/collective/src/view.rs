@@ -40,6 +40,25 @@ fn of_a_model(cases: &[&CaseLine]) -> Option<Next> {
 }
 
 impl View for CollectiveView {
+    fn same(&self, cases: &[&CaseLine]) -> Option<Vec<String>> {
+        let text = |case: &CaseLine, name: &str| case.parameters.get(name).map(::view::plain);
+        let first = cases.first()?;
+        let is_like = |case: &&&CaseLine| {
+            let same = |name: &&str| text(case, name) == text(first, name);
+            case.ranks == first.ranks && ["op", "backend", "dtype", "reduce"].iter().all(same)
+        };
+        let sizes: BTreeSet<u64> = cases.iter().filter(is_like).filter_map(|case| case.bytes).collect();
+        let mut words = vec!["comm".to_owned(), text(first, "op")?, "--ranks".to_owned(), first.ranks.to_string()];
+        for name in ["backend", "dtype", "reduce"] {
+            words.extend(text(first, name).into_iter().flat_map(|value| [format!("--{name}"), value]));
+        }
+        if !sizes.is_empty() {
+            let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+            words.extend(["--bytes".to_owned(), sizes.join(",")]);
+        }
+        Some(words)
+    }
+
     fn next(&self, section: &Operation, ready: &[&str]) -> Option<Next> {
         let cases: Vec<&CaseLine> = section.points().map(|point| point.case).collect();
         let native = |case: &&CaseLine| case.runtime == "native" || case.runtime.is_empty();

@@ -19,32 +19,17 @@ impl Run {
             // Pairs of now and of then are not pairs.
             (true, _) => None,
             (false, true) => Some(self.resume_command()),
-            (false, false) => same_here(cases),
+            (false, false) => self.same_here(cases),
         }
     }
-}
 
-/// The collectives like the first of these cases, at all their sizes.
-fn same_here(cases: &[&CaseLine]) -> Option<String> {
-    let text = |case: &CaseLine, name: &str| case.parameters.get(name).map(view::plain);
-    let first = cases.iter().find(|case| case.benchmark == "collective")?;
-    let is_like = |case: &&&CaseLine| {
-        let same = |name: &str| text(case, name) == text(first, name);
-        case.benchmark == first.benchmark
-            && case.ranks == first.ranks
-            && ["op", "backend", "dtype", "reduce"].iter().all(|name| same(name))
-    };
-    let mut sizes: Vec<u64> = cases.iter().filter(is_like).filter_map(|case| case.bytes).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let mut words = vec!["rankmark".to_owned(), "comm".to_owned(), text(first, "op")?];
-    words.push(format!("--ranks {}", first.ranks));
-    for name in ["backend", "dtype", "reduce"] {
-        words.extend(text(first, name).map(|value| format!("--{name} {}", escape::shell(&value))));
+    /// What the benchmark of the first of these cases says of them.
+    fn same_here(&self, cases: &[&CaseLine]) -> Option<String> {
+        let first = cases.first()?;
+        let like: Vec<&CaseLine> = cases.iter().copied().filter(|case| case.benchmark == first.benchmark).collect();
+        let words = self.views.for_case(first)?.same(&like)?;
+        let words: Vec<String> =
+            ["rankmark".to_owned()].into_iter().chain(words).map(|word| escape::shell(&word)).collect();
+        Some(words.join(" "))
     }
-    if !sizes.is_empty() {
-        let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
-        words.push(format!("--bytes {}", sizes.join(",")));
-    }
-    Some(words.join(" "))
 }

@@ -49,6 +49,12 @@ pub trait View: Sync {
         None
     }
 
+    /// The words behind the program's name that measure cases like the first of these here, where another program measured
+    /// them; None where nothing here measures the same.
+    fn same(&self, _cases: &[&CaseLine]) -> Option<Vec<String>> {
+        None
+    }
+
     /// What to measure next, where something is open. `ready` are the backends that can run here.
     fn next(&self, _section: &Operation, _ready: &[&str]) -> Option<Next> {
         None

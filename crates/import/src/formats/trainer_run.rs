@@ -51,9 +51,9 @@ impl TrainerRun {
         let by_rate = self.steps_per_s * self.runtime_s;
         if let Some(steps) = self.steps {
             let steps = steps as f64;
-            let doubt = self.rounding * self.runtime_s + 0.002 * steps;
+            let margin = self.rounding * self.runtime_s + 0.002 * steps;
             // The training went on from a checkpoint, or another program wrote the count.
-            if self.steps_per_s > 0.0 && (by_rate - steps).abs() > doubt {
+            if self.steps_per_s > 0.0 && (by_rate - steps).abs() > margin {
                 return Err(format!(
                     "`train_steps_per_second` x `train_runtime` is {by_rate:.1} steps, and the log counts {steps}"
                 ));

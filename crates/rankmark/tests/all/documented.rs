@@ -70,7 +70,7 @@ case "$1 $*" in
     validate*) set -- "$@" --quick ;;
 esac
 case "$1 $*" in
-    validate*) 'PROGRAM' "$@"; code=$?; exit $((code > 1)) ;;
+    validate*|"import "*" --gate "*) 'PROGRAM' "$@"; code=$?; exit $((code > 1)) ;;
     compare*|fleet*|"baseline baseline check"*) 'PROGRAM' "$@"; code=$?; exit $((code == 2 || code > 3)) ;;
 esac
 exec 'PROGRAM' "$@"
@@ -130,6 +130,9 @@ fn fixtures(place: &Place) {
         fs::create_dir_all(place.path("logs").join(year)).unwrap();
         fs::copy(samples.join("nccl_tests/2.19.txt"), place.path("logs").join(year).join("a.txt")).unwrap();
     }
+    let log = fs::read_to_string(samples.join("nccl_tests/eight_gpus.txt")).unwrap();
+    let log = log.replace("MODEL", "NVIDIA H100 80GB HBM3").replace("HOST-A", "node-a").replace("HOST-B", "node-a");
+    place.write("all_reduce.log", log);
     let mut trace = String::new();
     GzDecoder::new(fs::File::open(samples.join("kineto/h100.json.gz")).unwrap()).read_to_string(&mut trace).unwrap();
     for rank in 0..2 {
