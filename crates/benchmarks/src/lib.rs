@@ -19,7 +19,8 @@ use primitive::PrimitiveBenchmark;
 use training::{MemoryBenchmark, TrainingBenchmark};
 
 pub use contract::{
-    Benchmark, Gate, Host, Joining, Measured, Prepared, RankContext, Relations, Spread, Study, TrialCost, Work,
+    Benchmark, Gate, Host, Joining, Launched, Measured, Prepared, RankContext, Relations, Spread, Study, TrialCost,
+    Work,
 };
 pub use contract::{Common, Execution, Sampling, World, fields};
 pub use contract::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytorch, is_simulated};

@@ -1,7 +1,7 @@
 //! Gates: `busbw_gbs>=12` on a case's metrics. A missed gate makes the run exit 1.
 
 use record::{About, CaseLine};
-use terms::FieldError;
+use terms::{FieldError, Seconds};
 
 /// Values that a gate may name in addition to the declared metrics.
 const TIMES: [&str; 5] = ["time_s", "p95_s", "p99_s", "min_s", "max_s"];
@@ -54,9 +54,18 @@ impl Gate {
             let hint = terms::suggestion(&name, known.iter().copied());
             return Err(problem(format!("`{name}` is not a metric of {}", about.name), hint));
         }
-        match bound.trim().parse::<f64>() {
-            Ok(bound) if bound.is_finite() => Ok(Self { name, relation, bound }),
-            _ => Err(problem(format!("`{}` is not a number", bound.trim()), "for example 'busbw_gbs>=12'".to_owned())),
+        let bound = bound.trim();
+        let is_time =
+            TIMES.contains(&name.as_str()) || about.metrics.iter().any(|one| one.name == name && one.unit == "s");
+        // Times may have a unit, as everywhere.
+        let number = match is_time {
+            true => bound.parse::<Seconds>().ok().map(|Seconds(seconds)| seconds).or_else(|| bound.parse().ok()),
+            false => bound.parse::<f64>().ok(),
+        };
+        match number.filter(|number: &f64| number.is_finite()) {
+            Some(bound) => Ok(Self { name, relation, bound }),
+            None if is_time => Err(problem(format!("`{bound}` is not a time"), "for example 'p99_s<=20us'".to_owned())),
+            None => Err(problem(format!("`{bound}` is not a number"), "for example 'busbw_gbs>=12'".to_owned())),
         }
     }
 

@@ -11,6 +11,17 @@ pub struct Host {
     pub available_memory: fn() -> Option<u64>,
     /// Whether a container or a virtual machine changes a limit.
     pub virtualised: bool,
+    /// The launcher that started the ranks; None where this program starts them.
+    pub launched: Option<Launched>,
+}
+
+/// A launcher that started ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct Launched {
+    /// Its name: "Open MPI's mpirun".
+    pub by: &'static str,
+    /// Ranks that it started.
+    pub ranks: u32,
 }
 
 /// Ranks on several hosts.

@@ -18,7 +18,7 @@ pub use benchmark::{
 pub use fields::{Common, Execution, Sampling, World};
 pub use firsts::Firsts;
 pub use gate::Gate;
-pub use host::{Host, Spread};
+pub use host::{Host, Launched, Spread};
 pub use modelled::Modelled;
 pub use runtime::{
     backend_of, cores_wanted, has_model, is_in_process, is_on_gpus, is_pytorch, is_simulated, options_of,

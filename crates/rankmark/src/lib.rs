@@ -20,6 +20,7 @@ mod incomplete;
 mod not_a_record;
 mod only;
 mod options;
+mod packed;
 mod plans;
 mod record_folders;
 mod screen;

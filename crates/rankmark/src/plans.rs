@@ -145,6 +145,14 @@ fn quick(cores: usize) -> String {
         .replace("ranks: 2 # every core", &format!("ranks: {} # every core", cores.clamp(2, 8)))
 }
 
+/// The quick plan for the ranks that a launcher has started: all of them, and beside them one, where training begins.
+pub(crate) fn quick_of_launched(ranks: u32) -> String {
+    let plan = include_str!("../plans/quick.yaml");
+    plan.replace("ranks: [2]", &format!("ranks: [{ranks}]"))
+        .replace("ranks: 2 # every core", &format!("ranks: {ranks} # all of the launcher"))
+        .replace("ranks: [1, 2]", &format!("ranks: [1, {ranks}]").replace("[1, 1]", "[1]"))
+}
+
 /// A pair, and every core, up to 8. No more ranks than cores: their times would be of waiting for a core, and the report would
 /// advise against them.
 fn quick_ranks(cores: usize) -> Vec<usize> {
@@ -178,6 +186,15 @@ mod tests {
         assert_eq!((quick_ranks(1), quick_ranks(2), quick_ranks(3)), (vec![2], vec![2], vec![2, 3]));
         assert_eq!((quick_ranks(4), quick_ranks(64)), (vec![2, 4], vec![2, 8]));
         assert!(quick(64).contains("ranks: [2, 8]") && quick(64).contains("ranks: 8 # every core"));
+    }
+
+    #[test]
+    fn the_quick_plan_has_the_ranks_of_a_launcher() {
+        let plan = record::plan::read(&quick_of_launched(4), "quick", &benchmarks::abouts(), &[]).unwrap();
+        let ranks: std::collections::BTreeSet<u32> = plan.cases.iter().map(record::Case::ranks).collect();
+        assert_eq!(ranks.into_iter().collect::<Vec<_>>(), [1, 2, 4], "2: a ping-pong has two");
+        let alone = record::plan::read(&quick_of_launched(1), "quick", &benchmarks::abouts(), &[]).unwrap();
+        assert!(alone.cases.iter().any(|case| case.ranks() == 1));
     }
 
     #[test]

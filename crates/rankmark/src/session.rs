@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use benchmarks::{Host, Spread};
+use benchmarks::{Host, Launched, Spread};
 use launch::external::Coordinator;
 use measure::{DeviceSensors, Starter, machine};
 use record::{CaseLine, Interruption, Machine, Plan, Resumed, RunFile, Store, Tool};
@@ -302,7 +302,13 @@ pub(crate) fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host
         cores: coordinator.map_or_else(|| machine::allowed_cpus().len().max(1), Coordinator::cores),
         available_memory: device::available_memory,
         virtualised: machine::limits_are_virtual(machine),
+        launched: launched(coordinator),
     }
+}
+
+/// The launcher that started the ranks.
+pub(crate) fn launched(coordinator: Option<&Coordinator>) -> Option<Launched> {
+    coordinator.map(|coordinator| Launched { by: coordinator.launcher(), ranks: coordinator.size() })
 }
 
 /// Shows what would run. A record that would be resumed is read, and not locked.

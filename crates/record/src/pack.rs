@@ -3,6 +3,7 @@
 //! Links are never followed. What is not a file of a record is left out and named.
 
 mod redact;
+mod unpack;
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,6 +20,7 @@ use crate::store::{
 };
 
 pub use redact::{Names, Redaction, Replaced};
+pub use unpack::{is_packed, unpack};
 
 /// The folders of a report's pictures and of traces, with the kinds of files in them.
 static FOLDERS: [(FileName, &[&str]); 2] =
@@ -183,11 +185,8 @@ fn members(directory: &Path, left_out: &mut Vec<(String, &'static str)>) -> io::
         if name == LOCK_FILE {
             continue;
         }
-        let [begin, end] = EXPLAINED_TABLES;
-        let is_table = name.starts_with(begin) && name.ends_with(end);
-        let is_own = is_table || OWN.iter().any(|own| name == *own || own.ends_with('.') && name.starts_with(own));
         let inner = FOLDERS.iter().find(|(folder, _)| found.is_dir() && folder.as_str() == name);
-        let own = FileName::checked(&name).filter(|_| found.is_file() && is_own);
+        let own = FileName::checked(&name).filter(|_| found.is_file() && is_own(&name));
         match (own, inner) {
             (Some(own), _) => members.push(Member { relative: name, folder: Arc::clone(&directory), name: own }),
             (None, Some((folder, kinds))) => inside(folder, kinds, &directory, &mut members, left_out)?,
@@ -195,6 +194,13 @@ fn members(directory: &Path, left_out: &mut Vec<(String, &'static str)>) -> io::
         }
     }
     Ok(members)
+}
+
+/// Whether a file of this name, in the record's directory itself, is one of the record or of its report.
+fn is_own(name: &str) -> bool {
+    let [begin, end] = EXPLAINED_TABLES;
+    let is_table = name.starts_with(begin) && name.ends_with(end);
+    is_table || OWN.iter().any(|own| name == *own || own.ends_with('.') && name.starts_with(own))
 }
 
 fn inside(

@@ -190,9 +190,10 @@ fn resolve(
 ) -> Result<Plan, PlanErrors> {
     let mut placed = Vec::new();
     let mut total: u64 = 0;
+    let mut notes = Vec::new();
     for entry in &document.entries {
         let before = errors.added;
-        let axes = axis::axes(entry, &document.defaults, overrides, benchmarks, &mut errors);
+        let axes = axis::axes(entry, (&document.defaults, overrides), benchmarks, &mut errors, &mut notes);
         total = total.saturating_add(expand::count(&axes));
         if total > limits::CASES as u64 {
             errors.add(axes.last().map_or(entry.at, |axis| axis.at), document::too_many(total));
@@ -206,7 +207,6 @@ fn resolve(
             break;
         }
     }
-    let mut notes = Vec::new();
     let mut cases = expand::without_repeats(placed, &mut errors, &mut notes);
     if !errors.is_empty() {
         return Err(errors.into_errors());

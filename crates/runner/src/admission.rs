@@ -1,9 +1,12 @@
 //! Whether a case can run on this machine at all, decided before any rank starts or allocates.
 
 use std::cell::OnceCell;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use benchmarks::{Common, Host, Spread, backend_of, benchmark, is_in_process, is_modelled, is_pytorch, is_simulated};
+use benchmarks::{
+    Common, Host, Launched, Spread, backend_of, benchmark, is_in_process, is_modelled, is_pytorch, is_simulated,
+};
 use comm::Readiness;
 use record::Case;
 use terms::{Bytes, Mode};
@@ -67,6 +70,7 @@ impl<'h> Admission<'h> {
         if let Some(reason) = &case.skip {
             return Err(reason.clone());
         }
+        self.check_launched(case)?;
         // What a torch has only its Python can tell: its ranks do, when they start.
         if !is_pytorch(case) {
             self.check_backend(case)?;
@@ -83,6 +87,25 @@ impl<'h> Admission<'h> {
             benchmark.admit(case, host)?;
         }
         check_memory(case, ranks, host, || *self.available.get_or_init(host.available_memory))
+    }
+
+    /// Of a launcher's ranks, a world takes the first ones: fewer can be, more cannot. A backend whose ranks the launcher
+    /// connects has all of them.
+    fn check_launched(&self, case: &Case) -> Result<(), String> {
+        let Some(Launched { by, ranks: started }) = self.host.launched.filter(|_| !is_in_process(case)) else {
+            return Ok(());
+        };
+        let needs_all = || backend_of(case).is_some_and(|backend| backend.about().launched);
+        let (ranks, count) = (case.ranks(), |ranks: u32| format!("{ranks} rank{}", if ranks == 1 { "" } else { "s" }));
+        let what = format!("{by} started {}, and this case is of {}", count(started), count(ranks));
+        match ranks.cmp(&started) {
+            Ordering::Greater => Err(what),
+            Ordering::Less if needs_all() => {
+                let name = backend_of(case).map_or("", |backend| backend.about().name);
+                Err(format!("{what}: `{name}` connects all ranks of its launcher"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_backend(&mut self, case: &Case) -> Result<(), String> {
@@ -184,7 +207,7 @@ mod tests {
             READ.fetch_add(1, Relaxed);
             Some(1 << 30)
         };
-        let host = Host { spread: None, cores: 2, available_memory: read, virtualised: false };
+        let host = Host { spread: None, cores: 2, available_memory: read, virtualised: false, launched: None };
         let (small, large) = (case(&[("bytes", "1KiB")]), case(&[("bytes", "1GiB")]));
         let mut admission = Admission::new(&host);
         for _ in 0..3 {
@@ -197,8 +220,27 @@ mod tests {
     }
 
     #[test]
+    fn a_launcher_has_worlds_of_its_ranks_and_of_fewer() {
+        let launched = Some(Launched { by: "torchrun", ranks: 4 });
+        let host = Host { spread: None, cores: 4, available_memory: || None, virtualised: false, launched };
+        let admitted = |fields: &[(&str, &str)]| admit(&case(fields), &host);
+        for ranks in ["1", "2", "4"] {
+            assert_eq!(admitted(&[("ranks", ranks), ("bytes", "1KiB")]), Ok(()), "{ranks}");
+        }
+        let more = admitted(&[("ranks", "8"), ("bytes", "1KiB")]).unwrap_err();
+        assert_eq!(more, "torchrun started 4 ranks, and this case is of 8 ranks");
+        assert_eq!(
+            admitted(&[("ranks", "8"), ("backend", "sim"), ("bytes", "1KiB")]),
+            Ok(()),
+            "a model needs no ranks"
+        );
+        let fewer = admitted(&[("ranks", "2"), ("backend", "mpi"), ("bytes", "1KiB")]).unwrap_err();
+        assert!(fewer.contains("`mpi` connects all ranks of its launcher"), "{fewer}");
+    }
+
+    #[test]
     fn a_backend_is_looked_at_once_for_each_library() {
-        let host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false };
+        let host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false, launched: None };
         let mut admission = Admission::new(&host);
         let by_library = |library: &str| case(&[("backend", "mpi"), ("mpi_library", library)]);
         let [one, other] = ["/no/such/libmpi.so", "/no/other/libmpi.so"].map(by_library);
@@ -213,7 +255,8 @@ mod tests {
 
     #[test]
     fn memory_is_counted_before_anything_is_allocated() {
-        let host = Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false };
+        let host =
+            Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false, launched: None };
         let fits = |fields: &[(&str, &str)]| admit(&case(fields), &host);
         assert_eq!(fits(&[("bytes", "1KiB")]), Ok(()));
         let refusal = fits(&[("bytes", "1GiB")]).unwrap_err();

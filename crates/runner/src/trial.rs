@@ -60,7 +60,8 @@ mod tests {
         let fields: Vec<_> =
             common.iter().chain(fields).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let plan = record::plan::from_flags(benchmarks::abouts()[0], &fields, &[]).unwrap();
-        let host = Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false };
+        let host =
+            Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false, launched: None };
         trial(&plan.cases[0], &host, &mut Nobody, Duration::from_secs(20), || None)
     }
 
@@ -80,7 +81,8 @@ mod tests {
         let fields = [("op", "all_reduce"), ("backend", "sim"), ("ranks", "2"), ("bytes", "100GiB"), paced];
         let fields: Vec<_> = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let plan = record::plan::from_flags(benchmarks::abouts()[0], &fields, &[]).unwrap();
-        let host = Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false };
+        let host =
+            Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false, launched: None };
         let line = trial(&plan.cases[0], &host, &mut Nobody, Duration::from_secs(20), || None);
         assert_eq!(line.status, Status::Skipped);
         assert!(line.reason.is_some_and(|reason| reason.contains("not enough memory")));

@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn one_case_at_a_time_holds_memory_of_gpus() {
-        let host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false };
+        let host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false, launched: None };
         let given_back = |held: &Case, wanted: &Case| {
             let count = Rc::new(Cell::new(0));
             let mut worlds = Worlds::default();

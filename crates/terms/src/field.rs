@@ -144,6 +144,9 @@ pub struct Field {
     pub follows_unless: &'static str,
     /// The section of help that lists it.
     pub group: Group,
+    /// The field whose value gives this one its meaning, as the model its width: where a user replaces that one of a plan, the
+    /// plan's value of this one is dropped. Empty: it stands for itself.
+    pub of: &'static str,
 }
 
 impl Field {
@@ -163,6 +166,7 @@ impl Field {
             label: Label::Plain,
             follows_unless: "",
             group: Group::OTHER,
+            of: "",
         }
     }
 
@@ -194,6 +198,11 @@ impl Field {
     /// The same; its value follows from the ranks in cases without this `field=value`.
     pub const fn follows_unless(self, follows_unless: &'static str) -> Self {
         Self { follows_unless, ..self }
+    }
+
+    /// The same, with a meaning that the value of another field gives it.
+    pub const fn of(self, of: &'static str) -> Self {
+        Self { of, ..self }
     }
 
     /// The same, in another section of help.

@@ -40,7 +40,7 @@ impl Strategy {
             Self::Tensor => "every layer is cut over the ranks; mesh 1 x n x 1",
             Self::Pipeline => "stages of layers with micro-batches in flight; mesh 1 x 1 x n",
             Self::Model => "stages of layers, one batch at a time, the baseline of pipeline; mesh 1 x 1 x n",
-            Self::Hybrid => "any mesh, as in 2x2x1",
+            Self::Hybrid => "any mesh, as in 2x2x1; without one, pairs of ranks share each layer",
         }
     }
 }
@@ -131,6 +131,7 @@ record::fields! {
             None,
             "replicas x parts of each layer x stages, as in 2x2x1",
         )
+        .of("strategy")
         .common()
         .follows_unless("strategy=hybrid"),
         ranks: u32 = Field { default: Some("1"), ..RANKS },
@@ -276,38 +277,77 @@ record::fields! {
 
 /// Dimensions of models: each model has some of them, and brings their defaults.
 pub(super) const DIMENSIONS: &[Field] = &[
-    named("layers", extra(Kind::Whole(1, u32::MAX as u64), None, "layers").group(groups::DIMENSIONS)),
-    named("width", extra(Kind::Whole(1, u32::MAX as u64), None, "features, or channels").group(groups::DIMENSIONS)),
-    named("heads", extra(Kind::Whole(1, u32::MAX as u64), None, "attention heads").group(groups::DIMENSIONS)),
-    named("kv_heads", extra(Kind::Whole(1, u32::MAX as u64), None, "key and value heads").group(groups::DIMENSIONS)),
-    named("ffn", extra(Kind::Whole(1, u32::MAX as u64), None, "features inside of an MLP").group(groups::DIMENSIONS)),
-    named("vocabulary", extra(Kind::Whole(1, u32::MAX as u64), None, "different tokens").group(groups::DIMENSIONS)),
-    named("sequence", extra(Kind::Whole(1, u32::MAX as u64), None, "tokens of a sample").group(groups::DIMENSIONS)),
-    named("positions", extra(Kind::Whole(1, u32::MAX as u64), None, "learned positions").group(groups::DIMENSIONS)),
-    named("segments", extra(Kind::Whole(1, u32::MAX as u64), None, "segment types").group(groups::DIMENSIONS)),
-    named("dropout", extra(Kind::Ratio, None, "rate of dropout").group(groups::DIMENSIONS)),
-    named("tied", extra(Kind::Bool, None, "the head's weight is the token table").group(groups::DIMENSIONS)),
-    named("features", extra(Kind::Whole(1, u32::MAX as u64), None, "numbers of a sample").group(groups::DIMENSIONS)),
-    named("classes", extra(Kind::Whole(1, u32::MAX as u64), None, "classes of samples").group(groups::DIMENSIONS)),
+    named("layers", extra(Kind::Whole(1, u32::MAX as u64), None, "layers").group(groups::DIMENSIONS).of("model")),
+    named(
+        "width",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "features, or channels").group(groups::DIMENSIONS).of("model"),
+    ),
+    named(
+        "heads",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "attention heads").group(groups::DIMENSIONS).of("model"),
+    ),
+    named(
+        "kv_heads",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "key and value heads").group(groups::DIMENSIONS).of("model"),
+    ),
+    named(
+        "ffn",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "features inside of an MLP").group(groups::DIMENSIONS).of("model"),
+    ),
+    named(
+        "vocabulary",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "different tokens").group(groups::DIMENSIONS).of("model"),
+    ),
+    named(
+        "sequence",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "tokens of a sample").group(groups::DIMENSIONS).of("model"),
+    ),
+    named(
+        "positions",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "learned positions").group(groups::DIMENSIONS).of("model"),
+    ),
+    named(
+        "segments",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "segment types").group(groups::DIMENSIONS).of("model"),
+    ),
+    named("dropout", extra(Kind::Ratio, None, "rate of dropout").group(groups::DIMENSIONS).of("model")),
+    named(
+        "tied",
+        extra(Kind::Bool, None, "the head's weight is the token table").group(groups::DIMENSIONS).of("model"),
+    ),
+    named(
+        "features",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "numbers of a sample").group(groups::DIMENSIONS).of("model"),
+    ),
+    named(
+        "classes",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "classes of samples").group(groups::DIMENSIONS).of("model"),
+    ),
     named(
         "image",
-        extra(Kind::Whole(1, u32::MAX as u64), None, "height and width of an image").group(groups::DIMENSIONS),
+        extra(Kind::Whole(1, u32::MAX as u64), None, "height and width of an image")
+            .group(groups::DIMENSIONS)
+            .of("model"),
     ),
     named(
         "stage1",
-        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the first stage").group(groups::DIMENSIONS),
+        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the first stage").group(groups::DIMENSIONS).of("model"),
     ),
     named(
         "stage2",
-        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the second stage").group(groups::DIMENSIONS),
+        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the second stage")
+            .group(groups::DIMENSIONS)
+            .of("model"),
     ),
     named(
         "stage3",
-        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the third stage").group(groups::DIMENSIONS),
+        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the third stage").group(groups::DIMENSIONS).of("model"),
     ),
     named(
         "stage4",
-        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the fourth stage").group(groups::DIMENSIONS),
+        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the fourth stage")
+            .group(groups::DIMENSIONS)
+            .of("model"),
     ),
 ];
 

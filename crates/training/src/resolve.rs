@@ -161,6 +161,12 @@ pub(super) fn strategy(fields: &Fields) -> Strategy {
     fields.strategy.unwrap_or(otherwise)
 }
 
+/// A hybrid that names no mesh: pairs of ranks share the layers, and the rest are replicas. Without a pair, all are replicas.
+fn hybrid(ranks: usize) -> Mesh {
+    let tensor = if ranks.is_multiple_of(2) { 2 } else { 1 };
+    Mesh { data: ranks / tensor, tensor, ..Mesh::SERIAL }
+}
+
 /// How the ranks stand, from strategy, mesh and their number.
 fn mesh(fields: &Fields) -> Result<Mesh, FieldError> {
     let ranks = fields.ranks as usize;
@@ -171,10 +177,7 @@ fn mesh(fields: &Fields) -> Result<Mesh, FieldError> {
         Strategy::Pipeline | Strategy::Model => Some(Mesh { pipeline: ranks, ..Mesh::SERIAL }),
         Strategy::Hybrid => None,
     };
-    let Some(text) = &fields.mesh else {
-        let hint = || format!("for example `mesh: {}`", Mesh { data: ranks, ..Mesh::SERIAL });
-        return along.ok_or_else(|| problem("mesh", format!("a hybrid of {ranks} ranks needs its mesh"), hint()));
-    };
+    let Some(text) = &fields.mesh else { return Ok(along.unwrap_or_else(|| hybrid(ranks))) };
     let given: Mesh = text.parse().map_err(|message: String| problem("mesh", message, "sizes are from 1 to 1024"))?;
     if given.ranks() != ranks {
         let Mesh { data, tensor, pipeline } = given;

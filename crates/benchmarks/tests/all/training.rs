@@ -27,7 +27,6 @@ fn refused(entry: &str, words: &[&str]) {
 fn impossible_plans_are_refused_with_the_arithmetic() {
     refused("mesh: 2x2x2, ranks: 4", &["2 x 2 x 2 = 8 ranks, and there are 4", "`ranks: 8`"]);
     refused("mesh: 2x2, ranks: 4", &["data x tensor x pipeline"]);
-    refused("strategy: hybrid, ranks: 4", &["a hybrid of 4 ranks needs its mesh"]);
     refused("strategy: tensor, mesh: 2x1x1, ranks: 2", &["mesh 1x2x1, not 2x1x1", "hybrid"]);
     refused("model: gpt2-mini, strategy: tensor, ranks: 3", &["heads", "4"]);
     refused("model: mlp, strategy: pipeline, ranks: 8", &["block"]);

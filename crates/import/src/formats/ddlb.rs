@@ -8,7 +8,7 @@ use crate::fields::{Fields, flag, items, text, whole, wholes, word};
 use crate::plan_text::{PlanText, joined, list};
 use crate::tree::{self, Node, one_line, shown};
 use crate::{Content, ForeignPlan, Format, Source};
-use implementations::Chosen;
+use implementations::{Chosen, Group};
 
 /// The format.
 pub(super) struct Ddlb;
@@ -184,14 +184,16 @@ fn cases(source: &Source, primitives: &[&str], chosen: &Chosen, plan: &mut PlanT
     match source.here().torch() {
         _ if chosen.pytorch.is_empty() => {}
         Ok(version) => {
-            plan.became("implementations of torch", format!("runtime: pytorch (torch {version}) on CUDA devices"));
+            let has_gpus = source.here().gpus > 0;
+            let on = if has_gpus { "CUDA devices" } else { "processors" };
+            plan.became("implementations of torch", format!("runtime: pytorch (torch {version}) on {on}"));
+            if !has_gpus {
+                plan.warning(
+                    "device: cpu and backend: gloo, because no GPU was found; DDLB's tensors are on CUDA devices",
+                );
+            }
             for group in &chosen.pytorch {
-                plan.line(1, &format!("- benchmark: primitive # {}", group.names.join(", ")));
-                plan.line(2, &format!("primitive: {}", list(primitives)));
-                plan.line(2, "runtime: pytorch");
-                plan.line(2, "device: cuda # DDLB's tensors are on CUDA devices");
-                plan.line(2, &format!("backend: {}", list(&group.backends)));
-                implementation(&group.lines, plan);
+                on_devices(group, has_gpus).into_iter().for_each(|on| pytorch(group, primitives, &on, plan));
             }
         }
         Err(why) => plan.warning(format!(
@@ -208,6 +210,28 @@ fn cases(source: &Source, primitives: &[&str], chosen: &Chosen, plan: &mut PlanT
         plan.line(2, &format!("primitive: {}", list(primitives)));
         implementation(&["sequential".to_owned()], plan);
     }
+}
+
+/// A device of the machine, why it is that one, and backends that move data between such devices.
+type OnDevice = (&'static str, &'static str, Vec<&'static str>);
+
+/// The devices that a group runs on: DDLB's tensors are on CUDA devices, where there are any. Gloo never gets GPUs by itself.
+fn on_devices(group: &Group, has_gpus: bool) -> Vec<OnDevice> {
+    if !has_gpus {
+        return vec![("cpu", "no GPU was found", vec!["gloo"])];
+    }
+    let (of_cpus, of_gpus): (Vec<&str>, Vec<&str>) = group.backends.iter().partition(|backend| **backend == "gloo");
+    let all = [("cuda", "DDLB's tensors are on CUDA devices", of_gpus), ("cpu", "gloo", of_cpus)];
+    all.into_iter().filter(|(.., backends)| !backends.is_empty()).collect()
+}
+
+fn pytorch(group: &Group, primitives: &[&str], (device, why, backends): &OnDevice, plan: &mut PlanText) {
+    plan.line(1, &format!("- benchmark: primitive # {}", group.names.join(", ")));
+    plan.line(2, &format!("primitive: {}", list(primitives)));
+    plan.line(2, "runtime: pytorch");
+    plan.line(2, &format!("device: {device} # {why}"));
+    plan.line(2, &format!("backend: {}", list(backends)));
+    implementation(&group.lines, plan);
 }
 
 fn implementation(lines: &[String], plan: &mut PlanText) {

@@ -75,6 +75,8 @@ fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
     plan.line(2, &format!("model: {} # models", list(&names)));
     plan.became(format!("models: {}", joined(&names)), "model, of the benchmark `training`");
     plan.line(2, "strategy: data # DistributedDataParallel");
+    plan.line(2, "synchronised: false # DistributedDataParallel leaves batch norm to each replica");
+    plan.became("DistributedDataParallel", "strategy: data, synchronised: false (batch norm of each replica)");
     let ranks = ranks.unwrap_or_else(|| vec![1]);
     plan.line(2, &format!("ranks: {} # gpu_counts", list(&ranks)));
     plan.became(format!("gpu_counts: {}", joined(&ranks)), format!("ranks: {}", list(&ranks)));

@@ -108,7 +108,8 @@ fn ddlb_without_torch_runs_natively_and_says_what_is_left_out() {
 
 #[test]
 fn ddlb_with_torch_has_its_backends_beside_native_ranks() {
-    let foreign = foreign_of(&source(&sample("ddlb", "readme.json")).on(here(Ok("2.13")))).unwrap();
+    let with_gpu = Here { gpus: 2, ..here(Ok("2.13")) };
+    let foreign = foreign_of(&source(&sample("ddlb", "readme.json")).on(with_gpu)).unwrap();
     let plan = plan_of(&foreign);
     let pairs: Vec<(String, String)> = values(&plan, "runtime").into_iter().zip(values(&plan, "backend")).collect();
     let count = |runtime: &str, backend: &str| pairs.iter().filter(|(r, b)| r == runtime && b == backend).count();
@@ -117,6 +118,38 @@ fn ddlb_with_torch_has_its_backends_beside_native_ranks() {
         [count("-", "shm"), count("pytorch", "nccl"), count("pytorch", "ucc/tl/nccl"), count("pytorch", "ucc/tl/cuda")],
         [3, 3, 2, 2]
     );
+}
+
+#[test]
+fn ddlb_gets_the_device_that_the_machine_has() {
+    let text = sample("ddlb", "readme.json");
+    let foreign = foreign_of(&source(&text).on(here(Ok("2.13")))).unwrap();
+    let plan = plan_of(&foreign);
+    let of_torch: Vec<_> = plan.cases.iter().filter(|case| case.text("runtime") == Some("pytorch")).collect();
+    assert!(!of_torch.is_empty());
+    assert!(of_torch.iter().all(|case| case.text("device") == Some("cpu") && case.text("backend") == Some("gloo")));
+    assert!(foreign.warnings.join("\n").contains("because no GPU was found"), "{:?}", foreign.warnings);
+    // Where there are GPUs, gloo stays on the processors.
+    let gloo = text.replace("\"nccl\"", "\"gloo\"");
+    let plan = plan_of(&foreign_of(&source(&gloo).on(Here { gpus: 2, ..here(Ok("2.13")) })).unwrap());
+    let devices = |backend: &str| -> std::collections::BTreeSet<&str> {
+        let of = plan.cases.iter().filter(|case| case.text("backend") == Some(backend));
+        of.filter_map(|case| case.text("device")).collect()
+    };
+    assert_eq!(devices("gloo").into_iter().collect::<Vec<_>>(), ["cpu"]);
+}
+
+#[test]
+fn candle_takes_widths_as_people_write_them() {
+    for (width, heads) in [(256u64, 4u64), (512, 8), (768, 12), (2048, 32), (96, 2), (1000, 20)] {
+        let text = format!(
+            r#"{{"model": {{"type": "transformer", "size": "small", "layers": 2, "hidden_size": {width}}}, "parallelization": {{"strategy": "data", "data_parallel_size": 1}}}}"#
+        );
+        let Ok(foreign) = foreign_of(&source(&text)) else { panic!("{width}: {:?}", foreign_of(&source(&text)).err()) };
+        let plan = plan_of(&foreign);
+        let case = plan.cases.iter().find(|case| case.benchmark == "training").unwrap();
+        assert_eq!(case.parameters.get("heads").and_then(serde_json::Value::as_u64), Some(heads), "{width}");
+    }
 }
 
 #[test]
@@ -333,7 +366,7 @@ fn what_is_wrong_is_refused_by_line() {
             &candle,
             "\"parameters\": 350000000",
             "\"hidden_size\": 1023",
-            "line 9: transformer-medium cannot have width 1023",
+            "line 9: hidden_size 1023 cannot be divided into heads of 8 to 64 features\nhint:  hidden_size 1024 can be",
         ),
         (&candle, "\"strategy\"", "\"strategies\"", "line 15: `parallelization` has no field `strategies`"),
     ] {

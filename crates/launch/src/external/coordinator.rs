@@ -151,18 +151,21 @@ impl Coordinator {
     /// As [`Starter::start`].
     pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
         let (size, launcher) = (self.external.size, self.launcher());
-        if spec.ranks != size {
+        // Fewer of them are a world, too: the first ones. Ranks that the launcher itself connects are all.
+        let connects = |spec: &WorldSpec| backend(spec).is_some_and(|backend| backend.about().launched);
+        if spec.ranks > size || (spec.ranks < size && connects(spec)) {
             let more = if spec.ranks == 1 { "rank" } else { "ranks" };
             return Err(lacking(format!("{launcher} started {size} ranks, and this case is of {} {more}", spec.ranks)));
         }
         let mut spec = spec.clone();
         let wishes = Wishes::from_spec(&spec).map_err(|message| not_started(message, None))?;
-        check_descriptors(size)?;
+        check_descriptors(spec.ranks)?;
         if pytorch::is_asked(&spec) {
             return self.start_python(&spec, &wishes);
         }
         let backend = backend(&spec);
-        if self.hosts.len() > 1 && backend.is_some_and(|backend| backend.about().one_host) {
+        let is_on_others = self.hosts.iter().skip(1).any(|host| host.ranks.iter().any(|rank| *rank < spec.ranks));
+        if is_on_others && backend.is_some_and(|backend| backend.about().one_host) {
             let name = backend.map_or("", |backend| backend.about().name);
             return Err(lacking(format!(
                 "`{name}` needs all ranks on one host, and they are on {}",
@@ -215,7 +218,8 @@ impl Coordinator {
         let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
         let world = Nonce::fresh().map_err(failed("making a nonce"))?;
         let secret = self.secret.of_world(&world);
-        let layout = layout(&self.hosts);
+        let mut layout = layout(&self.hosts);
+        layout.truncate(spec.ranks as usize);
         let opening =
             Opening::at(self.address, &secret, (layout.clone(), self.hosts[0].co_located), spec, bound, STARTING)?;
         let Opening { world: mut processes, address, invitation, status, .. } = opening;
@@ -233,7 +237,7 @@ impl Coordinator {
             environment: environment.clone(),
         };
         let ranks = abroad.spec.ranks;
-        for (agent, rank) in locked(&self.agents).iter_mut().zip(0..) {
+        for (agent, rank) in locked(&self.agents).iter_mut().zip(0..ranks as usize) {
             let host = layout.get(rank).map_or(0, |host| *host as usize);
             let order = if host == 0 {
                 ToRank::Serve { world, argument: argument.clone(), environment: environment.clone() }

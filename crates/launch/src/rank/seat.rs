@@ -136,15 +136,15 @@ impl Seat {
         ADAPTERS.iter().find(|adapter| adapter.name == name).map(|adapter| adapter.seat)
     }
 
-    /// This process's rank in a world of `size`.
+    /// This process's rank in a world of `size`, which are the first of those that the launcher started.
     ///
     /// # Errors
-    /// When the launcher does not say it, or has started another number.
+    /// When the launcher does not say it, or has started fewer.
     pub(super) fn rank(self, size: u32, variable: Variables<'_>) -> Result<u32, String> {
         let adapter = self.adapter();
         let rank = number(adapter.rank, variable)?;
         let started = number(adapter.size, variable)?;
-        if started == size { Ok(rank) } else { Err(format!("its launcher started {started} ranks, not {size}")) }
+        if started >= size { Ok(rank) } else { Err(format!("its launcher started {started} ranks, not {size}")) }
     }
 }
 

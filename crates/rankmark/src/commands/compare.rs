@@ -25,7 +25,7 @@ use report::{JunitCase, JunitOutcome};
 use super::{Ended, Row};
 use crate::options::{Gate, GateOptions, parts};
 use crate::session::Entry;
-use crate::{Failure, screen};
+use crate::{Failure, packed, screen};
 use label::Labels;
 use options::Interleave;
 pub(super) use options::Outputs;
@@ -83,7 +83,8 @@ impl Compare {
         if self.interleave.interleave {
             return interleave::run((&self.sides, &self.interleave, &self.outputs), gate, entry);
         }
-        records(&self, &gate)
+        let (sides, new) = (packed::names_opened(&self.sides)?, packed::names_opened(&self.new)?);
+        records(&Self { sides, new, ..self }, &gate)
     }
 }
 

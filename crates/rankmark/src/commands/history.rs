@@ -17,7 +17,7 @@ use diagnose::history::histories;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, not_a_record, screen};
+use crate::{Failure, not_a_record, packed, screen};
 
 use found::{Histories, NamedHistory};
 pub(crate) use page::INDEX_FILE;
@@ -52,6 +52,7 @@ impl Typed for History {
 
     fn run(self, _: Entry<'_>) -> Ended {
         let folders = if self.folder.is_empty() { vec![PathBuf::from(RESULTS)] } else { self.folder };
+        let folders = packed::all_opened(&folders)?;
         folders.iter().try_for_each(|folder| not_a_record::refuse_file(folder))?;
         let mut found = found(&folders, self.any_host)?;
         if let Some(wanted) = &self.machine {

@@ -16,7 +16,7 @@ use terms::{Collective, Named};
 use super::{Ended, Typed, profile};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, foreign, hardware, screen};
+use crate::{Failure, foreign, hardware, packed, screen};
 
 /// The name of a source without a file.
 const STANDARD_INPUT: &str = "standard input";
@@ -78,6 +78,9 @@ impl Typed for Import {
     fn run(self, _: Entry<'_>) -> Ended {
         if self.kind.is_some() {
             return traffic::plan(&self);
+        }
+        if self.file.iter().any(|file| record::pack::is_packed(file)) {
+            return packed_records(&self);
         }
         if let [folder] = self.file.as_slice()
             && folder.is_dir()
@@ -195,6 +198,39 @@ fn next_of(made: &[Made]) -> String {
         (None, Some(first)) => screen::next_report(&[&first.directory], "tables and charts of these results"),
         (None, None) => String::new(),
     }
+}
+
+/// Packed records are records already: they are unpacked, and nothing of them changes.
+fn packed_records(given: &Import) -> Ended {
+    if let Some(other) = given.file.iter().find(|file| !record::pack::is_packed(file)) {
+        return Err(Failure::new(format!("{} is not a packed record, and others are", other.display()))
+            .hint("import them one after the other"));
+    }
+    if given.output_dir.is_some() && given.file.len() > 1 {
+        return Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"));
+    }
+    let mut text = String::new();
+    for file in &given.file {
+        let directory = match &given.output_dir {
+            Some(directory) => {
+                record::pack::unpack(file, directory)?;
+                directory.clone()
+            }
+            None => packed::opened(file)?,
+        };
+        let cases = record::read_results(&directory)?.cases.len();
+        text += &match given.json {
+            true => format!("{}\n", json!({ "file": file, "format": "packed", "record": directory, "cases": cases })),
+            false => format!(
+                "{} is a packed record of {}\nrecord   {}\n{}",
+                file.display(),
+                view::number::count(cases, "case", "cases"),
+                directory.display(),
+                screen::next_report(&[&directory], "its tables and charts")
+            ),
+        };
+    }
+    if given.json { screen::print_json(&text) } else { screen::print(&text) }
 }
 
 /// Traces, dumps and logs of single calls, files or a folder of them: `rankmark profile` explains them.

@@ -12,7 +12,7 @@ use terms::{Bytes, Collective, Kind, Named};
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, hardware, plans, screen};
+use crate::{Failure, hardware, packed, plans, screen};
 
 /// The kind that is on disk, not in a table.
 const RECORDS: &str = "records";
@@ -132,7 +132,7 @@ impl Typed for List {
     fn run(self, _: Entry<'_>) -> Ended {
         let folder = self.folder.as_deref();
         match self.kind.as_deref() {
-            Some(RECORDS) => records::run(folder.unwrap_or(Path::new(RESULTS)), self.json),
+            Some(RECORDS) => records::run(&packed::opened(folder.unwrap_or(Path::new(RESULTS)))?, self.json),
             kind => tables(kind, folder, self.json),
         }
     }

@@ -8,7 +8,7 @@ use record::Store;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, incomplete, not_a_record, screen};
+use crate::{Failure, incomplete, not_a_record, packed, screen};
 
 /// Makes one record of several: parts of a study that ran at different times or on different devices
 #[derive(clap::Args)]
@@ -30,7 +30,7 @@ impl Typed for Merge {
     const NAME: &'static str = "merge";
 
     fn run(self, _: Entry<'_>) -> Ended {
-        merge(&self.record, self.output_dir)
+        merge(&packed::all_opened(&self.record)?, self.output_dir)
     }
 }
 

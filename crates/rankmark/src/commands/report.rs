@@ -13,7 +13,7 @@ use crate::options::{ExportOptions, Exports, Gate, GateOptions};
 use crate::record_folders::{RecordFolders, is_absence};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
-use crate::{Failure, incomplete, not_a_record, screen};
+use crate::{Failure, incomplete, not_a_record, packed, screen};
 
 /// The format that `--open` opens, and the ending of its file.
 const HTML: &str = "html";
@@ -123,6 +123,7 @@ impl Typed for Report {
             None => (self.source.into_iter().chain(self.from).collect(), self.how),
         };
         let asked = Asked::from_how(how)?;
+        let sources = packed::names_opened(&sources)?;
         let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
         sources.iter().try_for_each(|source| not_a_record::refuse_file(Path::new(source)))?;
         match sources.as_slice() {

@@ -121,25 +121,30 @@ fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -
             }
             None
         }
-        None => Some(quick(&mut overrides, only.as_ref(), machine.allowed_cpus.len())?),
+        None => {
+            let text = match entry.coordinator {
+                Some(coordinator) => plans::quick_of_launched(coordinator.size()),
+                None => (plans::PRESETS[0].text)(machine.allowed_cpus.len()),
+            };
+            Some(quick(&mut overrides, only.as_ref(), &text)?)
+        }
     };
     let explain = Some(measured::EXPLAIN);
     measured::measure(&Request { options: &options, machine, entry, into_folder, explain }, plan)
 }
 
 /// The quick plan of this machine; of a benchmark that it does not have, what the benchmark's own command runs.
-fn quick(overrides: &mut Pairs, only: Option<&Only>, cores: usize) -> Result<Plan, Failure> {
-    let text = (plans::PRESETS[0].text)(cores);
+fn quick(overrides: &mut Pairs, only: Option<&Only>, text: &str) -> Result<Plan, Failure> {
     let abouts = benchmarks::abouts();
-    let whole = record::plan::read(&text, "the quick plan", &abouts, &[])?;
+    let whole = record::plan::read(text, "the quick plan", &abouts, &[])?;
     foreign::with_steps(overrides, |name| foreign::takes(&whole.cases, name));
     let Some(only) = only else {
-        return Ok(record::plan::read(&text, "the quick plan", &abouts, overrides)?);
+        return Ok(record::plan::read(text, "the quick plan", &abouts, overrides)?);
     };
     let in_plan = |about: &&record::About| whole.cases.iter().any(|case| case.benchmark == about.name);
     if only.abouts.iter().copied().any(|about| in_plan(&about)) {
         let is_kept = |about: &record::About| only.keeps(about);
-        let mut plan = record::plan::read_kept(&text, "the quick plan", &abouts, (overrides, &is_kept))?;
+        let mut plan = record::plan::read_kept(text, "the quick plan", &abouts, (overrides, &is_kept))?;
         return if only.keep(&mut plan) { Ok(plan) } else { Err(only.missing(&plan)) };
     }
     let [about] = only.abouts.as_slice() else { return Err(only.missing(&whole)) };

@@ -15,7 +15,7 @@ use survey::{Finding, Request, State, survey};
 
 use super::{Ended, Typed, trust};
 use crate::screen;
-use crate::session::Entry;
+use crate::session::{Entry, launched};
 use plan::{Outlook, Trust};
 
 /// Everything that is shown.
@@ -66,17 +66,18 @@ pub(crate) struct Validate {
 impl Typed for Validate {
     const NAME: &'static str = "validate";
 
-    fn run(self, _: Entry<'_>) -> Ended {
-        validate(self)
+    fn run(self, entry: Entry<'_>) -> Ended {
+        validate(self, entry)
     }
 }
 
-fn validate(given: Validate) -> Ended {
+fn validate(given: Validate, entry: Entry<'_>) -> Ended {
     let host = Host {
         spread: None,
         cores: machine::allowed_cpus().len().max(1),
         available_memory: device::available_memory,
         virtualised: machine::limits_are_virtual(&machine::detect()),
+        launched: launched(entry.coordinator),
     };
     // A plan that cannot be read is refused before anything is checked.
     let plan = given.plan.as_deref().map(plan::load).transpose()?;

@@ -18,6 +18,10 @@ pub(crate) struct Proposal {
 /// can do without being started in another way is proposed.
 pub(crate) fn after(options: &RunOptions, plan: &Plan, file: &RunFile, run: &report::Run) -> Option<Proposal> {
     let launched = !file.launcher.is_empty();
+    // What skipped everything would skip it again.
+    if !run.cases.is_empty() && run.cases.iter().all(|line| line.status == Status::Skipped) {
+        return None;
+    }
     let mut proposal = rest(run).or_else(|| slower(plan, &file.command_line)).or_else(|| {
         let ready = run.backends.iter().filter(|backend| backend.ready && !launched);
         let ready: Vec<&str> = ready.map(|backend| backend.name.as_str()).collect();

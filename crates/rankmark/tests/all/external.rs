@@ -69,14 +69,18 @@ fn ranks_of_a_step_are_one_run() {
 }
 
 #[test]
-fn other_numbers_of_ranks_are_skipped_and_all_processes_say_the_same() {
+fn more_ranks_are_skipped_fewer_are_a_world_and_all_processes_say_the_same() {
     let place = Place::new();
-    let arguments = format!("comm all_reduce --ranks 1,4 {FIXED}");
-    step(&place, 2, &arguments).into_iter().for_each(|live| drop(live.wait().exits(2)));
+    let dry = step(&place, 3, &format!("comm all_reduce --ranks 1,2,3,4 --dry-run --json {FIXED}"));
+    let dry: Vec<String> = dry.into_iter().map(|live| live.wait().exits(0).out).collect();
+    let outlook: Vec<bool> = dry[0].lines().map(|line| line.contains("\"outlook\":\"runs\"")).collect();
+    assert_eq!(outlook, [true, true, true, false], "{}", dry[0]);
+    let arguments = format!("comm all_reduce --ranks 1,2,3,4 {FIXED}");
+    step(&place, 3, &arguments).into_iter().for_each(|live| drop(live.wait().exits(0)));
     let cases = place.cases("r");
-    assert_eq!(statuses(&cases), [0, 0, 2, 0]);
-    assert_eq!(reason(&cases[0]), "srun started 2 ranks, and this case is of 1 rank");
-    assert_eq!(reason(&cases[1]), "srun started 2 ranks, and this case is of 4 ranks");
+    assert_eq!(statuses(&cases), [3, 0, 1, 0]);
+    assert!(cases[..3].iter().all(|line| line["wrong"] == 0), "{cases:?}");
+    assert_eq!(reason(&cases[3]), "srun started 3 ranks, and this case is of 4 ranks");
     // What is wrong with the command ends all of them, at once.
     let ended: Vec<_> = step(&place, 2, "comm nonsense").into_iter().map(|live| live.wait().exits(2)).collect();
     assert!(ended[0].err.contains("`op` does not take `nonsense`") && ended[1].err.is_empty(), "{ended:?}");

@@ -13,6 +13,18 @@ fn a_gate_that_holds_says_nothing() {
 }
 
 #[test]
+fn bounds_of_times_have_units() {
+    let place = Place::new();
+    place.run(&format!("{SHORT} --expect p99_s<=60s --expect time_s<=1min")).exits(0);
+    let missed = place.run(&format!("{SHORT}1 --expect p99_s<=1ns --expect time_s<=2e-9")).exits(1);
+    for gate in ["p99_s<=1ns: it is ", "time_s<=2e-9: it is "] {
+        assert!(missed.out.contains(gate), "{gate}: {}", missed.out);
+    }
+    assert!(place.run(&format!("{SHORT}2 --expect time_s<=fast")).exits(2).err.contains("`fast` is not a time"));
+    assert!(place.run(&format!("{SHORT}2 --expect busbw_gbs>=1us")).exits(2).err.contains("`1us` is not a number"));
+}
+
+#[test]
 fn a_gate_that_is_missed_is_named() {
     let place = Place::new();
     let ended = place.run(&format!("{SHORT} --expect busbw_gbs>=1e9 --expect busbw_gbs>0 --expect time_s<0")).exits(1);

@@ -151,3 +151,73 @@ fn a_host_that_is_a_word_of_records_is_refused() {
     assert!(!place.path("sent.tar.gz").exists());
     place.run("pack sent").exits(0);
 }
+
+#[test]
+fn a_packed_record_is_a_record_everywhere() {
+    let place = Place::new();
+    let sim = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,4KiB --quiet --output-dir";
+    for name in ["a", "b"] {
+        place.run(&format!("{sim} {name}")).exits(0);
+        place.run(&format!("pack {name} -o {name}.pack")).exits(0);
+    }
+    let [a, b] = ["a", "b"].map(|name| place.read(&format!("{name}/cases.jsonl")));
+    for name in ["a", "b"] {
+        std::fs::remove_dir_all(place.path(name)).unwrap();
+    }
+    let reported = place.run("report a.pack --format markdown").exits(0);
+    assert!(reported.err.contains("unpacked  a.pack into a"), "{}", reported.err);
+    assert_eq!(place.read("a/cases.jsonl"), a);
+    let compared = place.run("compare a.pack b.pack");
+    assert!(compared.status.code() != Some(2) && compared.out.contains("all_reduce"), "{compared:?}");
+    assert_eq!(place.read("b/cases.jsonl"), b);
+    let again = place.run("import a.pack").exits(0);
+    assert!(again.out.contains("a.pack is a packed record of 2 cases\nrecord   a\n"), "{}", again.out);
+    assert!(!again.err.contains("unpacked"), "it is there: {}", again.err);
+    place.run("import b.pack --output-dir c").exits(0);
+    assert_eq!(place.read("c/cases.jsonl"), b);
+    place.run("import b.pack --output-dir c").refuses(&["c is there already"]);
+    place.run("history a.pack").exits(0);
+    assert!(place.run("list records b.pack").exits(0).out.contains('b'));
+    // Another record has the name that the archive would be unpacked into.
+    std::fs::copy(place.path("b.pack"), place.path("a.tgz")).unwrap();
+    place.run("report a.tgz").refuses(&["a is there already, and is not the record of a.tgz"]);
+    assert_eq!(place.read("a/cases.jsonl"), a);
+}
+
+#[test]
+fn a_hostile_archive_leaves_its_folder_alone() {
+    let place = Place::new();
+    place.run("comm all_reduce --backend sim --ranks 2 --bytes 1KiB --quiet --output-dir a").exits(0);
+    let file = std::fs::File::create(place.path("x.pack")).unwrap();
+    let mut archive = tar::Builder::new(flate2::write::GzEncoder::new(file, flate2::Compression::fast()));
+    let mut put = |path: &str, kind: tar::EntryType, content: &[u8]| {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_entry_type(kind);
+        // A path that the library would refuse to write.
+        let name = header.as_gnu_mut().unwrap();
+        name.name[..path.len()].copy_from_slice(path.as_bytes());
+        if kind == tar::EntryType::Symlink {
+            header.set_link_name("/etc").unwrap();
+        }
+        header.set_cksum();
+        archive.append(&header, content).unwrap();
+    };
+    let run = std::fs::read(place.path("a/run.json")).unwrap();
+    let cases = std::fs::read(place.path("a/cases.jsonl")).unwrap();
+    put("x/run.json", tar::EntryType::Regular, &run);
+    put("x/cases.jsonl", tar::EntryType::Regular, &cases);
+    put("x/../../outside.json", tar::EntryType::Regular, b"no");
+    put("x/passwords.txt", tar::EntryType::Regular, b"no");
+    put("x/charts", tar::EntryType::Symlink, b"");
+    put("x/charts/passwd.svg", tar::EntryType::Regular, b"drawn");
+    archive.into_inner().unwrap().finish().unwrap();
+    place.run("report x.pack --format markdown").exits(0);
+    let found: Vec<String> = std::fs::read_dir(place.path("x"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(found.contains(&"run.json".to_owned()) && !found.contains(&"passwords.txt".to_owned()), "{found:?}");
+    assert!(!place.path("outside.json").exists() && !place.path("../outside.json").exists());
+    assert!(place.path("x/charts").symlink_metadata().unwrap().is_dir(), "no link");
+}

@@ -19,6 +19,9 @@ pub(crate) struct Axis {
     pub(crate) at: At,
 }
 
+/// Keys and their values.
+type Keyed<'a> = &'a [(Key, Node)];
+
 enum Part<'a> {
     Field(Written<'a>),
     Zip(Vec<Written<'a>>, At),
@@ -37,10 +40,10 @@ impl Part<'_> {
 /// takes the place of the field that it overrides; one that the plan does not give comes last.
 pub(crate) fn axes(
     entry: &Entry,
-    defaults: &[(Key, Node)],
-    overrides: &[(Key, Node)],
+    (defaults, overrides): (Keyed<'_>, Keyed<'_>),
     benchmarks: &[&'static About],
     errors: &mut Diagnostics,
+    notes: &mut Vec<String>,
 ) -> Vec<Axis> {
     let own = own_parts(entry, benchmarks, errors);
     let mut unknown = Vec::new();
@@ -52,12 +55,51 @@ pub(crate) fn axes(
         .map(Part::Field)
         .collect();
     parts.extend(own);
-    for (key, node) in overrides {
-        for written in fields(entry.about, key, node, &mut unknown) {
-            override_with(&mut parts, written);
-        }
-    }
+    let overrides: Vec<Written<'_>> =
+        overrides.iter().flat_map(|(key, node)| fields(entry.about, key, node, &mut unknown)).collect();
+    drop_obsolete(&mut parts, &overrides, notes);
+    overrides.into_iter().for_each(|written| override_with(&mut parts, written));
     parts.into_iter().filter_map(|part| axis(part, errors)).collect()
+}
+
+/// Drops what the plan says of a field whose meaning comes from another one that is replaced by another value: layers of
+/// another model, the mesh of another strategy.
+fn drop_obsolete(parts: &mut Vec<Part<'_>>, overrides: &[Written<'_>], notes: &mut Vec<String>) {
+    let is_given = |name: &str| overrides.iter().any(|written| written.field.name == name);
+    let of_plan = |name: &str| {
+        parts.iter().find_map(|part| match part {
+            Part::Field(written) if written.field.name == name => texts(written.node),
+            _ => None,
+        })
+    };
+    let replaced = overrides.iter().filter(|written| of_plan(written.field.name) != texts(written.node));
+    let replaced: Vec<&str> = replaced.map(|written| written.field.name).collect();
+    parts.retain(|part| {
+        let Part::Field(Written { field, .. }) = part else { return true };
+        let is_obsolete = replaced.contains(&field.of) && !is_given(field.name);
+        if is_obsolete {
+            let note = format!("`{}` of the plan is dropped: it is of another `{}`", field.name, field.of);
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        !is_obsolete
+    });
+}
+
+/// The values of a field as they are written; None where they are not single ones.
+fn texts(node: &Node) -> Option<Vec<&str>> {
+    match &node.tree {
+        Tree::Scalar { text, .. } => Some(vec![text.as_str()]),
+        Tree::List(items) => items
+            .iter()
+            .map(|item| match &item.tree {
+                Tree::Scalar { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect(),
+        _ => None,
+    }
 }
 
 /// The case's own fields; a field that is given twice under different keys (`pace: {latency}`, `pace_latency`) is

@@ -68,7 +68,8 @@ impl Observer for Order {
 }
 
 /// A host of two cores.
-pub(crate) const HOST: Host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false };
+pub(crate) const HOST: Host =
+    Host { spread: None, cores: 2, available_memory: || None, virtualised: false, launched: None };
 
 /// Runs the plan on that host.
 pub(crate) fn run(plan: &Plan) -> Outcome {

@@ -2,7 +2,8 @@
 
 use super::*;
 
-const HOST: Host = Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false };
+const HOST: Host =
+    Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false, launched: None };
 
 fn case(more: &[(&str, &str)]) -> Case {
     let mut fields = vec![("model", "mlp"), ("find_max_batch", "true")];

@@ -121,6 +121,11 @@ fn sizes(source: &Source, configuration: &Configuration, plan: &mut PlanText) ->
                 settings.push((field.to_owned(), value as f64));
             }
         }
+        if let Some(width) = model.width.filter(|_| !several) {
+            let heads = heads(source, model.line, width)?;
+            fields += &format!("heads: {heads}, ");
+            settings.push(("heads".to_owned(), heads as f64));
+        }
         let what = if given.is_empty() || several { String::new() } else { format!(" with {}", given.join(", ")) };
         plan.became(
             format!("model: transformer, size {size}{what}"),
@@ -132,6 +137,16 @@ fn sizes(source: &Source, configuration: &Configuration, plan: &mut PlanText) ->
         sizes.push(Size { name, fields });
     }
     Ok(sizes)
+}
+
+/// Heads of attention of this width: 64 features each, as most models have, else the largest even divisor below.
+fn heads(source: &Source, line: usize, width: u64) -> Result<u64, Error> {
+    let of_a_head = (8..=64).rev().find(|features| features % 2 == 0 && width.is_multiple_of(*features));
+    of_a_head.map(|features| width / features).ok_or_else(|| {
+        let what = format!("hidden_size {width} cannot be divided into heads of 8 to 64 features");
+        let near = ((width + 32) / 64).max(1) * 64;
+        source.error(line, what).hint(format!("hidden_size {near} can be"))
+    })
 }
 
 /// Compares the number of parameters of the file with that of the model which runs.

@@ -248,3 +248,41 @@ fn verbose_says_more() {
     };
     assert_eq!((says("", "a"), says("--verbose", "b")), (false, true));
 }
+
+/// As the suite's documentation chains them: what `gen-config` prints is what `run --config` overrides.
+#[test]
+fn a_generated_configuration_takes_another_model_and_strategy() {
+    let place = Place::new();
+    let listed: serde_json::Value = serde_json::from_str(&place.run("list hardware --json").exits(0).out).unwrap();
+    let names: Vec<&str> =
+        listed["hardware"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+    assert!(names.len() > 5, "{names:?}");
+    for name in names {
+        let generated = place.run(&format!("gen-config --hardware {name}")).exits(0).out;
+        if !generated.contains("benchmark: training") {
+            continue;
+        }
+        place.write("f.json", generated);
+        let ended = place.run("run --config f.json --model transformer-large --strategy hybrid --dry-run");
+        assert!(!ended.err.contains("error:") && ended.out.contains("dry run"), "{name}: {}", ended.err);
+    }
+}
+
+#[test]
+fn what_an_override_makes_obsolete_is_dropped_with_a_note() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "experiment: x\ncases:\n  - {benchmark: training, model: gpt2-mini, layers: 3, strategy: hybrid, mesh: 1x1x2, ranks: 2}\n",
+    );
+    let other = place.run("run plan.yaml --model mlp --strategy data --dry-run").exits(0);
+    for field in ["`layers` of the plan is dropped: it is of another `model`", "`mesh` of the plan is dropped"] {
+        assert!(other.out.contains(field), "{field}: {}", other.out);
+    }
+    let same = place.run("run plan.yaml --model gpt2-mini --dry-run").exits(0);
+    assert!(
+        !same.out.contains("is dropped") && same.out.contains("layers 3") && same.out.contains("hybrid"),
+        "{}",
+        same.out
+    );
+}
