@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use record::file::{FileName, open_inside};
 use record::pack;
-use record::store::RUN_FILE;
 
 use crate::{Failure, screen};
 
@@ -17,27 +15,9 @@ pub(crate) fn opened(path: &Path) -> Result<PathBuf, Failure> {
         return Ok(path.to_owned());
     }
     let into = beside(path);
-    let fresh = into.with_file_name(format!(".{}.unpacking", into.file_name().unwrap_or_default().to_string_lossy()));
-    drop(std::fs::remove_dir_all(&fresh));
-    pack::unpack(path, &fresh)?;
-    let of =
-        |directory: &Path| open_inside(directory, &FileName::literal(RUN_FILE)).and_then(std::io::read_to_string).ok();
-    let failed = |error: std::io::Error| Failure::new(format!("cannot unpack {}", path.display())).cause(error);
-    if into.symlink_metadata().is_ok() {
-        let is_same = of(&into).is_some_and(|own| Some(own) == of(&fresh));
-        std::fs::remove_dir_all(&fresh).map_err(failed)?;
-        return match is_same {
-            true => Ok(into),
-            false => Err(Failure::new(format!(
-                "{} is there already, and is not the record of {}",
-                into.display(),
-                path.display()
-            ))
-            .hint("move one of them away")),
-        };
+    if pack::unpack_once(path, &into)? {
+        screen::remark(&format!("unpacked  {} into {}\n", path.display(), into.display()));
     }
-    std::fs::rename(&fresh, &into).map_err(failed)?;
-    screen::remark(&format!("unpacked  {} into {}\n", path.display(), into.display()));
     Ok(into)
 }
 

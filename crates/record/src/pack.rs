@@ -20,7 +20,7 @@ use crate::store::{
 };
 
 pub use redact::{Names, Redaction, Replaced};
-pub use unpack::{is_packed, unpack};
+pub use unpack::{is_packed, unpack, unpack_once};
 
 /// The folders of a report's pictures and of traces, with the kinds of files in them.
 static FOLDERS: [(FileName, &[&str]); 2] =

@@ -142,9 +142,9 @@ fn ddlb_gets_the_device_that_the_machine_has() {
 #[test]
 fn candle_takes_widths_as_people_write_them() {
     for (width, heads) in [(256u64, 4u64), (512, 8), (768, 12), (2048, 32), (96, 2), (1000, 20)] {
-        let text = format!(
-            r#"{{"model": {{"type": "transformer", "size": "small", "layers": 2, "hidden_size": {width}}}, "parallelization": {{"strategy": "data", "data_parallel_size": 1}}}}"#
-        );
+        let sample = sample("candle", "v100-nvlink.json");
+        let text = sample.replacen("\"parameters\": 350000000", &format!("\"hidden_size\": {width}"), 1);
+        assert_ne!(text, sample);
         let Ok(foreign) = foreign_of(&source(&text)) else { panic!("{width}: {:?}", foreign_of(&source(&text)).err()) };
         let plan = plan_of(&foreign);
         let case = plan.cases.iter().find(|case| case.benchmark == "training").unwrap();

@@ -90,6 +90,20 @@ fn more_ranks_are_skipped_fewer_are_a_world_and_all_processes_say_the_same() {
     assert!(ended[0].out.contains("shm") && ended[1].out.is_empty(), "{ended:?}");
 }
 
+#[test]
+fn the_quick_plan_is_one_of_the_launchers_ranks() {
+    let place = Place::new();
+    for command in ["run", "run --benchmark comm"] {
+        let ended = step(&place, 4, &format!("{command} --dry-run --json"));
+        let out: Vec<String> = ended.into_iter().map(|live| live.wait().exits(0).out).collect();
+        let cases = crate::place::json_lines(&out[0]);
+        assert!(cases.len() > 10 && cases.iter().all(|case| case["outlook"] == "runs"), "{command}: {}", out[0]);
+        let ranks: std::collections::BTreeSet<u64> =
+            cases.iter().filter_map(|case| case["parameters"]["ranks"].as_u64()).collect();
+        assert!(ranks.contains(&4) && ranks.iter().all(|ranks| [1, 2, 4].contains(ranks)), "{ranks:?}");
+    }
+}
+
 /// Starts two processes with what a pod of an indexed Job has in its environment, and more.
 fn pods(place: &Place, arguments: &str, more: &[(&'static str, &str)]) -> Vec<Ended> {
     let pod = |rank: u32| {

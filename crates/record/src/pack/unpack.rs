@@ -8,7 +8,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use super::{FOLDERS, is_own};
-use crate::file::{Access, FileName, Folder};
+use crate::file::{Access, FileName, Folder, open_inside};
 use crate::store::{RUN_FILE, StoreError};
 
 /// Most bytes of all files of an archive.
@@ -67,6 +67,35 @@ pub fn unpack(file: &Path, into: &Path) -> Result<(), StoreError> {
         write().map_err(failed)?;
     }
     Ok(())
+}
+
+/// Unpacks a record into a directory, unless that holds it already. Whether it was unpacked now.
+///
+/// # Errors
+/// As [`unpack`]; and when the directory is there, and is another record or none.
+pub fn unpack_once(file: &Path, into: &Path) -> Result<bool, StoreError> {
+    let failed = |error: io::Error| StoreError::io("cannot unpack", file, &error);
+    // Under another name first: nobody finds half a record.
+    let name = into.file_name().unwrap_or_default().to_string_lossy();
+    let fresh = into.with_file_name(format!(".{name}.{}", std::process::id()));
+    let unpacked = unpack(file, &fresh).and_then(|()| {
+        if into.symlink_metadata().is_err() {
+            return std::fs::rename(&fresh, into).map(|()| true).map_err(failed);
+        }
+        let run =
+            |directory: &Path| open_inside(directory, &FileName::literal(RUN_FILE)).and_then(io::read_to_string).ok();
+        match run(into).is_some_and(|own| Some(own) == run(&fresh)) {
+            true => Ok(false),
+            false => {
+                let what = format!("{} is there already, and is not the record of {}", into.display(), file.display());
+                Err(StoreError::new(what).hint("move one of them away"))
+            }
+        }
+    });
+    if fresh.symlink_metadata().is_ok() {
+        std::fs::remove_dir_all(&fresh).map_err(failed)?;
+    }
+    unpacked
 }
 
 /// The folder of a record and the name of a file of it, by its path in an archive: `TOP/run.json`, `TOP/charts/x.svg`. None of
