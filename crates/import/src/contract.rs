@@ -31,6 +31,12 @@ pub trait Format: Sync {
         &[]
     }
 
+    /// Whether its files are logs of trainings. Two programs of one training, as a trainer and the library below it, print the same
+    /// steps in their own ways: one of them is read.
+    fn is_of_trainings(&self) -> bool {
+        false
+    }
+
     /// Whether what it becomes depends on the torch of the user's Python (`Here::torch`).
     fn uses_torch(&self) -> bool {
         false

@@ -78,15 +78,36 @@ pub fn read(source: &Source, named: Option<&'static dyn Format>) -> Result<Impor
     if found.first().is_some_and(|format| format.is_document()) {
         found.truncate(1);
     }
-    let file = match found.as_slice() {
+    let (found, twins) = without_twins(found);
+    let mut file = match found.as_slice() {
         [] => return Err(json::fault(source).unwrap_or_else(|| nearest::refusal(source))),
         [format] => ImportedFile { format: *format, content: read_as(source, *format)? },
         several => several::read(source, several)?,
     };
-    if let Content::Results(results) = &file.content {
+    if let Content::Results(results) = &mut file.content {
         given::check(source, results)?;
+        for twin in twins {
+            let what = format!("steps that {0} printed of the same training: `--format {0}` reads those", twin.name());
+            results.iter_mut().take(1).for_each(|first| first.leave_out(what.clone()));
+        }
     }
     Ok(file)
+}
+
+/// A format that was found.
+type Found = &'static dyn Format;
+
+/// The formats without all logs of trainings but the first, and those.
+fn without_twins(found: Vec<Found>) -> (Vec<Found>, Vec<Found>) {
+    let first = found.iter().position(|format| format.is_of_trainings());
+    let (mut kept, mut twins) = (Vec::new(), Vec::new());
+    for (at, format) in found.into_iter().enumerate() {
+        match format.is_of_trainings() && Some(at) != first {
+            true => twins.push(format),
+            false => kept.push(format),
+        }
+    }
+    (kept, twins)
 }
 
 /// Reads a file as this format.

@@ -27,6 +27,10 @@ impl Format for DeepSpeed {
         "DeepSpeed: the log of a training, with samples per second by step"
     }
 
+    fn is_of_trainings(&self) -> bool {
+        true
+    }
+
     fn marks(&self) -> &'static [&'static str] {
         &["epoch=", "global_step=", "CurrSamplesPerSec="]
     }

@@ -30,6 +30,10 @@ impl Format for HfTrainer {
         "Hugging Face Trainer: what a training prints, with its summary"
     }
 
+    fn is_of_trainings(&self) -> bool {
+        true
+    }
+
     fn marks(&self) -> &'static [&'static str] {
         &["'loss':", "'learning_rate':", "train_runtime"]
     }

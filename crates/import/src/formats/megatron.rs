@@ -62,6 +62,10 @@ impl Format for Megatron {
         "Megatron-LM: the log of a training, with time, throughput and memory by iteration"
     }
 
+    fn is_of_trainings(&self) -> bool {
+        true
+    }
+
     fn marks(&self) -> &'static [&'static str] {
         &["iteration ", "elapsed time per iteration (ms):"]
     }

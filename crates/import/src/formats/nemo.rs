@@ -36,6 +36,10 @@ impl Format for Nemo {
         "NeMo: the log of a training, with the time of each step (give --ranks)"
     }
 
+    fn is_of_trainings(&self) -> bool {
+        true
+    }
+
     fn marks(&self) -> &'static [&'static str] {
         &["train_step_timing in s", "global_step"]
     }

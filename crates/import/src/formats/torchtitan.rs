@@ -31,6 +31,10 @@ impl Format for Torchtitan {
         "torchtitan: the log of a training, with throughput, MFU and memory by step"
     }
 
+    fn is_of_trainings(&self) -> bool {
+        true
+    }
+
     fn marks(&self) -> &'static [&'static str] {
         &["step: ", "loss: ", "tps: ", "memory: "]
     }

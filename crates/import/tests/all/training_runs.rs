@@ -1,6 +1,6 @@
 //! Runs of training logs: which are trials of one case, which lines are whole, and which programs wrote at once.
 
-use crate::{read, refusal, source};
+use crate::{one, read, refusal, sample, source};
 
 /// A line of torchtitan: `at` is the second at which it is written.
 fn titan(rank: &str, at: u32, step: u32, tps: &str) -> String {
@@ -272,4 +272,15 @@ fn torchtitan_of_other_years() {
     let results = read(&source(&text)).unwrap().remove(0);
     let metrics = &results.shapes()[0].1[0].details.as_ref().unwrap().metrics;
     assert!(metrics.iter().all(|(name, _)| *name != "reserved_bytes"), "{metrics:?}");
+}
+
+#[test]
+fn a_trainer_and_the_library_below_it_are_one_training() {
+    let steps = sample("megatron", "eight_ranks.txt");
+    let timer = "[2023-11-07 01:55:23,714] [INFO] [timer.py:260:stop] epoch=0/micro_step=40/global_step=10, RunningAvgSamplesPerSec=25.02, CurrSamplesPerSec=25.70, MemAllocated=4.32GB, MaxMemAllocated=38.49GB\n";
+    let both = one(&format!("{steps}{timer}"));
+    let program = &both.shapes()[0].0.fields[0];
+    assert_eq!((program.0, program.1.as_ref()), ("program", "megatron"));
+    let told = "steps that deepspeed printed of the same training: `--format deepspeed` reads those";
+    assert!(both.all_omitted().iter().any(|what| what == told), "{:?}", both.all_omitted());
 }
