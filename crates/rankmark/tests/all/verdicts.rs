@@ -35,10 +35,11 @@ fn shown(paths: &[PathBuf]) -> String {
 
 #[test]
 fn the_slow_rank_is_named_wherever_the_others_wait_for_it() {
-    // Rank, and the share that it sleeps of a step.
+    // Rank, and the share of all the time that it loses: less than the share that it sleeps of a usual step, where some steps
+    // are long.
     for (name, rank, [low, high]) in [
         ("w_gather1", 1, [0.33, 0.47]),
-        ("w_bn", 0, [0.30, 0.50]),
+        ("w_bn", 0, [0.25, 0.50]),
         ("w_count", 1, [0.26, 0.38]),
         ("w_barrier", 1, [0.22, 0.38]),
     ] {
@@ -56,7 +57,7 @@ fn the_slow_rank_is_named_wherever_the_others_wait_for_it() {
 fn an_idle_gpu_is_named_and_nothing_is_ruled_out() {
     let Some(path) = case("idle_one_step.json.gz") else { return };
     let text = shown(&[path]);
-    assert!(text.contains("The device is idle for 93"), "{text}");
+    assert!(text.contains("The device has no kernel and no copy for 93"), "{text}");
     assert!(!text.contains("nothing else costs"), "{text}");
     // Bars show the device.
     assert!(text.contains("k kernels") && text.contains(". idle"), "{text}");
