@@ -150,6 +150,12 @@ fn program(name: &str) -> Option<&'static str> {
 impl<'s> Reader<'s> {
     fn line(&mut self, line: Line<'s>) -> Result<(), Error> {
         let text = line.text.trim();
+        let first = text.as_bytes().first().copied().unwrap_or(b' ');
+        // Rows first: a long log has hardly anything else.
+        if first.is_ascii_digit() {
+            self.row(line.number, text);
+            return Ok(());
+        }
         if let Some(is_on) = nccl_debug::nvls(text) {
             self.nvls(line.number, is_on);
         }
@@ -162,11 +168,6 @@ impl<'s> Reader<'s> {
                 }
                 return Ok(());
             }
-        }
-        let first = text.as_bytes().first().copied().unwrap_or(b' ');
-        if first.is_ascii_digit() {
-            self.row(line.number, text);
-            return Ok(());
         }
         let bare = text.trim_start_matches('#').trim_start();
         if is_header(text) {
