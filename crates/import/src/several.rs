@@ -44,7 +44,10 @@ fn only(source: &Source, format: &'static dyn Format, formats: &[&'static dyn Fo
         of = begins.or(of);
         let is_other = of.is_some_and(|of| of.name() != format.name());
         let text = line.text.trim_start();
-        if is_other && (begins.is_some() || text.starts_with(|first: char| first == '#' || first.is_ascii_digit())) {
+        // No tool prints two of them: `## After` is a heading of a document.
+        let is_of_table =
+            !text.starts_with("##") && text.starts_with(|first: char| first == '#' || first.is_ascii_digit());
+        if is_other && (begins.is_some() || is_of_table) {
             hidden.push(line.number);
         }
     }

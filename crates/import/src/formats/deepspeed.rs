@@ -107,7 +107,7 @@ fn configuration(text: &str) -> Option<(&str, &str)> {
 
 /// The time of a step follows from the batch and the rate, else from the times of lines.
 fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
-    results.note("MemAllocated counts what tensors hold and not what the allocator reserved: it is not kept");
+    results.note("MemAllocated counts what tensors hold and not what the allocator reserved: the record leaves it out");
     if let Some(batch) = job.global_batch {
         results.note(
             "the time of a step is `train_batch_size` over the rate `CurrSamplesPerSec`, without the wait for data",

@@ -77,7 +77,18 @@ impl Typed for Import {
 
     fn run(self, _: Entry<'_>) -> Ended {
         if self.kind.is_some() {
+            if !gates::Gates::new(self.expect.as_deref(), &self.gate)?.is_empty() {
+                return Err(no_results("a trace"));
+            }
             return traffic::plan(&self);
+        }
+        let is_not_results = |file: &PathBuf| {
+            file.is_dir() || record::pack::is_packed(file) || import::traces::recognise(file).is_some()
+        };
+        if let Some(file) = self.file.iter().find(|file| is_not_results(file))
+            && !gates::Gates::new(self.expect.as_deref(), &self.gate)?.is_empty()
+        {
+            return Err(no_results(&file.display().to_string()));
         }
         if self.file.iter().any(|file| record::pack::is_packed(file)) {
             return packed_records(&self);
@@ -119,6 +130,12 @@ fn source_of(given: &Import, mut source: Source, read_as: Option<&'static dyn Fo
     }
 }
 
+/// A gate that nobody looks at would always hold.
+fn no_results(name: &str) -> Failure {
+    Failure::new(format!("`--expect` and `--gate` are for files of results, and {name} is not one"))
+        .hint("name the files of results")
+}
+
 /// The records of a file's results, with what is known of the GPUs that it names.
 fn records_of(
     source: &Source,
@@ -151,12 +168,11 @@ fn results(given: &Import) -> Ended {
         let source = source_of(given, source, read_as);
         let found = import::read(&source, format)?;
         text += &match found.content {
+            Content::Plan(_) if !gates.is_empty() => return Err(no_results(source.name())),
             Content::Plan(plan) => show_plan(&source, found.format, &plan, given.json)?,
             Content::Results(results) => {
                 let mut records = records_of(&source, found.format, results)?;
-                for record in &mut records {
-                    missed |= gates.apply(record)?;
-                }
+                missed |= gates.apply(&mut records)?;
                 let name = source.name().to_owned();
                 // Its lines are in the records.
                 drop(source);

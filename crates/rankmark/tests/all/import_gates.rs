@@ -111,3 +111,26 @@ fn records_of_one_file_are_told_apart() {
     let listed = place.run("list records both").exits(0).out;
     assert!(listed.contains("two: BAD") && listed.contains("two: GOOD"), "{listed}");
 }
+
+#[test]
+fn no_gate_holds_because_nobody_looks() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("logs")).unwrap();
+    place.write("logs/a.log", log(100.0, "", 0));
+    for more in ["--gate 90%", "--expect h100-nvlink"] {
+        let refused = place.run(&format!("import logs --output-dir out {more}")).exits(2);
+        assert!(refused.err.contains("are for files of results, and logs is not one"), "{}", refused.err);
+    }
+    place.write("plan.json", r#"{"hardware": {"device_type": "cpu"}, "model": {"model_type": "transformer", "size": "small"}, "parallelization": {"strategy": "data"}}"#);
+    let plan = place.run("import plan.json --gate 90%").exits(2);
+    assert!(plan.err.contains("plan.json is not one"), "{}", plan.err);
+    // A wrong result keeps no gate, however fast it is.
+    place.write("wrong.log", log(475.0, "", 7));
+    let wrong = place.run("import wrong.log --output-dir wrong --gate busbw_gbs>=0.01").exits(1);
+    assert!(wrong.out.contains("gate missed: a right result: "), "{}", wrong.out);
+    // Of several tools in one file, one has a figure: the others do not stand in its way.
+    let osu = "$ mpirun -np 4 ./osu_allreduce\n# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n1024 1.98\n";
+    place.write("both.log", log(100.0, "", 0) + "## OSU\n" + osu);
+    let both = place.run("import both.log --output-dir both --gate 90%").exits(1);
+    assert!(both.out.contains("gate missed: 90% of 476") && both.out.contains("OSU Micro-Benchmarks"), "{}", both.out);
+}

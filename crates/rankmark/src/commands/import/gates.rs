@@ -41,61 +41,84 @@ impl<'g> Gates<'g> {
         Ok(Self { expected: expect.map(figures).transpose()?, wanted })
     }
 
-    /// Notes in the record what is expected of it and which gates it misses. True where it misses one.
-    pub(super) fn apply(&self, record: &mut ImportedRecord) -> Result<bool, Failure> {
-        if let Some(expected) = &self.expected {
-            record.file.plan.expected.clone_from(expected);
-        }
-        let before = missed(&record.lines);
-        for wanted in self.wanted {
-            match wanted {
-                Wanted::Share(share) => self.share(*share, record)?,
-                Wanted::Bound(text) => bound(text, record)?,
-            }
-        }
-        Ok(missed(&record.lines) > before)
+    /// Whether nothing is expected beyond what is known of the GPUs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.expected.is_none() && self.wanted.is_empty()
     }
 
-    fn share(&self, share: f64, record: &mut ImportedRecord) -> Result<(), Failure> {
-        let (lines, figures) = (&mut record.lines, record.file.plan.expected.clone());
-        let mut held = 0;
-        for figure in highest(&figures) {
-            let Some(better) = better_of(&figure.benchmark, &figure.metric) else { continue };
-            let Some((best, value)) = figure.best(lines, better).map(|(line, value)| (line.id.clone(), value)) else {
-                continue;
-            };
-            held += 1;
-            let reached = match better {
-                Better::Higher => value / figure.value,
-                Better::Lower => figure.value / value,
-            };
-            if reached < share {
-                let what = format!(
-                    "{:.0}% of {} {}: it is {value:.4}, {:.1}% ({})",
-                    share * 100.0,
-                    figure.value,
-                    figure.metric,
-                    reached * 100.0,
-                    figure.source
-                );
-                lines.iter_mut().filter(|line| line.id == best).for_each(|line| line.gates_missed.push(what.clone()));
+    /// Notes in the records of a file what is expected of them and which gates they miss. True where one is missed.
+    ///
+    /// # Errors
+    /// When no case of the file could miss a gate: it would always hold.
+    pub(super) fn apply(&self, records: &mut [ImportedRecord]) -> Result<bool, Failure> {
+        if let Some(expected) = &self.expected {
+            records.iter_mut().for_each(|record| record.file.plan.expected.clone_from(expected));
+        }
+        for wanted in self.wanted {
+            let held: Vec<Result<bool, Failure>> = records
+                .iter_mut()
+                .map(|record| match wanted {
+                    Wanted::Share(share) => Ok(self::share(*share, record)),
+                    Wanted::Bound(text) => bound(text, record),
+                })
+                .collect();
+            if !held.iter().any(|held| matches!(held, Ok(true))) {
+                return Err(held.into_iter().find_map(Result::err).unwrap_or_else(|| nothing_held(wanted, records)));
             }
         }
-        // A gate that nothing can miss would always hold.
-        if held == 0 {
-            let what = format!("no case of {} has an expected figure", record.file.plan.experiment);
-            return Err(Failure::new(what)
-                .cause("the file names no GPU whose figures are known, or has no case that they are of")
-                .hint(
-                    "`--expect NAME` names the hardware (`rankmark list hardware`), `--gate busbw_gbs>=370` a bound",
-                ));
+        if !self.wanted.is_empty() {
+            records.iter_mut().for_each(wrong_results);
         }
-        Ok(())
+        Ok(records.iter().any(|record| record.lines.iter().any(|line| !line.gates_missed.is_empty())))
     }
 }
 
-fn missed(lines: &[CaseLine]) -> usize {
-    lines.iter().map(|line| line.gates_missed.len()).sum()
+/// What its own program found wrong keeps no gate, however fast it was.
+fn wrong_results(record: &mut ImportedRecord) {
+    for line in record.lines.iter_mut().filter(|line| line.status == Status::Failed) {
+        let why = line.reason.clone().unwrap_or_default();
+        line.gates_missed.push(format!("a right result: {why}"));
+    }
+}
+
+fn nothing_held(wanted: &Wanted, records: &[ImportedRecord]) -> Failure {
+    let name = records.first().map_or("", |record| record.file.plan.experiment.as_str());
+    match wanted {
+        Wanted::Share(_) => Failure::new(format!("no case of {name} has an expected figure"))
+            .cause("the file names no GPU whose figures are known, or has no right case that they are of")
+            .hint("`--expect NAME` names the hardware (`rankmark list hardware`), `--gate busbw_gbs>=370` a bound"),
+        Wanted::Bound(text) => Failure::new(format!("no case of {name} can keep `{text}`"))
+            .hint("cases that failed and logs of trainings have no such metric"),
+    }
+}
+
+/// Whether a figure is of a right case of the record; those below the share miss the gate.
+fn share(share: f64, record: &mut ImportedRecord) -> bool {
+    let (lines, figures) = (&mut record.lines, record.file.plan.expected.clone());
+    let mut held = false;
+    for figure in highest(&figures) {
+        let Some(better) = better_of(&figure.benchmark, &figure.metric) else { continue };
+        let Some((best, value)) = figure.best(lines, better).map(|(line, value)| (line.id.clone(), value)) else {
+            continue;
+        };
+        held = true;
+        let reached = match better {
+            Better::Higher => value / figure.value,
+            Better::Lower => figure.value / value,
+        };
+        if reached < share {
+            let what = format!(
+                "{:.0}% of {} {}: it is {value:.4}, {:.1}% ({})",
+                share * 100.0,
+                figure.value,
+                figure.metric,
+                reached * 100.0,
+                figure.source
+            );
+            lines.iter_mut().filter(|line| line.id == best).for_each(|line| line.gates_missed.push(what.clone()));
+        }
+    }
+    held
 }
 
 /// The figures of a plan, or of a kind of hardware.
@@ -149,8 +172,12 @@ fn better_of(benchmark: &str, metric: &str) -> Option<Better> {
     about_of(benchmark)?.metrics.iter().find(|known| known.name == metric).map(|known| known.better)
 }
 
-/// A bound holds for an operation if a case of it keeps it: small messages reach no bandwidth.
-fn bound(text: &str, record: &mut ImportedRecord) -> Result<(), Failure> {
+/// A bound holds for an operation if a case of it keeps it: small messages reach no bandwidth. Whether a right case has its
+/// metric.
+///
+/// # Errors
+/// When no benchmark of the record has such a metric.
+fn bound(text: &str, record: &mut ImportedRecord) -> Result<bool, Failure> {
     let mut held = false;
     let mut unknown = None;
     let of = |line: &CaseLine| (line.benchmark.clone(), line.parameters.get("op").cloned(), line.ranks);
@@ -183,11 +210,9 @@ fn bound(text: &str, record: &mut ImportedRecord) -> Result<(), Failure> {
         }
         done.push(group);
     }
-    match (held, unknown) {
-        (true, _) => Ok(()),
-        (false, Some(error)) => Err(Failure::from(terms::Error::from(error))),
-        (false, None) => Err(Failure::new(format!("no case of {} can keep `{text}`", record.file.plan.experiment))
-            .hint("cases that failed and logs of trainings have no such metric")),
+    match unknown.filter(|_| !held) {
+        Some(error) => Err(Failure::from(terms::Error::from(error))),
+        None => Ok(held),
     }
 }
 
