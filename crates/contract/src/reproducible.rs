@@ -119,7 +119,7 @@ fn over_trials(trials: &[&Vec<Option<Noted>>]) -> Option<Comparison> {
 }
 
 /// Puts what is known into a case's metrics.
-pub fn put(metrics: &mut Map<String, Value>, found: Reproducible) {
+pub fn put(metrics: &mut impl Extend<(String, Value)>, found: Reproducible) {
     if let Some(share) = found.share() {
         REPRODUCIBLE_SHARE.put(metrics, share);
     }
@@ -268,7 +268,7 @@ mod tests {
         let all: Vec<&CaseLine> = lines.iter().collect();
         let related = relations(&all, &[]);
         let across = |number: usize| {
-            let line = CaseLine { metrics: related(&lines[number]), ..lines[number].clone() };
+            let line = CaseLine { metrics: related(&lines[number]).into(), ..lines[number].clone() };
             let all = REPRODUCIBLE.of(&line).unwrap().across;
             all.into_iter().map(|one| (one.varied, one.from, one.to, one.difference.is_some())).collect::<Vec<_>>()
         };
@@ -296,7 +296,7 @@ mod tests {
         let all: Vec<&CaseLine> = lines.iter().collect();
         let related = relations(&all, &["seed"]);
         let across = |number: usize| {
-            let line = CaseLine { metrics: related(&lines[number]), ..lines[number].clone() };
+            let line = CaseLine { metrics: related(&lines[number]).into(), ..lines[number].clone() };
             REPRODUCIBLE.of(&line).unwrap().across
         };
         assert!(across(0).is_empty() && across(3).is_empty());
@@ -306,7 +306,7 @@ mod tests {
         let size = &across(2)[0];
         assert_eq!((size.varied.as_str(), size.to.as_str(), &size.difference), ("bytes", "4096", &None));
         // A line that was related before is related once.
-        let again = CaseLine { metrics: related(&lines[1]), ..lines[1].clone() };
+        let again = CaseLine { metrics: related(&lines[1]).into(), ..lines[1].clone() };
         let again = relations(&all, &["seed"])(&again);
         assert_eq!(again["same_bits"]["across"].as_array().unwrap().len(), 1);
         let share = again["reproducible_share"].as_f64().unwrap();

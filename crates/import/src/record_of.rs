@@ -83,7 +83,8 @@ fn record(
     for (shape, figures) in shapes {
         let measured = cases.case(&shape).and_then(|case| Ok((line(&case, &figures)?, case)));
         match measured {
-            Ok((line, case)) => {
+            Ok((mut line, case)) => {
+                line.metrics.pool_names(&mut cases.pool);
                 samples.extend(processes::samples(&case, &figures));
                 lines.push(line);
                 kept.push(case);

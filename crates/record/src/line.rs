@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use terms::{Mode, Status};
 
 use crate::schema::words::{HEX_12, Scalar, Words};
@@ -212,7 +211,7 @@ pub struct CaseLine {
     /// The declared metrics of the benchmark, in their order.
     #[serde(flatten)]
     #[schemars(skip)]
-    pub metrics: Map<String, Value>,
+    pub metrics: SharedMap,
     /// Wrong elements on all ranks; absent where nothing was checked because nothing ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong: Option<u64>,
@@ -267,7 +266,7 @@ impl CaseLine {
             limit: None,
             clocks: Vec::new(),
             starts_apart_s: None,
-            metrics: Map::new(),
+            metrics: SharedMap::default(),
             wrong: None,
             wrong_elements: Vec::new(),
             gates_missed: Vec::new(),

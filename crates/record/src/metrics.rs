@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{CaseLine, Metric};
 
@@ -51,11 +51,11 @@ impl Key<String> {
 
 impl<T: Serialize> Key<T> {
     /// Puts the value into a case's metrics. What JSON has no form for, as NaN, is left out.
-    pub fn put(&self, metrics: &mut Map<String, Value>, value: T) {
+    pub fn put(&self, metrics: &mut impl Extend<(String, Value)>, value: T) {
         if let Ok(value) = serde_json::to_value(value)
             && !value.is_null()
         {
-            metrics.insert(self.metric.name.to_owned(), value);
+            metrics.extend([(self.metric.name.to_owned(), value)]);
         }
     }
 }

@@ -152,6 +152,12 @@ impl SharedMap {
         let Some(members) = Arc::get_mut(&mut self.0) else { return };
         members.values.shrink_to_fit();
         members.values.iter_mut().for_each(|value| pooled(&mut pool.values, value));
+        self.pool_names(pool);
+    }
+
+    /// Shares names alone, where values are measured and so differ.
+    pub fn pool_names(&mut self, pool: &mut Pool) {
+        let Some(members) = Arc::get_mut(&mut self.0) else { return };
         if let Some(known) = pool.lists.get(&members.names) {
             members.names = Arc::clone(known);
             return;

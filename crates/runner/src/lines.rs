@@ -116,7 +116,7 @@ pub(crate) fn unmeasured(case: &Case, status: Status, reason: String) -> CaseLin
 /// The line of a case that this machine cannot run, with what is known without a run.
 pub(crate) fn skipped(case: &Case, reason: String) -> CaseLine {
     let metrics = benchmark(&case.benchmark).map(|benchmark| benchmark.predicted(case)).unwrap_or_default();
-    CaseLine { metrics, ..unmeasured(case, Status::Skipped, reason) }
+    CaseLine { metrics: metrics.into(), ..unmeasured(case, Status::Skipped, reason) }
 }
 
 /// Adds the benchmark's metrics, of the trials that are shown and before what `measure` knew, and what it finds wrong in any.
@@ -132,8 +132,8 @@ fn complete(run: &CaseRun, shown: &CaseRun, peak: Option<(f64, &str)>, line: &mu
     if line.wrong != Some(0) {
         metrics.retain(|_, value: &mut Value| !value.is_number() && !value.is_object());
     }
-    metrics.extend(std::mem::take(&mut line.metrics));
-    line.metrics = metrics;
+    let known = std::mem::replace(&mut line.metrics, metrics.into());
+    line.metrics.extend(known.iter().map(|(name, value)| (name, value.clone())));
 }
 
 /// The gates of the case that the line misses, each with the value.

@@ -130,7 +130,7 @@ mod tests {
             "schema": 1, "id": "0", "benchmark": "x", "parameters": {}, "status": "ok", "ranks": 4, "runtime": "native",
             "backend": "shm", "device": "cpu", "mode": "streaming", "bytes": 65_536, "caveats": [], "simulated": false,
         });
-        CaseLine { metrics, ..serde_json::from_value(line).unwrap() }
+        CaseLine { metrics: metrics.into(), ..serde_json::from_value(line).unwrap() }
     }
 
     #[test]

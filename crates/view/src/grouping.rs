@@ -211,7 +211,7 @@ mod tests {
             &|line| line.mode = terms::Mode::Isolated,
             &|line| line.hosts = Some(2),
             &|line| line.parameters.insert("cache", json!("cold")),
-            &|line| drop(line.metrics.insert("cache".to_owned(), json!("cold"))),
+            &|line| line.metrics.insert("cache", json!("cold")),
         ];
         for (number, other) in others.into_iter().enumerate() {
             assert_eq!(grouped(&[base.clone(), changed(other)], &Fields::default()), [1, 1], "{number}");

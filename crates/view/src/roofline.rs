@@ -216,7 +216,7 @@ mod tests {
         let time_s = Some(TimeSummary { median: 1.0, ci95: Some([0.5, 2.0]), ..TimeSummary::default() });
         let metrics = json!({"variant": variant, "roofline": roofline});
         let metrics = metrics.as_object().cloned().unwrap_or_default();
-        CaseLine { metrics, time_s, ..serde_json::from_value(line).unwrap() }
+        CaseLine { metrics: metrics.into(), time_s, ..serde_json::from_value(line).unwrap() }
     }
 
     fn point(intensity: f64, gflops: f64, memory_gbs: f64) -> Value {
@@ -254,7 +254,7 @@ mod tests {
             "{text}"
         );
         let mut other = step.clone();
-        other.metrics["roofline"]["parts"]["forward"] = part("memory");
+        other.metrics.get_mut("roofline").unwrap()["parts"]["forward"] = part("memory");
         let text = sentence_of(&[step, other]);
         assert!(text.ends_with("Its parts are bound: backward by computation, optimizer by memory."), "{text}");
     }

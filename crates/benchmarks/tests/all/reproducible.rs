@@ -112,7 +112,7 @@ fn related(lines: &[CaseLine]) -> Reproducible {
     let all: Vec<&CaseLine> = lines.iter().collect();
     let relations = benchmark("collective").expect("it is there").relations(&all);
     let last = lines.last().expect("a line");
-    found(&CaseLine { metrics: relations(last), ..last.clone() })
+    found(&CaseLine { metrics: relations(last).into(), ..last.clone() })
 }
 
 #[test]

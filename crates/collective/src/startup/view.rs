@@ -209,7 +209,7 @@ fn communicators(points: &[&Measured]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use record::{Declared, TimeSummary};
-    use serde_json::{Map, Value, json};
+    use serde_json::{Value, json};
     use terms::Status;
 
     use super::super::about::ABOUT;
@@ -227,7 +227,7 @@ mod tests {
             wrong: Some(0),
             ..CaseLine::unmeasured(&case, Status::Ok, "")
         };
-        line.metrics = serde_json::from_value::<Map<String, Value>>(metrics).unwrap();
+        line.metrics = serde_json::from_value(metrics).unwrap();
         line
     }
 

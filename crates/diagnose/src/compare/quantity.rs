@@ -1,8 +1,7 @@
 //! What of a case is compared: its time, or where that is not the thing (memory), the value that its benchmark declares.
 
 use record::show::Format;
-use record::{Better, CaseLine, Declared, Shape};
-use serde_json::Value;
+use record::{Better, CaseLine, Declared, Shape, SharedMap};
 
 /// The unit that tells a metric which has nothing to do with time.
 const BYTES: &str = "bytes";
@@ -75,7 +74,7 @@ impl Quantity {
     }
 }
 
-fn inside(metrics: &serde_json::Map<String, Value>, path: &str) -> Option<f64> {
+fn inside(metrics: &SharedMap, path: &str) -> Option<f64> {
     let mut parts = path.split('.');
     let first = metrics.get(parts.next()?)?;
     parts.try_fold(first, |value, part| value.get(part))?.as_f64()

@@ -98,7 +98,7 @@ fn memory_is_compared_by_its_bytes() {
             ]}]}}))
             .unwrap(),
         ];
-        record.cases[0].metrics.insert("memory".into(), json!({"measured": {"total": bytes}}));
+        record.cases[0].metrics.insert("memory", json!({"measured": {"total": bytes}}));
         record
     };
     let noisy = [1000, 1004, 998, 1002, 1001, 999, 1003, 1000];

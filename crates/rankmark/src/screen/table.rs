@@ -138,7 +138,7 @@ mod tests {
         let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         (line.dtype, line.bytes) = (Some(dtype.to_owned()), Some(bytes));
-        line.metrics.insert("count".into(), (bytes / 4).into());
+        line.metrics.insert("count", (bytes / 4).into());
         line
     }
 
@@ -181,8 +181,8 @@ mod tests {
         }
         let titles = |width| {
             let mut line = line("f32", 1024);
-            line.metrics.insert("limit_share".into(), 0.5.into());
-            line.metrics.insert("busbw_gbs".into(), 1.0.into());
+            line.metrics.insert("limit_share", 0.5.into());
+            line.metrics.insert("busbw_gbs", 1.0.into());
             plain(&[line], width).into_iter().find(|line| line.contains("bytes ")).unwrap()
         };
         let (narrow, wide) = (titles(60), titles(160));
@@ -202,9 +202,9 @@ mod tests {
             line.time_s = Some(TimeSummary { median, ci95: interval, ..TimeSummary::default() });
             line.wrong = Some(0);
             for (name, value) in [("algbw_gbs", 11.5), ("busbw_gbs", 12.5), ("limit_share", 0.875)] {
-                line.metrics.insert(name.into(), value.into());
+                line.metrics.insert(name, value.into());
             }
-            line.metrics.insert("count".into(), 1_048_576.into());
+            line.metrics.insert("count", 1_048_576.into());
             line
         };
         cases.iter().map(measured).collect()

@@ -123,6 +123,7 @@ pub(super) fn read_lines_of(
             parsed.line.parameters.share(&case.parameters);
         }
         parsed.line.parameters.pool(&mut pool);
+        parsed.line.metrics.pool_names(&mut pool);
         keep(&mut found.lines, &mut places, parsed);
     }
     // Cut off, so that the next one has its number.
@@ -197,8 +198,6 @@ fn schema_of(bytes: &[u8]) -> Option<u32> {
 
 /// The line without the room that its parts grew by: a record may hold 100,000 of them.
 fn shrunk(mut line: CaseLine) -> CaseLine {
-    // A map has no way to shrink, and one of known length is made as large as that.
-    line.metrics = std::mem::take(&mut line.metrics).into_iter().collect();
     line.trial_median_s.shrink_to_fit();
     line.trial_round.shrink_to_fit();
     line.per_rank_median_s.iter_mut().for_each(Vec::shrink_to_fit);

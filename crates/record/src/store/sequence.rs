@@ -3,9 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-use serde_json::{Map, Value};
-
 use super::{CASES_FILE, DamagedLine, limits};
+use crate::SharedMap;
 
 /// The position that a line states: its members `run` and `line`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,10 +15,9 @@ pub(super) struct LinePosition {
 
 impl LinePosition {
     /// Takes its members out of those that no field of a line has.
-    pub(super) fn take(members: &mut Map<String, Value>) -> Self {
-        // The last one first: removing it keeps the order of the others.
-        let line = members.remove("line").and_then(|line| line.as_u64());
-        let run = members.remove("run").and_then(|run| run.as_str().map(str::to_owned));
+    pub(super) fn take(members: &mut SharedMap) -> Self {
+        let line = members.shift_remove("line").and_then(|line| line.as_u64());
+        let run = members.shift_remove("run").and_then(|run| run.as_str().map(str::to_owned));
         Self { run, line }
     }
 }

@@ -208,7 +208,7 @@ fn the_limit_is_drawn_where_it_was_measured() {
     // Nine limits would be a thicket: their span remains.
     assert!(labels(&data::twelve_series()).contains(">highest limit<"));
     let mut without = data::one_series();
-    without.cases.iter_mut().for_each(|case| drop(case.metrics.remove("limit_busbw_gbs")));
+    without.cases.iter_mut().for_each(|case| drop(case.metrics.shift_remove("limit_busbw_gbs")));
     assert!(!labels(&without).contains("limit"));
 }
 

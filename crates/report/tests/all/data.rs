@@ -92,7 +92,7 @@ impl Invented {
             limit: None,
             clocks: Vec::new(),
             starts_apart_s: None,
-            metrics,
+            metrics: metrics.into(),
             wrong: Some(0),
             wrong_elements: Vec::new(),
             gates_missed: Vec::new(),
@@ -287,7 +287,7 @@ pub(crate) fn hostile() -> Run {
         case.id = HOSTILE.into();
         case.parameters.insert("op", json!(HOSTILE));
         case.parameters.insert(HOSTILE, json!("=cmd|' /C calc'!A0"));
-        case.metrics.insert(HOSTILE.into(), json!(HOSTILE));
+        case.metrics.insert(HOSTILE, json!(HOSTILE));
     }
     run.cases[2].status = Status::Failed;
     run.cases[2].reason = Some(HOSTILE.into());
@@ -306,11 +306,10 @@ fn trained(benchmark: &str, strategy: &str, ranks: u32, samples: u32, scaling: O
         "backend": "shm", "device": "cpu", "precision": "f32", "global_batch": samples
     });
     line.parameters = parameters.as_object().cloned().unwrap().into();
-    line.metrics.insert("samples_per_s".into(), json!(f64::from(samples) / time));
+    line.metrics.insert("samples_per_s", json!(f64::from(samples) / time));
     if let Some((kind, efficiency)) = scaling {
         let ends = [efficiency - 0.02, efficiency + 0.02];
-        line.metrics
-            .insert("scaling".into(), json!({"kind": kind, "base_ranks": 1, "efficiency": efficiency, "ci95": ends}));
+        line.metrics.insert("scaling", json!({"kind": kind, "base_ranks": 1, "efficiency": efficiency, "ci95": ends}));
     }
     line
 }
@@ -342,8 +341,7 @@ pub(crate) fn held() -> Run {
         let case = predicted["total"].as_u64().unwrap() * 102 / 100;
         let process = mib(30) * many;
         let measured = json!({"total": case + process, "process": process, "case": case});
-        line.metrics
-            .insert("memory".into(), json!({"predicted": predicted, "measured": measured, "difference": -0.0196}));
+        line.metrics.insert("memory", json!({"predicted": predicted, "measured": measured, "difference": -0.0196}));
         line.parameters.insert("limit", json!(3u64 << 30));
         line
     };
@@ -367,8 +365,8 @@ pub(crate) fn matrices() -> Run {
         }
     };
     let row = |a: usize| (0..8).map(|b| if a == b { json!(null) } else { json!(pair(a, b)) }).collect::<Vec<_>>();
-    line.metrics = Map::new();
-    line.metrics.insert("pair_us".into(), json!((0..8).map(row).collect::<Vec<_>>()));
+    line.metrics = Default::default();
+    line.metrics.insert("pair_us", json!((0..8).map(row).collect::<Vec<_>>()));
     run(vec![line])
 }
 

@@ -32,8 +32,7 @@ fn trained(efficiency: [f64; 3], terms: &[(&str, f64)]) -> Run {
     let mut run = data::scaled();
     let [low, mid, high] = efficiency;
     let mut line = run.cases.iter().max_by_key(|line| line.ranks).unwrap().clone();
-    line.metrics
-        .insert("scaling".into(), json!({"kind": "weak", "base_ranks": 1, "efficiency": mid, "ci95": [low, high]}));
+    line.metrics.insert("scaling", json!({"kind": "weak", "base_ranks": 1, "efficiency": mid, "ci95": [low, high]}));
     line.parameters.insert("overlap".to_owned(), json!(true));
     let (id, ranks) = (line.id.clone(), line.ranks);
     run.cases.retain(|line| line.ranks == 1);
@@ -147,7 +146,7 @@ fn a_bandwidth_of_caches_is_not_called_that_of_memory() {
         let parameters =
             json!({"test": "triad", "ranks": 1, "threads": 1, "backend": "shm", "device": "cpu", "bytes": bytes});
         line.parameters = parameters.as_object().cloned().unwrap().into();
-        line.metrics = json!({"gbs": gbs}).as_object().cloned().unwrap();
+        line.metrics = json!({"gbs": gbs}).as_object().cloned().unwrap().into();
         line
     };
     let page = page(&data::run(vec![case(16 << 10, 990.0), case(8 << 20, 60.0), case(1 << 30, 12.5)]));

@@ -104,7 +104,7 @@ fn foreign(text: &str) -> Run {
         case.parameters.insert("op", json!(text));
         case.parameters.insert("word", json!(text));
         case.parameters.insert(own(), json!(text));
-        case.metrics.insert("told".into(), json!(text));
+        case.metrics.insert("told", json!(text));
         case.gates_missed = vec![own()];
     }
     (run.cases[3].status, run.cases[3].reason) = (terms::Status::Failed, Some(own()));
@@ -201,8 +201,8 @@ fn numbers_that_are_none_are_never_shown() {
         let time = run.cases[index + 5].time_s.as_mut().unwrap();
         time.ci95 = Some([value, value]);
         time.ci95_again = time.ci95;
-        run.cases[index + 10].metrics.insert("busbw_gbs".into(), json!(value));
-        run.cases[index + 15].metrics.insert("limit_share".into(), json!(if value.is_nan() { 1e308 } else { value }));
+        run.cases[index + 10].metrics.insert("busbw_gbs", json!(value));
+        run.cases[index + 15].metrics.insert("limit_share", json!(if value.is_nan() { 1e308 } else { value }));
     }
     for name in ["markdown", "svg"] {
         let text = text(name, &run).to_lowercase();

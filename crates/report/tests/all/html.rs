@@ -135,7 +135,7 @@ fn findings_have_a_number_and_say_what_to_do() {
     assert!(troubled[1].contains("1 of 12 cases failed") && troubled[1].contains("rank 1 died of signal 9."));
     assert!(troubled[2].contains("1 case missed a gate") && troubled[2].contains("busbw_gbs&gt;=12: 4.32"));
     let mut run = data::one_point();
-    run.cases[0].metrics.remove("limit_share");
+    run.cases[0].metrics.shift_remove("limit_share");
     assert!(cards(&run).is_empty(), "nothing stands out");
     let levels = serde_json::json!([{"median_s": 1.25e-7, "trials": 8, "share": 0.64}, {"median_s": 5.9e-7, "trials": 5, "share": 0.36}]);
     run.cases[0].metrics.insert("levels".to_owned(), levels);

@@ -91,6 +91,6 @@ fn training(number: usize) -> CaseLine {
         "phases_s": {"forward": time / 3.0, "backward": time / 2.0, "communication": time / 10.0},
         "scaling": {"kind": "weak", "base_ranks": 1, "efficiency": 0.9, "ci95": [0.85, 0.95], "word": "good"}
     });
-    line.metrics = metrics.as_object().cloned().unwrap();
+    line.metrics = metrics.as_object().cloned().unwrap().into();
     line
 }

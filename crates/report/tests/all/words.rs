@@ -391,10 +391,10 @@ fn training_stands_beside_the_peer_that_trains_the_same() {
         line.runtime = runtime.into();
         line.backend = if runtime == "native" { "shm" } else { "gloo" }.into();
         line.id = format!("{:012x}", (time * 1e6) as u64);
-        line.metrics.insert("samples_per_s".into(), (8.0 / time).into());
+        line.metrics.insert("samples_per_s", (8.0 / time).into());
         let phases =
             serde_json::json!({"input": 0.0, "forward": 0.3 * time, "backward": 0.6 * time, "optimizer": 0.1 * time});
-        line.metrics.insert("phases_s".into(), phases);
+        line.metrics.insert("phases_s", phases);
         line
     };
     let gpt2 = serde_json::json!({"model": "gpt2", "precision": "f32"});

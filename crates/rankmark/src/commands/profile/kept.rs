@@ -132,7 +132,7 @@ fn line(case: &Case, one: &Explanation) -> CaseLine {
     let (min, max) = (sorted.first().copied(), sorted.last().copied());
     line.time_s =
         Some(TimeSummary { median, mean: Some(steps.mean()), p05, p50, p95, p99, min, max, ..TimeSummary::default() });
-    line.metrics = metrics(one);
+    line.metrics = metrics(one).into();
     if one.ends.is_failed {
         (line.status, line.reason) = (Status::Failed, one.ends.sentences.first().cloned());
     } else if one.is_hung {

@@ -204,7 +204,7 @@ mod tests {
             "runtime": "native", "backend": "shm", "device": "cpu", "mode": "streaming", "caveats": [], "simulated": false,
         }))
         .unwrap();
-        line.metrics = metrics.as_object().cloned().unwrap_or_default();
+        line.metrics = metrics.as_object().cloned().unwrap_or_default().into();
         line
     }
 

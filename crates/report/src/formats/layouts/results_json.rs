@@ -176,7 +176,7 @@ mod tests {
             "time_s": {"median": 0.002}, "wrong": 0,
         }))
         .unwrap();
-        line.metrics = metrics.as_object().cloned().unwrap_or_default();
+        line.metrics = metrics.as_object().cloned().unwrap_or_default().into();
         line
     }
 
