@@ -5,7 +5,7 @@
 //! does nothing but multiply and add: enough independent accumulators to hide the latency of one (4 cycles, 2 a cycle:
 //! 8; 12 leaves room and fits into 16 registers), on all threads at once, in the same ranks as the case.
 
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Instant;
 
 use engine::Multiplier;
@@ -60,6 +60,19 @@ pub fn measure(
     // All threads in the same burst: a core that is fast only while others rest is not counted as fast.
     let peak = (0..BURSTS).map(|burst| rates.iter().map(|of| of[burst]).sum::<f64>()).fold(0.0, f64::max);
     (peak, chosen.name)
+}
+
+/// Operations a second of one thread, wherever it runs; measured once a process. For estimates, not for shares of a peak: many
+/// cores at once may be slower.
+pub fn of_one_core(kind: (Dtype, Multiplier)) -> f64 {
+    static KNOWN: Mutex<Vec<((Dtype, Multiplier), f64)>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, rate)) = known.iter().find(|(known, _)| *known == kind) {
+        return *rate;
+    }
+    let (rate, _) = measure(kind, 1, 0, &[]);
+    known.push((kind, rate));
+    rate
 }
 
 /// The widest loop of this processor in which products of the precision can run: f16 is computed in f32 everywhere,

@@ -43,6 +43,8 @@ pub struct ProcessWorld {
     remote: Option<Remote>,
     /// Who gets reports of commands that stall.
     on_stall: Option<OnStall>,
+    /// Ranks that do not move for so long may be computing.
+    patience: Duration,
     farewell: Duration,
     page: StatusPage,
     /// Open while the world starts.
@@ -66,6 +68,7 @@ impl ProcessWorld {
             invited_by: Vec::new(),
             remote: None,
             on_stall: None,
+            patience: Duration::ZERO,
             farewell: FAREWELL,
             page,
             rendezvous: Some(rendezvous),
@@ -142,7 +145,7 @@ impl ProcessWorld {
         let mut watch = Watch::new(Instant::now(), limit);
         // Not while they start: each then has much to do that no page shows.
         let on_stall = self.on_stall.clone().filter(|_| self.phase != Phase::Start);
-        let mut stalls = on_stall.map(|on| (StallWatch::new(Instant::now(), &on), on));
+        let mut stalls = on_stall.map(|on| (StallWatch::new(Instant::now(), &on, self.patience), on));
         loop {
             let stall_look = stalls.as_ref().and_then(|(stall, _)| stall.next_look());
             let until = stall_look.map_or(watch.next_look(), |look| look.min(watch.next_look()));
@@ -369,6 +372,10 @@ impl ProcessWorld {
 }
 
 impl World for ProcessWorld {
+    fn be_patient(&mut self, still: Duration) {
+        self.patience = still;
+    }
+
     fn command(&mut self, command: &Command, limit: Duration) -> Result<Vec<Reply>, Verdict> {
         if let Some(verdict) = &self.ended {
             return Err(verdict.clone());

@@ -36,6 +36,8 @@ pub struct Settings {
     pub iters: Option<u32>,
     /// Time of one trial for everything but sampling.
     pub timeout: Duration,
+    /// Least seconds of a sample that are known before the run; 0: nothing is known.
+    pub sample_s: f64,
     /// Whether to measure the machine's limit.
     pub limits: bool,
     /// Whether entry and exit times of operations are wanted whatever they cost: the plan asked for profiling.
@@ -43,6 +45,11 @@ pub struct Settings {
     /// Whether times are computed and the same in every trial.
     pub exact: bool,
 }
+
+/// A sample may take this many times the least that is known of it: memory, waits, cores that others use.
+const SLOWEST: f64 = 4.0;
+/// Samples of a first trial, with those that warm up and find out how many calls a sample has, where each takes long.
+const FIRST_SAMPLES: u32 = 8;
 
 impl Settings {
     /// The settings of a case; what it does not say is as the fields' declared defaults have it.
@@ -62,6 +69,7 @@ impl Settings {
             warmup: case.warmup().or(steps.map(|_| 0)),
             iters: steps.or_else(|| case.iters()),
             timeout: duration(case.timeout().unwrap_or(120.0).max(0.001)),
+            sample_s: 0.0,
             // A path names a profile of the machine instead.
             limits: case.limits().is_none_or(|text| text == "true"),
             traced: false,
@@ -71,7 +79,13 @@ impl Settings {
 
     /// When a trial has failed.
     pub fn deadline(&self) -> Duration {
-        self.timeout + Duration::from_secs_f64(self.max_seconds)
+        let samples = FIRST_SAMPLES + self.iters.unwrap_or(0) + self.warmup.unwrap_or(0);
+        self.timeout + Duration::from_secs_f64(self.max_seconds.max(self.slowest_s() * f64::from(samples)))
+    }
+
+    /// Seconds that a sample may take although nothing is wrong.
+    pub fn slowest_s(&self) -> f64 {
+        SLOWEST * self.sample_s.clamp(0.0, 86_400.0)
     }
 
     /// Whether the user asked to sample for the whole time: no precision is ever enough.
@@ -112,5 +126,23 @@ impl Settings {
     /// Samples that one trial keeps at most.
     pub fn trial_samples(&self) -> u32 {
         (MAX_SAMPLES / self.most_trials()).max(1) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_of_long_steps_has_the_time_for_them() {
+        let case = serde_json::json!({"id": "0", "benchmark": "training", "parameters": {}, "settings": {}, "world": {},
+            "caveats": [], "bytes_requested": null, "skip": null});
+        let short = Settings::from_case(&serde_json::from_value(case).unwrap());
+        assert_eq!(short.deadline().as_secs_f64(), 125.0);
+        let long = Settings { sample_s: 30.0, ..short.clone() };
+        assert_eq!((long.slowest_s(), long.deadline().as_secs_f64()), (120.0, 120.0 + 8.0 * 120.0));
+        let counted = Settings { iters: Some(10), warmup: Some(2), ..long };
+        assert_eq!(counted.deadline().as_secs_f64(), 120.0 + 20.0 * 120.0);
+        assert_eq!(Settings { sample_s: 0.1, ..short }.deadline().as_secs_f64(), 125.0);
     }
 }

@@ -121,6 +121,7 @@ impl Visit<'_> {
         }
         let check = self.is_first() || self.may_look();
         let left = self.left();
+        self.world.be_patient(Duration::from_secs_f64(self.settings.slowest_s()));
         let ready = self.world.prepare(&self.run.case, check, left)?;
         self.trial.wrong.extend(ready.iter().map(|ready| ready.wrong.clone()));
         self.trial.ready.clone_from(&ready);

@@ -302,6 +302,9 @@ pub trait World {
     /// The verdict, when a rank fails, dies or hangs, or nothing arrives within `limit`.
     fn command(&mut self, command: &Command, limit: Duration) -> Result<Vec<Reply>, Verdict>;
 
+    /// From now on, ranks that do not move for so long have not stalled: a step may take that long.
+    fn be_patient(&mut self, _for: Duration) {}
+
     /// Prepares a case.
     ///
     /// # Errors

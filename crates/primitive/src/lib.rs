@@ -36,7 +36,7 @@ mod facts;
 mod skip;
 
 use comm::Communicator;
-use contract::{Benchmark, Measured, Prepared, RankContext, Relations, Work};
+use contract::{Benchmark, Measured, Prepared, RankContext, Relations, TrialCost, Work, is_on_gpus};
 use measure::{Failure, WrongReport};
 use record::{About, Case, CaseLine};
 use serde_json::{Map, Value};
@@ -54,6 +54,10 @@ pub use self::words::{Products, primitives};
 
 /// The benchmark `primitive`.
 pub struct PrimitiveBenchmark;
+
+/// Round rate of a core, in operations a second. It decides only the estimate that a run prints, and when a rank that computes
+/// counts as stalled.
+const ROUND_FLOPS: f64 = 50e9;
 
 /// A case on one rank.
 struct PreparedPrimitive {
@@ -118,6 +122,14 @@ impl Benchmark for PrimitiveBenchmark {
         let mut prepared = PreparedPrimitive { site, step, computes, timed_with };
         prepared.refill();
         Ok(Box::new(prepared))
+    }
+
+    fn trial_cost(&self, case: &Case) -> TrialCost {
+        let Ok((_, _, task)) = resolved(case) else { return TrialCost::default() };
+        // Ranks that share a core take turns.
+        let turns = (self.cores_wanted(case) as f64 / measure::machine::allowed_cpus().len().max(1) as f64).max(1.0);
+        let sample_s = if is_on_gpus(case) { 0.0 } else { task.flops() / ROUND_FLOPS * turns };
+        TrialCost { sample_s, ..TrialCost::default() }
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {

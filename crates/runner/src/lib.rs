@@ -22,3 +22,9 @@ pub use run::{Observer, PlanSetup, run};
 pub use states::look_at_states;
 pub use threads::ThreadWorld;
 pub use trial::trial;
+
+/// How a case is sampled, with what its benchmark knows of the time of a sample.
+fn settings_of(case: &record::Case) -> measure::Settings {
+    let cost = benchmarks::benchmark(&case.benchmark).map(|benchmark| benchmark.trial_cost(case)).unwrap_or_default();
+    measure::Settings { sample_s: cost.sample_s + cost.around_s, ..measure::Settings::from_case(case) }
+}

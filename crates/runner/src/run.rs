@@ -203,7 +203,7 @@ impl RunState<'_> {
     /// Rounds over these cases until none is open.
     fn rounds(&mut self, cases: &[&Case]) -> Result<(), StoreError> {
         for case in cases {
-            let settings = Settings { traced: self.setup.plan.profiling, ..Settings::from_case(case) };
+            let settings = Settings { traced: self.setup.plan.profiling, ..crate::settings_of(case) };
             let mut run = CaseRun::new(case, settings, is_simulated(case));
             run.host_of = self.host_of.clone();
             self.open.insert(case.id.clone(), run);

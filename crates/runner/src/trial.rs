@@ -23,7 +23,7 @@ pub fn trial(
     if let Err(reason) = admit(case, host) {
         return CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Skipped, reason) };
     }
-    let settings = Settings { trials: Some(1), ..Settings::from_case(case) };
+    let settings = Settings { trials: Some(1), ..crate::settings_of(case) };
     let mut run = CaseRun::new(case, settings, simulated);
     let mut visit = || -> Result<(), Verdict> {
         let spec = WorldSpec { ranks: case.ranks(), fields: case.world.to_map() };

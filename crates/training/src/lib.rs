@@ -5,6 +5,7 @@ mod about;
 mod balance;
 mod baselines;
 mod catalog;
+mod cost;
 mod data;
 mod declared;
 mod exchange;
@@ -33,7 +34,7 @@ mod facts;
 mod skip;
 
 use ::view::View;
-use contract::{Benchmark, Host, Measured, Prepared, RankContext, Relations, Study, is_on_gpus, is_pytorch};
+use contract::{Benchmark, Host, Measured, Prepared, RankContext, Relations, Study, TrialCost, is_on_gpus, is_pytorch};
 use measure::{Failure, Trial};
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
@@ -75,6 +76,10 @@ impl Benchmark for TrainingBenchmark {
 
     fn memory(&self, case: &Case) -> u64 {
         if is_on_gpus(case) { 0 } else { predict::held(case) }
+    }
+
+    fn trial_cost(&self, case: &Case) -> TrialCost {
+        cost::here(case)
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
@@ -136,6 +141,10 @@ impl Benchmark for MemoryBenchmark {
 
     fn memory(&self, case: &Case) -> u64 {
         if is_on_gpus(case) { 0 } else { predict::held(case) }
+    }
+
+    fn trial_cost(&self, case: &Case) -> TrialCost {
+        cost::here(case)
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {

@@ -135,9 +135,10 @@ pub(crate) struct StallWatch {
 }
 
 impl StallWatch {
-    /// From now on.
-    pub(crate) fn new(now: Instant, on: &OnStall) -> Self {
-        let (after, next_look) = (on.after, now + LOOK.min(on.after / 8));
+    /// From now on. `patience`: ranks may do without movement for so long at least.
+    pub(crate) fn new(now: Instant, on: &OnStall, patience: Duration) -> Self {
+        let after = on.after.max(patience);
+        let next_look = now + LOOK.min(after / 8);
         let (still, before) = (Duration::ZERO, Vec::new());
         Self { after, next_look, looked: now, still, before, activity: None, reported: false }
     }

@@ -44,7 +44,7 @@ fn watched_beside(
     crowded: bool,
 ) -> Option<(f64, Vec<Doing>)> {
     let begin = Instant::now();
-    let mut watch = StallWatch::new(begin, &OnStall::new(Vec::new(), |_| {}));
+    let mut watch = StallWatch::new(begin, &OnStall::new(Vec::new(), |_| {}), Duration::ZERO);
     let mut used = vec![Duration::ZERO; seen(0.0).len()];
     let mut reported = None;
     for look in 1..=2 * seconds {
@@ -115,11 +115,24 @@ fn a_rank_that_waits_for_a_core_has_not_stalled() {
 #[test]
 fn time_that_this_process_slept_through_does_not_count() {
     let begin = Instant::now();
-    let mut watch = StallWatch::new(begin, &OnStall::new(Vec::new(), |_| {}));
+    let mut watch = StallWatch::new(begin, &OnStall::new(Vec::new(), |_| {}), Duration::ZERO);
     let seen = || vec![inside(1), after(0)];
     for at in [0.5, 1.0, 100.0, 100.5] {
         assert_eq!(watch.look(begin + Duration::from_secs_f64(at), seen, |_| None), None, "{at}");
     }
+}
+
+#[test]
+fn a_step_that_takes_long_is_waited_for() {
+    let begin = Instant::now();
+    let told = |patience: f64| {
+        let mut watch = StallWatch::new(begin, &OnStall::new(Vec::new(), |_| {}), Duration::from_secs_f64(patience));
+        let seen = || vec![inside(1), after(0)];
+        (1..=240)
+            .find(|look| watch.look(begin + Duration::from_secs_f64(f64::from(*look) / 2.0), seen, |_| None).is_some())
+    };
+    assert!(told(0.0).is_some_and(|look| (20..=22).contains(&look)), "{:?}", told(0.0));
+    assert!(told(60.0).is_some_and(|look| (120..=124).contains(&look)), "{:?}", told(60.0));
 }
 
 fn state(rank: u32, seen: RankProgress) -> RankState {

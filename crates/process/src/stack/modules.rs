@@ -192,12 +192,15 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A function's name as its author wrote it, without the hash that a compiler adds.
+/// A function's name as its author wrote it, without the hash that a compiler adds, and without parameters: those of C++ fill
+/// lines.
 fn demangled(name: &str) -> String {
-    match rustc_demangle::try_demangle(name) {
-        Ok(name) => format!("{name:#}"),
-        Err(_) => name.to_owned(),
+    if let Ok(name) = rustc_demangle::try_demangle(name) {
+        return format!("{name:#}");
     }
+    let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
+    let symbol = cpp_demangle::Symbol::new(name).ok();
+    symbol.and_then(|symbol| symbol.demangle_with_options(&options).ok()).unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -220,6 +223,10 @@ mod tests {
     #[test]
     fn names_are_demangled_without_hashes() {
         assert_eq!(demangled("_ZN3std6thread5sleep17h0123456789abcdefE"), "std::thread::sleep");
+        assert_eq!(
+            demangled("_ZN4gloo9transport3tcp13UnboundBuffer8waitRecvEPiNSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"),
+            "gloo::transport::tcp::UnboundBuffer::waitRecv"
+        );
         assert_eq!(demangled("clock_nanosleep"), "clock_nanosleep");
     }
 }

@@ -68,7 +68,7 @@ impl RunState<'_> {
             self.not_recorded(case, &reason);
             return Ok(());
         }
-        let own = Settings::from_case(case);
+        let own = crate::settings_of(case);
         let settings = Settings {
             traced: true,
             trials: Some(1),
