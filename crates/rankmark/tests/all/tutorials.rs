@@ -19,7 +19,7 @@ fn commands(name: &str) -> Vec<String> {
 }
 
 /// A folder of the path in which `rankmark` is this program and other names lead to these programs.
-fn programs(place: &Place, others: &[(&str, &str)]) -> PathBuf {
+pub(crate) fn programs(place: &Place, others: &[(&str, &str)]) -> PathBuf {
     let folder = place.path("temporary/bin");
     fs::create_dir(&folder).unwrap();
     for (name, program) in [("rankmark", env!("CARGO_BIN_EXE_rankmark"))].iter().chain(others) {

@@ -6,6 +6,7 @@ mod candle;
 mod ddlb;
 mod distributed_training;
 mod torchscale;
+mod word_for_word;
 
 use std::collections::BTreeSet;
 use std::fs;
