@@ -57,6 +57,11 @@ pub fn complete(plan: &mut record::Plan) {
     all().for_each(|benchmark| benchmark.complete(plan));
 }
 
+/// Whether the figures of a case are computed on this host: nothing is measured.
+pub fn is_computed(case: &record::Case, host: &Host) -> bool {
+    is_simulated(case) || benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.is_planned(case, host))
+}
+
 /// The benchmark of this name.
 pub fn benchmark(name: &str) -> Option<&'static dyn Benchmark> {
     let wanted = terms::normalize(name);

@@ -46,6 +46,12 @@ pub trait Benchmark: Sync {
         Err(Failure::new("times of this benchmark are those of ranks"))
     }
 
+    /// Whether the case is answered by [`Benchmark::predicted`] alone: it has more ranks than this host could start with sense,
+    /// and what it asks for is known without them.
+    fn is_planned(&self, _case: &Case, _host: &Host) -> bool {
+        false
+    }
+
     /// Completes a plan by what follows from its cases of this benchmark: may drop cases that are the same computation, add
     /// cases that others are compared with, and bring those before them. The same plan gives the same cases.
     fn complete(&self, _plan: &mut Plan) {}

@@ -66,7 +66,7 @@ pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8
 }
 
 fn planned<'a>(case: &'a Case, bounds: &Bounds<'_>, admission: &mut Admission<'_>) -> Planned<'a> {
-    let simulated = benchmarks::is_simulated(case);
+    let simulated = benchmarks::is_computed(case, bounds.host);
     // As the runner has them.
     let settings = CaseRun::new(case, Settings::from_case(case), simulated).settings;
     // None of the libraries that a plan names is opened.

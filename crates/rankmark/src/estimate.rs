@@ -48,9 +48,9 @@ pub(crate) struct Sampled<'a> {
 }
 
 /// Of a whole plan.
-pub(crate) fn of_plan(plan: &Plan, several: bool) -> Estimate {
+pub(crate) fn of_plan(plan: &Plan, several: bool, is_computed: impl Fn(&Case) -> bool) -> Estimate {
     let sampled = |case| {
-        let simulated = benchmarks::is_simulated(case);
+        let simulated = is_computed(case);
         let settings = measure::CaseRun::new(case, Settings::from_case(case), simulated).settings;
         Sampled { case, settings, simulated }
     };
@@ -187,7 +187,7 @@ mod tests {
         let fields: Vec<(String, String)> =
             fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let about = benchmarks::benchmark("collective").unwrap().about();
-        of_plan(&record::plan::from_flags(about, &fields, &[]).unwrap(), true)
+        of_plan(&record::plan::from_flags(about, &fields, &[]).unwrap(), true, benchmarks::is_simulated)
     }
 
     #[test]
@@ -218,7 +218,9 @@ mod tests {
         let about = benchmarks::benchmark("interference").unwrap().about();
         let mut more = fields.to_vec();
         more.push(("spacing".to_owned(), "0s".to_owned()));
-        let of = |fields: &[(String, String)]| of_plan(&record::plan::from_flags(about, fields, &[]).unwrap(), true);
+        let of = |fields: &[(String, String)]| {
+            of_plan(&record::plan::from_flags(about, fields, &[]).unwrap(), true, benchmarks::is_simulated)
+        };
         // A trial of 0.125 s has samples of 20 ms, and nine more to warm up.
         let alone = of(&more).seconds;
         assert!((alone - (PROGRAM + 0.22 + 10.0 * (0.125 + 0.01 + 0.18 + TRIAL))).abs() < 0.01, "{alone}");

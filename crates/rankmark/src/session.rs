@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use benchmarks::{Host, Launched, Spread};
 use launch::external::Coordinator;
 use measure::{DeviceSensors, Starter, machine};
-use record::{CaseLine, Interruption, Machine, Plan, Resumed, RunFile, Store, Tool};
+use record::{Case, CaseLine, Interruption, Machine, Plan, Resumed, RunFile, Store, Tool};
 use runner::{PlanSetup, Setup};
 use survey::NvidiaSmi;
 use terms::Status;
@@ -157,12 +157,15 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         // From here on nothing is refused: the record keeps its end until it really goes on.
         record.store.write_run(&record.file)?;
     }
-    let estimate = estimate::of_plan(&plan, is_alone(request)).within(budget.map(|budget| budget.as_secs_f64()));
+    let host_of_run = host(request.entry.coordinator, &record.file.machine);
+    let is_computed = |case: &Case| benchmarks::is_computed(case, &host_of_run);
+    let estimate =
+        estimate::of_plan(&plan, is_alone(request), is_computed).within(budget.map(|budget| budget.as_secs_f64()));
     let output = &request.options.output;
     let mut screen = Screen::new(output.verbosity(), output.json, request.entry.begun, (&plan, estimate));
     let notes = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned();
     // The processes of a launcher start side by side with this one, so they would count as other programs.
-    let load = is_alone(request).then(|| load::note(&plan, &record.file.machine)).flatten();
+    let load = is_alone(request).then(|| load::note(&plan, &record.file.machine, is_computed)).flatten();
     let bound = is_alone(request).then(|| load::one_core(&plan)).flatten();
     let notes: Vec<String> = notes.chain(load).chain(bound).collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);

@@ -70,6 +70,9 @@ impl<'h> Admission<'h> {
         if let Some(reason) = &case.skip {
             return Err(reason.clone());
         }
+        if benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.is_planned(case, self.host)) {
+            return Ok(());
+        }
         self.check_launched(case)?;
         // What a torch has only its Python can tell: its ranks do, when they start.
         if !is_pytorch(case) {

@@ -119,6 +119,14 @@ pub(crate) fn skipped(case: &Case, reason: String) -> CaseLine {
     CaseLine { metrics: metrics.into(), ..unmeasured(case, Status::Skipped, reason) }
 }
 
+/// The line of a case that is answered without ranks, by what its benchmark knows; None where ranks must run.
+pub(crate) fn planned(case: &Case, host: &Host) -> Option<CaseLine> {
+    let benchmark =
+        benchmark(&case.benchmark).filter(|benchmark| case.skip.is_none() && benchmark.is_planned(case, host))?;
+    let metrics = benchmark.predicted(case).into();
+    Some(CaseLine { reason: None, metrics, simulated: true, ..unmeasured(case, Status::Ok, String::new()) })
+}
+
 /// Adds the benchmark's metrics, of the trials that are shown and before what `measure` knew, and what it finds wrong in any.
 fn complete(run: &CaseRun, shown: &CaseRun, peak: Option<(f64, &str)>, line: &mut CaseLine) {
     let (Some(benchmark), Some(times)) = (benchmark(&run.case.benchmark), &line.time_s) else { return };

@@ -52,6 +52,9 @@ pub struct TrainingBenchmark;
 /// Training, for what it holds in memory.
 pub struct MemoryBenchmark;
 
+/// Ranks whose memory is measured even where they share cores.
+const MEASURED: usize = 8;
+
 /// A checked case's task, on a rank.
 fn task(case: &Case) -> Result<Task, Failure> {
     Ok(Task::from_case(case)?)
@@ -157,6 +160,16 @@ impl Benchmark for MemoryBenchmark {
             return Map::new();
         };
         metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
+    }
+
+    fn is_planned(&self, case: &Case, host: &Host) -> bool {
+        let ranks = case.ranks() as usize;
+        ranks > MEASURED
+            && ranks > host.cores
+            && host.spread.is_none()
+            && host.launched.is_none()
+            && !is_on_gpus(case)
+            && !is_pytorch(case)
     }
 
     fn predicted(&self, case: &Case) -> Map<String, Value> {

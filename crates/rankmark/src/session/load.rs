@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use measure::machine;
-use record::{Machine, Plan};
+use record::{Case, Machine, Plan};
 use view::number::count;
 
 /// Readings of how many programs run, once the first found some.
@@ -34,8 +34,8 @@ fn bound_words(ranks: u32, only: u32, cores: u32, of_group: Option<u32>) -> Opti
 }
 
 /// A note that other programs leave too few cores to the ranks of this plan; None where there is room, or nothing is known.
-pub(super) fn note(plan: &Plan, about: &Machine) -> Option<String> {
-    let measured = plan.cases.iter().filter(|case| !benchmarks::is_simulated(case));
+pub(super) fn note(plan: &Plan, about: &Machine, is_computed: impl Fn(&Case) -> bool) -> Option<String> {
+    let measured = plan.cases.iter().filter(|case| !is_computed(case));
     let ranks = measured.map(record::Case::ranks).max()?;
     let cores = machine::allowed_cpus().len();
     // The kernel counts programs of the whole machine. Those on cores that are not ours do not matter.

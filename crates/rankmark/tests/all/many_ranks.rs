@@ -5,6 +5,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
+use serde_json::{Value, json};
+
 use crate::place::{Place, statuses};
 
 /// Seconds of processor time that a command may take, and bytes that it may hold.
@@ -76,4 +78,23 @@ fn records_of_sixteen_thousand_ranks_are_small_and_quickly_read() {
     for (name, bytes) in files(&place.path("one")) {
         assert!(bytes < FILE, "{name}: {bytes} bytes");
     }
+}
+
+/// Nobody needs as many cores to learn what a mesh would hold.
+#[test]
+fn memory_of_more_ranks_than_cores_is_planned_and_nothing_is_started() {
+    let place = Place::new();
+    let dry = place.run("memory --ranks 1024 --model gpt2 --dry-run").exits(0).out;
+    assert!(dry.contains("times are computed: no waiting") && dry.contains("1 would run"), "{dry}");
+    let ended = place.run("memory --ranks 1024 --model gpt2 --sharded 0,3 --output-dir r").exits(0);
+    assert!(ended.took.as_secs() < 60 && ended.out.contains("SIMULATED: computed, not measured"), "{ended:?}");
+    let cases = place.cases("r");
+    let predicted = |case: &Value| {
+        assert_eq!((&case["status"], &case["simulated"]), (&json!("ok"), &json!(true)), "{case}");
+        assert!(case["time_s"].is_null() && case["memory"]["measured"]["total"].as_u64().unwrap_or(0) == 0, "{case}");
+        case["memory"]["predicted"]["parameters"].as_f64().unwrap()
+    };
+    let [replicated, sharded] = [predicted(&cases[0]), predicted(&cases[1])];
+    assert!(replicated > 100.0 * sharded, "each of 1024 ranks has a part: {replicated} and {sharded}");
+    place.run("run --resume r").exits(0);
 }
