@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use record::Case;
 use terms::Mode;
@@ -51,6 +52,8 @@ pub struct Round {
     pub prepared: bool,
     /// Whether the world is to hold the case prepared for the next trial.
     pub keep: bool,
+    /// When the trial takes no further samples, however many were asked for: the case's share of a budget.
+    pub until: Option<Instant>,
 }
 
 /// A case over its trials.

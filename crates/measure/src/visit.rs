@@ -298,6 +298,10 @@ impl Visit<'_> {
             let each = taken.iter().copied().fold(0.0, f64::max) / 1e9;
             chunk = ((WARM_UP_CHUNK_SECONDS / each.max(1e-9)) as u32).max(1);
             series.extend(taken);
+            // The samples that count need as long again.
+            if self.samples_that_fit(2.0 * each) == 0 {
+                break;
+            }
         }
         Ok(series)
     }
@@ -322,7 +326,11 @@ impl Visit<'_> {
                 break;
             }
             let chunk = CHUNK_SECONDS.min(self.settings.trial_seconds() / 2.0) / each.max(wall_each);
-            let chunk = (chunk as u32).clamp(1, most - taken);
+            let fits = self.samples_that_fit(each);
+            if taken > 0 && fits == 0 {
+                break;
+            }
+            let chunk = (chunk as u32).clamp(1, most - taken).min(fits.max(1));
             let calls = self.trial.calls;
             let asked = Instant::now();
             let samples = self.take(chunk, calls)?;
@@ -342,6 +350,12 @@ impl Visit<'_> {
         self.run.sampling_s += self.trial.sampling_s;
         progress(self.run.sampling_s, self.settings.max_seconds);
         Ok(())
+    }
+
+    /// Samples of so many seconds until the trial has to end.
+    fn samples_that_fit(&self, each: f64) -> u32 {
+        let left = self.round.until.map(|until| until.saturating_duration_since(Instant::now()).as_secs_f64());
+        left.map_or(u32::MAX, |left| if each.is_finite() { (left / each.max(1e-9)) as u32 } else { 1 })
     }
 
     /// Seconds since `asked`, at least those of the samples that were taken: fresh inputs take time between them. Simulated

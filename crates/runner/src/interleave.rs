@@ -245,7 +245,7 @@ impl State<'_> {
             let missing = || Verdict::new(VerdictKind::NotStarted, "its world is not alive");
             let fault = |verdict| Fault { side, verdict };
             let world = worlds[side].as_mut().ok_or_else(|| fault(missing()))?;
-            let round = Round { number, fresh: true, prepared, keep };
+            let round = Round { number, fresh: true, prepared, keep, until: self.driver.setup.deadline };
             case.runs[side].visit(&mut **world, round, &mut |_, _| ()).map_err(fault)?;
             case.runs[side].trials.pop().ok_or_else(|| fault(missing()))
         };

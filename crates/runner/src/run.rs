@@ -3,7 +3,7 @@
 //! A world that dies ends with its case; the next case gets a new one. One that dies while others are visited costs no
 //! case: it is started again, and the line says so.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -91,6 +91,7 @@ pub fn run<'a>(whole: Setup<'a>, setup: PlanSetup<'a>) -> Result<Vec<CaseLine>, 
         machine,
         closed: HashMap::new(),
         last_visit: HashMap::new(),
+        gave_way: BTreeMap::new(),
     };
     if let Err(error) = run.all(&cases) {
         // What is on disk was measured: it is reported, although nobody judges it any more.
@@ -123,6 +124,8 @@ struct RunState<'a> {
     closed: HashMap<String, CaseRun>,
     /// When each case was visited last.
     last_visit: HashMap<String, Instant>,
+    /// Trials that a budget left fewer samples than were asked for: how many, and of how many, by case.
+    gave_way: BTreeMap<String, [u32; 2]>,
 }
 
 /// Rounds over cases of a run.
@@ -210,6 +213,9 @@ impl RunState<'_> {
             self.cases.insert(case.id.clone(), (*case).clone());
         }
         make_rounds(&mut RunRounds { first: self.driver.round, due: cases.to_vec(), run: self })?;
+        if let Some(note) = gave_way(&std::mem::take(&mut self.gave_way)) {
+            self.setup.observer.remarks(&note);
+        }
         self.worlds.end();
         Ok(())
     }
@@ -239,6 +245,15 @@ impl RunState<'_> {
             std::thread::sleep(LOOK.min(left));
         }
         false
+    }
+
+    /// Notes a trial with fewer samples than the user asked for.
+    fn note_samples(&mut self, run: &CaseRun) {
+        let Some((trial, asked)) = run.trials.last().zip(run.settings.iters) else { return };
+        let taken = trial.samples.rows().first().map_or(0, Vec::len) as u32;
+        if taken < asked {
+            self.gave_way.insert(run.case.id.clone(), [taken, asked]);
+        }
     }
 
     /// No further trial: a case that has some keeps the line of those.
@@ -276,6 +291,7 @@ impl RunState<'_> {
         match result {
             Ok(()) => {
                 self.machine.note(&mut run);
+                self.note_samples(&run);
                 let open = run.stop().is_none();
                 let samples = samples_of(&run, after);
                 if run.settings.traced {
@@ -310,13 +326,22 @@ impl RunState<'_> {
         result
     }
 
+    /// When this trial has to end, so that every case without one gets as much of the budget.
+    fn share_of_budget(&self, run: &CaseRun) -> Option<Instant> {
+        let deadline = self.driver.setup.deadline?;
+        let (now, own) = (Instant::now(), usize::from(run.trials.is_empty()));
+        let waiting = self.open.values().filter(|run| run.trials.is_empty()).count() + own;
+        Some(now + deadline.saturating_duration_since(now) / waiting.max(1) as u32)
+    }
+
     fn in_place(&mut self, case: &Case, run: &mut CaseRun, place: CaseWorld<'_>) -> Result<(), Verdict> {
         let fresh = place.world.is_none() || place.fresh;
         let world = match place.world {
             Some(world) => world,
             none => none.insert(self.start(case).map_err(|verdict| after_death(place.died, verdict))?),
         };
-        let round = Round { number: self.driver.round, fresh, prepared: place.prepared, keep: place.keep };
+        let until = self.share_of_budget(run);
+        let round = Round { number: self.driver.round, fresh, prepared: place.prepared, keep: place.keep, until };
         self.wait_for_state(&mut **world, run)?;
         let observer = &mut self.setup.observer;
         let mut sensors = self.setup.device_sensors.as_mut().filter(|_| on_a_device(case));
@@ -429,4 +454,17 @@ fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
 /// Whether the ranks of a case work on devices other than the processor.
 fn on_a_device(case: &Case) -> bool {
     case.device().is_some_and(|device| device != "cpu")
+}
+
+/// What a budget took from the samples that were asked for.
+fn gave_way(cases: &BTreeMap<String, [u32; 2]>) -> Option<String> {
+    let fewest = cases.values().min_by_key(|[taken, _]| *taken)?;
+    let cases = match cases.len() {
+        1 => "1 case has".to_owned(),
+        several => format!("{several} cases have"),
+    };
+    let [taken, asked] = fewest;
+    Some(format!(
+        "--budget: {cases} fewer samples a trial than --iters asked for, {taken} of {asked} at least; `samples` of each case says how many"
+    ))
 }

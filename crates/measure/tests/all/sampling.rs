@@ -1,9 +1,9 @@
 //! How many samples of how many calls are taken, and what they come to.
 
-use std::time::Duration;
-
 use measure::{Command, MAX_SAMPLES, Probe, StopReason};
 use record::Caveat;
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use terms::Mode;
 
@@ -250,6 +250,18 @@ fn steps_are_sampled_from_the_first_and_none_is_made_beside_them() {
     assert_eq!(names(&world)[..begin], ["prepare", "sample", "sample", "canary"]);
     assert_eq!((world.requests()[0].samples, trial.samples[0].len()), (1, 6));
     assert!(world.requests().iter().all(|request| request.calls == 1));
+}
+
+#[test]
+fn samples_give_way_to_the_share_of_a_budget() {
+    let mut world = Scripted::new(2, |_, _, _| 40_000_000);
+    let mut run = world.trial_real(&case(2, json!({"iters": 500, "warmup": 20, "trials": 2}))).0;
+    assert_eq!(run.trials[0].samples[0].len(), 500);
+    run.settings.trials = Some(2);
+    // No time is left: one sample is better than none.
+    let round = measure::Round { number: 1, until: Some(Instant::now()), ..measure::Round::default() };
+    run.visit(&mut world, round, &mut |_, _| ()).expect("no verdict");
+    assert_eq!(run.trials[1].samples[0].len(), 1);
 }
 
 #[test]

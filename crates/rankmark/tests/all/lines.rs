@@ -186,6 +186,20 @@ fn a_quick_look_says_what_it_is() {
 }
 
 #[test]
+fn samples_that_were_asked_for_give_way_to_the_budget() {
+    let place = Place::new();
+    let sizes = "comm all_reduce --ranks 2 --bytes 64MiB,128MiB,256MiB --iters 10000 --warmup 100";
+    let ended = place.run(&format!("{sizes} --budget 6s --output-dir r"));
+    assert!(ended.took.as_secs() < 60, "{ended:?}");
+    for case in place.cases("r") {
+        let samples = case["samples"].as_u64().unwrap_or_else(|| panic!("no trial: {case}"));
+        assert!(case["status"] == "ok" && (1..10_000).contains(&samples), "{case}");
+    }
+    let note = "--budget: 3 cases have fewer samples a trial than --iters asked for";
+    assert!(ended.err.contains(note) || ended.out.contains(note), "{ended:?}");
+}
+
+#[test]
 fn a_budget_ends_the_run_with_what_it_has() {
     let place = Place::new();
     let arguments = "comm all_reduce --bytes 1KiB,2KiB --trials 20 --max-seconds 0.2s --budget 3s --output-dir r";
