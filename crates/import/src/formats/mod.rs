@@ -14,7 +14,6 @@ mod deepspeed;
 mod deepspeed_comms;
 mod deepspeed_tables;
 mod ds_bench;
-mod given;
 mod gpu_copies;
 mod hf_trainer;
 mod imb;
