@@ -4,6 +4,7 @@ use crate::Format;
 
 mod all_reduce_bench;
 mod allreduce_study;
+mod bars;
 mod candle;
 mod cloudai;
 mod command;
@@ -46,6 +47,8 @@ mod runs;
 mod sizes;
 mod torchscale;
 mod torchtitan;
+mod tqdm;
+mod trainer_batches;
 mod trainer_run;
 mod trainer_state;
 pub(crate) mod training_log;
@@ -83,4 +86,5 @@ pub static FORMATS: &[&dyn Format] = &[
     &deepspeed::DeepSpeed,
     &hf_trainer::HfTrainer,
     &trainer_state::TrainerState,
+    &tqdm::Tqdm,
 ];

@@ -9,7 +9,7 @@ use super::command;
 use super::nccl::plain;
 use super::runs::{MOST_RESULTS, Runs};
 use super::training_log::{self, Job, Step};
-use super::training_steps::{Logged, MOST_BYTES, Program, Timed, Written, is_mixed};
+use super::training_steps::{Logged, MOST_BYTES, Program, Timed, Written, are_two, is_mixed};
 use super::training_text::{self as text, Fault};
 use crate::collective::{given_ranks, no_ranks};
 use crate::{Content, Results, Source};
@@ -314,15 +314,22 @@ impl<'s> Log<'s> {
             return Err(no_ranks(self.source, first));
         };
         let job = Job { program: self.program.name, ranks, ..self.job.clone() };
+        let lines: Vec<_> = steps.iter().map(|logged| (logged.line, logged.time)).collect();
         match (self.program.time)(&job, steps, results) {
-            Ok(Timed { steps, has_start }) => training_log::add(results, &job, &steps, has_start),
+            Ok(Timed { steps, has_start }) => {
+                if let Some((line, what)) = are_two(&lines, &steps) {
+                    return Err(self.mixed(line, &what));
+                }
+                training_log::add(results, &job, &steps, has_start);
+            }
             Err(why) => {
                 results.omit(first, &why);
                 self.failed.get_or_insert_with(|| self.source.error(first, why));
             }
         }
-        // Each run reserves memory of its own.
+        // Each run reserves memory of its own, and has phases of its own.
         self.job.reserved_bytes = None;
+        self.job.phases.clear();
         self.used = true;
         Ok(())
     }
