@@ -130,6 +130,7 @@ impl<'b> Cases<'b> {
         }
         case.caveats.clear();
         case.caveats.push(Caveat::Imported);
+        case.id.clear();
         Ok(case)
     }
 
@@ -212,6 +213,19 @@ fn with_size(shape: &Shape, bytes: u64) -> Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plans_are_made_for_few_sizes() {
+        let abouts = benchmarks::abouts();
+        let mut cases = Cases::new(&abouts);
+        let fields = vec![("op", "all_reduce".into()), ("ranks", "8".into()), ("bytes", "4096".into())];
+        let shape = Shape { benchmark: "collective", fields, device: "cuda", implementation: None };
+        for bytes in [4096, 12_288, 1_000_000] {
+            cases.case(&with_size(&shape, bytes)).unwrap();
+        }
+        let known: Vec<(u64, u64)> = cases.by_call.values().map(|known| (known.least, known.most)).collect();
+        assert_eq!(known, [(4096, 1 << 20)]);
+    }
 
     #[test]
     fn a_case_of_a_known_call_is_the_one_that_a_plan_makes() {

@@ -11,7 +11,7 @@ use terms::Error;
 use super::training_log::{Job, Phases, Step};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed, between_lines};
-use super::training_text::{Fault, cut, number, number_and_rest, time, whole, without_colours, writer};
+use super::training_text::{Fault, cut, number, number_and_rest, whole, without_colours};
 use crate::numbers::{NotANumber, plain};
 use crate::{Content, Format, Results, Source};
 
@@ -54,13 +54,7 @@ impl Format for DeepSpeed {
                     Err(fault) => log.fault(line.number, fault)?,
                 }
             } else if let Some(at) = kind.step_at(text) {
-                match kind.step(&text[at..]) {
-                    Ok(step) => {
-                        let (writer, time) = (writer(&text[..at]), time(text));
-                        log.step(Logged { line: line.number, writer, time, step })?;
-                    }
-                    Err(fault) => log.fault(line.number, fault)?,
-                }
+                log.take(line.number, text, at, kind.step(&text[at..]))?;
             } else if let Some((name, value)) = configuration(text) {
                 if log.configure(name, "", value, true)? {
                     let value = value.parse().ok().filter(|value: &u64| *value > 0);

@@ -223,6 +223,17 @@ impl<'s> Log<'s> {
         self.job.reserved_bytes = self.job.reserved_bytes.into_iter().chain([bytes]).reduce(f64::max);
     }
 
+    /// Takes what was read of a line whose steps begin at a place.
+    ///
+    /// # Errors
+    /// As [`Log::step`] and [`Log::fault`].
+    pub(super) fn take(&mut self, line: usize, text: &str, at: usize, read: Result<Step, Fault>) -> Result<(), Error> {
+        match read {
+            Ok(step) => self.step(Logged { line, writer: text::writer(&text[..at]), time: text::time(text), step }),
+            Err(fault) => self.fault(line, fault),
+        }
+    }
+
     /// Takes a line of steps.
     ///
     /// # Errors

@@ -193,3 +193,16 @@ fn tables_that_are_cut_at_a_width_give_no_other_figures() {
         }
     }
 }
+
+#[test]
+fn a_run_of_nothing_but_zero_bytes_has_no_case() {
+    // Of intel/mpi-benchmarks issue 51: the check of the next size failed, and the program ended.
+    let text = "#    Intel(R) MPI Benchmarks 2018, MPI-NBC part\n# Benchmarking Ireduce_scatter \n# #processes = 2 \n\
+                #-------------------------------------------------------------------------------------\n       \
+                #bytes #repetitions t_ovrl[usec] t_pure[usec]  t_CPU[usec]   overlap[%]      defects\n            \
+                0         1000         0.63         0.30         0.30         0.00         0.00\n\
+                1: Error Ireduce_scatter_pure,size = 4\n";
+    let results = one(text);
+    assert!(results.is_empty(), "{:?}", lines(&results));
+    assert!(results.all_omitted().iter().any(|what| what.contains("0 bytes")), "{:?}", results.all_omitted());
+}
