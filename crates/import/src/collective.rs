@@ -85,6 +85,8 @@ impl Call {
         if self.isolated {
             fields.push(("mode", "isolated".into()));
         }
+        // A long log has 100,000 of them.
+        fields.shrink_to_fit();
         Shape { benchmark: "collective", fields, device: self.device, implementation: None }
     }
 }
@@ -133,6 +135,23 @@ pub(crate) fn given_ranks(source: &Source) -> Result<Option<u32>, Error> {
         |text: &str| Error::new(format!("`{text}` is not a number of ranks")).hint("give a whole number from 1");
     let read = |text: &str| text.parse().ok().filter(|ranks| *ranks > 0).ok_or_else(|| wrong(text));
     source.given("ranks").map(read).transpose()
+}
+
+/// The number of ranks that the file tells at a line, else that of the user.
+///
+/// # Errors
+/// When neither tells it.
+pub(crate) fn ranks(source: &Source, line: usize, told: Option<u32>) -> Result<u32, Error> {
+    told.or(given_ranks(source)?).ok_or_else(|| no_ranks(source, line))
+}
+
+/// The operation that the user gives; None where the user gives none.
+///
+/// # Errors
+/// When what is given is not an operation.
+pub(crate) fn given_op(source: &Source) -> Result<Option<Collective>, Error> {
+    let read = |word: &str| op(word).ok_or_else(|| Error::new(format!("there is no operation `{word}`")));
+    source.given("op").map(read).transpose()
 }
 
 /// The error where neither the file nor the user tells the number of ranks.

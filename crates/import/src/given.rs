@@ -2,22 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use terms::Error;
+use terms::{Error, Named as _};
 
-use crate::{Results, Source};
+use crate::{Results, Source, collective};
 
 /// Refuses what contradicts the file. A word of the user stands in for what the file does not say, and for nothing else.
 ///
 /// # Errors
 /// When no case of the file is of that, naming both.
 pub(crate) fn check(source: &Source, results: &[Results]) -> Result<(), Error> {
-    for (name, plural) in [("ranks", "ranks"), ("op", "operations")] {
-        let Some(given) = source.given(name) else { continue };
+    let ranks = collective::given_ranks(source)?.map(|ranks| ranks.to_string());
+    let op = collective::given_op(source)?.map(|op| op.name().to_owned());
+    for (name, plural, given) in [("ranks", "ranks", ranks), ("op", "operations", op)] {
+        let Some(given) = given else { continue };
         let found: BTreeSet<&str> = values(results, name).collect();
-        if found.is_empty() || found.contains(given) {
+        if found.is_empty() || found.contains(given.as_str()) {
             continue;
         }
-        let found: Vec<&str> = found.into_iter().collect();
+        let mut found: Vec<&str> = found.into_iter().collect();
+        found.sort_by_key(|value| value.len());
         let what = format!("`--{name} {given}` contradicts {}", source.name());
         let cause = match (name, found.as_slice()) {
             ("ranks", [one]) => format!("the file says {one} ranks"),

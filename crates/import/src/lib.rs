@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cases;
 mod collective;
 mod content;
 mod contract;

@@ -1,15 +1,10 @@
 //! Results of another tool as a record: cases have the identity that a native run of the same shape would have.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
-
-use record::{
-    About, Case, CaseLine, CaseSamples, Caveat, DatedBy, Imported, Machine, Plan, Pool, RunFile, SharedMap,
-    TimeSummary, Tool,
-};
+use record::{About, Case, CaseLine, CaseSamples, DatedBy, Imported, Machine, Plan, RunFile, TimeSummary, Tool};
 use serde_json::Value;
 use terms::{Bytes, Dtype, Error, Named as _, Seconds, Status};
 
+use crate::cases::Cases;
 use crate::formats::{nccl_inspector_prom, rdma, training_log};
 use crate::{Figures, Format, Results, Shape, Source, processes};
 
@@ -92,6 +87,7 @@ fn record(
             Err(why) => omit(&mut results, &shape, &why),
         }
     }
+    drop(cases);
     if lines.is_empty() {
         let mut error = Error::new(format!("no figure of {} becomes a case", source.name()));
         if let Some(first) = results.omitted.first().cloned().or_else(|| source.unfinished()) {
@@ -106,130 +102,6 @@ fn record(
 fn omit(results: &mut Results, shape: &Shape, why: &str) {
     let fields: Vec<String> = shape.fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
     results.leave_out(format!("{} {}: {why}", shape.benchmark, fields.join(" ")));
-}
-
-/// Cases of shapes. What the fields of a benchmark mean, its own check says.
-struct Cases<'b> {
-    benchmarks: &'b [&'static About],
-    /// By identity: the hash of the shape, because a log may have 100,000 of them.
-    known: HashMap<String, u64>,
-    hasher: RandomState,
-    pool: Pool,
-    /// The world and the settings of the case before, which most cases share.
-    last: Option<[SharedMap; 2]>,
-}
-
-impl<'b> Cases<'b> {
-    fn new(benchmarks: &'b [&'static About]) -> Self {
-        Self { benchmarks, known: HashMap::new(), hasher: RandomState::new(), pool: Pool::default(), last: None }
-    }
-
-    fn case(&mut self, shape: &Shape) -> Result<Case, String> {
-        let about = self.benchmarks.iter().find(|about| about.name == shape.benchmark);
-        let about = about.ok_or_else(|| format!("there is no benchmark `{}`", shape.benchmark))?;
-        let pairs: Vec<(String, String)> =
-            shape.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_owned())).collect();
-        if let Some(ranks) = ranks_of(&pairs).filter(|ranks| *ranks > MOST_RANKS) {
-            return Err(format!("{ranks} ranks: a record holds up to {MOST_RANKS}"));
-        }
-        let plan = record::plan::from_flags(about, &runnable(&pairs), &[]);
-        let mut cases = plan.map_err(|errors| first_line(&errors.to_string()))?.cases;
-        if cases.len() != 1 {
-            return Err(format!("its fields make {} cases", cases.len()));
-        }
-        let mut case = cases.remove(0);
-        // Ranks of ours compute on the processor; where others had their buffers is a fact and no wish.
-        for map in [&mut case.parameters, &mut case.world] {
-            if map.contains_key("device") {
-                map.insert("device".to_owned(), Value::from(shape.device));
-            }
-        }
-        case.skip = None;
-        case.settings.clear();
-        if let Some(ranks) = ranks_of(&pairs).filter(|ranks| *ranks > STARTED_RANKS)
-            && case.world.contains_key("ranks")
-        {
-            case.world.insert("ranks".to_owned(), Value::from(ranks));
-        }
-        // Other programs give ranks uneven blocks where a size cannot be divided: what was measured is the size that they say.
-        if let Some((_, bytes)) = pairs.iter().find(|(name, _)| name == "bytes")
-            && let (Ok(bytes), Some(known)) = (bytes.parse::<u64>(), case.parameters.get_mut("bytes"))
-        {
-            *known = Value::from(bytes);
-            case.bytes_requested = None;
-        }
-        if let Some((name, dtype)) = pairs.iter().find(|(name, dtype)| name == "dtype" && stand_in(dtype).is_some()) {
-            case.parameters.insert(name.as_str(), Value::from(dtype.as_str()));
-        }
-        if let Some(name) = &shape.implementation {
-            case.parameters.insert("implementation", Value::from(name.as_str()));
-        }
-        case.caveats.clear();
-        case.caveats.push(Caveat::Imported);
-        case.identify();
-        // How this program would do it by default says nothing of how that one did. The identity has it: a file that this
-        // program wrote comes back as the cases it was written of.
-        let is_how = |name: &str| about.field(name).is_some_and(|field| field.role == terms::Role::Implementation);
-        let of_file = |name: &str| shape.fields.iter().any(|(given, _)| *given == name);
-        case.parameters.retain(|name, _| !is_how(name) || of_file(name));
-        let shape = self.hasher.hash_one(shape);
-        match self.known.insert(case.id.clone(), shape) {
-            Some(other) if other != shape => Err("another line of the file has the same case".to_owned()),
-            _ => Ok(self.shared(case)),
-        }
-    }
-
-    /// The case, with what it has in common with others once in memory.
-    fn shared(&mut self, mut case: Case) -> Case {
-        case.parameters.pool(&mut self.pool);
-        if let Some([world, settings]) = &self.last {
-            case.world.share(world);
-            case.settings.share(settings);
-        }
-        self.last = Some([case.world.clone(), case.settings.clone()]);
-        case
-    }
-}
-
-/// The most ranks of a case: more than any job has.
-const MOST_RANKS: u64 = 1 << 20;
-/// The most that a plan check sees. That more cannot be started here says nothing of what others measured.
-const STARTED_RANKS: u64 = 1024;
-
-fn ranks_of(pairs: &[(String, String)]) -> Option<u64> {
-    pairs.iter().find(|(name, _)| name == "ranks")?.1.parse().ok()
-}
-
-/// The type that the plan check sees instead, of as many bytes: reductions of some types are not run here, and others
-/// measure them.
-fn stand_in(dtype: &str) -> Option<Dtype> {
-    Dtype::from_name(dtype).filter(|dtype| !dtype.reduces()).map(|_| Dtype::U8)
-}
-
-/// The fields with a size that can be divided among the ranks, and a type that can be reduced: plans refuse others, or round
-/// the size down.
-fn runnable(pairs: &[(String, String)]) -> Vec<(String, String)> {
-    let value = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
-    let part = || {
-        ranks_of(pairs)?
-            .min(STARTED_RANKS)
-            .checked_mul(value("dtype").and_then(Dtype::from_name).map_or(1, Dtype::bytes))
-    };
-    let rounded = |bytes: &str| bytes.parse::<u64>().ok()?.checked_next_multiple_of(part()?.max(1));
-    let field = |(name, value): &(String, String)| {
-        let changed = match name.as_str() {
-            "bytes" => rounded(value).map(|bytes| bytes.to_string()),
-            "dtype" => stand_in(value).map(|dtype| dtype.to_string()),
-            "ranks" => ranks_of(pairs).map(|ranks| ranks.min(STARTED_RANKS).to_string()),
-            _ => None,
-        };
-        (name.clone(), changed.unwrap_or_else(|| value.clone()))
-    };
-    pairs.iter().map(field).collect()
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// The line of a case: runs of the file are its trials.

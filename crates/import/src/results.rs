@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// What was measured, as fields of a benchmark. Fields that are left out have their defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -118,7 +119,8 @@ pub struct Results {
     facts_more: usize,
     runs: u32,
     shapes: Vec<(Shape, Vec<Figures>)>,
-    places: HashMap<Shape, usize>,
+    /// Where the first shape of each hash is: a copy of every shape would be the most that a long log needs.
+    places: HashMap<u64, usize>,
 }
 
 impl Results {
@@ -158,15 +160,27 @@ impl Results {
 
     /// Where the figures of a shape are. Long logs ask once for each shape, not for each line.
     pub(crate) fn place(&mut self, shape: Shape) -> usize {
-        *self.places.entry(shape).or_insert_with_key(|shape| {
-            self.shapes.push((shape.clone(), Vec::new()));
+        self.find(&shape).unwrap_or_else(|| {
+            self.places.entry(hash(&shape)).or_insert(self.shapes.len());
+            self.shapes.push((shape, Vec::new()));
             self.shapes.len() - 1
         })
     }
 
+    fn find(&self, shape: &Shape) -> Option<usize> {
+        let first = *self.places.get(&hash(shape))?;
+        let is_it = |at: &usize| self.shapes[*at].0 == *shape;
+        Some(first).filter(is_it).or_else(|| (0..self.shapes.len()).find(is_it))
+    }
+
     /// Adds what was measured of the shape at this place.
     pub(crate) fn add_at(&mut self, place: usize, figures: Figures) {
-        self.shapes[place].1.push(figures);
+        let all = &mut self.shapes[place].1;
+        if all.is_empty() {
+            // Most shapes are measured once.
+            all.reserve_exact(1);
+        }
+        all.push(figures);
     }
 
     /// Says how figures were read, once.
@@ -256,7 +270,7 @@ impl Results {
 
     /// Whether both measured the same of something.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        other.shapes.iter().any(|(shape, _)| self.places.contains_key(shape))
+        other.shapes.iter().any(|(shape, _)| self.find(shape).is_some())
     }
 
     pub(crate) fn take_shapes(&mut self) -> Vec<(Shape, Vec<Figures>)> {
@@ -286,6 +300,12 @@ impl Results {
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
     }
+}
+
+fn hash(shape: &Shape) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    shape.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// `18940` is `18,940`.

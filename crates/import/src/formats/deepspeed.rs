@@ -1,15 +1,18 @@
 //! Logs of DeepSpeed: `[2023-11-07 01:55:23,714] [INFO] [timer.py:260:stop] epoch=0/micro_step=40/global_step=10,
 //! RunningAvgSamplesPerSec=25.02, CurrSamplesPerSec=25.70, MemAllocated=4.32GB, MaxMemAllocated=38.49GB`. `stop` of
-//! `deepspeed/utils/timer.py` writes these lines since December 2022. Before that, it counted micro steps under the
-//! same names, so those lines are left out.
+//! `deepspeed/utils/timer.py` writes these lines since December 2022. Before that, it counted micro steps and told a rate
+//! since the start, so the steps of such logs are the lines of the engine: `[Rank 0] step=40, skipped=2, lr=[5e-05]`.
+//!
+//! With `wall_clock_breakdown`, the engine times the phases of each step on rank 0: `time (ms) | forward: 27.41 | backward:
+//! 73.44 | backward_inner: 50.99 | backward_allreduce: 22.40 | step: 72.82`, later `fwd`, `bwd` and `bwd_allreduce`.
 
 use terms::Error;
 
-use super::training_log::{Job, Step};
+use super::training_log::{Job, Phases, Step};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed, between_lines};
-use super::training_text::{Fault, cut, number, number_and_rest, time, whole, without_colours, writer};
-use crate::numbers::plain;
+use super::training_text::{Fault, cut, number, number_and_rest, whole, without_colours};
+use crate::numbers::{NotANumber, plain};
 use crate::{Content, Format, Results, Source};
 
 /// The format.
@@ -32,27 +35,26 @@ impl Format for DeepSpeed {
     }
 
     fn marks(&self) -> &'static [&'static str] {
-        &["epoch=", "global_step=", "CurrSamplesPerSec="]
+        &["epoch=", "global_step=", "SamplesPerSec=", "time (ms) | "]
     }
 
     fn recognises(&self, source: &Source) -> bool {
-        source.text().contains("CurrSamplesPerSec=")
-            && source.lines().any(|line| step_at(&without_colours(line.text)).is_some())
+        Kind::of(source).is_some()
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let mut log = Log::new(source, &PROGRAM)?;
+        let kind = Kind::of(source).unwrap_or(Kind::Timer);
         for line in source.lines() {
             let text = without_colours(line.text);
             let text = log.enter(line.number, &text)?;
-            if let Some(at) = step_at(text) {
-                match step(&text[at..]) {
-                    Ok(step) => {
-                        let (writer, time) = (writer(&text[..at]), time(text));
-                        log.step(Logged { line: line.number, writer, time, step })?;
-                    }
+            if let Some(phases) = phases(text) {
+                match phases {
+                    Ok(phases) => log.job.phases.push(phases),
                     Err(fault) => log.fault(line.number, fault)?,
                 }
+            } else if let Some(at) = kind.step_at(text) {
+                log.take(line.number, text, at, kind.step(&text[at..]))?;
             } else if let Some((name, value)) = configuration(text) {
                 if log.configure(name, "", value, true)? {
                     let value = value.parse().ok().filter(|value: &u64| *value > 0);
@@ -70,7 +72,87 @@ impl Format for DeepSpeed {
     }
 }
 
-/// Where a step begins in a line.
+/// Which lines are those of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Those of the timer.
+    Timer,
+    /// Those of the engine, in logs before December 2022.
+    Engine,
+}
+
+impl Kind {
+    /// The kind of a log; None where it has no line of a step.
+    fn of(source: &Source) -> Option<Self> {
+        let text = source.text();
+        let has = |kind: Self| source.lines().any(|line| kind.step_at(&without_colours(line.text)).is_some());
+        if text.contains("CurrSamplesPerSec=") && has(Self::Timer) {
+            return Some(Self::Timer);
+        }
+        (!text.contains("CurrSamplesPerSec=") && text.contains(", SamplesPerSec=") && has(Self::Engine))
+            .then_some(Self::Engine)
+    }
+
+    /// Where a step begins in a line.
+    fn step_at(self, text: &str) -> Option<usize> {
+        match self {
+            Self::Timer => step_at(text),
+            Self::Engine => text.find("] step=").filter(|at| text[*at..].contains(", skipped=")),
+        }
+    }
+
+    /// What a step says.
+    fn step(self, text: &str) -> Result<Step, Fault> {
+        match self {
+            Self::Timer => step(text),
+            Self::Engine => engine_step(text),
+        }
+    }
+}
+
+/// `step=40, skipped=2, lr=[5e-05], mom=[[0.9, 0.999]]`.
+fn engine_step(text: &str) -> Result<Step, Fault> {
+    if !text.contains(", mom=[") || !text.trim_end().ends_with(']') {
+        return Err(cut());
+    }
+    let number = whole(text, "step=")?;
+    let number = number.ok_or_else(|| Fault::Wrong("expected the number of a step of DeepSpeed".to_owned()))?;
+    Ok(Step { number, ..Step::default() })
+}
+
+/// The times of the phases of a step. Those of micro steps, of the optimizer's parts and of pipelines are others.
+fn phases(text: &str) -> Option<Result<Phases, Fault>> {
+    let (_, list) = text.split_once("time (ms) | ")?;
+    let mut found = [None; 4];
+    for part in list.split(" | ") {
+        let (name, value) = part.split_once(':')?;
+        let at = match name.trim() {
+            "forward" | "fwd" => 0,
+            "backward" | "bwd" => 1,
+            "backward_allreduce" | "bwd_allreduce" => 2,
+            "step" => 3,
+            "backward_inner" | "bwd_inner" => continue,
+            _ => return None,
+        };
+        // The last value ends with the line: DeepSpeed prints two decimals.
+        let value = value.trim();
+        let is_whole = value.split_once('.').is_some_and(|(_, decimals)| decimals.len() == 2);
+        match plain(value) {
+            Ok(ms) if is_whole && ms >= 0.0 => found[at] = Some(ms * 1e-3),
+            Err(why @ NotANumber::Comma) => {
+                return Some(Err(Fault::Wrong(format!("expected a time, {}", why.found(value)))));
+            }
+            _ => return Some(Err(cut())),
+        }
+    }
+    match found {
+        [Some(forward), Some(backward), Some(reduce), Some(step)] => Some(Ok([forward, backward, reduce, step])),
+        [None, None, None, None] => None,
+        _ => Some(Err(cut())),
+    }
+}
+
+/// Where a step begins in a line of the timer.
 fn step_at(text: &str) -> Option<usize> {
     let at = text.find("epoch=")?;
     (text[at..].contains("/global_step=") && text[at..].contains("SamplesPerSec=")).then_some(at)
@@ -108,7 +190,13 @@ fn configuration(text: &str) -> Option<(&str, &str)> {
 /// The time of a step follows from the batch and the rate, else from the times of lines.
 fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
     results.note("MemAllocated counts what tensors hold and not what the allocator reserved: the record leaves it out");
-    if let Some(batch) = job.global_batch {
+    if !job.phases.is_empty() {
+        results.note(
+            "forward_s, backward_s, reduce_s and optimizer_s are the times of `wall_clock_breakdown`, which rank 0 measures",
+        );
+    }
+    let has_rates = lines.iter().all(|logged| logged.step.samples_per_s.is_some());
+    if let Some(batch) = job.global_batch.filter(|_| has_rates) {
         results.note(
             "the time of a step is `train_batch_size` over the rate `CurrSamplesPerSec`, without the wait for data",
         );
@@ -119,12 +207,22 @@ fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, 
     }
     let steps = between_lines(&lines, results);
     if steps.is_empty() {
-        let why = "the log does not say how long a step took: samples per second need the line \
-                   `train_batch_size`, which DeepSpeed prints at its start, and no two lines have times";
+        let why = match has_rates {
+            true => {
+                "the log does not say how long a step took: samples per second need the line `train_batch_size`, which \
+                 DeepSpeed prints at its start, and no two lines have times"
+            }
+            false => {
+                "the log does not say how long a step took: `SamplesPerSec` is a mean, and no two lines have times"
+            }
+        };
         return Err(why.to_owned());
     }
     results.note("the time of a step is the time between two lines over the steps between them");
-    results.note("the log has no line `train_batch_size`, so the rate `CurrSamplesPerSec` gives no time");
+    results.note(match has_rates {
+        true => "the log has no line `train_batch_size`, so the rate `CurrSamplesPerSec` gives no time",
+        false => "`SamplesPerSec` of this version is a mean since the start: it gives no time of a step",
+    });
     results.note("the first line of each run has no time of a step: the log does not say when its steps began");
     Ok(Timed { steps, has_start: false })
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use terms::Error;
 
+use super::bars::{self, Bar};
+use super::trainer_batches::{self, Batches};
 use super::trainer_run::{TrainerRun, rounding};
 use super::training_log::{Job, Step};
 use super::training_runs::Log;
@@ -52,9 +54,7 @@ impl Format for HfTrainer {
             log: Log::new(source, &PROGRAM)?,
             source,
             notes: Results::default(),
-            device_batch: 0,
-            accumulation: 0,
-            total: 0,
+            batches: Batches::default(),
             edge: edge(source),
             run: Run::default(),
             has_ended: false,
@@ -85,10 +85,7 @@ struct Reader<'s> {
     log: Log<'s>,
     source: &'s Source,
     notes: Results,
-    /// Samples of a device at once, steps of accumulation, and steps of the training; 0 if unknown.
-    device_batch: u64,
-    accumulation: u64,
-    total: u64,
+    batches: Batches,
     /// The length of lines that a terminal may have cut; 0 if there is none.
     edge: usize,
     run: Run,
@@ -104,15 +101,15 @@ impl Reader<'_> {
             self.has_ended = false;
         }
         let text = self.log.enter(line.number, &without)?.to_owned();
-        if let Some((name, value)) = configuration(&text) {
+        if let Some((name, value)) = trainer_batches::line(&text) {
             return self.configure(line.number, &text, name, value);
         }
         if text.contains("Continuing training from global step") {
             self.run.is_resumed = true;
         }
         let mut is_read = false;
-        if let Some(bar) = bar(&text) {
-            if !self.has_ended && bar.1 == self.total {
+        if let Some(Ok(bar)) = bars::last(&text) {
+            if !self.has_ended && bar.all == self.batches.steps {
                 self.log.open();
             }
             self.bar(line.number, bar);
@@ -131,16 +128,16 @@ impl Reader<'_> {
         if text::is_mark(text.trim()) || text::is_command(text.trim()) {
             self.flush()?;
             self.has_ended = false;
-            (self.device_batch, self.accumulation, self.total) = (0, 0, 0);
+            self.batches = Batches::default();
         }
         self.log.other(line.number, &text)
     }
 
     fn configure(&mut self, line: usize, text: &str, name: &str, value: &str) -> Result<(), Error> {
-        if name == "Num examples" {
+        if name == trainer_batches::FIRST {
             self.flush()?;
             self.has_ended = false;
-            (self.device_batch, self.accumulation, self.total) = (0, 0, 0);
+            self.batches = Batches::default();
         }
         if !self.log.configure(name, "", value, true)? {
             return Ok(());
@@ -152,23 +149,8 @@ impl Reader<'_> {
         let value =
             grouped(value).map_err(|why| self.source.error(line, format!("expected a number, {}", why.found(value))));
         let value = as_whole(value?).unwrap_or(0);
-        match name {
-            "Instantaneous batch size per device" => self.device_batch = value,
-            "Gradient Accumulation steps" => self.accumulation = value,
-            "Total optimization steps" => self.total = value,
-            _ if name.starts_with("Total train batch size") => {
-                self.log.job.global_batch = Some(value).filter(|all| *all > 0)
-            }
-            _ => {}
-        }
-        let part = self.device_batch.saturating_mul(self.accumulation);
-        if let Some(all) = self.log.job.global_batch
-            && part > 0
-            && all.is_multiple_of(part)
-            && self.source.given("ranks").is_none()
-        {
-            self.log.job.ranks = all / part;
-            self.notes.note("ranks are the total batch over the batch of a device and the steps of accumulation");
+        if self.batches.take(name, value, &mut self.log, self.source.given("ranks").is_some()) {
+            self.notes.note(trainer_batches::NOTE);
         }
         Ok(())
     }
@@ -228,7 +210,7 @@ impl Reader<'_> {
             runtime_s,
             steps_per_s,
             rounding,
-            steps: counted.or(Some(self.total).filter(|total| *total > 0)),
+            steps: counted.or(Some(self.batches.steps).filter(|total| *total > 0)),
             evaluations: self.run.evaluations,
             loss: self.run.loss,
             global_batch: self.log.job.global_batch,
@@ -239,14 +221,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn bar(&mut self, line: usize, (done, all, seconds): (u64, u64, u64)) {
+    fn bar(&mut self, line: usize, Bar { done, all, seconds, .. }: Bar<'_>) {
         if let Some((_, summary)) = &mut self.run.summary {
             // The bar of the training closes behind its summary.
             let is_its = done == all && (seconds as f64 - summary.runtime_s).abs() <= 1.5;
             if is_its && summary.steps.is_none() {
                 summary.steps = Some(all);
             }
-        } else if all == self.total && done > 0 {
+        } else if all == self.batches.steps && done > 0 {
             let here = (done, seconds, line);
             self.run.bars = Some([self.run.bars.map_or(here, |[first, _]| first), here]);
         }
@@ -288,17 +270,8 @@ fn by_bars(
 ) -> Result<Step, String> {
     let seconds = ended.saturating_sub(began) as f64 - run.evaluations.0;
     let steps = last.saturating_sub(first);
-    if steps == 0 || seconds < 10.0 {
-        return Err(
-            "progress bars have whole seconds, and less than 10 of them lie between the first and the last".to_owned()
-        );
-    }
-    let time_s = seconds / steps as f64;
-    notes.note(format!(
-        "the time of a step is that between the first and the last progress bar, in whole seconds: it may be off by \
-         {:.1}%",
-        100.0 / seconds
-    ));
+    let (time_s, note) = bars::step_time(steps, seconds)?;
+    notes.note(note);
     Ok(Step { number: last, time_s, global_batch: job.global_batch, loss: run.loss, ..Step::default() })
 }
 
@@ -312,32 +285,6 @@ fn dictionary(text: &str) -> Result<BTreeMap<&str, &str>, Fault> {
     let (body, _) = text.strip_prefix('{').and_then(|text| text.split_once('}')).ok_or_else(cut)?;
     let items = body.split(", '").map(|item| item.strip_prefix('\'').unwrap_or(item).split_once("': "));
     Ok(items.flatten().map(|(key, value)| (key, value.trim_matches('\''))).collect())
-}
-
-/// `60/500 [01:23<` of a progress bar: steps, all steps, seconds.
-fn bar(text: &str) -> Option<(u64, u64, u64)> {
-    let (before, behind) = text.rsplit_once(" [").filter(|(before, _)| before.contains("%|"))?;
-    let (done, all) = before.rsplit(['|', ' ']).next()?.split_once('/')?;
-    let elapsed = behind.split_once('<').filter(|_| behind.contains(']'))?.0;
-    let seconds =
-        elapsed.split(':').try_fold(0u64, |all, part| all.checked_mul(60)?.checked_add(part.parse().ok()?))?;
-    Some((done.parse().ok()?, all.parse().ok()?, seconds))
-}
-
-/// Name and value of a line on the configuration.
-fn configuration(text: &str) -> Option<(&'static str, &str)> {
-    const NAMES: &[&str] = &[
-        "Num examples",
-        "Num Epochs",
-        "Instantaneous batch size per device",
-        "Total train batch size (w. parallel, distributed & accumulation)",
-        "Gradient Accumulation steps",
-        "Total optimization steps",
-        "Number of trainable parameters",
-    ];
-    let (before, value) = text.split_once(" = ")?;
-    let name = NAMES.iter().find(|name| before.trim_end().ends_with(**name))?;
-    Some((name, value.trim()))
 }
 
 /// The length of the longest lines, if several have it and one of them is a dictionary without its end: a terminal cut

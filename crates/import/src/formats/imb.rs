@@ -3,7 +3,6 @@
 use terms::{Collective, Dtype, Error};
 
 use super::command::{Commands, Joined};
-use super::given::Given;
 use super::imb_head::{Head, Started};
 use super::imb_table::{self, Column, Timed};
 use super::nccl::plain;
@@ -44,7 +43,6 @@ impl Format for Imb {
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let mut reader = Reader {
             source,
-            given: Given::new(source)?,
             commands: Commands::default(),
             results: Runs::default(),
             launched: None,
@@ -60,7 +58,6 @@ impl Format for Imb {
             }
         }
         reader.end_table();
-        reader.given.check()?;
         let results = reader.results.finish(source)?;
         match reader.mixed.filter(|_| results.iter().all(Results::is_empty)) {
             Some(mixed) => Err(mixed.refusal(source)),
@@ -74,9 +71,8 @@ struct Table {
     name: String,
     /// None where it has no counterpart here, or several groups ran at once.
     op: Option<Collective>,
+    /// The file's, else the user's.
     ranks: Option<u32>,
-    /// Whether the ranks are those that count: the file's, else the user's.
-    is_settled: bool,
     columns: Vec<Column>,
     line: usize,
     sizes: Sizes,
@@ -90,7 +86,6 @@ const MOST_OVERLAPS: usize = 64;
 
 struct Reader<'s> {
     source: &'s Source,
-    given: Given<'s>,
     commands: Commands,
     results: Runs,
     /// The shell's last command line: it is that of the run that begins next.
@@ -159,9 +154,6 @@ impl Reader<'_> {
             self.results().omit(number, format!("`{}` has no counterpart here", plain(name)));
         }
         let op = measured.map(|(op, _)| op);
-        if let Some(op) = op {
-            self.given.op(number, op);
-        }
         let sizes = Sizes::new(self.head.are_listed);
         self.table = Table { name: plain(name), op, line: number, sizes, ..Table::default() };
     }
@@ -256,12 +248,8 @@ impl Reader<'_> {
     fn ranks(&mut self) -> Result<u32, Error> {
         let launched = self.launched.as_ref().map(|(started, _)| started).or(self.head.launched.as_ref());
         let launched = launched.and_then(|started| started.ranks);
-        let ranks = match self.table.ranks {
-            Some(ranks) if self.table.is_settled => return Ok(ranks),
-            Some(ranks) => self.given.ranks(self.table.line, "`# #processes`", Some(ranks))?,
-            None => self.given.ranks(self.table.line, "the command line above", launched)?,
-        };
-        (self.table.ranks, self.table.is_settled) = (Some(ranks), true);
+        let ranks = collective::ranks(self.source, self.table.line, self.table.ranks.or(launched))?;
+        self.table.ranks = Some(ranks);
         Ok(ranks)
     }
 

@@ -9,7 +9,7 @@ use terms::Error;
 use super::training_log::{Job, Step};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
-use super::training_text::{Fault, cut, number, number_and_rest, time, whole, without_colours, writer};
+use super::training_text::{Fault, cut, number, number_and_rest, whole, without_colours};
 use crate::counted::counted;
 use crate::numbers::plain;
 use crate::{Content, Format, Results, Source};
@@ -81,13 +81,7 @@ impl Format for Megatron {
             let text = without_colours(line.text);
             let text = log.enter(line.number, &text)?;
             if let Some(at) = step_at(text) {
-                match step(&text[at..]) {
-                    Ok(step) => {
-                        let (writer, time) = (writer(&text[..at]), time(text));
-                        log.step(Logged { line: line.number, writer, time, step })?;
-                    }
-                    Err(fault) => log.fault(line.number, fault)?,
-                }
+                log.take(line.number, text, at, step(&text[at..]))?;
             } else if text.contains("memory (MB) |") {
                 match memory(text) {
                     Ok(bytes) => bytes.into_iter().for_each(|bytes| log.reserve(bytes)),

@@ -4,6 +4,7 @@ use crate::Format;
 
 mod all_reduce_bench;
 mod allreduce_study;
+mod bars;
 mod candle;
 mod cloudai;
 mod command;
@@ -14,7 +15,6 @@ mod deepspeed;
 mod deepspeed_comms;
 mod deepspeed_tables;
 mod ds_bench;
-mod given;
 mod gpu_copies;
 mod hf_trainer;
 mod imb;
@@ -47,6 +47,8 @@ mod runs;
 mod sizes;
 mod torchscale;
 mod torchtitan;
+mod tqdm;
+mod trainer_batches;
 mod trainer_run;
 mod trainer_state;
 pub(crate) mod training_log;
@@ -84,4 +86,5 @@ pub static FORMATS: &[&dyn Format] = &[
     &deepspeed::DeepSpeed,
     &hf_trainer::HfTrainer,
     &trainer_state::TrainerState,
+    &tqdm::Tqdm,
 ];

@@ -156,7 +156,6 @@ struct KnownCall {
 pub(super) struct Collector<'a> {
     source: &'a Source,
     given_op: Option<Collective>,
-    given_ranks: Option<u32>,
     /// Results of each environment: runs that are not trials of one case have their own.
     environments: HashMap<Environment, Vec<usize>>,
     results: Vec<Results>,
@@ -177,13 +176,9 @@ pub(super) struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     pub(super) fn new(source: &'a Source) -> Result<Self, Error> {
-        let given_op = source
-            .given("op")
-            .map(|word| collective::op(word).ok_or_else(|| Error::new(format!("there is no operation `{word}`"))));
         Ok(Self {
             source,
-            given_op: given_op.transpose()?,
-            given_ranks: collective::given_ranks(source)?,
+            given_op: collective::given_op(source)?,
             environments: HashMap::new(),
             results: Vec::new(),
             origins: Vec::new(),
@@ -252,7 +247,7 @@ impl<'a> Collector<'a> {
         let at = self.results_of(run, &calls)?;
         self.results[at].begin_run();
         tell(&mut self.results[at], run);
-        if run.ranks.is_none() && self.given_ranks.is_none() {
+        if run.ranks.is_none() && run.launched.is_some() {
             self.results[at].quote(format!("line {}: {ranks} ranks, by the command line above", run.line));
         }
         if op == Collective::AllToAllV {
@@ -267,14 +262,7 @@ impl<'a> Collector<'a> {
 
     /// How many ranks a run has: by its own list, by the command line above, by the user.
     fn ranks(&self, run: &Run<'_>) -> Result<u32, Error> {
-        if let (None, Some(given), Some(launched)) = (run.ranks, self.given_ranks, run.launched)
-            && given != launched
-        {
-            let what = format!("`--ranks {given}` contradicts the command line above, which starts {launched} ranks");
-            return Err(self.source.error(run.line, what).hint("leave `--ranks` out: the file says it"));
-        }
-        let ranks = run.ranks.or(self.given_ranks).or(run.launched);
-        ranks.ok_or_else(|| collective::no_ranks(self.source, run.line))
+        collective::ranks(self.source, run.line, run.ranks.or(run.launched))
     }
 
     /// Keeps what a run without a row says.

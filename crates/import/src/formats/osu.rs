@@ -4,7 +4,6 @@
 use terms::Error;
 
 use super::command::{Commands, Joined};
-use super::given::Given;
 use super::nccl::plain;
 use super::osu_rows::Table;
 use super::osu_table::{self, Column};
@@ -42,7 +41,6 @@ impl Format for Osu {
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let mut reader = Reader {
             source,
-            given: Given::new(source)?,
             commands: Commands::default(),
             launched: None,
             table: None,
@@ -53,7 +51,6 @@ impl Format for Osu {
             reader.joined(line)?;
         }
         reader.end_table();
-        reader.given.check()?;
         let results = reader.results.finish(source)?;
         match reader.mixed.filter(|_| results.iter().all(Results::is_empty)) {
             Some(mixed) => Err(mixed.refusal(source)),
@@ -67,7 +64,6 @@ const MOST_OVERLAPS: usize = 64;
 
 struct Reader<'s> {
     source: &'s Source,
-    given: Given<'s>,
     commands: Commands,
     /// The last command line: it is that of the table that begins next.
     launched: Option<Launched>,
@@ -155,12 +151,9 @@ impl Reader<'_> {
         let test = backend.zip(device).and_then(|_| Test::named(title.test));
         let told = launched.as_ref().and_then(|launched| launched.ranks);
         let ranks = match test.filter(|test| !test.is_of_two()) {
-            Some(_) => self.given.ranks(number, "the command line above", told)?,
+            Some(_) => collective::ranks(self.source, number, told)?,
             None => 2,
         };
-        if let Some(Test::Call { op, .. }) = test {
-            self.given.op(number, op);
-        }
         self.table = Some(Table {
             line: number,
             name: osu_title::shown(title),

@@ -53,13 +53,7 @@ impl Format for Torchtitan {
             let text = without_colours(line.text);
             let text = log.enter(line.number, &text)?;
             if let Some(at) = step_at(text) {
-                match step(&text[at..]) {
-                    Ok(step) => {
-                        let (writer, time) = (writer(&text[..at]), time(text));
-                        log.step(Logged { line: line.number, writer, time, step })?;
-                    }
-                    Err(fault) => log.fault(line.number, fault)?,
-                }
+                log.take(line.number, text, at, step(&text[at..]))?;
             } else if let Some((name, at, starts)) = configuration(text) {
                 let value = &text[at..];
                 // A start has several lines such as `Applied FSDP to the model`: each counts.

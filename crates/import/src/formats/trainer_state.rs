@@ -7,7 +7,7 @@ use terms::Error;
 
 use super::trainer_run::{TrainerRun, rounding};
 use super::training_log::{self, Job};
-use crate::collective::{given_ranks, no_ranks};
+use crate::collective;
 use crate::{Content, Format, Results, Source, json};
 
 /// The format.
@@ -53,7 +53,7 @@ impl Format for TrainerState {
         };
         let summary = &state.log_history[at];
         let first = line("\"train_runtime\"");
-        let ranks = given_ranks(source)?.ok_or_else(|| no_ranks(source, first))?;
+        let ranks = collective::ranks(source, first, None)?;
         let number = |entry: &Map<String, Value>, key: &str| entry.get(key).and_then(Value::as_f64);
         let before = &state.log_history[..at];
         let evaluations: Vec<f64> = before.iter().filter_map(|entry| number(entry, "eval_runtime")).collect();

@@ -41,6 +41,15 @@ pub(crate) static ABOUT: About = About {
         Metric::new("mfu", "", Better::Higher, "share of the peak, as the program counts it"),
         Metric::new("reserved_bytes", "bytes", Better::Lower, "most memory that the allocator of a rank reserved"),
         Metric::new("loss", "", Better::Lower, "loss of the last step"),
+        Metric::new("forward_s", "s", Better::Lower, "time of the forward pass of a step: median on rank 0"),
+        Metric::new(
+            "backward_s",
+            "s",
+            Better::Lower,
+            "time of the backward pass of a step, with its reductions: median on rank 0",
+        ),
+        Metric::new("reduce_s", "s", Better::Lower, "time of reductions of gradients in a step: median on rank 0"),
+        Metric::new("optimizer_s", "s", Better::Lower, "time of the optimizer in a step: median on rank 0"),
     ],
     check: |_| Ok(()),
     command: None,
@@ -84,7 +93,12 @@ pub(super) struct Job {
     pub(super) tokens_of_step: Option<u64>,
     /// Most bytes that the allocator of a rank reserved, where a log says it apart from its steps.
     pub(super) reserved_bytes: Option<f64>,
+    /// Times of phases of each step, where a log has them apart from its steps.
+    pub(super) phases: Vec<Phases>,
 }
+
+/// Seconds of the phases of a step: forward, backward with its reductions, these alone, and the optimizer.
+pub(super) type Phases = [f64; 4];
 
 /// One line of a log: some steps, and what the program says of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -120,8 +134,10 @@ pub(super) fn add(results: &mut Results, job: &Job, steps: &[Step], has_start: b
         (1, true) => results.note("a run has one line alone: its time has the start of the program"),
         (_, true) => results.note("the first line of each run is left out: it has the start of the program"),
     }
+    // Lines of phases do not say of which batch they are.
+    let phases = if batches.len() == 1 { job.phases.as_slice() } else { &[] };
     for (batch, steps) in batches {
-        results.add(Row { shape: shape(job, batch), figures: figures(job, batch, &steps) });
+        results.add(Row { shape: shape(job, batch), figures: figures(job, batch, &steps, phases) });
     }
 }
 
@@ -137,7 +153,7 @@ fn shape(job: &Job, batch: Option<u64>) -> Shape {
     Shape { benchmark: ABOUT.name, fields, device: "cuda", implementation: None }
 }
 
-fn figures(job: &Job, batch: Option<u64>, steps: &[Step]) -> Figures {
+fn figures(job: &Job, batch: Option<u64>, steps: &[Step], phases: &[Phases]) -> Figures {
     let sorted = stats::sorted(&steps.iter().map(|step| step.time_s).collect::<Vec<_>>());
     let at = |place: f64| Some(stats::quantile(&sorted, place));
     let median = stats::quantile(&sorted, 0.5);
@@ -149,6 +165,10 @@ fn figures(job: &Job, batch: Option<u64>, steps: &[Step]) -> Figures {
     let ranks = job.ranks as f64;
     let tokens = median_of(|step| step.tokens_per_s_per_rank).map(|tokens| tokens * ranks);
     let tokens = tokens.or(samples.filter(|_| job.sequence > 0).map(|samples| samples * job.sequence as f64));
+    let phase = |at: usize| {
+        let times: Vec<f64> = phases.iter().map(|times| times[at]).collect();
+        (!times.is_empty()).then(|| stats::median(&times))
+    };
     let most = steps.iter().filter_map(|step| step.reserved_bytes).reduce(f64::max);
     let metrics = [
         ("tokens_per_s", tokens),
@@ -158,6 +178,10 @@ fn figures(job: &Job, batch: Option<u64>, steps: &[Step]) -> Figures {
         ("mfu", median_of(|step| step.mfu)),
         ("reserved_bytes", most),
         ("loss", steps.last().and_then(|step| step.loss)),
+        ("forward_s", phase(0)),
+        ("backward_s", phase(1)),
+        ("reduce_s", phase(2)),
+        ("optimizer_s", phase(3)),
     ];
     let details = Details {
         mean: Some(sorted.iter().sum::<f64>() / sorted.len() as f64),

@@ -9,7 +9,7 @@ use super::command;
 use super::nccl::plain;
 use super::runs::{MOST_RESULTS, Runs};
 use super::training_log::{self, Job, Step};
-use super::training_steps::{Logged, MOST_BYTES, Program, Timed, Written, is_mixed};
+use super::training_steps::{Logged, MOST_BYTES, Program, Timed, Written, are_two, is_mixed};
 use super::training_text::{self as text, Fault};
 use crate::collective::{given_ranks, no_ranks};
 use crate::{Content, Results, Source};
@@ -223,6 +223,17 @@ impl<'s> Log<'s> {
         self.job.reserved_bytes = self.job.reserved_bytes.into_iter().chain([bytes]).reduce(f64::max);
     }
 
+    /// Takes what was read of a line whose steps begin at a place.
+    ///
+    /// # Errors
+    /// As [`Log::step`] and [`Log::fault`].
+    pub(super) fn take(&mut self, line: usize, text: &str, at: usize, read: Result<Step, Fault>) -> Result<(), Error> {
+        match read {
+            Ok(step) => self.step(Logged { line, writer: text::writer(&text[..at]), time: text::time(text), step }),
+            Err(fault) => self.fault(line, fault),
+        }
+    }
+
     /// Takes a line of steps.
     ///
     /// # Errors
@@ -314,15 +325,22 @@ impl<'s> Log<'s> {
             return Err(no_ranks(self.source, first));
         };
         let job = Job { program: self.program.name, ranks, ..self.job.clone() };
+        let lines: Vec<_> = steps.iter().map(|logged| (logged.line, logged.time)).collect();
         match (self.program.time)(&job, steps, results) {
-            Ok(Timed { steps, has_start }) => training_log::add(results, &job, &steps, has_start),
+            Ok(Timed { steps, has_start }) => {
+                if let Some((line, what)) = are_two(&lines, &steps) {
+                    return Err(self.mixed(line, &what));
+                }
+                training_log::add(results, &job, &steps, has_start);
+            }
             Err(why) => {
                 results.omit(first, &why);
                 self.failed.get_or_insert_with(|| self.source.error(first, why));
             }
         }
-        // Each run reserves memory of its own.
+        // Each run reserves memory of its own, and has phases of its own.
         self.job.reserved_bytes = None;
+        self.job.phases.clear();
         self.used = true;
         Ok(())
     }

@@ -64,6 +64,46 @@ pub(super) fn is_mixed(known: Written, number: u64, nothing_between: bool) -> bo
     nothing_between && (number == known.last || (known.lines <= 2 && known.short >= 2))
 }
 
+/// What shows that the lines of two programs, whose steps rise together, stand among each other; with its line. Each rule needs
+/// as many lines as a single program would hardly print by chance.
+pub(super) fn are_two(lines: &[(usize, Option<DateTime>)], steps: &[Step]) -> Option<(usize, String)> {
+    const FEWEST: usize = 6;
+    let alternates = |name: &str, of: fn(&Step) -> Option<f64>| {
+        let values: Vec<f64> = steps.iter().filter_map(of).collect();
+        let is_whole = values.len() == steps.len() && values.len() >= FEWEST;
+        let apart = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).reduce(f64::min).filter(|_| is_whole)?;
+        let within = values.windows(3).map(|three| (three[2] - three[0]).abs()).reduce(f64::max)?;
+        let line = lines.get(1)?.0;
+        (apart > 4.0 * within).then(|| (line, format!("the {name} of every other line is of another program")))
+    };
+    let loss = alternates("loss", |step| step.loss);
+    loss.or_else(|| alternates("memory", |step| step.reserved_bytes)).or_else(|| too_soon(lines, steps))
+}
+
+/// Lines that follow sooner than the steps between them take, for a third of all lines and at least three.
+fn too_soon(lines: &[(usize, Option<DateTime>)], steps: &[Step]) -> Option<(usize, String)> {
+    let is_early = |(lines, steps): (&[(usize, Option<DateTime>)], &[Step])| {
+        let seconds = lines[1].1?.duration_since(lines[0].1?).as_secs_f64();
+        let needed = steps[1].time_s * steps[1].number.checked_sub(steps[0].number)? as f64;
+        // Clocks may have whole seconds.
+        (seconds >= 0.0 && 2.0 * (seconds + 1.0) < needed).then_some(lines[1].0)
+    };
+    // Some logs have one time in all lines.
+    if lines.first()?.1? >= lines.last()?.1? {
+        return None;
+    }
+    let early: Vec<usize> = if lines.len() == steps.len() {
+        lines.windows(2).zip(steps.windows(2)).filter_map(is_early).collect()
+    } else {
+        vec![]
+    };
+    let first = *early.first().filter(|_| early.len() >= 3 && 3 * early.len() >= lines.len())?;
+    Some((
+        first,
+        format!("{} lines follow in less than half of the time that the steps between them take", early.len()),
+    ))
+}
+
 impl Logged {
     /// What another rank says of the same step: the slowest rank counts, and the one with the most memory.
     pub(super) fn merge(&mut self, other: Self) {

@@ -197,8 +197,9 @@ impl Reader<'_> {
         };
         if let Some((name, value)) = setting(text).filter(|_| self.last.is_none()) {
             results.tell([(name.to_owned(), plain(value))]);
-        } else if text.contains("directional copy peak bandwidth GB/s") {
-            results.omit(number, "tables of presets are not read: their copies are made by kernels unless it says so");
+        } else if is_table(text) {
+            let what = "a table of a preset is not read: its copies run at once, or by kernels unless it says so";
+            results.omit(number, what);
         } else if row_like::is_ending(text) {
             results.quote(format!("line {number}: {}", plain(text)));
         } else if self.test.is_none() && !text.is_empty() {
@@ -290,6 +291,12 @@ fn add(results: &mut Results, (rate, _, bytes, path): &(f64, f64, u64, String)) 
     let copy = Copy { test, bytes: *bytes, implementation, counted };
     copy.add_one(results, if test == "peer_copy" { 2 } else { 1 }, *bytes as f64 / rate / 1e9);
     Ok(())
+}
+
+/// Whether a line is the header of a table of a preset: `a2a`, `p2p`, `scaling`.
+fn is_table(text: &str) -> bool {
+    let first = text.split_ascii_whitespace().next().unwrap_or_default();
+    first == "NumCUs" || (first.starts_with("SRC") && first.ends_with("\\DST"))
 }
 
 /// A command line, before its program and behind it.

@@ -103,3 +103,17 @@ fn two_dumps_in_one_file_are_refused() {
         "{why}"
     );
 }
+
+#[test]
+fn a_number_that_the_file_ends_in_is_not_read() {
+    let whole = text("nvl72.prom");
+    let start = whole.trim_end().rfind('\n').unwrap() + 1;
+    for at in start + 1..whole.len() {
+        let cut = source(&whole[..at]);
+        let results = read(&cut).unwrap().remove(0);
+        assert_eq!(results.shapes().len(), 2, "{at}: {:?}", lines(&results));
+        let missing = "a bandwidth without its time: the line of the time is missing";
+        assert!(results.all_omitted().iter().any(|what| what.contains(missing)), "{:?}", results.all_omitted());
+        assert!(cut.unfinished().unwrap().starts_with("line 7, the last, has no line end"));
+    }
+}

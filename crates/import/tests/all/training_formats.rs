@@ -187,3 +187,71 @@ fn the_state_of_a_trainer_has_its_summary() {
     assert!(why(&text.replace("train_runtime", "other")).contains("no entry of `log_history` has `train_runtime`"));
     assert!(why(&text.replace("\"step\": 400", "\"step\": 800")).contains("and the log counts 800"));
 }
+
+#[test]
+fn progress_bars_tell_whole_seconds_and_no_rate() {
+    let text = sample("tqdm", "diffusers_8_ranks.txt");
+    let results = read(&source(&text)).unwrap().remove(0);
+    // Step 1 shows at 4 s and step 101 at 203 s; the bar closes at 212 s. It says 1.98 s a step.
+    assert_eq!(
+        case(&results),
+        (
+            "program=tqdm ranks=8 global_batch=256".to_owned(),
+            1990.0,
+            vec![("samples_per_s", 256.0 / 1.99), ("loss", 0.0456)]
+        )
+    );
+    assert!(results.notes.iter().any(|note| note.ends_with("it may be off by 0.5%")), "{:?}", results.notes);
+    let lightning = sample("tqdm", "lightning_neuron.rst");
+    assert_eq!(times(&lightning), [[18_000.0]]);
+    let bar = |title: &str, done: u64, all: u64, seconds: u64| {
+        format!("{title}: 9%|▏ | {done}/{all} [{:02}:{:02}<01:00, 2.00s/it, loss=0.5]\n", seconds / 60, seconds % 60)
+    };
+    let steps = |list: &[(u64, u64)]| list.iter().map(|(done, s)| bar("Steps", *done, 90, *s)).collect::<String>();
+    assert_eq!(times(&steps(&[(1, 3), (11, 23)])), [[2000.0]]);
+    assert_eq!(times(&(steps(&[(1, 3), (11, 23)]) + &steps(&[(1, 3), (11, 43)]))), [[2000.0, 4000.0]]);
+    assert!(why(&steps(&[(1, 3), (5, 12)])).contains("less than 10 of them lie between the first and the last"));
+    // Bars of two programs rise in steps or in seconds alone.
+    for mixed in [&[(10, 20), (11, 60), (12, 24)][..], &[(10, 20), (8, 60)], &[(10, 20), (8, 16), (11, 22)]] {
+        let why = why(&steps(mixed));
+        assert!(why.contains("separate programs wrote here at once: a bar of "), "{why}");
+    }
+    // Each epoch has a bar of its own.
+    let epochs =
+        bar("Epoch 0", 1, 9, 10) + &bar("Epoch 0", 9, 9, 26) + &bar("Epoch 1", 1, 9, 2) + &bar("Epoch 1", 9, 9, 26);
+    assert_eq!(times(&epochs), [[2500.0]]);
+    let results = read(&given(&epochs)).unwrap().remove(0);
+    assert_eq!(results.shapes()[0].1[0].iterations, Some(2));
+}
+
+#[test]
+fn deepspeed_before_december_2022_tells_steps_by_its_engine() {
+    let text = sample("deepspeed", "engine_2022.txt");
+    let results = read(&given(&text)).unwrap().remove(0);
+    // Steps 40, 50 and 60: 15.145 s and 15.144 s. A rate since the start is not one of a step.
+    assert_eq!(case(&results), ("program=deepspeed ranks=8".to_owned(), 1514.45, vec![]));
+    assert!(results.notes.iter().any(|note| note.contains("`SamplesPerSec` of this version is a mean")));
+    let without: String =
+        text.lines().map(|line| line.split_once("] ").unwrap_or(("", line)).1.to_owned() + "\n").collect();
+    assert!(why(&without).contains("`SamplesPerSec` is a mean, and no two lines have times"), "{}", why(&without));
+}
+
+#[test]
+fn phases_of_deepspeed_become_metrics() {
+    let text = sample("deepspeed", "phases.md");
+    let results = read(&given(&text)).unwrap().remove(0);
+    let (_, time, metrics) = case(&results);
+    assert_eq!(time, 16_061.5);
+    // Of three steps, and not of their micro steps.
+    for (name, expected) in
+        [("forward_s", 3.86814), ("backward_s", 11.27009), ("reduce_s", 0.74021), ("optimizer_s", 0.86513)]
+    {
+        assert!((metric(&metrics, name).unwrap() - expected).abs() < 1e-9, "{name}: {metrics:?}");
+    }
+    assert!(results.notes.iter().any(|note| note.contains("`wall_clock_breakdown`")));
+    let older = text.replace("fwd", "forward").replace("bwd", "backward");
+    assert_eq!(case(&read(&given(&older)).unwrap().remove(0)).2, metrics);
+    let cut = read(&given(&text.replace("step: 839.36", "step: 839.3"))).unwrap().remove(0);
+    assert!(cut.all_omitted()[0].starts_with("line 15: the line is cut"), "{:?}", cut.all_omitted());
+    assert!(why(&text.replace("839.36", "839,36")).contains("line 15: expected a time, found `839,36`"));
+}

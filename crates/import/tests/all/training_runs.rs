@@ -173,6 +173,29 @@ fn programs_that_wrote_at_once_are_refused() {
 }
 
 #[test]
+fn programs_whose_steps_rise_together_are_refused() {
+    // Steps 10, 20, 30 of one program and 15, 25, 35 of another, each of one second.
+    let line = |second: u32, step: u32| titan("", second, step, "8,192");
+    let with = |later: u32, other: fn(String) -> String| -> String {
+        let pair = |at: u32| line(10 * at, 10 * at) + &other(line(10 * at + later, 10 * at + 5));
+        start(8, 8192) + &(1..=5).map(pair).collect::<String>()
+    };
+    let mixed = |text: &str, what: &str| {
+        let why = why(text);
+        assert!(why.contains("separate programs wrote here at once") && why.contains(what), "{why}");
+    };
+    assert_eq!(times(&with(5, |line| line)), [[1000.0]], "one program, each five steps");
+    mixed(&with(5, |line| line.replace("8.1661", "8.9123")), "line 5: ");
+    mixed(&with(5, |line| line.replace("8.1661", "8.9123")), "the loss of every other line");
+    mixed(&with(5, |line| line.replace("2.47GiB", "3.10GiB")), "the memory of every other line");
+    mixed(&with(0, |line| line), "5 lines follow in less than half of the time that the steps between them take");
+    // Few lines, or a loss that falls, are those of one.
+    let falling: String =
+        (1..=9).map(|at| line(5 * at, 5 * at).replace("8.1661", &format!("8.{}661", 10 - at))).collect();
+    assert_eq!(times(&(start(8, 8192) + &falling)), [[1000.0]]);
+}
+
+#[test]
 fn lines_that_a_terminal_cut_give_no_shorter_number() {
     let logs = [
         start(8, 8192) + &steps("4,096") + &titan("", 31, 30, "4,100") + &titan("", 41, 40, "4,104"),

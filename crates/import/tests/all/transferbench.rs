@@ -79,3 +79,32 @@ fn runs_under_two_headings_are_two_records() {
     assert_eq!((all.len(), all[1].facts["heading"].as_str()), (2, "after"));
     assert_eq!(one(&format!("{run}{run}")).shapes()[0].1.len(), 2);
 }
+
+#[test]
+fn tables_of_presets_are_told() {
+    // Of a public blog of AMD on MI300X: `./TransferBench a2a 64M 8`, shorter.
+    let a2a = "./TransferBench a2a 64M 8\nTransferBench v1.60.00 (with NIC support)\n\
+               NUM_ITERATIONS       =           10 : Running 10  timed iteration(s)\n\n\
+               GPU-GFX All-To-All benchmark:\n==========================\nTest 1:\n \
+               Executor: GPU 00 |  315.552 GB/s |    1.489 ms |    469762048 bytes | 326.317 GB/s (sum)\n     \
+               Transfer 00  |   47.056 GB/s |    1.426 ms |     67108864 bytes | F0 -> G000:008 -> F1\n     \
+               Transfer 01  |   46.826 GB/s |    1.433 ms |     67108864 bytes | F0 -> G000:008 -> F2\n \
+               Aggregate (CPU)  | 1937.924 GB/s |    1.939 ms |   3758096384 bytes | Overhead: 0.447 ms\n\n\
+               Summary: [67108864 bytes per Transfer]\n==========\n\
+               SRC\\DST  GPU 00     GPU 01     GPU 02        STotal      Actual\n\
+               GPU 00      N/A     47.056     46.826       326.317     316.469\n";
+    // Of the guide that `example.md` is of.
+    let p2p = "TransferBench v1.62.00\nUnidirectional copy peak bandwidth GB/s [Local read / Remote write] (GPU-Executor: GFX)\n \
+               SRC+EXE\\DST    CPU 00    CPU 01       GPU 00    GPU 01\n  \
+               CPU 00  ->     92.21    102.51        45.11     45.16\n";
+    let told = |text: &str| one(text).all_omitted();
+    assert_eq!(
+        told(a2a),
+        [
+            "line 11: test 1: 2 transfers at once have no counterpart here",
+            "line 15: a table of a preset is not read: its copies run at once, or by kernels unless it says so",
+        ]
+    );
+    assert!(told(p2p)[0].starts_with("line 3: a table of a preset is not read"), "{:?}", told(p2p));
+    assert!(one(a2a).is_empty() && one(p2p).is_empty());
+}

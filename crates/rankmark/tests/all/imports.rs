@@ -38,11 +38,12 @@ const LOGS: [(&str, &str, &str); 2] =
     [("torchtitan", "two_ranks.txt", "llama3 8B"), ("megatron", "eight_ranks.txt", "megatron")];
 
 /// Records of few rows: a sample, what the user has to say of it, and what its report says.
-const ROWS: [(&str, &str, &str, &str); 12] = [
+const ROWS: [(&str, &str, &str, &str); 13] = [
     ("nemo", "nemo1_bar.txt", "--ranks 8", "24.0 s"),
     ("deepspeed", "bert_with_batch.txt", "--ranks 8", "deepspeed"),
     ("hf_trainer", "neuron.txt", "", "hf_trainer"),
     ("trainer_state", "whisper.json", "--ranks 8", "hf_trainer"),
+    ("tqdm", "diffusers_8_ranks.txt", "", "1.99 s"),
     ("nvbandwidth", "v0.8_one_gpu.txt", "", "host_to_device: 13.0 GB/s at 512 MiB"),
     ("nvbandwidth_json", "v0.5.json", "", "host_to_device"),
     ("p2p_bandwidth", "eight_gpus.txt", "", "peer_copy"),
