@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use record::{About, Case, Caveat, Pool, SharedMap};
+use record::{About, Case, CaseLine, Caveat, Pool, SharedMap};
 use serde_json::Value;
 use terms::{Collective, Dtype, Named as _};
 
@@ -132,6 +132,11 @@ impl<'b> Cases<'b> {
         case.caveats.push(Caveat::Imported);
         case.id.clear();
         Ok(case)
+    }
+
+    /// Keeps the names of the metrics of all lines once in memory.
+    pub(crate) fn share_names(&mut self, line: &mut CaseLine) {
+        line.metrics.pool_names(&mut self.pool);
     }
 
     /// The case, with what it has in common with others once in memory.

@@ -79,7 +79,7 @@ fn record(
         let measured = cases.case(&shape).and_then(|case| Ok((line(&case, &figures)?, case)));
         match measured {
             Ok((mut line, case)) => {
-                line.metrics.pool_names(&mut cases.pool);
+                cases.share_names(&mut line);
                 samples.extend(processes::samples(&case, &figures));
                 lines.push(line);
                 kept.push(case);
