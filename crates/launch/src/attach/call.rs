@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn the_innermost_function_of_torch_is_the_call() {
         let wrapper = python("_exception_logger.<locals>.wrapper", "/x/torch/distributed/c10d_logger.py");
-        let own = python("all_reduce", "/home/me/train.py");
+        let own = python("all_reduce", "/job/train.py");
         for (function, operation) in [
             ("all_reduce", "all_reduce"),
             ("all_gather_into_tensor", "all_gather"),

@@ -231,5 +231,5 @@ fn frames_of_python_are_read_with_their_arguments() {
     assert_eq!(threads[0].frames[0].numbers, [("src".to_owned(), 3)]);
     assert!(reader.threads(false).unwrap()[0].frames[0].numbers.is_empty());
     assert!(Stack::read(sleeper.pid(), LIMIT).unwrap().python);
-    assert!(PythonReader::open(std::process::id()).is_err(), "this is no Python");
+    assert!(PythonReader::open(std::process::id()).is_err(), "this process runs no interpreter");
 }
