@@ -177,13 +177,14 @@ fn findings(one: &Communicator, largest: u32) -> Vec<RasFinding> {
         ahead,
     };
     let mut found = Vec::new();
-    let states: [(RasProblem, fn(&Status) -> bool); 3] = [
-        (RasProblem::Dead, |status| status.considered_dead),
-        (RasProblem::Unresponsive, |status| status.unresponsive && !status.considered_dead),
-        (RasProblem::Missing, |status| !status.unresponsive && !status.considered_dead),
-    ];
-    for (problem, is_so) in states {
-        let ranks: Vec<&Member> = one.missing_ranks.iter().filter(|member| is_so(&member.status)).collect();
+    let absence = |status: &Status| match status {
+        Status { considered_dead: true, .. } => RasProblem::Dead,
+        Status { unresponsive: true, .. } => RasProblem::Unresponsive,
+        Status { .. } => RasProblem::Missing,
+    };
+    for problem in [RasProblem::Dead, RasProblem::Unresponsive, RasProblem::Missing] {
+        let ranks: Vec<&Member> =
+            one.missing_ranks.iter().filter(|member| absence(&member.status) == problem).collect();
         found.extend((!ranks.is_empty()).then(|| finding(problem, ranks, Vec::new())));
     }
     let mut odd: Vec<(RasProblem, Vec<&Member>)> = Vec::new();

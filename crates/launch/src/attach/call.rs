@@ -100,7 +100,7 @@ fn is_form(name: &str, known: &str) -> bool {
 pub(super) fn of_threads(threads: &[Thread]) -> Option<Call> {
     threads.iter().find_map(|thread| {
         let functions = thread.frames.iter().filter_map(|frame| frame.function.as_deref());
-        functions.filter_map(of_function).last()
+        functions.rev().find_map(of_function)
     })
 }
 
