@@ -4,6 +4,7 @@
 //! The program that uses it calls [`rank_main`] first of all when [`is_rank`] says that it was started as a rank, and
 //! gives [`HostStarter`] to `measure` otherwise.
 
+pub mod attach;
 pub mod external;
 pub mod job;
 

@@ -19,6 +19,11 @@ pub fn began(pid: u32) -> Option<u64> {
     stat(OsStr::new(&pid.to_string())).map(|(_, own)| own.started)
 }
 
+/// The number of the process that started another, or that it was given to when that one ended.
+pub fn parent_of(pid: u32) -> Option<u32> {
+    stat(OsStr::new(&pid.to_string())).map(|(parent, _)| parent)
+}
+
 /// The process that started this one.
 pub fn parent() -> Option<Ancestor> {
     let (above, _) = stat(OsStr::new("self"))?;
@@ -64,6 +69,13 @@ pub(crate) fn below(pid: u32) -> Vec<Below> {
         next.extend(children.clone().map(|own| own.pid));
         found.extend(children);
     }
+    found
+}
+
+/// The processes below another that live: its children, theirs, and so on. Those that were started first come first.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let mut found: Vec<u32> = below(pid).into_iter().filter(|one| !one.is_zombie).map(|one| one.pid).collect();
+    found.sort_unstable_by_key(|pid| (began(*pid), *pid));
     found
 }
 

@@ -106,12 +106,12 @@ pub fn run(program: &Path, arguments: &[&OsStr], answer: Option<Answered>, limit
 ///
 /// # Errors
 /// When it cannot be started.
-pub fn filter(program: &Path, input: &[u8], limit: Duration) -> io::Result<(Vec<u8>, Outcome)> {
+pub fn filter(program: &Path, arguments: &[&OsStr], input: &[u8], limit: Duration) -> io::Result<(Vec<u8>, Outcome)> {
     keep_children()?;
     let (from, mut to) = (memory_of(c"input", input)?, memory_of(c"output", &[])?);
     let ((out_read, _), (err_read, err_write)) = (output_pipe()?, output_pipe()?);
     let mut command = Command::new(program);
-    command.stdin(from).stdout(to.try_clone()?).stderr(err_write);
+    command.args(arguments).stdin(from).stdout(to.try_clone()?).stderr(err_write);
     let process = spawn(command, Tie::killed().without_core_file())?;
     let outcome = watch(process, [Stream::new(out_read), Stream::new(err_read)], None, limit)?;
     let mut result = Vec::new();
@@ -226,13 +226,14 @@ mod tests {
     #[test]
     fn what_passes_through_a_filter_has_no_bound() {
         let input: Vec<u8> = (0..3 * KEPT).map(|at| at as u8).collect();
-        let (same, outcome) = filter(Path::new("/bin/cat"), &input, Duration::from_secs(20)).unwrap();
+        let (same, outcome) =
+            filter(Path::new("/bin/cat"), &[OsStr::new("-")], &input, Duration::from_secs(20)).unwrap();
         assert!(same == input);
         assert_eq!((outcome.out.as_str(), outcome.ended), ("", Ended::Code(0)));
         // One that never reads, and one that fails.
-        let (none, outcome) = filter(Path::new("/bin/false"), &input, Duration::from_secs(20)).unwrap();
+        let (none, outcome) = filter(Path::new("/bin/false"), &[], &input, Duration::from_secs(20)).unwrap();
         assert_eq!((none.len(), outcome.ended), (0, Ended::Code(1)));
-        assert!(filter(Path::new("/nowhere"), &[], Duration::from_secs(1)).is_err());
+        assert!(filter(Path::new("/nowhere"), &[], &[], Duration::from_secs(1)).is_err());
     }
 
     #[test]

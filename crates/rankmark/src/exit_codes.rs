@@ -17,7 +17,7 @@ pub(crate) const EXIT_CODES: [ExitCode; 6] = [
     ExitCode {
         codes: "1",
         short: "a check or a gate failed",
-        meaning: "the run finished, but a case failed or did not run, an element was wrong, or a gate (`--expect`) was missed",
+        meaning: "the run finished, but a case failed or did not run, an element was wrong, or a gate (`--expect`) was missed; of `hang`: the job hangs",
     },
     ExitCode {
         codes: "2",

@@ -37,6 +37,10 @@ pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
     let coordinator = launch::external::is_coordinator(arguments);
     let command = arguments.get(1).and_then(|argument| argument.to_str());
     let measures = command.is_some_and(|command| measures(command) || command == "fleet" && !names_records(arguments));
+    // It looks at ranks of another job: on each node of a job of Slurm, one process does.
+    if command == Some("hang") {
+        return Ok(Part::Alone);
+    }
     let own = if coordinator { launch::external::coordinator_arguments(arguments) } else { arguments.to_vec() };
     let external = External::from_environment(&|name| std::env::var_os(name));
     match external.map(|external| external.map(|external| external.with_arguments(&own))) {

@@ -6,6 +6,7 @@ use trace::timeline::Timeline;
 use super::flight::{Dump, HangFile};
 use super::input::Input;
 use super::inspector::InspectorReport;
+use super::ras::RasReport;
 
 /// One format of traces.
 pub struct TraceFormat {
@@ -23,6 +24,7 @@ pub(super) enum Part {
     Flight(Box<Dump>),
     Hang(Box<HangFile>),
     Calls(Box<InspectorReport>),
+    Ras(Box<RasReport>),
 }
 
 /// A timeline of one file.

@@ -12,6 +12,7 @@ mod join;
 mod kineto;
 mod own;
 mod rank_names;
+mod ras;
 mod scan;
 mod sqlite;
 mod words;
@@ -22,11 +23,13 @@ use terms::Error;
 use trace::timeline::Timeline;
 
 pub use flight::{
-    Difference, Finding, FlightEntry, FlightRank, FlightReport, Frame, HangNote, Missing, Problem, Waiting, join_flight,
+    Difference, Finding, FlightEntry, FlightRank, FlightReport, Frame, HangNote, LiveRank, Missing, Problem, Waiting,
+    join_flight, live,
 };
 pub use format::TraceFormat;
 pub use inspector::{InspectorCall, InspectorReport};
 pub(crate) use join::DIFFERENT_WORLDS;
+pub use ras::{RasFinding, RasProblem, RasRank, RasReport, read_ras};
 pub use words::UNKNOWN_GROUP;
 pub(crate) use words::element_bytes;
 
@@ -48,6 +51,8 @@ pub struct Traces {
     pub hang_notes: Vec<HangNote>,
     /// Single calls of NCCL, if a file is a log of NCCL Inspector.
     pub inspector: Option<InspectorReport>,
+    /// What NCCL's RAS says, an answer each.
+    pub ras: Vec<RasReport>,
     /// Each file that was read, and the name of its format.
     pub files: Vec<(PathBuf, &'static str)>,
     /// Files of a directory that were left out, and why, one sentence each.
@@ -58,8 +63,16 @@ pub struct Traces {
 pub(crate) const NOT_A_TRACE: &str = " is left out: it is not a trace";
 
 /// Every format of traces, in the order in which files are tried.
-pub static TRACES: &[TraceFormat] =
-    &[sqlite::NSYS, flight::PICKLE, flight::HANG, flight::JSON, inspector::INSPECTOR, own::OWN, kineto::KINETO];
+pub static TRACES: &[TraceFormat] = &[
+    sqlite::NSYS,
+    flight::PICKLE,
+    flight::HANG,
+    flight::JSON,
+    inspector::INSPECTOR,
+    ras::RAS,
+    own::OWN,
+    kineto::KINETO,
+];
 
 /// The format of a file, or of a folder's first file that is a trace. None where it is not a trace, or cannot be read.
 pub fn recognise(path: &Path) -> Option<&'static TraceFormat> {
@@ -98,6 +111,7 @@ pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
                 traces.notes.extend(notes);
                 of_hang.extend(dump.map(|dump| (path.clone(), dump)));
             }
+            Part::Ras(report) => traces.ras.push(*report),
             Part::Calls(report) => traces.inspector.get_or_insert_default().add(*report),
         }
         traces.files.push((path, format.name));

@@ -1,5 +1,5 @@
-//! Python's own frames, by a program that reads them (py-spy). An interpreter's layout differs between versions, so nothing
-//! here knows it.
+//! Python's own frames, read by py-spy: as a library without stopping the process, and as a program where a user has it. An
+//! interpreter's layout differs between versions, so nothing here knows it.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,6 +9,96 @@ use crate::child::{Ended, printable, run};
 
 /// Lines that are kept.
 const LINES: usize = 24;
+/// Frames of a thread that are kept, innermost first.
+const FRAMES: usize = 64;
+/// Threads that are kept, the main one first.
+const THREADS: usize = 64;
+
+/// One frame of Python.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PythonFrame {
+    /// The function, with its class where Python knows it.
+    pub function: String,
+    /// The file, as Python names it.
+    pub file: String,
+    /// The line; 0 where it is not known.
+    pub line: u32,
+    /// Its arguments that are whole numbers, where they were asked for.
+    pub numbers: Vec<(String, i64)>,
+}
+
+/// One thread of Python.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PythonThread {
+    /// The kernel's number; None before Python 3.11.
+    pub number: Option<u32>,
+    /// The innermost first.
+    pub frames: Vec<PythonFrame>,
+}
+
+/// Reads the Python frames of one process, several times. It never stops the process: memory that changes meanwhile makes a
+/// stack short or a reading fail.
+///
+/// py-spy trusts the sizes in the process and its files, so a damaged process can make it take memory without bound: use it
+/// in a child.
+pub struct PythonReader(py_spy::PythonSpy);
+
+impl PythonReader {
+    /// Finds the interpreter of a process.
+    ///
+    /// # Errors
+    /// Why there is none, or it cannot be read.
+    pub fn open(pid: u32) -> Result<Self, String> {
+        let config = py_spy::Config {
+            blocking: py_spy::config::LockingStrategy::NonBlocking,
+            full_filenames: true,
+            collect_thread_names: false,
+            ..py_spy::Config::default()
+        };
+        let pid = pid.try_into().map_err(|_| "there is no such process".to_owned())?;
+        careful(|| py_spy::PythonSpy::new(pid, &config)).map(Self)
+    }
+
+    /// Its threads, the main one first. `numbers`: with arguments that are whole numbers.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub fn threads(&mut self, numbers: bool) -> Result<Vec<PythonThread>, String> {
+        self.0.config.dump_locals = u64::from(numbers);
+        let traces = careful(|| self.0.get_stack_traces())?;
+        // Python lists the newest first.
+        let mut threads: Vec<PythonThread> = traces.into_iter().rev().map(thread).collect();
+        let main = u32::try_from(self.0.pid).ok();
+        threads.sort_by_key(|thread| thread.number.is_some() && thread.number != main);
+        threads.truncate(THREADS);
+        Ok(threads)
+    }
+}
+
+/// Runs what may panic on a damaged interpreter.
+fn careful<T>(read: impl FnOnce() -> Result<T, anyhow::Error>) -> Result<T, String> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)) {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(error)) => Err(printable(&format!("{error:#}"))),
+        Err(_) => Err("its interpreter is damaged".to_owned()),
+    }
+}
+
+fn thread(trace: py_spy::StackTrace) -> PythonThread {
+    let number = trace.os_thread_id.and_then(|number| number.try_into().ok());
+    PythonThread { number, frames: trace.frames.into_iter().take(FRAMES).map(frame).collect() }
+}
+
+fn frame(frame: py_spy::Frame) -> PythonFrame {
+    let number = |local: py_spy::stack_trace::LocalVariable| Some((local.name, local.repr?.parse().ok()?));
+    let arguments = frame.locals.into_iter().flatten().filter(|local| local.arg);
+    PythonFrame {
+        function: frame.name,
+        file: frame.filename,
+        line: frame.line.try_into().unwrap_or(0),
+        numbers: arguments.filter_map(number).collect(),
+    }
+}
 
 /// The Python stack of a process as py-spy, which is this program, prints it: threads and their frames.
 ///

@@ -24,6 +24,7 @@ pub(super) struct Raw {
 /// Where a thread is, and what the unwinder needs of its registers.
 pub(super) struct Registers {
     pub(super) pc: u64,
+    pub(super) sp: u64,
     pub(super) native: framehop::UnwindRegsNative,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Registers {
 #[cfg(target_arch = "x86_64")]
 pub(super) fn taken(raw: &Raw) -> Registers {
     let [_, _, _, _, rbp, _, _, _, _, _, _, _, _, _, _, _, rip, _, _, rsp, ..] = raw.words;
-    Registers { pc: rip, native: framehop::x86_64::UnwindRegsX86_64::new(rip, rsp, rbp) }
+    Registers { pc: rip, sp: rsp, native: framehop::x86_64::UnwindRegsX86_64::new(rip, rsp, rbp) }
 }
 
 /// Takes what the unwinder needs.
@@ -41,5 +42,5 @@ pub(super) fn taken(raw: &Raw) -> Registers {
     // Signed return addresses: Linux's user space has 48 bits of address.
     let mask = PtrAuthMask::from_max_known_address((1 << 48) - 1);
     let native = UnwindRegsAarch64::new_with_ptr_auth_mask(mask, raw.general[30], raw.sp, raw.general[29]);
-    Registers { pc: raw.pc, native }
+    Registers { pc: raw.pc, sp: raw.sp, native }
 }

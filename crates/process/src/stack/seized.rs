@@ -20,6 +20,8 @@ pub(super) struct Seized {
     number: libc::pid_t,
     /// A signal that was about to be delivered when it stopped, and that it gets when it is let go.
     signal: i32,
+    /// When it was last known to run.
+    pub(super) since: Instant,
 }
 
 impl Seized {
@@ -30,7 +32,7 @@ impl Seized {
     pub(super) fn stop(number: u32, deadline: Instant) -> io::Result<Self> {
         let number = libc::pid_t::try_from(number).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
         request(libc::PTRACE_SEIZE, number, 0)?;
-        let mut seized = Self { number, signal: 0 };
+        let mut seized = Self { number, signal: 0, since: Instant::now() };
         request(libc::PTRACE_INTERRUPT, number, 0)?;
         seized.await_stop(deadline.min(Instant::now() + STOPPING))?;
         Ok(seized)
@@ -41,6 +43,7 @@ impl Seized {
         let pid = Pid::from_raw(self.number).ok_or_else(gone)?;
         loop {
             // Stops only: how a process ended stays for the process that reaps it.
+            let asked = Instant::now();
             let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
             if let Some(status) = waitid(WaitId::Pid(pid), options)? {
                 let status = status.trapping_signal().or_else(|| status.stopping_signal()).ok_or_else(gone)?;
@@ -48,8 +51,12 @@ impl Seized {
                 self.signal = if event == EVENT_STOP { 0 } else { status & 0x7f };
                 return Ok(());
             }
+            self.since = asked;
             if Instant::now() >= deadline {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not stop: it is inside the kernel"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "it does not stop: it is inside the kernel, or waits for a core",
+                ));
             }
             std::thread::sleep(LOOK);
         }

@@ -23,12 +23,30 @@ extern "C" fn the_known_function(seconds: u64) -> u64 {
 fn child() {
     match std::env::var(ROLE).as_deref() {
         Ok("sleep") => assert_eq!(the_known_function(60), 61),
+        Ok("tick") => tick(),
         Ok("look") => {
             let pid = std::env::var("RANKMARK_STACK_OF").unwrap().parse().unwrap();
             let stack = Stack::read(pid, LIMIT).unwrap();
             println!("lacking={:?} threads={}", stack.lacking, stack.threads.len());
         }
         _ => {}
+    }
+}
+
+/// Prints the longest time that this thread did nothing, every 50 ms, until nobody reads it. Other threads sleep.
+#[expect(clippy::print_stdout, reason = "a child prints what it found")]
+fn tick() {
+    for _ in 0..40 {
+        std::thread::spawn(|| the_known_function(60));
+    }
+    loop {
+        let (begun, mut last, mut longest) = (Instant::now(), Instant::now(), Duration::ZERO);
+        while begun.elapsed() < Duration::from_millis(50) {
+            let now = Instant::now();
+            longest = longest.max(now - last);
+            last = now;
+        }
+        println!("gap {}", longest.as_micros());
     }
 }
 
@@ -168,4 +186,50 @@ fn one_that_is_traced_already_has_no_frames() {
     drop(held);
     let main = stack.main().unwrap();
     assert_eq!((main.frames.len(), main.state), (0, 't'), "{stack:?}");
+}
+
+/// What a look costs the process: its own clock is the witness. A busy machine makes gaps, too, so one quiet look is enough.
+#[test]
+fn nobody_is_stopped_for_long() {
+    use std::io::BufRead;
+    let mut sleeper = Sleeper(child_that("tick").spawn().unwrap());
+    let lines = std::io::BufReader::new(sleeper.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+    // libtest begins the line.
+    let mut gaps = lines.filter_map(|line| line.rsplit_once("gap ")?.1.parse::<u64>().ok());
+    gaps.next().expect("it ticks");
+    let looks = (0..10).map(|_| {
+        let stack = Stack::read(sleeper.pid(), LIMIT).unwrap();
+        assert!(stack.threads.len() > 40, "{stack:?}");
+        // The first may have begun before the look, and the second ends after it.
+        let gap = gaps.by_ref().take(2).max().expect("it ticks");
+        (stack.stopped, gap)
+    });
+    let looks: Vec<(Duration, u64)> = looks.collect();
+    let longest = looks.iter().map(|(stopped, _)| *stopped).max().unwrap();
+    let gap = looks.iter().map(|(_, gap)| *gap).min().unwrap();
+    assert!(longest < Duration::from_millis(100) && gap < 100_000, "{looks:?}");
+}
+
+#[test]
+fn frames_of_python_are_read_with_their_arguments() {
+    const SCRIPT: &str = "import time\ndef inner(src, word='x'):\n    print('there', flush=True)\n    time.sleep(60)\n\
+                          def outer():\n    inner(3)\nouter()\n";
+    use std::io::Read;
+    let mut python = Command::new("python3");
+    python.args(["-c", SCRIPT]).stdin(Stdio::null()).stdout(Stdio::piped());
+    // A machine without Python has no such processes.
+    let Ok(started) = python.spawn() else { return };
+    let mut sleeper = Sleeper(started);
+    let mut said = sleeper.0.stdout.take().unwrap();
+    said.read_exact(&mut [0; 5]).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let mut reader = PythonReader::open(sleeper.pid()).unwrap();
+    let threads = reader.threads(true).unwrap();
+    let frames: Vec<(&str, u32)> =
+        threads[0].frames.iter().map(|frame| (frame.function.as_str(), frame.line)).collect();
+    assert_eq!(frames, [("inner", 4), ("outer", 6), ("<module>", 7)]);
+    assert_eq!(threads[0].frames[0].numbers, [("src".to_owned(), 3)]);
+    assert!(reader.threads(false).unwrap()[0].frames[0].numbers.is_empty());
+    assert!(Stack::read(sleeper.pid(), LIMIT).unwrap().python);
+    assert!(PythonReader::open(std::process::id()).is_err(), "this process runs no interpreter");
 }

@@ -32,7 +32,7 @@ impl Unwinder {
         most: usize,
         deadline: Instant,
     ) -> Vec<u64> {
-        let Registers { pc, mut native } = registers;
+        let Registers { pc, mut native, .. } = registers;
         let mut at = FrameAddress::from_instruction_pointer(pc);
         let mut frames = Vec::new();
         while frames.len() < most && Instant::now() < deadline {

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod fleet;
 pub(crate) mod gen_config;
 pub(crate) mod gen_job;
+pub(crate) mod hang;
 pub(crate) mod history;
 pub(crate) mod import;
 pub(crate) mod list;

@@ -5,13 +5,14 @@ mod ends;
 pub(crate) mod explain;
 mod explanation;
 mod hang_watch;
-mod hangs;
+pub(crate) mod hangs;
 mod job;
 pub(crate) mod job_words;
 mod kept;
 mod kernel;
 mod lanes;
 mod native;
+mod ras_words;
 mod show;
 mod spill;
 mod step_parts;
@@ -29,6 +30,7 @@ use crate::Failure;
 use crate::options::{RunOptions, fields, names_given, parts};
 use crate::session::Entry;
 pub(super) use kept::ABOUT as JOB;
+pub(super) use verdict::sentence;
 use wanted::{Target, Wanted, range_of};
 
 const EXAMPLES: &str = "\

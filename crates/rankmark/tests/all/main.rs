@@ -28,6 +28,7 @@ mod gates;
 mod gpus;
 mod groups;
 mod habits;
+mod hang;
 mod hardware;
 mod help;
 mod history;

@@ -178,6 +178,36 @@ fn sbatch_takes_the_file_of_gen_job() {
     assert!(file.contains("3 of 3 cases in steps of 1 and 2 ranks"), "{file}");
 }
 
+/// Processes of both nodes have their numbers in common here, so each node shows all ranks: each counts once.
+#[test]
+fn a_job_that_hangs_is_looked_at_on_all_of_its_nodes() {
+    let test = "a job of a real Slurm that hangs";
+    if let Some(why) = lacks() {
+        return skip::skip(test, &why);
+    }
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        return skip::skip(test, "no python3");
+    }
+    let place = Place::new();
+    crate::hang::write_scripts(&place);
+    let script = "\
+        srun --overcommit -N 2 -n 2 sh -c '[ $SLURM_PROCID = 0 ] && does=all_reduce || does=barrier; \
+            python3 train.py $does up-$SLURM_PROCID; :' &\n\
+        until [ -e up-0 ] && [ -e up-1 ]; do sleep 0.1; done; sleep 0.5\n\
+        job=$(squeue --noheader --format=%i)\n\
+        \"$rankmark\" hang --slurm $job --interval 500ms; echo code $?\n\
+        scancel $job; wait\n";
+    let said = in_cluster_of(2, &place, script).exits(0);
+    let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.starts_with("Rank 1 is in barrier (train.py:") && words.contains("code 1"),
+        "{}{}",
+        said.out,
+        said.err
+    );
+    assert_eq!(said.out.lines().filter(|line| line.contains(" waits ")).count(), 2, "{}", said.out);
+}
+
 #[test]
 fn srun_starts_ranks_on_two_nodes() {
     let test = "the program under srun on two nodes";

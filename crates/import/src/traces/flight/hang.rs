@@ -14,8 +14,8 @@ const MOST_FRAMES: usize = 64;
 pub struct HangNote {
     /// The rank.
     pub rank: u32,
-    /// Seconds since its last step ended.
-    pub since_last_step_s: f64,
+    /// Seconds since its last step ended; None for a rank that was seen from outside.
+    pub since_last_step_s: Option<f64>,
     /// How long the step took, if it ended after all: then it was slow, and no hang.
     pub step_ended_after_s: Option<f64>,
     /// Where its main thread was, innermost first.
@@ -24,6 +24,8 @@ pub struct HangNote {
     pub ended_well: bool,
     /// Whether it was in a receive, else a send, and the rank on the other side; None: in neither.
     pub transfer: Option<(bool, u32)>,
+    /// What a rank was seen to do from outside: `sleeps`.
+    pub doing: Option<String>,
 }
 
 impl HangNote {
@@ -60,7 +62,7 @@ fn note(value: &Value) -> Option<HangNote> {
     let stack = value.get("stack").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     Some(HangNote {
         rank: value.get("rank")?.as_u64()?.try_into().ok()?,
-        since_last_step_s: seconds("since_last_step_s").unwrap_or(0.0),
+        since_last_step_s: Some(seconds("since_last_step_s").unwrap_or(0.0)),
         step_ended_after_s: seconds("step_ended_after_s"),
         stack: stack.iter().take(MOST_FRAMES).map(frame).collect(),
         ended_well: value.get("process_ended").and_then(Value::as_str) == Some("normal"),
@@ -68,6 +70,7 @@ fn note(value: &Value) -> Option<HangNote> {
             let peer = transfer.get("peer")?.as_u64()?.try_into().ok()?;
             Some((transfer.get("operation")?.as_str()? == "recv", peer))
         }),
+        doing: None,
     })
 }
 

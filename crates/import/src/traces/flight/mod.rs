@@ -3,6 +3,7 @@
 mod findings;
 mod hang;
 mod join;
+mod live;
 mod mismatch;
 mod pickle;
 mod read;
@@ -26,10 +27,12 @@ pub use findings::{Finding, Missing, Problem};
 pub(super) use hang::HangFile;
 pub use hang::HangNote;
 pub use join::join_flight;
+pub use live::{LiveRank, live};
 pub use mismatch::Difference;
 pub(super) use ring::Dump;
 pub use ring::{FlightEntry, FlightRank, Frame};
 pub use summary::FlightReport;
+pub(super) use tree::json;
 pub use waits::Waiting;
 
 /// The largest dump that is read. One of 2000 entries has 2 MB.

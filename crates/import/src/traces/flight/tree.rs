@@ -10,7 +10,7 @@ const MOST: usize = 8_000_000;
 const PAIRS: usize = 256;
 
 /// The value of a JSON text that is not made to take memory: a value takes 16 times its shortest text.
-pub(super) fn json(bytes: &[u8]) -> Result<Json, Error> {
+pub(in crate::traces) fn json(bytes: &[u8]) -> Result<Json, Error> {
     if bytes.iter().filter(|byte| **byte == b',').count() > MOST {
         return Err(Error::new(format!("the dump has more than {} values", MOST)));
     }

@@ -271,13 +271,15 @@ fn ranks_of(traces: &Traces, timeline: &Timeline) -> u32 {
         all.collect::<BTreeSet<_>>().len()
     };
     let logged = traces.inspector.as_ref().filter(|_| timeline.ranks.is_empty()).map_or(0, processes);
-    dumped.chain([timeline.ranks.len(), noted, logged]).max().unwrap_or(0) as u32
+    let answered = traces.ras.iter().map(|report| report.ranks);
+    dumped.chain(answered).chain([timeline.ranks.len(), noted, logged]).max().unwrap_or(0) as u32
 }
 
 /// The timeline of traces. Dumps, notes of hangs and logs without times make an empty one: they say nothing of time.
 fn timeline_of(traces: &mut Traces) -> Timeline {
     let source = || match (&traces.inspector, &traces.flight, &traces.hang) {
         (Some(_), ..) => "NCCL Inspector",
+        (_, None, None) if !traces.ras.is_empty() => "NCCL RAS",
         (_, None, None) => "the ranks themselves",
         _ => "PyTorch Flight Recorder",
     };

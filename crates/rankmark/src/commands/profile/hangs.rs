@@ -7,6 +7,8 @@ use import::traces::{
 };
 use serde_json::{Value, json};
 
+use super::ras_words;
+
 /// Frames of a stack that a sentence has.
 const FRAMES: usize = 4;
 /// Calls in which ranks wait that a sentence names; the rest is counted.
@@ -15,15 +17,20 @@ const CALLS: usize = 6;
 const RANKS: usize = 12;
 
 /// What is known of a hang, a sentence each; empty without one.
-pub(super) fn sentences(traces: &Traces) -> Vec<String> {
+pub(crate) fn sentences(traces: &Traces) -> Vec<String> {
     let found = report(traces);
-    let mut all: Vec<String> = found.into_iter().flat_map(|report| &report.findings).map(sentence).collect();
+    let notes_of_ranks = &traces.hang_notes;
+    let of_report = found.into_iter().flat_map(|report| &report.findings);
+    let mut all: Vec<String> = of_report.map(|finding| sentence(finding, notes_of_ranks)).collect();
     all.extend(found.and_then(waiting));
     all.extend(found.and_then(members));
     if all.is_empty() {
-        all.extend(transfers(&traces.hang_notes));
+        all.extend(transfers(notes_of_ranks));
     }
-    all.extend(notes(&traces.hang_notes));
+    let has_cause = !all.is_empty();
+    all.extend(traces.ras.iter().flat_map(ras_words::sentences));
+    // Of a job that runs, a table shows where each rank is.
+    all.extend(notes(notes_of_ranks.iter().filter(|note| note.doing.is_none() || !has_cause)));
     all
 }
 
@@ -60,7 +67,7 @@ fn transfers(all: &[HangNote]) -> Option<String> {
 }
 
 /// The same for other programs. Null without a hang.
-pub(super) fn json(traces: &Traces) -> Value {
+pub(crate) fn json(traces: &Traces) -> Value {
     let found = report(traces).filter(|report| !report.findings.is_empty());
     let Some(found) = found else { return Value::Null };
     let cause = |one: &Finding| {
@@ -94,11 +101,23 @@ fn word(problem: Problem) -> &'static str {
     }
 }
 
-fn sentence(finding: &Finding) -> String {
+/// Whether a finding is of calls that were seen from outside, which nobody numbered.
+fn is_live(finding: &Finding) -> bool {
+    finding.call.group.is_empty()
+}
+
+fn sentence(finding: &Finding, notes: &[HangNote]) -> String {
     let what = name(&finding.call);
     let missing: Vec<u32> = finding.missing.iter().map(|missing| missing.rank).collect();
     let (causes, arrived, place) = (ranks(&missing), ranks(&finding.arrived), frames(finding.frames()));
     match finding.problem {
+        Problem::NotReached if is_live(finding) => {
+            let others = waits(&finding.arrived);
+            format!("{causes} did not reach {what}; {arrived} {others} in it{place}{}", whereabouts(&missing, notes))
+        }
+        Problem::NoDump if is_live(finding) => {
+            format!("no process of {causes} was found; {arrived} {} in {what}{place}", waits(&finding.arrived))
+        }
         Problem::NotReached => {
             let last: Vec<String> = finding.missing.iter().take(1).filter_map(|one| last_call(one, finding)).collect();
             let last = last.first().map_or(String::new(), |last| format!("; {last}"));
@@ -133,6 +152,17 @@ fn sentence(finding: &Finding) -> String {
         }
         Problem::NotFinished => format!("{causes} did not end {what}, and {arrived} did{place}"),
     }
+}
+
+/// Where ranks that did not reach a call were seen: `; rank 1 sleeps in evaluate (job.py:7)`.
+fn whereabouts(ranks: &[u32], notes: &[HangNote]) -> String {
+    let of_ranks = ranks.iter().filter_map(|rank| notes.iter().find(|note| note.rank == *rank));
+    let one = |note: &HangNote| {
+        let frame = note.stack.iter().find(|frame| is_own(frame)).or(note.stack.first());
+        let at = frame.map_or(String::new(), |frame| format!(" in {}", one_frame(frame)));
+        Some(format!("; rank {} {}{at}", note.rank, note.doing.as_ref()?))
+    };
+    of_ranks.filter_map(one).take(CALLS).collect()
 }
 
 /// Where a call began on the devices of some ranks, and not on those of others.
@@ -237,12 +267,13 @@ fn waiting(report: &FlightReport) -> Option<String> {
 }
 
 /// Where ranks that ended no step were. Ranks in one place are one sentence; a place of few ranks comes first.
-fn notes(all: &[HangNote]) -> Vec<String> {
+fn notes<'n>(all: impl Iterator<Item = &'n HangNote>) -> Vec<String> {
     let mut places: Vec<(String, bool, Vec<&HangNote>)> = Vec::new();
     for note in all {
         let stack = if note.stack.is_empty() { ": its stack is not known".to_owned() } else { frames(&note.stack) };
         let is_slow = note.step_ended_after_s.is_some();
-        match places.iter_mut().find(|(known, slow, _)| *known == stack && *slow == is_slow) {
+        let is_alike = |known: &HangNote| known.doing == note.doing;
+        match places.iter_mut().find(|(known, slow, of)| *known == stack && *slow == is_slow && is_alike(of[0])) {
             Some((.., of)) => of.push(note),
             None => places.push((stack, is_slow, vec![note])),
         }
@@ -253,11 +284,14 @@ fn notes(all: &[HangNote]) -> Vec<String> {
         let longest =
             |seconds: fn(&HangNote) -> Option<f64>| of.iter().filter_map(|note| seconds(note)).fold(0.0, f64::max);
         let who = ranks(&numbers);
-        if is_slow {
+        if let Some(doing) = &of[0].doing {
+            let each = if numbers.len() > 1 { "each " } else { "" };
+            format!("{who} {each}{doing}{stack}")
+        } else if is_slow {
             let whole = longest(|note| note.step_ended_after_s);
             format!("{who} took {whole:.0} s for a step{stack}")
         } else {
-            format!("{who} ended no step for {:.0} s{stack}", longest(|note| Some(note.since_last_step_s)))
+            format!("{who} ended no step for {:.0} s{stack}", longest(|note| note.since_last_step_s))
         }
     };
     places.into_iter().map(sentence).collect()
@@ -270,6 +304,10 @@ fn waits(ranks: &[u32]) -> &'static str {
 /// `all_reduce #6 of 2 (tp)`, or `the transfer from rank 1 to rank 2 of 0 (default_pg)`.
 fn name(call: &FlightEntry) -> String {
     match call.peers {
+        Some((from, to)) if call.is_p2p && call.group.is_empty() => {
+            format!("the transfer from rank {from} to rank {to}")
+        }
+        _ if call.group.is_empty() => call.operation.clone(),
         Some((from, to)) if call.is_p2p => format!("the transfer from rank {from} to rank {to} of {}", call.group),
         _ if call.is_p2p => format!("{} #{} of {}", call.operation, call.p2p_sequence, call.group),
         _ => format!("{} #{} of {}", call.operation, call.sequence, call.group),
@@ -281,13 +319,13 @@ fn are(ranks: &[u32]) -> &'static str {
 }
 
 /// Whether a frame is of the job's own files: not of an installed package, of Python itself, or of the agent.
-fn is_own(frame: &Frame) -> bool {
+pub(crate) fn is_own(frame: &Frame) -> bool {
     let others = ["/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python", "/agent/rankmark_profile", "<"];
     !others.iter().any(|other| frame.file.contains(other))
 }
 
 /// The innermost line of the job's own files: ` (job.py:7)`. Empty where the stack holds none.
-fn place(frames: &[Frame]) -> String {
+pub(crate) fn place(frames: &[Frame]) -> String {
     let own = frames.iter().find(|frame| is_own(frame));
     own.map_or(String::new(), |frame| {
         let file = frame.file.rsplit('/').next().unwrap_or(&frame.file);
@@ -295,18 +333,27 @@ fn place(frames: &[Frame]) -> String {
     })
 }
 
+/// `step (job.py:7)`, or `poll (libc.so.6)` where no line is known.
+fn one_frame(frame: &Frame) -> String {
+    let Frame { name, file, line } = frame;
+    match (file.is_empty(), line) {
+        (true, _) => name.to_string(),
+        (false, 0) => format!("{name} ({file})"),
+        (false, line) => format!("{name} ({file}:{line})"),
+    }
+}
+
 /// The job's own frames, innermost first; where it has none, those of others, but for the agent's.
 fn frames(frames: &[Frame]) -> String {
-    let shown = |frame: &Frame| format!("{} ({}:{})", frame.name, frame.file, frame.line);
     let own: Vec<&Frame> = frames.iter().filter(|frame| is_own(frame)).collect();
     let others = || frames.iter().filter(|frame| !frame.file.contains("/agent/rankmark_profile")).collect();
     let told: Vec<&Frame> = if own.is_empty() { others() } else { own };
-    let shown: Vec<String> = told.into_iter().take(FRAMES).map(shown).collect();
+    let shown: Vec<String> = told.into_iter().take(FRAMES).map(one_frame).collect();
     if shown.is_empty() { String::new() } else { format!(": {}", shown.join(" < ")) }
 }
 
 /// `rank 3`, `ranks 0, 2, 3`, `ranks 0 to 62`. Of many, the first are listed.
-pub(super) fn ranks(all: &[u32]) -> String {
+pub(crate) fn ranks(all: &[u32]) -> String {
     match all {
         [] => "no rank".to_owned(),
         [one] => format!("rank {one}"),

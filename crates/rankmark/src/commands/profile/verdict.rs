@@ -114,7 +114,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// With a capital letter and a full stop.
-pub(super) fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().collect());
     let rest = letters.as_str();

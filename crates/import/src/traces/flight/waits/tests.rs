@@ -260,7 +260,7 @@ fn what_our_own_ranks_wrote_names_the_missing_rank_and_its_stack() {
     // The file next to the note has stacks of calls, and is used.
     assert_eq!((hang.findings[0].frames().len(), &hang.notes), (1, &Vec::new()));
     let notes: Vec<(u32, u32)> = traces.hang_notes.iter().map(|note| (note.rank, note.stack[0].line)).collect();
-    assert_eq!((notes, traces.hang_notes[1].since_last_step_s), (vec![(0, 0), (1, 1)], 15.5));
+    assert_eq!((notes, traces.hang_notes[1].since_last_step_s), (vec![(0, 0), (1, 1)], Some(15.5)));
     // A rank that was killed while it wrote does not hide the others.
     let cut = hang_file(1, "{}");
     let traces = read(&[files[0].clone(), ("hang-rank1.json".to_owned(), cut[..cut.len() - 9].to_owned())]);
