@@ -28,8 +28,11 @@ pub(crate) enum Network {
 type Form = (&'static str, &'static str, fn(&str) -> bool);
 
 /// PCIe cards have other links, other clocks and other memory.
-const FORMS: [Form; 7] = [
+const FORMS: [Form; 9] = [
+    // One NVLink domain of as many GPUs with links and memory of the same rates.
+    ("GB300", "gb200-nvl72", |_| true),
     ("GB200", "gb200-nvl72", |_| true),
+    ("B300", "b300-nvlink", |_| true),
     ("B200", "b200-nvlink", |_| true),
     ("MI300X", "mi300x", |_| true),
     ("H200", "h200-nvlink", |name| !name.contains("NVL")),
@@ -106,7 +109,9 @@ mod tests {
     #[test]
     fn each_model_has_its_plan() {
         assert_eq!(chosen(&["NVIDIA B200"; 8], &[]), ("b200-nvlink", 8));
+        assert_eq!(chosen(&["NVIDIA B300 SXM6 AC"; 8], &[]), ("b300-nvlink", 8));
         assert_eq!(chosen(&["NVIDIA GB200"; 4], &[]), ("gb200-nvl72", 4));
+        assert_eq!(chosen(&["NVIDIA GB300"; 4], &[]), ("gb200-nvl72", 4));
         assert_eq!(chosen(&["AMD Instinct MI300X"; 8], &[]), ("mi300x", 8));
         assert_eq!(chosen(&["NVIDIA H200"; 8], &[]), ("h200-nvlink", 8));
         assert_eq!(chosen(&["NVIDIA H100 80GB HBM3"; 8], &["mlx5_0:1"]), ("h100-nvlink", 8));

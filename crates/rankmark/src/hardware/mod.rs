@@ -82,6 +82,12 @@ pub(crate) static HARDWARE: &[Hardware] = &[
         ranks: &[2, 4, 8],
     },
     Hardware {
+        name: "b300-nvlink",
+        doc: "eight B300 SXM GPUs with NVLink 5 and NVSwitch",
+        text: plan!("b300-nvlink"),
+        ranks: &[2, 4, 8],
+    },
+    Hardware {
         name: "gb200-nvl72",
         doc: "72 Blackwell GPUs of 18 hosts in one NVLink domain",
         text: plan!("gb200-nvl72"),

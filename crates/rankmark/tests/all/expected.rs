@@ -66,7 +66,7 @@ fn plans_for_hardware_are_read_again() {
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     let names: Vec<&str> =
         listed["hardware"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
-    assert_eq!(names.len(), 11);
+    assert_eq!(names.len(), 12);
     for name in names.into_iter().chain(["auto", "h100_nvlink"]) {
         let plan = place.run(&format!("gen-config --hardware {name}")).exits(0).out;
         place.write("plan.yaml", plan);

@@ -2,7 +2,7 @@
 
 use crate::place::Place;
 
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "laptop",
     "m4-metal",
     "v100-nvlink",
@@ -10,6 +10,7 @@ const KINDS: [&str; 11] = [
     "h100-nvlink",
     "h200-nvlink",
     "b200-nvlink",
+    "b300-nvlink",
     "gb200-nvl72",
     "mi300x",
     "cpu-cluster",
