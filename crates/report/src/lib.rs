@@ -39,6 +39,7 @@ pub use words::damage::end_banner;
 pub use words::expected::sentences as expected;
 pub use words::interleaved::compared_sentences;
 pub use words::peers::runtimes;
+pub use words::price::Price;
 pub use words::reproducible::sentences as reproducible;
 pub use words::sentences::sentences;
 pub use words::states::state_remedy;

@@ -93,6 +93,8 @@ pub struct Run {
     pub samples: BTreeMap<String, Vec<f64>>,
     /// What traces of its cases showed, where the record says so.
     pub explained: Option<Explained>,
+    /// What an hour costs, where the reader says so.
+    pub price: Option<crate::Price>,
 }
 
 impl Run {
@@ -182,6 +184,7 @@ impl Run {
             views: Views::NONE,
             samples: BTreeMap::new(),
             explained: None,
+            price: None,
         }
     }
 }

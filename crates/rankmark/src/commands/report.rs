@@ -27,6 +27,7 @@ struct Asked {
     formats: Vec<&'static dyn report::Format>,
     layout: Option<&'static dyn report::Format>,
     output: Option<PathBuf>,
+    price: Option<report::Price>,
     /// The one file to write.
     file: Option<PathBuf>,
     open: bool,
@@ -85,6 +86,9 @@ struct How {
     /// where the files go (default: the record; of a layout, a folder of its name there)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output_dir: Option<PathBuf>,
+    /// adds what steps and a million tokens cost, at so many dollars: `2.10/gpu-hour`, `16.80/node-hour`
+    #[arg(long, value_name = "PRICE", conflicts_with = "layout")]
+    price: Option<report::Price>,
     /// open the HTML page in the browser (xdg-open)
     #[arg(long, conflicts_with = "layout")]
     open: bool,
@@ -145,6 +149,7 @@ impl Asked {
         Ok(Self {
             formats,
             layout,
+            price: how.price,
             output: how.output_dir,
             file: how.output,
             exports: how.exports.exports()?,
@@ -169,7 +174,7 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
     let mut text = String::new();
     let mut last = Vec::new();
     for directory in &directories {
-        let run = read(directory)?;
+        let run = report::Run { price: asked.price, ..read(directory)? };
         if asked.verbose {
             screen::remark(&counted(directory, &run));
         }
@@ -226,7 +231,8 @@ fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
     for source in sources {
         directories.extend(records(Path::new(source))?);
     }
-    let runs = directories.iter().map(|directory| read(directory)).collect::<Result<Vec<_>, _>>()?;
+    let read = |directory: &PathBuf| Ok(report::Run { price: asked.price, ..read(directory)? });
+    let runs = directories.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
     let compared = super::compare::page::against_first(&directories, &Gate::from_options(&GateOptions::default()))?;
     // Beside the records, never in one of them: that one's own report is there.
     let first = Path::new(sources[0]);

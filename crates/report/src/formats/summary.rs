@@ -9,7 +9,8 @@ use crate::study::{Operation, operations};
 use crate::words::findings::{Finding, findings};
 use crate::words::verdict::verdict;
 use crate::{
-    Artifact, Error, Format, Run, words::expected, words::interleaved, words::peers, words::sentences, words::traffic,
+    Artifact, Error, Format, Run, words::expected, words::interleaved, words::peers, words::price, words::sentences,
+    words::traffic,
 };
 
 /// The run in short.
@@ -48,6 +49,7 @@ fn page(run: &Run, room: usize) -> Markdown {
         ("Cases that need attention", cases_without_result(run)),
         ("Communication of a job", traffic::table(run)),
         ("Expected figures", expected::table(run)),
+        ("Price", price::blocks(run)),
         ("Summary by configuration", summary(&operations)),
     ];
     let mut left_out = Vec::new();

@@ -16,7 +16,7 @@ use crate::study::operations;
 use crate::words::findings::findings;
 use crate::{
     Run, charts, words::damage, words::drift, words::expected, words::explained, words::imported, words::interleaved,
-    words::peers, words::placement, words::results, words::sentences, words::traffic,
+    words::peers, words::placement, words::price, words::results, words::sentences, words::traffic,
 };
 
 /// Hands over the report, one block after another: charts of all sections at once would be large.
@@ -47,6 +47,7 @@ pub(crate) fn page(run: &Run, put: &mut dyn FnMut(Block)) {
     }
     section("Communication of a job", traffic::table(run), put);
     section("Expected figures", expected::table(run), put);
+    section("Price", price::blocks(run), put);
     section("Cases that need attention", cases_without_result(run), put);
     section("Damaged lines", damage::list(run), put);
     section("Caveats", caveats(run), put);

@@ -16,6 +16,7 @@ pub(crate) mod names;
 pub(crate) mod origin;
 pub(crate) mod peers;
 pub(crate) mod placement;
+pub(crate) mod price;
 pub(crate) mod reproducible;
 pub(crate) mod results;
 pub(crate) mod sentences;

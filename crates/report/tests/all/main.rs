@@ -19,6 +19,7 @@ mod machines;
 mod many;
 mod parquet;
 mod peers;
+mod price;
 mod record_on_disk;
 mod side_by_side;
 #[path = "../../../../tests/skip.rs"]

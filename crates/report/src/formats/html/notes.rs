@@ -11,7 +11,9 @@ use crate::markup::{Html, html};
 use crate::number::{bytes, count};
 use crate::page::{cases_without_result, caveats, command_again, method, sensors, summary};
 use crate::study::{Operation, section};
-use crate::{Run, words::damage, words::expected, words::imported, words::labels, words::placement, words::traffic};
+use crate::{
+    Run, words::damage, words::expected, words::imported, words::labels, words::placement, words::price, words::traffic,
+};
 
 /// Values of a parameter that are listed; of more, the ends.
 const LISTED: usize = 8;
@@ -22,6 +24,7 @@ pub(super) fn sections(run: &Run, operations: &[Operation]) -> Vec<(&'static str
     let all = vec![
         ("Communication of a job", of(traffic::table(run))),
         ("Expected figures", of(expected::table(run))),
+        ("Price", of(price::blocks(run))),
         ("Summary by configuration", of(summary(operations))),
         ("Cases that need attention", of(cases_without_result(run))),
         ("Damaged lines", of(damage::list(run))),

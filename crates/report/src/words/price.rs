@@ -1,0 +1,138 @@
+//! What a step and a million tokens cost, at the price that the user gives, and the energy of a step where the record has power.
+
+use record::CaseLine;
+use record::found::SENSORS;
+use terms::Status;
+
+use crate::Run;
+use crate::document::{Align, Block, Table, Words};
+use crate::number::{NONE, three_digits};
+use crate::study::{backend, declaration, named, section};
+
+/// The metric of tokens that all ranks together train or serve in a second.
+const TOKENS: &str = "tokens_per_s";
+/// The metric of cases whose calls are steps of a job.
+const STEP: &str = "step_s";
+/// Tokens that a price is given for.
+const MILLION: f64 = 1e6;
+
+/// What is paid for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Gpu,
+    Node,
+}
+
+/// Dollars for an hour of a GPU or of a host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    dollars: f64,
+    unit: Unit,
+}
+
+impl std::str::FromStr for Price {
+    type Err = String;
+
+    /// `2.10/gpu-hour` or `16.80/node-hour`, with or without `$` before it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = "write it as `2.10/gpu-hour` or `16.80/node-hour`";
+        let (number, unit) = text.trim().trim_start_matches('$').split_once('/').ok_or(form)?;
+        let unit = match unit.trim() {
+            "gpu-hour" => Unit::Gpu,
+            "node-hour" => Unit::Node,
+            _ => return Err(form.to_owned()),
+        };
+        let dollars: f64 = number.trim().parse().map_err(|_| form)?;
+        if !dollars.is_finite() || dollars < 0.0 {
+            return Err(form.to_owned());
+        }
+        Ok(Self { dollars, unit })
+    }
+}
+
+impl Price {
+    /// Dollars for a second of all that a case used; None where it used nothing of the unit.
+    fn of_second(self, case: &CaseLine) -> Option<f64> {
+        let units = match self.unit {
+            Unit::Gpu => (case.device != "cpu").then_some(case.ranks)?,
+            Unit::Node => case.hosts.unwrap_or(1),
+        };
+        Some(self.dollars * f64::from(units) / 3600.0)
+    }
+
+    fn words(self) -> String {
+        let unit = match self.unit {
+            Unit::Gpu => "GPU",
+            Unit::Node => "host",
+        };
+        format!("${} for an hour of a {unit}", three_digits(self.dollars))
+    }
+}
+
+/// Its section; nothing where no price was given.
+pub(crate) fn blocks(run: &Run) -> Vec<Block> {
+    let Some(price) = run.price else { return Vec::new() };
+    let columns = [
+        ("case", Align::Left),
+        ("a step", Align::Right),
+        ("1M tokens", Align::Right),
+        ("energy of a step", Align::Right),
+    ];
+    let mut table = Table::new(columns);
+    let steps = run.cases.iter().filter(|case| case.status == Status::Ok && case.metrics.contains_key(STEP));
+    for case in steps {
+        if let Some(cells) = row(run, price, case) {
+            table.row(cells);
+        }
+    }
+    if table.is_empty() {
+        let why = match price.unit {
+            Unit::Gpu => {
+                "No case measured a step on GPUs, so this price says nothing: `--price DOLLARS/node-hour` is for hosts."
+            }
+            Unit::Node => "No case measured a step.",
+        };
+        return vec![Block::Paragraph(why.into())];
+    }
+    let said = format!("At {}. Intervals are those of the time of a step.", price.words());
+    let table = table.without_empty(NONE, &["1M tokens", "energy of a step"]);
+    vec![Block::Paragraph(Words::prose(&said)), Block::Table(table)]
+}
+
+fn row(run: &Run, price: Price, case: &CaseLine) -> Option<[String; 4]> {
+    let (second, time) = (price.of_second(case)?, case.time_s.as_ref()?);
+    let name =
+        named(section(case, declaration(&run.benchmarks, &case.benchmark)), case.bytes, case.ranks, &backend(case));
+    let dollars = |seconds: f64| format!("${}", three_digits(seconds * second));
+    let ranged = |factor: f64| match time.ci95 {
+        Some([low, high]) => {
+            format!("{} ({} to {})", dollars(time.median * factor), dollars(low * factor), dollars(high * factor))
+        }
+        None => dollars(time.median * factor),
+    };
+    // Tokens of a step: as many a second as the record has, over the time that they were computed from.
+    let tokens = case.metric(TOKENS).map(|rate| rate * time.median).filter(|tokens| *tokens > 0.0);
+    let of_tokens = tokens.map_or_else(|| NONE.to_owned(), |tokens| ranged(MILLION / tokens));
+    // Sensors are those of one host.
+    let watts: Option<f64> = SENSORS.of(case).filter(|_| case.hosts.is_none()).and_then(|sensors| {
+        let devices: Option<Vec<f64>> = sensors.devices.iter().map(|device| device.power_w).collect();
+        devices.filter(|devices| !devices.is_empty()).map(|devices| devices.iter().sum())
+    });
+    let energy = watts.map_or_else(|| NONE.to_owned(), |watts| format!("{} J", three_digits(watts * time.median)));
+    Some([name, ranged(1.0), of_tokens, energy])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_dollars_for_an_hour() {
+        let price = |text: &str| text.parse::<Price>();
+        assert_eq!(price("2.10/gpu-hour"), Ok(Price { dollars: 2.1, unit: Unit::Gpu }));
+        assert_eq!(price("$16/node-hour"), Ok(Price { dollars: 16.0, unit: Unit::Node }));
+        for text in ["2.10", "2,10/gpu-hour", "-1/gpu-hour", "2/gpu", "NaN/gpu-hour", "/gpu-hour", ""] {
+            assert!(price(text).is_err(), "{text}");
+        }
+    }
+}
