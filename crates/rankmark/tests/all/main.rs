@@ -57,6 +57,7 @@ mod namespaces;
 mod nccl_tests_json;
 mod next_lines;
 mod node_checks;
+mod not_done;
 mod nvtx;
 mod one_core;
 mod packing;
