@@ -113,6 +113,8 @@ pub(crate) fn visit(mut visit: Visit<'_>, progress: Progress<'_>) -> Result<Tria
 
 impl Visit<'_> {
     fn prepare(&mut self) -> Result<(), Verdict> {
+        // Before each trial: a world may hold other cases, too.
+        self.world.be_patient(Duration::from_secs_f64(self.settings.slowest_s()));
         if self.round.prepared {
             self.trial.ready = self.run.ready.clone();
             // What was found wrong then belongs to the trial of then.
@@ -121,7 +123,6 @@ impl Visit<'_> {
         }
         let check = self.is_first() || self.may_look();
         let left = self.left();
-        self.world.be_patient(Duration::from_secs_f64(self.settings.slowest_s()));
         let ready = self.world.prepare(&self.run.case, check, left)?;
         self.trial.wrong.extend(ready.iter().map(|ready| ready.wrong.clone()));
         self.trial.ready.clone_from(&ready);
