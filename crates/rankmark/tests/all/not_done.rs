@@ -91,7 +91,7 @@ fn a_sentence_about_what_is_not_done_has_a_test() {
 
 #[test]
 fn a_sentence_without_a_test_is_found() {
-    let page = |text: &str| vec![("docs/a.md".to_owned(), text.to_owned())];
+    let page = |text: &str| vec![("pages/a.md".to_owned(), text.to_owned())];
     let shown = [("a.md", "groups are not supported", "groups_are_refused")];
     let says = |text: &str, tests: &str| unshown(&page(text), &shown, tests);
     assert_eq!(says("Here groups are not supported.", "fn groups_are_refused() {"), [""; 0]);
@@ -100,6 +100,6 @@ fn a_sentence_without_a_test_is_found() {
         ["there is no test `groups_are_refused` for `groups are not supported`"]
     );
     let other = "Here groups are not supported.\nRanks on GPUs are those of PyTorch.";
-    assert_eq!(says(other, "fn groups_are_refused() {"), ["docs/a.md: Ranks on GPUs are those of PyTorch."]);
+    assert_eq!(says(other, "fn groups_are_refused() {"), ["pages/a.md: Ranks on GPUs are those of PyTorch."]);
     assert_eq!(says("", "fn groups_are_refused() {"), ["a.md no longer says `groups are not supported`"]);
 }
