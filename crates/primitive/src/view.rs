@@ -6,6 +6,7 @@ use ::view::study::{Estimate, Measured, Operation};
 use ::view::{
     Axis, ChartSpec, Finding, Matrix, NamedChart, Next, Point as Mark, Quantity, Scale, Series, Shades, View,
 };
+use record::show::{Chart, ChartKind, Format};
 use record::{CaseLine, Caveat};
 use serde_json::Value;
 
@@ -221,10 +222,27 @@ fn times(section: &Operation) -> Vec<NamedChart> {
     groups.into_iter().filter_map(chart).collect()
 }
 
+/// A bar for each implementation, where all have one size: the picture of the example that DDLB prints.
+fn implementations(section: &Operation) -> Option<NamedChart> {
+    let chart = Chart {
+        stem: "implementations".to_owned(),
+        title: "time by implementation".to_owned(),
+        kind: ChartKind::Bars,
+        y: "time_s.median".to_owned(),
+        y_title: "time".to_owned(),
+        y_format: Format::Seconds,
+        ..Chart::default()
+    };
+    ::view::bar_chart(section, &chart)
+}
+
 impl View for PrimitiveView {
     fn charts(&self, section: &Operation) -> Vec<NamedChart> {
         let mut charts = times(section);
         charts.extend(grids(section).iter().filter_map(|(family, grid)| heatmap(section, family, grid)));
+        if charts.is_empty() && section.points().nth(1).is_some() {
+            charts.extend(implementations(section));
+        }
         charts
     }
 

@@ -72,6 +72,11 @@ pub fn declared(section: &Operation) -> Vec<NamedChart> {
     drawn.collect()
 }
 
+/// One bar for each case of a section, for charts that a benchmark draws only where its others have nothing.
+pub fn bar_chart(section: &Operation, chart: &Chart) -> Option<NamedChart> {
+    Some(NamedChart { stem: section.stem.and(chart.stem.as_str()), spec: bars(section, chart)? })
+}
+
 /// Gives charts of equal names a number: data name some of them.
 pub fn told_apart(charts: &mut [NamedChart]) {
     let mut taken = HashSet::new();

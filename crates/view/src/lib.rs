@@ -18,7 +18,7 @@ mod styles;
 mod table;
 
 pub use cell::{ends, number_at, shown, value_at};
-pub use charts::{AS_IMPORTED, NamedChart, declared as declared_charts, note_of_points, told_apart};
+pub use charts::{AS_IMPORTED, NamedChart, bar_chart, declared as declared_charts, note_of_points, told_apart};
 pub use label::{label_of, plain};
 pub use next::Next;
 pub use own::{Finding, View, Views};

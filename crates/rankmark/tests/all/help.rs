@@ -14,7 +14,7 @@ const MOST: &[(&str, usize, usize)] = &[
     ("startup", 16, 56),
     ("interference", 19, 61),
     ("compare", 23, 23),
-    ("report", 11, 11),
+    ("report", 12, 12),
     ("import", 10, 10),
     ("validate", 8, 8),
     ("history", 5, 5),

@@ -85,6 +85,7 @@ const READERS: &[(&str, &str, Where)] = &[
 /// Commands that read no record, or only make one.
 const OTHERS: &[&str] = &[
     "run",
+    "hang",
     "comm",
     "primitive",
     "train",

@@ -2,12 +2,11 @@
 
 use record::CaseLine;
 use record::found::SENSORS;
-use terms::Status;
 
 use crate::Run;
 use crate::document::{Align, Block, Table, Words};
 use crate::number::{NONE, three_digits};
-use crate::study::{backend, declaration, named, section};
+use crate::study::operations;
 
 /// The metric of tokens that all ranks together train or serve in a second.
 const TOKENS: &str = "tokens_per_s";
@@ -79,10 +78,16 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
         ("energy of a step", Align::Right),
     ];
     let mut table = Table::new(columns);
-    let steps = run.cases.iter().filter(|case| case.status == Status::Ok && case.metrics.contains_key(STEP));
-    for case in steps {
-        if let Some(cells) = row(run, price, case) {
-            table.row(cells);
+    let mut constants = Vec::new();
+    for operation in &operations(&run.cases, &run.benchmarks) {
+        let before = table.rows().len();
+        for configuration in &operation.configurations {
+            let name = format!("{}, {}", operation.name, configuration.label);
+            let points = configuration.points.iter().filter(|point| point.case.metrics.contains_key(STEP));
+            points.filter_map(|point| row(&name, price, point.case)).for_each(|cells| table.row(cells));
+        }
+        if table.rows().len() > before && !operation.constants.is_empty() {
+            constants.push(format!(" All of {}: {}.", operation.name, operation.constants));
         }
     }
     if table.is_empty() {
@@ -94,15 +99,13 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
         };
         return vec![Block::Paragraph(why.into())];
     }
-    let said = format!("At {}. Intervals are those of the time of a step.", price.words());
+    let said = format!("At {}. Intervals are those of the time of a step.{}", price.words(), constants.concat());
     let table = table.without_empty(NONE, &["1M tokens", "energy of a step"]);
     vec![Block::Paragraph(Words::prose(&said)), Block::Table(table)]
 }
 
-fn row(run: &Run, price: Price, case: &CaseLine) -> Option<[String; 4]> {
+fn row(name: &str, price: Price, case: &CaseLine) -> Option<[String; 4]> {
     let (second, time) = (price.of_second(case)?, case.time_s.as_ref()?);
-    let name =
-        named(section(case, declaration(&run.benchmarks, &case.benchmark)), case.bytes, case.ranks, &backend(case));
     let dollars = |seconds: f64| format!("${}", three_digits(seconds * second));
     let ranged = |factor: f64| match time.ci95 {
         Some([low, high]) => {
@@ -119,7 +122,7 @@ fn row(run: &Run, price: Price, case: &CaseLine) -> Option<[String; 4]> {
         devices.filter(|devices| !devices.is_empty()).map(|devices| devices.iter().sum())
     });
     let energy = watts.map_or_else(|| NONE.to_owned(), |watts| format!("{} J", three_digits(watts * time.median)));
-    Some([name, ranged(1.0), of_tokens, energy])
+    Some([name.to_owned(), ranged(1.0), of_tokens, energy])
 }
 
 #[cfg(test)]

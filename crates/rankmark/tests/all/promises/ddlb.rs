@@ -190,6 +190,11 @@ fn results_are_printed_and_drawn() {
     let out = place.run(line).exits(0).out;
     assert!(out.contains("sequential") && out.contains("pipelined") && out.contains("wrong"), "{out}");
     assert!(std::fs::read_dir(place.path("out/charts")).unwrap().count() > 0);
+    // Of one shape, a bar for each implementation: what its own example has.
+    place.run("run config.json --set m=64 --set n=16 --set k=16 --set dtype=f32 --runtime native --warmup 1 --iters 2 --trials 1 --output-dir one").exits(0);
+    let names: Vec<_> =
+        std::fs::read_dir(place.path("one/charts")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().any(|name| name.to_string_lossy().contains("implementations")), "{names:?}");
 }
 
 #[test]
