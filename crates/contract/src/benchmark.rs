@@ -46,7 +46,7 @@ pub trait Benchmark: Sync {
         Err(Failure::new("times of this benchmark are those of ranks"))
     }
 
-    /// Whether the case is answered by [`Benchmark::predicted`] alone: it has more ranks than this host could start with sense,
+    /// Whether the case is answered by [`Benchmark::predicted`] alone: it has more ranks than this host can usefully start,
     /// and what it asks for is known without them.
     fn is_planned(&self, _case: &Case, _host: &Host) -> bool {
         false

@@ -251,7 +251,7 @@ impl RunState<'_> {
     fn note_samples(&mut self, run: &CaseRun) {
         let Some((trial, asked)) = run.trials.last().zip(run.settings.iters) else { return };
         let taken = trial.samples.rows().first().map_or(0, Vec::len) as u32;
-        if taken < asked {
+        if taken < asked && self.driver.setup.deadline.is_some() {
             self.gave_way.insert(run.case.id.clone(), [taken, asked]);
         }
     }
@@ -465,6 +465,6 @@ fn gave_way(cases: &BTreeMap<String, [u32; 2]>) -> Option<String> {
     };
     let [taken, asked] = fewest;
     Some(format!(
-        "--budget: {cases} fewer samples a trial than --iters asked for, {taken} of {asked} at least; `samples` of each case says how many"
+        "--budget: {cases} fewer samples a trial than --iters asked for, the fewest {taken} of {asked}; `samples` of each case says how many"
     ))
 }

@@ -170,6 +170,8 @@ impl Benchmark for MemoryBenchmark {
             && host.launched.is_none()
             && !is_on_gpus(case)
             && !is_pytorch(case)
+            // A limit is for ranks to keep or to exceed, and a search goes by which do.
+            && fields::Memory::of(case).is_ok_and(|memory| memory.limit.is_none() && !memory.find_max_batch)
     }
 
     fn predicted(&self, case: &Case) -> Map<String, Value> {

@@ -97,4 +97,9 @@ fn memory_of_more_ranks_than_cores_is_planned_and_nothing_is_started() {
     let [replicated, sharded] = [predicted(&cases[0]), predicted(&cases[1])];
     assert!(replicated > 100.0 * sharded, "each of 1024 ranks has a part: {replicated} and {sharded}");
     place.run("run --resume r").exits(0);
+    // Whether ranks keep a limit is not known without them.
+    for limited in ["--limit 1MiB", "--find-max-batch --limit 1MiB"] {
+        let out = place.run(&format!("memory --ranks 1024 --model gpt2 {limited} --dry-run")).exits(2).out;
+        assert!(out.contains("not enough memory"), "{limited}: {out}");
+    }
 }
