@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::RankProcess;
+use crate::external::above::SHELLS;
 
 /// Which job is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,16 +39,8 @@ const READ: [&str; 10] = [
     "SLURM_JOB_ID",
 ];
 
-/// Programs that start a rank or a launcher, and are none themselves.
-const STARTERS: [&str; 26] = [
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "fish",
-    "csh",
-    "tcsh",
+/// Programs that start a rank or a launcher and are neither, in addition to shells.
+const STARTERS: [&str; 18] = [
     "env",
     "time",
     "timeout",
@@ -152,7 +145,7 @@ fn is_starter(pid: u32) -> bool {
             || ["torch.distributed.run", "torch.distributed.launch"].contains(&word.as_str())
     };
     let script = words.iter().skip(1).find(|word| !word.starts_with('-'));
-    STARTERS.contains(&first.trim_start_matches('-')) || script.is_some_and(is_launcher)
+    [&SHELLS[..], &STARTERS].concat().contains(&first.trim_start_matches('-')) || script.is_some_and(is_launcher)
 }
 
 /// Of the processes with the number of one rank, the one that is the rank: not a shell or launcher above it, and not a worker

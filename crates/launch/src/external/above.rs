@@ -10,23 +10,11 @@ use process::{Ancestor, Interest, PollSet, Process, ancestors, began};
 
 use super::{KEEPERS, LAUNCHERS};
 
-/// What people start processes with and leave them behind on purpose (`&`, `nohup`), and what never ends before us.
-const NO_LAUNCHERS: [&str; 14] = [
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "fish",
-    "csh",
-    "tcsh",
-    "login",
-    "sshd",
-    "init",
-    "systemd",
-    "tini",
-    "dumb-init",
-];
+/// What people start processes with, and leave them behind on purpose (`&`, `nohup`).
+pub(crate) const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh"];
+
+/// What never ends before us.
+const NO_LAUNCHERS: [&str; 6] = ["login", "sshd", "init", "systemd", "tini", "dumb-init"];
 
 /// A process of the launcher that started this one.
 pub(super) struct Above {
@@ -40,7 +28,7 @@ pub(super) struct Above {
 pub(super) fn launchers(skipped: usize) -> Vec<Above> {
     let found = ancestors().into_iter().enumerate().skip(skipped);
     let launcher = found.filter(|(index, ancestor)| {
-        let starter = *index == skipped && !NO_LAUNCHERS.contains(&ancestor.name.as_str());
+        let starter = *index == skipped && ![&SHELLS[..], &NO_LAUNCHERS].concat().contains(&ancestor.name.as_str());
         starter || is_launcher(ancestor)
     });
     launcher.filter_map(|(_, ancestor)| watched(&ancestor)).collect()
@@ -70,7 +58,7 @@ pub(super) fn is_launcher(ancestor: &Ancestor) -> bool {
 /// Whether a process is a shell that somebody types into: it was started without a script.
 pub(super) fn is_interactive_shell(ancestor: &Ancestor) -> bool {
     let line = std::fs::read(Path::new("/proc").join(ancestor.pid.to_string()).join("cmdline")).unwrap_or_default();
-    NO_LAUNCHERS[..8].contains(&ancestor.name.as_str()) && has_no_script(&line)
+    SHELLS.contains(&ancestor.name.as_str()) && has_no_script(&line)
 }
 
 /// `bash -l`, and not `bash job.sh` or `bash -c "..."`.

@@ -13,7 +13,7 @@
 //! Ranks of the coordinator's host open its memory; those of others open that of their agent. The agent makes what the
 //! coordinator asks for, and reports what its status page shows and how its rank ended.
 
-mod above;
+pub(crate) mod above;
 mod agent;
 mod command;
 mod coordinator;
