@@ -203,7 +203,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         show_known(&record, &mut screen);
         screen.table();
     })?;
-    conclude(request, record, (&plan, whole), screen, &lines, &exports)
+    conclude(request, record, (plan, whole), screen, lines, &exports)
 }
 
 /// Into this record, until Ctrl-C or the end of the budget.
@@ -226,22 +226,29 @@ fn is_alone(request: &Request<'_>) -> bool {
 fn conclude(
     request: &Request<'_>,
     record: Record,
-    (plan, whole): (&Plan, usize),
+    (mut plan, whole): (Plan, usize),
     mut screen: Screen,
-    lines: &[CaseLine],
+    lines: Vec<CaseLine>,
     exports: &Exports,
 ) -> Result<Ended, Failure> {
     if let Some(explain) = request.explain {
         // It adds to the results and is none of them: a run does without it.
-        match explain(record.store.directory(), lines) {
+        match explain(record.store.directory(), &lines) {
             Ok(verdicts) => screen.notes(verdicts.iter()),
             Err(error) => screen.notes([format!("steps were not explained: {}", error.on_one_line())].iter()),
         }
     }
     // The rest reads the record, of which it needs no second copy.
     let Record { store, mut file, before, done, .. } = record;
-    drop((before, done));
+    drop((lines, before, done));
     file.plan.cases = Vec::new();
+    let own: Option<HashSet<String>> =
+        (plan.cases.len() < whole).then(|| plan.cases.iter().map(|case| case.id.clone()).collect());
+    // A profile explains its record, and then says itself what is next.
+    let says_next = request.explain.is_some();
+    if !says_next {
+        plan.cases = Vec::new();
+    }
     screen.forget_rows();
     let directory = store.directory().to_owned();
     drop(store);
@@ -251,17 +258,12 @@ fn conclude(
     if request.entry.coordinator.is_none() && process::interrupt::requested().is_none() {
         process::interrupt::release().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     }
-    // A profile explains its record, and then says itself what is next.
-    let says_next = request.explain.is_some();
-    let after = |run: &report::Run| says_next.then(|| next::after(request.options, plan, &file, run)).flatten();
-    let own: Option<HashSet<&str>> =
-        (plan.cases.len() < whole).then(|| plan.cases.iter().map(|case| case.id.as_str()).collect());
+    let after = |run: &report::Run| says_next.then(|| next::after(request.options, &plan, &file, run)).flatten();
     // What other steps of a launcher run does not concern this one.
-    let is_of_other_step = |line: &CaseLine| {
-        line.status == Status::NotRun && own.as_ref().is_some_and(|own| !own.contains(line.id.as_str()))
-    };
+    let is_of_other_step =
+        |line: &CaseLine| line.status == Status::NotRun && own.as_ref().is_some_and(|own| !own.contains(&line.id));
     let code = finish(&directory, &mut screen, &after, &is_of_other_step, exports)?;
-    outputs::after(request.options, plan, &directory)?;
+    outputs::after(request.options, &plan, &directory)?;
     Ok(Ended { code, directory: Some(directory) })
 }
 

@@ -23,6 +23,9 @@ pub struct TimeSummary {
     /// Mean of the means of trials; as the rest, absent where another program measured and does not give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
+    /// Standard deviation, where another program measured and gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub std: Option<f64>,
     /// 5th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p05: Option<f64>,
@@ -35,6 +38,9 @@ pub struct TimeSummary {
     /// 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
+    /// 99.9th percentile; absent below 1,000 samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<f64>,
     /// Smallest sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
@@ -199,9 +205,9 @@ pub struct CaseLine {
     /// Times in each state in which the case has trials, where the run saw several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<CaseState>,
-    /// The machine's limit, where it was measured.
+    /// The machine's limit, where it was measured. Boxed: most lines of a large record have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
+    pub limit: Option<Box<Limit>>,
     /// Clocks of the other hosts; empty where ranks were on one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<HostClock>,

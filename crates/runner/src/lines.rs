@@ -130,7 +130,7 @@ pub(crate) fn planned(case: &Case, host: &Host) -> Option<CaseLine> {
 /// Adds the benchmark's metrics, of the trials that are shown and before what `measure` knew, and what it finds wrong in any.
 fn complete(run: &CaseRun, shown: &CaseRun, peak: Option<(f64, &str)>, line: &mut CaseLine) {
     let (Some(benchmark), Some(times)) = (benchmark(&run.case.benchmark), &line.time_s) else { return };
-    let measured = Measured { times, limit: line.limit.as_ref(), peak, trials: &shown.trials };
+    let measured = Measured { times, limit: line.limit.as_deref(), peak, trials: &shown.trials };
     let mut metrics = benchmark.metrics(&run.case, &measured);
     if let Some(reason) = benchmark.fault(&run.case, &run.trials).filter(|_| line.status == Status::Ok) {
         line.status = Status::Failed;

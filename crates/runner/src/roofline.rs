@@ -94,7 +94,7 @@ fn set(line: &mut CaseLine, profile: &Profile, demand: &Demand<'_>) {
     if !is_limit && !line.caveats.contains(&Caveat::LimitNotFound) {
         line.caveats.push(Caveat::LimitNotFound);
     }
-    line.limit = Some(limit);
+    line.limit = Some(Box::new(limit));
 }
 
 #[cfg(test)]

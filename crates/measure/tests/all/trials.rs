@@ -209,11 +209,11 @@ fn shares_of_the_limit_are_of_the_same_trials() {
     let [low, high] = limit.ci95.unwrap();
     assert!(near(limit.time_s, 120e-6) && near(low, 80e-6) && near(high, 160e-6), "{limit:?}");
     assert!(limit.share_ci95.is_some_and(|ends| ends.iter().all(|end| near(*end, 0.8))), "{limit:?}");
-    assert!((measure::limit_share(line.limit.as_ref()).unwrap() - 0.8).abs() < 1e-9);
+    assert!((measure::limit_share(line.limit.as_deref()).unwrap() - 0.8).abs() < 1e-9);
     // 90% with an interval to 120%: that is not a share of a limit.
     let line = limited([0.8, 0.9, 0.9, 0.9, 0.9, 1.2]);
     assert!(line.caveats.contains(&Caveat::LimitNotFound));
-    assert_eq!(measure::limit_share(line.limit.as_ref()), None);
+    assert_eq!(measure::limit_share(line.limit.as_deref()), None);
 }
 
 #[test]

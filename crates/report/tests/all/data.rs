@@ -81,8 +81,10 @@ impl Invented {
                 p50: Some(time),
                 p95: Some(time * 1.2),
                 p99: Some(time * 1.5),
+                p999: Some(time * 1.7),
                 min: Some(time * 0.8),
                 max: Some(time * 2.0),
+                ..TimeSummary::default()
             }),
             per_rank_median_s: Some(vec![time; self.ranks as usize]),
             trial_median_s: Vec::new(),

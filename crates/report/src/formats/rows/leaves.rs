@@ -304,7 +304,7 @@ mod tests {
         let mut line = record::CaseLine::unmeasured(&case, terms::Status::Ok, "none");
         line.time_s = Some(time);
         line.worlds = Some(record::WorldUse::Fresh);
-        line.limit = Some(record::Limit::default());
+        line.limit = Some(Box::default());
         line.wrong_elements.push(record::WrongElement { rank: 1, index: 2, expected: "3".into(), got: "4".into() });
         let mut leaves = Leaves::default();
         let found = leaves.flatten(&line);
