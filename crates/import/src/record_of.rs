@@ -156,6 +156,7 @@ fn summary(times: &[f64], figures: &[Figures]) -> TimeSummary {
     TimeSummary {
         median: only.time_s,
         mean: details.mean,
+        std: details.std,
         p05: details.p05,
         p50: details.p50,
         p95: details.p95,

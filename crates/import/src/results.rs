@@ -35,6 +35,8 @@ pub struct Figures {
 pub struct Details {
     /// Mean, if it is reported in addition to the above.
     pub mean: Option<f64>,
+    /// Standard deviation.
+    pub std: Option<f64>,
     /// 5th percentile.
     pub p05: Option<f64>,
     /// 50th percentile.
@@ -62,6 +64,7 @@ impl Figures {
     pub(crate) fn details(&self) -> &Details {
         static NONE: Details = Details {
             mean: None,
+            std: None,
             p05: None,
             p50: None,
             p95: None,

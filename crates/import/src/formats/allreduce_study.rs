@@ -41,11 +41,8 @@ const BANDWIDTHS: &[&str] = &[
     "busbw_gbps",
     "throughput_gb_s",
 ];
-/// Columns that the record has no place for.
-const DEVIATIONS: &[&str] = &["std_time_ms", "std_ms", "stdev_time", "std_time_s", "std_time"];
-
 /// Columns of times that name no unit.
-const WITHOUT_UNIT: &[&str] = &["mean_time", "average_time"];
+const WITHOUT_UNIT: &[&str] = &["mean_time", "average_time", "stdev_time", "std_time"];
 
 /// A time: its columns, and what it becomes.
 type Time = (&'static [&'static str], f64, fn(&mut Details) -> &mut Option<f64>);
@@ -59,6 +56,9 @@ const TIMES: &[Time] = &[
     (&["min_time_ms", "min_ms"], 1e-3, |details| &mut details.min),
     (&["max_time_ms", "max_ms"], 1e-3, |details| &mut details.max),
 ];
+/// Standard deviations, and seconds of their unit.
+const DEVIATIONS: [(&[&str], f64); 2] =
+    [(&["std_time_ms", "std_ms"], 1e-3), (&["std_time_s", "std_time", "stdev_time"], 1.0)];
 
 impl Format for AllreduceStudy {
     fn name(&self) -> &'static str {
@@ -83,7 +83,8 @@ impl Format for AllreduceStudy {
         let table = csv::table(source)?;
         let mut known = vec![BACKEND, DEVICE, RANKS, MEGABYTES, BYTES, DTYPE, ITERATIONS, OP, WARMUP, ELEMENTS];
         known.extend(TIMES.iter().map(|(names, ..)| *names));
-        known.extend([BANDWIDTHS, DEVIATIONS].into_iter().flatten().map(std::slice::from_ref));
+        known.extend(DEVIATIONS.iter().map(|(names, _)| *names));
+        known.extend(BANDWIDTHS.iter().map(std::slice::from_ref));
         if !is_ours(&table) {
             table.refuse_unknown(source, "benchmark_allreduce.py, which names no version,", &known)?;
         }
@@ -130,9 +131,6 @@ fn results_of(table: &Table, warmup: &str) -> Results {
     }
     if !warmup.is_empty() {
         results.tell([(WARMUP[0].to_owned(), plain(warmup))]);
-    }
-    if let Some(at) = table.column(DEVIATIONS) {
-        results.leave_unread(format!("the column `{}`: the record has no standard deviation", table.header[at]));
     }
     if let Some(at) = table.column(BANDWIDTHS) {
         results.note(format!("`{}` is computed again from size, ranks and time", table.header[at]));
@@ -262,6 +260,10 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
         results.omit(line, format!("runtime `native` has no backend `{}`", backend.name));
         return Ok(());
     }
+    if particulars.mode == Some(Mode::Decode) {
+        results.omit(line, "mode `decode`: the row does not tell what ranks computed between calls");
+        return Ok(());
+    }
     let bytes = bytes(source, line, [BYTES, ELEMENTS, MEGABYTES].map(cell), dtype)?;
     let by_pytorch = particulars.runtime.map_or(backend.by_pytorch, |runtime| runtime == Runtime::Pytorch);
     let call = Call {
@@ -315,15 +317,24 @@ fn bytes(source: &Source, line: usize, cells: [Option<&str>; 3], dtype: Dtype) -
     Ok(bytes as u64)
 }
 
+/// The column of these names, and its cell. pandas writes what is missing as nothing or as nan.
+fn given<'t>(table: &'t Table, row: &'t [String], names: &[&str]) -> Option<(&'t str, &'t str)> {
+    let at = table.column(names)?;
+    let text = row[at].trim();
+    (!text.is_empty() && !text.eq_ignore_ascii_case("nan")).then_some((&table.header[at], text))
+}
+
 /// The times of a row; None where all are empty, as after a failed run.
 fn figures(source: &Source, table: &Table, line: usize, row: &[String]) -> Result<Option<Figures>, Error> {
     let mut details = Details::default();
     for (names, unit, member) in TIMES {
-        let Some(at) = table.column(names) else { continue };
-        let text = row[at].trim();
-        // pandas writes what is missing as nothing or as nan.
-        if !text.is_empty() && !text.eq_ignore_ascii_case("nan") {
-            *member(&mut details) = Some(csv::time(source, line, &table.header[at], text, *unit)?);
+        if let Some((name, text)) = given(table, row, names) {
+            *member(&mut details) = Some(csv::time(source, line, name, text, *unit)?);
+        }
+    }
+    for (names, unit) in DEVIATIONS {
+        if let Some((name, text)) = given(table, row, names) {
+            details.std = Some(csv::deviation(source, line, name, text, unit)?);
         }
     }
     let time = details.mean.or(details.p50);

@@ -87,6 +87,13 @@ pub(super) fn whole(source: &Source, line: usize, name: &str, cell: &str) -> Res
     cell.trim().parse().ok().filter(|value| *value > 0).ok_or_else(wrong)
 }
 
+/// The standard deviation of times in a cell, in seconds: equal times have none.
+pub(super) fn deviation(source: &Source, line: usize, name: &str, cell: &str, unit: f64) -> Result<f64, Error> {
+    let wrong = || source.error(line, format!("`{name}`: expected a standard deviation, found `{}`", plain(cell)));
+    let seconds = number(source, line, name, cell)? * unit;
+    if seconds >= 0.0 { Ok(seconds) } else { Err(wrong()) }
+}
+
 /// The time in a cell, in seconds, of a column in units of so many.
 pub(super) fn time(source: &Source, line: usize, name: &str, cell: &str, unit: f64) -> Result<f64, Error> {
     let wrong = || source.error(line, format!("`{name}`: expected a time, found `{}`", plain(cell)));

@@ -103,10 +103,9 @@ fn results_of(table: &Table, method: &[(&'static str, String)]) -> Results {
     let mut results = Results::new("DDLB", "mean over iterations of the slowest rank");
     results.begin_run();
     results.tell(method.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    for name in ["std_time", "Throughput std (TFLOPS)"] {
-        if table.column(&[name]).is_some() {
-            results.leave_unread(format!("the column `{name}`: the record has no standard deviation"));
-        }
+    let name = "Throughput std (TFLOPS)";
+    if table.column(&[name]).is_some() {
+        results.leave_unread(format!("the column `{name}`: the record has the standard deviation of times alone"));
     }
     results
 }
@@ -242,6 +241,8 @@ fn figures<'r>(
         text.map(|text| csv::time(source, line, names[0], text, 1e-3)).transpose()
     };
     let mean = time(COLUMNS[1])?.ok_or_else(|| source.error(line, "`mean_time (ms)` is empty"))?;
+    let deviation = cell(&["std_time"]).filter(|text| !text.is_empty());
+    let deviation = deviation.map(|text| csv::deviation(source, line, "std_time", text, 1e-3)).transpose()?;
     let rate = cell(&["Throughput (TFLOPS)"]).filter(|text| !text.is_empty());
     let rate = rate.map(|text| csv::number(source, line, "Throughput (TFLOPS)", text)).transpose()?;
     let metrics = rate.map(|rate| ("tflops", rate)).into_iter().collect();
@@ -249,6 +250,7 @@ fn figures<'r>(
         mean: Some(mean),
         min: time(&["min_time"])?,
         max: time(&["max_time"])?,
+        std: deviation,
         metrics,
         words,
         ..Details::default()

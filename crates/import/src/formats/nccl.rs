@@ -94,8 +94,9 @@ pub(super) struct Half {
     pub(super) algbw: Printed,
     pub(super) busbw: Printed,
     pub(super) wrong: Option<u64>,
-    /// Smallest, largest, 99th, 50th and 95th percentile and mean over iterations, in microseconds; NaN where one is missing.
-    pub(super) spread_us: Option<[f64; 6]>,
+    /// Smallest, largest, 99th, 50th and 95th percentile, mean and standard deviation over iterations, in microseconds; NaN
+    /// where one is missing.
+    pub(super) spread_us: Option<[f64; 7]>,
 }
 
 /// A number as it was printed: its value, and half of its last digit.
@@ -414,11 +415,11 @@ impl<'a> Collector<'a> {
 
 /// What the file has in addition to the time of a call.
 fn details(half: &Half, processes: &[Vec<f64>]) -> Option<Box<Details>> {
-    let spread = half.spread_us.or((!processes.is_empty()).then_some([f64::NAN; 6]))?;
+    let spread = half.spread_us.or((!processes.is_empty()).then_some([f64::NAN; 7]))?;
     let seconds = |us: f64| us.is_finite().then_some(us * 1e-6);
-    let [min, max, p99, p50, p95, mean] = spread.map(seconds);
+    let [min, max, p99, p50, p95, mean, std] = spread.map(seconds);
     let processes = processes.iter().map(|row| row.iter().map(|us| us * 1e-6).collect()).collect();
-    Some(Box::new(Details { min, max, p99, p50, p95, mean, processes, ..Details::default() }))
+    Some(Box::new(Details { min, max, p99, p50, p95, mean, std, processes, ..Details::default() }))
 }
 
 fn new_results(run: &Run<'_>) -> Results {

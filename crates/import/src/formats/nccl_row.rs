@@ -69,7 +69,7 @@ pub(super) fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Res
             |what: &str| Printed::parse(word).ok_or_else(|| format!("expected {what}, {}", numbers::found(word)));
         let mut spread = |half: usize, at: usize| {
             let us = number("a time")?.value;
-            halves[half].spread_us.get_or_insert([f64::NAN; 6])[at] = us;
+            halves[half].spread_us.get_or_insert([f64::NAN; 7])[at] = us;
             Ok::<(), String>(())
         };
         match *column {

@@ -311,13 +311,21 @@ const ROW_KEYS: &[&str] = &[
     "experiment_name",
 ];
 const HALF_KEYS: &[&str] = &["time", "alg_bw", "bus_bw", "nwrong", "cpu_time"];
-const SPREAD_KEYS: &[&str] =
-    &["min_us", "max_us", "avg_us", "p50_us", "p95_us", "p99_us", "skipped_iterations", "per_process_max_times_us"];
+const SPREAD_KEYS: &[&str] = &[
+    "min_us",
+    "max_us",
+    "avg_us",
+    "stdev_us",
+    "p50_us",
+    "p95_us",
+    "p99_us",
+    "skipped_iterations",
+    "per_process_max_times_us",
+];
 const DEVICE_KEYS: &[&str] = &["rank", "group", "pid", "hostname", "device", "device_hex", "device_info"];
 
 /// Keys that are known and that the record has no place for, and why.
 const NO_PLACE: &[(&str, &str)] = &[
-    ("stdev_us", "the record has no standard deviation"),
     ("cv_pct", "the record has no coefficient of variation"),
     ("times_us", "single iterations are kept if the file has those of each process"),
 ];
@@ -423,8 +431,8 @@ fn measured(source: &Source, place: &str, half: &Map<String, Value>, spread: Opt
         return Err(Error::new(what).hint("measure without `-C 1`"));
     }
     let value = |key: &str| spread?.get(key)?.as_f64();
-    let spread_us =
-        ["min_us", "max_us", "p99_us", "p50_us", "p95_us", "avg_us"].map(|key| value(key).unwrap_or(f64::NAN));
+    let spread_us = ["min_us", "max_us", "p99_us", "p50_us", "p95_us", "avg_us", "stdev_us"]
+        .map(|key| value(key).unwrap_or(f64::NAN));
     let spread_us = spread.is_some().then_some(spread_us);
     let wrong = half.get("nwrong").and_then(Value::as_f64).filter(|count| *count >= 0.0);
     Ok(Half {

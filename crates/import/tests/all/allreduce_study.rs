@@ -15,23 +15,17 @@ fn rows_become_cases_of_pytorch() {
         [
             format!(
                 "{shape}=2 backend=gloo runtime=pytorch dtype=f32 bytes=1000000 reduce=sum in_place=true mode=isolated on cpu: \
-                     800.000 us mean 800.000 min 700.000 max 1200.000"
+                     800.000 us mean 800.000 std 100.000 min 700.000 max 1200.000"
             ),
             format!(
                 "{shape}=6 backend=gloo runtime=pytorch dtype=f32 bytes=1000000000 reduce=sum in_place=true mode=isolated on cpu: \
-                     950500.000 us mean 950500.000 min 930250.000 max 990000.000"
+                     950500.000 us mean 950500.000 std 12500.000 min 930250.000 max 990000.000"
             ),
         ]
     );
     assert!(results.notes.iter().any(|note| note.contains("1e6 bytes")), "{:?}", results.notes);
     assert!(results.notes.contains(&"`bandwidth_gb_s` is computed again from size, ranks and time".to_owned()));
-    assert_eq!(
-        results.all_omitted(),
-        [
-            "line 4: it has no time, or an element type that rankmark does not have",
-            "the column `std_time_ms`: the record has no standard deviation"
-        ]
-    );
+    assert_eq!(results.all_omitted(), ["line 4: it has no time, or an element type that rankmark does not have"]);
 }
 
 #[test]
@@ -71,9 +65,10 @@ fn what_rankmark_writes_comes_back_as_it_was() {
         format!("collective op=all_reduce ranks={ranks} backend={backend} dtype={dtype} bytes={bytes}")
     };
     let mut wanted: Vec<String> = Vec::new();
-    for (backend, mean_us) in [("gloo runtime=pytorch", 800.0), ("shm", 200.0)] {
+    for (backend, mean_us, std_us) in [("gloo runtime=pytorch", 800.0, Some(10.0)), ("shm", 200.0, None)] {
         for (bytes, times) in [(1_000_000, 1.0), (10_000_000, 10.0), (100_000_000, 100.0), (1_000_000_000, 1000.0)] {
-            let time = format!("{:.3} us mean {:.3}", mean_us * times, mean_us * times);
+            let std = std_us.map_or_else(String::new, |std| format!(" std {:.3}", std * times));
+            let time = format!("{:.3} us mean {:.3}{std}", mean_us * times, mean_us * times);
             wanted.push(format!("{} reduce=sum in_place=true on cpu: {time}", shape(2, backend, "f32", bytes)));
         }
     }
@@ -126,7 +121,7 @@ fn a_file_of_ours_with_the_columns_of_the_study_alone_is_read_with_our_defaults(
              cpu: 800.000 us mean 800.000"
                 .to_owned(),
             "collective op=all_reduce ranks=2 backend=gloo runtime=pytorch dtype=f32 bytes=100000000 reduce=sum in_place=true \
-             on cpu: 80000.000 us mean 80000.000"
+             on cpu: 80000.000 us mean 80000.000 std 1000.000"
                 .to_owned(),
             "collective op=all_reduce ranks=4 backend=gloo runtime=pytorch dtype=f32 bytes=1024 reduce=sum in_place=true on \
              cpu: 100.000 us mean 100.000"
@@ -153,12 +148,14 @@ fn rows_of_ours_that_cannot_be_or_say_nothing_new_are_told_by_line() {
         ("torch,f32,sum,true,streaming", "`runtime`: expected native or pytorch, found `torch`"),
         ("pytorch,f32,sun,true,streaming", "`reduce`: expected sum or prod or min or max or avg, found `sun`"),
         ("pytorch,f32,sum,yes,streaming", "`in_place`: expected true or false, found `yes`"),
-        ("pytorch,f32,sum,true,queued", "`mode`: expected streaming or isolated, found `queued`"),
+        ("pytorch,f32,sum,true,queued", "`mode`: expected streaming or isolated or decode, found `queued`"),
     ] {
         assert_eq!(refusal(&row(rest)), format!("x.log, line 2: {why}"));
     }
     let omitted = one(&row("native,f32,sum,true,streaming")).all_omitted();
     assert_eq!(omitted[0], "line 2: runtime `native` has no backend `gloo`");
+    let omitted = one(&row("pytorch,f32,sum,true,decode")).all_omitted();
+    assert_eq!(omitted[0], "line 2: mode `decode`: the row does not tell what ranks computed between calls");
     let last = text.lines().last().unwrap();
     let again = one(&format!("{text}{last}\n"));
     assert_eq!(again.shapes().last().unwrap().1.len(), 2);

@@ -102,7 +102,13 @@ fn figure(figures: &Figures) -> String {
         text += &format!(" wrong {wrong}");
     }
     let Some(details) = &figures.details else { return text };
-    let times = [("mean", details.mean), ("p50", details.p50), ("p95", details.p95), ("p99", details.p99)];
+    let times = [
+        ("mean", details.mean),
+        ("std", details.std),
+        ("p50", details.p50),
+        ("p95", details.p95),
+        ("p99", details.p99),
+    ];
     for (name, time) in times.into_iter().chain([("min", details.min), ("max", details.max)]) {
         if let Some(time) = time {
             text += &format!(" {name} {:.3}", time * 1e6);

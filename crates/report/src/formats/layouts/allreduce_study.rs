@@ -1,7 +1,8 @@
 //! The files of the all-reduce study: a CSV for each backend and device, tables, an analysis in words, three pictures.
 //!
 //! Columns: backend, device, world_size, data_size_mb (1e6 bytes), avg_time_s (mean over samples, of the slowest rank),
-//! std_time_s (standard deviation of the medians of trials), bandwidth_gb_s (bus bandwidth, 2(n-1)/n x size / time). Behind
+//! std_time_s (standard deviation of the medians of trials; of an imported run, what it gave), bandwidth_gb_s (bus bandwidth,
+//! 2(n-1)/n x size / avg_time_s). Behind
 //! these of the study stand runtime, dtype, reduce, in_place and mode: without them `rankmark import` would read rows that
 //! differ there as trials of one case.
 
@@ -95,8 +96,9 @@ impl<'r> Row<'r> {
             case,
             megabytes: measured.bytes? as f64 / 1e6,
             mean_s: time.mean.unwrap_or(time.median),
-            deviation_s: stats::standard_deviation(&case.trial_median_s),
-            bandwidth: measured.busbw.map(|busbw| busbw.mid),
+            deviation_s: stats::standard_deviation(&case.trial_median_s).or(time.std),
+            // Of the mean, as the time beside it: what was measured is of the median.
+            bandwidth: measured.busbw.map(|busbw| busbw.mid * time.median / time.mean.unwrap_or(time.median)),
         })
     }
 
@@ -254,16 +256,13 @@ fn analysis(run: &Run, rows: &[Row]) -> String {
         text += &format!("Machine: {}\n", run.machine);
     }
     text += "\n## Backend Comparison\n\n";
-    for kind in kinds(rows) {
-        let of_kind: Vec<&Row> = rows.iter().filter(|row| row.kind() == kind).collect();
-        let (time, rate) = (means(&of_kind, |row| Some(row.mean_s)), means(&of_kind, |row| row.bandwidth));
-        text += &format!("- {}+{}: average time {} ms", kind.0, kind.1, time.map_or("-".to_owned(), milliseconds));
-        text += &format!(", average bandwidth {} GB/s\n", rate.map_or("-".to_owned(), three_digits));
+    for (kind, ranks) in groups(rows) {
+        text += &format!("- {}+{}, {ranks} processes: {}\n", kind.0, kind.1, extremes(rows, kind, ranks));
     }
     text += "\n## Impact of Data Size\n\n";
-    text += &impact(rows, |row| row.case.bytes, |bytes| format!("{} MB", megabytes(bytes as f64 / 1e6)));
+    text += &impact(rows, |row| (u64::from(row.case.ranks), row.case.bytes.unwrap_or(0)));
     text += "\n## Impact of Process Count\n\n";
-    text += &impact(rows, |row| Some(u64::from(row.case.ranks)), |ranks| format!("{ranks} processes"));
+    text += &impact(rows, |row| (row.case.bytes.unwrap_or(0), u64::from(row.case.ranks)));
     text += "\n## Key Observations\n\n";
     for (number, observation) in observations(rows).iter().enumerate() {
         text += &format!("{}. {observation}\n", number + 1);
@@ -275,16 +274,38 @@ fn means(rows: &[&Row], of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
     mean(&rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>())
 }
 
-fn impact(rows: &[Row], of: impl Fn(&Row) -> Option<u64>, show: impl Fn(u64) -> String) -> String {
+/// Backends and devices with each of their numbers of processes.
+fn groups<'r>(rows: &[Row<'r>]) -> Vec<((&'r str, &'r str), u32)> {
+    let of_kind = |kind| rows.iter().filter(move |row| row.kind() == kind).map(|row| row.case.ranks);
+    let each = |kind| of_kind(kind).collect::<BTreeSet<u32>>().into_iter().map(move |ranks| (kind, ranks));
+    kinds(rows).into_iter().flat_map(each).collect()
+}
+
+/// Times and bandwidths of the smallest and of the largest size. A mean over sizes would be that of the largest.
+fn extremes(rows: &[Row], kind: (&str, &str), ranks: u32) -> String {
+    let own = || rows.iter().filter(move |row| row.kind() == kind && row.case.ranks == ranks);
+    let sizes: BTreeSet<u64> = own().filter_map(|row| row.case.bytes).collect();
+    let at = |bytes: u64| {
+        let same: Vec<&Row> = own().filter(|row| row.case.bytes == Some(bytes)).collect();
+        let time = means(&same, |row| Some(row.mean_s)).map_or("-".to_owned(), milliseconds);
+        let rate = means(&same, |row| row.bandwidth).map_or("-".to_owned(), three_digits);
+        format!("{time} ms, {rate} GB/s at {} MB", megabytes(bytes as f64 / 1e6))
+    };
+    let ends: BTreeSet<u64> = [sizes.first(), sizes.last()].into_iter().flatten().copied().collect();
+    ends.into_iter().map(at).collect::<Vec<_>>().join("; ")
+}
+
+/// The time of each size with each number of processes, in this order.
+fn impact(rows: &[Row], order: impl Fn(&Row) -> (u64, u64)) -> String {
     let mut text = String::new();
     for kind in kinds(rows) {
         text += &format!("- {}+{}:\n", kind.0, kind.1);
         let of_kind: Vec<&Row> = rows.iter().filter(|row| row.kind() == kind).collect();
-        let values: BTreeSet<u64> = of_kind.iter().filter_map(|row| of(row)).collect();
-        for value in values {
-            let same: Vec<&Row> = of_kind.iter().copied().filter(|row| of(row) == Some(value)).collect();
+        for place in of_kind.iter().map(|row| order(row)).collect::<BTreeSet<_>>() {
+            let same: Vec<&Row> = of_kind.iter().copied().filter(|row| order(row) == place).collect();
+            let (size, ranks) = (megabytes(same[0].megabytes), same[0].case.ranks);
             let time = means(&same, |row| Some(row.mean_s)).map_or("-".to_owned(), milliseconds);
-            text += &format!("  - {}: {time} ms\n", show(value));
+            text += &format!("  - {size} MB, {ranks} processes: {time} ms\n");
         }
     }
     text
@@ -330,10 +351,11 @@ fn observations(rows: &[Row]) -> Vec<String> {
 fn charts(run: &Run, rows: &[Row]) -> Vec<(&'static str, ChartSpec)> {
     let origin: Vec<String> =
         [run.machine.clone(), run.started.clone()].into_iter().filter(|line| !line.is_empty()).collect();
-    let size = || Axis { title: "data size of a rank".to_owned(), quantity: Quantity::Bytes, scale: Scale::Log };
-    let ranks = || Axis { title: "processes".to_owned(), quantity: Quantity::Count, scale: Scale::Steps };
-    let time = || Axis { title: "average time".to_owned(), quantity: Quantity::Seconds, scale: Scale::Log };
-    let rate = Axis { title: "bus bandwidth".to_owned(), quantity: Quantity::Bandwidth, scale: Scale::FromZero };
+    let size = || Axis { title: "data size of a rank, bytes".to_owned(), quantity: Quantity::Bytes, scale: Scale::Log };
+    let ranks =
+        || Axis { title: "processes (ranks), number".to_owned(), quantity: Quantity::Count, scale: Scale::Steps };
+    let time = || Axis { title: "average time, s".to_owned(), quantity: Quantity::Seconds, scale: Scale::Log };
+    let rate = Axis { title: "bus bandwidth, GB/s".to_owned(), quantity: Quantity::Bandwidth, scale: Scale::FromZero };
     let chart = |title: &str, x: Axis, y: Axis, series: Vec<Series>| ChartSpec {
         title: title.to_owned(),
         banner: picture_banner(run, banner(run.cases.iter())),
