@@ -146,6 +146,8 @@ class RankWork:
         self._calls = 0
         self._midway = Midway()
         self._missed_starts = 0
+        # What this rank computes before each call of a chain (`mode: decode`).
+        self._compute_ns = 0
         self._start_ahead_ns: int | None = None
         # From what the clock of rank 0's host shows to what this one's does.
         self._there = translation(None)
@@ -193,6 +195,7 @@ class RankWork:
         self._hook.corrupt, self._hook.pending = prepared.corrupt, prepared.waits
         self._case, self._missed_starts, self._midway = prepared, 0, Midway()
         self._checks = prepared.checks
+        self._compute_ns = int(1e9 * float(values.get("compute_s") or 0.0))
         self._refill()
         wrong = self._check() if check else WrongReport()
         bound = 0 if prepared.max_calls >= 1 << 63 else prepared.max_calls
@@ -223,7 +226,11 @@ class RankWork:
         self._hook.wait()
 
     def _sample(self, request: dict[str, Any]) -> list[int]:
-        one = self._isolated if request["mode"] == "isolated" else lambda: self._streaming(request["calls"])
+        ways = {"isolated": self._isolated, "decode": self._decode}
+        one = ways.get(request["mode"], lambda: self._streaming(request["calls"]))
+        if request["mode"] == "decode":
+            # From here on, the calls themselves keep ranks together.
+            self._group.barrier()
         return [one() for _ in range(request["samples"])]
 
     def _streaming(self, calls: int) -> int:
@@ -256,6 +263,16 @@ class RankWork:
             pass
         self._call()
         return max(0, now_ns() - start)
+
+    def _decode(self) -> int:
+        """One call of a chain, from when this rank enters it until it has its result."""
+        self._make_room(1)
+        until = now_ns() + self._compute_ns
+        while now_ns() < until:
+            pass
+        begin = now_ns()
+        self._call()
+        return now_ns() - begin
 
     def _start_ahead(self) -> int:
         """How far ahead a start must lie, by the median of a few rounds of telling and meeting. Collective."""

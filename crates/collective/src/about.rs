@@ -70,6 +70,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     fill_absent(case, op);
     torch::resolve(case)?;
     groups::resolve(case)?;
+    contract::fields::resolve_chain(case)?;
     let fields = Fields::of(case)?;
     check_ranks(&fields)?;
     check_in_place(&fields)?;

@@ -7,7 +7,7 @@ use terms::{
 
 use super::data::Data;
 use super::groups::Groups;
-use contract::fields::{ANY_BACKEND, DEVICES, MODE, MOST_MODELLED, RANKS, SEED, groups, setting};
+use contract::fields::{ANY_BACKEND, CHAIN_MODE, COMPUTE_S, DEVICES, MOST_MODELLED, RANKS, SEED, groups, setting};
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -97,7 +97,8 @@ record::fields! {
             "cold: least size of copies (twice the last-level caches)",
         ),
         touch: bool = parameter(Kind::Bool, Some("false"), "rewrites buffers before each call, untimed"),
-        mode: Mode = MODE,
+        mode: Mode = CHAIN_MODE,
+        compute_s: Option<f64> = COMPUTE_S,
         seed: u64 = SEED,
         root: u32 = extra(Kind::Whole(0, MOST_MODELLED as u64 - 1), Some("0"), "root rank of rooted operations")
             .label(Label::Around("root {}")),

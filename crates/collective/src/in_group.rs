@@ -55,6 +55,10 @@ impl Prepared for InGroup {
         self.collective.drain(&mut *self.comm)
     }
 
+    fn compute_ns(&self) -> u64 {
+        self.collective.compute_ns()
+    }
+
     fn refill(&mut self) {
         self.collective.refill();
     }

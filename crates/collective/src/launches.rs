@@ -4,7 +4,7 @@
 use contract::fields::{Sampling, problem};
 use contract::runtime::{is_on_gpus, is_pytorch};
 use record::Case;
-use terms::{BufferKind, Collective, FieldError, Mode, Reduce, Registration};
+use terms::{BufferKind, Collective, FieldError, Reduce, Registration};
 
 use super::data::Source;
 use super::fields::Fields;
@@ -25,8 +25,8 @@ pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
     if fields.graph.is_some() && fields.aggregate.is_some() {
         return Err(problem("aggregate", "`graph` and `aggregate` exclude each other", "give one of the two"));
     }
-    if fields.mode == Mode::Isolated {
-        let message = format!("`mode: isolated` times each call, and `{name}` launches {count} at once");
+    if fields.mode.is_single() {
+        let message = format!("`mode: {}` times each call, and `{name}` launches {count} at once", fields.mode);
         return Err(problem("mode", message, "`mode: streaming`"));
     }
     if fields.touch {

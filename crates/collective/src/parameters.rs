@@ -27,6 +27,8 @@ pub(super) struct Parameters {
     /// Where they lie.
     pub(super) space: Space,
     pub(super) touch: bool,
+    /// Nanoseconds that a rank computes before each call of a chain.
+    pub(super) compute_ns: u64,
     pub(super) peer: u32,
     pub(super) direction: Direction,
     /// Of one call: those of a group, where ranks are in groups.
@@ -99,6 +101,7 @@ impl Parameters {
             offset: fields.offset_bytes.unwrap_or(0) as usize,
             space: if contract::is_on_gpus(case) { Space::Cuda } else { Space::Host },
             touch: fields.touch,
+            compute_ns: contract::fields::chain_compute_ns(case),
             peer,
             direction: fields.direction,
             ranks: fields.ranks_of_a_call(),

@@ -415,6 +415,10 @@ impl Prepared for PreparedCollective {
         comm.drain().map_err(failure)
     }
 
+    fn compute_ns(&self) -> u64 {
+        self.parameters.compute_ns
+    }
+
     fn refill(&mut self) {
         self.is_overwritten = false;
         // Bits of results are compared on the same inputs.

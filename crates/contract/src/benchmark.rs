@@ -226,6 +226,11 @@ pub trait Prepared {
         None
     }
 
+    /// Nanoseconds that a rank computes before each call of `decode` mode. Not timed.
+    fn compute_ns(&self) -> u64 {
+        0
+    }
+
     /// Begins what runs beside the calls of a batch, and returns once it runs. Not timed. False: nothing does.
     ///
     /// # Errors

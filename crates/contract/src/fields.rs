@@ -113,7 +113,49 @@ pub const DEVICES: Field =
 
 /// How calls are timed.
 pub const MODE: Field =
-    Field::new(Kind::Word(Mode::names), Some("streaming"), "calls back to back, or each by itself").always();
+    Field::new(Kind::Word(modes), Some("streaming"), "calls back to back, or each by itself").always();
+
+/// Modes of every benchmark. A chain of calls is for what serving calls between products.
+fn modes() -> Vec<&'static str> {
+    [Mode::Streaming, Mode::Isolated].map(Named::name).to_vec()
+}
+
+/// Mode, of a benchmark whose calls can be in a chain.
+pub const CHAIN_MODE: Field = Field {
+    kind: Kind::Word(Mode::names),
+    doc: "calls back to back, each by itself, or in a chain as serving decodes tokens",
+    ..MODE
+};
+
+/// What ranks do between the calls of a chain.
+pub const COMPUTE_S: Field =
+    Field::new(Kind::Seconds, None, "decode: each rank computes so long before a call (default: 20us)")
+        .label(Label::Around("{} of computing before each call"));
+
+/// Seconds of it, where none are given: about the products of a layer for one token.
+const CHAIN_COMPUTE_S: f64 = 20e-6;
+
+/// Settles what each rank does between the calls of a chain.
+///
+/// # Errors
+/// Where calls are in none.
+pub fn resolve_chain(case: &mut Case) -> Result<(), FieldError> {
+    let given = case.parameters.contains_key("compute_s");
+    if case.mode() != Mode::Decode && given {
+        let message = "`compute_s` is the time between two calls of a chain";
+        return Err(problem("compute_s", message, "add `mode: decode`"));
+    }
+    if case.mode() == Mode::Decode && !given {
+        case.parameters.insert("compute_s".to_owned(), CHAIN_COMPUTE_S.into());
+    }
+    Ok(())
+}
+
+/// Nanoseconds that a rank of this case computes before each call of a chain.
+pub fn chain_compute_ns(case: &Case) -> u64 {
+    let seconds = case.parameters.get("compute_s").and_then(serde_json::Value::as_f64);
+    (seconds.unwrap_or(0.0) * 1e9) as u64
+}
 
 /// Seed.
 pub const SEED: Field = Field::new(Kind::Whole(0, u32::MAX as u64), Some("1"), "seed of all inputs")

@@ -4,7 +4,7 @@ use record::{About, CaseLine};
 use terms::{FieldError, Seconds};
 
 /// Values that a gate may name in addition to the declared metrics.
-const TIMES: [&str; 5] = ["time_s", "p95_s", "p99_s", "min_s", "max_s"];
+const TIMES: [&str; 6] = ["time_s", "p95_s", "p99_s", "p999_s", "min_s", "max_s"];
 
 /// One gate.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,6 +84,7 @@ impl Gate {
             "time_s" => times.map(|times| times.median),
             "p95_s" => times.and_then(|times| times.p95),
             "p99_s" => times.and_then(|times| times.p99),
+            "p999_s" => times.and_then(|times| times.p999),
             "min_s" => times.and_then(|times| times.min),
             "max_s" => times.and_then(|times| times.max),
             name => line.metric(name),

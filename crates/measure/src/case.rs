@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use record::Case;
-use terms::Mode;
 
 use crate::labels::Labels;
 use crate::trial::Trial;
@@ -191,7 +190,7 @@ pub fn align(members: &mut [&mut CaseRun]) {
     let mut members: Vec<&mut &mut CaseRun> = members.iter_mut().filter(|run| !run.is_constant()).collect();
     // One call of an isolated sample, or one step, is what it is; and who fixed the samples fixed them.
     let fixed = |run: &CaseRun| {
-        run.settings.mode == Mode::Isolated || run.settings.iters.is_some() || run.ready.iter().any(|ready| ready.steps)
+        run.settings.mode.is_single() || run.settings.iters.is_some() || run.ready.iter().any(|ready| ready.steps)
     };
     if members.len() < 2 || members.iter().any(|run| fixed(run)) {
         return;

@@ -22,6 +22,8 @@ const DRIFT: f64 = 0.05;
 const DRIFT_SAMPLES: usize = 100;
 /// Six trials are to span so many seconds.
 const SPAN_S: f64 = 8.0;
+/// Samples that a 99.9th percentile is of, at least.
+const TAIL_SAMPLES: usize = 1_000;
 /// A mean that differs from the median by more than this share is reported.
 const MEAN_DIFFERS: f64 = 0.2;
 /// Simulated ranks of which a case line has medians of their own, at most.
@@ -66,7 +68,7 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     line.per_rank_median_s = kept.then(|| per_rank(trials));
     let measured = trials.iter().zip(&series).filter(|(_, series)| !series.is_empty());
     (line.trial_round, line.trial_median_s) = measured.map(|(trial, series)| (trial.round, median(series))).unzip();
-    line.limit = limit(&shown);
+    line.limit = limit(&shown).map(Box::new);
     line.clocks = trials.last().map(|trial| trial.clocks.clone()).unwrap_or_default();
     let apart = trials.iter().filter_map(|trial| trial.starts_apart_ns).reduce(f64::max);
     line.starts_apart_s = apart.map(|ns| ns / 1e9);
@@ -158,7 +160,21 @@ fn time_summary(trials: &[Vec<f64>], interval: bool) -> Option<TimeSummary> {
     let ci95 = sign_interval(&medians).filter(|_| interval);
     let at = |p| Some(quantile(&all, p));
     let (p05, p50, p95, p99) = (at(0.05), at(0.5), at(0.95), at(0.99));
-    Some(TimeSummary { median: median(&medians), ci95, ci95_again: None, mean, p05, p50, p95, p99, min, max })
+    let p999 = at(0.999).filter(|_| all.len() >= TAIL_SAMPLES);
+    Some(TimeSummary {
+        median: median(&medians),
+        ci95,
+        ci95_again: None,
+        mean,
+        std: None,
+        p05,
+        p50,
+        p95,
+        p99,
+        p999,
+        min,
+        max,
+    })
 }
 
 /// The limit by the loop that was fastest over its trials, and its share of the case's time in the same trials.

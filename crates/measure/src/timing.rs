@@ -40,6 +40,11 @@ pub trait Timed {
         Ok(())
     }
 
+    /// Nanoseconds that this rank computes before each call of `decode` mode. Not timed.
+    fn compute_ns(&self) -> u64 {
+        0
+    }
+
     /// Nanoseconds that count as a sample in place of the calls' time.
     fn past_ns(&self) -> Option<u64> {
         None
@@ -140,10 +145,15 @@ impl Launches {
 /// The first error of a call or a synchronisation.
 pub fn take<T: Timed>(clock: &Clock, timed: &mut T, request: SampleRequest) -> Result<Taken, T::Error> {
     let mut taken = Taken { ns: Vec::with_capacity(request.samples as usize), ..Taken::default() };
+    if request.mode == Mode::Decode {
+        // From here on, the calls themselves keep ranks together.
+        timed.synchronise()?;
+    }
     for _ in 0..request.samples {
         let sample = match request.mode {
             Mode::Streaming => streaming(clock, timed, request.calls)?,
             Mode::Isolated => isolated(clock, timed)?,
+            Mode::Decode => decode(clock, timed)?,
         };
         taken.ns.push(sample.ns);
         taken.launches.add(sample.launches);
@@ -211,6 +221,36 @@ fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<Sample, T::Error> 
     Ok(Sample { ns, launches, missed, device_ns })
 }
 
+/// One call of a chain, from when this rank enters it until it has its result. Ranks do not meet before it: one that comes
+/// late makes the others wait, and that is part of what a token takes.
+fn decode<T: Timed>(clock: &Clock, timed: &mut T) -> Result<Sample, T::Error> {
+    timed.make_room(1);
+    compute(clock, timed.compute_ns());
+    let on_device = timed.launches();
+    if on_device {
+        timed.begin_device_time()?;
+    }
+    let begin = clock.now_ns();
+    timed.call()?;
+    let launched = if on_device { clock.now_ns() } else { begin };
+    timed.drain()?;
+    let ns = clock.now_ns() - begin;
+    let launches = Launches { calls: u64::from(on_device), ns: launched - begin };
+    let device_ns = if on_device { timed.device_ns()? } else { None };
+    Ok(Sample { ns, launches, missed: false, device_ns })
+}
+
+/// Keeps this rank busy for so long. A product of matrices would add its own noise to when ranks enter the call.
+fn compute(clock: &Clock, ns: u64) {
+    let until = clock.now_ns() + ns;
+    if clock.is_fake() {
+        clock.advance_to(until);
+    }
+    while clock.now_ns() < until {
+        std::hint::spin_loop();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,6 +311,9 @@ mod tests {
         fn launches(&self) -> bool {
             self.left_ns > 0
         }
+        fn compute_ns(&self) -> u64 {
+            700
+        }
         fn synchronise(&mut self) -> Result<(), ()> {
             self.clock.advance(1000);
             Ok(())
@@ -298,6 +341,15 @@ mod tests {
         let taken = take(&clock, &mut scripted, request).unwrap();
         assert_eq!((taken.ns.as_slice(), taken.missed_starts), (&[10, 10, 10][..], 0));
         assert_eq!((taken.launches, taken.device_ns.len()), (Launches::default(), 0), "nothing is launched");
+    }
+
+    #[test]
+    fn a_chain_of_calls_meets_once_and_computes_before_each() {
+        let clock = Clock::fake();
+        let mut scripted = Scripted::new(&clock, 0);
+        let request = SampleRequest { mode: Mode::Decode, samples: 3, calls: 1 };
+        assert_eq!(take(&clock, &mut scripted, request).unwrap().ns, [10, 10, 10]);
+        assert_eq!(clock.now_ns(), 1_000 + 3 * (700 + 10));
     }
 
     #[test]

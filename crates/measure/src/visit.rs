@@ -195,7 +195,7 @@ impl Visit<'_> {
 
     /// The number of calls, from `calls` on, that makes a sample last `wanted` ns.
     fn calibrate(&mut self, calls: u32, wanted: f64) -> Result<u32, Verdict> {
-        if self.settings.mode == Mode::Isolated || self.in_steps() {
+        if self.settings.mode.is_single() || self.in_steps() {
             return Ok(1);
         }
         let most = self.most_calls();
@@ -246,7 +246,7 @@ impl Visit<'_> {
     /// Calls with which a trial's samples last as long as the trial, which then sees more of the machine than a short look.
     /// Who fixed the number of samples did not ask for longer ones, and computed times see no machine.
     fn filling(&mut self, least: u32, warm: &[f64]) -> Result<u32, Verdict> {
-        let fixed = self.settings.mode == Mode::Isolated || self.in_steps() || self.settings.iters.is_some();
+        let fixed = self.settings.mode.is_single() || self.in_steps() || self.settings.iters.is_some();
         if fixed || self.is_constant() || (self.run.simulated && !self.settings.soaks()) {
             return Ok(least);
         }

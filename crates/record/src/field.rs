@@ -135,7 +135,7 @@ impl About {
 }
 
 /// Other spellings of fields.
-pub const SYNONYMS: &[(&str, &str)] = &[("launches", "trials")];
+pub const SYNONYMS: &[(&str, &str)] = &[("launches", "trials"), ("pattern", "mode")];
 
 /// The canonical value of a text, as plans and flags are read.
 ///

@@ -113,6 +113,8 @@ pub struct Column {
     pub lifted: String,
     /// Whether it stands once for each value of the table's pivot.
     pub each: bool,
+    /// The only mode in whose rows it stands; empty: any.
+    pub only: String,
 }
 
 impl Column {
@@ -134,6 +136,11 @@ impl Column {
     /// Wrong elements.
     pub fn wrong() -> Self {
         Self::new("wrong", "wrong", Format::Count)
+    }
+
+    /// A percentile of the calls' times, for the rows of chained calls.
+    pub fn tail(title: &str, source: &str) -> Self {
+        Self { only: terms::Mode::Decode.to_string(), ..Self::new(title, source, Format::Seconds) }
     }
 
     /// The same, with a unit below the title.

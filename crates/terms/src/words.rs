@@ -66,6 +66,15 @@ named! {
         Streaming = "streaming",
         /// One call, all ranks starting at one agreed instant.
         Isolated = "isolated",
+        /// One call after the other, each timed by itself, with a computation between them: as serving generates tokens.
+        Decode = "decode",
+    }
+}
+
+impl Mode {
+    /// Whether a sample is one call.
+    pub const fn is_single(self) -> bool {
+        !matches!(self, Self::Streaming)
     }
 }
 

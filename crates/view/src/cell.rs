@@ -3,6 +3,7 @@
 use record::CaseLine;
 use record::show::{Column, Format};
 use serde_json::Value;
+use terms::Named;
 
 use crate::into_one_line;
 use crate::number::{bounded, bytes, percent, seconds, thousands, three_digits};
@@ -19,6 +20,9 @@ fn value_of(line: &CaseLine, source: &str) -> Option<Value> {
         let time = line.time_s.as_ref()?;
         match part {
             "median" => Some(Value::from(time.median)),
+            "p50" => time.p50.map(Value::from),
+            "p99" => time.p99.map(Value::from),
+            "p999" => time.p999.map(Value::from),
             "ci95" => Some(Value::from(time.ci95?.to_vec())),
             _ => None,
         }
@@ -60,6 +64,9 @@ pub fn ends(line: &CaseLine, source: &str) -> Option<[f64; 2]> {
 
 /// The text of a cell; None where the line has no such value.
 pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
+    if !column.only.is_empty() && column.only != line.mode.name() {
+        return None;
+    }
     let mid = || number_at(line, &column.source);
     let half = || {
         let [low, high] = ends(line, if column.ends.is_empty() { &column.source } else { &column.ends })?;

@@ -284,7 +284,7 @@ pub fn declaration<'d>(declared: &'d [Declared], benchmark: &str) -> Option<&'d 
 /// Whether calls find their data in the caches: back to back on the same buffers they do, as far as these hold it. None
 /// where calls are not back to back, or have no buffers.
 pub fn cache(case: &CaseLine) -> Option<&'static str> {
-    let repeats = case.mode == terms::Mode::Streaming && case.bytes.is_some();
+    let repeats = case.mode != terms::Mode::Isolated && case.bytes.is_some();
     let word = case.parameters.get("cache").or(found::CACHE.value(case));
     let cold = word.and_then(Value::as_str) == Some("cold");
     repeats.then_some(if cold { "cache-cold" } else { "cache-warm" })

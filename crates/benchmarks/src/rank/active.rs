@@ -147,6 +147,10 @@ impl Timed for ActiveCase<'_> {
         self.current.prepared.end_beside()
     }
 
+    fn compute_ns(&self) -> u64 {
+        self.current.prepared.compute_ns()
+    }
+
     fn past_ns(&self) -> Option<u64> {
         self.current.prepared.past_ns()
     }

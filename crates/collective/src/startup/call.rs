@@ -34,6 +34,7 @@ pub(super) fn call_of(fields: &Fields, on_gpus: bool) -> Parameters {
         offset: 0,
         space: if on_gpus { Space::Cuda } else { Space::Host },
         touch: false,
+        compute_ns: 0,
         peer: 0,
         direction: Direction::OneWay,
         ranks: fields.ranks,

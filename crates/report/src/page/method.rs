@@ -73,6 +73,11 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
             terms::Mode::Isolated => {
                 "`isolated`: one call a sample, all ranks starting at one agreed instant".to_owned()
             }
+            terms::Mode::Decode => {
+                "`decode`: one call a sample in a chain of calls, each rank computing between them; a \
+                                    sample begins when the rank enters the call"
+                    .to_owned()
+            }
         })
         .collect();
     text += &format!(" Mode {}.", list(&modes));

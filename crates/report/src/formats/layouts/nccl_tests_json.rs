@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use record::file::FileStem;
 use record::{Case, CaseLine, Caveat, Machine};
 use serde_json::{Map, Value, json};
-use terms::{Bytes, Collective, Dtype, Mode, Named, Reduce, Seconds, Status};
+use terms::{Bytes, Collective, Dtype, Named, Reduce, Seconds, Status};
 
 use crate::number::{count, list};
 use crate::words::damage::end_banner;
@@ -318,7 +318,7 @@ impl<'r> File<'r> {
             "aggregated_iterations": 1,
             "validation": 1,
             "graph": 0,
-            "blocking_collectives": (self.first.mode == Mode::Isolated).to_string(),
+            "blocking_collectives": self.first.mode.is_single().to_string(),
             "per_iter_timing": "false",
             "per_iter_skip": 0,
             "parallel_init": "false",
