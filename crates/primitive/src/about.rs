@@ -52,6 +52,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     if fields.mode != Mode::Streaming && fields.primitive == Primitive::CpRing {
         return Err(problem("mode", "cp_ring is measured back to back", "`mode: streaming`"));
     }
+    contract::fields::resolve_chain(case)?;
     let (name, mut options) = chosen(&fields.implementation)?;
     if let Some(implementation) = implementations::named(name) {
         torch::check_implementation(case, implementation)?;

@@ -20,6 +20,10 @@ record::metrics! {
             Metric::new("rank_imbalance", "", Better::Lower, "tokens of the rank that gets most / mean over ranks"),
         EXPERT_IMBALANCE: f64 =
             Metric::new("expert_imbalance", "", Better::Lower, "tokens of the expert that gets most / mean over experts"),
+        MAX_VIO: f64 =
+            Metric::new("max_vio", "", Better::Lower, "(tokens of the expert that gets most - mean) / mean over experts"),
+        BALANCEDNESS: f64 =
+            Metric::new("balancedness", "", Better::Higher, "mean over ranks / tokens of the rank that gets most"),
         CONDITIONS: Map<String, Value> =
             Metric::new("conditions", "", Better::Higher, "threads, kernel, buffer bytes, mode and warm-up of the case")
                 .shape(Shape::Map),

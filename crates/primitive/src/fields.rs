@@ -1,6 +1,8 @@
 //! The fields of a case, declared once as a table and as a struct.
 
-use contract::fields::{ANY_BACKEND, CUBLAS_LIBRARY, DEVICES, MODE, RANKS, SEED, THREADS, TUNED, groups};
+use contract::fields::{
+    ANY_BACKEND, CHAIN_MODE, COMPUTE_S, CUBLAS_LIBRARY, DEVICES, RANKS, SEED, THREADS, TUNED, groups,
+};
 use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
 use super::words::{Drawn, Primitive, Products};
@@ -65,7 +67,8 @@ record::fields! {
         threads: Option<u32> = Field { doc: "threads that each rank computes with (default: 1)", ..THREADS },
         backend: Option<String> = ANY_BACKEND,
         device: String = DEVICES,
-        mode: Mode = MODE,
+        mode: Mode = CHAIN_MODE,
+        compute_s: Option<f64> = COMPUTE_S,
         seed: u64 = SEED,
     }
 }

@@ -18,6 +18,7 @@ mod pattern;
 mod product;
 mod relations;
 mod resolve;
+mod rotating;
 mod routed;
 mod show;
 mod site;
@@ -35,6 +36,8 @@ mod facts;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
+use std::sync::Arc;
+
 use comm::Communicator;
 use contract::{Benchmark, Measured, Prepared, RankContext, Relations, TrialCost, Work, is_on_gpus};
 use measure::{Failure, WrongReport};
@@ -42,13 +45,16 @@ use record::{About, Case, CaseLine};
 use serde_json::{Map, Value};
 use terms::{Collective, Named as _};
 
-use self::declared::{CONDITIONS, EXPERT_IMBALANCE, ORDER, RANK_IMBALANCE, TFLOPS, TFLOPS_PER_RANK, VARIANT};
+use self::declared::{
+    BALANCEDNESS, CONDITIONS, EXPERT_IMBALANCE, MAX_VIO, ORDER, RANK_IMBALANCE, TFLOPS, TFLOPS_PER_RANK, VARIANT,
+};
 pub use self::fields::MATMUL;
 pub use self::gpus::resolve;
-use self::implementation::Step;
+use self::implementation::{Implementation, Step};
 use self::resolve::resolved;
+use self::rotating::Rotating;
 use self::site::Site;
-use self::task::{Scheme, Task};
+use self::task::{Options, Scheme, Task};
 pub use self::torch::add_recipe;
 pub use self::words::{Products, primitives};
 
@@ -65,6 +71,8 @@ struct PreparedPrimitive {
     step: Box<dyn Step>,
     /// Whether a call multiplies at all.
     computes: bool,
+    /// Nanoseconds before each call of a chain.
+    compute_ns: u64,
     /// What it is timed with: the clock, and the barrier before each sample.
     timed_with: [(&'static str, &'static str); 2],
 }
@@ -78,6 +86,23 @@ fn timed_with(site: &Site, context: &RankContext) -> [(&'static str, &'static st
     [("clock", context.clock.name()), ("barrier", barrier)]
 }
 
+/// Allocates and fills what a task needs.
+fn prepared(
+    task: Task,
+    (implementation, options, compute_ns): (&Implementation, &Options, u64),
+    context: &mut RankContext,
+) -> Result<Box<dyn Prepared>, Failure> {
+    let reaches = implementation.name == implementations::fused::VARIANT.name;
+    let mut site = Site::new(task, context, reaches)?;
+    let step = implementation.prepare(&site, options, context)?;
+    site.expect_chunks(step.chunks());
+    let computes = implementations::multiplies(implementation.name);
+    let timed_with = timed_with(&site, context);
+    let mut prepared = PreparedPrimitive { site, step, computes, compute_ns, timed_with };
+    prepared.refill();
+    Ok(Box::new(prepared))
+}
+
 impl Benchmark for PrimitiveBenchmark {
     fn about(&self) -> &'static About {
         &about::ABOUT
@@ -88,8 +113,10 @@ impl Benchmark for PrimitiveBenchmark {
     }
 
     fn working_set(&self, case: &Case) -> u64 {
-        let ranks = u64::from(case.ranks());
-        resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_add(task.listed_bytes()).saturating_mul(ranks))
+        // Each load that calls go through has its own buffers.
+        let turns = routed::turns(case).map_or(1, |turns| turns.len() as u64);
+        let times = turns.saturating_mul(case.ranks().into());
+        resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_add(task.listed_bytes()).saturating_mul(times))
     }
 
     fn complete(&self, plan: &mut record::Plan) {
@@ -113,15 +140,18 @@ impl Benchmark for PrimitiveBenchmark {
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let (implementation, options, task) = resolved(case)?;
         let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
-        let reaches = implementation.name == implementations::fused::VARIANT.name;
-        let mut site = Site::new(Task { rank, ..task }, context, reaches)?;
-        let step = implementation.prepare(&site, &options, context)?;
-        site.expect_chunks(step.chunks());
-        let computes = implementations::multiplies(implementation.name);
-        let timed_with = timed_with(&site, context);
-        let mut prepared = PreparedPrimitive { site, step, computes, timed_with };
-        prepared.refill();
-        Ok(Box::new(prepared))
+        let how = (implementation, &options, contract::fields::chain_compute_ns(case));
+        let mut of_turn = |by: usize| {
+            let routing = Arc::new(task.routing.displaced(by));
+            prepared(Task { rank, routing, ..task.clone() }, how, context)
+        };
+        match routed::turns(case)?.as_slice() {
+            [_] => prepared(Task { rank, ..task }, how, context),
+            turns => {
+                let turns = turns.iter().map(|by| of_turn(*by)).collect::<Result<_, Failure>>()?;
+                Ok(Box::new(Rotating::new(turns)))
+            }
+        }
     }
 
     fn trial_cost(&self, case: &Case) -> TrialCost {
@@ -147,6 +177,8 @@ impl Benchmark for PrimitiveBenchmark {
             let [ranks, experts] = task.routing.imbalance();
             RANK_IMBALANCE.put(&mut metrics, ranks);
             EXPERT_IMBALANCE.put(&mut metrics, experts);
+            MAX_VIO.put(&mut metrics, experts - 1.0);
+            BALANCEDNESS.put(&mut metrics, 1.0 / ranks);
         }
         let ranks = measured.trials.last().map_or(&[][..], |trial| &trial.details[..]);
         if let Some(mut conditions) = relations::of_ranks(ranks) {
@@ -176,6 +208,10 @@ impl Prepared for PreparedPrimitive {
 
     fn drain(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
         self.site.drain(comm)
+    }
+
+    fn compute_ns(&self) -> u64 {
+        self.compute_ns
     }
 
     fn refill(&mut self) {

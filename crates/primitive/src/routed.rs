@@ -106,6 +106,24 @@ pub(super) fn divides(field: &'static str, size: usize, by: usize, what: &str) -
     Err(problem(field, format!("{field} = {size} is not a multiple of {what} = {by}"), format!("the nearest: {near}")))
 }
 
+/// The load of a case's tokens.
+fn load_of(case: &Case, fields: &Fields) -> Result<Load, FieldError> {
+    let (name, options) = load(fields)?;
+    Load::new(name, &options, experts::counts(case))
+}
+
+/// By how many experts calls one after the other displace the case's routing.
+///
+/// # Errors
+/// The first field with a value that cannot be read.
+pub(super) fn turns(case: &Case) -> Result<Vec<usize>, FieldError> {
+    let fields = Fields::of(case)?;
+    match fields.primitive {
+        Primitive::EpAllToAll => Ok(load_of(case, &fields)?.turns(sizes(&fields).experts)),
+        _ => Ok(vec![0]),
+    }
+}
+
 /// The routing of a case.
 ///
 /// # Errors
@@ -115,8 +133,6 @@ pub(super) fn routing(case: &Case, fields: &Fields) -> Result<Arc<Routing>, Fiel
     if fields.primitive != Primitive::EpAllToAll {
         return Ok(Arc::new(Routing::new(sizes, &vec![0; sizes.experts], fields.seed, true)));
     }
-    let (name, options) = load(fields)?;
-    let load = Load::new(name, &options, experts::counts(case))?;
-    let counts = load.counts((sizes.experts, sizes.top_k), (sizes.ranks, sizes.rows), fields.seed)?;
+    let counts = load_of(case, fields)?.counts((sizes.experts, sizes.top_k), (sizes.ranks, sizes.rows), fields.seed)?;
     Ok(Arc::new(Routing::new(sizes, &counts, fields.seed, !is_routed(fields))))
 }

@@ -47,13 +47,16 @@ pub(super) fn show() -> Show {
         Column::new("order", "order", Format::Word).lifted("{}"),
         Column::time("time"),
         Column::precision(),
+        Column::tail("p50", "time_s.p50").gives_way(4),
+        Column::tail("p99", "time_s.p99"),
+        Column::tail("p99.9", "time_s.p999"),
         Column::new("speedup", "overlap.speedup", Format::Number).ends("overlap.speedup_ci95").unit("x"),
         Column::new("overlap", "overlap.efficiency", Format::Share).ends("overlap.efficiency_ci95").gives_way(3),
         Column::new("speed of light", "overlap.speed_of_light", Format::Bounded)
             .ends("overlap.speed_of_light_ci95")
             .gives_way(4),
-        Column::new("most / mean", "rank_imbalance", Format::Number).unit("of ranks").gives_way(6),
-        Column::new("most / mean", "expert_imbalance", Format::Number).unit("of experts").gives_way(6),
+        Column::new("MaxVio", "max_vio", Format::Number).unit("of experts").gives_way(2),
+        Column::new("balancedness", "balancedness", Format::Number).unit("of ranks").gives_way(6),
         Column::new("TFLOP/s", "tflops", Format::Number).gives_way(1),
         Column::new("a rank", "tflops_per_rank", Format::Number).unit("TFLOP/s").gives_way(2),
         // Where the run has a profile of the machine.

@@ -10,6 +10,7 @@ use terms::{Field, FieldError, Kind, Variant};
 use super::shuffle::splitmix;
 
 const EXPONENT: Field = Field::new(Kind::Ratio, Some("1"), "exponent of the power law").named("exponent");
+const SIGMA: Field = Field::new(Kind::Ratio, Some("1"), "standard deviation of the logarithm").named("sigma");
 const SHARE: Field = Field::new(Kind::Ratio, Some("50%"), "share of the tokens that the expert gets").named("share");
 
 /// The variants of the field `tokens`.
@@ -17,7 +18,13 @@ pub(crate) static TOKENS: &[Variant] = &[
     Variant { name: "uniform", doc: "every expert gets equally many", options: &[] },
     Variant { name: "skewed", doc: "each expert gets half as many as the one before it", options: &[] },
     Variant { name: "zipf", doc: "the i-th expert by popularity gets a share of i^-exponent", options: &[EXPONENT] },
+    Variant {
+        name: "lognormal",
+        doc: "an expert's share is e^(sigma z), z of a normal distribution",
+        options: &[SIGMA],
+    },
     Variant { name: "hot", doc: "one expert gets this share of all tokens", options: &[SHARE] },
+    Variant { name: "rotating", doc: "as hot, and the next call has another hot expert", options: &[SHARE] },
     Variant { name: "file", doc: "each expert gets its count in `tokens_file`", options: &[] },
 ];
 
@@ -33,10 +40,17 @@ pub(crate) enum Load {
         /// What i is raised to.
         exponent: f64,
     },
+    /// An expert gets a share of e^(sigma z), where its z is drawn from a normal distribution by the seed.
+    LogNormal {
+        /// Standard deviation of the share's logarithm.
+        sigma: f64,
+    },
     /// Expert 0 gets this share of the tokens, and the others equally many of what is left.
     Hot {
         /// Of each rank's tokens, at most 1.
         share: f64,
+        /// Whether each call has another hot expert ([`Load::turns`]).
+        rotates: bool,
     },
     /// Expert by expert, over all ranks.
     Counts(Vec<usize>),
@@ -65,8 +79,12 @@ impl Load {
                     Err(refused(format!("exponent = {exponent} leaves everything to one expert"), "at most 16"))
                 }
             },
-            "hot" => match number(&SHARE, 0.5) {
-                share if share <= 1.0 => Ok(Self::Hot { share }),
+            "lognormal" => match number(&SIGMA, 1.0) {
+                sigma if sigma <= MOST_SIGMA => Ok(Self::LogNormal { sigma }),
+                sigma => Err(refused(format!("sigma = {sigma} leaves everything to one expert"), "at most 4")),
+            },
+            "hot" | "rotating" => match number(&SHARE, 0.5) {
+                share if share <= 1.0 => Ok(Self::Hot { share, rotates: name == "rotating" }),
                 share => {
                     Err(refused(format!("an expert cannot get {share} times all tokens"), "a share of at most 100%"))
                 }
@@ -76,6 +94,13 @@ impl Load {
                 .ok_or_else(|| problem("tokens_file", "tokens=file needs a file", "`tokens_file: PATH`")),
             _ => Ok(Self::Uniform),
         }
+    }
+
+    /// By how many experts calls one after the other displace the load: once, by none, where all are alike. The hot expert of
+    /// this call and of the next are as far apart as that few calls pass through all ranks.
+    pub(crate) fn turns(&self, experts: usize) -> Vec<usize> {
+        let turns = if matches!(self, Self::Hot { rotates: true, .. }) { experts.min(MOST_TURNS) } else { 1 };
+        (0..turns).map(|turn| turn * experts / turns).collect()
     }
 
     /// How many tokens of all ranks each of `experts` gets, where each rank has `rows` tokens. But for counts of a file, the
@@ -96,11 +121,29 @@ impl Load {
                 spread(copies, rows, &(0..experts).map(|expert| 1024 >> expert.min(10)).collect::<Vec<_>>())
             }
             Self::Zipf { exponent } => spread(copies, rows, &zipf(experts, *exponent, seed)),
-            Self::Hot { share } => hot(copies, rows, experts, *share)?,
+            Self::LogNormal { sigma } => spread(copies, rows, &log_normal(experts, *sigma, seed)),
+            Self::Hot { share, .. } => hot(copies, rows, experts, *share)?,
             Self::Counts(counts) => return checked(counts, experts, (rows.saturating_mul(ranks), top_k)),
         };
         Ok(of_a_rank.into_iter().map(|count| count.saturating_mul(ranks)).collect())
     }
+}
+
+/// Largest standard deviation of a logarithm.
+const MOST_SIGMA: f64 = 4.0;
+/// Experts that are hot one after the other, at most: each is a routing of its own, with its own buffers.
+const MOST_TURNS: usize = 8;
+
+/// Weights of a log-normal distribution, in whole numbers as those of [`zipf`]. Box and Muller, "A note on the generation of
+/// random normal deviates", 1958.
+fn log_normal(experts: usize, sigma: f64, seed: u64) -> Vec<u64> {
+    let mut state = seed ^ 0x4C4F_474E;
+    let mut uniform = || ((splitmix(&mut state) >> 11) + 1) as f64 / 2.0_f64.powi(53);
+    let mut weight = || {
+        let (radius, angle) = ((-2.0 * uniform().ln()).sqrt(), std::f64::consts::TAU * uniform());
+        ((2.0_f64.powi(20) * (sigma * radius * angle.cos()).exp()).round() as u64).max(1)
+    };
+    (0..experts).map(|_| weight()).collect()
 }
 
 /// Weights of a power law, in an order that the seed chooses: popular experts lie anywhere. Whole numbers, so that hosts
@@ -195,7 +238,9 @@ mod tests {
             Load::Zipf { exponent: 1.2 },
             Load::Zipf { exponent: 0.0 },
             Load::Zipf { exponent: 16.0 },
-            Load::Hot { share: 0.9 },
+            Load::LogNormal { sigma: 0.0 },
+            Load::LogNormal { sigma: 4.0 },
+            Load::Hot { share: 0.9, rotates: false },
         ];
         for load in &loads {
             for (experts, top_k, rows) in [(2, 1, 7), (8, 2, 10), (16, 8, 33), (256, 8, 128), (512, 10, 5)] {
@@ -212,14 +257,30 @@ mod tests {
         assert_eq!(counts(&Load::Uniform, 4, 2, 8), [8; 4]);
         assert_eq!(counts(&Load::Skewed, 3, 1, 7), [8, 4, 2]);
         // One expert has half of the tokens of each rank; the other three share the copies that are left.
-        assert_eq!(counts(&Load::Hot { share: 0.5 }, 4, 2, 12), [12, 12, 12, 12]);
-        assert_eq!(counts(&Load::Hot { share: 1.0 }, 4, 2, 12), [24, 8, 8, 8]);
+        assert_eq!(counts(&Load::Hot { share: 0.5, rotates: false }, 4, 2, 12), [12, 12, 12, 12]);
+        assert_eq!(counts(&Load::Hot { share: 1.0, rotates: false }, 4, 2, 12), [24, 8, 8, 8]);
         let mut found = counts(&Load::Zipf { exponent: 1.0 }, 4, 1, 2500);
         assert_ne!(found, counts(&Load::Zipf { exponent: 1.0 }, 4, 1, 2500).iter().rev().copied().collect::<Vec<_>>());
         found.sort_unstable();
         // 1, 1/2, 1/3 and 1/4 of 12/25, where each of two ranks rounds.
         let near = |(found, wanted): (&usize, usize)| found.abs_diff(wanted) <= 2;
         assert!(found.iter().zip([600, 800, 1200, 2400]).all(near), "{found:?}");
+    }
+
+    #[test]
+    fn shares_of_a_log_normal_load_have_the_logarithms_that_were_asked_for() {
+        let found = Load::LogNormal { sigma: 1.0 }.counts((4096, 1), (1, 1 << 30), 7).unwrap();
+        let logs: Vec<f64> = found.iter().map(|count| (*count as f64).ln()).collect();
+        let mean = logs.iter().sum::<f64>() / 4096.0;
+        let deviation = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / 4096.0).sqrt();
+        assert!((deviation - 1.0).abs() < 0.05, "{deviation}");
+    }
+
+    #[test]
+    fn a_rotating_load_is_hot_on_every_rank_in_turn() {
+        let turns = |rotates, experts| Load::Hot { share: 0.5, rotates }.turns(experts);
+        assert_eq!((turns(false, 16), turns(true, 4)), (vec![0], vec![0, 1, 2, 3]));
+        assert_eq!(turns(true, 16), [0, 2, 4, 6, 8, 10, 12, 14]);
     }
 
     #[test]
@@ -237,7 +298,7 @@ mod tests {
         let why = |load: Load, experts, top_k| {
             load.counts((experts, top_k), (2, 10), 1).map_err(|refused| refused.error.what).unwrap_err()
         };
-        assert!(why(Load::Hot { share: 0.5 }, 2, 2).contains("leaves 15 copies of a rank's 10 tokens"));
+        assert!(why(Load::Hot { share: 0.5, rotates: false }, 2, 2).contains("leaves 15 copies of a rank's 10 tokens"));
         let file = |counts: &[usize]| why(Load::Counts(counts.to_vec()), 3, 2);
         assert!(file(&[20, 10, 9]).contains("add up to 39, and m x top_k = 20 x 2 = 40"), "{}", file(&[20, 10, 9]));
         assert!(file(&[20, 10, 5, 5]).contains("counts of 4 experts, and experts = 3"));

@@ -53,6 +53,14 @@ impl Routing {
         Self { sizes, seed, begins, is_sorted }
     }
 
+    /// The load displaced by so many experts: expert 0's count is that of expert `by`.
+    pub(crate) fn displaced(&self, by: usize) -> Self {
+        let mut counts: Vec<usize> = self.begins.windows(2).map(|ends| ends[1] - ends[0]).collect();
+        let experts = counts.len().max(1);
+        counts.rotate_right(by % experts);
+        Self::new(self.sizes, &counts, self.seed, self.is_sorted)
+    }
+
     /// The same tokens on one rank. Sorted tokens then have one expert.
     pub(crate) fn alone(&self) -> Self {
         let Sizes { ranks, rows, experts, top_k } = self.sizes;
@@ -218,6 +226,14 @@ mod tests {
             let wanted: Vec<usize> = routing.begins.windows(2).map(|ends| ends[1] - ends[0]).collect();
             assert_eq!(counts, wanted, "{:?}", routing.sizes);
         }
+    }
+
+    #[test]
+    fn a_displaced_load_is_that_of_another_expert() {
+        let sizes = Sizes { ranks: 2, rows: 4, experts: 4, top_k: 1 };
+        let routing = Routing::new(sizes, &[4, 2, 2, 0], 5, false).displaced(1);
+        assert_eq!(routing, Routing::new(sizes, &[0, 4, 2, 2], 5, false));
+        assert_eq!((routing.received(0), routing.received(1)), (4, 4));
     }
 
     #[test]
