@@ -39,7 +39,7 @@ pub use bubble::Bubble;
 pub use calls::{CallTotals, TimedCall, call_totals};
 pub use collectives::{Collectives, Communicator, MessageSize, OperationTotals};
 pub use critical_path::{CriticalPath, PathPart};
-pub use device::{Idle, TopKernel};
+pub use device::{Idle, LISTED_KERNELS, TopKernel};
 pub use differences::{Difference, Part, differences};
 pub use exchanges::Exchange;
 pub use findings::{Confidence, Evidence, Finding, FindingKind};

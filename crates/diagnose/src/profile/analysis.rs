@@ -62,7 +62,8 @@ pub struct Analysis {
     pub critical_path_abstains: Option<String>,
     /// Idle time of devices; None without kernels.
     pub idle: Option<Idle>,
-    /// The kernels with the most time.
+    /// Kernels, those with the most time first. The record keeps the first [`LISTED_KERNELS`](super::LISTED_KERNELS).
+    #[serde(serialize_with = "listed")]
     pub kernels: Vec<TopKernel>,
     /// The pipeline bubble; None without transfers between two ranks.
     pub bubble: Option<Bubble>,
@@ -84,4 +85,9 @@ impl Analysis {
     pub fn calls_note(&self) -> Option<String> {
         listed::note("operations, by communicator and size,", self.calls.len(), self.calls_left_out)
     }
+}
+
+/// The kernels with the most time.
+fn listed<S: serde::Serializer>(kernels: &[TopKernel], into: S) -> Result<S::Ok, S::Error> {
+    into.collect_seq(&kernels[..kernels.len().min(super::LISTED_KERNELS)])
 }

@@ -7,8 +7,10 @@ use trace::timeline::{Kind, NameId, Names};
 use super::lanes::{Lanes, Prepared};
 use super::series::Series;
 
-/// Kernels that are listed.
-const MOST_KERNELS: usize = 20;
+/// Kernels that a list of those with the most time has.
+pub const LISTED_KERNELS: usize = 20;
+/// Kernels that are kept for comparisons with another analysis: more than jobs have.
+const MOST_KERNELS: usize = 4096;
 
 /// Idle time of devices by cause, in seconds per step, mean over the ranks with kernels. `host_bound + communication + input +
 /// other` is the time of a step without a kernel.
@@ -78,7 +80,7 @@ fn host_spans(lanes: &Lanes) -> super::intervals::Intervals {
     super::intervals::Intervals::union_of(spans.map(|span| [span.begin_ns, span.end_ns]).collect())
 }
 
-/// Kernels by total time, the longest first, at most twenty. A kernel counts in the step in which it begins.
+/// Kernels by total time, the longest first. A kernel counts in the step in which it begins.
 pub(super) fn top_kernels(prepared: &Prepared, names: &Names) -> Vec<TopKernel> {
     let steps = prepared.numbers.len();
     let ranks = prepared.ranks.iter().filter(|lanes| lanes.has_device()).count().max(1) as f64;

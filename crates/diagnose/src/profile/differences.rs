@@ -26,6 +26,18 @@ pub enum Part {
     Kernel,
 }
 
+impl Part {
+    /// Its word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Phase => "phase",
+            Self::Collective => "communication",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
 /// One quantity in both.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {

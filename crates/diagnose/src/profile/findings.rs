@@ -202,7 +202,7 @@ impl Sources<'_> {
             share: alone.map_or(*share, |without| without.share.min(*share)),
             evidence: self.evidence(Some(*rank), place, phase.name()),
             confidence: Confidence::new(value),
-            advice: advice_for(*phase, *rank),
+            advice: advice_for(*phase, *rank, straggler.before_forward),
             without,
         }
     }
@@ -308,7 +308,7 @@ fn loss(straggler: &Straggler) -> String {
     }
 }
 
-fn advice_for(phase: Phase, rank: u32) -> String {
+fn advice_for(phase: Phase, rank: u32, before_forward: bool) -> String {
     let what = match phase {
         Phase::Input => {
             "compare its data shard and storage with the other ranks': file sizes, local cache, loader workers"
@@ -318,6 +318,10 @@ fn advice_for(phase: Phase, rank: u32) -> String {
              the length of its inputs"
         }
         Phase::Optimizer => "compare the number of parameters that it updates, and its memory bandwidth",
+        Phase::Host if before_forward => {
+            "look at what it does before the forward pass: input that it loads itself (a DataLoader with workers loads it \
+             meanwhile), logging, a busy core"
+        }
         Phase::Host => "look for work that only it does: logging, checkpoints, evaluation, a busy core",
         Phase::Device => {
             "compare its device's clock and temperature (`nvidia-smi -q -d CLOCK,TEMPERATURE`), and its kernels"

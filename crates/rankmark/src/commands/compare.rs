@@ -13,6 +13,7 @@ mod side;
 pub(super) mod sources;
 mod states;
 pub(super) mod text;
+mod traces;
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,7 @@ const EXAMPLES: &str = "Examples:
   rankmark compare A B C                                    each against A
   rankmark compare results/old results/new                  folders of equal runs
   rankmark compare old-* --new new-*                        the same of single records
+  rankmark compare before.json after.json                   two traces: steps, phases, collectives, kernels
   rankmark compare A B --fail-on worse --junit compare.xml  in CI: only a regression fails";
 
 /// Compares records, or plans that it measures interleaved: better, worse, same, or cannot tell
@@ -90,6 +92,9 @@ impl Compare {
 
 fn records(given: &Compare, gate: &Gate) -> Ended {
     let named: Vec<String> = given.sides.iter().chain(&given.new).cloned().collect();
+    if let Some(code) = traces::compared(&named, given.outputs.json)? {
+        return Ok(code);
+    }
     plans::refuse(&named)?;
     let [base, others @ ..] = given.sides.as_slice() else { return Ok(2) };
     if others.is_empty() && given.new.is_empty() {

@@ -161,6 +161,11 @@ pub(crate) fn imported(files: &[PathBuf], output: Option<&Path>, json: bool) -> 
     explain::files(files, output, &Wanted { json, ..Wanted::default() })
 }
 
+/// Compares two traces as `--compare` does, for the command that compares records.
+pub(crate) fn compared([before, after]: [&Path; 2], json: bool) -> Result<u8, Failure> {
+    explain::compare(before, after, &Wanted { json, ..Wanted::default() })
+}
+
 /// Options for all traces. All other options are for a run of a model that Rankmark trains.
 const OF_TRACES: [&str; 9] = ["record", "command", "import", "compare", "steps", "target", "json", "quiet", "verbose"];
 /// Further options for a profile that makes a record.

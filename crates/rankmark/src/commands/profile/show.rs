@@ -1,6 +1,6 @@
 //! What an analysis looks like: in the terminal, and in the record for the report.
 
-use diagnose::profile::{Analysis, Difference, Finding, Waterfall as Losses, Without};
+use diagnose::profile::{Analysis, Difference, Finding, LISTED_KERNELS, Part, Waterfall as Losses, Without};
 use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, ExplainedWithout, Phases, Waterfall};
 use serde_json::{Value, json};
 use terms::{Bytes, Seconds};
@@ -209,8 +209,13 @@ fn losses_of(losses: &Losses) -> Vec<String> {
 pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Difference]) -> String {
     let step = |analysis: &Analysis| Seconds(analysis.steps.step.median.unwrap_or(0.0));
     let numbers = ["before", "after", "change"].map(|title| Column::right(title).at_least(8));
-    let mut table = Table::new([Column::left("per step")].into_iter().chain(numbers));
-    for one in found.iter().filter(|one| one.change_s != 0.0) {
+    let mut table = Table::new(["per step", "part"].map(Column::left).into_iter().chain(numbers));
+    // Most kernels of a large job are alike: their rows would hide the others.
+    let is_shown =
+        |one: &&Difference| one.change_s != 0.0 && (one.part != Part::Kernel || one.certain || !one.is_judged);
+    let (shown, alike) = found.iter().partition::<Vec<_>, _>(is_shown);
+    let alike = alike.iter().filter(|one| one.part == Part::Kernel).count();
+    for one in shown {
         let sign = if one.change_s > 0.0 { "+" } else { "-" };
         let sure = match (one.certain, one.is_judged) {
             (true, _) => "",
@@ -218,11 +223,23 @@ pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Differen
             (false, false) => "too few steps",
         };
         let change = format!("{sign}{}", Seconds(one.change_s.abs()));
-        let cells = [cut(&one.name, 40), Seconds(one.before_s).to_string(), Seconds(one.after_s).to_string(), change];
-        table.push(Row::new(cells).remarks(sure));
+        let sure = match (one.before_s > 0.0, one.after_s > 0.0) {
+            (false, _) => "new",
+            (_, false) => "gone",
+            _ => sure,
+        };
+        let name = if one.part == Part::Kernel { kernel::short(&one.name) } else { one.name.clone() };
+        let times = [one.before_s, one.after_s].map(|time| Seconds(time).to_string());
+        let [old, new] = times;
+        table.push(Row::new([cut(&name, 40), one.part.name().to_owned(), old, new, change]).remarks(sure));
     }
     let head = format!("a step takes {} before and {} after\n", step(before), step(after));
-    head + &table.lines(screen::width()).join("\n") + "\n"
+    let rest = match alike {
+        0 => String::new(),
+        1 => "1 kernel takes as long as before, or differs within noise\n".to_owned(),
+        alike => format!("{alike} kernels take as long as before, or differ within noise\n"),
+    };
+    head + &table.lines(screen::width()).join("\n") + "\n" + &rest
 }
 
 /// The same for the record.
@@ -419,7 +436,7 @@ fn sizes_table(analysis: &Analysis) -> ExplainedTable {
 }
 
 fn kernels_table(analysis: &Analysis) -> ExplainedTable {
-    let rows = analysis.kernels.iter().map(|kernel| {
+    let rows = analysis.kernels.iter().take(LISTED_KERNELS).map(|kernel| {
         vec![json!(kernel::short(&kernel.name)), json!(kernel.count), json!(kernel.total_s), json!(kernel.share)]
     });
     table("kernels", "Kernels with the most time, all ranks", &["kernel", "count", "time s", "share"], rows.collect())
