@@ -41,6 +41,8 @@ pub(super) const NAMESPACE: Choice =
     Choice { name: "namespace", value: "NAME", doc: "the namespace (default: kubectl's)" };
 pub(super) const SECRET: Choice =
     Choice { name: "secret", value: "NAME", doc: "the Secret that the pods share (default: JOB-NAME-secret)" };
+pub(super) const NODE_GPUS: Choice =
+    Choice { name: "gpus-per-node", value: "N", doc: "GPUs that each pod of `fleet` asks for (default: none)" };
 pub(super) const CLAIM: Choice = Choice {
     name: "claim",
     value: "NAME",
@@ -67,6 +69,8 @@ pub struct Job {
     pub experiment: String,
     /// This program: a path, or a name that the nodes find.
     pub program: String,
+    /// Whether nodes are measured as a fleet, one pod on each, and no plan.
+    pub is_fleet: bool,
     /// The plan's path on the nodes.
     pub plan: String,
     /// The plan's text.

@@ -20,7 +20,8 @@ use comm::mpi::Vendor;
 use terms::Error;
 
 use description::{
-    ACCOUNT, CLAIM, ENDPOINT, HOSTFILE, IMAGE, JOB_NAME, MPI, NAMESPACE, NODES, PARTITION, PER_NODE, SECRET, TIME,
+    ACCOUNT, CLAIM, ENDPOINT, HOSTFILE, IMAGE, JOB_NAME, MPI, NAMESPACE, NODE_GPUS, NODES, PARTITION, PER_NODE, SECRET,
+    TIME,
 };
 pub use description::{Choice, Job, Step};
 
@@ -65,7 +66,7 @@ pub static TARGETS: [Target; 7] = [
         name: "kubernetes",
         launcher: "a Kubernetes Job",
         process_manager: false,
-        options: &[&JOB_NAME, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM],
+        options: &[&JOB_NAME, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM, &NODE_GPUS],
         rank_per_node: true,
         in_containers: true,
         on_every_node: false,

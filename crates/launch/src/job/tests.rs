@@ -8,6 +8,7 @@ fn job(target: &Target, ranks: u32, options: &[(&'static str, &str)]) -> Job {
     Job {
         experiment: "sweep".to_owned(),
         program: "/opt/rankmark".to_owned(),
+        is_fleet: false,
         plan: "/shared/plan.yaml".to_owned(),
         plan_text: "experiment: sweep\n".to_owned(),
         record: None,

@@ -63,7 +63,7 @@ impl Typed for Fleet {
                 let directory = measure::measure(&self, entry)?;
                 (of_records(std::slice::from_ref(&directory))?, measure::missing(entry, &directory)?, directory)
             }
-            false => (of_records(&self.dir)?, measure::Missing::default(), self.target()?),
+            false => (of_records(&crate::packed::all_opened(&self.dir)?)?, measure::Missing::default(), self.target()?),
         };
         let mut judged = match &criteria {
             Some(learned) => fleet::against(learned, &runs),

@@ -1,5 +1,6 @@
 //! `rankmark gen-job`: the file by which a launcher runs a plan.
 
+mod fleet;
 mod place;
 mod steps;
 
@@ -23,14 +24,15 @@ use crate::{Failure, screen};
 #[command(
     after_help = "The job has a step for each number of ranks of the plan, all into one record; on Kubernetes, a Job \
                   with a record each. `kubernetes` is an indexed Job with one rank in each pod; `mpijob`, \
-                  `pytorchjob` and `trainjob` are jobs of Kubeflow. With `--ranks N` it has one step, and cases of other ranks are skipped. With \
+                  `pytorchjob` and `trainjob` are jobs of Kubeflow. `fleet` in place of a plan, with `--for kubernetes --ranks NODES`, \
+                  measures and judges the nodes. With `--ranks N` it has one step, and cases of other ranks are skipped. With \
                   `--ranks 1` it is one process, which starts the ranks of every case itself, on one host."
 )]
 pub(crate) struct GenJob {
     /// the launcher
     #[arg(long = "for", value_name = "LAUNCHER", value_parser = PossibleValuesParser::new(TARGETS.iter().map(|target| target.name)))]
     launcher: String,
-    /// a plan, YAML or JSON
+    /// a plan, YAML or JSON; `fleet`: no plan, the nodes are judged [kubernetes]
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
     plan: PathBuf,
     /// one step of so many ranks (default: a step for each number of ranks of the plan)
@@ -122,6 +124,13 @@ fn generate(given: &GenJob) -> Ended {
     let target = target.ok_or_else(|| Failure::new("there is no such launcher"))?;
     let options = given.options.for_target(target)?;
     let path = given.plan.as_path();
+    if fleet::is_asked(path) {
+        return fleet::generate(given, target, options);
+    }
+    if let Some((name, _)) = options.iter().find(|(name, _)| *name == "gpus-per-node") {
+        let hint = "a plan's cases say how many GPUs they need";
+        return Err(Failure::new(format!("`--{name}` is for `fleet`")).hint(hint));
+    }
     let (file, plan) = plan::load(path)?;
     let numbers = numbers(&plan);
     let ranks = ranks(given.ranks, &numbers)?;
@@ -141,6 +150,7 @@ fn generate(given: &GenJob) -> Ended {
     let mut job = Job {
         experiment: plan.experiment.clone(),
         program: program(given.program.as_deref(), target)?,
+        is_fleet: false,
         plan: place::absolute(path)?,
         plan_text: plan.source_text.clone(),
         record: given.output_dir.clone(),
@@ -158,7 +168,7 @@ fn generate(given: &GenJob) -> Ended {
         choose_mpi(&running, &mut job, given.trust_plan);
     }
     let text = target.text(&job)?;
-    deliver(given, target, &job, &outlook, &text)
+    deliver(given, target, &job, Some(&outlook), &text)
 }
 
 fn nothing_runs(outlook: &Outlook, plan: &Plan, ranks: u32, target: &Target) -> Failure {
@@ -332,7 +342,7 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
     notes
 }
 
-fn deliver(given: &GenJob, target: &Target, job: &Job, outlook: &Outlook, text: &str) -> Ended {
+fn deliver(given: &GenJob, target: &Target, job: &Job, outlook: Option<&Outlook>, text: &str) -> Ended {
     let output = given.output.as_ref();
     if let Some(path) = output {
         place::write(path, text, target.executable, given.force)?;
@@ -346,7 +356,7 @@ fn deliver(given: &GenJob, target: &Target, job: &Job, outlook: &Outlook, text: 
             "nodes": job.nodes,
             "cores_per_process": job.cores,
             "gpus_per_process": job.gpus,
-            "plan": outlook.json(),
+            "plan": outlook.map(Outlook::json),
             "notes": job.notes,
             "text": text,
         });

@@ -225,6 +225,55 @@ fn pods_of_an_indexed_job_become_one_run() {
     check_run(&place, live, false);
 }
 
+/// The record of a fleet comes out of the log of pod 0, as the head of the file says: each pod has a folder of its own.
+#[test]
+fn a_fleet_gathers_its_record_through_a_log() {
+    let test = "pods of a fleet";
+    let place = Place::new();
+    let Some(hosts) = Hosts::new(test, 2) else { return };
+    let line = "gen-job --for kubernetes --image a --job-name two --ranks 2 fleet";
+    let file = place.run(line).exits(0).out;
+    let objects: Vec<Value> = file.split("---\n").skip(1).map(|text| serde_json::from_str(text).unwrap()).collect();
+    let made = Made { objects };
+    made.write_volumes(&place, true);
+    // A short look in place of five minutes.
+    let script = place.read("plan/fleet.sh").replace(" fleet --output-dir", " fleet --budget 20s --output-dir");
+    std::fs::remove_file(place.path("plan/fleet.sh")).unwrap();
+    place.write("plan/fleet.sh", script);
+    let mut live = Vec::new();
+    for index in 0..2 {
+        let Some(sandbox) = Sandbox::new(&place, test) else { return };
+        let mut template = made.job()["spec"]["template"]["spec"].clone();
+        if index == 1 {
+            // Its results go to a folder of its own.
+            let mounts = template["containers"][0]["volumeMounts"].as_array_mut().unwrap();
+            mounts.iter_mut().filter(|mount| mount["name"] == "results").for_each(|mount| mount["name"] = "own".into());
+        }
+        let (mut sandbox, command) = pod(sandbox, &place, &template);
+        if index == 1 {
+            std::fs::create_dir(place.path("results-1")).unwrap();
+            sandbox = sandbox.mount(place.path("results-1"), "/results", true);
+        }
+        let sandbox =
+            sandbox.with_hosts(&names(["two-0.two", "two-1.two"])).variable("JOB_COMPLETION_INDEX", &index.to_string());
+        live.push(sandbox.command(&hosts.enter(&place, index), &command).start());
+    }
+    let ended: Vec<_> = live.into_iter().map(Live::wait).collect();
+    place.write("log", &ended[0].out);
+    let gather = "sed -n '/^-----BEGIN RANKMARK RECORD-----$/,/^-----END RANKMARK RECORD-----$/p' log | sed '1d;$d' | \
+                  base64 -d > fleet.tar.gz\n";
+    assert!(
+        gather
+            .contains(file.lines().find_map(|line| line.split_once("sed -n ")).unwrap().1.split(" |").next().unwrap())
+    );
+    place.write("gather.sh", gather);
+    assert!(place.command_of("/bin/sh", "gather.sh").run().status.success(), "{ended:?}");
+    // Without PyTorch in the pods nothing moves data between them: the fleet has nodes, and no verdict.
+    let judged = place.run("fleet fleet.tar.gz --json").exits(3);
+    assert!(["\"h0\"", "\"h1\""].iter().all(|node| judged.out.contains(node)), "{judged:?}\n{ended:?}");
+    assert!(!ended[1].out.contains("RANKMARK RECORD"), "{ended:?}");
+}
+
 /// The variables that the operator of a PyTorchJob or a TrainJob sets in a pod.
 fn of_torchrun(index: usize, master: &str, port: &str) -> Vec<(&'static str, String)> {
     [("PET_NNODES", "2"), ("PET_NPROC_PER_NODE", "1"), ("PET_MASTER_ADDR", master), ("PET_MASTER_PORT", port)]

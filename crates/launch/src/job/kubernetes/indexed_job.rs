@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::kind::{Kind, StepPods};
-use super::pod;
+use super::{fleet, pod};
 use crate::rank::{LOCAL_WORLD_SIZE, WORLD_SIZE};
 
 pub(super) const KIND: Kind =
@@ -13,6 +13,9 @@ fn objects(pods: &StepPods<'_>) -> Vec<Value> {
     let mut objects = Vec::new();
     let mut template = pod::spec(pods, pod::container(pods, "rank", pods.command.clone(), environment(pods)));
     template["restartPolicy"] = "Never".into();
+    if pods.job.is_fleet {
+        template["affinity"] = fleet::apart(pods);
+    }
     // A pod that ended took its part of the run with it: none is started again.
     let mut spec = json!({"backoffLimit": 0});
     if pods.several() {

@@ -6,6 +6,7 @@
 //! The secret that pods share is not part of the file, because files are kept, copied and committed. The file names the
 //! Secret, and says how to create it without showing its content.
 
+mod fleet;
 mod indexed_job;
 mod kind;
 mod mpi_job;
@@ -81,7 +82,10 @@ fn text(job: &Job, kind: &Kind) -> Result<String, Error> {
     if steps.iter().any(StepPods::several) {
         text.push_str(&how_to_make_the_secret(namespace, &secret));
     }
-    let mut objects = vec![config_map(job, kind, metadata(&name))];
+    if job.is_fleet {
+        text.push_str(&fleet::how_to_gather(namespace, &name));
+    }
+    let mut objects = vec![config_map(job, kind, metadata(&name))?];
     for (place, step) in steps.into_iter().enumerate() {
         let step = StepPods { config: &name, ..step };
         // One process starts all ranks itself, so a plain Job is enough.
@@ -99,12 +103,15 @@ fn text(job: &Job, kind: &Kind) -> Result<String, Error> {
     Ok(text)
 }
 
-fn config_map(job: &Job, kind: &Kind, metadata: Value) -> Value {
-    let mut data = json!({"plan.yaml": job.plan_text});
+fn config_map(job: &Job, kind: &Kind, metadata: Value) -> Result<Value, Error> {
+    let mut data = match job.is_fleet {
+        true => json!({(fleet::FILE): fleet::script(&job.program, &record(job, &job.name()?)?)}),
+        false => json!({"plan.yaml": job.plan_text}),
+    };
     for (name, content) in kind.files {
         data[*name] = (*content).into();
     }
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    Ok(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}))
 }
 
 fn how_to_make_the_secret(namespace: Option<&str>, secret: &str) -> String {
@@ -134,12 +141,20 @@ fn step_name(name: &str, ranks: u32) -> String {
     format!("{}{suffix}", kept.trim_end_matches('-'))
 }
 
+/// Where the record goes in a pod.
+fn record(job: &Job, name: &str) -> Result<String, Error> {
+    match &job.record {
+        Some(record) => pod::in_results(record),
+        None => Ok(format!("{}/{name}", pod::RESULTS)),
+    }
+}
+
 /// The program with its arguments, for this step.
 fn command(job: &Job, name: &str) -> Result<Vec<String>, Error> {
-    let record = match &job.record {
-        Some(record) => pod::in_results(record)?,
-        None => format!("{}/{name}", pod::RESULTS),
-    };
+    if job.is_fleet {
+        return Ok(fleet::command());
+    }
+    let record = record(job, name)?;
     let step = !job.steps.is_empty();
     let record = if step && job.record.is_some() { format!("{record}/ranks-{}", job.ranks) } else { record };
     let mut words = vec![job.program.clone(), "run".to_owned(), pod::PLAN.to_owned(), format!("--output-dir={record}")];

@@ -110,10 +110,13 @@ pub(super) fn environment(pods: &StepPods<'_>, host: &str) -> Vec<Value> {
     variables
 }
 
-/// The cores and the GPUs of the ranks in one pod.
+/// The cores and the GPUs of the ranks in one pod. A fleet measures all cores of a node, so its pods have no bound.
 pub(super) fn resources(pods: &StepPods<'_>) -> Value {
     let ranks = pods.job.per_node();
-    let mut amounts = json!({"cpu": (pods.job.cores * ranks as usize).to_string()});
+    let mut amounts = match pods.job.is_fleet {
+        true => json!({}),
+        false => json!({"cpu": (pods.job.cores * ranks as usize).to_string()}),
+    };
     if pods.job.gpus > 0 {
         amounts[GPU] = (pods.job.gpus * ranks).to_string().into();
     }

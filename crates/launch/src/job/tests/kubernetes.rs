@@ -69,6 +69,24 @@ fn a_job_of_kubernetes_names_no_secret_that_it_holds() {
     assert!(long.unwrap_err().what.contains("a ConfigMap holds"));
 }
 
+#[test]
+fn a_fleet_has_a_pod_on_each_node_and_its_record_in_a_log() {
+    let as_fleet = |job: &mut Job| (job.is_fleet, job.ranks, job.nodes, job.gpus) = (true, 8, 8, 4);
+    let file = text("kubernetes", as_fleet, &[("image", "a"), ("job-name", "check"), ("namespace", "ops")]).unwrap();
+    let objects = objects(&file);
+    assert_eq!(kinds(&objects), ["ConfigMap", "Service", "Job"]);
+    let pod = &objects[2]["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["command"], json!(["/bin/sh", "/etc/rankmark/plan/fleet.sh"]));
+    assert_eq!(container["resources"]["limits"], json!({"nvidia.com/gpu": "4"}));
+    let apart = &pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
+    assert_eq!(apart["labelSelector"]["matchLabels"]["job-name"], "check");
+    let script = objects[0]["data"]["fleet.sh"].as_str().unwrap();
+    assert!(script.contains("/opt/rankmark fleet --output-dir=/results/check || code=$?\n"), "{script}");
+    assert!(objects[0]["data"].get("plan.yaml").is_none() && !file.contains("\"cpu\""), "{file}");
+    assert!(file.contains("kubectl logs --namespace ops --tail=-1 --selector"), "{file}");
+}
+
 /// The objects of a file for kubectl.
 fn objects(file: &str) -> Vec<Value> {
     let documents = file.split("---\n").skip(1);
