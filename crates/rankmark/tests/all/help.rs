@@ -6,8 +6,8 @@ use crate::place::Place;
 const MOST: &[(&str, usize, usize)] = &[
     ("run", 7, 21),
     ("profile", 29, 40),
-    ("comm", 15, 81),
-    ("primitive", 18, 67),
+    ("comm", 15, 82),
+    ("primitive", 18, 68),
     ("train", 20, 111),
     ("memory", 19, 97),
     ("hardware", 16, 61),

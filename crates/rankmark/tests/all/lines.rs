@@ -64,7 +64,9 @@ fn check_keys(line: &Value) {
     assert!(places.is_sorted(), "{found:?}");
     assert_eq!(keys(&line["parameters"])[..11], PARAMETERS);
     assert_eq!(keys(&line["parameters"])[11..], ["seed"]);
-    assert_eq!(keys(&line["time_s"]), ["median", "mean", "p05", "p50", "p95", "p99", "min", "max"]);
+    // From 1,000 samples on there is one more, and how many there are depends on the machine.
+    let of_time: Vec<&str> = keys(&line["time_s"]).into_iter().filter(|key| *key != "p999").collect();
+    assert_eq!(of_time, ["median", "mean", "p05", "p50", "p95", "p99", "min", "max"]);
 }
 
 fn check_numbers(line: &Value) {

@@ -61,6 +61,7 @@ mod not_done;
 mod nvtx;
 mod one_core;
 mod packing;
+mod pages_launched;
 mod place;
 mod plans;
 mod presets;
@@ -78,6 +79,7 @@ mod resuming;
 mod sandbox;
 mod schemas;
 mod secrets;
+mod serving;
 mod simulated;
 mod sizes;
 #[path = "../../../../tests/skip.rs"]

@@ -328,7 +328,7 @@ fn help_begins_with_what_is_common_and_has_a_bound() {
         ("memory", 40, 147),
         ("run", 24, 50),
         ("profile", 62, 90),
-        ("primitive", 48, 128),
+        ("primitive", 48, 130),
     ];
     for (command, short, whole) in bounds {
         let all = place.run(&format!("{command} --help")).exits(0).out;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Promise, promises, sample, table};
 use crate::place::Place;
-use crate::{pytorch, skip, tutorials};
+use crate::{pytorch, serving, skip, tutorials};
 
 /// Programs that a command of the column may begin with.
 const PROGRAMS: [&str; 3] = ["rankmark", "mpirun", "torchrun"];
@@ -188,4 +188,10 @@ fn torchscale() {
         ("scaling_test.yaml", sample("torchscale/scaling_test.yaml")),
     ];
     follow("TorchScale", &files);
+}
+
+#[test]
+fn what_operators_asked_for() {
+    let (before, after) = (serving::kineto(200.0, "softmax"), serving::kineto(300.0, "softmax"));
+    follow("What operators asked for", &[("before.json", before), ("after.json", after)]);
 }
