@@ -322,6 +322,15 @@ class Obeying(unittest.TestCase):
         spans = self.work.obey({"Probe": {"Arrivals": {"operations": 2, "stagger_ns": 100_000}}})["Numbers"]
         self.assertGreater(spans[2] - spans[1], 100_000)
 
+    def test_calls_of_a_chain_meet_once_and_compute_before_each(self) -> None:
+        self.prepare(compute_s=1e-3)
+        request = {"mode": "decode", "samples": 3, "calls": 1}
+        begun = status.now_ns()
+        samples = self.work.obey({"Sample": request})["Samples"]
+        self.assertGreaterEqual(status.now_ns() - begun, 3_000_000)
+        self.assertEqual((len(samples), self.work.obey("Check")["Checked"]["count"]), (3, 0))
+        self.assertLess(min(samples), 1_000_000)
+
     def test_starts_are_translated_to_the_clock_here(self) -> None:
         fit = {"from_ns": 1_000, "until_ns": 5_000, "offset_ns": -300, "slope": 0.25, "residual_ns": 1.0, "growth": 0.0}
         self.assertEqual(translation(fit)(3_000), 3_000 - 300 + 500)
