@@ -67,7 +67,7 @@ pub struct Analysis {
     pub kernels: Vec<TopKernel>,
     /// The pipeline bubble; None without transfers between two ranks.
     pub bubble: Option<Bubble>,
-    /// What to do, the most saving first.
+    /// What to do, the largest credible loss first.
     pub findings: Vec<Finding>,
     /// How well a replay of the recorded dependencies gives the recorded steps; None where `replay_abstains` says why there is
     /// none.

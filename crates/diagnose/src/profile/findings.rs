@@ -68,11 +68,14 @@ pub struct Confidence {
     pub value: f64,
 }
 
+/// From here on a confidence is `medium`.
+const MEDIUM: f64 = 0.8;
+
 impl Confidence {
     fn new(value: f64) -> Self {
         let word = if value >= 0.95 {
             "high"
-        } else if value >= 0.8 {
+        } else if value >= MEDIUM {
             "medium"
         } else {
             "low"
@@ -117,7 +120,7 @@ pub(super) struct Sources<'a> {
     pub(super) slow_exchanges: &'a [SlowExchange],
 }
 
-/// All findings above the minimum share, the one that saves most first.
+/// All findings above the minimum share, that with the largest credible loss first.
 pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
     if sources.analysis.steps.numbers.is_empty() {
         return Vec::new();
@@ -133,8 +136,21 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
     found.extend(sources.bubble());
     found.extend(sources.analysis.collectives.communicators.iter().filter_map(|of| sources.small_messages(of)));
     found.extend(sources.slow_exchanges.iter().filter_map(|slow| sources.slow_exchange(slow)));
-    found.sort_by(|a, b| b.saves_s_per_step.total_cmp(&a.saves_s_per_step));
+    order(&mut found);
     found
+}
+
+fn order(found: &mut [Finding]) {
+    let saves = |one: &Finding| [one.credible_s(), one.saves_s_per_step];
+    found.sort_by(|a, b| saves(b).partial_cmp(&saves(a)).unwrap_or(std::cmp::Ordering::Equal));
+}
+
+impl Finding {
+    /// Seconds of a step that are lost, times the confidence. Where only an estimate says that there is a loss, none is credible:
+    /// on a disturbed machine a few long steps would stand above what every step shows.
+    fn credible_s(&self) -> f64 {
+        if self.confidence.value < MEDIUM { 0.0 } else { self.saves_s_per_step * self.confidence.value }
+    }
 }
 
 fn percent(share: f64) -> String {
@@ -328,4 +344,31 @@ fn advice_for(phase: Phase, rank: u32, before_forward: bool) -> String {
         }
     };
     format!("On rank {rank}, {what}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(kind: FindingKind, saves_s_per_step: f64, confidence: f64) -> Finding {
+        let evidence = Evidence { rank: None, step: None, span: String::new(), begin_s: None, end_s: None };
+        let confidence = Confidence::new(confidence);
+        let (what, advice) = (String::new(), String::new());
+        Finding { kind, what, saves_s_per_step, share: 0.0, evidence, confidence, advice, without: None }
+    }
+
+    #[test]
+    fn the_largest_credible_loss_comes_first() {
+        let mut found = vec![
+            finding(FindingKind::ExposedCommunication, 0.052, 0.5),
+            finding(FindingKind::Pauses, 0.004, 0.99),
+            finding(FindingKind::Straggler, 0.02, 0.99),
+            finding(FindingKind::InputBound, 0.021, 0.8),
+            finding(FindingKind::PipelineBubble, 0.06, 0.5),
+        ];
+        order(&mut found);
+        let kinds: Vec<FindingKind> = found.iter().map(|one| one.kind).collect();
+        assert_eq!(kinds[..3], [FindingKind::Straggler, FindingKind::InputBound, FindingKind::Pauses]);
+        assert_eq!(kinds[3..], [FindingKind::PipelineBubble, FindingKind::ExposedCommunication]);
+    }
 }

@@ -109,7 +109,7 @@ fn of_traces(found: &ExplainedFinding) -> Finding {
     finding(Kind::Slow, what, found.evidence.clone(), found.action.clone())
 }
 
-/// The finding in the traces of our own cases that saves most; their section has the others.
+/// The finding in the traces of our own cases with the largest credible loss; their section has the others.
 fn traced(run: &Run) -> Option<Finding> {
     let all = run.explained.iter().flat_map(|of| &of.cases);
     let first = all.filter_map(|case| case.findings.first().map(|found| (case, found)));
