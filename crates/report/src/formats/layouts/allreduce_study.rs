@@ -351,10 +351,13 @@ fn observations(rows: &[Row]) -> Vec<String> {
 fn charts(run: &Run, rows: &[Row]) -> Vec<(&'static str, ChartSpec)> {
     let origin: Vec<String> =
         [run.machine.clone(), run.started.clone()].into_iter().filter(|line| !line.is_empty()).collect();
-    let size = || Axis { title: "data size of a rank, bytes".to_owned(), quantity: Quantity::Bytes, scale: Scale::Log };
-    let ranks =
-        || Axis { title: "processes (ranks), number".to_owned(), quantity: Quantity::Count, scale: Scale::Steps };
-    let time = || Axis { title: "average time, s".to_owned(), quantity: Quantity::Seconds, scale: Scale::Log };
+    let size = || Axis {
+        title: "data size of a rank, MB (1e6 bytes)".to_owned(),
+        quantity: Quantity::Count,
+        scale: Scale::Log,
+    };
+    let ranks = || Axis { title: "processes".to_owned(), quantity: Quantity::Count, scale: Scale::Steps };
+    let time = || Axis { title: "average time".to_owned(), quantity: Quantity::Seconds, scale: Scale::Log };
     let rate = Axis { title: "bus bandwidth, GB/s".to_owned(), quantity: Quantity::Bandwidth, scale: Scale::FromZero };
     let chart = |title: &str, x: Axis, y: Axis, series: Vec<Series>| ChartSpec {
         title: title.to_owned(),
@@ -367,7 +370,7 @@ fn charts(run: &Run, rows: &[Row]) -> Vec<(&'static str, ChartSpec)> {
     };
     let by_size = |y: &dyn Fn(&Row) -> Option<f64>| {
         let label = |row: &Row| format!("{}+{}, {} processes", row.kind().0, row.kind().1, row.case.ranks);
-        series(rows.iter(), &label, &|row| Some(row.case.bytes? as f64), y)
+        series(rows.iter(), &label, &|row| Some(row.megabytes), y)
     };
     let compared = || rows.iter().filter(|row| (row.megabytes / COMPARED_MB - 1.0).abs() < 1e-3);
     let by_ranks = |y: &dyn Fn(&Row) -> Option<f64>| {
