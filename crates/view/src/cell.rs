@@ -6,7 +6,7 @@ use serde_json::Value;
 use terms::Named;
 
 use crate::into_one_line;
-use crate::number::{bounded, bytes, percent, seconds, thousands, three_digits};
+use crate::number::{bounded, bytes, percent, seconds, thousands, three_digits, width};
 
 /// The value at a source: a member of the line, a metric or something inside one, or a parameter. Of sources with `|`
 /// between them, the first that has a value.
@@ -85,7 +85,7 @@ pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
         Format::Share => percent(mid()?),
         Format::Bounded => bounded(mid()?),
         Format::Change => signed(mid()?),
-        Format::Precision => percent(half()? / mid().filter(|mid| *mid > 0.0)?),
+        Format::Precision => width(half()? / mid().filter(|mid| *mid > 0.0)?),
         Format::FirstAndLast => {
             let value = value_at(line, &column.source)?;
             let items = value.as_array()?;

@@ -111,6 +111,11 @@ pub fn bounded(share: f64) -> String {
     if share > EXCEEDED { ">100%".to_owned() } else { percent(share.min(1.0)) }
 }
 
+/// A width relative to its value: beyond the value itself its size says nothing, so that it is `>100%`.
+pub fn width(share: f64) -> String {
+    if share > 1.0 { ">100%".to_owned() } else { percent(share) }
+}
+
 /// A share as per cent: two significant digits at most above 1%, `<0.01%` below what can be read.
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
@@ -162,6 +167,11 @@ pub fn list<T: std::fmt::Display>(items: &[T]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn widths_beyond_their_value_have_no_size() {
+        assert_eq!([0.021, 1.0, 1.01, 66_700.0].map(width), ["2.1%", "100%", ">100%", ">100%"]);
+    }
 
     #[test]
     fn three_digits_are_significant() {

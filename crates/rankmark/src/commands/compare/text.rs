@@ -6,7 +6,7 @@ use diagnose::Verdict;
 use diagnose::compare::{Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, StateSeen, Unmatched};
 use record::show::Format;
 use terms::{Named, Status};
-use view::number::{bytes, count, percent, ratio as three, seconds, three_digits};
+use view::number::{bytes, count, percent, ratio as three, seconds, three_digits, width};
 
 use super::apart::{differences, mixed};
 use super::label::Labels;
@@ -107,10 +107,11 @@ fn shared_reason(comparison: &Comparison) -> Option<&'static str> {
 fn shown_change(comparison: &Comparison) -> String {
     let changes = comparison.cases.iter().filter_map(|case| case.smallest_change);
     let (low, high) = changes.fold((f64::INFINITY, 0.0f64), |(low, high), change| (low.min(change), high.max(change)));
-    match (low.is_finite(), percent(low) == percent(high)) {
-        (false, _) => String::new(),
-        (true, true) => format!("; a change of {} would have shown", percent(low)),
-        (true, false) => format!("; changes of {} to {} would have shown", percent(low), percent(high)),
+    match (width(low), width(high)) {
+        _ if !low.is_finite() => String::new(),
+        _ if low > 1.0 => "; no change below 2x would have shown".to_owned(),
+        (low, high) if low == high => format!("; a change of {low} would have shown"),
+        (low, high) => format!("; changes of {low} to {high} would have shown"),
     }
 }
 
@@ -131,8 +132,7 @@ pub(super) fn changed(ratio: f64) -> String {
 /// Why a case has its verdict, in one sentence.
 pub(super) fn why(case: &Compared, threshold: f64) -> String {
     let within = share(threshold);
-    let smallest =
-        case.smallest_change.map_or(String::new(), |change| format!(" (smallest change {})", percent(change)));
+    let smallest = case.smallest_change.map_or(String::new(), |change| format!(" (smallest change {})", width(change)));
     match &case.reason {
         Reason::Interval => {
             let ends =
@@ -275,7 +275,7 @@ fn row(case: &Compared, labels: &Labels, metric: bool) -> Row {
     let shown =
         |shown: &diagnose::compare::Shown| format!("{} -> {}", three_digits(shown.base), three_digits(shown.new));
     let shown = if metric { case.shown.as_ref().map_or_else(dash, shown) } else { String::new() };
-    let smallest = case.smallest_change.map_or_else(dash, percent);
+    let smallest = case.smallest_change.map_or_else(dash, width);
     let (verdict, style) = word(case.verdict);
     let cells = [labels.label(case), base, new, ratio, smallest, shown].map(Cell::from);
     Row::new(cells.into_iter().chain([Cell::styled(verdict, style)]))
