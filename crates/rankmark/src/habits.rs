@@ -16,6 +16,10 @@ use crate::{Failure, external, plans};
 const FLAGS: [&str; 10] =
     ["--quiet", "-q", "--verbose", "-v", "--json", "--dry-run", "--quick", "--help", "-h", "--find-max-batch"];
 
+/// What other tools call commands.
+const OTHERS: [(&str, &str); 3] =
+    [("doctor", "rankmark validate"), ("diff", "rankmark compare"), ("show", "rankmark report")];
+
 /// The answer to arguments that clap refuses; None if [`crate::usage`] has one that is as good.
 pub(crate) fn answer(error: &clap::Error, arguments: &[OsString], known: &clap::Command) -> Option<Failure> {
     let words: Vec<&str> = arguments.iter().skip(1).map(|argument| argument.to_str()).collect::<Option<_>>()?;
@@ -108,6 +112,9 @@ fn instead(word: &str) -> Option<(String, &'static str)> {
     if let Some((about, declared)) = benchmark.and_then(|found| Some((found.about(), found.about().command?))) {
         let argument = about.field(declared.argument).and_then(|field| field.default).unwrap_or_default();
         return Some((format!("rankmark {} {argument}", declared.name).trim_end().to_owned(), "a benchmark"));
+    }
+    if let Some((_, line)) = OTHERS.iter().find(|(other, _)| *other == word) {
+        return Some(((*line).to_owned(), "a word of other tools"));
     }
     if normalize(word) == "quick" {
         return Some(("rankmark run".to_owned(), "the plan that is run without one"));

@@ -58,7 +58,8 @@ impl Asked {
         if let Some(why) = record::no_field(option.trim_start_matches('-')) {
             let has = |field: &str| self.command.get_arguments().any(|arg| arg.get_id() == field);
             let written = |field: &str, value: &str| format!("`--{} {value}`", field.replace('_', "-"));
-            return failure.cause(why.cause).hint(why.hint(has, written));
+            let hint = why.hint(has, written);
+            return failure.cause(why.cause).hint(if hint.is_empty() { self.help() } else { hint });
         }
         let near = nearest_option(option, &self.command).map(|near| did_you_mean(&format!("--{near}")));
         failure.hint(near.unwrap_or_else(|| self.help()))

@@ -38,6 +38,7 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("zero", "sharded"),
     ("zero_stage", "sharded"),
     ("iterations", "iters"),
+    ("runs", "trials"),
     ("warmup_iters", "warmup"),
     ("warmup_steps", "warmup"),
     ("num_steps", "steps"),
@@ -63,7 +64,42 @@ pub struct NoField {
     pub cause: &'static str,
     /// Field, what it takes, what it does.
     pub instead: &'static [(&'static str, &'static str, &'static str)],
+    /// Lines to type where no field does it.
+    pub lines: &'static str,
 }
+
+/// Names of what a launcher decides.
+const HOSTS: [&str; 8] = ["hostfile", "machinefile", "hosts", "host", "nnodes", "num_nodes", "nodelist", "master_addr"];
+
+const NO_HOSTS: NoField = NoField {
+    cause: "a launcher starts ranks on other hosts",
+    instead: &[],
+    lines: "mpirun --hostfile FILE -n 8 rankmark ...\ntorchrun --nnodes 2 --nproc-per-node 4 --no-python rankmark ...\n\
+            srun -N 2 --ntasks-per-node 4 rankmark ...",
+};
+
+/// Names of the parts of a mesh.
+const MESH: [&str; 8] =
+    ["tp", "pp", "dp", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "tp_size", "pp_size"];
+
+const NO_MESH: NoField = NoField {
+    cause: "one option has the mesh: replicas x parts of each layer x stages",
+    instead: &[("mesh", "DPxTPxPP", "divides the ranks, for example 2x2x1")],
+    lines: "",
+};
+
+/// Names of a file of results.
+const EXPORTS: [&str; 3] = ["export_json", "export_csv", "export_markdown"];
+
+const NO_EXPORT: NoField = NoField {
+    cause: "a run makes a record, which other commands write as files",
+    instead: &[],
+    lines: "rankmark report DIR --format csv --output FILE\n`--json` prints each case as a line while it is measured",
+};
+
+/// Why each of these is no field.
+const NO_FIELDS: [(&[&str], NoField); 4] =
+    [(&EPOCHS, NO_EPOCHS), (&HOSTS, NO_HOSTS), (&MESH, NO_MESH), (&EXPORTS, NO_EXPORT)];
 
 const NO_EPOCHS: NoField = NoField {
     cause: "a run measures steps or calls for a time; it has no data set, and so no epochs",
@@ -72,6 +108,7 @@ const NO_EPOCHS: NoField = NoField {
         ("iters", "N", "fixes the number of samples of a trial"),
         ("max_seconds", "TIME", "limits the sampling time of a case"),
     ],
+    lines: "",
 };
 
 /// The field of a benchmark that a name of another tool means.
@@ -83,7 +120,8 @@ pub(crate) fn meant(about: &About, name: &str) -> Option<&'static str> {
 
 /// Why a name of another tool means no field.
 pub fn no_field(name: &str) -> Option<NoField> {
-    EPOCHS.contains(&normalize(name).as_str()).then_some(NO_EPOCHS)
+    let wanted = normalize(name);
+    NO_FIELDS.iter().find(|(names, _)| names.contains(&wanted.as_str())).map(|(_, why)| *why)
 }
 
 impl NoField {
@@ -92,6 +130,6 @@ impl NoField {
         let fields = self.instead.iter().filter(|(field, ..)| has(field));
         let lines: Vec<String> =
             fields.map(|(field, value, does)| format!("{} {does}", written(field, value))).collect();
-        lines.join("\n")
+        lines.into_iter().chain((!self.lines.is_empty()).then(|| self.lines.to_owned())).collect::<Vec<_>>().join("\n")
     }
 }

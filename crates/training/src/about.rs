@@ -6,7 +6,7 @@ use record::{About, Case, Command};
 use terms::FieldError;
 
 use super::resolve::{self, Task};
-use super::{MemoryBenchmark, TrainingBenchmark, declared, fields, kernel_times, predict, repeat, torch, view};
+use super::{MemoryBenchmark, TrainingBenchmark, declared, fields, kernel_times, limit, predict, repeat, torch, view};
 
 /// The table entry of `training`.
 pub(super) static TRAINING: About = About {
@@ -79,6 +79,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "training runs its exchanges on threads of its own";
         return Err(problem("progress_thread", message, "`overlap: true` is what it is for here"));
     }
+    limit::check(case)?;
     let task = resolve::fill(case)?;
     if task.load_balance == fields::LoadBalance::Measured && task.recipe.micro_batches[0] < 2 {
         let message = "with 1 micro-batch on each replica there is nothing to move";

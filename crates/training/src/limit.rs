@@ -5,10 +5,13 @@
 //! allocated, the bound on addresses stops what the plan does not know, and what was held at most is what counts.
 
 use contract::RankContext;
+use contract::fields::problem;
 use measure::Failure;
-use terms::Bytes;
+use record::Case;
+use terms::{Bytes, FieldError};
 
 use super::exchange::Exchange;
+use super::fields::Memory;
 use super::predict;
 use super::process::{Bound, Held};
 use super::resolve::Task;
@@ -18,6 +21,23 @@ use super::resolve::Task;
 const ADDRESSES_A_THREAD: u64 = 72 << 20;
 /// Threads in addition to those that compute: data, communication.
 const OTHER_THREADS: u64 = 6;
+
+/// A limit below this holds no model: it is a number whose unit is missing.
+const LEAST: u64 = 4096;
+
+/// Refuses a limit without its unit: `80` is 80 bytes.
+///
+/// # Errors
+/// Such a limit, with the value that was probably meant.
+pub(super) fn check(case: &Case) -> Result<(), FieldError> {
+    match Memory::of(case)?.limit {
+        Some(limit) if limit < LEAST => {
+            let message = format!("a limit of {limit} bytes holds no model");
+            Err(problem("limit", message, format!("with its unit: `limit: {limit}GiB`")))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Refuses, on all ranks at once, what does not fit on one of them; else bounds this rank's addresses. Collective.
 pub(super) fn apply(

@@ -95,6 +95,7 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
     if let Some(code) = traces::compared(&named, given.outputs.json)? {
         return Ok(code);
     }
+    refuse_missing(&named)?;
     plans::refuse(&named)?;
     let [base, others @ ..] = given.sides.as_slice() else { return Ok(2) };
     if others.is_empty() && given.new.is_empty() {
@@ -123,6 +124,16 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
         })?;
     }
     Ok(code)
+}
+
+/// Names all that is not there, at once.
+fn refuse_missing(named: &[String]) -> Result<(), Failure> {
+    let missing: Vec<String> = named.iter().filter(|name| !Path::new(name).exists()).cloned().collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        [one] => Err(Failure::new(format!("there is no folder {one}"))),
+        all => Err(Failure::new(format!("there are no folders {}", view::number::list(all)))),
+    }
 }
 
 fn words(named: &[String]) -> Vec<&str> {

@@ -115,7 +115,9 @@ fn what_cannot_be_compared_is_refused() {
     let place = measured();
     place.run("comm all_gather --backend sim --ranks 2 --bytes 1KiB --iters 5 --quiet --output-dir other").exits(0);
     place.run("compare base other").refuses(&["nothing that can be compared", "the same workload", "hint"]);
-    place.run("compare base nowhere").refuses(&["nowhere holds no record"]);
+    place.run("compare base nowhere").refuses(&["there is no folder nowhere"]);
+    place.run("compare nowhere neither").refuses(&["there are no folders nowhere and neither"]);
+    place.run("fleet nowhere.yaml").refuses(&["there is no folder nowhere.yaml"]);
     let newer = edited(&place.read("other/run.json")).replacen("\"schema\": 1", "\"schema\": 7", 1);
     place.write("other/run.json", newer);
     place.run("compare base other").refuses(&["schema 7; this program reads 1"]);

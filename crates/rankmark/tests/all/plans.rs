@@ -110,7 +110,7 @@ fn errors_of_flags_point_at_the_flag() {
     refused("run nowhere.yaml", &["nowhere.yaml", "No such file"]);
     refused("run .", &["plan . cannot be read: it is a folder, not a plain file"]);
     refused("report nowhere", &["there is no record in nowhere"]);
-    refused("run --resume nowhere", &["nowhere holds no record"]);
+    refused("run --resume nowhere", &["there is no folder nowhere"]);
     refused("measure", &["measure"]);
     assert_eq!(place.names(), [""; 0], "nothing is made");
 }

@@ -42,6 +42,19 @@ fn words_that_mean_no_option_are_explained() {
         ]);
     }
     place.run("comm all_reduce --epochs 3").refuses(&["--iters N"]);
+    for name in ["hostfile", "nnodes"] {
+        let words = ["a launcher starts ranks on other hosts", "mpirun --hostfile FILE", "torchrun --nnodes 2"];
+        place.run(&format!("comm all_reduce --{name} 2")).refuses(&words);
+    }
+    place.run("train --tp 2").refuses(&["has no option `--tp`", "`--mesh DPxTPxPP`"]);
+    place.run("comm all_reduce --export-json x").refuses(&["rankmark report DIR --format csv --output FILE"]);
+    place.run("comm all_reduce --runs x").refuses(&["`trials`"]);
+    for (word, line) in
+        [("doctor", "rankmark validate"), ("diff a b", "rankmark compare a b"), ("show d", "rankmark report d")]
+    {
+        place.run(word).refuses(&["a word of other tools, not a command", line]);
+    }
+    place.run("memory --limit 80").refuses(&["a limit of 80 bytes holds no model", "80GiB"]);
 }
 
 #[test]

@@ -61,7 +61,8 @@ pub(crate) fn report_unknown(about: &About, others: &[&'static About], at: At, n
     let owner = others.iter().find(|other| other.field(name).is_some());
     if let Some(explained) = aliases::no_field(name) {
         let hint = explained.hint(|field| about.field(field).is_some(), |field, _| format!("`{field}`"));
-        return errors.add(at, Error::new(message).cause(explained.cause).hint(hint));
+        let fault = Error::new(message).cause(explained.cause);
+        return errors.add(at, if hint.is_empty() { fault } else { fault.hint(hint) });
     }
     let near = aliases::meant(about, name).or_else(|| nearest(name, own));
     let hint = match (near, owner) {
@@ -80,7 +81,8 @@ pub(crate) fn report_unknown_to_all(benchmarks: &[&'static About], at: At, name:
     if let Some(explained) = aliases::no_field(name) {
         let has = |field: &str| benchmarks.iter().any(|about| about.field(field).is_some());
         let hint = explained.hint(has, |field, _| format!("`{field}`"));
-        return errors.add(at, fault.cause(explained.cause).hint(hint));
+        let fault = fault.cause(explained.cause);
+        return errors.add(at, if hint.is_empty() { fault } else { fault.hint(hint) });
     }
     let known = benchmarks.iter().flat_map(|about| about.all_fields().map(|field| field.name));
     let near = benchmarks.iter().find_map(|about| aliases::meant(about, name)).or_else(|| nearest(name, known));

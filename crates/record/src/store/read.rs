@@ -230,6 +230,9 @@ fn run_file_text(directory: &Path) -> Result<(Vec<u8>, String), StoreError> {
     let mut text = Vec::new();
     let read = open_inside(directory, &RUN).and_then(|file| file.take(limits::RUN + 1).read_to_end(&mut text));
     read.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound if !directory.exists() => {
+            StoreError::new(format!("there is no folder {}", directory.display()))
+        }
         std::io::ErrorKind::NotFound => StoreError::new(format!("{} holds no record", directory.display()))
             .cause(format!("there is no {RUN_FILE} in it")),
         _ => StoreError::io("cannot read", &path, &error),
