@@ -30,7 +30,7 @@ pub use formats::html::write_together;
 pub use formats::junit::{JunitCase, JunitOutcome, junit};
 pub use formats::layouts::{LAYOUTS, candle_table, layout, write_results_json, write_study_csv};
 pub use formats::write::{Artifact, Out, Written};
-pub use formats::{FORMATS, append_file, default_formats, format, write, write_file, write_formats};
+pub use formats::{FORMATS, append_file, default_formats, format, rendered, write, write_file, write_formats};
 pub use run::{Run, machine_line, profile_lines};
 pub use terms::Error;
 pub use together::{AgainstBase, CaseAgainstBase, Differing};

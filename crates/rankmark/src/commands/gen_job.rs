@@ -5,7 +5,7 @@ mod place;
 mod steps;
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueHint};
@@ -343,7 +343,8 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
 }
 
 fn deliver(given: &GenJob, target: &Target, job: &Job, outlook: Option<&Outlook>, text: &str) -> Ended {
-    let output = given.output.as_ref();
+    // `-` is standard output, which is the default.
+    let output = given.output.as_ref().filter(|path| *path != Path::new("-"));
     if let Some(path) = output {
         place::write(path, text, target.executable, given.force)?;
     }

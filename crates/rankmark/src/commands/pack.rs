@@ -38,6 +38,9 @@ impl Typed for Pack {
 
     fn run(self, _: Entry<'_>) -> Ended {
         not_a_record::refuse_file(&self.directory)?;
+        if self.output.as_deref() == Some(Path::new("-")) {
+            return Err(Failure::new("an archive is a file: `-` is none").hint("`-o FILE`"));
+        }
         let to = self.output.unwrap_or_else(|| default_output(&self.directory));
         let mut redaction = match self.redact {
             true => Some(Redaction::new(names(&self.directory)?)),

@@ -182,6 +182,9 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
             let [format] = asked.formats.as_slice() else {
                 return Err(Failure::new("`--output` is for one format").hint("--format csv --output FILE"));
             };
+            if file == Path::new("-") {
+                return screen::print_file(&report::rendered(&run, *format)?);
+            }
             remarks(report::write_file(&run, *format, file)?);
             text += &format!("{}\n", file.display());
             last = vec![file.clone()];

@@ -106,6 +106,17 @@ pub(crate) fn print(text: &str) -> Result<u8, Failure> {
     }
 }
 
+/// Prints a file in place of writing it. To a terminal goes text alone, and nothing in it that a terminal obeys.
+pub(crate) fn print_file(content: &[u8]) -> Result<u8, Failure> {
+    use std::io::IsTerminal;
+    if !io::stdout().is_terminal() {
+        let mut out = io::stdout().lock();
+        return out.write_all(content).and_then(|()| out.flush()).map_err(|error| unwritten(&error)).map(|()| 0);
+    }
+    let text = std::str::from_utf8(content);
+    print(text.map_err(|_| Failure::new("a terminal shows no such file").hint("`-o FILE`, or a pipe: `-o - | less`"))?)
+}
+
 /// Prints JSON that is the whole output of a command. A program reads it: half of it is an error, whatever the cause.
 pub(crate) fn print_json(text: &str) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();

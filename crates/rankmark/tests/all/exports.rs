@@ -70,3 +70,13 @@ fn a_pdf_is_written_by_every_build() {
     place.run("report out --format pdf --output one.pdf").exits(0);
     assert!(std::fs::read(place.path("one.pdf")).unwrap() == first, "the same record gives the same bytes");
 }
+
+#[test]
+fn a_hyphen_is_standard_output_or_refused() {
+    let place = Place::new();
+    place.run("comm all_reduce --backend sim --bytes 1KiB --output-dir d").exits(0);
+    let csv = place.run("report d --format csv -o -").exits(0).out;
+    assert_eq!(csv, place.read("d/cases.csv"));
+    place.run("pack d -o -").refuses(&["an archive is a file"]);
+    assert!(!place.path("-").exists());
+}

@@ -95,6 +95,14 @@ pub fn write_file(run: &Run, format: &dyn Format, path: &Path) -> Result<Option<
     put_at(path, &file.content).map(|()| file.remark)
 }
 
+/// The report of a format that is one file, as its bytes.
+///
+/// # Errors
+/// As [`write()`].
+pub fn rendered(run: &Run, format: &dyn Format) -> Result<Vec<u8>, Error> {
+    only(format.render(run)?, format).map(|file| file.content)
+}
+
 /// As [`write_file`], behind what the file holds.
 ///
 /// # Errors
