@@ -4,7 +4,7 @@
 //
 // Matrices are by columns. Sums are in f64 and rounded once, so that a result is right or wrong and never close. It is strict:
 // descriptions are checked for their kind and their life, sizes and types for what the library takes, an algorithm for the
-// description that it was given for, the workspace for its length. A product overwrites its workspace before it computes.
+// description that it was given for, the workspace for its length, an epilogue's matrices for multiples of 16 bytes. A product overwrites its workspace before it computes.
 //
 // Environment: FAKE_CUBLAS_FAIL=FUNCTION:CALL:STATUS, FAKE_CUBLAS_WRONG=N (the Nth product of a process changes its last element),
 // FAKE_CUBLAS_SLOW=1 (the first choice takes two milliseconds more), FAKE_CUBLAS_VERSION (120901), FAKE_CUBLAS_NONE=TYPE (the
@@ -380,6 +380,12 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *form, void *a, void *b, v
         bool is_narrow = p.result == R_16F || p.result == R_16BF;
         need(!is_narrow || wished->get<uint32_t>(3, 7) == 2);
         for (int attribute : {5, 6, 7, 8}) aligned = std::min<uint64_t>(aligned, wished->get<uint32_t>(attribute, 256));
+        // What an epilogue writes by vectors of 16 bytes must lie so; a bias alone may lie anywhere.
+        auto *formed = find(form, FORM);
+        int epilogue = formed->get<int>(7, DEFAULT);
+        bool joins = epilogue != DEFAULT && epilogue != BIAS && epilogue != GELU;
+        need(!joins || aligned >= 16, NOT_SUPPORTED);
+        for (int attribute : {8, 11}) need(!joins || formed->get<uint64_t>(attribute, 0) % 16 == 0, NOT_SUPPORTED);
         *found = 0;
         auto offer = [&](uint64_t id, size_t workspace, int state) {
             if (*found >= asked || workspace > room) return;

@@ -123,16 +123,33 @@ impl Products {
         Ok(algorithm)
     }
 
+    /// The algorithm for a product whose matrices lie there, as aligned as they are. The product takes it.
+    ///
+    /// # Errors
+    /// [`ProductError::Unsupported`] where this GPU or this library has none for such places; operands that do not fit the form.
+    pub fn algorithm_for(&self, form: &Form, operands: &Operands<'_>) -> Result<Algorithm, ProductError> {
+        self.check(form, operands)?;
+        let key = (*form, alignments(operands));
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = plans.get(&key) {
+            return Ok(plan.algorithm);
+        }
+        let (plan, _) = self.plan(&key)?;
+        let algorithm = plan.algorithm;
+        // Which is the fastest is only known once it has run.
+        if !self.is_tuned {
+            plans.insert(key, plan);
+        }
+        Ok(algorithm)
+    }
+
     /// Gives a product to a stream: the device's own, or another one of it. The first of a form is planned, which takes time.
     ///
     /// # Errors
     /// What the library says; buffers that are too short, or that the device does not reach.
     pub fn multiply(&self, form: &Form, operands: &Operands<'_>, beside: Option<&Stream>) -> Result<(), ProductError> {
         self.check(form, operands)?;
-        let alignment = |slice: &Slice| 1 << slice.address().trailing_zeros().min(ALIGNED.trailing_zeros());
-        let further = [operands.bias, operands.auxiliary].map(|slice| slice.map_or(ALIGNED as u32, alignment));
-        let [a, b, c] = [operands.a, operands.b, operands.c].map(alignment);
-        let key = (*form, [a, b, c, further[0], further[1]]);
+        let key = (*form, alignments(operands));
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = match plans.entry(key) {
             Entry::Occupied(known) => known.into_mut(),
@@ -307,6 +324,14 @@ impl Products {
         };
         self.library.succeeded("cublasLtMatmul", status)
     }
+}
+
+/// How far the places of A, B, C, the vector and the second matrix are aligned.
+fn alignments(operands: &Operands<'_>) -> [u32; 5] {
+    let alignment = |slice: &Slice| 1 << slice.address().trailing_zeros().min(ALIGNED.trailing_zeros());
+    let [bias, auxiliary] = [operands.bias, operands.auxiliary].map(|slice| slice.map_or(ALIGNED as u32, alignment));
+    let [a, b, c] = [operands.a, operands.b, operands.c].map(alignment);
+    [a, b, c, bias, auxiliary]
 }
 
 fn record(event: &Event, beside: Option<&Stream>) -> Result<(), ProductError> {

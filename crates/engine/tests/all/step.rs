@@ -97,3 +97,48 @@ fn sums_of_other_rows_are_not_joined_with_a_product() {
         assert_eq!(loaded.about().contains_key("joined_products"), is_joined);
     }
 }
+
+/// The library wants what an epilogue writes at multiples of 16 bytes. Where it is not, there are two launches, and the same result.
+#[test]
+fn products_are_joined_where_the_library_takes_their_places() {
+    let Some(gpu) = gpu("products_are_joined_where_the_library_takes_their_places") else { return };
+    let (rows, outputs, inputs) = (4, 8, 8);
+    for (off, is_joined) in [([0, 0], true), ([1, 0], false), ([0, 1], false)] {
+        let mut program = Program::default();
+        let mut buffer = |dtype, len, from: usize| {
+            program.buffer(Category::Parameter, Lifetime::Persistent, dtype, len + from).part(from, len)
+        };
+        let dy = buffer(Dtype::Bf16, rows * outputs, off[0]);
+        let x = buffer(Dtype::Bf16, rows * inputs, 0);
+        let d_weight = buffer(Dtype::F32, outputs * inputs, 0);
+        let d_bias = buffer(Dtype::F32, outputs, off[1]);
+        program.run(Op::Rows(Rows::ColumnSum { x: dy, y: d_bias, rows, accumulate: false }));
+        let (m, n, k) = (outputs, inputs, rows);
+        let product = MatMul {
+            a: dy,
+            b: x,
+            c: d_weight,
+            bias: None,
+            m,
+            n,
+            k,
+            a_transposed: true,
+            b_transposed: false,
+            accumulate: false,
+        };
+        program.run(Op::Dense(Dense::MatMul(product)));
+        let mut loaded = loaded(&gpu, program);
+        for (view, value) in [(dy, 1.0), (x, 3.0)] {
+            // SAFETY: no exchange names the views.
+            unsafe { loaded.put::<bf16>(view, |to| to.fill(bf16::from_f64(value))) }.unwrap();
+        }
+        // SAFETY: the views are apart, and nothing is under way.
+        unsafe { loaded.run(0..2, 1) }.unwrap_or_else(|error| panic!("{off:?}: {error}"));
+        for (view, wanted) in [(d_weight, 12.0), (d_bias, 4.0)] {
+            let see = |seen: &[f32]| assert!(seen.iter().all(|seen| *seen == wanted), "{off:?}: {seen:?}");
+            // SAFETY: as above.
+            unsafe { loaded.see::<f32>(view, see) }.unwrap();
+        }
+        assert_eq!(loaded.about().contains_key("joined_products"), is_joined, "{off:?}");
+    }
+}

@@ -1,7 +1,7 @@
 //! What operations become: one launch each, or one for several that a kernel or the library computes at once.
 
 use super::errors::refused;
-use crate::cuda::{Arithmetic, Epilogue, Form, ProductError, Products, Squares, Train};
+use crate::cuda::{Algorithm, Arithmetic, Epilogue, Form, Operands, ProductError, Products, Squares, Train};
 use crate::op::{Dense, MatMul, Norm, Op, Rows, Update};
 use crate::{Error, Instruction, Memory, Program, View};
 use terms::Dtype;
@@ -124,10 +124,44 @@ fn with_epilogue(
     if !is_narrow || product.accumulate || !product.n.is_multiple_of(8) {
         return Ok(None);
     }
-    match products.algorithm(&Form { epilogue, ..plain }) {
-        Ok(_) => Ok(Some((2, What::Product { product: product.clone(), epilogue, c, auxiliary }))),
-        // Not every library has it for each GPU: then they are two.
-        Err(ProductError::Unsupported(_)) => Ok(None),
+    let places = Places { c, bias: product.bias, auxiliary: Some(auxiliary), ..Places::of(product) };
+    let what = || (2, What::Product { product: product.clone(), epilogue, c, auxiliary });
+    Ok(takes(products, &Form { epilogue, ..plain }, &places, memory)?.then(what))
+}
+
+/// Where a product's matrices lie.
+struct Places {
+    a: View,
+    b: View,
+    c: View,
+    bias: Option<View>,
+    auxiliary: Option<View>,
+}
+
+impl Places {
+    fn of(product: &MatMul) -> Self {
+        Self { a: product.a, b: product.b, c: product.c, bias: product.bias, auxiliary: None }
+    }
+}
+
+/// The library's choice for these places: it may want them aligned further than they are.
+fn algorithm(
+    products: &Products,
+    form: &Form,
+    places: &Places,
+    memory: &Memory,
+) -> std::result::Result<Algorithm, ProductError> {
+    let [a, b, c] = [places.a, places.b, places.c].map(|view| memory.slice(view));
+    let [bias, auxiliary] = [places.bias, places.auxiliary].map(|view| view.map(|view| memory.slice(view)));
+    let operands = Operands { a: &a, b: &b, c: &c, bias: bias.as_ref(), auxiliary: auxiliary.as_ref() };
+    products.algorithm_for(form, &operands)
+}
+
+/// Whether the library has one: not every one has each epilogue for each GPU, either.
+fn takes(products: &Products, form: &Form, places: &Places, memory: &Memory) -> Result<bool, Error> {
+    match algorithm(products, form, places, memory) {
+        Ok(_) => Ok(true),
+        Err(ProductError::Unsupported(_)) => Ok(false),
         Err(error) => Err(refused(error)),
     }
 }
@@ -141,16 +175,12 @@ fn with_bias(
 ) -> Result<Option<(usize, What)>, Error> {
     let plain = form(product, memory)?;
     let is_of_rows = product.a_transposed && bias.len == product.m && memory.dtype(bias) == Dtype::F32;
-    // The algorithm that is asked for below is for a vector that does.
-    let is_aligned = memory.slice(bias).address().is_multiple_of(16);
-    if !plain.is_wide || product.accumulate || !is_of_rows || !is_aligned {
+    if !plain.is_wide || product.accumulate || !is_of_rows {
         return Ok(None);
     }
-    match products.algorithm(&Form { epilogue: Epilogue::BiasGradient, ..plain }) {
-        Ok(_) => Ok(Some((2, What::WithBias { product: product.clone(), bias }))),
-        Err(ProductError::Unsupported(_)) => Ok(None),
-        Err(error) => Err(refused(error)),
-    }
+    let form = Form { epilogue: Epilogue::BiasGradient, ..plain };
+    let places = Places { bias: Some(bias), ..Places::of(product) };
+    Ok(takes(products, &form, &places, memory)?.then(|| (2, What::WithBias { product: product.clone(), bias })))
 }
 
 /// What products compute at once with other operations; None where they do not.
@@ -163,11 +193,12 @@ pub(super) fn joined(commands: &[Command]) -> Option<String> {
         .then(|| format!("{gelu} GELU, {gradients} gradients of GELU, {biases} gradients of biases"))
 }
 
-/// Plans all products, so that the first step does not.
+/// Plans all products where their matrices lie, so that the first step does not.
 pub(super) fn plan(program: &Program, memory: &Memory, products: &Products) -> Result<(), Error> {
     for (_, op) in program.operations(0..program.instructions.len()) {
         if let Op::Dense(Dense::MatMul(product)) = op {
-            products.algorithm(&form(product, memory)?).map_err(refused)?;
+            let (form, places) = (form(product, memory)?, Places::of(product));
+            algorithm(products, &form, &places, memory).map_err(refused)?;
         }
     }
     Ok(())
