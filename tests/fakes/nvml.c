@@ -4,7 +4,7 @@
 
    AGE 2 has every function, 1 those of old drivers under their old names, 0 only what every driver has.
 
-   Environment: FAKE_NVML_GPUS=N (8), FAKE_NVML_LINKS=switch|pairs|none (18 NVLinks of each GPU to switches, 4 to the GPU next
+   Environment: FAKE_NVML_GPUS=N (8), FAKE_NVML_LINKS=switch|many|pairs|none (18 or 36 NVLinks of each GPU to switches, 4 to the GPU next
    to it, or none), FAKE_NVML_FAULTS=WORD,WORD...: `driver` (nvmlInit fails), and of GPU 1 `down` (links 3 and 7), `ecc`,
    `pending`, `hot`, `capped`, `lost`, `noise` (answers that are out of bounds). */
 #include <stdint.h>
@@ -61,7 +61,10 @@ int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *width) { return (void)
 int nvmlDeviceGetMaxPcieLinkGeneration(void *device, unsigned *number) { return (void)device, *number = 5, SUCCESS; }
 
 #if AGE > 0
-static unsigned links(void) { return linked("switch") ? 18 : linked("pairs") ? 4 : 0; }
+static int switched(void) { return linked("switch") || linked("many"); }
+/* Links that the driver has a name for. */
+static unsigned most_links(void) { return linked("many") ? 36 : 18; }
+static unsigned links(void) { return switched() ? most_links() : linked("pairs") ? 4 : 0; }
 
 int nvmlDeviceGetPciInfo_v3(void *device, Pci *pci) {
     memset(pci, 0, sizeof *pci);
@@ -72,14 +75,14 @@ int nvmlDeviceGetTopologyCommonAncestor(void *one, void *other, unsigned *level)
     return SUCCESS;
 }
 int nvmlDeviceGetNvLinkState(void *device, unsigned link, unsigned *state) {
-    if (link >= links()) return link < 18 ? NOT_SUPPORTED : INVALID_ARGUMENT;
+    if (link >= links()) return link < most_links() ? NOT_SUPPORTED : INVALID_ARGUMENT;
     *state = faulty(device, "noise") ? 77 : !(faulty(device, "down") && (link == 3 || link == 7));
     return SUCCESS;
 }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, Pci *pci) {
     if (link >= links()) return NOT_SUPPORTED;
     memset(pci, 0, sizeof *pci);
-    return pci->bus = linked("switch") ? 1 + link % 4 : 16 + (index_of(device) ^ 1), SUCCESS;
+    return pci->bus = switched() ? 1 + link % 4 : 16 + (index_of(device) ^ 1), SUCCESS;
 }
 int nvmlDeviceGetEccMode(void *device, unsigned *now, unsigned *later) {
     return (void)device, *now = *later = 1, SUCCESS;
@@ -113,7 +116,7 @@ int nvmlDeviceGetRemappedRows(void *device, unsigned *corrected, unsigned *uncor
 }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, unsigned *type) {
     if (link >= links()) return NOT_SUPPORTED;
-    return (void)device, *type = linked("switch") ? 2 : 0, SUCCESS;
+    return (void)device, *type = switched() ? 2 : 0, SUCCESS;
 }
 int nvmlDeviceGetNvLinkCapability(void *device, unsigned link, unsigned capability, unsigned *result) {
     if (link >= links() || capability != 5) return INVALID_ARGUMENT;

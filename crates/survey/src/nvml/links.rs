@@ -14,8 +14,8 @@ type DevicePci = unsafe extern "C" fn(Device, *mut Pci) -> c_int;
 type DeviceLinkPci = unsafe extern "C" fn(Device, c_uint, *mut Pci) -> c_int;
 type DevicePair = unsafe extern "C" fn(Device, Device, *mut c_uint) -> c_int;
 
-/// NVML_NVLINK_MAX_LINKS.
-const LINKS: c_uint = 18;
+/// NVML_NVLINK_MAX_LINKS of CUDA 13; 18 before. Older drivers answer that a link from 18 on is none.
+const LINKS: c_uint = 36;
 /// NVML_NVLINK_CAP_VALID: whether the GPU has this link at all.
 const IS_VALID: c_uint = 5;
 /// NVML_NVLINK_DEVICE_TYPE_SWITCH.

@@ -50,6 +50,10 @@ fn eight_gpus_behind_switches_are_joined_by_all_their_links() {
     assert_eq!(details["clocks_event_reasons"], json!(["gpu_idle"]));
     row(&answer, "GPU links", "ready", &["NV18 between all 8 GPUs"]);
     assert_eq!(matrix(&answer)[1], "NV18 X NV18 NV18 NV18 NV18 NV18 NV18");
+    // Newer GPUs have twice as many.
+    let Some(many) = asked(test, Driver::New, &[("LINKS", "many")]) else { return };
+    row(&many, "GPU links", "ready", &["NV36 between all 8 GPUs"]);
+    assert_eq!(row(&many, "GPU 0", "ready", &["36 NVLinks"])["details"]["nvlinks"]["ends"], json!({"switch": 36}));
     // An old driver does not say that the other ends are switches, and has another name for the reasons.
     let Some(old) = asked(test, Driver::Old, &[]) else { return };
     assert_eq!(matrix(&old), matrix(&answer));
