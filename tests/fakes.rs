@@ -55,6 +55,16 @@ pub(crate) fn mpi(test: &str) -> Option<PathBuf> {
     made.then(|| folder.join("libmpi-gpu.so"))
 }
 
+/// Stand-ins for cuDNN 9.1, which plans for a handle, and 9.13, which has attention as one operation without a mask: their folders below
+/// that of the others.
+pub(crate) const OLD_CUDNN: (&str, &str) = ("cudnn-9.1", "-DVERSION=90100");
+pub(crate) const MIDDLE_CUDNN: (&str, &str) = ("cudnn-9.13", "-DVERSION=91300");
+
+fn older_cudnn(folder: &Path, (name, version): (&str, &str), source: &Path) -> bool {
+    let Some(crates) = crates().to_str() else { return false };
+    library(&folder.join(name), "libcudnn.so.9", "c++", &["-std=c++17", "-O2", version, "-I", crates], source)
+}
+
 fn build() -> Option<PathBuf> {
     let of_device = ["check.cu", "loops.cu"].map(|name| crates().join("device/kernels").join(name));
     let of_engine = [
@@ -93,6 +103,8 @@ fn build() -> Option<PathBuf> {
         library(&folder, "libcuda.so.1", "c++", &cuda, &path("cuda.cpp")),
         library(&folder, "libcublasLt.so.12", "c++", &["-std=c++17", "-O2"], &path("cublaslt.cpp")),
         library(&folder, "libcudnn.so.9", "c++", &["-std=c++17", "-O2", "-I", crates().to_str()?], &path("cudnn.cpp")),
+        older_cudnn(&folder, OLD_CUDNN, &path("cudnn.cpp")),
+        older_cudnn(&folder, MIDDLE_CUDNN, &path("cudnn.cpp")),
         library(&folder, "libnccl.so.2", "cc", &["-fwrapv"], &path("nccl.c")),
         library(&folder.join("old"), "libnccl.so.2", "cc", &["-fwrapv", "-DOLD"], &path("nccl.c")),
     ];

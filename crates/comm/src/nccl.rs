@@ -2,7 +2,7 @@
 //!
 //! `symbols` is our own table of the library's functions; `steps` writes an operation as the library's calls; `handle` is a rank's
 //! end of the library's communicator: it joins, issues, waits, splits, aborts; `library` finds it; `rank` puts them together on the
-//! rank's GPU; `registration` makes buffers known to a communicator; `choice` passes settings of algorithms and protocols. What
+//! rank's GPU; `registration` makes buffers known to a communicator; `since` says what came with which version; `choice` passes settings of algorithms and protocols. What
 //! ranks agree on between calls goes through shared
 //! memory, where they are on one host.
 
@@ -11,6 +11,7 @@ mod handle;
 mod library;
 mod rank;
 mod registration;
+mod since;
 mod steps;
 mod symbols;
 
@@ -19,6 +20,7 @@ use std::path::Path;
 
 use choice::{CHOICES, FIELDS, LIBRARY};
 pub use handle::{Handle, Stream};
+pub use since::NCCL_SINCE;
 pub use steps::{Step, Whole, steps};
 pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};
 

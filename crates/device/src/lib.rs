@@ -1,5 +1,5 @@
 //! Memory regions, shared arenas, queues and events: what a device offers, be it the host or a CUDA device; and libraries that are
-//! opened at run time.
+//! opened at run time, with tables of what came with which of their versions.
 //!
 //! Knows bytes and addresses; never ranks' roles, element types or operations.
 
@@ -9,6 +9,7 @@ pub mod library;
 mod memory;
 mod queue;
 mod region;
+pub mod since;
 
 pub use arena::{Arena, HUGE_PAGE, PAGE, SharedMapping, skew};
 pub use memory::{available_memory, private_huge_pages};

@@ -79,6 +79,10 @@ macro_rules! functions {
         }
 
         impl $table {
+            /// Names of the functions that may be missing.
+            #[allow(dead_code, reason = "not every table has optional functions")]
+            $seen const OPTIONAL: &[&std::ffi::CStr] = &[$($maybe_name),*];
+
             /// Resolves the table's functions.
             ///
             /// # Errors
@@ -115,6 +119,13 @@ macro_rules! functions {
             /// What the loader says, or the symbols that lack.
             $seen fn open(path: &std::path::Path) -> std::result::Result<Self, String> {
                 Self::load($crate::library::Library::open(path, $crate::library::Visibility::Local)?)
+            }
+
+            /// Names of the optional functions that this library does not have.
+            #[allow(dead_code, reason = "not every table has optional functions")]
+            $seen fn missing(&self) -> Vec<&'static std::ffi::CStr> {
+                let all: &[(&'static std::ffi::CStr, bool)] = &[$(($maybe_name, self.$maybe.is_some())),*];
+                all.iter().filter(|(_, is_there)| !is_there).map(|(name, _)| *name).collect()
             }
 
             /// The file that was opened.

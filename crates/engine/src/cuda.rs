@@ -18,7 +18,9 @@ mod step;
 mod train;
 
 pub use arithmetic::{Arithmetic, decode};
-pub use cudnn::{CUDNN_STEMS, Cudnn, CudnnAttention, CudnnConvolutions, CudnnDevice, CudnnPass, Narrow};
+pub use cudnn::{
+    CUDNN_KINDS, CUDNN_SINCE, CUDNN_STEMS, Cudnn, CudnnAttention, CudnnConvolutions, CudnnDevice, CudnnPass, Narrow,
+};
 pub use error::ProductError;
 pub use form::{Batch, Epilogue, Form, Operands};
 pub use library::{Cublas, STEMS};

@@ -25,6 +25,7 @@ mod versions;
 pub use device_sensors::NvidiaSmi;
 pub use finding::{Finding, State};
 pub use inspect::{inspect_in_child, probe_answer};
+pub use nvml::NVML_SINCE;
 pub use probe::{is_probe, probe_main};
 pub use programs::Programs;
 pub use pytorch::{Torch, python, torch};

@@ -11,6 +11,7 @@ use comm::library::Library;
 use serde_json::{Map, Value, json};
 
 use super::function::function;
+pub use health::NVML_SINCE;
 use links::Gpu;
 
 type Device = *mut c_void;

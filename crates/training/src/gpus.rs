@@ -88,8 +88,18 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
     Ok(())
 }
 
+/// What of cuDNN a rank opens.
+enum Found {
+    /// Nothing else computes what it is for, or it was asked for by name.
+    Needed(Arc<Cudnn>),
+    /// Attention may take it or ours.
+    OneWay(Arc<Cudnn>),
+    /// Nothing; and why, where attention could have taken it.
+    Without(Option<String>),
+}
+
 /// cuDNN, where convolutions or attention need it; where attention may use it, if it is there, or why it is not.
-fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<(Option<Arc<Cudnn>>, Option<String>), Failure> {
+fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<Found, Failure> {
     let mut nodes = task.recipe.model.blocks.iter().flat_map(|block| &block.nodes);
     let needs = match given.attends {
         _ if nodes.any(|node| matches!(node.layer, Layer::Conv2d(_))) => Some("convolutions on GPUs"),
@@ -100,18 +110,15 @@ fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<(Option<Arc<Cudnn>>, 
         given.attends == Attends::Fastest && task.recipe.precision.bytes() == 2 && attention::of(task, rank).is_some();
     let name = given.cudnn.as_deref();
     match (needs, comm::chosen_library(name, CUDNN_STEMS)) {
-        (Some(what), found) => {
-            let library = Cudnn::found(found, name, what).map_err(refused)?;
-            Ok((Some(library), None))
-        }
+        (Some(what), found) => Cudnn::found(found, name, what).map(Found::Needed).map_err(refused),
         (None, found) if may => match Cudnn::found(found, name, "kernels of attention by `cudnn`") {
-            Ok(library) => Ok((Some(library), None)),
+            Ok(library) if name.is_some() => Ok(Found::Needed(library)),
+            Ok(library) => Ok(Found::OneWay(library)),
             // Named, it must be there.
             Err(error) if name.is_some() => Err(refused(error)),
-            // It is one of two ways: ours are taken, and the record says why.
-            Err(error) => Ok((None, Some(error.to_string()))),
+            Err(error) => Ok(Found::Without(Some(error.to_string()))),
         },
-        (None, _) => Ok((None, None)),
+        (None, _) => Ok(Found::Without(None)),
     }
 }
 
@@ -149,11 +156,15 @@ impl Prepared {
         let gpu = own.gpu().ok_or_else(none)?.clone();
         let library = given.library.as_deref();
         let library = Cublas::found(comm::chosen_library(library, STEMS), library, &gpu).map_err(refused)?;
-        let cuda = Cuda::new(&gpu, &library, given.is_tuned).map_err(of_engine)?.with_attention(given.attends);
-        let (cudnn, uncompared) = cudnn(given, task, rank)?;
-        let cuda = match cudnn {
-            Some(library) => cuda.with_cudnn(&library).map_err(of_engine)?,
-            None => cuda,
+        let mut cuda = Cuda::new(&gpu, &library, given.is_tuned).map_err(of_engine)?.with_attention(given.attends);
+        let uncompared = match cudnn(given, task, rank)? {
+            Found::Needed(library) => {
+                cuda.open_cudnn(&library).map_err(refused)?;
+                None
+            }
+            // It is one of two ways: ours are taken, and the record says why.
+            Found::OneWay(library) => cuda.open_cudnn(&library).err().map(|error| error.to_string()),
+            Found::Without(why) => why,
         };
         Ok(Self { gpu, cuda, library, attends: given.attends, attention_times: None, uncompared })
     }

@@ -25,6 +25,13 @@ pub(super) fn open(given: Option<&str>) -> std::result::Result<Arc<Symbols>, Str
         Some(name) => named(name).ok_or_else(|| format!("{name} has no wheel of NCCL (nvidia-nccl-cu13)"))?,
         None => all().into_iter().next().ok_or("no libnccl.so or librccl.so where the loader looks")?,
     };
-    let symbols = Symbols::open(&library).map_err(|why| format!("{}: {why}", library.display()))?;
+    let old = |why: String| {
+        format!(
+            "{}: {why} (NCCL 2.18 or later is needed, and it is {})",
+            library.display(),
+            super::version_of(&library)
+        )
+    };
+    let symbols = Symbols::open(&library).map_err(old)?;
     Ok(Arc::new(symbols))
 }

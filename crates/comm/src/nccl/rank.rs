@@ -9,6 +9,7 @@ use device::{Queue, Region, Slice};
 use terms::{Collective, Registration, Space};
 
 use super::handle::{Handle, Stream};
+use super::since::{MEMORY, needed};
 use super::symbols::{NAME, Symbols};
 use crate::agree::agree;
 use crate::gpus::{self, Opened};
@@ -135,9 +136,8 @@ impl OnGpu {
 
     /// Memory that the library allocates, which peers can reach without a copy.
     fn registered(&mut self, bytes: usize) -> Result<Arc<Region>> {
-        let what = || "register buffers: its library has no ncclMemAlloc (2.19 has; or `buffers: private`)".to_owned();
         let functions = self.symbols.mem_alloc.zip(self.symbols.mem_free);
-        let (alloc, free) = functions.ok_or_else(|| Error::Unsupported { backend: NAME, what: what() })?;
+        let (alloc, free) = needed(functions, &MEMORY, &self.symbols)?;
         gpus::room_for(NAME, &self.gpu, bytes)?;
         let mut address = std::ptr::null_mut();
         let before = self.gpu.free_bytes().map_err(refused)?;

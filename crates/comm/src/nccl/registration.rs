@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use device::Region;
 use terms::Registration;
 
+use super::since::{LOCAL, WINDOW, needed};
 use super::symbols::{Code, Comm, NAME, Symbols};
 use crate::{Error, Result};
 
@@ -35,20 +36,16 @@ impl Registered {
         region: &Arc<Region>,
         how: Registration,
     ) -> Result<Self> {
-        let lacks = |function: &str, since: &str| Error::Unsupported {
-            backend: NAME,
-            what: format!("register buffers with a communicator: its library has no {function} ({since} has)"),
-        };
         let (address, bytes) = (region.address() as *mut c_void, region.len());
         let mut handle = std::ptr::null_mut();
         let (name, code): (&str, Code) = match how {
             Registration::Local => {
-                let register = symbols.register.ok_or_else(|| lacks("ncclCommRegister", "2.19"))?;
+                let register = needed(symbols.register, &LOCAL, symbols)?;
                 // SAFETY: as nccl.h declares it: the region's memory, and a valid out-pointer.
                 ("ncclCommRegister", unsafe { register(comm, address, bytes, &mut handle) })
             }
             Registration::Window => {
-                let register = symbols.window_register.ok_or_else(|| lacks("ncclCommWindowRegister", "2.27"))?;
+                let register = needed(symbols.window_register, &WINDOW, symbols)?;
                 // SAFETY: as above.
                 ("ncclCommWindowRegister", unsafe { register(comm, address, bytes, &mut handle, SYMMETRIC) })
             }

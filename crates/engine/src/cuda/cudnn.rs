@@ -6,6 +6,7 @@ mod convolution;
 mod graph;
 mod places;
 mod plan;
+mod since;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
@@ -18,7 +19,9 @@ use device::cuda::{Gpu, Stream};
 use super::ProductError;
 pub use attention::{CudnnAttention, CudnnPass};
 pub use convolution::{CudnnConvolutions, Narrow};
+use device::since::{Since, Version};
 use graph::Descriptor;
+pub use since::{CUDNN_KINDS, CUDNN_SINCE};
 
 /// Names of the library's files, without `.so` and version.
 pub static CUDNN_STEMS: &[&str] = &["libcudnn"];
@@ -86,6 +89,22 @@ impl Cudnn {
         unsafe { (self.functions.version)() }
     }
 
+    /// Its major and minor number.
+    pub fn release(&self) -> Version {
+        let number = self.number();
+        [number / 10_000, number / 100 % 100].map(|part| u32::try_from(part).unwrap_or(u32::MAX))
+    }
+
+    /// Whether the library has what came with a later version than 9.0.
+    fn has(&self, what: &Since) -> bool {
+        what.is_in(self.release())
+    }
+
+    /// Whether the library makes a descriptor of this kind. No device is needed.
+    pub fn describes(self: &Arc<Self>, kind: c_int) -> bool {
+        Descriptor::new(self, kind).is_ok()
+    }
+
     /// Its version, as `9.19.0`.
     pub fn version(&self) -> String {
         let number = self.number();
@@ -108,9 +127,27 @@ impl Cudnn {
         // SAFETY: terminated texts, as just said; the last byte was zero.
         let text = |at: *const c_char| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned();
         let name = if name.is_null() { format!("status {status}") } else { text(name) };
-        ProductError::Library { what, name, said: text(said.as_ptr()) }
+        let error = ProductError::Library { what, name, said: text(said.as_ptr()) };
+        match NOT_SUPPORTED.contains(&status) {
+            true => ProductError::Unsupported(format!("cuDNN {}: {error}", self.version())),
+            false => error,
+        }
+    }
+
+    /// What a graph that the library did not even take down is reported as. It is strict in what it takes, and each version takes other
+    /// shapes: a graph that it refuses is something that it lacks.
+    fn untaken(&self, error: ProductError) -> ProductError {
+        match error {
+            ProductError::Library { .. } => {
+                ProductError::Unsupported(format!("cuDNN {} does not take it ({error})", self.version()))
+            }
+            other => other,
+        }
     }
 }
+
+/// Statuses that say that this version does not support what was asked, or not on this GPU (CUDNN_STATUS_NOT_SUPPORTED and its kinds).
+const NOT_SUPPORTED: std::ops::Range<Status> = 3000..4000;
 
 /// A device that plans are made for.
 #[derive(Debug)]
@@ -122,15 +159,44 @@ pub struct CudnnDevice {
 
 #[derive(Debug)]
 struct Parts {
-    properties: Descriptor,
+    /// None before 9.8: plans are then made for the session.
+    properties: Option<Descriptor>,
     /// None of a device that is only described.
     session: Option<Session>,
 }
 
-/// CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR and its attributes.
-const DEVICE: c_int = 38;
+/// Attributes of CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR.
 const DEVICE_OF_HANDLE: c_int = 2701;
 const DEVICE_AS_JSON: c_int = 2702;
+
+/// What is made for a device, and the attributes that say so: of a device's properties, and of a handle.
+#[derive(Clone, Copy, Debug)]
+enum For {
+    /// CUDNN_ATTR_OPERATIONGRAPH_HANDLE. With properties, a graph is of no device.
+    Graph,
+    /// CUDNN_ATTR_ENGINEHEUR_DEVICEPROP. With a handle, its graph says which.
+    Wish,
+    /// CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_ATTR_EXECUTION_PLAN_HANDLE.
+    Plan,
+}
+
+impl For {
+    fn properties(self) -> Option<c_int> {
+        match self {
+            Self::Graph => None,
+            Self::Wish => Some(204),
+            Self::Plan => Some(407),
+        }
+    }
+
+    fn handle(self) -> Option<c_int> {
+        match self {
+            Self::Graph => Some(800),
+            Self::Wish => None,
+            Self::Plan => Some(400),
+        }
+    }
+}
 
 impl CudnnDevice {
     /// A device that this process has opened.
@@ -140,24 +206,32 @@ impl CudnnDevice {
     pub fn of(library: &Arc<Cudnn>, gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
         gpu.enter()?;
         let session = Session::new(library, gpu)?;
-        let properties = Descriptor::new(library, DEVICE)?;
-        properties.set(DEVICE_OF_HANDLE, graph::HANDLE, &[session.handle])?;
-        Self::new(library, properties, Some(session))
+        let properties = match library.has(&since::PROPERTIES) {
+            true => {
+                let properties = Descriptor::new(library, since::DEVICE)?;
+                properties.set(DEVICE_OF_HANDLE, graph::HANDLE, &[session.handle])?;
+                Some(properties.finish()?)
+            }
+            false => None,
+        };
+        Ok(Self::new(library, properties, Some(session)))
     }
 
     /// A device that is described in the library's JSON: what is planned for it, nothing here can run.
     ///
     /// # Errors
-    /// What the library says.
+    /// What the library says; unsupported before 9.8, which plans for a handle alone.
     pub fn described(library: &Arc<Cudnn>, json: &str) -> Result<Self, ProductError> {
-        let properties = Descriptor::new(library, DEVICE)?;
+        if !library.has(&since::PROPERTIES) {
+            return Err(ProductError::Unsupported(since::PROPERTIES.lacks(&library.version())));
+        }
+        let properties = Descriptor::new(library, since::DEVICE)?;
         properties.set(DEVICE_AS_JSON, graph::TEXT, json.as_bytes())?;
-        Self::new(library, properties, None)
+        Ok(Self::new(library, Some(properties.finish()?), None))
     }
 
-    fn new(library: &Arc<Cudnn>, properties: Descriptor, session: Option<Session>) -> Result<Self, ProductError> {
-        let parts = Mutex::new(Parts { properties: properties.finish()?, session });
-        Ok(Self { library: library.clone(), parts })
+    fn new(library: &Arc<Cudnn>, properties: Option<Descriptor>, session: Option<Session>) -> Self {
+        Self { library: library.clone(), parts: Mutex::new(Parts { properties, session }) }
     }
 
     /// The library.
@@ -165,9 +239,16 @@ impl CudnnDevice {
         &self.library
     }
 
-    /// Sets an attribute of a description to this device.
-    fn refer(&self, from: &Descriptor, attribute: c_int) -> Result<(), ProductError> {
-        from.refer(attribute, &self.parts.lock().unwrap_or_else(PoisonError::into_inner).properties)
+    /// Tells a description that it is made for this device.
+    fn aim(&self, what: For, from: &Descriptor) -> Result<(), ProductError> {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&parts.properties, &parts.session) {
+            (Some(properties), _) => what.properties().map_or(Ok(()), |attribute| from.refer(attribute, properties)),
+            (None, Some(session)) => {
+                what.handle().map_or(Ok(()), |attribute| from.set(attribute, graph::HANDLE, &[session.handle]))
+            }
+            (None, None) => Ok(()),
+        }
     }
 
     /// Gives a plan to a stream, or to the device's own, with the places that its pack names.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use device::cuda::Gpu;
 
-use super::ProductError;
+use super::form::Form;
+use super::{ProductError, descriptors};
 
 /// Names of the library's files, without `.so` and version.
 pub static STEMS: &[&str] = &["libcublasLt"];
@@ -116,6 +117,18 @@ impl Cublas {
     pub fn version(&self) -> String {
         // SAFETY: as cublasLt.h declares it: takes nothing.
         version(unsafe { (self.functions.version)() })
+    }
+
+    /// Describes a product as it would be before it is multiplied: all attributes that are used, and no device.
+    ///
+    /// # Errors
+    /// What the library says: which attribute it does not have.
+    pub fn describe(self: &Arc<Self>, form: &Form) -> Result<(), ProductError> {
+        descriptors::layouts(self, form)?;
+        let described = descriptors::form(self, form)?;
+        let place = |has: bool| has.then_some(256);
+        described.places(place(form.epilogue.has_bias()), place(form.epilogue.has_auxiliary()))?;
+        descriptors::wish(self, 1, [16; 4], form.dtypes()[2].bytes() < 4).map(drop)
     }
 
     /// An error for a status other than success, with the library's words.

@@ -20,7 +20,9 @@ use device::Region;
 use device::cuda::Gpu;
 use terms::{Dtype, Space};
 
-use super::{Arithmetic, Cublas, Cudnn, CudnnAttention, CudnnConvolutions, CudnnDevice, Products, Train, WORKSPACE};
+use super::{
+    Arithmetic, Cublas, Cudnn, CudnnAttention, CudnnConvolutions, CudnnDevice, ProductError, Products, Train, WORKSPACE,
+};
 use crate::op::{Attention, Op};
 use crate::{Device, Error, Loaded, Memory, Program};
 pub use attention::{Attends, AttentionTimes};
@@ -50,13 +52,13 @@ impl Cuda {
         Ok(Self { gpu: gpu.clone(), train, products, cudnn: None, attends: Attends::Own, attends_by_cudnn: false })
     }
 
-    /// With cuDNN, which computes convolutions.
+    /// Opens cuDNN for this GPU: it computes convolutions, and attention where that is chosen.
     ///
     /// # Errors
-    /// What the library says.
-    pub fn with_cudnn(self, library: &Arc<Cudnn>) -> Result<Self, Error> {
-        let device = CudnnDevice::of(library, &self.gpu).map_err(refused)?;
-        Ok(Self { cudnn: Some(Arc::new(device)), ..self })
+    /// What the library says. The GPU then computes without it.
+    pub fn open_cudnn(&mut self, library: &Arc<Cudnn>) -> Result<(), ProductError> {
+        self.cudnn = Some(Arc::new(CudnnDevice::of(library, &self.gpu)?));
+        Ok(())
     }
 
     /// With these kernels of attention. The fastest are ours, unless [`Self::attend_by_cudnn`] says otherwise.

@@ -10,6 +10,7 @@ mod emulation;
 #[path = "../../../../tests/fakes.rs"]
 mod fakes;
 mod occupancy;
+mod old_libraries;
 mod plan;
 mod rows;
 mod simd;

@@ -182,7 +182,9 @@ fn device(on: On, recipe: &Recipe, world: &mut dyn Communicator) -> Box<dyn Devi
     let library = Cublas::open(&folder.join("libcublasLt.so.12"), gpu).unwrap();
     let cudnn = Cudnn::open(&folder.join("libcudnn.so.9")).unwrap();
     let attends = if matches!(on, On::Cudnn) { Attends::Cudnn } else { Attends::Own };
-    Box::new(Cuda::new(gpu, &library, false).unwrap().with_cudnn(&cudnn).unwrap().with_attention(attends))
+    let mut cuda = Cuda::new(gpu, &library, false).unwrap().with_attention(attends);
+    cuda.open_cudnn(&cudnn).unwrap();
+    Box::new(cuda)
 }
 
 /// Trains on every rank of the recipe.

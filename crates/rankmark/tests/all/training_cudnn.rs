@@ -59,6 +59,35 @@ fn our_kernels_attend_where_nothing_else_was_measured() {
     }
 }
 
+/// cuDNN before 9.8 plans for a handle: the same losses. A cuDNN that this GPU cannot use is no reason to fail.
+#[test]
+fn an_older_or_unfit_cudnn_fails_nothing() {
+    let Some(folder) = folder("an_older_or_unfit_cudnn_fails_nothing") else { return };
+    let older = folder.join(crate::fakes::OLD_CUDNN.0);
+    let images = format!("train {IMAGES} --batch 2 --device cuda");
+    let transformer = format!("{TRANSFORMER} --precision bf16 --device cuda");
+    let named = format!("--cudnn-library {}/libcudnn.so.9", older.display());
+    for (arguments, attention) in [
+        (&images, None),
+        (&format!("{transformer} --attention cudnn"), Some("cuDNN 9.1.0")),
+        (&transformer, Some("plain")),
+    ] {
+        let line = first(&run(folder, &format!("{arguments} {named}"), &[]).exits(0));
+        assert_eq!((&line["status"], &line["conditions"]["cudnn"]), (&"ok".into(), &"9.1.0".into()), "{line}");
+        assert_eq!(line["conditions"]["attention"].as_str(), attention, "{line}");
+    }
+    let refuses = [("FAKE_CUDNN_REFUSES", "1")];
+    let line = first(&run(folder, &transformer, &refuses).exits(0));
+    assert_eq!(line["conditions"]["attention"], "plain", "{line}");
+    let why = line["conditions"]["attention_uncompared"].as_str().unwrap_or_default();
+    assert!(why.starts_with("cuDNN 9.26.0: cudnnCreate: CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH"), "{line}");
+    for arguments in [&images, &format!("{transformer} --attention cudnn")] {
+        let line = first(&run(folder, arguments, &refuses));
+        assert_eq!(line["status"], "skipped", "{line}");
+        assert!(reason(&line).contains("cuDNN 9.26.0: cudnnCreate"), "{line}");
+    }
+}
+
 /// What cannot be computed is the reason of a skipped case.
 #[test]
 fn what_cudnn_lacks_is_named() {

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
 use comm::library::Library;
+use device::since::Since;
 use serde_json::{Map, Value, json};
 
 use super::{Device, mode, number};
@@ -77,6 +78,14 @@ fn remapped_rows(library: &Library, device: Device) -> Option<Value> {
     })
 }
 
+/// The only function that came after NVML of driver 520 (CUDA 11.8); NVML's versions are those of CUDA.
+pub static NVML_SINCE: [Since; 1] = [Since {
+    library: "NVML",
+    what: "nvmlDeviceGetCurrentClocksEventReasons",
+    version: [12, 2],
+    otherwise: "nvmlDeviceGetCurrentClocksThrottleReasons, which it replaced",
+}];
+
 /// What holds the clocks down, under the function's name of now or of drivers before 535.
 fn clock_bits(library: &Library, device: Device) -> Option<c_ulonglong> {
     let names = [c"nvmlDeviceGetCurrentClocksEventReasons", c"nvmlDeviceGetCurrentClocksThrottleReasons"];
@@ -96,6 +105,12 @@ fn names(bits: c_ulonglong) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_came_later_is_documented() {
+        let page = include_str!("../../../../docs/how-to/gpu.md");
+        NVML_SINCE.iter().for_each(|since| assert!(page.contains(&since.to_string()), "{since}"));
+    }
 
     #[test]
     fn clock_bits_have_names_and_unknown_ones_stay() {

@@ -161,6 +161,7 @@ impl CudnnAttention {
             CudnnPass::Forward => build().single().and_then(plan).or_else(|_| build().forward().and_then(plan)),
             CudnnPass::Backward => build().backward().and_then(plan),
         }
+        .map_err(|error| device.library.untaken(error))
     }
 
     /// Whether this runs an operation whose buffers lie there.

@@ -198,7 +198,8 @@ impl CudnnConvolutions {
         let of = Of::new(op)?;
         let key = of.key(memory);
         if !self.planned.contains_key(&key) {
-            let planned = key.plan(&self.device, of.workspace(key.dtype.bytes() as usize))?;
+            let planned = key.plan(&self.device, of.workspace(key.dtype.bytes() as usize));
+            let planned = planned.map_err(|error| self.device.library.untaken(error))?;
             self.planned.insert(key, planned);
         }
         Ok(())

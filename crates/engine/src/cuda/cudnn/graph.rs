@@ -2,14 +2,14 @@
 //!
 //! Numbers of descriptors (0 to 38) and of their attributes are those of cudnn_graph.h: of a tensor 900 to 908, a pointwise operation 750
 //! to 758 and its mode 0 to 9, a product 1520 to 1523, a reduction 1610 to 1612, a reshape 2200, a convolution 100 to 106 and its
-//! operations 700 to 717, attention 2800 to 2813, a graph 801.
+//! operations 700 to 717, attention 2800 to 2813, a graph 800 and 801.
 
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
-use super::{Cudnn, Handle};
+use super::{Cudnn, CudnnDevice, For, Handle, since};
 use crate::cuda::ProductError;
 
 type Result<T> = std::result::Result<T, ProductError>;
@@ -310,13 +310,13 @@ impl Graph {
         scale: Tensor,
         mask: Option<[Tensor; 2]>,
     ) -> Result<()> {
-        let operation = Descriptor::new(&self.library, 41)?;
+        let operation = Descriptor::new(&self.library, since::ATTENTION)?;
         let tensors = [(2800, query), (2801, key), (2802, value), (2803, output), (2804, log_sum), (2805, scale)];
         for (attribute, tensor) in tensors {
             operation.refer(attribute, &self.tensors[tensor.0])?;
         }
         if let Some([scores, seen]) = mask {
-            let inner = self.whole()?;
+            let inner = self.whole(None)?;
             operation.refer(2811, &inner)?;
             operation.set(2812, NUMBER, &[scores.id()])?;
             operation.set(2813, NUMBER, &[seen.id()])?;
@@ -327,11 +327,12 @@ impl Graph {
         Ok(())
     }
 
-    /// All operations so far, as the library wants them.
-    pub(super) fn whole(&self) -> Result<Descriptor> {
+    /// All operations so far, as the library wants them: for a device, or inside of an operation.
+    pub(super) fn whole(&self, device: Option<&CudnnDevice>) -> Result<Descriptor> {
         let whole = Descriptor::new(&self.library, 15)?;
         let operations: Vec<Handle> = self.operations.iter().map(Descriptor::handle).collect();
         whole.set(801, DESCRIPTOR, &operations)?;
+        device.map_or(Ok(()), |device| device.aim(For::Graph, &whole))?;
         whole.finish()
     }
 

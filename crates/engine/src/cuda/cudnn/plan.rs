@@ -1,12 +1,12 @@
 //! Plans that run a graph: the first of the library's choices that gives what is asked for.
 //!
 //! Attributes are those of cudnn_graph.h: heuristics 200 to 204, a choice's engine 300, an engine's notes 1303, a
-//! plan 401 to 407, and the places of a run 1000 to 1003.
+//! plan 400 to 407, and the places of a run 1000 to 1003.
 
 use std::ffi::{c_int, c_void};
 
-use super::CudnnDevice;
 use super::graph::{DESCRIPTOR, Descriptor, Graph, NUMBER, Tensor};
+use super::{CudnnDevice, For};
 use crate::cuda::ProductError;
 
 type Result<T> = std::result::Result<T, ProductError>;
@@ -58,7 +58,7 @@ impl Plan {
     /// By the first of the library's choices that takes the graph on these terms.
     pub(super) fn new(graph: Graph, device: &CudnnDevice, terms: Terms) -> Result<Self> {
         let library = graph.library.clone();
-        let whole = graph.whole()?;
+        let whole = graph.whole(Some(device)).map_err(|error| library.untaken(error))?;
         let mut refused = ProductError::Unsupported(format!("cuDNN {} has no engine for it", library.version()));
         for mode in MODES {
             let choices = choices(&whole, device, mode).unwrap_or_else(|error| {
@@ -120,7 +120,7 @@ fn choices(graph: &Descriptor, device: &CudnnDevice, mode: c_int) -> Result<Vec<
     let wish = graph.beside(4)?;
     wish.refer(201, graph)?;
     wish.set(200, HEURISTIC, &[mode])?;
-    device.refer(&wish, 204)?;
+    device.aim(For::Wish, &wish)?;
     let wish = wish.finish()?;
     let mut choices: Vec<Descriptor> = (0..CHOICES).map(|_| graph.beside(3)).collect::<Result<_>>()?;
     let mut handles: Vec<_> = choices.iter().map(Descriptor::handle).collect();
@@ -141,7 +141,7 @@ fn notes(choice: &Descriptor) -> Result<Vec<c_int>> {
 /// A plan by a choice, and its workspace.
 fn finish(choice: &Descriptor, device: &CudnnDevice) -> Result<(Descriptor, usize)> {
     let plan = choice.beside(5)?;
-    device.refer(&plan, 407)?;
+    device.aim(For::Plan, &plan)?;
     plan.refer(401, choice)?;
     let plan = plan.finish()?;
     let mut workspace = [0_i64];

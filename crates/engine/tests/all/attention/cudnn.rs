@@ -26,6 +26,36 @@ pub(crate) fn open(test: &str) -> Option<(std::rc::Rc<DeviceLab>, Arc<Cudnn>)> {
     Some((device, library))
 }
 
+/// An older one, of tests/fakes.
+fn older(test: &str, (name, _): (&str, &str)) -> Option<(std::rc::Rc<DeviceLab>, Arc<Cudnn>)> {
+    let device = DeviceLab::open(test)?;
+    Some((device, Cudnn::open(&fakes::folder(test)?.join(name).join("libcudnn.so.9")).unwrap()))
+}
+
+/// cuDNN 9.1 makes no description of a device, and plans for a handle; up to 9.20, a causal mask is a graph of its own.
+#[test]
+fn older_libraries_compute_attention() {
+    for (of, version, singles) in
+        [(fakes::OLD_CUDNN, "9.1.0", [false, false]), (fakes::MIDDLE_CUDNN, "9.13.0", [false, true])]
+    {
+        let Some((device, library)) = older("older_libraries_compute_attention", of) else { return };
+        assert_eq!(library.version(), version);
+        let on = Arc::new(CudnnDevice::of(&library, &device.gpu).unwrap());
+        for (causal, is_single) in [true, false].into_iter().zip(singles) {
+            let mut case = Case::new((2, 20, 2, 2, causal), 16, Dtype::Bf16);
+            let planned = CudnnAttention::plan(&on, &case.op, Dtype::Bf16, CudnnPass::Forward).unwrap();
+            assert_eq!(planned.is_single(), is_single, "{version}, causal {causal}");
+            run(&device, &on, &mut case, CudnnPass::Forward);
+            run(&device, &on, &mut case, CudnnPass::Backward);
+            case.check(AttentionKernel::TensorCores);
+        }
+    }
+    let Some((_, library)) = older("older_libraries_compute_attention", fakes::OLD_CUDNN) else { return };
+    let error = CudnnDevice::described(&library, "{}").unwrap_err();
+    assert!(error.is_lacking(), "{error}");
+    assert_eq!(error.to_string(), "the descriptor of a device (38) needs cuDNN 9.8, and 9.1.0 was found");
+}
+
 /// Runs a pass with exactly the scratch memory that it says it needs.
 fn run(device: &DeviceLab, on: &Arc<CudnnDevice>, case: &mut Case, pass: CudnnPass) {
     let op = if pass == CudnnPass::Forward { case.forward() } else { case.backward() };

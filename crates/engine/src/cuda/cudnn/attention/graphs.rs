@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::{Shape, Tensors};
 use crate::cuda::ProductError;
-use crate::cuda::cudnn::Cudnn;
 use crate::cuda::cudnn::graph::{BOOL, F32, Form, Graph, I32, Place, Pointwise, Reduction, Tensor};
+use crate::cuda::cudnn::{Cudnn, since};
 
 type Result<T> = std::result::Result<T, ProductError>;
 
@@ -72,6 +72,10 @@ impl Builder {
     /// One operation, with the mask as a graph inside of it.
     pub(super) fn single(mut self) -> Result<Built> {
         let (shape, element) = (self.shape, self.shape.element()?);
+        let needed = if shape.causal { since::MASK } else { since::SINGLE };
+        if !self.graph.library.has(&needed) {
+            return Err(ProductError::Unsupported(needed.lacks(&self.graph.library.version())));
+        }
         let query = self.graph.tensor(shape.part(shape.heads, element, false), Place::Memory)?;
         let [key, value] =
             [(); 2].map(|()| self.graph.tensor(shape.part(shape.kv_heads, element, false), Place::Memory));
