@@ -78,9 +78,10 @@ usage: cargo xtask COMMAND
         what is said of PyTorch jobs of many kinds with a planted fault, and without it: right, silent or wrong; needs torch
   job-rates [--runs N] [--python PATH] [--program PATH]
         the same of PyTorch jobs with one more exchange in each step (docs/appendix/diagnosis.md); needs torch
-  gpu-check [--python PATH] [--program PATH] [--out DIR] [--only NAME,...] [--nccl-tests PATH] [--products yes] [--training yes]
-        commands on a GPU, and whether each answers as it must; needs a GPU and a Python with torch; takes five minutes
-        --training yes  losses beside the CPU's, and steps beside torch's; with --only native_training all takes nine minutes
+  gpu-check [--minutes N] [--python PATH] [--program PATH] [--out DIR] [--only NAME,...] [--nccl-tests PATH] [--sanitizer PATH]
+        commands on a GPU, and whether each answers as it must, the most fundamental first; PATH of --python has torch
+        --minutes N  all of it takes no longer (default: 8); the table says what was left out
+        --only  only checks with one of these in their names
   compare-rates [--pairs N] [--minutes N] [--records DIR]
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/appendix/comparisons.md)
   scale [--small] [--only PART OF A NAME]

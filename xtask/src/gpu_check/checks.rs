@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::stages::Stage;
+
 /// A command and what it must answer.
 pub(super) struct Check {
     /// Also the name of its file and record.
@@ -10,6 +12,16 @@ pub(super) struct Check {
     pub(super) command: &'static str,
     pub(super) code: i32,
     pub(super) expected: Expected,
+    pub(super) stage: Stage,
+    /// About how long it takes on an H200.
+    pub(super) seconds: u64,
+}
+
+impl Check {
+    /// The same in an earlier stage, or with another time.
+    const fn at(self, stage: Stage, seconds: u64) -> Self {
+        Self { stage, seconds, ..self }
+    }
 }
 
 /// What is expected besides the exit code.
@@ -22,23 +34,104 @@ pub(super) enum Expected {
     /// A wrong element is found.
     Wrong,
     Says(&'static [&'static str]),
+    /// A case on the GPU whose products, in this precision, computed other operations at once.
+    Joined(&'static str),
     /// A profile that passes this.
     Profile(fn(&Value) -> Result<String, String>),
 }
 
-const fn check(name: &'static str, code: i32, expected: Expected, command: &'static str) -> Check {
-    Check { name, command, code, expected }
+/// One of the last stage, which takes 15 s.
+pub(super) const fn check(name: &'static str, code: i32, expected: Expected, command: &'static str) -> Check {
+    Check { name, command, code, expected, stage: Stage::Rest, seconds: 15 }
 }
 
 /// NCCL_MULTI_RANK_GPU_ENABLE permits two ranks on one GPU. gloo moves their data through the host. Such ranks are not equally
 /// fast, because the GPU runs one after the other.
 pub(super) const CHECKS: &[Check] = &[
     check(
+        "driver",
+        0,
+        Expected::Right(1),
+        "rankmark hardware device_copy --device cuda --backend shm --ranks 1 --bytes 1MiB --quick --json --record",
+    )
+    .at(Stage::Driver, 6),
+    check(
+        "text_check",
+        0,
+        Expected::Right(1),
+        "rankmark comm all_reduce --device cuda --backend shm --ranks 1 --bytes 64KiB --quick --json --record",
+    )
+    .at(Stage::Kernels, 6),
+    check(
+        "text_loops",
+        0,
+        Expected::Right(2),
+        "rankmark hardware triad,fma --device cuda --backend shm --ranks 1 --dtype f32 --bytes 1MiB --quick --json --record",
+    )
+    .at(Stage::Kernels, 8),
+    check(
+        "text_rows",
+        0,
+        Expected::Right(1),
+        "rankmark primitive tp_columnwise --device cuda --backend shm --ranks 1 -m 256 -n 64 -k 64 --dtype f32 --implementation compute_only:size=unsharded --max-seconds 0.1s --quick --json --record",
+    )
+    .at(Stage::Kernels, 6),
+    check(
+        "text_train_norm_attention_plain",
+        0,
+        Expected::Right(1),
+        "rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --width 128 --heads 2 --vocabulary 96 --sequence 40 --batch 2 --precision f32 --attention own --warmup 0 --steps 2 --trials 1 --spacing 0s --limits false --json --record",
+    )
+    .at(Stage::Kernels, 8),
+    check(
+        "text_attention",
+        0,
+        Expected::Right(1),
+        "rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --width 128 --heads 2 --vocabulary 96 --sequence 40 --batch 2 --precision bf16 --attention own --warmup 0 --steps 2 --trials 1 --spacing 0s --limits false --json --record",
+    )
+    .at(Stage::Kernels, 8),
+    check(
+        "text_spatial",
+        0,
+        Expected::Right(1),
+        "rankmark train --device cuda --backend shm --ranks 1 --model resnet18 --image 33 --classes 7 --width 8 --batch 2 --precision f32 --warmup 0 --steps 2 --trials 1 --spacing 0s --limits false --json --record",
+    )
+    .at(Stage::Kernels, 10),
+    check(
+        "products_of_each_type",
+        0,
+        Expected::Right(6),
+        "rankmark hardware gemm --device cuda --backend shm --ranks 1 --dtype f32,bf16,f16,f64,f8e4m3,i8 --size 256 --quick --json --record",
+    )
+    .at(Stage::Products, 12),
+    check(
+        "products_of_each_epilogue",
+        0,
+        Expected::Joined("bf16"),
+        "rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 2 --width 128 --heads 2 --vocabulary 96 --sequence 64 --batch 4 --precision bf16 --attention own --warmup 0 --steps 2 --trials 1 --spacing 0s --limits false --json --record",
+    )
+    .at(Stage::Products, 10),
+    check(
+        "nccl_call",
+        0,
+        Expected::Right(1),
+        "rankmark comm all_reduce --backend nccl --ranks 1 --bytes 64KiB --quick --json --record",
+    )
+    .at(Stage::Nccl, 8),
+    check(
+        "gpt2_mini_step",
+        0,
+        Expected::Right(1),
+        "rankmark train --device cuda --ranks 1 --model gpt2-mini --precision bf16 --limits false --quick --json --record",
+    )
+    .at(Stage::Step, 12),
+    check(
         "validate",
         0,
-        Expected::Says(&["GPU 0", "pytorch/nccl  is available"]),
-        "rankmark validate --verbose --python python",
-    ),
+        Expected::Says(&["GPU 0"]),
+        "rankmark validate --verbose",
+    )
+    .at(Stage::Driver, 8),
     check(
         "native_operations",
         0,
@@ -134,7 +227,8 @@ pub(super) const CHECKS: &[Check] = &[
         0,
         Expected::Right(12),
         "rankmark hardware gemm --device cuda --ranks 1 --dtype f32,bf16,f16,f64,f8e4m3,i8 --size 4096,8192 --quick --json --record",
-    ),
+    )
+    .at(Stage::Products, 25),
     check(
         "native_products_tf_tuned",
         0,
@@ -202,17 +296,47 @@ pub(super) const CHECKS: &[Check] = &[
         "rankmark memory --device cuda --model gpt2 --sequence 1024 --batch 4,16 --precision bf16 --json --record",
     ),
     check(
-        "native_training_sanitizer",
+        "attention_norm_train_race",
         0,
-        Expected::Says(&["ERROR SUMMARY: 0 errors"]),
-        "compute-sanitizer --target-processes all --report-api-errors no rankmark train --device cuda --ranks 1 --model gpt2-mini --sequence 64 --precision bf16,f32 --quick --record",
-    ),
+        Expected::Says(&["RACECHECK SUMMARY: 0 hazards displayed"]),
+        "compute-sanitizer --tool racecheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --sequence 64 --batch 2 --attention own --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+    )
+    .at(Stage::Barriers, 25),
     check(
-        "native_training_images_sanitizer",
+        "spatial_race",
+        0,
+        Expected::Says(&["RACECHECK SUMMARY: 0 hazards displayed"]),
+        "compute-sanitizer --tool racecheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model resnet18 --image 33 --width 16 --batch 2 --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+    )
+    .at(Stage::Barriers, 25),
+    check(
+        "attention_norm_train_sync",
         0,
         Expected::Says(&["ERROR SUMMARY: 0 errors"]),
-        "compute-sanitizer --target-processes all --report-api-errors no rankmark train --device cuda --ranks 1 --model resnet18 --image 33 --width 16 --batch 2 --precision bf16,f32 --quick --record",
-    ),
+        "compute-sanitizer --tool synccheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --sequence 64 --batch 2 --attention own --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+    )
+    .at(Stage::Barriers, 25),
+    check(
+        "spatial_sync",
+        0,
+        Expected::Says(&["ERROR SUMMARY: 0 errors"]),
+        "compute-sanitizer --tool synccheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model resnet18 --image 33 --width 16 --batch 2 --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+    )
+    .at(Stage::Barriers, 25),
+    check(
+        "attention_norm_train_memory",
+        0,
+        Expected::Says(&["ERROR SUMMARY: 0 errors"]),
+        "compute-sanitizer --tool memcheck --report-api-errors no --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --sequence 64 --batch 2 --attention own --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+    )
+    .at(Stage::Barriers, 25),
+    check(
+        "spatial_memory",
+        0,
+        Expected::Says(&["ERROR SUMMARY: 0 errors"]),
+        "compute-sanitizer --tool memcheck --report-api-errors no --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model resnet18 --image 33 --width 16 --batch 2 --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+    )
+    .at(Stage::Barriers, 25),
     check(
         "native_products_sanitizer",
         0,
@@ -236,6 +360,12 @@ pub(super) const CHECKS: &[Check] = &[
         0,
         Expected::Says(&["ERROR SUMMARY: 0 errors"]),
         "compute-sanitizer --target-processes all --report-api-errors no rankmark comm all_gather,all_reduce --backend nccl --ranks 1 --bytes 65KiB --dtype f32,u8,f64,f16 --quick --record",
+    ),
+    check(
+        "validate_pytorch",
+        0,
+        Expected::Says(&["pytorch/nccl  is available"]),
+        "rankmark validate --verbose --python python",
     ),
     check(
         "comm_operations",

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::{Row, Training};
 use crate::gpu_check::peer::middle;
+use crate::gpu_check::stages::Stage;
+use crate::gpu_check::units::{Unit, Work};
 
 /// GPT-2 with 124 million parameters.
 const GPT2: &str = "--model gpt2 --sequence 1024 --batch 16";
@@ -38,9 +40,9 @@ type Rounds = Vec<BTreeMap<&'static str, f64>>;
 /// What one variant gave: its row, or why there is none.
 fn measured(training: &Training<'_>, name: &str, model: &str, variant: &str) -> Row {
     let is_native = !variant.contains("pytorch");
-    let libraries = if is_native && has_wheels(training.python) { SAME_LIBRARIES } else { "" };
+    let libraries = if is_native && has_wheels(training.run.python) { SAME_LIBRARIES } else { "" };
     let words = format!("{model} {variant} {libraries} --device cuda --precision bf16 --limits false --quick");
-    match training.lines(&name.replace([' ', '\''], "_"), &words) {
+    match training.lines(&file(name), &words) {
         Ok(lines) => lines.first().map_or_else(|| Row::Failed("no row".to_owned()), |line| Row::of(line, "cuda")),
         Err(why) => Row::Failed(why),
     }
@@ -86,56 +88,121 @@ fn written(ratio: Option<[f64; 3]>) -> String {
 
 /// All that was found.
 #[derive(Default)]
-struct Found {
+pub(in crate::gpu_check) struct Found {
     rounds: Rounds,
     /// Of the last round of each variant of native ranks.
     kinds: BTreeMap<&'static str, Value>,
     /// Versions and kernels of these.
     conditions: BTreeMap<&'static str, Value>,
-    /// What did not run, by variant: skipped, or failed, and the reason.
-    others: Vec<(String, Row)>,
+    /// Figures of the other models.
+    others: BTreeMap<&'static str, Value>,
 }
 
-fn gpt2(training: &Training<'_>) -> Found {
-    let mut found = Found::default();
-    for round in 0..ROUNDS {
-        let mut times = BTreeMap::new();
-        for at in 0..VARIANTS.len() {
-            let (variant, words) = VARIANTS[(round + at) % VARIANTS.len()];
-            match measured(training, &format!("gpt2_{variant}_{round}"), GPT2, words) {
-                Row::Ok(line) => {
-                    if let Some(seconds) = step(&line) {
-                        times.insert(variant, seconds);
-                    }
-                    if line["kernel_times_ms"].is_object() {
-                        found.kinds.insert(variant, line["kernel_times_ms"].clone());
-                        found.conditions.insert(variant, line["conditions"].clone());
-                    }
-                }
-                other => found.others.push((format!("{variant}, round {}", round + 1), other)),
+/// GPT-2 by each variant in rounds, the first of them early, and the other models.
+pub(in crate::gpu_check) fn units() -> impl Iterator<Item = Unit> {
+    let rounds = (0..ROUNDS).flat_map(|round| {
+        (0..VARIANTS.len()).map(move |place| {
+            let at = (round + place) % VARIANTS.len();
+            let (variant, words) = VARIANTS[at];
+            Unit {
+                name: format!("gpt2_{}_{}", file(variant), round + 1),
+                stage: if round == 0 { Stage::Round } else { Stage::Rest },
+                seconds: if variant == "compiled" { 60 } else { 25 },
+                command: format!("rankmark train {GPT2} {words}"),
+                work: Work::Variant(at, round),
             }
+        })
+    });
+    let others = OTHERS.iter().enumerate().map(|(at, (name, words))| Unit {
+        name: (*name).to_owned(),
+        stage: Stage::Rest,
+        seconds: 50,
+        command: format!("rankmark train {words}, native and eager"),
+        work: Work::Model(at),
+    });
+    rounds.chain(others)
+}
+
+/// A name as part of a file's.
+fn file(name: &str) -> String {
+    name.replace([' ', '\''], "_")
+}
+
+impl Training<'_> {
+    /// Times a variant of GPT-2. Figures so far go to `training.json`.
+    ///
+    /// # Errors
+    /// It failed: why. What is skipped did not.
+    pub(in crate::gpu_check) fn variant(&mut self, at: usize, round: usize) -> Result<String, String> {
+        let (variant, words) = VARIANTS[at];
+        let row = measured(self, &format!("gpt2_{variant}_{round}"), GPT2, words);
+        if let Row::Ok(line) = &row {
+            self.found.add((variant, round), line);
         }
-        found.rounds.push(times);
+        self.keep()?;
+        row.said()
     }
-    found
+
+    /// Times another model, native and eager.
+    ///
+    /// # Errors
+    /// One of both failed: why.
+    pub(in crate::gpu_check) fn model(&mut self, at: usize) -> Result<String, String> {
+        let (name, model) = OTHERS[at];
+        let [native, eager] = ["native", "eager"].map(|wanted| {
+            let (variant, words) = VARIANTS.into_iter().find(|(variant, _)| *variant == wanted).unwrap_or(VARIANTS[0]);
+            measured(self, &format!("{name}_{variant}"), model, words)
+        });
+        let seconds = |row: &Row| if let Row::Ok(line) = row { step(line) } else { None };
+        let kinds = if let Row::Ok(line) = &native { line["kernel_times_ms"].clone() } else { Value::Null };
+        let figures = json!({"native_s": seconds(&native), "eager_s": seconds(&eager), "kernel_times_ms": kinds});
+        let ratio =
+            seconds(&eager).zip(seconds(&native)).map(|(eager, native)| format!(", {:.3} times", eager / native));
+        self.found.others.insert(name, figures);
+        self.keep()?;
+        Ok(format!("native {}, eager {}{}", native.said()?, eager.said()?, ratio.unwrap_or_default()))
+    }
+
+    /// The figures so far.
+    fn keep(&self) -> Result<(), String> {
+        let figures = json!({"gpt2": self.found.figures(), "others": self.found.others});
+        let path = self.run.out.join("training.json");
+        let json = serde_json::to_string_pretty(&figures).map_err(|error| error.to_string())?;
+        std::fs::write(&path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))
+    }
 }
 
 impl Found {
+    /// A row of a round.
+    fn add(&mut self, (variant, round): (&'static str, usize), line: &Value) {
+        if self.rounds.len() <= round {
+            self.rounds.resize(round + 1, BTreeMap::new());
+        }
+        if let Some(seconds) = step(line) {
+            self.rounds[round].insert(variant, seconds);
+        }
+        if line["kernel_times_ms"].is_object() {
+            self.kinds.insert(variant, line["kernel_times_ms"].clone());
+            self.conditions.insert(variant, line["conditions"].clone());
+        }
+    }
+
     fn median_ms(&self, variant: &str) -> Option<f64> {
         let all: Vec<f64> = self.rounds.iter().filter_map(|round| round.get(variant)).map(|s| s * 1e3).collect();
         (!all.is_empty()).then(|| middle(all))
     }
 
-    fn table(&self) -> String {
+    /// GPT-2 by variant; empty where nothing was timed.
+    pub(in crate::gpu_check) fn text(&self) -> String {
+        if self.rounds.is_empty() {
+            return String::new();
+        }
         let mut text =
             "\n| GPT-2 124M, bf16, batch 16 x 1024 | step, ms | over native (least to most of 3) |\n|---|---|---|\n"
                 .to_owned();
         for (variant, _) in VARIANTS {
             let ms = self.median_ms(variant).map_or_else(String::new, |ms| format!("{ms:.2}"));
             let _ = writeln!(text, "| {variant} | {ms} | {} |", written(ratio(&self.rounds, variant, "native")));
-        }
-        for (what, row) in &self.others {
-            let _ = writeln!(text, "\n{what}: {}", said(row));
         }
         for (variant, conditions) in &self.conditions {
             let all = conditions.as_object().into_iter().flatten();
@@ -165,42 +232,15 @@ impl Found {
     }
 }
 
-fn said(row: &Row) -> String {
-    match row {
-        Row::Ok(line) => step(line).map_or_else(|| "no step".to_owned(), |seconds| format!("{:.2}", seconds * 1e3)),
-        Row::Skipped(why) => format!("skipped: {why}"),
-        Row::Failed(why) => format!("**failed**: {why}"),
+impl Row {
+    /// Milliseconds of a step.
+    fn said(&self) -> Result<String, String> {
+        match self {
+            Row::Ok(line) => step(line).map(|seconds| format!("{:.2} ms", seconds * 1e3)).ok_or("no step".to_owned()),
+            Row::Skipped(why) => Ok(format!("skipped: {why}")),
+            Row::Failed(why) => Err(why.clone()),
+        }
     }
-}
-
-/// Tables of GPT-2 and of other models; figures go to `training.json`. False where something failed: what is skipped did not.
-///
-/// # Errors
-/// What could not be kept.
-pub(super) fn table(training: &Training<'_>) -> Result<(String, bool), String> {
-    let found = gpt2(training);
-    let mut passed = !found.others.iter().any(|(_, row)| matches!(row, Row::Failed(_)));
-    let mut text = found.table();
-    let mut others = BTreeMap::new();
-    text += "\n| model, bf16 | native, ms | torch eager, ms | eager over native |\n|---|---|---|---|\n";
-    for (name, model) in OTHERS {
-        let [native, eager] = ["native", "eager"].map(|wanted| {
-            let (variant, words) = VARIANTS.into_iter().find(|(variant, _)| *variant == wanted).unwrap_or(VARIANTS[0]);
-            measured(training, &format!("{name}_{variant}"), model, words)
-        });
-        passed &= ![&native, &eager].iter().any(|row| matches!(row, Row::Failed(_)));
-        let seconds = |row: &Row| if let Row::Ok(line) = row { step(line) } else { None };
-        let ratio = seconds(&eager).zip(seconds(&native)).map(|(eager, native)| format!("{:.3}", eager / native));
-        let _ = writeln!(text, "| {name} | {} | {} | {} |", said(&native), said(&eager), ratio.unwrap_or_default());
-        let kinds = if let Row::Ok(line) = &native { line["kernel_times_ms"].clone() } else { Value::Null };
-        others
-            .insert(name, json!({"native_s": seconds(&native), "eager_s": seconds(&eager), "kernel_times_ms": kinds}));
-    }
-    let figures = json!({"gpt2": found.figures(), "others": others});
-    let path = training.out.join("training.json");
-    let json = serde_json::to_string_pretty(&figures).map_err(|error| error.to_string())?;
-    std::fs::write(&path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok((text, passed))
 }
 
 #[cfg(test)]
@@ -242,22 +282,25 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_run_and_kinds_of_kernels_are_told() {
+    fn kinds_of_kernels_are_told() {
         let kinds = json!({"products": 12.5, "sum": 20.0, "steps": 5, "step": 18.0});
-        let others = vec![("compiled, round 1".to_owned(), Row::Skipped("no compiler".to_owned()))];
         let conditions = BTreeMap::from([("native", json!({"cublas": "12.9.1"}))]);
-        let found = Found { rounds: rounds(), kinds: BTreeMap::from([("native", kinds.clone())]), conditions, others };
-        let text = found.table();
-        for line in [
-            "| eager | 4000.00 | 1.500",
-            "| compiled |  |  |",
-            "| products | 12.500 |",
-            "skipped: no compiler",
-            "cublas \"12.9.1\"",
-        ] {
+        let found = Found {
+            rounds: rounds(),
+            kinds: BTreeMap::from([("native", kinds.clone())]),
+            conditions,
+            others: BTreeMap::new(),
+        };
+        let text = found.text();
+        for line in ["| eager | 4000.00 | 1.500", "| compiled |  |  |", "| products | 12.500 |", "cublas \"12.9.1\""] {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert!(!text.contains("steps"), "{text}");
+        assert_eq!(Found::default().text(), "");
+        let mut late = Found::default();
+        late.add(("eager", 1), &json!({"step_s": {"median": 0.5}}));
+        assert_eq!((late.rounds[0].len(), late.rounds[1]["eager"]), (0, 0.5));
+        assert_eq!(Row::Skipped("no compiler".to_owned()).said().as_deref(), Ok("skipped: no compiler"));
         assert_eq!(found.figures()["over_native"]["eager"], json!([1.5, 1.0, 2.5]));
         assert_eq!(found.figures()["kernel_times_ms"]["native"], kinds);
     }

@@ -1,10 +1,11 @@
 //! Losses of small models on the GPU beside those of the CPU: the same seed, samples and steps.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::{Row, Training};
+use crate::gpu_check::rows::Outcome;
+use crate::gpu_check::stages::Stage;
+use crate::gpu_check::units::{Unit, Work};
 
 /// Every built-in model that has no convolutions, as small as its layers permit, but for heads as wide as tensor cores take them.
 const MODELS: &[(&str, &str)] = &[
@@ -28,7 +29,7 @@ const CONVOLUTIONAL: &[(&str, &str)] = &[
 ];
 
 /// How models of a kind are trained, and how far losses may be apart.
-struct Golden {
+pub(in crate::gpu_check) struct Golden {
     models: &'static [(&'static str, &'static str)],
     /// The four steps change losses by at least 0.2%: an update that is left out shows in every type.
     rate: f64,
@@ -44,7 +45,7 @@ const fn bounds(roundings: f64) -> [(&'static str, f64); 4] {
 }
 
 /// Batch norm over a few numbers makes large differences of small ones.
-const ALL: [Golden; 2] = [
+static ALL: [Golden; 2] = [
     Golden { models: MODELS, rate: 0.3, bounds: bounds(1.0) },
     Golden { models: CONVOLUTIONAL, rate: 0.05, bounds: bounds(30.0) },
 ];
@@ -61,62 +62,76 @@ fn apart(one: &Value, other: &Value) -> Result<f64, String> {
     Ok(one.iter().zip(&other).map(|(a, b)| (a - b).abs() / b.abs()).fold(0.0, f64::max))
 }
 
-/// What stands in a cell, and whether it is as it must be.
-fn cell(gpu: &[Value], cpu: &[Value], (dtype, bound): (&str, f64)) -> (String, bool) {
+/// What is said of a type; an error where it is not as it must be.
+fn cell(gpu: &[Value], cpu: &[Value], (dtype, bound): (&str, f64)) -> Result<String, String> {
     let row = |lines: &[Value], device: &str| {
         let found = lines.iter().find(|line| line["parameters"]["precision"] == dtype);
         found.map_or_else(|| Row::Failed("no row".to_owned()), |line| Row::of(line, device))
     };
     match (row(gpu, "cuda"), row(cpu, "cpu")) {
-        (Row::Ok(gpu), Row::Ok(cpu)) => match apart(&gpu, &cpu) {
-            Ok(apart) if apart <= bound => (format!("{apart:.1e}"), true),
-            Ok(apart) => (format!("**{apart:.1e}**, at most {bound:.1e}"), false),
-            Err(why) => (format!("**failed**: {why}"), false),
+        (Row::Ok(gpu), Row::Ok(cpu)) => match apart(&gpu, &cpu)? {
+            apart if apart <= bound => Ok(format!("{dtype} {apart:.1e} (at most {bound:.1e})")),
+            apart => Err(format!("{dtype} {apart:.1e}, and at most {bound:.1e} is right")),
         },
-        (Row::Failed(why), _) | (_, Row::Failed(why)) => (format!("**failed**: {why}"), false),
-        (Row::Skipped(why), _) | (_, Row::Skipped(why)) => (format!("skipped: {why}"), true),
+        (Row::Failed(why), _) | (_, Row::Failed(why)) => Err(format!("{dtype}: {why}")),
+        (Row::Skipped(why), _) | (_, Row::Skipped(why)) => Ok(format!("{dtype} skipped: {why}")),
     }
 }
 
-/// A table of each kind of models. False where losses are too far apart, or there are none.
-///
-/// # Errors
-/// What could not be kept.
-pub(super) fn table(training: &Training<'_>) -> Result<(String, bool), String> {
-    let (mut text, mut passed) = (String::new(), true);
-    for golden in &ALL {
-        let heads = golden.bounds.map(|(dtype, bound)| format!("{dtype} (at most {bound:.1e})")).join(" | ");
-        let _ =
-            writeln!(text, "\n| losses on GPU and CPU, largest relative difference | {heads} |\n|---|---|---|---|---|");
-        for (model, dimensions) in golden.models {
-            let cells = golden.compared(training, model, dimensions);
-            passed &= cells.iter().all(|(_, is_right)| *is_right);
-            let same = cells.iter().all(|cell| *cell == cells[0]);
-            // What holds for all types is said once.
-            let said = cells.iter().enumerate().map(|(at, (said, _))| if same && at > 0 { "" } else { said.as_str() });
-            let _ = writeln!(text, "| {model} | {} |", said.collect::<Vec<_>>().join(" | "));
-        }
-    }
-    Ok((text, passed))
+/// Models whose losses decide the most, and the types that do.
+const EARLY: &[&str] = &["gpt2-mini", "llama-tiny", "bert-base", "mlp", "resnet18"];
+const EARLY_TYPES: &[&str] = &["f32", "bf16"];
+const LATE_TYPES: &[&str] = &["f64", "f16"];
+const TYPES: &[&str] = &["f64", "f32", "bf16", "f16"];
+
+/// A row of each model; two of those that come early.
+pub(in crate::gpu_check) fn units() -> impl Iterator<Item = Unit> {
+    ALL.iter()
+        .flat_map(|golden| golden.models.iter().enumerate().map(move |(at, (model, _))| (golden, at, *model)))
+        .flat_map(|(golden, at, model)| {
+            let unit = |name: String, stage, types| Unit {
+                name,
+                stage,
+                seconds: 10,
+                command: format!("rankmark train --model {model}, small, on the GPU and on the CPU"),
+                work: Work::Losses(golden, at, types),
+            };
+            match EARLY.contains(&model) {
+                true => vec![
+                    unit(format!("losses_{model}"), Stage::Losses, EARLY_TYPES),
+                    unit(format!("losses_{model}_further"), Stage::Rest, LATE_TYPES),
+                ],
+                false => vec![unit(format!("losses_{model}"), Stage::Rest, TYPES)],
+            }
+        })
 }
 
 impl Golden {
-    /// The cells of a model, by type.
-    fn compared(&self, training: &Training<'_>, model: &str, dimensions: &str) -> [(String, bool); 4] {
-        let types = self.bounds.map(|(dtype, _)| dtype).join(",");
+    /// The largest relative differences of a model's losses in these types.
+    pub(in crate::gpu_check) fn row(&self, training: &Training<'_>, at: usize, types: &[&str]) -> Outcome {
+        let (model, dimensions) = self.models[at];
+        let list = types.join(",");
         // The keys' bias has no gradient but rounding, of which AdamW would make whole steps.
         let words = format!(
-            "--model {model} {dimensions} --batch 4 --precision {types} --optimizer sgd --learning-rate {} --momentum 0.9 \
+            "--model {model} {dimensions} --batch 4 --precision {list} --optimizer sgd --learning-rate {} --momentum 0.9 \
              --clip 1 --steps 4 --warmup 0 --trials 1 --spacing 0s --limits false",
             self.rate
         );
         let on = |device: &str, more: &str| {
-            training.lines(&format!("golden_{model}_{device}"), &format!("{words} --device {device} {more}"))
+            let name = format!("losses_{model}_{}_{device}", types[0]);
+            training.lines(&name, &format!("{words} --device {device} {more}"))
         };
-        match (on("cuda", "--attention own"), on("cpu", "")) {
-            (Ok(gpu), Ok(cpu)) => self.bounds.map(|of| cell(&gpu, &cpu, of)),
-            (Err(why), _) | (_, Err(why)) => self.bounds.map(|_| (format!("**failed**: {why}"), false)),
-        }
+        let cells = on("cuda", "--attention own").and_then(|gpu| {
+            let cpu = on("cpu", "")?;
+            Ok(self.bounds.iter().filter(|(of, _)| types.contains(of)).map(|of| cell(&gpu, &cpu, *of)).collect())
+        });
+        let cells: Vec<Result<String, String>> = match cells {
+            Ok(cells) => cells,
+            Err(why) => return Outcome::Failed(why),
+        };
+        let is_right = cells.iter().all(Result::is_ok);
+        let said: Vec<String> = cells.into_iter().map(|cell| cell.unwrap_or_else(|why| why)).collect();
+        if is_right { Outcome::Passed(said.join(", ")) } else { Outcome::Failed(said.join(", ")) }
     }
 }
 
@@ -135,15 +150,15 @@ mod tests {
     #[test]
     fn losses_that_are_apart_or_missing_fail() {
         let judge = |status: &str, gpu: &[f64], cpu: &[f64]| {
-            cell(&[line(status, gpu, "cuda")], &[line("ok", cpu, "cpu")], ("f64", 1e-9)).1
+            cell(&[line(status, gpu, "cuda")], &[line("ok", cpu, "cpu")], ("f64", 1e-9)).is_ok()
         };
         assert!(judge("ok", &[3.0, 2.0], &[3.0, 2.0]) && judge("ok", &[3.0, 2.0 + 1e-9], &[3.0, 2.0]));
         assert!(!judge("ok", &[3.0, 2.0 + 1e-8], &[3.0, 2.0]));
         assert!(!judge("ok", &[3.0], &[3.0, 2.0]) && !judge("ok", &[], &[]));
         assert!(!judge("failed", &[], &[3.0]) && judge("skipped", &[], &[3.0]));
         let rows = ["cuda", "cpu"].map(|device| [line("ok", &[3.0], device)]);
-        assert!(!cell(&rows[0], &rows[1], ("f32", 1e-9)).1, "no row of that type");
-        assert!(!cell(&rows[1], &rows[1], ("f64", 1e-9)).1, "not on the GPU");
+        assert!(cell(&rows[0], &rows[1], ("f32", 1e-9)).is_err(), "no row of that type");
+        assert!(cell(&rows[1], &rows[1], ("f64", 1e-9)).is_err(), "not on the GPU");
     }
 
     #[test]
@@ -159,5 +174,9 @@ mod tests {
         let mut own: Vec<&str> = ALL.iter().flat_map(|golden| golden.models).map(|(name, _)| *name).collect();
         own.sort_unstable();
         assert_eq!(own, names);
+        // Each type of each model once.
+        let types = |unit: &Unit| if let Work::Losses(_, _, types) = unit.work { types.len() } else { 0 };
+        assert_eq!(units().map(|unit| types(&unit)).sum::<usize>(), TYPES.len() * names.len());
+        assert!(EARLY.iter().all(|name| own.contains(name)));
     }
 }

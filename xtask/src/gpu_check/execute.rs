@@ -1,0 +1,96 @@
+//! Runs one command to its end, or to its limit.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a command did.
+pub(super) struct Ended {
+    /// None: it was ended because it took too long, or by a signal.
+    pub(super) code: Option<i32>,
+    pub(super) standard: String,
+    pub(super) errors: String,
+    pub(super) took: Duration,
+}
+
+impl Ended {
+    /// Its last line that says anything.
+    pub(super) fn last_words(&self) -> &str {
+        fn last(text: &str) -> Option<&str> {
+            text.lines().rev().find(|line| !line.trim().is_empty())
+        }
+        last(&self.errors).or_else(|| last(&self.standard)).unwrap_or("it said nothing")
+    }
+
+    /// Why it has no exit code.
+    pub(super) fn late(&self) -> String {
+        format!("it had not ended after {:.0} s, or a signal ended it: {}", self.took.as_secs_f64(), self.last_words())
+    }
+}
+
+/// Runs a command to its end, or to the limit. Its output goes to files, so that it never waits for a reader.
+///
+/// # Errors
+/// Why it could not start.
+pub(super) fn execute(root: &Path, words: &[String], limit: Duration) -> Result<Ended, String> {
+    let (first, rest) = words.split_first().ok_or("a check has no command")?;
+    let place = std::env::temp_dir().join(format!("rankmark-gpu-check-{}", std::process::id()));
+    let (standard, errors) = (place.with_extension("out"), place.with_extension("err"));
+    let open = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
+    let begun = Instant::now();
+    let mut command = Command::new(first);
+    command.args(rest).current_dir(root).stdin(Stdio::null()).stdout(open(&standard)?).stderr(open(&errors)?);
+    let started = command.spawn().map_err(|error| format!("{first} cannot start: {error}"));
+    let code = started.and_then(|child| until(child, begun + limit));
+    let took = begun.elapsed();
+    let text = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        let _ = std::fs::remove_file(path);
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let (standard, errors) = (text(&standard), text(&errors));
+    Ok(Ended { code: code?, standard, errors, took })
+}
+
+fn until(mut child: Child, end: Instant) -> Result<Option<i32>, String> {
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Ok(status.code());
+        }
+        if Instant::now() > end {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Keeps what a command printed.
+pub(super) fn keep(path: &Path, words: &[String], ended: &Ended) -> Result<(), String> {
+    let Ended { code, standard, errors, .. } = ended;
+    let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+    let text = format!("$ {}\nexit code: {code}\n\n{standard}\n\n{errors}", words.join(" "));
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(words: &[&str], limit: Duration) -> Result<Ended, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        execute(Path::new("/"), &words, limit)
+    }
+
+    #[test]
+    fn a_command_ends_by_itself_or_by_the_limit_or_does_not_start() {
+        let ended = run(&["sh", "-c", "echo a; echo b >&2; exit 3"], Duration::from_secs(60)).unwrap();
+        assert_eq!((ended.code, ended.standard.as_str(), ended.last_words()), (Some(3), "a\n", "b"));
+        let late = run(&["sh", "-c", "echo begun; exec sleep 60"], Duration::from_millis(200)).unwrap();
+        assert_eq!((late.code, late.last_words()), (None, "begun"));
+        let none = run(&["/no/such/program"], Duration::from_secs(60)).err().unwrap();
+        assert!(none.starts_with("/no/such/program cannot start: "), "{none}");
+    }
+}
