@@ -1,12 +1,15 @@
 //! The kernels' PTX text, made again from their source by NVRTC of CUDA 11.8: the last that writes ISA 7.8, which drivers from 520 on
-//! read, and that still compiles for sm_70. Then assembled by ptxas for the GPUs that people have, as a driver would do it; how many
-//! registers each kernel takes there is kept in a table. Needs no GPU and no toolkit: both programs come from PyPI.
+//! read, and that still compiles for sm_70. Then assembled as a driver would do it, by ptxas of CUDA 12 and of the newest CUDA 13, for all
+//! GPUs that each knows: drivers differ in how they share out registers. How many registers each kernel takes on the GPUs that people have is
+//! kept in a table. Needs no GPU and no toolkit: the programs come from PyPI.
 
+mod assembler;
 mod registers;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use assembler::Assembler;
 
 use crate::experiments::printed;
 use crate::ledger::{Ending, Ledger};
@@ -14,10 +17,11 @@ use crate::test::target;
 use crate::wheels;
 
 const WHEELS: &[&str] = &["nvidia-cuda-nvrtc-cu11==11.8.89"];
-/// The assembler of CUDA 12.9, which knows GPUs from Maxwell to Blackwell.
-const ASSEMBLER: &[&str] = &["nvidia-cuda-nvcc-cu12==12.9.86"];
-/// Turing, Ampere, Ada, Hopper, Blackwell.
+/// Those whose registers are kept: Turing, Ampere, Ada, Hopper, Blackwell. All others must not spill, either.
 const GPUS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
+
+/// Before sm_80 a program with bf16 is refused (`engine::cuda::Cuda`): its kernels are in the texts, and never run.
+const BF16_SINCE: u32 = 80;
 
 /// A source of kernels.
 struct Source {
@@ -25,8 +29,6 @@ struct Source {
     path: &'static str,
     /// The oldest GPU that it is for: "70" of sm_70.
     first: &'static str,
-    /// The GPUs among [`GPUS`] that it is assembled for.
-    gpus: &'static [&'static str],
 }
 
 const SOURCES: [Source; 8] = [
@@ -37,11 +39,11 @@ const SOURCES: [Source; 8] = [
     for_all("crates/engine/kernels/attention_plain"),
     for_all("crates/engine/kernels/spatial"),
     for_all("crates/engine/kernels/norm"),
-    Source { path: "crates/engine/kernels/attention", first: "80", gpus: GPUS.split_at(1).1 },
+    Source { path: "crates/engine/kernels/attention", first: "80" },
 ];
 
 const fn for_all(path: &'static str) -> Source {
-    Source { path, first: "70", gpus: &GPUS }
+    Source { path, first: "70" }
 }
 
 /// Calls the compiler: `python -c SCRIPT SOURCE ARCHITECTURE` prints the text.
@@ -93,20 +95,20 @@ pub(crate) fn check(root: &Path, may_install: bool, ledger: &mut Ledger) {
 /// Where the programs lie.
 struct Tools {
     nvrtc: PathBuf,
-    ptxas: PathBuf,
+    assemblers: Vec<Assembler>,
 }
 
 impl Tools {
     fn install(root: &Path, may_install: bool) -> Result<Self, String> {
-        let install = |folder: &str, wheels| {
-            let place = std::path::absolute(target(root).join(folder)).map_err(|error| error.to_string())?;
-            wheels::environment(&place, wheels, may_install, wheels::plain).map(|()| place)
-        };
-        let (nvrtc, assembler) = (install("xtask/nvrtc", WHEELS)?, install("xtask/ptxas", ASSEMBLER)?);
-        let libraries = std::fs::read_dir(assembler.join("lib")).map_err(|error| error.to_string())?;
-        let below = "site-packages/nvidia/cuda_nvcc/bin/ptxas";
-        let ptxas = libraries.flatten().map(|python| python.path().join(below)).find(|path| path.is_file());
-        Ok(Self { nvrtc, ptxas: ptxas.ok_or("the wheel has no ptxas")? })
+        let place = |folder: &str| std::path::absolute(target(root).join(folder)).map_err(|error| error.to_string());
+        let nvrtc = place("xtask/nvrtc")?;
+        wheels::environment(&nvrtc, WHEELS, may_install, wheels::plain)?;
+        let assemblers = assembler::WHEELS.iter().map(|(folder, wheels)| {
+            let place = place(folder)?;
+            wheels::environment(&place, wheels, may_install, wheels::plain)?;
+            Assembler::find(&place)
+        });
+        Ok(Self { nvrtc, assemblers: assemblers.collect::<Result<_, String>>()? })
     }
 }
 
@@ -118,8 +120,12 @@ fn kept(root: &Path, tools: &Tools, checks: bool) -> Result<String, String> {
         said += &keep(&path.with_extension("ptx"), &made(&path, source.first, tools)?, checks)?;
     }
     let mut table = registers::Table::default();
-    for source in &SOURCES {
-        assemble(root, tools, source, &mut table, &mut said)?;
+    for (number, assembler) in tools.assemblers.iter().enumerate() {
+        for source in &SOURCES {
+            // Registers are those of the first.
+            let table = (number == 0).then_some(&mut table);
+            said += &assemble(root, assembler, source, table)?;
+        }
     }
     let path = root.join(registers::FILE);
     let held = std::fs::read_to_string(&path).unwrap_or_default();
@@ -133,26 +139,27 @@ fn kept(root: &Path, tools: &Tools, checks: bool) -> Result<String, String> {
 /// Takes a text through ptxas for each GPU: it must be accepted, and no kernel may spill registers into memory.
 fn assemble(
     root: &Path,
-    tools: &Tools,
+    assembler: &Assembler,
     source: &Source,
-    table: &mut registers::Table,
-    said: &mut String,
-) -> Result<(), String> {
+    mut table: Option<&mut registers::Table>,
+) -> Result<String, String> {
     let text = root.join(source.path).with_extension("ptx");
     let name = text.file_name().unwrap_or_default().to_string_lossy();
-    for gpu in source.gpus {
-        let mut command = Command::new(&tools.ptxas);
-        command.args(["--verbose", "--gpu-name", gpu, "--output-file", "/dev/null"]).arg(&text).stdin(Stdio::null());
-        let ended = command.output().map_err(|error| format!("{}: {error}", tools.ptxas.display()))?;
-        let report = String::from_utf8_lossy(&ended.stderr).into_owned() + &String::from_utf8_lossy(&ended.stdout);
-        if !ended.status.success() {
-            return Err(format!("ptxas for {gpu}: {report}"));
+    let gpus = assembler.gpus_from(source.first);
+    let reports = assembler.reports(&text, &gpus)?;
+    let mut count = 0;
+    for (gpu, report) in gpus.iter().zip(reports) {
+        let version = &assembler.version;
+        let runs = |kernel: &str| assembler::number(gpu) >= BF16_SINCE || !kernel.contains("bf16");
+        let kernels =
+            registers::read(&report, runs).map_err(|why| format!("{name}, ptxas {version} for {gpu}: {why}"))?;
+        count = kernels.len();
+        if let Some(table) = table.as_deref_mut().filter(|_| GPUS.contains(&gpu.as_str())) {
+            table.add(source.path, gpu, kernels);
         }
-        let kernels = registers::read(&report).map_err(|why| format!("{name}, ptxas for {gpu}: {why}"))?;
-        let _ = writeln!(said, "{name}, {gpu}: {} kernels, no spills", kernels.len());
-        table.add(source.path, gpu, kernels);
     }
-    Ok(())
+    let version = &assembler.version;
+    Ok(format!("{name}: {count} kernels, no spills by ptxas {version} on {} GPUs: {}\n", gpus.len(), gpus.join(" ")))
 }
 
 fn made(kernels: &Path, first: &str, tools: &Tools) -> Result<String, String> {

@@ -243,13 +243,15 @@ INLINE void queries(u16 *d_qkv, const u16 *qkv, const u16 *d_output, const float
         u32 rows[D / 16][4], d_rows[D / 16][4];
         read_rows<D>(rows, head_of<D>(qkv, problem, sample, head, problem.packed()), first, sequence);
         read_rows<D>(d_rows, head_of<D>(d_output, problem, sample, head, heads), first, sequence);
-        float logs[2], along[2], sums[D / 8][4];
+        // A thread's own: there are no registers for them.
+        __shared__ float kept_along[2][256];
+        float logs[2], sums[D / 8][4];
 #pragma unroll
         for (u32 half = 0; half < 2; half++) {
             u32 row = first + lane / 4 + half * 8;
             u64 at = (u64)(sample * heads + head) * sequence + row;
             logs[half] = row < sequence ? log_sum[at] * LOG2_E : 0;
-            along[half] = row < sequence ? delta[at] : 0;
+            kept_along[half][threadIdx.x] = row < sequence ? delta[at] : 0;
         }
 #pragma unroll
         for (u32 i = 0; i < D / 2; i++) sums[i / 4][i % 4] = 0;
@@ -262,6 +264,7 @@ INLINE void queries(u16 *d_qkv, const u16 *qkv, const u16 *d_output, const float
                 float scores[2][4], d_scores[2][4];
                 times_rows<E, D>(scores, rows, keys, n);
                 times_rows<E, D>(d_scores, d_rows, values, n);
+                float along[2] = {kept_along[0][threadIdx.x], kept_along[1][threadIdx.x]};
 #pragma unroll
                 for (u32 i = 0; i < 8; i++) {
                     u32 half = i % 4 / 2;
