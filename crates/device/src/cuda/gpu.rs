@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use super::Result;
 use super::driver::{DeviceNumber, Driver, Handle, Uuid};
 use super::kernels::Kernels;
+use super::module::Loading;
 
 /// CU_STREAM_NON_BLOCKING: the stream does not wait for the default one.
 pub(super) const NON_BLOCKING: u32 = 1;
@@ -38,6 +39,7 @@ pub struct Gpu {
     kernels: OnceLock<Kernels>,
     /// Bytes of the device that this program's own buffers and kernels hold.
     held: AtomicU64,
+    pub(super) loading: Loading,
 }
 
 // SAFETY: the driver's functions may be called from any thread, and the handles are its own.
@@ -65,8 +67,17 @@ impl Gpu {
         let name: Vec<u8> = name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
         let stream = std::ptr::null_mut();
-        let mut gpu =
-            Self { driver, device, context, stream, name, uuid, kernels: OnceLock::new(), held: AtomicU64::new(0) };
+        let mut gpu = Self {
+            driver,
+            device,
+            context,
+            stream,
+            name,
+            uuid,
+            kernels: OnceLock::new(),
+            held: AtomicU64::new(0),
+            loading: Loading::default(),
+        };
         gpu.enter()?;
         // SAFETY: as cuda.h declares it; the out-pointer is valid.
         let made = unsafe { (gpu.driver.functions.stream_create)(&mut gpu.stream, NON_BLOCKING) };

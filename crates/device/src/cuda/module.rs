@@ -2,7 +2,8 @@
 
 use std::ffi::{CString, c_uint, c_void};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::driver::Handle;
 use super::{CudaError, Gpu, Result, Stream};
@@ -27,6 +28,12 @@ unsafe impl Send for Kernel {}
 // SAFETY: as above.
 unsafe impl Sync for Kernel {}
 
+impl Kernel {
+    fn unloaded(text: &str, name: &str) -> Self {
+        Self { function: ptr::null_mut(), name: name.to_owned(), sizes: parameters(text, name) }
+    }
+}
+
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument {
@@ -45,26 +52,63 @@ impl Argument {
     }
 }
 
-/// Loads a text, and finds kernels of it.
+/// Loads these kernels of a text: the driver compiles nothing else of it, which takes it seconds.
 ///
 /// # Errors
 /// What the driver says.
 pub(super) fn load<const N: usize>(gpu: &Gpu, text: &str, names: [&str; N]) -> Result<[Kernel; N]> {
+    let mut kernels = names.map(|name| Kernel::unloaded(text, name));
+    fill(gpu, text, &mut kernels)?;
+    Ok(kernels)
+}
+
+fn fill(gpu: &Gpu, text: &str, kernels: &mut [Kernel]) -> Result<()> {
     let functions = &gpu.driver.functions;
-    let held = CString::new(text).map_err(|_| CudaError::refused("cuModuleLoadData", "a zero byte in the PTX"))?;
+    let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+    let begun = Instant::now();
+    let held = CString::new(part(text, &names))
+        .map_err(|_| CudaError::refused("cuModuleLoadData", "a zero byte in the PTX"))?;
     let mut module = ptr::null_mut();
     // SAFETY: as cuda.h declares it: a terminated text of PTX. The module is never unloaded; the context takes it along.
     let loaded = unsafe { (functions.module_load)(&mut module, held.as_ptr().cast()) };
     gpu.driver.succeeded("cuModuleLoadData", loaded)?;
-    let mut kernels =
-        names.map(|name| Kernel { function: ptr::null_mut(), name: name.to_owned(), sizes: parameters(text, name) });
-    for kernel in &mut kernels {
+    gpu.loading.add(begun.elapsed());
+    for kernel in kernels {
         let name = CString::new(kernel.name.as_str()).unwrap_or_default();
         // SAFETY: as cuda.h declares it; the out-pointer is valid, and the name is a terminated string.
         let found = unsafe { (functions.module_function)(&mut kernel.function, module, name.as_ptr()) };
         gpu.driver.succeeded("cuModuleGetFunction", found)?;
     }
-    Ok(kernels)
+    Ok(())
+}
+
+/// A text with these kernels alone, and with all that is not a kernel: functions and memory that they may use.
+fn part(text: &str, names: &[&str]) -> String {
+    let mut kept = String::new();
+    let mut is_kept = true;
+    for line in text.split_inclusive('\n') {
+        if let Some(rest) = line.split(".entry ").nth(1).filter(|_| line.starts_with('.')) {
+            let name = rest.split('(').next().unwrap_or_default();
+            is_kept = names.contains(&name);
+        }
+        if is_kept {
+            kept.push_str(line);
+        }
+        // The end of a function: what follows is the next one's.
+        is_kept |= line.trim_end() == "}";
+    }
+    kept
+}
+
+/// How long the driver took to take texts in.
+#[derive(Debug, Default)]
+pub(super) struct Loading(Mutex<(u32, Duration)>);
+
+impl Loading {
+    fn add(&self, took: Duration) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = (all.0 + 1, all.1 + took);
+    }
 }
 
 /// Sizes of the parameters of a kernel, from its text.
@@ -90,7 +134,26 @@ pub enum Threads {
 }
 
 impl Gpu {
-    /// Loads a text of PTX, and finds kernels of it.
+    /// How many texts of kernels the driver has taken in for this process, and how long that took. A text that its cache does not have is
+    /// compiled for the device, which takes seconds.
+    pub fn loading(&self) -> (u32, Duration) {
+        *self.loading.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Self::load`], of names that are made at run time.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn load_named(self: &Arc<Self>, text: &str, names: &[String]) -> Result<Vec<Kernel>> {
+        self.enter()?;
+        let before = self.free_bytes()?;
+        let mut kernels: Vec<Kernel> = names.iter().map(|name| Kernel::unloaded(text, name)).collect();
+        fill(self, text, &mut kernels)?;
+        self.take(before)?;
+        Ok(kernels)
+    }
+
+    /// Loads kernels of a text of PTX, and nothing else of it.
     ///
     /// # Errors
     /// What the driver says.
@@ -157,6 +220,25 @@ mod tests {
         }
         assert_eq!([parameters(LOOPS, "loop_copy"), parameters(LOOPS, "loop_triad")], [vec![8; 3], vec![8; 4]]);
         assert_eq!(parameters(LOOPS, "chase"), [8; 4]);
+    }
+
+    #[test]
+    fn a_part_of_a_text_has_the_kernels_that_were_asked_for_and_all_else() {
+        let text = ".version 7.8\n.func (.param .b64 r) help\n(\n.param .b64 a\n)\n{\nret;\n}\n.shared .b8 parts[4];\n\
+                    .visible .entry one(\n.param .u64 a\n)\n{\nret;\n\n}\n.visible .entry two(\n.param .u32 b\n)\n{\nret;\n}\n\
+                    .func after\n(\n)\n{\nret;\n}\n";
+        let two = part(text, &["two"]);
+        assert!(!two.contains("one(") && two.contains(".entry two(") && two.contains("parts[4]"), "{two}");
+        assert!(
+            two.starts_with(".version 7.8\n.func (.param .b64 r) help")
+                && two.ends_with(".func after\n(\n)\n{\nret;\n}\n")
+        );
+        assert_eq!(two.matches('{').count(), two.matches('}').count());
+        assert_eq!(part(text, &["one", "two"]), text);
+        for name in ["fill_8", "compare_64"] {
+            let alone = part(CHECK, &[name]);
+            assert_eq!((alone.matches(".entry ").count(), parameters(&alone, name)), (1, parameters(CHECK, name)));
+        }
     }
 
     #[test]

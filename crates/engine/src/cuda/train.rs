@@ -19,18 +19,18 @@ use device::cuda::Gpu;
 use terms::Dtype;
 
 use super::ProductError;
-use crate::op::{Attention, Norm, Op, Rows};
+use crate::op::{Attention, Norm, Op, Rows, Update};
 use crate::{Memory, View};
 use attention::AttentionKernels;
 pub use attention::{ATTENTION, ATTENTION_PLAIN, AttentionKernel};
 pub use embedding::sorted_rows;
-use launch::Kernels;
 pub use launch::{DeviceContext, NORM, TRAIN};
+use launch::{Kernels, Single, TYPES, Typed, WholeRows};
 pub use spatial::SPATIAL;
 use spatial::SpatialKernels;
 pub use squares::Squares;
 
-/// The kernels, loaded on a device.
+/// The kernels of a device. Each text is loaded in parts, when the first kernel of a part is needed.
 #[derive(Debug)]
 pub struct Train {
     kernels: Kernels,
@@ -39,13 +39,13 @@ pub struct Train {
 }
 
 impl Train {
-    /// Loads them.
+    /// None is loaded yet.
     ///
     /// # Errors
     /// What the driver says.
     pub fn load(gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
         let (attention, spatial) = (AttentionKernels::new(gpu)?, SpatialKernels::default());
-        Ok(Self { kernels: Kernels::load(gpu)?, attention, spatial })
+        Ok(Self { kernels: Kernels::new(gpu), attention, spatial })
     }
 
     /// The device.
@@ -53,16 +53,47 @@ impl Train {
         self.kernels.gpu()
     }
 
-    /// Makes the tables that an operation reads, and loads the kernels that it needs besides, so that its first run allocates nothing.
+    /// Makes the tables that an operation reads, and loads the kernels that it needs, so that its first run neither allocates nor waits for
+    /// the driver's compiler.
     ///
     /// # Errors
     /// What the driver says.
     pub fn prepare(&self, op: &Op, context: &DeviceContext<'_>) -> Result<(), ProductError> {
+        self.load_for(op, context.memory)?;
         match op {
             Op::Rows(op @ Rows::Rotary { .. }) => elementwise::angles_of(&self.kernels, op, context).map(|_| ()),
             Op::Dense(op) => self.attention.prepare(op, self.gpu(), context.memory),
-            Op::Spatial(op) => self.spatial.prepare(op, self.gpu()),
             _ => Ok(()),
+        }
+    }
+
+    /// Loads the kernels of an operation that is not attention.
+    fn load_for(&self, op: &Op, memory: &Memory) -> Result<(), ProductError> {
+        // Of all floats that it names, the narrowest is what it computes with.
+        let mut narrowest: Option<Dtype> = None;
+        op.for_each_view(&mut |view| {
+            let dtype = memory.dtype(view);
+            let is_narrower = |known: Dtype| dtype.bytes() < known.bytes();
+            if TYPES.contains(&dtype) && narrowest.is_none_or(is_narrower) {
+                narrowest = Some(dtype);
+            }
+        });
+        let Some(dtype) = narrowest else { return Ok(()) };
+        match op {
+            Op::Rows(op) => {
+                if matches!(op, Rows::NormForward { .. } | Rows::NormBackward { .. }) {
+                    self.kernels.whole_rows(WholeRows::NormByWarp, dtype)?;
+                }
+                self.kernels.single(Single::AddSum)?;
+                self.kernels.typed(Typed::Fill, dtype).map(|_| ())
+            }
+            Op::Update(Update::AdamW { .. } | Update::Sgd { .. }) => {
+                self.kernels.single(Single::AdamNumbers)?;
+                self.kernels.typed(Typed::Adam, dtype).map(|_| ())
+            }
+            Op::Update(_) => self.kernels.single(Single::AddSum).map(|_| ()),
+            Op::Spatial(op) => self.spatial.prepare(op, dtype, self.gpu()),
+            Op::Dense(_) => Ok(()),
         }
     }
 

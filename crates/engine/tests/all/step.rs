@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use device::cuda::Gpu;
 use engine::cuda::{Cublas, Cuda};
-use engine::op::{Dense, MatMul, Op, Rows};
+use engine::op::{Dense, MatMul, Norm, Op, Rows, Update};
 use engine::{Category, Device, Lifetime, Loaded, Memory, Program, View};
 use half::bf16;
 use terms::Dtype;
@@ -141,4 +141,28 @@ fn products_are_joined_where_the_library_takes_their_places() {
         }
         assert_eq!(loaded.about().contains_key("joined_products"), is_joined, "{off:?}");
     }
+}
+
+/// Kernels are loaded with a program, and none of another type: the driver takes seconds to compile them, which no step must wait for.
+#[test]
+fn steps_load_no_kernels() {
+    let Some(gpu) = gpu("steps_load_no_kernels") else { return };
+    let mut program = Program::default();
+    let mut buffer = |dtype, len| program.buffer(Category::Parameter, Lifetime::Persistent, dtype, len);
+    let (x, y, gain) = (buffer(Dtype::Bf16, 64), buffer(Dtype::Bf16, 64), buffer(Dtype::Bf16, 16));
+    let (statistics, control) = (buffer(Dtype::F32, 8), buffer(Dtype::F64, 4));
+    let norm = Norm { x, gain, bias: None, statistics, rows: 4, columns: 16, epsilon: 1e-5 };
+    program.run(Op::Rows(Rows::NormForward { norm, y }));
+    program.run(Op::Rows(Rows::GeluForward { x: y, y: x, exact: false }));
+    program.run(Op::Update(Update::BeginNorm { control }));
+    let mut loaded = loaded(&gpu, program);
+    let (texts, _) = gpu.loading();
+    // The norms of bf16, the other kernels of bf16, and those without a type.
+    assert_eq!(texts, 3);
+    for step in 1..4 {
+        // SAFETY: no exchange names the views, and nothing else is under way.
+        unsafe { loaded.run(0..3, step) }.unwrap();
+    }
+    loaded.queue().synchronise();
+    assert_eq!(gpu.loading().0, texts);
 }

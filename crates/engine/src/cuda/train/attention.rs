@@ -2,12 +2,12 @@
 //! scratch memory, then gives the gradients of queries, then those of keys and values.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use device::cuda::{Gpu, Kernel, Threads};
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Result, refused, state_of};
+use super::launch::{Call, DeviceContext, Kernels, Lazy, Result, refused, state_of};
 use crate::cuda::ProductError;
 use crate::op::{Attention, Dense};
 use crate::{Memory, View};
@@ -72,15 +72,16 @@ const PASSES: [&str; 4] = ["attention_", "attention_queries_", "attention_keys_"
 #[derive(Debug)]
 pub(super) struct AttentionKernels {
     has_tensor_cores: bool,
-    /// All kinds of a pass, then the next pass.
-    of_tensor_cores: OnceLock<Vec<Kernel>>,
-    plain: OnceLock<Vec<Kernel>>,
+    /// All passes, of each of [`OF_TENSOR_CORES`] and of each of [`PLAIN`].
+    of_tensor_cores: [Lazy; KINDS],
+    plain: [Lazy; KINDS],
 }
 
 impl AttentionKernels {
     pub(super) fn new(gpu: &Gpu) -> Result<Self> {
         let has_tensor_cores = gpu.capability()? >= FIRST;
-        Ok(Self { has_tensor_cores, of_tensor_cores: OnceLock::new(), plain: OnceLock::new() })
+        let (of_tensor_cores, plain) = Default::default();
+        Ok(Self { has_tensor_cores, of_tensor_cores, plain })
     }
 
     /// Which kernels run this operation, of elements of this type.
@@ -107,8 +108,9 @@ impl AttentionKernels {
     /// Loads what the operation needs.
     pub(super) fn prepare(&self, op: &Dense, gpu: &Arc<Gpu>, memory: &Memory) -> Result<()> {
         let (Dense::AttentionForward(op) | Dense::AttentionBackward { forward: op, .. }) = op else { return Ok(()) };
-        let kind = self.choose(op, memory.dtype(op.qkv))?;
-        self.load(gpu, kind).map(|_| ())
+        let dtype = memory.dtype(op.qkv);
+        let kind = self.choose(op, dtype)?;
+        self.kernel(gpu, Pass::Delta, kind, (dtype, op.head_width)).map(|_| ())
     }
 
     fn kernel(&self, gpu: &Arc<Gpu>, pass: Pass, kind: AttentionKernel, element: (Dtype, usize)) -> Result<&Kernel> {
@@ -117,26 +119,14 @@ impl AttentionKernels {
             AttentionKernel::Plain => PLAIN.iter().position(|known| *known == element.0),
         };
         let Some(place) = place else { return unsupported(format!("no kernel has attention of {}", element.0)) };
-        Ok(&self.load(gpu, kind)?[pass as usize * KINDS + place])
-    }
-
-    /// The kernels of a kind, loaded when they are first asked for.
-    fn load(&self, gpu: &Arc<Gpu>, kind: AttentionKernel) -> Result<&Vec<Kernel>> {
-        let (held, text, kinds) = match kind {
+        let (held, text, kind) = match kind {
             AttentionKernel::TensorCores => {
-                (&self.of_tensor_cores, ATTENTION, OF_TENSOR_CORES.map(|(dtype, width)| format!("{dtype}_{width}")))
+                (&self.of_tensor_cores[place], ATTENTION, format!("{}_{}", element.0, element.1))
             }
-            AttentionKernel::Plain => (&self.plain, ATTENTION_PLAIN, PLAIN.map(|dtype| dtype.to_string())),
+            AttentionKernel::Plain => (&self.plain[place], ATTENTION_PLAIN, element.0.to_string()),
         };
-        if let Some(loaded) = held.get() {
-            return Ok(loaded);
-        }
-        let of_pass = |pass: &str| kinds.each_ref().map(|kind| format!("{pass}{kind}"));
-        let names: Vec<String> = PASSES.iter().flat_map(|pass| of_pass(pass)).collect();
-        const COUNT: usize = PASSES.len() * KINDS;
-        let names: [&str; COUNT] = std::array::from_fn(|at| names[at].as_str());
-        let loaded = gpu.load(text, names)?;
-        Ok(held.get_or_init(|| loaded.into_iter().collect()))
+        let names = || PASSES.iter().map(|pass| format!("{pass}{kind}")).collect();
+        Ok(&held.get(gpu, text, names)?[pass as usize])
     }
 }
 

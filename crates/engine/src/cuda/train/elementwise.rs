@@ -93,7 +93,7 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
 fn fill(kernels: &Kernels, y: View, value: f64, context: &DeviceContext<'_>) -> Result<()> {
     let dtype = context.memory.dtype(y);
     let kernel = match dtype {
-        Dtype::I32 => kernels.single(Single::FillI32),
+        Dtype::I32 => kernels.single(Single::FillI32)?,
         dtype => kernels.typed(Typed::Fill, dtype)?,
     };
     let call = Call::new(kernels, context).view(y, dtype, y.len, "y")?.real(value).word(y.len);

@@ -1,7 +1,7 @@
 //! How a kernel of train.cu or another text is given its arguments: each memory that it goes through is checked first.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use device::cuda::{Argument, Gpu, Kernel, Stream, Threads};
 use device::{Region, Slice};
@@ -91,25 +91,39 @@ pub(super) const ROW_TYPES: [Dtype; 3] = [Dtype::F32, Dtype::Bf16, Dtype::F16];
 /// Tables of angles: cosine and sine for each position and pair of features.
 type Tables = HashMap<(usize, usize, u64, Dtype), Slice>;
 
-/// The kernels, loaded on a device, and the tables that they read.
+/// Kernels of a text that are loaded together, when the first of them is needed: the driver takes seconds to compile them.
+#[derive(Debug, Default)]
+pub(super) struct Lazy(OnceLock<Vec<Kernel>>);
+
+impl Lazy {
+    /// The kernels with these names, in their order.
+    pub(super) fn get(&self, gpu: &Arc<Gpu>, text: &str, names: impl FnOnce() -> Vec<String>) -> Result<&[Kernel]> {
+        if let Some(loaded) = self.0.get() {
+            return Ok(loaded);
+        }
+        let loaded = gpu.load_named(text, &names())?;
+        Ok(self.0.get_or_init(|| loaded))
+    }
+}
+
+/// The kernels of a device, and the tables that they read.
 #[derive(Debug)]
 pub(super) struct Kernels {
     gpu: Arc<Gpu>,
-    /// All types of a kernel, then the next kernel; then those of one type.
-    kernels: Vec<Kernel>,
-    /// All types of each of [`WHOLE_ROWS`].
-    whole_rows: Vec<Kernel>,
+    /// All of [`TYPED`], of each of [`TYPES`].
+    typed: [Lazy; TYPES.len()],
+    /// Those of one type.
+    singles: Lazy,
+    /// All of [`WHOLE_ROWS`], of each of [`ROW_TYPES`].
+    whole_rows: [Lazy; ROW_TYPES.len()],
     tables: Mutex<Tables>,
 }
 
 impl Kernels {
-    pub(super) fn load(gpu: &Arc<Gpu>) -> Result<Self> {
-        const COUNT: usize = TYPED.len() * TYPES.len() + SINGLE.len();
-        let typed = TYPED.iter().flat_map(|stem| TYPES.map(|dtype| format!("{stem}_{dtype}")));
-        let names: Vec<String> = typed.chain(SINGLE.iter().map(|name| (*name).to_owned())).collect();
-        let names: [&str; COUNT] = std::array::from_fn(|at| names[at].as_str());
-        let kernels = gpu.load(TRAIN, names)?.into_iter().collect();
-        Ok(Self { gpu: gpu.clone(), kernels, whole_rows: load_whole_rows(gpu)?, tables: Mutex::default() })
+    /// None is loaded yet.
+    pub(super) fn new(gpu: &Arc<Gpu>) -> Self {
+        let (typed, singles, whole_rows) = Default::default();
+        Self { gpu: gpu.clone(), typed, singles, whole_rows, tables: Mutex::default() }
     }
 
     pub(super) fn gpu(&self) -> &Arc<Gpu> {
@@ -120,17 +134,20 @@ impl Kernels {
     pub(super) fn typed(&self, which: Typed, dtype: Dtype) -> Result<&Kernel> {
         let known = TYPES.iter().position(|known| *known == dtype);
         let Some(place) = known else { return refused(format!("no kernel computes with {dtype}")) };
-        Ok(&self.kernels[which as usize * TYPES.len() + place])
+        let names = || TYPED.iter().map(|stem| format!("{stem}_{dtype}")).collect();
+        Ok(&self.typed[place].get(&self.gpu, TRAIN, names)?[which as usize])
     }
 
     /// A kernel of norm.cu; None where it has none for the type.
-    pub(super) fn whole_rows(&self, which: WholeRows, dtype: Dtype) -> Option<&Kernel> {
-        let place = ROW_TYPES.iter().position(|known| *known == dtype)?;
-        Some(&self.whole_rows[which as usize * ROW_TYPES.len() + place])
+    pub(super) fn whole_rows(&self, which: WholeRows, dtype: Dtype) -> Result<Option<&Kernel>> {
+        let Some(place) = ROW_TYPES.iter().position(|known| *known == dtype) else { return Ok(None) };
+        let names = || WHOLE_ROWS.iter().map(|stem| format!("{stem}_{dtype}")).collect();
+        Ok(Some(&self.whole_rows[place].get(&self.gpu, NORM, names)?[which as usize]))
     }
 
-    pub(super) fn single(&self, which: Single) -> &Kernel {
-        &self.kernels[TYPED.len() * TYPES.len() + which as usize]
+    pub(super) fn single(&self, which: Single) -> Result<&Kernel> {
+        let names = || SINGLE.iter().map(|name| (*name).to_owned()).collect();
+        Ok(&self.singles.get(&self.gpu, TRAIN, names)?[which as usize])
     }
 
     /// The table with this key, made when it is first asked for.
@@ -144,14 +161,6 @@ impl Kernels {
         table.write(&bytes)?;
         Ok(tables.entry(key).or_insert(table).clone())
     }
-}
-
-fn load_whole_rows(gpu: &Arc<Gpu>) -> Result<Vec<Kernel>> {
-    const COUNT: usize = WHOLE_ROWS.len() * ROW_TYPES.len();
-    let typed = WHOLE_ROWS.iter().flat_map(|stem| ROW_TYPES.map(|dtype| format!("{stem}_{dtype}")));
-    let names: Vec<String> = typed.collect();
-    let names: [&str; COUNT] = std::array::from_fn(|at| names[at].as_str());
-    Ok(gpu.load(NORM, names)?.into_iter().collect())
 }
 
 pub(super) fn refused<T>(what: String) -> Result<T> {

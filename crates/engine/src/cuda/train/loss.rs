@@ -66,5 +66,5 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
 fn add(kernels: &Kernels, loss: View, rows: usize, scale: f64, context: &DeviceContext<'_>) -> Result<()> {
     let call = Call::new(kernels, context).view(loss, Dtype::F64, 1, "the loss")?.scratch(0, 8 * rows)?;
     // SAFETY: the scratch has a loss of each row.
-    unsafe { call.word(rows).real(scale).launch(kernels.single(Single::AddSum), Threads::Blocks(1)) }
+    unsafe { call.word(rows).real(scale).launch(kernels.single(Single::AddSum)?, Threads::Blocks(1)) }
 }

@@ -42,7 +42,7 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
             let (gradients, add_to) = ([Some(*d_gain), *d_bias], *accumulate_parameters);
             let which = [WholeRows::GradientByWarp, WholeRows::GradientByBlock];
             let views = [norm.x, *dy, *dx, norm.gain].map(Some);
-            if let Some((kernel, at_once)) = whole_rows(kernels, which, norm, &views, context) {
+            if let Some((kernel, at_once)) = whole_rows(kernels, which, norm, &views, context)? {
                 return backward.at_once(kernels, kernel, at_once, gradients, add_to, context);
             }
             // First: dx may be dy.
@@ -93,7 +93,7 @@ pub(super) fn forward(
     let [residual, total] = residual.map_or([None; 2], |views| views.map(Some));
     let views = [Some(y), total, Some(norm.x), residual, Some(norm.gain), norm.bias];
     let which = [WholeRows::NormByWarp, WholeRows::NormByBlock];
-    let (kernel, blocks) = match whole_rows(kernels, which, norm, &views, context) {
+    let (kernel, blocks) = match whole_rows(kernels, which, norm, &views, context)? {
         Some((kernel, at_once)) => (kernel, rows.div_ceil(at_once)),
         None => (kernels.typed(Typed::Norm, e)?, rows),
     };
@@ -109,14 +109,14 @@ fn whole_rows<'a>(
     norm: &Norm,
     views: &[Option<View>],
     context: &DeviceContext<'_>,
-) -> Option<(&'a Kernel, usize)> {
+) -> Result<Option<(&'a Kernel, usize)>> {
     let (e, columns) = (context.memory.dtype(norm.x), norm.columns);
     let is_whole = columns > 0 && (columns * e.bytes() as usize).is_multiple_of(LOAD);
     if !is_whole || columns > BY_BLOCK || !views.iter().flatten().all(|view| context.is_aligned(*view, LOAD)) {
-        return None;
+        return Ok(None);
     }
     let which = if columns <= BY_WARP { by_warp } else { by_block };
-    Some((kernels.whole_rows(which, e)?, rows_at_once(columns)))
+    Ok(kernels.whole_rows(which, e)?.map(|kernel| (kernel, rows_at_once(columns))))
 }
 
 /// A backward pass without the gradients of gain and bias.
@@ -247,8 +247,8 @@ fn add(
     context: &DeviceContext<'_>,
 ) -> Result<()> {
     let kernel: &Kernel = match state {
-        Dtype::F64 => kernels.single(Single::AddPartialsF64),
-        _ => kernels.single(Single::AddPartialsF32),
+        Dtype::F64 => kernels.single(Single::AddPartialsF64)?,
+        _ => kernels.single(Single::AddPartialsF32)?,
     };
     let call = Call::new(kernels, context).view(y, state, columns, "a sum of columns")?;
     let call = call.scratch(from, chunks * columns * state.bytes() as usize)?;

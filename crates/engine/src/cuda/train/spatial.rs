@@ -3,12 +3,12 @@
 mod batch_norm;
 mod pooling;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use device::cuda::{Gpu, Kernel, Threads};
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Result, TYPES, kernels, refused};
+use super::launch::{Call, DeviceContext, Kernels, Lazy, Result, TYPES, kernels, refused, state_of};
 use crate::View;
 use crate::cuda::ProductError;
 use crate::op::Spatial;
@@ -42,42 +42,37 @@ fn wide(dtype: Dtype) -> usize {
 /// All of them, loaded when an operation first needs one.
 #[derive(Debug, Default)]
 pub(super) struct SpatialKernels {
-    /// Each of [`PACKED`] for each type, one channel and several; then each of [`OF_STATE`] for each of [`STATES`].
-    held: OnceLock<Vec<Kernel>>,
+    /// Each of [`PACKED`], for one channel and for several, of each of [`TYPES`].
+    packed: [Lazy; TYPES.len()],
+    /// Each of [`OF_STATE`], of each of [`STATES`].
+    of_state: [Lazy; STATES.len()],
 }
 
 impl SpatialKernels {
-    /// Loads what the operation needs.
-    pub(super) fn prepare(&self, op: &Spatial, gpu: &Arc<Gpu>) -> Result<()> {
-        if op.is_convolution() { Ok(()) } else { self.load(gpu).map(|_| ()) }
-    }
-
-    fn load(&self, gpu: &Arc<Gpu>) -> Result<&Vec<Kernel>> {
-        const COUNT: usize = PACKED.len() * TYPES.len() * 2 + OF_STATE.len() * STATES.len();
-        if let Some(loaded) = self.held.get() {
-            return Ok(loaded);
+    /// Loads what an operation on this type needs.
+    pub(super) fn prepare(&self, op: &Spatial, dtype: Dtype, gpu: &Arc<Gpu>) -> Result<()> {
+        if op.is_convolution() {
+            return Ok(());
         }
-        let both = |stem: &str, dtype: Dtype| [1, wide(dtype)].map(|channels| format!("{stem}_{dtype}_{channels}"));
-        let packed = PACKED.iter().flat_map(|stem| TYPES.into_iter().flat_map(|dtype| both(stem, dtype)));
-        let of_state = OF_STATE.iter().flat_map(|stem| STATES.map(|dtype| format!("{stem}_{dtype}")));
-        let names: Vec<String> = packed.chain(of_state).collect();
-        let names: [&str; COUNT] = std::array::from_fn(|at| names[at].as_str());
-        let loaded = gpu.load(SPATIAL, names)?;
-        Ok(self.held.get_or_init(|| loaded.into_iter().collect()))
+        self.packed(gpu, Packed::Sums, dtype, false)?;
+        self.of_state(gpu, OfState::AddChunks, state_of(dtype)).map(|_| ())
     }
 
     /// A kernel for elements of a type, of which a thread takes one channel or several.
     fn packed(&self, gpu: &Arc<Gpu>, which: Packed, dtype: Dtype, is_wide: bool) -> Result<&Kernel> {
         let known = TYPES.iter().position(|known| *known == dtype);
         let Some(place) = known else { return refused(format!("no kernel computes with {dtype}")) };
-        Ok(&self.load(gpu)?[(which as usize * TYPES.len() + place) * 2 + usize::from(is_wide)])
+        let both = |stem: &&str| [1, wide(dtype)].map(|channels| format!("{stem}_{dtype}_{channels}"));
+        let names = || PACKED.iter().flat_map(both).collect();
+        Ok(&self.packed[place].get(gpu, SPATIAL, names)?[which as usize * 2 + usize::from(is_wide)])
     }
 
     /// A kernel for statistics of a type.
     fn of_state(&self, gpu: &Arc<Gpu>, which: OfState, dtype: Dtype) -> Result<&Kernel> {
         let known = STATES.iter().position(|known| *known == dtype);
         let Some(place) = known else { return refused(format!("no kernel has statistics of {dtype}")) };
-        Ok(&self.load(gpu)?[PACKED.len() * TYPES.len() * 2 + which as usize * STATES.len() + place])
+        let names = || OF_STATE.iter().map(|stem| format!("{stem}_{dtype}")).collect();
+        Ok(&self.of_state[place].get(gpu, SPATIAL, names)?[which as usize])
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn run(kernels: &Kernels, squares: &Squares, control: View, context: 
         Dtype::F64 => Single::SquaresOfPartsF64,
         Dtype::F32 => Single::SquaresOfPartsF32,
         other => return refused(format!("no kernel squares {other}")),
-    });
+    })?;
     let Squares { all, parts, count, .. } = squares;
     let call = Call::new(kernels, context).scratch(0, squares.scratch_bytes())?.slice(all, all.len(), "views")?;
     let call = call.slice(parts, 16 * count, "parts")?.word(*count);
@@ -86,5 +86,5 @@ pub(super) fn add(kernels: &Kernels, control: View, count: usize, context: &Devi
     let call = Call::new(kernels, context).view(control.part(2, 1), Dtype::F64, 1, "control")?;
     let call = call.scratch(0, 8 * count)?.word(count).real(1.0);
     // SAFETY: the scratch has so many sums.
-    unsafe { call.launch(kernels.single(Single::AddSum), Threads::Blocks(1)) }
+    unsafe { call.launch(kernels.single(Single::AddSum)?, Threads::Blocks(1)) }
 }

@@ -38,7 +38,7 @@ pub(super) fn run(kernels: &Kernels, op: &Update, context: &DeviceContext<'_>) -
                 Dtype::F64 => Single::SquaresF64,
                 Dtype::F32 => Single::SquaresF32,
                 other => return refused(format!("no kernel squares {other}")),
-            });
+            })?;
             let blocks = blocks(x.len);
             let call = Call::new(kernels, context).scratch(0, 8 * blocks)?.view(x, dtype(x), x.len, "x")?;
             // SAFETY: x has so many elements, and the scratch a sum of each block.
@@ -47,14 +47,16 @@ pub(super) fn run(kernels: &Kernels, op: &Update, context: &DeviceContext<'_>) -
         }
         // SAFETY: control has four numbers, here and below.
         Update::BeginNorm { control } => unsafe {
-            begin(control)?.launch(kernels.single(Single::BeginNorm), Threads::One)
+            begin(control)?.launch(kernels.single(Single::BeginNorm)?, Threads::One)
         },
         // SAFETY: as above.
         Update::Judge { control, dynamic } => unsafe {
-            begin(control)?.flag(dynamic).launch(kernels.single(Single::Judge), Threads::One)
+            begin(control)?.flag(dynamic).launch(kernels.single(Single::Judge)?, Threads::One)
         },
         // SAFETY: as above.
-        Update::EndStep { control } => unsafe { begin(control)?.launch(kernels.single(Single::EndStep), Threads::One) },
+        Update::EndStep { control } => unsafe {
+            begin(control)?.launch(kernels.single(Single::EndStep)?, Threads::One)
+        },
         Update::Sgd { parameters, gradients, velocity, copy, control, rate, momentum, clip } => {
             let (e, count) = (dtype(copy.unwrap_or(parameters)), parameters.len);
             let call = Call::new(kernels, context).view(parameters, state_of(e), count, "parameters")?;
@@ -87,5 +89,5 @@ fn numbers(kernels: &Kernels, op: &Update, control: View, context: &DeviceContex
     let call = Call::new(kernels, context).scratch(0, NUMBERS)?.view(control, Dtype::F64, 4, "control")?.step(1)?;
     let call = call.real(rate).real(beta1).real(beta2).real(epsilon).real(decay);
     // SAFETY: the scratch has room for the numbers.
-    unsafe { call.real(clip.unwrap_or(f64::INFINITY)).launch(kernels.single(Single::AdamNumbers), Threads::One) }
+    unsafe { call.real(clip.unwrap_or(f64::INFINITY)).launch(kernels.single(Single::AdamNumbers)?, Threads::One) }
 }

@@ -30,6 +30,6 @@ impl Train {
         let call = Call::new(kernels, context).view(to, Dtype::F32, count, "a gradient")?;
         let call = call.slice(&narrow.wide, 4 * count, "a gradient in f32")?.half(count)?.half(1)?.flag(true);
         // SAFETY: as above.
-        unsafe { call.launch(kernels.single(Single::AddPartialsF32), Threads::Elements(count as u64)) }
+        unsafe { call.launch(kernels.single(Single::AddPartialsF32)?, Threads::Elements(count as u64)) }
     }
 }
