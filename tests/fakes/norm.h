@@ -17,8 +17,8 @@ namespace norms {
 
 namespace {
 
-template <class E> size_t bytes_of(norms::Sixteen<E> *, u64 count) { return count * sizeof(typename E::Kept); }
-template <class E> size_t bytes_of(const norms::Sixteen<E> *, u64 count) { return count * sizeof(typename E::Kept); }
+template <class E> size_t bytes_of(Sixteen<E> *, u64 count) { return count * sizeof(typename E::Kept); }
+template <class E> size_t bytes_of(const Sixteen<E> *, u64 count) { return count * sizeof(typename E::Kept); }
 template <class P> size_t row_bytes_if(P *at, u64 count) { return at ? bytes_of(at, count) : 0; }
 
 auto row_norm_of = [](auto *y, auto *statistics, auto *total, auto *x, auto *residual, auto *gain, auto *bias, u64 rows, u32 columns,

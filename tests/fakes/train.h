@@ -110,6 +110,7 @@ std::map<std::string, Kernel> train_kernels() {
     ONE(adam_##type, adam_of) ONE(sgd_##type, sgd_of)
         OF_EACH(f64) OF_EACH(f32) OF_EACH(bf16) OF_EACH(f16)
         ONE(fill_i32, fill_one) ONE(add_partials_f64, add_partials_of) ONE(add_partials_f32, add_partials_of)
+        BLOCK(add_many_partials_f64, add_partials_of) BLOCK(add_many_partials_f32, add_partials_of)
         BLOCK(squares_f64, squares_of) BLOCK(squares_f32, squares_of)
         BLOCK(squares_of_parts_f64, squares_of_parts_of) BLOCK(squares_of_parts_f32, squares_of_parts_of) BLOCK(add_sum, add_sum_of)
         ONE(begin_norm, control_of) ONE(judge, control_of) ONE(end_step, control_of) ONE(adam_numbers, adam_numbers_of)

@@ -8,23 +8,6 @@
 #define THREADS 256
 #define WARP 32
 
-// 16 bytes as words, since there is no load of eight 16-bit numbers.
-template <class E>
-struct alignas(16) Sixteen {
-    typedef typename E::Kept Kept;
-    enum { N = 16 / sizeof(Kept) };
-    u32 words[4];
-    INLINE float at(u32 c) const {
-        if constexpr (N == 4) return bits_as<float>(words[c]);
-        else return wide<E>((Kept)(words[c / 2] >> c % 2 * 16));
-    }
-    // Each number once, where all were zero.
-    INLINE void put(u32 c, float value) {
-        if constexpr (N == 4) words[c] = bits_as<u32>(value);
-        else words[c / 2] |= (u32)narrow<E>(value) << c % 2 * 16;
-    }
-};
-
 // What a thread has of a row: at most 32 numbers. `SHARING` threads share a row: those of a warp, or of a block.
 #define HELD 32
 template <class E>

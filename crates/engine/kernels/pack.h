@@ -27,3 +27,20 @@ template <class T, u32 N>
 struct alignas(N * sizeof(T)) Pack {
     T of[N];
 };
+
+// 16 bytes of f32 or of 16-bit numbers: as words, since there is no load of eight 16-bit numbers.
+template <class E>
+struct alignas(16) Sixteen {
+    typedef typename E::Kept Kept;
+    enum { N = 16 / sizeof(Kept) };
+    u32 words[4];
+    __device__ __forceinline__ float at(u32 c) const {
+        if constexpr (N == 4) return bits_as<float>(words[c]);
+        else return wide<E>((Kept)(words[c / 2] >> c % 2 * 16));
+    }
+    // Each number once, where all were zero.
+    __device__ __forceinline__ void put(u32 c, float value) {
+        if constexpr (N == 4) words[c] = bits_as<u32>(value);
+        else words[c / 2] |= (u32)narrow<E>(value) << c % 2 * 16;
+    }
+};

@@ -2,7 +2,7 @@
 // (crates/engine/src/kernels/{rows,update}). No sum is atomic: each is added in an order that follows from the sizes alone.
 // One text for NVRTC (`cargo xtask ptx`) and for the tests' emulation. Where threads of a block wait for each other, the block has
 // 256 threads and works on one row at a time.
-#include "number.h"
+#include "pack.h"
 
 #define ROWS(rows) for (u64 row = blockIdx.x; row < (rows); row += gridDim.x)
 #define COLUMNS(columns) for (u32 column = threadIdx.x; column < (columns); column += 256)
@@ -193,6 +193,27 @@ INLINE void add_partials(W *y, const W *partials, u32 columns, u32 chunks, u32 a
         y[i] = sum;
     }
 }
+// The same of many chunks, by blocks of 32 columns: eight threads of a column add every eighth chunk, and then these sums in their order.
+// A thread that is ahead writes where nobody still reads: all have read that before the barrier of the turn between.
+template <class W>
+INLINE void add_many_partials(W *y, const W *partials, u32 columns, u32 chunks, u32 accumulate) {
+    __shared__ W parts[2][8][32];
+    u32 lane = threadIdx.x % 32, part = threadIdx.x / 32, turn = 0;
+    ROWS(((u64)columns + 31) / 32) {
+        u64 column = row * 32 + lane;
+        bool is_there = column < columns;
+        W sum = 0;
+        for (u64 chunk = part; is_there && chunk < chunks; chunk += 8) sum += partials[chunk * columns + column];
+        parts[turn][part][lane] = sum;
+        __syncthreads();
+        if (part == 0 && is_there) {
+            sum = accumulate ? y[column] : 0;
+            for (u32 each = 0; each < 8; each++) sum += parts[turn][each][lane];
+            y[column] = sum;
+        }
+        turn ^= 1;
+    }
+}
 
 // ---- Norms, a block a row. `bias` is null for RMS norms, whose mean is zero. `epsilon` are the bits of an f64.
 
@@ -319,17 +340,66 @@ INLINE void position_gradient(typename E::Wide *d_positions, const typename E::K
     }
 }
 
+// ---- Rows by loads of 16 bytes. A row may begin anywhere: the numbers before its first multiple of 16 bytes, and those behind its last,
+// are single. Which thread has which follows from the row's address and length. f64 is always single.
+
+template <class E>
+struct Cut {
+    u32 head, packs;
+    INLINE Cut(const typename E::Kept *row, u32 columns) {
+        u32 before = (u32)(-(u64)row % 16 / sizeof(typename E::Kept));
+        head = sizeof(typename E::Kept) == 8 ? columns : before < columns ? before : columns;
+        packs = (columns - head) * sizeof(typename E::Kept) / 16;
+    }
+};
+#define PACKS(packs) for (u32 pack = threadIdx.x; pack < (packs); pack += 256)
+#define SINGLES(from, to) for (u32 column = (from) + threadIdx.x; column < (to); column += 256)
+// Gives `work` each number and its column.
+template <class E, class Work>
+INLINE void each_of_row(const typename E::Kept *row, u32 columns, Work work) {
+    Cut<E> cut(row, columns);
+    u32 end = cut.head;
+    SINGLES(0, cut.head) work(wide<E>(row[column]), column);
+    if constexpr (sizeof(typename E::Kept) < 8) {
+        const Sixteen<E> *packs = (const Sixteen<E> *)(row + cut.head);
+        PACKS(cut.packs) {
+            Sixteen<E> held = packs[pack];
+#pragma unroll
+            for (u32 c = 0; c < Sixteen<E>::N; c++) work(held.at(c), cut.head + pack * Sixteen<E>::N + c);
+        }
+        end += cut.packs * Sixteen<E>::N;
+    }
+    SINGLES(end, columns) work(wide<E>(row[column]), column);
+}
+// The same, and writes what it gives.
+template <class E, class Work>
+INLINE void change_row(typename E::Kept *row, u32 columns, Work work) {
+    Cut<E> cut(row, columns);
+    u32 end = cut.head;
+    SINGLES(0, cut.head) row[column] = narrow<E>(work(wide<E>(row[column]), column));
+    if constexpr (sizeof(typename E::Kept) < 8) {
+        Sixteen<E> *packs = (Sixteen<E> *)(row + cut.head);
+        PACKS(cut.packs) {
+            Sixteen<E> held = packs[pack], made = {};
+#pragma unroll
+            for (u32 c = 0; c < Sixteen<E>::N; c++) made.put(c, work(held.at(c), cut.head + pack * Sixteen<E>::N + c));
+            packs[pack] = made;
+        }
+        end += cut.packs * Sixteen<E>::N;
+    }
+    SINGLES(end, columns) row[column] = narrow<E>(work(wide<E>(row[column]), column));
+}
+
 // ---- Cross-entropy, a block a row. A row with a negative target is ignored. The loss scale is control[0]; `scale` are the bits of an
 // f64. Losses of rows go to `losses`, and are then added in their order.
 
 // Below any logit but minus infinity, whose difference to another would be NaN.
 #define LOWEST ((W)-3.40282347e+38f)
 
-template <class E>
-INLINE void entropy_gradient(typename E::Kept *logit, bool is_target, typename E::Wide largest, double sum, double factor) {
-    typedef typename E::Wide W;
-    W power = exponential(E::widen(*logit) - largest);
-    *logit = is_target ? E::narrow((W)(factor * ((double)power / sum - 1))) : E::narrow(power * (W)(factor / sum));
+template <class W>
+INLINE W entropy_gradient(W logit, bool is_target, W largest, double sum, double factor) {
+    W power = exponential(logit - largest);
+    return is_target ? (W)(factor * ((double)power / sum - 1)) : power * (W)(factor / sum);
 }
 // A target that is no class makes the loss NaN.
 template <class E>
@@ -341,28 +411,27 @@ INLINE void entropy(typename E::Kept *logits, const int *targets, double *losses
         typename E::Kept *own = logits + row * classes;
         int target = targets[row];
         if (target < 0) {
-            COLUMNS(classes) own[column] = E::narrow(0);
+            change_row<E>(own, classes, [](W, u32) { return (W)0; });
             if (threadIdx.x == 0) losses[row] = 0;
             continue;
         }
         // Online: what a thread has added is scaled down where it meets a larger logit.
         W most = LOWEST, added = 0;
-        COLUMNS(classes) {
-            W x = E::widen(own[column]);
+        each_of_row<E>(own, classes, [&](W x, u32) {
             if (x > most) {
                 added *= exponential(most - x);
                 most = x;
             }
             added += exponential(x - most);
-        }
+        });
         W largest = of_block<Largest>(most);
         double sum = of_block<Sum>((double)added * exp((double)most - (double)largest));
         if (threadIdx.x == 0 && (u32)target >= classes) losses[row] = bits_as<double>((u64)0x7ff8000000000000);
-        COLUMNS(classes) {
+        change_row<E>(own, classes, [&](W x, u32 column) {
             bool is_target = column == (u32)target;
-            if (is_target) losses[row] = log(sum) - ((double)E::widen(own[column]) - (double)largest);
-            entropy_gradient<E>(own + column, is_target, largest, sum, factor);
-        }
+            if (is_target) losses[row] = log(sum) - ((double)x - (double)largest);
+            return entropy_gradient(x, is_target, largest, sum, factor);
+        });
     }
 }
 template <class E>
@@ -370,7 +439,7 @@ INLINE void entropy_largest(typename E::Wide *largest, const typename E::Kept *l
     typedef typename E::Wide W;
     ROWS(rows) {
         W most = LOWEST;
-        COLUMNS(classes) most = Largest::join(E::widen(logits[row * classes + column]), most);
+        each_of_row<E>(logits + row * classes, classes, [&](W x, u32) { most = Largest::join(x, most); });
         most = of_block<Largest>(most);
         if (threadIdx.x == 0) largest[row] = most;
     }
@@ -383,7 +452,7 @@ INLINE void entropy_sum(typename E::Wide *sums, const typename E::Kept *logits, 
     ROWS(rows) {
         const typename E::Kept *own = logits + row * classes;
         W added = 0, most = largest[row];
-        COLUMNS(classes) added += exponential(E::widen(own[column]) - most);
+        each_of_row<E>(own, classes, [&](W x, u32) { added += exponential(x - most); });
         double sum = of_block<Sum>((double)added);
         if (threadIdx.x == 0) {
             long long target = (long long)targets[row] - (long long)first;
@@ -400,11 +469,9 @@ INLINE void entropy_finish(typename E::Kept *logits, double *losses, const int *
     ROWS(rows) {
         int target = targets[row];
         if (threadIdx.x == 0) losses[row] = target < 0 ? 0 : log((double)sums[row]) - (double)sums[rows + row];
-        COLUMNS(classes) {
-            typename E::Kept *own = logits + row * classes + column;
-            if (target < 0) *own = E::narrow(0);
-            else entropy_gradient<E>(own, (u64)target == first + column, largest[row], sums[row], factor);
-        }
+        change_row<E>(logits + row * classes, classes, [&](typename E::Wide x, u32 column) {
+            return target < 0 ? 0 : entropy_gradient(x, (u64)target == first + column, largest[row], (double)sums[row], factor);
+        });
     }
 }
 // to[0] += scale * sum, by one block. `scale` are the bits of an f64.
@@ -613,6 +680,12 @@ KERNEL add_partials_f64(double *y, const double *partials, u32 columns, u32 chun
 }
 KERNEL add_partials_f32(float *y, const float *partials, u32 columns, u32 chunks, u32 accumulate) {
     add_partials(y, partials, columns, chunks, accumulate);
+}
+OF_BLOCK add_many_partials_f64(double *y, const double *partials, u32 columns, u32 chunks, u32 accumulate) {
+    add_many_partials(y, partials, columns, chunks, accumulate);
+}
+OF_BLOCK add_many_partials_f32(float *y, const float *partials, u32 columns, u32 chunks, u32 accumulate) {
+    add_many_partials(y, partials, columns, chunks, accumulate);
 }
 OF_BLOCK squares_f64(double *partials, const double *x, u64 count) { squares(partials, x, count); }
 OF_BLOCK squares_f32(double *partials, const float *x, u64 count) { squares(partials, x, count); }

@@ -284,17 +284,83 @@ fn with_barriers(dtype: Dtype) -> Vec<(Lab, Op)> {
     all
 }
 
+/// Sums of columns over so many rows that blocks add their chunks.
+fn with_chunks(dtype: Dtype) -> (Lab, Op) {
+    let (mut lab, rows, columns) = (Lab::new(dtype), 40, 37);
+    let x = lab.put(dtype, noise(7, rows * columns));
+    let y = lab.put(lab.state(), noise(8, columns));
+    (lab, Rows::ColumnSum { x, y, rows, accumulate: true }.into())
+}
+
+/// Each column is added once, whatever its place in a block, on top of what was there.
+#[test]
+fn sums_of_many_chunks_are_those_of_their_columns() {
+    let Some(device) = DeviceLab::open("sums_of_many_chunks_are_those_of_their_columns") else { return };
+    for columns in [1, 31, 32, 33, 100] {
+        for accumulate in [false, true] {
+            let (mut lab, rows) = (Lab::new(Dtype::F64), 19);
+            let x: Vec<f64> = (0..rows * columns).map(|at| (at % 23) as f64 - 11.0).collect();
+            let (x_view, y) = (lab.put(Dtype::F64, x.clone()), lab.put(Dtype::F64, vec![1000.0; columns]));
+            with(&device, || lab.run(Rows::ColumnSum { x: x_view, y, rows, accumulate }));
+            // Whole numbers: exact in any order.
+            let sum = |column: usize| -> f64 { (0..rows).map(|row| x[row * columns + column]).sum() };
+            let before = if accumulate { 1000.0 } else { 0.0 };
+            let wanted: Vec<f64> = (0..columns).map(|column| before + sum(column)).collect();
+            assert_eq!(lab.get(y), wanted, "{columns} columns, accumulate {accumulate}");
+        }
+    }
+}
+
+/// Logits are read by 16 bytes wherever a row begins: losses and gradients are those of the definition.
+#[test]
+fn rows_of_logits_may_begin_anywhere() {
+    let Some(device) = DeviceLab::open("rows_of_logits_may_begin_anywhere") else { return };
+    let rows = 9;
+    for (dtype, unit) in [(Dtype::F32, 2f64.powi(-24)), (Dtype::Bf16, 2f64.powi(-8)), (Dtype::F16, 2f64.powi(-11))] {
+        for classes in [1, 3, 7, 8, 9, 16, 263, 2057] {
+            let x: Vec<f64> = noise(3, rows * classes).into_iter().map(|x| rounded(dtype, 4.0 * x)).collect();
+            let targets: Vec<f64> = (0..rows).map(|row| (row * 31 % classes) as f64).collect();
+            let of = |dtype: Dtype, on_device: bool| {
+                let mut lab = Lab::new(dtype);
+                let logits = lab.put(dtype, x.clone());
+                let targets = lab.put(Dtype::I32, targets.clone());
+                let loss = lab.put(Dtype::F64, vec![0.0]);
+                let control = lab.put(Dtype::F64, vec![1.0, 0.0, 0.0, 0.0]);
+                let op = Rows::CrossEntropy { logits, targets, loss, control, classes, scale: 1.0 };
+                if on_device {
+                    with(&device, || lab.run(op))
+                } else {
+                    lab.run(op)
+                }
+                (lab.get(loss)[0], lab.get(logits))
+            };
+            let ((loss, gradient), (wanted, exact)) = (of(dtype, true), of(Dtype::F64, false));
+            // Exponentials in f32, of numbers below 32, and their sum.
+            let bound = 1e-5 * wanted.abs().max(1.0);
+            assert!((loss - wanted).abs() <= bound, "{dtype}, {classes}: {loss} and {wanted}");
+            for (at, (found, wanted)) in gradient.iter().zip(&exact).enumerate() {
+                // Below the least normal number of f16, multiples of 2^-24.
+                let bound = (unit + 1e-5) * wanted.abs() + 2f64.powi(-25);
+                assert!((found - wanted).abs() <= bound, "{dtype}, {classes}, {at}: {found} and {wanted}");
+            }
+        }
+    }
+}
+
 #[test]
 fn without_any_one_barrier_some_order_gives_other_bits() {
     let Some(device) = DeviceLab::open("without_any_one_barrier_some_order_gives_other_bits") else { return };
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/train.cu")).unwrap();
     let barriers: Vec<i32> =
         (1..).zip(text.lines()).filter(|(_, line)| line.contains("__syncthreads()")).map(|(line, _)| line).collect();
-    assert_eq!(barriers.len(), 2, "new barriers need operations here that run them");
+    assert_eq!(barriers.len(), 3, "new barriers need operations here that run them");
+    // Those of sums over a block, and that of sums over chunks of rows.
+    let (of_block, of_chunks) = barriers.split_at(2);
     for dtype in [Dtype::F64, Dtype::F32] {
-        for (lab, op) in with_barriers(dtype) {
+        let blocks = with_barriers(dtype).into_iter().map(|case| (case, of_block));
+        for ((lab, op), barriers) in blocks.chain([(with_chunks(dtype), of_chunks)]) {
             let right = device.bytes_after(&op, &lab, 0, 0);
-            for barrier in &barriers {
+            for barrier in barriers {
                 let is_found = (0..ORDERS).any(|order| device.bytes_after(&op, &lab, order, *barrier) != right);
                 assert!(is_found, "{op:?} gives the same bits without the barrier in line {barrier}");
             }

@@ -72,7 +72,8 @@ kernels! {
 kernels! {
     /// Kernels of one type.
     Single in SINGLE:
-    FillI32 = "fill_i32", AddPartialsF64 = "add_partials_f64", AddPartialsF32 = "add_partials_f32", SquaresF64 = "squares_f64",
+    FillI32 = "fill_i32", AddPartialsF64 = "add_partials_f64", AddPartialsF32 = "add_partials_f32",
+    AddManyPartialsF64 = "add_many_partials_f64", AddManyPartialsF32 = "add_many_partials_f32", SquaresF64 = "squares_f64",
     SquaresF32 = "squares_f32",
     SquaresOfPartsF64 = "squares_of_parts_f64", SquaresOfPartsF32 = "squares_of_parts_f32", AddSum = "add_sum", BeginNorm = "begin_norm", Judge = "judge", EndStep = "end_step",
     AdamNumbers = "adam_numbers",

@@ -28,6 +28,10 @@ fn whole_chunks(rows: usize, at_once: usize) -> usize {
     rows.div_ceil(at_once.max(ROWS_OF_CHUNK)).clamp(1, WHOLE_CHUNKS)
 }
 
+/// Chunks from which on their sums are added by blocks, and columns of a block.
+const MANY: usize = 16;
+const COLUMNS: usize = 32;
+
 /// Rows that a block of norm.cu takes at once.
 fn rows_at_once(columns: usize) -> usize {
     if columns <= BY_WARP { WARPS } else { 1 }
@@ -246,13 +250,16 @@ fn add(
     accumulate: bool,
     context: &DeviceContext<'_>,
 ) -> Result<()> {
-    let kernel: &Kernel = match state {
-        Dtype::F64 => kernels.single(Single::AddPartialsF64)?,
-        _ => kernels.single(Single::AddPartialsF32)?,
+    // Few columns keep few threads busy: of many chunks, several threads add each.
+    let (kernel, threads) = match (state, chunks >= MANY) {
+        (Dtype::F64, true) => (Single::AddManyPartialsF64, Threads::Blocks(columns.div_ceil(COLUMNS) as u64)),
+        (_, true) => (Single::AddManyPartialsF32, Threads::Blocks(columns.div_ceil(COLUMNS) as u64)),
+        (Dtype::F64, false) => (Single::AddPartialsF64, Threads::Elements(columns as u64)),
+        (_, false) => (Single::AddPartialsF32, Threads::Elements(columns as u64)),
     };
     let call = Call::new(kernels, context).view(y, state, columns, "a sum of columns")?;
     let call = call.scratch(from, chunks * columns * state.bytes() as usize)?;
     let call = call.half(columns)?.half(chunks)?.flag(accumulate);
     // SAFETY: y has a sum a column, and the scratch all chunks.
-    unsafe { call.launch(kernel, Threads::Elements(columns as u64)) }
+    unsafe { call.launch(kernels.single(kernel)?, threads) }
 }
