@@ -6,6 +6,7 @@
 //!
 //! Not part of CI: it needs a GPU, and for some checks a Python with torch.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,8 @@ struct Run<'a> {
     out: &'a Path,
     /// Then all must have ended.
     end: Instant,
+    /// How long each command of the check that runs may take.
+    limit: Cell<Duration>,
 }
 
 impl Run<'_> {
@@ -94,7 +97,7 @@ impl Run<'_> {
         if record.is_dir() {
             std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
         }
-        let ended = execute(self.root, words, LIMIT.min(self.left()))?;
+        let ended = execute(self.root, words, self.limit.get().min(self.left()))?;
         keep(&self.out.join(format!("{name}.txt")), words, &ended)?;
         Ok(ended)
     }
@@ -133,6 +136,7 @@ fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
         peer: options.nccl_tests.as_deref(),
         out,
         end,
+        limit: Cell::new(LIMIT),
     };
     let path = out.join("checks.md");
     let mut rows = Rows::new(&path, &machine(&run))?;
@@ -140,6 +144,7 @@ fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
     for unit in units::all(run.peer.is_some()).iter().filter(|unit| options.wants(unit)) {
         let begun = Instant::now();
         let left = run.left().as_secs();
+        run.limit.set(limit(unit));
         let outcome = match left < unit.seconds {
             true => Outcome::LeftOut(format!("it takes about {} s, and {left} s are left", unit.seconds)),
             false => unit.work.run(&run, &mut training),
@@ -150,6 +155,11 @@ fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
     let passed = rows.end(&training.text())?;
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok((text, passed))
+}
+
+/// How long a command of a check may take: one that hangs must not use up the time of all.
+fn limit(unit: &Unit) -> Duration {
+    Duration::from_secs((4 * unit.seconds).max(30)).min(LIMIT)
 }
 
 /// What other programs say of the machine; where one cannot, why not. Containers may have neither, or refuse what they need.

@@ -149,7 +149,16 @@ mod tests {
     fn placeholders_are_filled() {
         let check = check("a", 0, Expected::Wrong, "torchrun job.py --record");
         let [root, program, python, out] = ["/", "/r", "/p", "/out"].map(Path::new);
-        let run = Run { root, program, python, sanitizer: Path::new("/s"), peer: None, out, end: Instant::now() };
+        let run = Run {
+            root,
+            program,
+            python,
+            sanitizer: Path::new("/s"),
+            peer: None,
+            out,
+            end: Instant::now(),
+            limit: Duration::ZERO.into(),
+        };
         let words = check.words(&run);
         assert_eq!(words, ["/p", "-m", "torch.distributed.run", "job.py", "--output-dir", "/out/records/a"]);
     }

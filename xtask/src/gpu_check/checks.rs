@@ -52,7 +52,7 @@ pub(super) const CHECKS: &[Check] = &[
         "driver",
         0,
         Expected::Right(1),
-        "rankmark hardware device_copy --device cuda --backend shm --ranks 1 --bytes 1MiB --quick --json --record",
+        "rankmark comm broadcast --device cuda --backend shm --ranks 1 --bytes 8 --quick --json --record",
     )
     .at(Stage::Driver, 6),
     check(
@@ -65,8 +65,8 @@ pub(super) const CHECKS: &[Check] = &[
     check(
         "text_loops",
         0,
-        Expected::Right(2),
-        "rankmark hardware triad,fma --device cuda --backend shm --ranks 1 --dtype f32 --bytes 1MiB --quick --json --record",
+        Expected::Right(1),
+        "rankmark hardware triad --device cuda --ranks 1 --bytes 1MiB --quick --json --record",
     )
     .at(Stage::Kernels, 8),
     check(
@@ -101,7 +101,7 @@ pub(super) const CHECKS: &[Check] = &[
         "products_of_each_type",
         0,
         Expected::Right(6),
-        "rankmark hardware gemm --device cuda --backend shm --ranks 1 --dtype f32,bf16,f16,f64,f8e4m3,i8 --size 256 --quick --json --record",
+        "rankmark primitive tp_columnwise --device cuda --backend shm --ranks 1 -m 256 -n 64 -k 64 --dtype f32,f64,bf16,f16,f8e4m3,i8 --implementation compute_only:size=unsharded --max-seconds 0.1s --quick --json --record",
     )
     .at(Stage::Products, 12),
     check(

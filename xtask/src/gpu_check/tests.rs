@@ -134,6 +134,15 @@ fn what_does_not_fit_is_left_out_and_named() {
     assert!(text.contains("3 left out for lack of time: gpt2_compiled_1, "), "{text}");
 }
 
+/// A command that hangs is ended long before the time of all is over.
+#[test]
+fn a_check_that_hangs_leaves_time_for_the_others() {
+    let longest = units::all(true).iter().map(limit).max().unwrap();
+    assert_eq!(longest, LIMIT);
+    let first = units::all(false).into_iter().find(|unit| unit.name == "driver").unwrap();
+    assert_eq!(limit(&first), Duration::from_secs(30));
+}
+
 /// Eight minutes suffice for all stages but the last.
 #[test]
 fn all_stages_but_the_last_fit_into_the_default() {

@@ -58,8 +58,9 @@ pub(super) fn all(has_peer: bool) -> Vec<Unit> {
         command: format!("xtask/jobs/products.py {kind}, and rankmark hardware gemm"),
         work: Work::Product(kind),
     });
+    // Of the last stage, what decides an aim comes first, and what is measured again last.
     let mut all: Vec<Unit> =
-        beside::units().chain(golden::units()).chain(products).chain(peers).chain(checks).collect();
+        products.into_iter().chain(checks).chain(golden::units()).chain(peers).chain(beside::units()).collect();
     // Within a stage in this order.
     all.sort_by_key(|unit| unit.stage);
     all

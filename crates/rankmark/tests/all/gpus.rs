@@ -444,3 +444,24 @@ fn what_graphs_groups_and_registrations_exclude_is_refused() {
     let of = |name: &str| lines[0]["parameters"][name].clone();
     assert_eq!((of("graph"), of("registration")), (20.into(), "window".into()), "{}", lines[0]);
 }
+
+/// The commands of `cargo xtask gpu-check`: a machine with a GPU is not the place to learn that an option is wrong.
+#[test]
+fn commands_of_gpu_check_are_understood() {
+    let Some(folder) = folder("commands_of_gpu_check_are_understood") else { return };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/src/gpu_check/checks.rs");
+    let text = std::fs::read_to_string(path).unwrap();
+    let quoted = text.split('"').skip(1).step_by(2);
+    // PyTorch's ranks need torch; what the sanitizer runs is understood as any other.
+    let native = quoted.filter(|words| !words.contains("python") && !words.contains("torchrun"));
+    let commands: Vec<&str> = native.filter_map(|words| Some(words.split_once("rankmark ")?.1)).collect();
+    assert!(commands.len() > 30, "{}", commands.len());
+    let place = Place::new();
+    for command in commands.into_iter().filter(|command| !command.starts_with("validate")) {
+        let words = command.replace("--record", "").replace("--json", "");
+        let mut starting = place.command(&format!("{words} --dry-run"));
+        starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
+        let ended = starting.run();
+        assert_eq!(ended.status.code(), Some(0), "{command}: {}{}", ended.out, ended.err);
+    }
+}
