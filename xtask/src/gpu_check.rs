@@ -17,6 +17,7 @@ mod checks;
 mod execute;
 mod peer;
 mod products;
+mod profiles;
 mod rows;
 mod stages;
 mod training;
