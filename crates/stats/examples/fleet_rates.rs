@@ -95,7 +95,7 @@ fn pairs(fleets: usize) {
             let mut times: Vec<Vec<f64>> =
                 (0..nodes).map(|low| (0..nodes).map(|high| of(low, high)).collect()).collect();
             times[1][nodes - 2] *= factor;
-            links(&times, LEVEL).expect("enough nodes")
+            links(&times, &vec![0; nodes], LEVEL).expect("enough nodes")
         };
         let share =
             |holds: &dyn Fn(usize) -> bool| (0..tries).filter(|seed| holds(*seed)).count() as f64 / tries as f64;

@@ -11,12 +11,14 @@
 #![forbid(unsafe_code)]
 
 mod between_runs;
+mod blocks;
 mod change_points;
 mod dependence;
 mod distribution;
 mod drift;
 mod family;
 mod fleet;
+mod groups;
 mod interval;
 mod levels;
 mod links;
@@ -34,14 +36,16 @@ mod trials;
 mod warm_up;
 
 pub use between_runs::{BetweenRuns, FEWEST_RUNS, between_runs};
+pub use blocks::blocks;
 pub use change_points::{CHANGE_LEVEL, ChangePoint, FEWEST_FOR_A_CHANGE, MOST_FOR_A_CHANGE, change_points};
 pub use dependence::{Dependence, dependence, effective_samples};
 pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend, trial_drift};
 pub use family::{Held, holm};
 pub use fleet::{FEWEST_MEMBERS, Fleet, LEAST_DEFICIT, Level, Member, Standing, fleet};
+pub use groups::{Groups, groups};
 pub use interval::{Interval, Method, median_interval};
 pub use levels::{MedianLaw, Reach, SMALLEST_LEVEL, student_two_sided, trials_needed};
-pub use links::{FEWEST_LINKED, Links, links};
+pub use links::{Distance, FEWEST_LINKED, Links, links};
 pub use moderated::{Variance, moderated};
 pub use pairs::{FEWEST_RANKS, PairVerdict, slow_pairs};
 pub use quantile::{median, quantile, sorted, standard_deviation};

@@ -5,8 +5,11 @@
 //! chance does not explain are outliers, as in Rosner's test ([`crate::fleet`]). A link is slow where it is one of these, and lies
 //! further out than any rest on the fast side. Members are then judged as a fleet.
 
+use std::collections::BTreeMap;
+
 use crate::distribution::student_quantile;
 use crate::fleet::{Fleet, LEAST_DEFICIT, Member, fleet};
+use crate::quantile::median;
 
 /// Fewer members have too few pairs to tell a link from its members.
 pub const FEWEST_LINKED: usize = 6;
@@ -19,6 +22,15 @@ const LEAST_NOISE: f64 = 0.002;
 /// Steps in which the pairs that were taken away are replaced by what the others explain.
 const STEPS: usize = 8;
 
+/// How far two blocks are apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distance {
+    /// The blocks; equal within one.
+    pub blocks: [usize; 2],
+    /// The logarithm of the median time of the pairs between them.
+    pub value: f64,
+}
+
 /// A tournament, judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Links {
@@ -28,15 +40,19 @@ pub struct Links {
     pub slow: Vec<([usize; 2], f64)>,
     /// The deviation of a link that is found in nine of ten tries.
     pub smallest: f64,
+    /// Between each two blocks.
+    pub distances: Vec<Distance>,
 }
 
-/// Judges the links of a square of times, of which only the part above the diagonal is read. `level`: the chance that any
-/// healthy member or link is called slow, half for each. None below [`FEWEST_LINKED`], and if a pair has no positive time.
-pub fn links(times: &[Vec<f64>], level: f64) -> Option<Links> {
-    if times.len() < FEWEST_LINKED {
+/// Judges the links of a square of times, of which only the part above the diagonal is read. `blocks`: the block of each
+/// member, from 0. `level`: the chance that any healthy member or link is called slow, half for each. None below
+/// [`FEWEST_LINKED`], and if a pair has no positive time.
+pub fn links(times: &[Vec<f64>], blocks: &[usize], level: f64) -> Option<Links> {
+    if times.len() < FEWEST_LINKED || blocks.len() != times.len() {
         return None;
     }
     let mut fit = Fit::new(times)?;
+    let distances = fit.take_distances(blocks);
     let first = fit.free();
     let mut removed: Vec<Removed> = Vec::new();
     for _ in 0..MOST_SLOW.min(fit.pairs() / PART_SLOW) {
@@ -56,10 +72,11 @@ pub fn links(times: &[Vec<f64>], level: f64) -> Option<Links> {
         rests.filter(|(_, rest)| is_slow(*rest)).map(|(pair, rest)| (pair, rest.exp())).collect();
     slow.sort_by(|a, b| b.1.total_cmp(&a.1));
     let variance = noise.powi(2) / (times.len() - 2) as f64;
-    let of_members: Vec<Member> = fit.added.iter().map(|value| Member { value: *value, variance }).collect();
+    let of_members: Vec<Member> =
+        fit.added.iter().map(|value| Member { value: *value, variance, degrees: first }).collect();
     let members = fleet(&of_members, level / 2.0)?;
     let smallest = least.max(LEAST_DEFICIT.ln_1p()) + student_quantile(0.9, first) * noise;
-    Some(Links { members, slow, smallest })
+    Some(Links { members, slow, smallest, distances })
 }
 
 /// A step of the search.
@@ -93,6 +110,30 @@ impl Fit {
         let mut fit = Self { square, left_out: Vec::new(), common: 0.0, added: vec![0.0; members] };
         fit.solve();
         Some(fit)
+    }
+
+    /// Takes away what lies between blocks: pairs within the first block keep their times.
+    fn take_distances(&mut self, blocks: &[usize]) -> Vec<Distance> {
+        let count = blocks.iter().max().map_or(0, |last| last + 1);
+        if count < 2 {
+            return Vec::new();
+        }
+        let mut pairs: BTreeMap<[usize; 2], Vec<f64>> = BTreeMap::new();
+        let between = |low: usize, high: usize| [blocks[low].min(blocks[high]), blocks[low].max(blocks[high])];
+        for low in 0..blocks.len() {
+            for high in low + 1..blocks.len() {
+                pairs.entry(between(low, high)).or_default().push(self.square[low][high]);
+            }
+        }
+        let values: BTreeMap<[usize; 2], f64> = pairs.iter().map(|(blocks, all)| (*blocks, median(all))).collect();
+        for low in 0..blocks.len() {
+            for high in low + 1..blocks.len() {
+                let rest = self.square[low][high] - values[&between(low, high)];
+                (self.square[low][high], self.square[high][low]) = (rest, rest);
+            }
+        }
+        self.solve();
+        values.into_iter().map(|(blocks, value)| Distance { blocks, value }).collect()
     }
 
     fn members(&self) -> usize {
@@ -198,6 +239,11 @@ mod tests {
     use super::*;
     use crate::samples::{Marginal, Series, Situation};
 
+    /// All at one distance.
+    fn flat(times: &[Vec<f64>]) -> Option<Links> {
+        links(times, &vec![0; times.len()], 0.01)
+    }
+
     /// Times of 1 us with this noise, and members that differ by 1%.
     fn square(members: usize, noise: f64, seed: u64) -> Vec<Vec<f64>> {
         let series = |noise: f64, count: usize, seed: u64| {
@@ -216,7 +262,7 @@ mod tests {
         for (members, tries) in [(6, 1500), (8, 1000), (32, 400), (128, 40)] {
             let alarms = (0..tries)
                 .filter(|seed| {
-                    let judged = links(&square(members, 0.03, *seed), 0.01).unwrap();
+                    let judged = flat(&square(members, 0.03, *seed)).unwrap();
                     !judged.slow.is_empty() || judged.members.standings.iter().any(|standing| standing.slow)
                 })
                 .count();
@@ -232,7 +278,7 @@ mod tests {
             .filter(|seed| {
                 let mut times = square(256, 0.007, 500 + seed);
                 times[17][203] *= 1.05;
-                let judged = links(&times, 0.01).unwrap();
+                let judged = flat(&times).unwrap();
                 judged.slow.iter().map(|(pair, _)| *pair).collect::<Vec<_>>() == [[17, 203]]
             })
             .count();
@@ -243,7 +289,7 @@ mod tests {
     fn a_slow_member_is_not_called_slow_links() {
         let mut times = square(12, 0.005, 9);
         (0..12).for_each(|other| times[other.min(4)][other.max(4)] *= 1.2);
-        let judged = links(&times, 0.01).unwrap();
+        let judged = flat(&times).unwrap();
         let slow: Vec<usize> = (0..12).filter(|at| judged.members.standings[*at].slow).collect();
         assert_eq!((slow, judged.slow), (vec![4], Vec::new()));
     }
@@ -252,7 +298,7 @@ mod tests {
     fn a_slow_link_makes_no_member_slow() {
         let mut times = square(8, 0.005, 2);
         times[1][6] *= 1.3;
-        let judged = links(&times, 0.01).unwrap();
+        let judged = flat(&times).unwrap();
         assert!(judged.members.standings.iter().all(|standing| !standing.slow));
         assert_eq!(judged.slow[0].0, [1, 6]);
         assert!((judged.slow[0].1 / 1.3 - 1.0).abs() < 0.03, "{:?}", judged.slow);
@@ -263,16 +309,35 @@ mod tests {
         for (factor, named) in [(1.015, false), (1.03, true)] {
             let mut times = square(16, 0.001, 4);
             times[3][9] *= factor;
-            let judged = links(&times, 0.01).unwrap();
+            let judged = flat(&times).unwrap();
             assert_eq!(judged.slow.iter().any(|(pair, _)| *pair == [3, 9]), named, "{factor}: {judged:?}");
         }
     }
 
     #[test]
     fn few_members_and_missing_times_tell_nothing() {
-        assert_eq!(links(&square(5, 0.01, 1), 0.01), None);
+        assert_eq!(flat(&square(5, 0.01, 1)), None);
         let mut times = square(8, 0.01, 1);
         times[2][5] = 0.0;
-        assert_eq!(links(&times, 0.01), None);
+        assert_eq!(flat(&times), None);
+    }
+
+    #[test]
+    fn members_are_judged_among_pairs_at_the_same_distance() {
+        for (sizes, far) in [([12, 4], 1.4), ([62, 2], 1.4), ([8, 8], 3.0)] {
+            let blocks: Vec<usize> = (0..2).flat_map(|block| vec![block; sizes[block]]).collect();
+            let members = blocks.len();
+            let mut times = square(members, 0.01, 40);
+            let cells =
+                times.iter_mut().enumerate().flat_map(|(low, row)| row.iter_mut().enumerate().map(move |c| (low, c)));
+            cells.for_each(|(low, (high, time))| *time *= if blocks[low] == blocks[high] { 1.0 } else { far });
+            let judged = links(&times, &blocks, 0.01).unwrap();
+            assert!(judged.slow.is_empty() && judged.members.standings.iter().all(|one| !one.slow), "{judged:?}");
+            let across = judged.distances.iter().find(|one| one.blocks == [0, 1]).unwrap().value;
+            let within = judged.distances.iter().find(|one| one.blocks == [0, 0]).unwrap().value;
+            assert!(((across - within).exp() / far - 1.0).abs() < 0.02);
+            times[1][members - 1] *= 1.2;
+            assert_eq!(links(&times, &blocks, 0.01).unwrap().slow[0].0, [1, members - 1]);
+        }
     }
 }

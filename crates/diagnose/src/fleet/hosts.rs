@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use terms::HostName;
+use terms::{Error, HostName};
 
 /// `node-2` before `node-10`.
 pub(super) fn natural(a: &HostName, b: &HostName) -> Ordering {
@@ -23,6 +23,46 @@ pub(super) fn natural(a: &HostName, b: &HostName) -> Ordering {
 fn split(name: &str) -> (&str, &str) {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     name.split_at(name.len() - digits)
+}
+
+/// Hosts of a list, at most: a range from data must not fill the memory.
+const MOST_HOSTS: usize = 1 << 20;
+
+/// The hosts of Slurm's short form: `node[01-03,07],login`.
+///
+/// # Errors
+/// When it is not such a list.
+pub(super) fn expanded(list: &str) -> Result<Vec<HostName>, Error> {
+    let refused = || Error::new(format!("`{}` is not a list of hosts", list.escape_default()));
+    let (mut hosts, mut rest) = (Vec::new(), list);
+    while !rest.is_empty() {
+        let end = rest.find([',', '[']).unwrap_or(rest.len());
+        let head = &rest[..end];
+        if !rest[end..].starts_with('[') {
+            hosts.push(HostName::parse(head)?);
+            rest = rest[end..].strip_prefix(',').unwrap_or_default();
+            continue;
+        }
+        let (ranges, after) = rest[end + 1..].split_once(']').ok_or_else(refused)?;
+        for range in ranges.split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let width = first.len();
+            let [low, high] = [first, last].map(|digits| digits.parse::<u64>().map_err(|_| refused()));
+            let (low, high) = (low?, high?);
+            if low > high || (high - low) as usize >= MOST_HOSTS - hosts.len().min(MOST_HOSTS) {
+                return Err(refused());
+            }
+            for number in low..=high {
+                hosts.push(HostName::parse(&format!("{head}{number:0width$}"))?);
+            }
+        }
+        rest = match after.strip_prefix(',') {
+            Some(rest) => rest,
+            None if after.is_empty() => after,
+            None => return Err(refused()),
+        };
+    }
+    if hosts.is_empty() { Err(refused()) } else { Ok(hosts) }
 }
 
 /// Hosts as Slurm takes them, for `--exclude` and `--nodelist`: `node[01-03,07],login`.
@@ -83,6 +123,17 @@ mod tests {
         ] {
             let hosts = names(hosts);
             assert_eq!(compressed(&hosts.iter().collect::<Vec<_>>()), expected);
+        }
+    }
+
+    #[test]
+    fn the_short_form_is_read_back() {
+        for list in ["node[01-03,07]", "n[9-11],login", "node-4", "a1,a01,b"] {
+            let hosts = expanded(list).unwrap();
+            assert_eq!(compressed(&hosts.iter().collect::<Vec<_>>()), list);
+        }
+        for bad in ["", "n[", "n[1-]", "n[2-1]", "n[1]x", "n[0-99999999999]", "a b"] {
+            assert!(expanded(bad).is_err(), "{bad}");
         }
     }
 

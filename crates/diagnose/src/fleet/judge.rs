@@ -2,31 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use stats::{FEWEST_LINKED, FEWEST_MEMBERS, Member};
+use stats::{FEWEST_LINKED, FEWEST_MEMBERS, Level, Member, Standing};
 use terms::HostName;
 
-use super::measures::{NodeRun, Tournament};
-use super::{Criterion, FLEET_LEVEL, Fleet, LinkCriterion, MOST_UNSEEN, Node, NodeVerdict, SlowIn, SlowLink, hosts};
+use super::differs::{self, Facts};
+use super::evidence::Evidence;
+use super::inventory::{Inventory, kinds};
+use super::now::{Run, between_runs, now};
+use super::taken::{NodeRun, Taken, Tournament};
+use super::topology::Topology;
+use super::verdict::{Criterion, FLEET_LEVEL, Fleet, Group, MOST_UNSEEN, Node, NodeVerdict, SlowIn};
+use super::{hosts, network};
+
+/// Changes of nodes that are listed.
+const LISTED: usize = 5;
 
 /// A node over all of its records.
 struct Gathered {
     node: Node,
-    /// By criterion: its member, and whether it was disturbed.
-    members: BTreeMap<usize, (Member, bool)>,
+    facts: Facts,
+    /// By criterion, what it shows now.
+    evidence: BTreeMap<usize, Evidence>,
+    /// What may be slow, and why that cannot be told.
     unsettled: Vec<String>,
+    /// Work in which a deficit of 10% of this node would not show.
+    blind: Vec<String>,
 }
 
-pub(super) fn judge(runs: &[NodeRun], tournaments: &[Tournament], absent: &[(HostName, String)]) -> Fleet {
+/// Judges these nodes. `topology`: which nodes share a switch; without one, blocks are looked for in the tournaments. `absent`:
+/// hosts that were to take part and have no result, each with the reason.
+pub fn fleet(taken: &Taken, topology: Option<&Topology>, absent: &[(HostName, String)]) -> Fleet {
     let mut fleet = Fleet::default();
-    let mut nodes = gather(runs, &mut fleet);
+    let mut nodes = gather(&taken.nodes, &[], &mut fleet);
     for (host, why) in absent {
         match nodes.iter_mut().find(|gathered| gathered.node.host == *host) {
             Some(gathered) => gathered.node.failed.push(why.clone()),
-            None => nodes.push(missing(host, why)),
+            None => nodes.push(missing(host, vec![why.clone()])),
         }
     }
     nodes.sort_by(|a, b| hosts::natural(&a.node.host, &b.node.host));
     // A third of the chance of a false alarm for links where there are any; each test has an equal part of the rest.
+    let tournaments = &taken.tournaments;
     let (of_nodes, of_links) =
         if tournaments.is_empty() { (FLEET_LEVEL, 0.0) } else { (FLEET_LEVEL * 2.0 / 3.0, FLEET_LEVEL / 3.0) };
     let each = of_nodes / fleet.criteria.len().max(1) as f64;
@@ -34,35 +50,42 @@ pub(super) fn judge(runs: &[NodeRun], tournaments: &[Tournament], absent: &[(Hos
         by_criterion(criterion, each, &mut fleet, &mut nodes);
     }
     for tournament in tournaments {
-        by_links(tournament, of_links / tournaments.len() as f64, &mut fleet, &mut nodes);
+        by_links(tournament, topology, of_links / tournaments.len() as f64, &mut fleet, &mut nodes);
     }
     fleet.links.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+    unblamed(taken, &mut fleet, &mut nodes);
+    let facts: Vec<(&HostName, &Facts)> = nodes.iter().map(|gathered| (&gathered.node.host, &gathered.facts)).collect();
+    fleet.notes.extend(differs::among(&facts));
     fleet.nodes = nodes.into_iter().map(|gathered| settle(gathered, &fleet.criteria)).collect();
     notes(&mut fleet);
     fleet
 }
 
-/// Nodes that took no part in what was learned, each by itself.
-pub(super) fn against(learned: &Fleet, runs: &[NodeRun]) -> Fleet {
+/// Judges nodes by what a fleet learned, which they took no part in.
+pub fn against(learned: &Fleet, taken: &Taken) -> Fleet {
     let mut fleet = Fleet::default();
-    let mut nodes = gather(runs, &mut fleet);
+    let mut nodes = gather(&taken.nodes, &learned.kinds, &mut fleet);
     let each = FLEET_LEVEL / fleet.criteria.len().max(1) as f64;
     for at in 0..fleet.criteria.len() {
         let own = &fleet.criteria[at];
         let kind = &fleet.kinds[own.kind];
-        let known =
-            learned.criteria.iter().find(|known| known.key == own.key && learned.kinds.get(known.kind) == Some(kind));
+        let is_kind = |known: &Criterion| {
+            learned.kinds.get(known.kind).is_some_and(|other| other.is_like(kind) || kind.lost(other).is_some())
+        };
+        let known = learned.criteria.iter().find(|known| known.key == own.key && is_kind(known));
         let Some(level) = known.and_then(|known| known.level) else { continue };
         let label = own.label.clone();
         fleet.criteria[at].nodes = known.map_or(0, |known| known.nodes);
         fleet.criteria[at].level = Some(level);
-        fleet.criteria[at].smallest = Some(level.smallest_of_one(each).exp_m1());
-        for gathered in &mut nodes {
-            let Some((member, disturbed)) = gathered.members.get(&at).copied() else { continue };
-            stand(&mut gathered.node, (at, &label), &level.judge(&member, each), disturbed);
+        let steady = Member { value: level.centre, variance: 0.0, degrees: 0.0 };
+        fleet.criteria[at].smallest = Some(level.smallest_of_one(each, &steady).exp_m1());
+        for gathered in nodes.iter_mut().filter(|gathered| gathered.evidence.contains_key(&at)) {
+            let standing = level.judge(&gathered.evidence[&at].member, each);
+            stand(gathered, (at, &label), &standing, (&level, each));
         }
     }
     nodes.sort_by(|a, b| hosts::natural(&a.node.host, &b.node.host));
+    unblamed(taken, &mut fleet, &mut nodes);
     fleet.nodes = nodes.into_iter().map(|gathered| settle(gathered, &fleet.criteria)).collect();
     let unknown = fleet.criteria.iter().filter(|criterion| criterion.level.is_none()).count();
     if unknown > 0 {
@@ -72,147 +95,199 @@ pub(super) fn against(learned: &Fleet, runs: &[NodeRun]) -> Fleet {
     fleet
 }
 
-/// Notes where a node stands.
-fn stand(node: &mut Node, (criterion, label): (usize, &str), standing: &stats::Standing, disturbed: bool) {
+/// Notes where a node stands: slow where its own trials suffice to say so. `level`: what is healthy, and the chance that this node
+/// is called slow though it is.
+fn stand(
+    gathered: &mut Gathered,
+    (criterion, label): (usize, &str),
+    standing: &Standing,
+    (level, each): (&Level, f64),
+) {
+    let Gathered { node, evidence, unsettled, blind, .. } = gathered;
     node.ratios.resize(node.ratios.len().max(criterion + 1), None);
-    node.ratios[criterion] = Some(standing.deviation.exp());
-    if standing.slow {
-        node.slow.push(SlowIn {
+    let ratio = standing.deviation.exp();
+    node.ratios[criterion] = Some(ratio);
+    let evidence = &evidence[&criterion];
+    // A node that is faster than others shows by its own interval that it is not 10% slower.
+    let is_excluded = standing.interval[1] < MOST_UNSEEN.ln_1p();
+    if !is_excluded && level.smallest_of_one(each, &evidence.member).exp_m1() > MOST_UNSEEN {
+        blind.push(label.to_owned());
+    }
+    if standing.unsettled {
+        unsettled.push(format!("{label} takes {ratio:.2}x as long, but its own trials vary more than those of others"));
+    }
+    if !standing.slow {
+        return;
+    }
+    match evidence.lacks(level) {
+        Some(why) => unsettled.push(format!("{label} takes {ratio:.2}x as long, {why}")),
+        None => node.slow.push(SlowIn {
             criterion: Some(criterion),
             what: label.to_owned(),
-            ratio: standing.deviation.exp(),
+            ratio,
             interval: standing.interval.map(f64::exp),
-            disturbed,
-        });
+            trials: evidence.rounds,
+            since: evidence.since.clone(),
+        }),
     }
 }
 
-fn missing(host: &HostName, why: &str) -> Gathered {
+fn missing(host: &HostName, failed: Vec<String>) -> Gathered {
     let node = Node {
         host: host.clone(),
         kind: usize::MAX,
         records: Vec::new(),
         verdict: NodeVerdict::Failed,
         slow: Vec::new(),
-        failed: vec![why.to_owned()],
+        failed,
         unknown: String::new(),
         ratios: Vec::new(),
     };
-    Gathered { node, members: BTreeMap::new(), unsettled: Vec::new() }
+    Gathered { node, facts: Facts::new(), evidence: BTreeMap::new(), unsettled: Vec::new(), blind: Vec::new() }
 }
 
-fn place<T: PartialEq>(all: &mut Vec<T>, value: T) -> usize {
-    all.iter().position(|known| *known == value).unwrap_or_else(|| {
-        all.push(value);
-        all.len() - 1
-    })
-}
-
-/// The nodes with what they took: of several records of a node the mean, whose variance its records tell.
-fn gather(runs: &[NodeRun], fleet: &mut Fleet) -> Vec<Gathered> {
+/// The nodes with what they show now, and their kinds.
+fn gather(runs: &[NodeRun], learned: &[Inventory], fleet: &mut Fleet) -> Vec<Gathered> {
+    let mut by_host: BTreeMap<&HostName, Vec<&NodeRun>> = BTreeMap::new();
+    runs.iter().for_each(|run| by_host.entry(&run.host).or_default().push(run));
+    // In the order of time: the last is what the node is now.
+    by_host.values_mut().for_each(|runs| runs.sort_by_key(|run| run.started));
+    let newest: Vec<&NodeRun> = by_host.values().filter_map(|runs| runs.last().copied()).collect();
+    let inventories: Vec<&Inventory> = newest.iter().map(|run| &run.inventory).collect();
+    let (found, of) = kinds(&inventories, learned, FEWEST_MEMBERS);
+    fleet.kinds = found;
     let mut nodes: Vec<Gathered> = Vec::new();
-    let mut by_host: BTreeMap<&HostName, usize> = BTreeMap::new();
+    let mut series: BTreeMap<usize, Vec<(usize, Vec<Run>)>> = BTreeMap::new();
     let mut criteria: BTreeMap<(usize, &str), usize> = BTreeMap::new();
-    let mut values: BTreeMap<(usize, usize), Vec<(Member, bool)>> = BTreeMap::new();
-    for run in runs {
-        let kind = place(&mut fleet.kinds, run.kind.clone());
-        let at = *by_host.entry(&run.host).or_insert_with(|| {
-            let mut gathered = missing(&run.host, "");
-            gathered.node = Node { kind, failed: Vec::new(), ..gathered.node };
-            nodes.push(gathered);
-            nodes.len() - 1
-        });
-        let node = &mut nodes[at].node;
-        node.records.push(run.record.clone());
-        node.failed.extend(run.failed.iter().cloned());
-        for measured in &run.measured {
-            let criterion = *criteria.entry((kind, &measured.key)).or_insert_with(|| {
-                let label = measured.label.clone();
-                let key = measured.key.clone();
-                fleet.criteria.push(Criterion { key, label, kind, nodes: 0, level: None, smallest: None });
-                fleet.criteria.len() - 1
-            });
-            values.entry((at, criterion)).or_default().push((measured.member, measured.disturbed));
+    for ((runs, last), (kind, lost)) in by_host.values().zip(newest).zip(of) {
+        let mut gathered = missing(&last.host, lost);
+        gathered.node.kind = kind;
+        gathered.node.records = runs.iter().map(|run| run.record.clone()).collect();
+        gathered.node.failed.extend(failures(runs));
+        gathered.facts = last.facts.clone();
+        let mut own: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
+        for run in runs {
+            for measured in &run.measured {
+                let criterion = *criteria.entry((kind, &measured.key)).or_insert_with(|| {
+                    let (label, key) = (measured.label.clone(), measured.key.clone());
+                    fleet.criteria.push(Criterion { key, label, kind, nodes: 0, level: None, smallest: None });
+                    fleet.criteria.len() - 1
+                });
+                own.entry(criterion).or_default().push(Run { started: run.started, measured: measured.clone() });
+            }
         }
+        own.into_iter().for_each(|(criterion, runs)| series.entry(criterion).or_default().push((nodes.len(), runs)));
+        nodes.push(gathered);
     }
-    for ((at, criterion), all) in values {
-        fleet.criteria[criterion].nodes += 1;
-        nodes[at].members.insert(criterion, mean(&all));
+    for (criterion, of_nodes) in series {
+        take_now(criterion, &of_nodes, fleet, &mut nodes);
     }
     nodes
 }
 
-fn mean(all: &[(Member, bool)]) -> (Member, bool) {
-    let number = all.len() as f64;
-    let values: Vec<f64> = all.iter().map(|(member, _)| member.value).collect();
-    let value = values.iter().sum::<f64>() / number;
-    let own = all.iter().map(|(member, _)| member.variance).sum::<f64>() / number;
-    let between = stats::standard_deviation(&values).map_or(0.0, |deviation| deviation.powi(2));
-    (Member { value, variance: own.max(between) / number }, all.iter().any(|(_, disturbed)| *disturbed))
+/// What failed, and did not succeed in a later run.
+fn failures(runs: &[&NodeRun]) -> Vec<String> {
+    let mut all = Vec::new();
+    for (at, run) in runs.iter().enumerate() {
+        let later = || runs[at + 1..].iter().filter(|other| other.started > run.started);
+        let is_past = |key: &str| later().any(|other| other.measured.iter().any(|measured| measured.key == key));
+        all.extend(run.failed.iter().filter(|failed| !is_past(&failed.key)).map(|failed| failed.why.clone()));
+    }
+    all
+}
+
+/// Gives each node what it shows now in one criterion, and says which changed.
+fn take_now(criterion: usize, of_nodes: &[(usize, Vec<Run>)], fleet: &mut Fleet, nodes: &mut [Gathered]) {
+    fleet.criteria[criterion].nodes = of_nodes.len();
+    let deviation = between_runs(of_nodes.iter().map(|(_, runs)| runs.as_slice()));
+    let label = fleet.criteria[criterion].label.clone();
+    let mut changed = Vec::new();
+    for (at, runs) in of_nodes {
+        let (evidence, change) = now(runs, deviation);
+        nodes[*at].evidence.insert(criterion, evidence);
+        if let Some(change) = change {
+            changed.push(format!("{} takes {:.2}x since {}", nodes[*at].node.host, change.ratio, change.since));
+        }
+    }
+    if changed.is_empty() {
+        return;
+    }
+    let more = changed.len().saturating_sub(LISTED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    changed.truncate(LISTED);
+    fleet
+        .notes
+        .push(format!("{label} changed: {}{more}. Nodes are judged by what they are since.", changed.join(", ")));
 }
 
 fn by_criterion(criterion: usize, level: f64, fleet: &mut Fleet, nodes: &mut [Gathered]) {
-    let held: Vec<usize> = (0..nodes.len()).filter(|at| nodes[*at].members.contains_key(&criterion)).collect();
-    let members: Vec<Member> = held.iter().map(|at| nodes[*at].members[&criterion].0).collect();
+    let held: Vec<usize> = (0..nodes.len()).filter(|at| nodes[*at].evidence.contains_key(&criterion)).collect();
+    let members: Vec<Member> = held.iter().map(|at| nodes[*at].evidence[&criterion].member).collect();
     let Some(judged) = stats::fleet(&members, level) else { return };
     let label = fleet.criteria[criterion].label.clone();
     fleet.criteria[criterion].level = Some(judged.level);
     fleet.criteria[criterion].smallest = Some(judged.smallest.exp_m1());
-    for (at, standing) in held.into_iter().zip(&judged.standings) {
-        let Gathered { node, members, unsettled } = &mut nodes[at];
-        stand(node, (criterion, &label), standing, members[&criterion].1);
-        if standing.unsettled {
-            unsettled.push(label.clone());
+    for (at, standing) in held.iter().zip(&judged.standings) {
+        stand(&mut nodes[*at], (criterion, &label), standing, (&judged.level, level / held.len() as f64));
+    }
+    let Some(groups) = judged.groups else { return };
+    let (slower, others): (Vec<_>, Vec<_>) = held.iter().zip(&groups.slower).partition(|(_, slower)| **slower);
+    let facts = |part: &[(&usize, &bool)]| part.iter().map(|(at, _)| &nodes[**at].facts).collect::<Vec<_>>();
+    fleet.groups.push(Group {
+        what: label,
+        slower: slower.iter().map(|(at, _)| nodes[**at].node.host.clone()).collect(),
+        others: others.len(),
+        ratio: groups.distance.exp(),
+        differs: differs::between(&facts(&slower), &facts(&others)),
+    });
+}
+
+fn by_links(of: &Tournament, topology: Option<&Topology>, level: f64, fleet: &mut Fleet, nodes: &mut [Gathered]) {
+    let (criterion, shown) = network::judge(of, topology, level);
+    fleet.link_criteria.push(criterion);
+    let place = |host: &HostName| of.hosts.iter().position(|own| own == host);
+    for gathered in nodes.iter_mut() {
+        let Some(at) = place(&gathered.node.host) else { continue };
+        for (_, ratio, interval) in shown.slow.iter().filter(|(place, ..)| *place == at) {
+            let what = format!("{} with every other node", of.label);
+            let (ratio, interval) = (*ratio, *interval);
+            let slow = SlowIn { criterion: None, what, ratio, interval, trials: of.trials, since: None };
+            gathered.node.slow.push(slow);
+        }
+        gathered.unsettled.extend(shown.unknown.iter().filter(|(place, _)| *place == at).map(|(_, why)| why.clone()));
+    }
+    fleet.links.extend(shown.links);
+    fleet.notes.extend(shown.notes);
+}
+
+/// What failed or is wrong, and whose fault it is cannot be told: no node that took part is good.
+fn unblamed(taken: &Taken, fleet: &mut Fleet, nodes: &mut [Gathered]) {
+    for fault in &taken.unblamed {
+        fleet.failures.push(fault.why.clone());
+        for gathered in nodes.iter_mut().filter(|gathered| fault.hosts.contains(&gathered.node.host)) {
+            gathered.unsettled.push(format!("it took part in {}, and whose fault that is cannot be told", fault.why));
         }
     }
 }
 
-fn by_links(tournament: &Tournament, level: f64, fleet: &mut Fleet, nodes: &mut [Gathered]) {
-    let judged = stats::links(&tournament.times, level);
-    fleet.link_criteria.push(LinkCriterion {
-        what: tournament.label.clone(),
-        nodes: tournament.hosts.len(),
-        smallest: judged.as_ref().map(|judged| judged.smallest.exp_m1()),
-    });
-    let Some(judged) = judged else { return };
-    for (host, standing) in tournament.hosts.iter().zip(&judged.members.standings).filter(|(_, one)| one.slow) {
-        let Some(gathered) = nodes.iter_mut().find(|gathered| gathered.node.host == *host) else { continue };
-        gathered.node.slow.push(SlowIn {
-            criterion: None,
-            what: format!("{} with every other node", tournament.label),
-            ratio: standing.deviation.exp(),
-            interval: standing.interval.map(f64::exp),
-            disturbed: false,
-        });
-    }
-    fleet.links.extend(judged.slow.into_iter().map(|([low, high], ratio)| SlowLink {
-        hosts: [low, high].map(|at| tournament.hosts[at].clone()),
-        what: tournament.label.clone(),
-        ratio,
-    }));
-}
-
 /// What all of it comes to for one node.
 fn settle(gathered: Gathered, criteria: &[Criterion]) -> Node {
-    let Gathered { mut node, members, unsettled } = gathered;
+    let Gathered { mut node, evidence, unsettled, mut blind, .. } = gathered;
     node.ratios.resize(criteria.len(), None);
     node.slow.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
-    let own = || members.keys().map(|criterion| &criteria[*criterion]);
-    let is_blind = |criterion: &&Criterion| criterion.smallest.is_none_or(|smallest| smallest > MOST_UNSEEN);
-    let blind: Vec<&str> = own().filter(is_blind).map(|criterion| criterion.label.as_str()).collect();
+    let own = || evidence.keys().map(|criterion| &criteria[*criterion]);
+    blind.extend(own().filter(|criterion| criterion.level.is_none()).map(|criterion| criterion.label.clone()));
     node.unknown = match () {
         () if !node.failed.is_empty() || !node.slow.is_empty() => String::new(),
-        () if members.is_empty() => "no case of it has a time".to_owned(),
+        () if !unsettled.is_empty() => unsettled.join("; "),
+        () if evidence.is_empty() => "no case of it has a time".to_owned(),
         () if own().all(|criterion| criterion.level.is_none()) => {
             let peers = own().map(|criterion| criterion.nodes).max().unwrap_or(1).saturating_sub(1);
             let others = if peers == 1 { "1 other node" } else { &format!("{peers} other nodes") };
             format!("{others} of its kind did the same work; {} are needed", FEWEST_MEMBERS - 1)
         }
-        () if !unsettled.is_empty() => {
-            format!("it is slow in {}, but its own trials vary more than those of others", unsettled.join(", "))
-        }
         () if !blind.is_empty() => {
-            format!("in {} its peers differ so much that a node 10% slower would not show", blind.join(", "))
+            format!("in {} times vary so much that a node 10% slower would not show", blind.join(", "))
         }
         () => String::new(),
     };
@@ -227,21 +302,33 @@ fn settle(gathered: Gathered, criteria: &[Criterion]) -> Node {
 
 fn notes(fleet: &mut Fleet) {
     if fleet.criteria.iter().any(|criterion| criterion.level.is_some()) {
-        fleet.notes.push(
+        fleet.notes.insert(
+            0,
             "Nodes are compared with their peers: a kind of node that is slow as a whole looks healthy. `expected` in a plan \
              compares with known figures."
                 .to_owned(),
         );
     }
-    for (kind, name) in fleet.kinds.iter().enumerate() {
+    for (kind, inventory) in fleet.kinds.iter().enumerate() {
         let of_kind = fleet.nodes.iter().filter(|node| node.kind == kind).count();
         if of_kind < FEWEST_MEMBERS && of_kind > 0 {
             let nodes = if of_kind == 1 { "node is" } else { "nodes are" };
+            let name = inventory.label();
             fleet.notes.push(format!("{of_kind} {nodes} {name}: {FEWEST_MEMBERS} of a kind are needed to judge them."));
         }
     }
-    for tournament in fleet.link_criteria.iter().filter(|tournament| tournament.smallest.is_none()) {
+    for tournament in &fleet.link_criteria {
         let (what, nodes) = (&tournament.what, tournament.nodes);
-        fleet.notes.push(format!("{what} has {nodes} nodes: {FEWEST_LINKED} are needed to judge links."));
+        match tournament.smallest {
+            None if nodes < FEWEST_LINKED => fleet
+                .notes
+                .push(format!("{what} has {nodes} nodes: {FEWEST_LINKED} are needed to judge links.")),
+            None => fleet.notes.push(format!("{what} lacks the times of pairs: links cannot be judged.")),
+            Some(smallest) if smallest > MOST_UNSEEN => fleet.notes.push(format!(
+                "{what} varies so much between pairs that a link 10% slower would not show: only one {:.0}% slower would.",
+                100.0 * smallest
+            )),
+            Some(_) => {}
+        }
     }
 }

@@ -3,148 +3,149 @@
 use std::collections::BTreeMap;
 
 use record::{CaseLine, Caveat, Machine, Placement, Record};
-use stats::Member;
 use terms::{Error, HostName, Status};
 
-use super::{Reader, Taken};
+use super::blame::fault;
+use super::inventory::Inventory;
+use super::taken::{FailedCase, Measured, NodeRun, RankTrial, Reader, Taken, Tournament, Unblamed};
 use crate::compare::case_key;
 
 /// Caveats of a machine that others used.
 const DISTURBED: [Caveat; 5] =
     [Caveat::OtherPrograms, Caveat::StolenTime, Caveat::QuotaReached, Caveat::Throttled, Caveat::Noisy];
 
-/// What a node took for one kind of work.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
-    /// Equal keys are equal work.
-    pub key: String,
-    /// The work, in words.
-    pub label: String,
-    /// The logarithm of its time, with the variance of that.
-    pub member: Member,
-    /// Whether the machine was disturbed.
-    pub disturbed: bool,
-}
+/// Messages of at most so many bytes are short: their time is that of the way, and not of the rate.
+const SHORT_BYTES: u64 = 4096;
 
-/// A node in one record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeRun {
-    /// Its host's name.
-    pub host: HostName,
-    /// Its hardware in words: nodes of one kind are peers.
-    pub kind: String,
-    /// The record.
-    pub record: String,
-    /// What it took.
-    pub measured: Vec<Measured>,
-    /// What failed, and why.
-    pub failed: Vec<String>,
-}
-
-/// Times between each two hosts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tournament {
-    /// The exchange, in words.
-    pub label: String,
-    /// The hosts, one each.
-    pub hosts: Vec<HostName>,
-    /// Seconds between each two of them; of several ranks on a host, the fastest pair, which the link alone bounds.
-    pub times: Vec<Vec<f64>>,
-}
-
-pub(super) fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error> {
+/// What a record has of nodes and links. `name`: what the record is called.
+///
+/// # Errors
+/// A host of the record has a name that no list of hosts can hold.
+pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error> {
     let file = &record.file;
     let machines: Vec<&Machine> = if file.hosts.is_empty() { vec![&file.machine] } else { file.hosts.iter().collect() };
-    let node = |machine: &&Machine| {
-        let (host, kind, record) = (HostName::parse(&machine.host)?, kind(machine), name.to_owned());
-        Ok(NodeRun { host, kind, record, measured: Vec::new(), failed: Vec::new() })
-    };
-    let mut nodes = machines.iter().map(node).collect::<Result<Vec<NodeRun>, Error>>()?;
-    let mut tournaments = Vec::new();
+    let mut nodes = machines.iter().map(|machine| node(name, record, machine)).collect::<Result<Vec<_>, Error>>()?;
+    let hosts: Vec<&str> = machines.iter().map(|machine| machine.host.as_str()).collect();
+    let (mut tournaments, mut unblamed) = (Vec::new(), Vec::new());
     for line in &record.cases {
         let label = (reader.label)(record, line);
-        if let Some(why) = failure(line) {
-            blame(&mut nodes, &format!("{label}: {why}"));
+        let placed = file.placement.iter().find(|placement| placement.ranks == line.ranks);
+        let key = case_key(record, line);
+        if let Some(fault) = fault(line, &file.machine.host, &hosts, placed) {
+            let why = format!("{label}: {}", fault.why);
+            if fault.hosts.is_empty() {
+                unblamed
+                    .push(Unblamed { why: why.clone(), hosts: nodes.iter().map(|node| node.host.clone()).collect() });
+            }
+            let blamed = nodes.iter_mut().filter(|node| fault.hosts.iter().any(|host| node.host == host.as_str()));
+            blamed.for_each(|node| node.failed.push(FailedCase { key: key.clone(), why: why.clone() }));
             continue;
         }
         if line.status != Status::Ok {
             continue;
         }
-        let key = case_key(record, line);
         let disturbed = line.caveats.iter().any(|caveat| DISTURBED.contains(caveat));
-        let measured = |member| Measured { key: key.clone(), label: label.clone(), member, disturbed };
+        let measured = |(median_s, trials), disturbed| Measured {
+            key: key.clone(),
+            label: label.clone(),
+            median_s,
+            trials,
+            disturbed,
+        };
         match nodes.as_mut_slice() {
-            [only] => only.measured.extend(of_line(line).map(measured)),
+            [only] => only.measured.extend(of_line(line).map(|taken| measured(taken, disturbed))),
             several => {
-                let placed = file.placement.iter().find(|placement| placement.ranks == line.ranks);
                 if let Some(times) = (reader.pairs)(line) {
-                    tournaments.extend(tournament(&label, &times, placed)?);
+                    tournaments.extend(tournament(&label, &times, line, placed)?);
                 } else if (reader.is_local)(line) {
-                    for (host, member) in by_host(line, placed) {
+                    for (host, taken) in by_host(line, placed, (reader.rank_trials)(line)) {
                         if let Some(node) = several.iter_mut().find(|node| node.host == host.as_str()) {
-                            node.measured.push(measured(member));
+                            // The coordinator looks at its own host.
+                            let disturbed = disturbed && host == file.machine.host;
+                            node.measured.push(measured(taken, disturbed));
                         }
                     }
                 }
             }
         }
     }
-    Ok((nodes, tournaments))
+    Ok(Taken { nodes, tournaments, unblamed })
 }
 
-/// What makes nodes peers.
-fn kind(machine: &Machine) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    if let Some(cores) = machine.cores.or(machine.threads) {
-        parts.push(format!("{cores} cores"));
+fn node(name: &str, record: &Record, machine: &Machine) -> Result<NodeRun, Error> {
+    let file = &record.file;
+    let mut facts = BTreeMap::new();
+    let mut fact = |name: &'static str, value: &str| {
+        if !value.is_empty() {
+            facts.insert(name, value.to_owned());
+        }
+    };
+    fact("system", &machine.os);
+    fact("kernel", &machine.kernel);
+    fact("GPU driver", machine.gpu_driver.as_deref().unwrap_or_default());
+    fact("instruction sets", &machine.isa.join(" "));
+    fact("NUMA nodes", &machine.numa_nodes.map(|nodes| nodes.to_string()).unwrap_or_default());
+    fact("version of Rankmark", &file.tool.version);
+    if file.hosts.is_empty() {
+        // Of several hosts the record has the versions of the coordinator's alone.
+        let versions: Vec<String> = file.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        fact("libraries", &versions.join(", "));
     }
-    parts.extend([&machine.cpu_model, &machine.arch].into_iter().find(|text| !text.is_empty()).cloned());
-    // Firmware takes a little of the memory, and not the same on each node.
-    parts.extend(machine.memory_bytes.map(|bytes| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30))));
-    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
-    machine.gpus.iter().for_each(|model| *models.entry(model).or_default() += 1);
-    parts.extend(models.iter().map(|(model, number)| format!("{number} x {model}")));
-    if parts.is_empty() { "unknown hardware".to_owned() } else { parts.join(", ") }
+    Ok(NodeRun {
+        host: HostName::parse(&machine.host)?,
+        inventory: Inventory::from_machine(machine),
+        facts,
+        record: name.to_owned(),
+        started: file.started.parse().ok(),
+        measured: Vec::new(),
+        failed: Vec::new(),
+    })
 }
 
-fn failure(line: &CaseLine) -> Option<String> {
-    if line.wrong.unwrap_or(0) > 0 {
-        return Some("gave wrong results".to_owned());
-    }
-    (line.status == Status::Failed).then(|| line.reason.clone().unwrap_or_else(|| "failed".to_owned()))
+/// A median time, and the trials that it comes from.
+type Times = (f64, Vec<(u32, f64)>);
+
+fn is_positive(time: f64) -> bool {
+    time.is_finite() && time > 0.0
 }
 
-/// Notes a failure at the nodes that it names; where it names none, at the only one.
-fn blame(nodes: &mut [NodeRun], why: &str) {
-    let is_named =
-        |host: &str| why.split(|c: char| !(c.is_alphanumeric() || "-._".contains(c))).any(|word| word == host);
-    if let [only] = nodes {
-        only.failed.push(why.to_owned());
-        return;
-    }
-    nodes.iter_mut().filter(|node| is_named(node.host.as_str())).for_each(|node| node.failed.push(why.to_owned()));
-}
-
-fn of_line(line: &CaseLine) -> Option<Member> {
-    let time = line.time_s.as_ref().map(|time| time.median).filter(|time| time.is_finite() && *time > 0.0)?;
-    let is_positive = |trial: &f64| trial.is_finite() && *trial > 0.0;
-    let trials = Some(&line.trial_median_s).filter(|trials| !trials.is_empty() && trials.iter().all(is_positive));
-    let variance = trials.map_or(0.0, |trials| Member::from_trials(trials).variance);
-    Some(Member { value: time.ln(), variance })
+fn of_line(line: &CaseLine) -> Option<Times> {
+    let time = line.time_s.as_ref().map(|time| time.median).filter(|time| is_positive(*time))?;
+    let trials = line.trial_median_s.iter().enumerate();
+    // Earlier versions did not say the round: each trial had one.
+    let trials = trials.map(|(at, trial)| (line.trial_round.get(at).copied().unwrap_or(at as u32), *trial));
+    Some((time, trials.filter(|(_, trial)| is_positive(*trial)).collect()))
 }
 
 /// The time of the slowest rank of each host.
-fn by_host(line: &CaseLine, placed: Option<&Placement>) -> Vec<(String, Member)> {
+fn by_host(line: &CaseLine, placed: Option<&Placement>, trials: Option<Vec<RankTrial>>) -> Vec<(String, Times)> {
     let (Some(times), Some(placed)) = (&line.per_rank_median_s, placed) else { return Vec::new() };
-    let mut slowest: BTreeMap<&str, f64> = BTreeMap::new();
-    for (host, time) in placed.hosts.iter().zip(times).filter(|(_, time)| time.is_finite() && **time > 0.0) {
-        let known = slowest.entry(host).or_insert(*time);
-        *known = known.max(*time);
+    let slowest = |times: &[f64]| {
+        let mut slowest: BTreeMap<String, f64> = BTreeMap::new();
+        for (host, time) in placed.hosts.iter().zip(times).filter(|(_, time)| is_positive(**time)) {
+            let known = slowest.entry(host.clone()).or_insert(*time);
+            *known = known.max(*time);
+        }
+        slowest
+    };
+    let mut of: BTreeMap<String, Vec<(u32, f64)>> = BTreeMap::new();
+    for trial in trials.unwrap_or_default() {
+        for (host, time) in slowest(&trial.seconds) {
+            of.entry(host).or_default().push((trial.round, time));
+        }
     }
-    slowest.into_iter().map(|(host, time)| (host.to_owned(), Member { value: time.ln(), variance: 0.0 })).collect()
+    slowest(times)
+        .into_iter()
+        .map(|(host, time)| (host.clone(), (time, of.remove(&host).unwrap_or_default())))
+        .collect()
 }
 
-fn tournament(label: &str, times: &[Vec<f64>], placed: Option<&Placement>) -> Result<Option<Tournament>, Error> {
+fn tournament(
+    label: &str,
+    times: &[Vec<f64>],
+    line: &CaseLine,
+    placed: Option<&Placement>,
+) -> Result<Option<Tournament>, Error> {
     let Some(placed) = placed.filter(|placed| placed.hosts.len() == times.len()) else { return Ok(None) };
     let mut hosts: Vec<&String> = placed.hosts.iter().collect();
     hosts.sort();
@@ -161,5 +162,7 @@ fn tournament(label: &str, times: &[Vec<f64>], placed: Option<&Placement>) -> Re
         }
     }
     let hosts = hosts.into_iter().map(|host| HostName::parse(host)).collect::<Result<Vec<HostName>, Error>>()?;
-    Ok(Some(Tournament { label: label.to_owned(), hosts, times: square }))
+    let trials = line.trials.unwrap_or(0) as usize;
+    let short = line.bytes.is_some_and(|bytes| bytes <= SHORT_BYTES);
+    Ok(Some(Tournament { label: label.to_owned(), hosts, times: square, trials, short }))
 }

@@ -6,21 +6,25 @@ use stats::samples::{Marginal, Series, Situation};
 use terms::HostName;
 
 use crate::simulation::record_of;
-use diagnose::fleet::{Fleet, Node, NodeRun, NodeVerdict, Reader, Tournament, against, fleet, read};
+use diagnose::fleet::{Fleet, Node, NodeVerdict, RankTrial, Reader, Taken, against, fleet, read};
 
 fn label(_: &Record, line: &record::CaseLine) -> String {
     format!("case {}", line.parameters.get("bytes").map_or(0, |bytes| bytes.as_u64().unwrap_or(0)))
 }
 
-fn nodes_of(records: &[Record]) -> (Vec<NodeRun>, Vec<Tournament>) {
+/// Each rank's trials are its median, six times.
+fn rank_trials(line: &record::CaseLine) -> Option<Vec<RankTrial>> {
+    let seconds = line.per_rank_median_s.clone()?;
+    Some((0..6).map(|round| RankTrial { round, seconds: seconds.clone() }).collect())
+}
+
+fn taken(records: &[Record]) -> Taken {
     let is_local = |line: &record::CaseLine| !line.metrics.contains_key("pair_s");
     let pairs = |line: &record::CaseLine| serde_json::from_value(line.metrics.get("pair_s")?.clone()).ok();
-    let reader = Reader { is_local: &is_local, pairs: &pairs, label: &label };
-    let mut all = (Vec::new(), Vec::new());
+    let reader = Reader { is_local: &is_local, pairs: &pairs, rank_trials: &rank_trials, label: &label };
+    let mut all = Taken::default();
     for (at, record) in records.iter().enumerate() {
-        let (nodes, tournaments) = read(&format!("record {at}"), record, &reader).unwrap();
-        all.0.extend(nodes);
-        all.1.extend(tournaments);
+        all.add(read(&format!("record {at}"), record, &reader).unwrap());
     }
     all
 }
@@ -46,8 +50,7 @@ fn healthy(nodes: usize) -> Vec<Record> {
 }
 
 fn judged(records: &[Record]) -> Fleet {
-    let (nodes, tournaments) = nodes_of(records);
-    fleet(&nodes, &tournaments, &[])
+    fleet(&taken(records), None, &[])
 }
 
 fn of<'f>(fleet: &'f Fleet, host: &str) -> &'f Node {
@@ -73,8 +76,7 @@ fn what_fails_or_is_gone_is_failed() {
     records[2].cases[1].status = terms::Status::Failed;
     records[2].cases[1].reason = Some("rank 0 died of signal 9".to_owned());
     records[3].cases[0].wrong = Some(4);
-    let (nodes, tournaments) = nodes_of(&records);
-    let fleet = fleet(&nodes, &tournaments, &[(HostName::parse("node99").unwrap(), "it has no result".to_owned())]);
+    let fleet = fleet(&taken(&records), None, &[(HostName::parse("node99").unwrap(), "it has no result".to_owned())]);
     let failed = fleet.hosts(&[NodeVerdict::Failed]);
     assert_eq!(failed, ["node02", "node03", "node99"]);
     assert_eq!(of(&fleet, "node02").failed, ["case 1: rank 0 died of signal 9"]);
@@ -142,15 +144,12 @@ fn one_record_of_all_nodes_is_read_by_rank() {
 #[test]
 fn a_newcomer_is_judged_by_what_a_fleet_learned() {
     let learned = judged(&healthy(20));
-    let newcomer = |level: [f64; 2]| {
-        let (nodes, _) = nodes_of(&[node("new", level, 900)]);
-        against(&learned, &nodes).nodes[0].verdict
-    };
+    let newcomer = |level: [f64; 2]| against(&learned, &taken(&[node("new", level, 900)])).nodes[0].verdict;
     assert_eq!(newcomer([1.0, 1.0]), NodeVerdict::Good);
     assert_eq!(newcomer([1.15, 1.0]), NodeVerdict::Slow);
     let mut other = node("new", [1.0, 1.0], 900);
     other.file.machine.cpu_model = "another".to_owned();
-    let judged = against(&learned, &nodes_of(&[other]).0);
+    let judged = against(&learned, &taken(&[other]));
     assert_eq!(judged.nodes[0].verdict, NodeVerdict::CannotTell);
     assert!(judged.notes[0].contains("not among what was learned"), "{:?}", judged.notes);
 }

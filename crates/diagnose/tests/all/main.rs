@@ -1,6 +1,8 @@
 //! Comparisons of records, and analyses of timelines, against known truths.
 
 mod archives;
+mod clusters;
+mod fleet_faults;
 mod fleets;
 mod matching;
 mod profile;

@@ -5,12 +5,14 @@ mod learned;
 mod lists;
 mod measure;
 mod page;
+mod samples;
 mod text;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use diagnose::fleet::{self, Fleet as Judged, NodeRun, NodeVerdict, Reader, Tournament};
+use diagnose::fleet::{self, Fleet as Judged, NodeVerdict, Reader, Taken, Topology};
 use record::{CaseLine, Record, read_run};
 use terms::Seconds;
 
@@ -42,6 +44,9 @@ pub(crate) struct Fleet {
     /// judges by what a fleet learned, and not by peers: the fleet.json that it wrote
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     criteria: Option<PathBuf>,
+    /// which nodes share a switch, as Slurm's topology.conf says it (default: racks are found from the times of messages)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "criteria")]
+    topology: Option<PathBuf>,
     /// where the lists, the page and the record go (default: results/TIME-fleet)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output_dir: Option<PathBuf>,
@@ -58,7 +63,8 @@ impl Typed for Fleet {
 
     fn run(self, entry: Entry<'_>) -> Ended {
         let criteria = self.criteria.as_deref().map(learned::read).transpose()?;
-        let (Measured { runs, tournaments, notes }, missing, target) = match self.dir.is_empty() {
+        let topology = self.topology.as_deref().map(read_topology).transpose()?;
+        let (Measured { taken, notes }, missing, target) = match self.dir.is_empty() {
             true => {
                 let directory = measure::measure(&self, entry)?;
                 (of_records(std::slice::from_ref(&directory))?, measure::missing(entry, &directory)?, directory)
@@ -66,8 +72,8 @@ impl Typed for Fleet {
             false => (of_records(&crate::packed::all_opened(&self.dir)?)?, measure::Missing::default(), self.target()?),
         };
         let mut judged = match &criteria {
-            Some(learned) => fleet::against(learned, &runs),
-            None => fleet::fleet(&runs, &tournaments, &missing.hosts),
+            Some(learned) => fleet::against(learned, &taken),
+            None => fleet::fleet(&taken, topology.as_ref(), &missing.hosts),
         };
         judged.notes.extend(notes);
         if missing.cases > 0 {
@@ -103,8 +109,9 @@ impl Fleet {
 /// Fit for the prolog of a scheduler: 0 runs the job, anything else does not.
 fn code(judged: &Judged) -> u8 {
     match () {
+        () if !judged.failures.is_empty() => 1,
         () if judged.count(NodeVerdict::Failed) + judged.count(NodeVerdict::Slow) + judged.links.len() > 0 => 1,
-        () if judged.count(NodeVerdict::CannotTell) > 0 => 3,
+        () if judged.count(NodeVerdict::CannotTell) > 0 || judged.is_blind_to_links() => 3,
         () => 0,
     }
 }
@@ -112,16 +119,14 @@ fn code(judged: &Judged) -> u8 {
 /// What records hold of nodes and links.
 #[derive(Default)]
 struct Measured {
-    runs: Vec<NodeRun>,
-    tournaments: Vec<Tournament>,
+    taken: Taken,
     /// Which of them are incomplete.
     notes: Vec<String>,
 }
 
 /// What the nodes of these records took. A record that cannot be read is left out, with a warning.
 fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
-    let Measured { mut runs, mut tournaments, mut notes } = Measured::default();
-    let reader = Reader { is_local: &is_local, pairs: &pairs, label: &label };
+    let Measured { taken: mut all, mut notes } = Measured::default();
     for place in named {
         let found = RecordFolders::below(place).or_warn();
         if found.is_empty() {
@@ -133,13 +138,13 @@ fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
             let taken = read_run(&directory).map_err(terms::Error::from).and_then(|record| {
                 let refused = |error: terms::Error| terms::Error { what: format!("{name}: {}", error.what), ..error };
                 notes.extend(record.banner().map(|banner| format!("{name}: {banner}")));
+                let samples = samples::Samples::of(&directory, &record);
+                let rank_trials = |line: &CaseLine| samples.rank_trials(line);
+                let reader = Reader { is_local: &is_local, pairs: &pairs, rank_trials: &rank_trials, label: &label };
                 fleet::read(&name, &record, &reader).map_err(refused)
             });
             match taken {
-                Ok((nodes, links)) => {
-                    runs.extend(nodes);
-                    tournaments.extend(links);
-                }
+                Ok(taken) => all.add(taken),
                 Err(error) if is_named => return Err(error.into()),
                 Err(error) => {
                     let why = view::one_line(&error.sentence());
@@ -148,7 +153,19 @@ fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
             }
         }
     }
-    Ok(Measured { runs, tournaments, notes })
+    Ok(Measured { taken: all, notes })
+}
+
+/// A file with the switches of nodes, at most so large.
+const LARGEST_TOPOLOGY: u64 = 16 << 20;
+
+fn read_topology(path: &Path) -> Result<Topology, Failure> {
+    let unread = |cause: String| Failure::new(format!("cannot read {}", path.display())).cause(cause);
+    let file = record::file::open_named(path).map_err(|error| unread(error.to_string()))?;
+    let mut text = String::new();
+    file.take(LARGEST_TOPOLOGY).read_to_string(&mut text).map_err(|error| unread(error.to_string()))?;
+    Ok(Topology::parse(&text)
+        .map_err(|error| terms::Error { what: format!("{}: {}", path.display(), error.what), ..error })?)
 }
 
 /// Whether ranks exchange nothing while they are timed.

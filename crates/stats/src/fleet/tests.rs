@@ -7,7 +7,7 @@ use crate::samples::{Marginal, Series, Situation};
 fn draw(members: usize, deviation: f64, seed: u64) -> Vec<Member> {
     let mut series = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise: deviation }, seed);
     series.extend(members);
-    series.samples.iter().map(|sample| Member { value: sample.ln(), variance: 0.0 }).collect()
+    series.samples.iter().map(|sample| Member { value: sample.ln(), variance: 0.0, degrees: 0.0 }).collect()
 }
 
 fn slow(members: &[Member], level: f64) -> Vec<usize> {
@@ -59,7 +59,7 @@ fn what_is_fast_is_not_slow_and_takes_no_part_in_the_level() {
 
 #[test]
 fn a_small_deficit_is_not_named_however_certain() {
-    let mut all: Vec<Member> = (0..40).map(|_| Member { value: 1.0, variance: 0.0 }).collect();
+    let mut all: Vec<Member> = (0..40).map(|_| Member { value: 1.0, variance: 0.0, degrees: 0.0 }).collect();
     all[7].value += 0.015;
     assert_eq!(slow(&all, 0.01), Vec::<usize>::new());
     all[7].value += 0.01;
@@ -97,7 +97,8 @@ fn the_smallest_deviation_is_found_in_nine_of_ten_fleets() {
 #[test]
 fn a_newcomer_is_judged_by_what_was_learned() {
     let level = fleet(&draw(64, 0.01, 1), 0.01).unwrap().level;
-    let judged = |ratio: f64| level.judge(&Member { value: level.centre + ratio.ln(), variance: 0.0 }, 0.01);
+    let judged =
+        |ratio: f64| level.judge(&Member { value: level.centre + ratio.ln(), variance: 0.0, degrees: 0.0 }, 0.01);
     assert!(judged(1.05).slow && !judged(1.01).slow && !judged(0.9).slow);
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use terms::Named;
 
 /// The version of this form.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) fn fleet(fleet: &Fleet) -> Value {
     let counts: serde_json::Map<String, Value> = NodeVerdict::ALL
@@ -16,7 +16,8 @@ pub(super) fn fleet(fleet: &Fleet) -> Value {
         json!({
             "key": criterion.key, "label": criterion.label, "kind": criterion.kind, "nodes": criterion.nodes,
             "healthy": criterion.level.map(|level| json!({
-                "log_s": level.centre, "log_scatter": level.scatter, "nodes": level.members,
+                "log_s": level.centre, "log_scatter": level.scatter, "log_own_variance": level.own_variance,
+                "nodes": level.members,
             })),
             "smallest_deficit": criterion.smallest,
         })
@@ -26,15 +27,22 @@ pub(super) fn fleet(fleet: &Fleet) -> Value {
         .link_criteria
         .iter()
         .map(|one| json!({ "what": one.what, "nodes": one.nodes, "smallest_deficit": one.smallest }));
+    let groups = fleet.groups.iter().map(|group| {
+        json!({
+            "what": group.what, "slower": group.slower, "others": group.others, "ratio": group.ratio, "differs": group.differs,
+        })
+    });
     json!({
         "version": VERSION,
         "false_alarms": FLEET_LEVEL,
         "nodes_by_verdict": counts,
+        "failures": fleet.failures,
         "kinds": fleet.kinds,
         "criteria": criteria.collect::<Vec<_>>(),
         "nodes": fleet.nodes.iter().map(node).collect::<Vec<_>>(),
         "link_criteria": link_criteria.collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(),
+        "groups": groups.collect::<Vec<_>>(),
         "notes": fleet.notes,
     })
 }
@@ -43,7 +51,7 @@ fn node(node: &Node) -> Value {
     let slow = node.slow.iter().map(|slow| {
         json!({
             "criterion": slow.criterion, "what": slow.what, "ratio": slow.ratio, "interval": slow.interval,
-            "disturbed": slow.disturbed,
+            "trials": slow.trials, "since": slow.since,
         })
     });
     json!({

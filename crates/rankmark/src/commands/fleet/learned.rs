@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use diagnose::fleet::{Criterion, Fleet};
+use diagnose::fleet::{Criterion, Fleet, Inventory};
 use serde::Deserialize;
 
 use super::json::VERSION;
@@ -15,7 +15,7 @@ const LARGEST: u64 = 256 << 20;
 #[derive(Deserialize)]
 struct File {
     version: u32,
-    kinds: Vec<String>,
+    kinds: Vec<Inventory>,
     criteria: Vec<Known>,
 }
 
@@ -32,6 +32,7 @@ struct Known {
 struct Healthy {
     log_s: f64,
     log_scatter: f64,
+    log_own_variance: f64,
     nodes: usize,
 }
 
@@ -55,10 +56,13 @@ pub(super) fn read(path: &Path) -> Result<Fleet, Failure> {
         return Err(unread(format!("it has version {}, and this program reads {VERSION}", read.version)));
     }
     let level = |healthy: Healthy| {
-        let is_usable = healthy.log_s.is_finite() && healthy.log_scatter > 0.0 && healthy.log_scatter.is_finite();
+        let own = healthy.log_own_variance;
+        let is_finite = healthy.log_s.is_finite() && healthy.log_scatter.is_finite() && own.is_finite();
+        let is_usable = is_finite && healthy.log_scatter > 0.0 && own >= 0.0;
         (is_usable && healthy.nodes > 1).then_some(stats::Level {
             centre: healthy.log_s,
             scatter: healthy.log_scatter,
+            own_variance: own,
             members: healthy.nodes,
         })
     };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use diagnose::fleet::{Fleet, Node, NodeVerdict};
+use diagnose::fleet::{Fleet, Inventory, Node, NodeVerdict};
 use report::{FleetCell, FleetPage, FleetRow, FleetTone};
 use terms::{HostName, Named};
 use view::number::{factor, percent, seconds};
@@ -30,14 +30,20 @@ fn tone(verdict: NodeVerdict) -> FleetTone {
 
 fn page(fleet: &Fleet) -> FleetPage {
     let worst = fleet.nodes.iter().map(|node| tone(node.verdict)).max().unwrap_or(FleetTone::Unknown);
-    let tone_of_all = if fleet.links.is_empty() { worst } else { worst.max(FleetTone::Slow) };
+    let of_links = match () {
+        () if !fleet.failures.is_empty() => FleetTone::Failed,
+        () if !fleet.links.is_empty() => FleetTone::Slow,
+        () if fleet.is_blind_to_links() => FleetTone::Unknown,
+        () => FleetTone::Good,
+    };
+    let tone_of_all = worst.max(of_links);
     let criteria = fleet.criteria.iter().map(|criterion| {
         let dash = || "-".to_owned();
         FleetRow {
             tone: FleetTone::Good,
             cells: vec![
                 criterion.label.clone(),
-                fleet.kinds.get(criterion.kind).cloned().unwrap_or_default(),
+                fleet.kinds.get(criterion.kind).map(Inventory::label).unwrap_or_default(),
                 criterion.nodes.to_string(),
                 criterion.level.map_or_else(dash, |level| seconds(level.centre.exp())),
                 criterion.level.map_or_else(dash, |level| percent(level.scatter)),
@@ -71,6 +77,9 @@ fn actions(fleet: &Fleet) -> Vec<String> {
         let shown = hosts.iter().take(8).map(|host| host.as_str()).collect::<Vec<_>>().join(", ");
         if hosts.len() > 8 { format!("{shown} and {} more", hosts.len() - 8) } else { shown }
     };
+    all.extend(fleet.failures.iter().map(|why| {
+        format!("{}: run it on parts of the nodes, until the one that is at fault is found.", view::one_line(why))
+    }));
     let (failed, slow) = (named(NodeVerdict::Failed), named(NodeVerdict::Slow));
     if !failed.is_empty() {
         all.push(format!("Take {} out of service, and look at what failed there.", few(&failed)));
@@ -87,6 +96,7 @@ fn actions(fleet: &Fleet) -> Vec<String> {
             "Look at the cables, ports and routes between {one} and {other}: each is as fast as others with the rest."
         ));
     }
+    all.extend(fleet.groups.iter().map(text::group));
     if all.is_empty() && fleet.count(NodeVerdict::CannotTell) > 0 {
         all.push("Measure more nodes of a kind, or for longer: `--budget 15min`.".to_owned());
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use diagnose::fleet::{Fleet, Node, NodeVerdict};
+use diagnose::fleet::{FLEET_LEVEL, Fleet, Group, Node, NodeVerdict, SlowIn, compressed};
 use terms::{HostName, Named};
 use view::number::{count, factor, percent, seconds};
 
@@ -17,6 +17,9 @@ const FAILURES: usize = 2;
 pub(super) fn text(fleet: &Fleet, width: usize) -> String {
     let mut out = format!("{}\n\n", Style::Bold.paint(&wrap(&sentence(fleet), width)));
     out += &nodes(fleet, width);
+    for group in &fleet.groups {
+        out += &format!("{}\n\n", wrap(&self::group(group), width));
+    }
     out += &criteria(fleet, width);
     for note in &fleet.notes {
         out += &format!("{}\n", hanging("note: ", &view::one_line(note), width));
@@ -24,8 +27,32 @@ pub(super) fn text(fleet: &Fleet, width: usize) -> String {
     out
 }
 
-/// `64 nodes: 62 good, 1 slow, 1 failed; 1 slow link`.
+/// `half of case: 8 nodes take 1.05x as long as the other 8: n[1-8]. They differ in kernel: 6.1.0, others 6.8.0.`
+pub(super) fn group(group: &Group) -> String {
+    let slower: Vec<&HostName> = group.slower.iter().collect();
+    let differs = match group.differs.as_slice() {
+        [] => "Nothing that records have tells them apart: compare firmware settings and clocks.".to_owned(),
+        differs => format!("They differ in {}.", differs.join("; ")),
+    };
+    let what = format!(
+        "{}: {} take {} as long as the other {}: {}. {differs}",
+        group.what,
+        count(slower.len(), "node", "nodes"),
+        factor(group.ratio),
+        group.others,
+        compressed(&slower)
+    );
+    view::one_line(&what)
+}
+
+/// `64 nodes: 62 good, 1 slow, 1 failed; 1 slow link`. What is wrong, and names no node, stands first.
 pub(super) fn sentence(fleet: &Fleet) -> String {
+    let failures: String =
+        fleet.failures.iter().take(FAILURES).map(|why| format!("{}; ", view::one_line(why))).collect();
+    let more = fleet.failures.len().saturating_sub(FAILURES);
+    let more = if more > 0 { format!("and {more} more; ") } else { String::new() };
+    let failures =
+        if failures.is_empty() { failures } else { format!("{failures}{more}cannot tell which node is at fault. ") };
     let of = [NodeVerdict::Good, NodeVerdict::Slow, NodeVerdict::Failed, NodeVerdict::CannotTell].into_iter();
     let counted: Vec<String> = of
         .map(|verdict| (fleet.count(verdict), verdict))
@@ -37,7 +64,8 @@ pub(super) fn sentence(fleet: &Fleet) -> String {
         0 => String::new(),
         links => format!("; {}", count(links, "slow link", "slow links")),
     };
-    format!("{}{kinds}: {}{links}", count(fleet.nodes.len(), "node", "nodes"), counted.join(", "))
+    let links = if links.is_empty() && fleet.is_blind_to_links() { "; links: cannot tell".to_owned() } else { links };
+    format!("{failures}{}{kinds}: {}{links}", count(fleet.nodes.len(), "node", "nodes"), counted.join(", "))
 }
 
 /// What is said of a node: in what it is slow, or why it failed or cannot be told.
@@ -51,15 +79,17 @@ pub(super) fn why(node: &Node) -> String {
     if node.slow.is_empty() {
         return view::one_line(&node.unknown);
     }
-    let one = |slow: &diagnose::fleet::SlowIn| {
-        let disturbed = if slow.disturbed { ", while it was disturbed" } else { "" };
+    let one = |slow: &SlowIn| {
         let [low, high] = slow.interval;
+        let since = slow.since.as_ref().map_or(String::new(), |since| format!(" since {since}"));
         format!(
-            "{} takes {} as long as on healthy nodes ({} to {}){disturbed}",
+            "{} takes {} as long as on healthy nodes{since} ({} to {}, {}; of healthy fleets {} have any such node)",
             view::one_line(&slow.what),
             factor(slow.ratio),
             factor(low),
-            factor(high)
+            factor(high),
+            count(slow.trials, "trial", "trials"),
+            percent(FLEET_LEVEL)
         )
     };
     node.slow.iter().map(one).collect::<Vec<_>>().join("; ")
@@ -111,8 +141,11 @@ fn criteria(fleet: &Fleet, width: usize) -> String {
     let several = fleet.kinds.len() > 1;
     let dash = || "-".to_owned();
     for criterion in &fleet.criteria {
-        let kind =
-            fleet.kinds.get(criterion.kind).filter(|_| several).map_or(String::new(), |kind| format!(" ({kind})"));
+        let kind = fleet
+            .kinds
+            .get(criterion.kind)
+            .filter(|_| several)
+            .map_or(String::new(), |kind| format!(" ({})", kind.label()));
         table.push(Row::new([
             view::one_line(&format!("{}{kind}", criterion.label)),
             criterion.nodes.to_string(),

@@ -1,0 +1,57 @@
+//! Who is to blame for a case that failed or gave wrong results: the hosts that its reason names, or those of its wrong
+//! elements; and where neither tells, nobody, which is said.
+
+use std::collections::BTreeSet;
+
+use record::{CaseLine, Placement};
+use terms::Status;
+
+/// What a case did wrong, and the hosts that it names: none where it cannot be told.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fault {
+    pub(super) why: String,
+    pub(super) hosts: Vec<String>,
+}
+
+/// None for a case that is right. `here`: the host that says "this host". `hosts`: all hosts of the record.
+pub(super) fn fault(line: &CaseLine, here: &str, hosts: &[&str], placed: Option<&Placement>) -> Option<Fault> {
+    let wrong = line.wrong.unwrap_or(0);
+    if wrong > 0 {
+        let elements = if wrong == 1 { "element" } else { "elements" };
+        let why = format!("gave wrong results ({wrong} {elements})");
+        return Some(Fault { why, hosts: of_elements(line, hosts, placed) });
+    }
+    if line.status != Status::Failed {
+        return None;
+    }
+    let why = line.reason.clone().unwrap_or_else(|| "failed".to_owned());
+    let named = named(&why, here, hosts);
+    Some(Fault { why, hosts: named })
+}
+
+/// The host that alone has wrong elements. Where several have, the one that sent them is not known.
+fn of_elements(line: &CaseLine, hosts: &[&str], placed: Option<&Placement>) -> Vec<String> {
+    if let [only] = hosts {
+        return vec![(*only).to_owned()];
+    }
+    let host = |rank: u32| placed.and_then(|placed| placed.hosts.get(rank as usize));
+    let found: Option<BTreeSet<&String>> = line.wrong_elements.iter().map(|element| host(element.rank)).collect();
+    // The record keeps the first of the wrong elements: only where it has all of them is a host alone.
+    match found {
+        Some(found) if found.len() == 1 && line.wrong == Some(line.wrong_elements.len() as u64) => {
+            found.into_iter().cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Hosts that a reason names.
+fn named(why: &str, here: &str, hosts: &[&str]) -> Vec<String> {
+    if let [only] = hosts {
+        return vec![(*only).to_owned()];
+    }
+    let is_word =
+        |host: &str| why.split(|c: char| !(c.is_alphanumeric() || "-._".contains(c))).any(|word| word == host);
+    let is_here = |host: &str| host == here && why.contains("this host");
+    hosts.iter().filter(|host| is_word(host) || is_here(host)).map(|host| (*host).to_owned()).collect()
+}

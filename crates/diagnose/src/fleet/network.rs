@@ -1,0 +1,98 @@
+//! Tournaments: slow links, nodes whose messages are slow with every other, and how far blocks of nodes are apart.
+
+use std::collections::BTreeMap;
+
+use stats::{Distance, FEWEST_TRIALS, Links};
+use terms::HostName;
+
+use super::hosts::compressed;
+use super::taken::Tournament;
+use super::topology::Topology;
+use super::verdict::{LinkCriterion, SlowLink};
+
+/// A node whose short messages alone take longer may stand in another rack, up to so many times as long: more switches on the
+/// way add as much again, and no more.
+const FARTHEST: f64 = 3.0;
+
+/// What a tournament shows.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// Nodes that are slow with every other: the place among its hosts, the ratio and its interval.
+    pub(super) slow: Vec<(usize, f64, [f64; 2])>,
+    /// Nodes that may be, each with the reason why it cannot be told.
+    pub(super) unknown: Vec<(usize, String)>,
+    pub(super) links: Vec<SlowLink>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Judges a tournament at this level of false alarms.
+pub(super) fn judge(of: &Tournament, topology: Option<&Topology>, level: f64) -> (LinkCriterion, Shown) {
+    let blocks = topology.map_or_else(|| stats::blocks(&of.times), |topology| topology.blocks(&of.hosts));
+    let judged = stats::links(&of.times, &blocks, level);
+    let criterion = LinkCriterion {
+        what: of.label.clone(),
+        nodes: of.hosts.len(),
+        smallest: judged.as_ref().map(|judged| judged.smallest.exp_m1()),
+    };
+    let shown = judged.map(|judged| show(of, topology.is_some(), &blocks, &judged)).unwrap_or_default();
+    (criterion, shown)
+}
+
+fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> Shown {
+    let mut shown = Shown { notes: apart(of, blocks, &judged.distances), ..Shown::default() };
+    let label = &of.label;
+    for (at, standing) in judged.members.standings.iter().enumerate().filter(|(_, one)| one.slow) {
+        let ratio = standing.deviation.exp();
+        if of.trials < FEWEST_TRIALS {
+            let why = format!("{label} with every other node takes {ratio:.2}x as long, in {} trials", of.trials);
+            shown.unknown.push((at, format!("{why}; {FEWEST_TRIALS} in different rounds are needed")));
+        } else if of.short && !is_known && ratio <= FARTHEST {
+            let why = format!("{label} with every other node takes {ratio:.2}x as long");
+            shown.unknown.push((at, format!("{why}: it is slow, or stands in another rack; --topology FILE tells")));
+        } else {
+            shown.slow.push((at, ratio, standing.interval.map(f64::exp)));
+        }
+    }
+    for ([low, high], ratio) in &judged.slow {
+        let hosts = [low, high].map(|at| of.hosts[*at].clone());
+        if of.trials < FEWEST_TRIALS {
+            let [one, other] = &hosts;
+            shown.notes.push(format!(
+                "{label} between {one} and {other} takes {ratio:.2}x as long, in {} trials: {FEWEST_TRIALS} are needed.",
+                of.trials
+            ));
+            continue;
+        }
+        shown.links.push(SlowLink { hosts, what: label.clone(), ratio: *ratio });
+    }
+    shown
+}
+
+/// A sentence about blocks that are apart. Distance is not a fault of their nodes.
+fn apart(of: &Tournament, blocks: &[usize], distances: &[Distance]) -> Vec<String> {
+    let mut members: BTreeMap<usize, Vec<&HostName>> = BTreeMap::new();
+    blocks.iter().zip(&of.hosts).for_each(|(block, host)| members.entry(*block).or_default().push(host));
+    let within = |block: usize| distances.iter().find(|one| one.blocks == [block; 2]).map(|one| one.value);
+    let ratios: Vec<f64> = distances
+        .iter()
+        .filter(|one| one.blocks[0] != one.blocks[1])
+        .filter_map(|one| {
+            let near = one.blocks.iter().filter_map(|block| within(*block)).reduce(f64::min)?;
+            Some((one.value - near).exp())
+        })
+        .collect();
+    let Some(least) = ratios.iter().copied().reduce(f64::min) else { return Vec::new() };
+    let most = ratios.iter().copied().fold(least, f64::max);
+    let range = if most - least < 0.05 { format!("{most:.2}x") } else { format!("{least:.2}x to {most:.2}x") };
+    const LISTED: usize = 8;
+    let listed: Vec<String> = members.values().take(LISTED).map(|hosts| compressed(hosts)).collect();
+    let more = members.len().saturating_sub(LISTED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    vec![format!(
+        "{}: the nodes stand in {} blocks, as in racks ({}{more}). Between blocks it takes {range} as long as within; each node is \
+         compared at the same distance.",
+        of.label,
+        members.len(),
+        listed.join("; ")
+    )]
+}

@@ -1,0 +1,116 @@
+//! What records have of nodes and links, before anything is judged.
+
+use std::collections::BTreeMap;
+
+use record::{CaseLine, Record};
+use terms::HostName;
+
+use super::inventory::Inventory;
+
+/// How a record is read.
+pub struct Reader<'f> {
+    /// Whether ranks of a case work apart, so that each rank's time is its host's.
+    pub is_local: &'f dyn Fn(&CaseLine) -> bool,
+    /// Seconds between each two ranks, where a case is a tournament.
+    pub pairs: &'f dyn Fn(&CaseLine) -> Option<Vec<Vec<f64>>>,
+    /// What each rank took in each trial, where ranks are on several hosts; None where the record has no samples.
+    pub rank_trials: &'f dyn Fn(&CaseLine) -> Option<Vec<RankTrial>>,
+    /// What a case is called.
+    pub label: &'f dyn Fn(&Record, &CaseLine) -> String,
+}
+
+/// A trial of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankTrial {
+    /// The round of the run that it belongs to.
+    pub round: u32,
+    /// The median of each rank's samples, in seconds of a call, by rank.
+    pub seconds: Vec<f64>,
+}
+
+/// What a node took for one kind of work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Equal keys are equal work.
+    pub key: String,
+    /// The work, in words.
+    pub label: String,
+    /// Its median time, in seconds.
+    pub median_s: f64,
+    /// The round and the median of each trial; empty where the record does not have them.
+    pub trials: Vec<(u32, f64)>,
+    /// Whether the machine was disturbed.
+    pub disturbed: bool,
+}
+
+/// A case of a node that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedCase {
+    /// Equal keys are equal work.
+    pub key: String,
+    /// The case, and why it failed.
+    pub why: String,
+}
+
+/// A node in one record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeRun {
+    /// Its host's name.
+    pub host: HostName,
+    /// Its hardware: nodes of one kind are peers.
+    pub inventory: Inventory,
+    /// What else can differ between nodes, by name: `kernel`, `GPU driver`.
+    pub facts: BTreeMap<&'static str, String>,
+    /// The record.
+    pub record: String,
+    /// When it began; None where the record does not say.
+    pub started: Option<jiff::Timestamp>,
+    /// What it took.
+    pub measured: Vec<Measured>,
+    /// What failed, and why.
+    pub failed: Vec<FailedCase>,
+}
+
+/// Times between each two hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tournament {
+    /// The exchange, in words.
+    pub label: String,
+    /// The hosts, one each.
+    pub hosts: Vec<HostName>,
+    /// Seconds between each two of them; of several ranks on a host, the fastest pair, which the link alone bounds.
+    pub times: Vec<Vec<f64>>,
+    /// Trials of each pair, in different rounds.
+    pub trials: usize,
+    /// Whether its messages are short, so that their time depends on the distance.
+    pub short: bool,
+}
+
+/// A case that failed or is wrong, and names nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unblamed {
+    /// The case, and what it did wrong.
+    pub why: String,
+    /// The hosts that took part.
+    pub hosts: Vec<HostName>,
+}
+
+/// What one or several records have of nodes and links.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// What nodes took.
+    pub nodes: Vec<NodeRun>,
+    /// Times between each two hosts.
+    pub tournaments: Vec<Tournament>,
+    /// Cases that failed or are wrong, and name nobody.
+    pub unblamed: Vec<Unblamed>,
+}
+
+impl Taken {
+    /// Adds what another record has.
+    pub fn add(&mut self, other: Self) {
+        self.nodes.extend(other.nodes);
+        self.tournaments.extend(other.tournaments);
+        self.unblamed.extend(other.unblamed);
+    }
+}

@@ -1,0 +1,220 @@
+//! Wrong verdicts of `fleet` on simulated clusters: healthy ones are not accused, and planted faults are named exactly. The whole
+//! table of docs/appendix/fleets.md is made by `examples/fleet_faults`.
+
+use record::Caveat;
+use terms::Status;
+
+use crate::clusters::{Cluster, Structure, host, is_exact, judged, scenarios, taken};
+use crate::skip;
+use diagnose::fleet::{NodeVerdict, Topology, against, fleet};
+
+/// What is left out unless it is asked for.
+const NAME: &str = "verdicts on 200 healthy clusters of each structure";
+
+fn flat(noise: f64, seed: u64) -> Cluster {
+    Cluster::healthy(Structure::Flat(16), noise, seed)
+}
+
+#[test]
+fn structures_and_noise_accuse_nobody_and_hide_no_fault() {
+    let (healthy, faulty) = if skip::heavy(NAME) { (200, 20) } else { (12, 4) };
+    let mut missed = Vec::new();
+    for scenario in scenarios() {
+        let rates = scenario.rates(healthy, faulty);
+        if rates.false_alarms > 0 || rates.exact * 20 < rates.faulty * 19 {
+            missed.push((scenario.name, scenario.noise, rates));
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+#[test]
+fn a_wrong_result_is_never_good() {
+    let cluster = flat(0.01, 3);
+    let mut records = cluster.records();
+    let last = records.len() - 1;
+    records[last].cases[2].wrong = Some(20);
+    let fleet = judged(&records);
+    assert_eq!(fleet.count(NodeVerdict::Good), 0, "{fleet:?}");
+}
+
+#[test]
+fn a_failed_case_that_names_nobody_is_never_good() {
+    let cluster = flat(0.01, 3);
+    let mut records = cluster.records();
+    let last = records.len() - 1;
+    records[last].cases[2].status = Status::Failed;
+    records[last].cases[2].reason = Some("the world was lost".to_owned());
+    let fleet = judged(&records);
+    assert_eq!(fleet.count(NodeVerdict::Good), 0, "{fleet:?}");
+}
+
+#[test]
+fn a_failed_rank_of_this_host_is_blamed() {
+    let cluster = flat(0.01, 3);
+    let mut records = cluster.records();
+    let last = records.len() - 1;
+    records[last].file.machine.host = host(0);
+    records[last].cases[2].status = Status::Failed;
+    records[last].cases[2].reason = Some("rank 0 (pid 4711, this host) died of signal 9 (SIGKILL)".to_owned());
+    let fleet = judged(&records);
+    assert!(is_exact(&fleet, &[0], &[]), "{fleet:?}");
+}
+
+#[test]
+fn disturbed_trials_and_few_trials_condemn_nobody() {
+    for seed in 0..20 {
+        let disturbed = Cluster { disturbed: vec![(4, 1.35)], ..flat(0.01, seed) };
+        let fleet = disturbed.judged();
+        assert!(is_exact(&fleet, &[], &[]), "{:?}", fleet.nodes[4]);
+        assert_eq!(fleet.nodes[4].verdict, NodeVerdict::CannotTell);
+        // Two trials, one of which waited for something.
+        let mut records = flat(0.01, seed).records();
+        let trials = vec![1e-3, 1.35e-3];
+        records[7].cases[0].time_s.as_mut().unwrap().median = stats::median(&trials);
+        records[7].cases[0].trial_median_s = trials;
+        records[7].cases[0].trial_round = vec![0, 1];
+        let fleet = judged(&records);
+        assert!(is_exact(&fleet, &[], &[]), "{:?}", fleet.nodes[7]);
+        assert_eq!(fleet.nodes[7].verdict, NodeVerdict::CannotTell);
+    }
+}
+
+/// A spell of other work in half of the rounds is not the node's own speed.
+#[test]
+fn what_is_slow_in_half_of_the_rounds_only_condemns_nobody() {
+    for seed in 0..20 {
+        let mut records = flat(0.01, seed).records();
+        let line = &mut records[7].cases[0];
+        line.trial_median_s.iter_mut().take(7).for_each(|trial| *trial *= 1.3);
+        line.time_s.as_mut().unwrap().median = stats::median(&line.trial_median_s);
+        let fleet = judged(&records);
+        assert!(is_exact(&fleet, &[], &[]), "{:?}", fleet.nodes[7]);
+    }
+}
+
+#[test]
+fn a_newcomer_is_judged_with_its_own_variance() {
+    let learned = flat(0.01, 1).judged();
+    for noise in [0.03, 0.06, 0.10] {
+        let tries = 100;
+        let is_slow = |seed: u64| {
+            let newcomer = Cluster { varying: vec![(0, noise)], ..flat(0.01, 500 + seed) }.node(0);
+            against(&learned, &taken(&[newcomer])).nodes[0].verdict == NodeVerdict::Slow
+        };
+        let slow = (0..tries).filter(|seed| is_slow(*seed)).count();
+        // 1% of 100; five or more are seen in 1 of 250 series.
+        assert!(slow < 5, "{noise}: {slow} of {tries}");
+    }
+}
+
+#[test]
+fn a_node_that_varies_does_not_hide_the_speed_of_the_others() {
+    let mut good = 0;
+    for seed in 0..20 {
+        let fleet = Cluster { varying: vec![(5, 0.3)], ..flat(0.01, seed) }.judged();
+        assert!(is_exact(&fleet, &[], &[]), "{:?}", fleet.nodes[5]);
+        good += usize::from(fleet.count(NodeVerdict::Good) >= 15);
+    }
+    assert!(good >= 19, "{good} of 20");
+}
+
+#[test]
+fn a_node_alone_in_its_rack_needs_the_topology() {
+    let cluster = Cluster::healthy(Structure::Racks(vec![15, 1]), 0.01, 4);
+    let without = cluster.judged();
+    assert_eq!((without.count(NodeVerdict::Good), without.count(NodeVerdict::CannotTell)), (15, 1));
+    assert!(without.nodes[15].unknown.contains("--topology"), "{:?}", without.nodes[15]);
+    let topology = Topology::parse("SwitchName=a Nodes=n[001-015]\nSwitchName=b Nodes=n016\n").unwrap();
+    let with = fleet(&taken(&cluster.records()), Some(&topology), &[]);
+    assert_eq!(with.count(NodeVerdict::Good), 16, "{:?}", with.nodes[15]);
+    assert!(with.notes.iter().any(|note| note.contains("2 blocks") && note.contains("1.4")), "{:?}", with.notes);
+}
+
+#[test]
+fn links_that_vary_too_much_are_not_called_good() {
+    let cluster = flat(0.5, 4);
+    let with_links = fleet(&taken(&[cluster.launched()]), None, &[]);
+    assert!(with_links.is_blind_to_links() && with_links.links.is_empty(), "{with_links:?}");
+}
+
+#[test]
+fn a_lost_part_is_bad_and_says_what_peers_have() {
+    type Lose = fn(&mut record::Machine);
+    let losses: [(Lose, &str); 3] = [
+        (|machine| machine.gpus.truncate(7), "7 GPUs"),
+        (|machine| machine.memory_bytes = machine.memory_bytes.map(|bytes| bytes / 16 * 15), "480 GiB"),
+        (|machine| machine.cores = Some(63), "63 cores"),
+    ];
+    for (lose, words) in losses {
+        let mut records = flat(0.01, 9).records();
+        let last = records.len() - 1;
+        lose(&mut records[3].file.machine);
+        lose(&mut records[last].file.hosts[3]);
+        let fleet = judged(&records);
+        assert!(is_exact(&fleet, &[3], &[]), "{words}: {:?}", fleet.nodes[3]);
+        assert!(fleet.nodes[3].failed.iter().any(|why| why.contains(words)), "{:?}", fleet.nodes[3]);
+        assert_eq!(fleet.count(NodeVerdict::Good), 15, "{words}");
+    }
+}
+
+#[test]
+fn memory_around_half_a_gibibyte_makes_no_kind_of_its_own() {
+    let fleet = flat(0.01, 2).judged();
+    assert_eq!(fleet.kinds.len(), 1, "{:?}", fleet.kinds);
+}
+
+#[test]
+fn two_groups_are_named_with_what_differs() {
+    for (slower, factor) in [(8, 1.05), (6, 1.10)] {
+        let mut exact = 0;
+        for seed in 0..20 {
+            let cluster = Cluster { slow: (0..slower).map(|at| (at, factor)).collect(), ..flat(0.01, seed) };
+            let mut records = cluster.records();
+            for (at, record) in records.iter_mut().enumerate().take(16) {
+                record.file.machine.kernel = if at < slower { "6.1.0" } else { "6.8.0" }.to_owned();
+            }
+            let fleet = judged(&records);
+            exact += usize::from(is_exact(&fleet, &(0..slower).collect::<Vec<_>>(), &[]));
+        }
+        assert!(exact >= 19, "{slower} by {factor}: {exact} of 20");
+    }
+}
+
+#[test]
+fn disturbances_are_the_caveats_of_other_programs() {
+    let record = Cluster { disturbed: vec![(0, 1.2)], ..flat(0.01, 1) }.node(0);
+    assert_eq!(record.cases[0].caveats, [Caveat::OtherPrograms]);
+}
+
+/// The record of a node on each of ten days.
+fn days(level: impl Fn(usize, usize) -> f64, seed: u64) -> Vec<record::Record> {
+    let mut all = Vec::new();
+    for day in 0..10 {
+        for at in 0..12 {
+            let cluster = Cluster {
+                slow: vec![(at, level(at, day))],
+                ..Cluster::healthy(Structure::Flat(12), 0.01, seed * 100 + day as u64)
+            };
+            let mut record = cluster.node(at);
+            record.file.started = format!("2026-01-{:02}T00:00:00Z", day + 1);
+            all.push(record);
+        }
+    }
+    all
+}
+
+#[test]
+fn an_archive_says_what_nodes_are_now_and_since_when() {
+    for seed in 0..20 {
+        // Node 2 was repaired on the fifth day; node 7 is slow since the eighth.
+        let level = |at: usize, day: usize| match at {
+            2 if day < 5 => 1.3,
+            7 if day >= 7 => 1.2,
+            _ => 1.0,
+        };
+        let fleet = judged(&days(level, seed));
+        assert!(is_exact(&fleet, &[7], &[]), "{seed}: {:?}", fleet.nodes);
+        assert_eq!(fleet.count(NodeVerdict::Good), 11, "{seed}");
+    }
+}
