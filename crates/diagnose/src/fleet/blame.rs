@@ -26,7 +26,9 @@ pub(super) fn fault(line: &CaseLine, here: &str, hosts: &[&str], placed: Option<
     }
     let why = line.reason.clone().unwrap_or_else(|| "failed".to_owned());
     let named = named(&why, here, hosts);
-    Some(Fault { why, hosts: named })
+    // What befell most of the hosts is not the fault of each: how they were started, or the network.
+    let is_common = hosts.len() > 1 && 2 * named.len() > hosts.len();
+    Some(Fault { why, hosts: if is_common { Vec::new() } else { named } })
 }
 
 /// The host that alone has wrong elements. Where several have, the one that sent them is not known.

@@ -62,6 +62,24 @@ fn a_failed_rank_of_this_host_is_blamed() {
 }
 
 #[test]
+fn what_befalls_most_hosts_condemns_none() {
+    let mut records = flat(0.01, 3).records();
+    let last = records.len() - 1;
+    let reason = |nodes: usize| {
+        let ranks =
+            (0..nodes).map(|at| format!("rank {at} (pid 7, on {}) exited with code 1 while starting", host(at)));
+        ranks.collect::<Vec<_>>().join("; ")
+    };
+    for (nodes, bad) in [(16, vec![]), (9, vec![]), (2, vec![0, 1])] {
+        records[last].cases[2].status = Status::Failed;
+        records[last].cases[2].reason = Some(reason(nodes));
+        let fleet = judged(&records);
+        assert!(is_exact(&fleet, &bad, &[]), "{nodes}: {fleet:?}");
+        assert_eq!(fleet.failures.is_empty(), !bad.is_empty());
+    }
+}
+
+#[test]
 fn disturbed_trials_and_few_trials_condemn_nobody() {
     for seed in 0..20 {
         let disturbed = Cluster { disturbed: vec![(4, 1.35)], ..flat(0.01, seed) };

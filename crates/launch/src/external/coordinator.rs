@@ -17,6 +17,7 @@ use serde_json::Map;
 use crate::departure::launcher_ended;
 use crate::opening::Opening;
 use crate::pytorch;
+use crate::rank::Seat;
 use crate::rank::launched_argument;
 use crate::remote::{Agent, Agents, locked};
 use crate::stall::OnStall;
@@ -179,9 +180,23 @@ impl Coordinator {
             self.initialise_once(backend)?;
             spec.fields.extend(own);
         }
+        let is_joined_by_launcher = backend.is_some_and(|backend| backend.about().launched);
         let mut world = self.start_all(&spec, wishes.bound, environment)?;
-        world.come_up(STARTING)?;
+        let came_up = world.come_up(STARTING);
+        came_up.map_err(|verdict| if is_joined_by_launcher { self.not_joined(verdict) } else { verdict })?;
         Ok(world)
+    }
+
+    /// Where most ranks of a world that the launcher connects did not come up, no rank is at fault, but how they were started.
+    fn not_joined(&self, verdict: Verdict) -> Verdict {
+        let (failed, size) = (verdict.ranks.len(), self.external.size);
+        if self.external.adapter.seat != Seat::Slurm || 2 * failed <= size as usize {
+            return verdict;
+        }
+        let message =
+            format!("{failed} of {size} ranks that srun started could not join one world: {}", verdict.error.what);
+        let hint = "srun --mpi=pmix (MPICH, Intel MPI: --mpi=pmi2); `srun --mpi=list` says what this Slurm has";
+        not_started(message, Some(hint.to_owned())).ranks(verdict.ranks.iter().map(|rank| rank.0))
     }
 
     /// Ranks that are Python. Which one, each host finds for itself; this one has it, or none is started.

@@ -71,6 +71,7 @@ impl Typed for Fleet {
             }
             false => (of_records(&crate::packed::all_opened(&self.dir)?)?, measure::Missing::default(), self.target()?),
         };
+        nothing_measured(&taken)?;
         let mut judged = match &criteria {
             Some(learned) => fleet::against(learned, &taken),
             None => fleet::fleet(&taken, topology.as_ref(), &missing.hosts),
@@ -88,7 +89,8 @@ impl Typed for Fleet {
         if self.json {
             screen::print_json(&format!("{}\n", json::fleet(&judged)))?;
         } else if !self.quiet {
-            let next = criteria.is_none().then(|| text::next(&target));
+            let is_learned = judged.criteria.iter().any(|criterion| criterion.level.is_some());
+            let next = (criteria.is_none() && is_learned).then(|| text::next(&target));
             let said = text::text(&judged, screen::width()) + &text::files(&target, &written);
             screen::print(&(said + &next.unwrap_or_default()))?;
         }
@@ -103,6 +105,18 @@ impl Fleet {
             Some(directory) => Ok(directory.clone()),
             None => Ok(record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "fleet")?),
         }
+    }
+}
+
+/// Where cases failed for a reason that names no node, and none has a time, no node can be judged by it.
+fn nothing_measured(taken: &Taken) -> Result<(), Failure> {
+    let is_measured = !taken.tournaments.is_empty() || taken.nodes.iter().any(|node| !node.measured.is_empty());
+    let is_blamed = taken.nodes.iter().any(|node| !node.failed.is_empty());
+    match taken.unblamed.first() {
+        Some(fault) if !is_measured && !is_blamed => {
+            Err(Failure::new("no node is judged: nothing was measured").cause(view::one_line(&fault.why)))
+        }
+        _ => Ok(()),
     }
 }
 

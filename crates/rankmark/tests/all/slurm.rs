@@ -208,6 +208,26 @@ fn a_job_that_hangs_is_looked_at_on_all_of_its_nodes() {
     assert_eq!(said.out.lines().filter(|line| line.contains(" waits ")).count(), 2, "{}", said.out);
 }
 
+/// Without a process manager that MPI knows (`MpiDefault=none`), each rank is a world of its own: no node is to blame.
+#[test]
+fn ranks_that_could_not_join_condemn_no_node() {
+    let test = "a fleet under srun without a process manager";
+    if let Some(why) = lacks().or_else(|| lacks_mpi("mpirun.openmpi", "openmpi-bin")) {
+        return skip::skip(test, &why);
+    }
+    let place = Place::new();
+    let script = "\
+        export RANKMARK_RENDEZVOUS_DIR=\"$PWD\"\n\
+        srun --overcommit -N 2 -n 2 \"$rankmark\" fleet --budget 20s --output-dir fleet; echo fleet $?\n\
+        srun --overcommit -N 2 -n 2 \"$rankmark\" comm all_reduce --backend mpi --bytes 1KiB --output-dir comm; echo comm $?\n";
+    let said = in_cluster_of(2, &place, script).exits(0);
+    let shown = format!("{}{}", said.out, said.err);
+    let codes: Vec<&str> = said.out.lines().filter(|line| line.split(' ').count() == 2).collect();
+    assert_eq!(codes, ["fleet 2", "comm 1"], "{shown}");
+    assert!(shown.matches("--mpi=pmix").count() >= 2, "{shown}");
+    assert!(!place.path("fleet/hosts.bad").exists(), "{shown}");
+}
+
 #[test]
 fn srun_starts_ranks_on_two_nodes() {
     let test = "the program under srun on two nodes";
