@@ -60,6 +60,10 @@ class Invitation:
         """How many ranks of lower numbers are on the rank's host."""
         return self.hosts[:rank].count(self.hosts[rank]) if self.hosts else rank
 
+    def fullest(self) -> int:
+        """Ranks of the host that has the most."""
+        return max(map(self.hosts.count, set(self.hosts))) if self.hosts else self.ranks
+
 
 class Channel:
     """A connection to the coordinator, both sides having proved themselves."""

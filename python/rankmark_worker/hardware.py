@@ -32,14 +32,14 @@ CALL_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
 COMPARED = 1 << 24
 
 
-def prepare(values: dict[str, Any], rank: int, group: TorchGroup) -> Prepared:
-    """Allocates. Fills nothing yet."""
+def prepare(values: dict[str, Any], rank: int, group: TorchGroup, fullest: int) -> Prepared:
+    """Allocates. Fills nothing yet. `fullest`: ranks of the host that has the most."""
     recipe = values["recipe"]
     try:
         if "product" in recipe:
             return Primitive(recipe["product"], rank, group.size, group.place)
         if "rounds" in recipe:
-            return Pairs(recipe, rank, group)
+            return Pairs(recipe, rank, group, fullest)
         return Copies(recipe, rank, group.place) if "bytes" in recipe else Loop(recipe, rank, group.place)
     except (RuntimeError, MemoryError) as error:
         raise Failure(
@@ -208,14 +208,14 @@ class Copies(Case):
 class Pairs(Case):
     """Messages between each two ranks: a call is a tournament. Two ranks meet before they take the time."""
 
-    def __init__(self, recipe: dict[str, Any], rank: int, group: TorchGroup) -> None:
+    def __init__(self, recipe: dict[str, Any], rank: int, group: TorchGroup, fullest: int) -> None:
         super().__init__(recipe, rank)
         self.group, self.both = group, recipe["test"] == "both_ways"
         self.freed = freed(group.place)
         count, self.exchanges = int(recipe["bytes"]), int(recipe["messages"])
         rounds = [[tuple(pair) for pair in one] for one in recipe["rounds"]]
         # All ranks must agree, also those of a host with other cores.
-        self.at_once = bool(group.tell(int(group.size <= len(os.sched_getaffinity(0)))))
+        self.at_once = bool(group.tell(int(fullest <= len(os.sched_getaffinity(0)))))
         self.rounds = rounds if self.at_once else [[pair] for one in rounds for pair in one]
         self.sent = {other: self.buffer(count) for other in range(group.size) if other != rank}
         self.got = {other: self.buffer(count) for other in self.sent}

@@ -92,7 +92,7 @@ def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> Ra
     opened = group.open_group(fields.get("backend", ""), channel, rank, ranks, meet, device, local)
     benchmarks: Benchmarks = {
         "collective": lambda case: collective.prepare(case, rank, opened),
-        "hardware": lambda case: hardware.prepare(case, rank, opened),
+        "hardware": lambda case: hardware.prepare(case, rank, opened, invitation.fullest()),
         "primitive": lambda case: primitive.prepare(case, rank, ranks, opened.place),
         "startup": lambda case: startup.prepare(case, rank, opened),
         "training": lambda case: training.prepare(case, rank, opened),

@@ -99,11 +99,11 @@ class Checks(unittest.TestCase):
             case.corrupt(2999)
             self.assertEqual((case.check(1).count, case.check(1).first[0]["index"]), (1, 2999))
 
-    def pairs(self, test: str, ranks: int, rank: int) -> Any:
+    def pairs(self, test: str, ranks: int, rank: int, fullest: int = 1) -> Any:
         rounds = [[[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 3], [1, 2]]] if ranks == 4 else [[[0, 1]]]
         recipe = {"test": test, "bytes": 100, "messages": 2, "rounds": rounds, "seed": 1}
         with mock.patch("torch.distributed.get_backend", return_value="gloo"):
-            case = hardware.Pairs(recipe, rank, Alone(ranks))  # type: ignore[arg-type]
+            case = hardware.Pairs(recipe, rank, Alone(ranks), fullest)  # type: ignore[arg-type]
         case.refill()
         return case
 
@@ -116,6 +116,10 @@ class Checks(unittest.TestCase):
         # The right bytes of another pair.
         pair[0].got[1].copy_(pair[2].sent[1])
         self.assertEqual(pair[0].check(1).count, 100)
+
+    def test_pairs_exchange_at_once_where_each_rank_of_a_host_has_a_core(self) -> None:
+        self.assertEqual([len(one) for one in self.pairs("latency", 4, 0).rounds], [2, 2, 2])
+        self.assertEqual([len(one) for one in self.pairs("latency", 4, 0, 1 << 20).rounds], [1] * 6)
 
     def test_each_pair_meets_once_and_its_time_is_that_of_one_way(self) -> None:
         for test, ways in (("latency", 2), ("both_ways", 1)):

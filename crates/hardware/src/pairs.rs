@@ -74,7 +74,7 @@ pub(super) fn prepare(task: &Task, space: Space, context: &mut RankContext) -> R
         let op = operation(task.test);
         duos.push(Duo { partner, comm, call: call(op, &input, &output), table, times: Vec::new() });
     }
-    let at_once = !context.options.oversubscribed;
+    let at_once = has_core_each(context)?;
     let mut pairs = Pairs {
         rank: context.rank,
         host: context.host.clone(),
@@ -91,6 +91,17 @@ pub(super) fn prepare(task: &Task, space: Space, context: &mut RankContext) -> R
     };
     pairs.refill();
     Ok(Box::new(pairs))
+}
+
+/// Whether each rank of the world has a core of its own, whatever threads it has in other cases: these wait while messages are
+/// exchanged. Collective, because the order of pairs must be the same on all ranks, and hosts differ in their cores.
+pub(super) fn has_core_each(context: &mut RankContext) -> Result<bool, Failure> {
+    let of_rank = 1 + usize::from(context.options.progress_thread);
+    // The last rank of a host knows.
+    let is_crowded = (context.index as usize + 1) * of_rank > context.cores.len();
+    // Ranks that answer otherwise are in another part.
+    let part = context.comm.split(Some(u32::from(is_crowded)), context.rank).map_err(failure)?;
+    Ok(!is_crowded && part.is_some_and(|part| part.shape().size == context.ranks))
 }
 
 /// Messages of a pair in a call.
@@ -280,5 +291,54 @@ impl Prepared for Pairs {
             ("host".to_owned(), self.host.clone().into()),
             ("at_once".to_owned(), self.at_once.into()),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comm::{Abort, Options};
+    use contract::Joining;
+    use trace::{Hook, OwnSlot};
+
+    use super::*;
+
+    /// Whether the ranks of two hosts exchange at once: each rank's index on its host, and that host's cores.
+    fn answers(ranks: &[(u32, usize)]) -> Vec<bool> {
+        let world = comm::threads(ranks.len() as u32, &Abort::default());
+        std::thread::scope(|scope| {
+            let rank = |(rank, (mut bootstrap, (index, cores)))| {
+                scope.spawn(move || {
+                    // Threads of other cases need all cores.
+                    let options = Options { oversubscribed: true, ..Options::default() };
+                    let (comm, abort) = comm::open("reference", &mut bootstrap, &options).unwrap();
+                    let clock = comm.clock();
+                    let hook = Arc::new(Hook::new(rank as u32, clock.clone(), Arc::new(OwnSlot::default())));
+                    let mut context = RankContext {
+                        rank: rank as u32,
+                        ranks: ranks.len() as u32,
+                        host: String::new(),
+                        index,
+                        comm,
+                        hook,
+                        clock,
+                        abort,
+                        options,
+                        cores: (0..cores as u32).collect(),
+                        joining: Joining::default(),
+                    };
+                    has_core_each(&mut context).unwrap()
+                })
+            };
+            let started: Vec<_> = world.into_iter().zip(ranks.iter().copied()).enumerate().map(rank).collect();
+            started.into_iter().map(|rank| rank.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn pairs_exchange_at_once_where_each_rank_of_a_host_has_a_core() {
+        assert_eq!(answers(&[(0, 1), (0, 1), (0, 1)]), [true; 3], "a rank a host");
+        assert_eq!(answers(&[(0, 2), (1, 2), (0, 1)]), [true; 3], "two ranks on two cores");
+        // All ranks agree, whatever their hosts.
+        assert_eq!(answers(&[(0, 1), (1, 1), (0, 4)]), [false; 3], "two ranks on one core");
     }
 }

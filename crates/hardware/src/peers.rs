@@ -54,7 +54,7 @@ pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn 
     let theirs = contract::peers::memory(&own, context)?;
     let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
     let empty = cut(&region, 0)?;
-    let at_once = !context.options.oversubscribed;
+    let at_once = super::pairs::has_core_each(context)?;
     let all = rounds(task.ranks);
     let mut peers = Peers {
         theirs,
