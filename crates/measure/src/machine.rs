@@ -34,7 +34,22 @@ pub fn detect() -> Machine {
         interfaces: topology::interfaces(Path::new("/sys/class")),
         gpus: gpu_models(Path::new(GPUS)),
         gpu_driver: gpu_driver(&read("/proc/driver/nvidia/version")),
+        firmware: some(read("/sys/class/dmi/id/bios_version").trim()),
+        microcode: field(&cpuinfo, "microcode").and_then(|version| some(&version)),
+        clock_policy: clock_policy(Path::new("/sys/devices/system/cpu/cpu0/cpufreq")),
     }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The governor of the first processor, and its highest frequency now (boost counts if it is on).
+fn clock_policy(folder: &Path) -> Option<String> {
+    let text = |name: &str| some(fs::read_to_string(folder.join(name)).ok()?.trim());
+    let highest = text("scaling_max_freq").and_then(|khz| khz.parse::<u64>().ok());
+    let parts = [text("scaling_governor"), highest.map(|khz| format!("up to {} MHz", khz / 1000))];
+    some(&parts.into_iter().flatten().collect::<Vec<String>>().join(", "))
 }
 
 /// Where these processors are.
@@ -300,6 +315,16 @@ mod tests {
         let cpuinfo = "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 1\nphysical id : 0\ncore id : 0\n";
         assert_eq!((cores(cpuinfo), threads(cpuinfo)), (Some(1), Some(2)));
         assert_eq!(isa("fpu avx2 avx512f"), ["avx2", "avx512f"]);
+    }
+
+    #[test]
+    fn the_clock_policy_is_the_governor_and_the_highest_frequency() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(clock_policy(folder.path()), None);
+        fs::write(folder.path().join("scaling_governor"), "performance\n").unwrap();
+        assert_eq!(clock_policy(folder.path()).as_deref(), Some("performance"));
+        fs::write(folder.path().join("scaling_max_freq"), "3700000\n").unwrap();
+        assert_eq!(clock_policy(folder.path()).as_deref(), Some("performance, up to 3700 MHz"));
     }
 
     #[test]

@@ -58,6 +58,15 @@ pub struct Machine {
     /// The version of that driver ("580.159.03").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_driver: Option<String>,
+    /// The version of the firmware (BIOS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// The version of the processor's microcode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microcode: Option<String>,
+    /// What the kernel lets the processor's clock do: its governor, and the highest frequency ("performance, up to 3700 MHz").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_policy: Option<String>,
 }
 
 /// A network interface.

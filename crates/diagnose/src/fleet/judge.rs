@@ -164,7 +164,8 @@ fn gather(runs: &[NodeRun], learned: &[Inventory], fleet: &mut Fleet) -> Vec<Gat
         gathered.node.kind = kind;
         gathered.node.records = runs.iter().map(|run| run.record.clone()).collect();
         gathered.node.failed.extend(failures(runs));
-        gathered.facts = last.facts.clone();
+        // The newest record that has a fact tells it.
+        gathered.facts = runs.iter().flat_map(|run| run.facts.clone()).collect();
         let mut own: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
         for run in runs {
             for measured in &run.measured {

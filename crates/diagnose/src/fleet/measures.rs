@@ -83,6 +83,9 @@ fn node(name: &str, record: &Record, machine: &Machine) -> Result<NodeRun, Error
     fact("system", &machine.os);
     fact("kernel", &machine.kernel);
     fact("GPU driver", machine.gpu_driver.as_deref().unwrap_or_default());
+    fact("firmware", machine.firmware.as_deref().unwrap_or_default());
+    fact("microcode", machine.microcode.as_deref().unwrap_or_default());
+    fact("clocks", machine.clock_policy.as_deref().unwrap_or_default());
     fact("instruction sets", &machine.isa.join(" "));
     fact("NUMA nodes", &machine.numa_nodes.map(|nodes| nodes.to_string()).unwrap_or_default());
     fact("version of Rankmark", &file.tool.version);

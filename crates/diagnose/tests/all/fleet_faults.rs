@@ -190,9 +190,17 @@ fn two_groups_are_named_with_what_differs() {
             let cluster = Cluster { slow: (0..slower).map(|at| (at, factor)).collect(), ..flat(0.01, seed) };
             let mut records = cluster.records();
             for (at, record) in records.iter_mut().enumerate().take(16) {
-                record.file.machine.kernel = if at < slower { "6.1.0" } else { "6.8.0" }.to_owned();
+                record.file.machine.microcode = Some(if at < slower { "0x1" } else { "0x2" }.to_owned());
             }
             let fleet = judged(&records);
+            if let Some(group) = fleet.groups.first() {
+                assert_eq!(group.differs, ["microcode: 0x1, others 0x2"], "{group:?}");
+                assert!(
+                    fleet.notes.iter().any(|note| note.contains("microcode differs: ") && note.contains("0x2 on n[0")),
+                    "{:?}",
+                    fleet.notes
+                );
+            }
             exact += usize::from(is_exact(&fleet, &(0..slower).collect::<Vec<_>>(), &[]));
         }
         assert!(exact >= 19, "{slower} by {factor}: {exact} of 20");
