@@ -26,6 +26,7 @@ mod equal_runs;
 mod experiments;
 mod figures;
 mod gpu_check;
+mod gpu_model;
 mod install;
 mod interleave_rates;
 mod job_kinds;
@@ -82,6 +83,8 @@ usage: cargo xtask COMMAND
         commands on a GPU, and whether each answers as it must, the most fundamental first; PATH of --python has torch
         --minutes N  all of it takes no longer (default: 8); the table says what was left out
         --only  only checks with one of these in their names
+  gpu-model [--gpu NAME] [--model NAME] [--batch N] [--sequence N] [--precision WORD]
+        what a training step should take on a GPU that is not here, by kind of kernel, and what that rests on
   compare-rates [--pairs N] [--minutes N] [--records DIR]
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/appendix/comparisons.md)
   scale [--small] [--only PART OF A NAME]
@@ -105,7 +108,7 @@ The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing
 type Chore = fn(&Path, &[&str]) -> Result<bool, String>;
 
 /// Chores with options.
-const CHORES: [(&str, Chore); 13] = [
+const CHORES: [(&str, Chore); 14] = [
     ("test", test::run),
     ("coverage", coverage::run),
     ("equal-runs", equal_runs::run),
@@ -115,6 +118,7 @@ const CHORES: [(&str, Chore); 13] = [
     ("job-kinds", job_kinds::run),
     ("job-rates", job_rates::run),
     ("gpu-check", gpu_check::run),
+    ("gpu-model", gpu_model::run),
     ("dist", dist::run),
     ("ptx", ptx::run),
     ("scale", scale::run),

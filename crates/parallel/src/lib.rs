@@ -18,7 +18,7 @@ mod units;
 pub use check::check;
 pub use engine::Matmul;
 pub use mesh::{Coordinate, Mesh};
-pub use outline::{Outline, PhaseWork, Traffic, outline};
+pub use outline::{Outline, PhaseWork, Traffic, outline, program};
 pub use product::product_rate;
 pub use recipe::{Balance, Optimizer, Recipe, Schedule};
 pub use source::Source;

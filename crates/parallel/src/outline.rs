@@ -70,6 +70,15 @@ pub fn outline(recipe: &Recipe, rank: usize, scratch: impl FnOnce(&Program) -> u
     Ok(for_rank(&built, &plan, recipe, recipe.mesh.coordinate(rank), bytes))
 }
 
+/// The program of `rank`, for those who look at each of its operations; pure.
+///
+/// # Errors
+/// When the recipe cannot be followed.
+pub fn program(recipe: &Recipe, rank: usize) -> Result<Program, FieldError> {
+    check(recipe)?;
+    build(recipe, recipe.mesh.coordinate(rank)).map(|built| built.program)
+}
+
 pub(crate) fn for_rank(built: &Built, plan: &MemoryPlan, recipe: &Recipe, at: Coordinate, scratch: usize) -> Outline {
     let program = &built.program;
     let flops = |instruction: &Instruction| match instruction {

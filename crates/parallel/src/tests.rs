@@ -6,5 +6,6 @@ mod late;
 mod meshes;
 mod mutants;
 mod precisions;
+mod programs;
 mod refusals;
 mod scaffold;

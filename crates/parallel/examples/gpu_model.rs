@@ -1,0 +1,211 @@
+//! What a step should take on a GPU that is not here, by kind of kernel: `cargo xtask gpu-model`.
+//!
+//! The operations are those of the program that runs. Each takes the longer of its arithmetic at a rate and of its bytes at a
+//! rate; a row says which of the two bounds it, and the lines below say what the rates rest on. It says where to look, and is no
+//! measurement.
+
+#![allow(clippy::print_stdout, reason = "its table is its output")]
+
+use std::collections::BTreeMap;
+
+use engine::op::{Dense, Rows};
+use engine::{Kind, Op, Program};
+use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule};
+use terms::{Dtype, Named};
+
+/// What a device reaches.
+struct Gpu {
+    name: &'static str,
+    /// TFLOP/s of large products of bf16.
+    products: f64,
+    /// TB/s of a copy.
+    memory: f64,
+    /// Products are cut into tiles, and multiprocessors take these in rounds.
+    multiprocessors: usize,
+    basis: &'static str,
+}
+
+const GPUS: [Gpu; 4] = [
+    Gpu {
+        name: "a100",
+        products: 250.0,
+        memory: 1.7,
+        multiprocessors: 108,
+        basis: "data sheet (312 TFLOP/s, 2.04 TB/s) at 80% and 85%, not measured",
+    },
+    Gpu {
+        name: "h100",
+        products: 785.0,
+        memory: 3.0,
+        multiprocessors: 132,
+        basis: "measured on an H100 SXM: products 770 to 800 TFLOP/s, copies 3.0 TB/s",
+    },
+    Gpu {
+        name: "h200",
+        products: 785.0,
+        memory: 4.2,
+        multiprocessors: 132,
+        basis: "measured on an H200: products 770 to 800 TFLOP/s, copies 4.2 TB/s",
+    },
+    Gpu {
+        name: "b200",
+        products: 1800.0,
+        memory: 6.8,
+        multiprocessors: 148,
+        basis: "data sheet (2,250 TFLOP/s, 8 TB/s) at 80% and 85%, not measured",
+    },
+];
+
+/// Share of a copy's rate that kernels which read and write rows reach.
+const ROWS_OF_COPY: f64 = 0.85;
+/// TFLOP/s of causal attention over those of products: cuDNN's forward pass with heads of 64, 288 of 785 on an H100.
+const ATTENTION_OF_PRODUCTS: f64 = 0.37;
+/// Rows and columns of a tile of a product.
+const TILE: usize = 128;
+/// Share of its rate that a product keeps whose rows no 16-byte load reaches. Assumed.
+const UNALIGNED: f64 = 0.6;
+/// Share that it keeps in rounds that are not full: libraries cut long sums among multiprocessors that would idle. Assumed.
+const LAST_ROUND: f64 = 0.8;
+/// Seconds between the kernels of a graph. Assumed.
+const BETWEEN_S: f64 = 1.0e-6;
+
+/// What the operations of a kind take.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    launches: usize,
+    flops: f64,
+    bytes: f64,
+    seconds: f64,
+    /// Of these, those of operations that arithmetic bounds.
+    arithmetic_s: f64,
+}
+
+fn main() -> Result<(), String> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let value = |name: &str, default: &str| -> Result<String, String> {
+        match words.iter().position(|word| *word == format!("--{name}")) {
+            Some(at) => words.get(at + 1).cloned().ok_or_else(|| format!("--{name} needs a value")),
+            None => Ok(default.to_owned()),
+        }
+    };
+    let number = |name: &str, default: &str| -> Result<usize, String> {
+        value(name, default)?.parse().map_err(|_| format!("--{name} takes a whole number"))
+    };
+    let (name, precision) = (value("gpu", "h200")?, value("precision", "bf16")?);
+    let gpu = GPUS.iter().find(|gpu| gpu.name == name).ok_or("--gpu: valid values: a100, h100, h200, b200")?;
+    let precision = Dtype::from_name(&precision)
+        .filter(|dtype| matches!(dtype, Dtype::Bf16 | Dtype::F16))
+        .ok_or("--precision: valid values: bf16, f16")?;
+    let (batch, sequence) = (number("batch", "16")?, number("sequence", "1024")?);
+    let model = value("model", "gpt2")?;
+    let built = model::model(&model, &[("sequence".to_owned(), sequence as f64)]).map_err(|why| why.to_string())?;
+    let program = parallel::program(&recipe(built, precision, batch), 0).map_err(|why| why.error.what)?;
+    println!("{model}, batch {batch}, sequence {sequence}, {precision}, one {} (computed, not measured)\n", gpu.name);
+    print(gpu, &by_kind(gpu, &program));
+    println!("\nrates: {}", gpu.basis);
+    println!("attention at {ATTENTION_OF_PRODUCTS} of products, rows at {ROWS_OF_COPY} of a copy");
+    println!("assumed: products with unaligned rows at {UNALIGNED}, {BETWEEN_S:.0e} s between kernels");
+    Ok(())
+}
+
+fn recipe(model: model::Model, precision: Dtype, micro_batch: usize) -> Recipe {
+    Recipe {
+        model,
+        mesh: Mesh::SERIAL,
+        precision,
+        matmul: Matmul::Auto,
+        micro_batch,
+        micro_batches: vec![1],
+        schedule: Schedule::OneForwardOneBackward,
+        chunks: 1,
+        stages: Vec::new(),
+        sharded: 0,
+        bucket_bytes: 25 << 20,
+        overlap: true,
+        sequence_parallel: false,
+        recompute: false,
+        synchronised: false,
+        optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
+        clip: None,
+        seed: 1,
+        communicate: true,
+    }
+}
+
+/// The work of each kind. What a product computes as it writes its result costs no launch and no second reading.
+fn by_kind(gpu: &Gpu, program: &Program) -> BTreeMap<&'static str, Work> {
+    let mut found: BTreeMap<&'static str, Work> = BTreeMap::new();
+    let mut before: Option<&Op> = None;
+    for (_, op) in program.operations(0..program.instructions.len()) {
+        let joins = before.is_some_and(|before| is_epilogue(before, op));
+        let (flops, bytes) = (engine::flops(op), bytes(program, op, joins));
+        let arithmetic = flops / (gpu.products * 1e12 * share_of_products(gpu, op));
+        let memory = bytes / (gpu.memory * 1e12 * ROWS_OF_COPY);
+        let work = found.entry(Kind::of(op).name()).or_default();
+        work.launches += usize::from(!joins);
+        work.flops += flops;
+        work.bytes += bytes;
+        work.seconds += arithmetic.max(memory) + if joins { 0.0 } else { BETWEEN_S };
+        work.arithmetic_s += if arithmetic > memory { arithmetic } else { 0.0 };
+        before = Some(op);
+    }
+    found
+}
+
+/// Whether a product computes this operation as it writes its result.
+fn is_epilogue(product: &Op, op: &Op) -> bool {
+    match (product, op) {
+        (Op::Dense(Dense::MatMul(product)), Op::Rows(Rows::GeluForward { x, .. })) => product.c == *x,
+        (Op::Dense(Dense::MatMul(product)), Op::Rows(Rows::GeluBackward { dy, .. })) => product.c == *dy,
+        _ => false,
+    }
+}
+
+/// Bytes that an operation reads and writes.
+fn bytes(program: &Program, op: &Op, joins: bool) -> f64 {
+    let (mut all, mut largest) = (0.0, 0.0_f64);
+    op.for_each_view(&mut |view| {
+        let bytes = (view.len as u64 * program.dtype(view).bytes()) as f64;
+        all += bytes;
+        largest = largest.max(bytes);
+    });
+    if joins { all - largest } else { all }
+}
+
+/// The share of large products' rate that an operation reaches.
+fn share_of_products(gpu: &Gpu, op: &Op) -> f64 {
+    let product = match op {
+        Op::Dense(Dense::MatMul(product)) => product,
+        Op::Dense(_) => return ATTENTION_OF_PRODUCTS,
+        _ => return 1.0,
+    };
+    let [m, n, k] = [product.m, product.n, product.k];
+    let tiles = m.div_ceil(TILE) * n.div_ceil(TILE);
+    let of_tiles = (m * n) as f64 / (tiles * TILE * TILE) as f64;
+    let of_rounds = tiles as f64 / (tiles.div_ceil(gpu.multiprocessors) * gpu.multiprocessors) as f64;
+    let aligned = [m, n, k].iter().all(|size| size.is_multiple_of(8));
+    of_tiles * of_rounds.max(LAST_ROUND) * if aligned { 1.0 } else { UNALIGNED }
+}
+
+fn print(gpu: &Gpu, kinds: &BTreeMap<&'static str, Work>) {
+    println!("{:<14} {:>8} {:>8} {:>8} {:>8}  bound by", "kind", "launches", "TFLOP", "GB", "ms");
+    let mut rows: Vec<(&&str, &Work)> = kinds.iter().collect();
+    rows.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds));
+    let mut all = Work::default();
+    for (kind, work) in rows {
+        let by = if work.arithmetic_s > 0.5 * work.seconds { "arithmetic" } else { "memory" };
+        println!("{kind:<14} {}  {by}", cells(work));
+        all.launches += work.launches;
+        all.flops += work.flops;
+        all.bytes += work.bytes;
+        all.seconds += work.seconds;
+    }
+    println!("{:<14} {}", "a step", cells(&all));
+    let rate = all.flops / all.seconds / 1e12;
+    println!("\n{rate:.0} TFLOP/s over the step: {:.0}% of what products reach", 100.0 * rate / gpu.products);
+}
+
+fn cells(work: &Work) -> String {
+    let Work { launches, flops, bytes, seconds, .. } = *work;
+    format!("{launches:>8} {:>8.2} {:>8.2} {:>8.2}", flops / 1e12, bytes / 1e9, seconds * 1e3)
+}
