@@ -4,7 +4,11 @@
 //! rate; a row says which of the two bounds it, and the lines below say what the rates rest on. It says where to look, and is no
 //! measurement.
 
-#![allow(clippy::print_stdout, reason = "its table is its output")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "an example is a program: it reads its words and prints its table"
+)]
 
 use std::collections::BTreeMap;
 
