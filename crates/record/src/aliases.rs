@@ -97,7 +97,7 @@ const NO_EXPORT: NoField = NoField {
     lines: "rankmark report DIR --format csv --output FILE\n`--json` prints each case as a line while it is measured",
 };
 
-/// Why each of these is no field.
+/// Why each of these is not a field.
 const NO_FIELDS: [(&[&str], NoField); 4] =
     [(&EPOCHS, NO_EPOCHS), (&HOSTS, NO_HOSTS), (&MESH, NO_MESH), (&EXPORTS, NO_EXPORT)];
 
