@@ -176,11 +176,21 @@ fn a_rank_that_never_arrives_is_told_with_its_place() {
 fn a_job_that_moves_is_not_a_hang() {
     let place = Place::new();
     let Some(job) = Job::start(&place, "a job that moves", &["all_reduce", "moves"], &[]) else { return };
-    let said = words(&place.run(&format!("hang --interval 1s --pid{}", job.pids())).exits(0));
-    assert!(said.starts_with("No hang is proven: rank 1 moves (train.py:"), "{said}");
+    // On a busy machine a rank may be at one place in two looks.
+    let look = |pids: &str, wanted: &str| {
+        let looks = (0..8).map(|_| words(&place.run(&format!("hang --interval 1s --pid{pids}")).exits(0)));
+        let mut seen = Vec::new();
+        for said in looks {
+            if said.starts_with(wanted) {
+                return said;
+            }
+            seen.push(said);
+        }
+        panic!("never `{wanted}`: {seen:?}")
+    };
+    let said = look(&job.pids(), "No hang is proven: rank 1 moves (train.py:");
     assert!(said.contains("while rank 0 waits in all_reduce (train.py:"), "{said}");
-    let said = words(&place.run(&format!("hang --interval 1s --pid {}", job.0[1].id())).exits(0));
-    assert!(said.starts_with("No hang: rank 1 goes on."), "{said}");
+    look(&format!(" {}", job.0[1].id()), "No hang: rank 1 goes on.");
 }
 
 #[test]
