@@ -117,10 +117,6 @@ class Checks(unittest.TestCase):
         pair[0].got[1].copy_(pair[2].sent[1])
         self.assertEqual(pair[0].check(1).count, 100)
 
-    def test_pairs_exchange_at_once_where_each_rank_of_a_host_has_a_core(self) -> None:
-        self.assertEqual([len(one) for one in self.pairs("latency", 4, 0).rounds], [2, 2, 2])
-        self.assertEqual([len(one) for one in self.pairs("latency", 4, 0, 1 << 20).rounds], [1] * 6)
-
     def test_each_pair_meets_once_and_its_time_is_that_of_one_way(self) -> None:
         for test, ways in (("latency", 2), ("both_ways", 1)):
             case = self.pairs(test, 4, 2)
@@ -134,9 +130,11 @@ class Checks(unittest.TestCase):
             self.assertEqual(case.details()["pairs"], {}, "each trial has its own")
 
     def test_pairs_take_turns_where_ranks_outnumber_cores(self) -> None:
+        # Ranks of one host count: four on each of several take turns on three cores, and one on each does not.
+        self.assertTrue(self.pairs("latency", 4, 0, fullest=1).at_once)
         for cores, at_once in ((4, True), (3, False)):
             with mock.patch("os.sched_getaffinity", return_value=set(range(cores))):
-                case = self.pairs("latency", 4, 0)
+                case = self.pairs("latency", 4, 0, fullest=4)
             self.assertEqual((case.at_once, len(case.rounds)), (at_once, 3 if at_once else 6))
 
 
