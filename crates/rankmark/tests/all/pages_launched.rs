@@ -57,6 +57,10 @@ fn commands_of_pages_run_under_launchers() {
         for (number, command) in found.iter().enumerate() {
             for launcher in LAUNCHERS {
                 let program = launcher.split(' ').next().unwrap_or_default();
+                // It starts a Python with torch each time: the short test types the first command of each page under it.
+                if !whole && program == "torchrun" && number > 0 {
+                    continue;
+                }
                 if !here.iter().any(|(name, _)| *name == program) {
                     skip::skip(command, &format!("no {program}"));
                     continue;
