@@ -210,6 +210,8 @@ pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Differen
     let step = |analysis: &Analysis| Seconds(analysis.steps.step.median.unwrap_or(0.0));
     let numbers = ["before", "after", "change"].map(|title| Column::right(title).at_least(8));
     let mut table = Table::new(["per step", "part"].map(Column::left).into_iter().chain(numbers));
+    // So that a remark stands behind the numbers, also on 80 columns.
+    let room = screen::width().saturating_sub(50).clamp(24, 60);
     // Most kernels of a large job are alike: their rows would hide the others.
     let is_shown =
         |one: &&Difference| one.change_s != 0.0 && (one.part != Part::Kernel || one.certain || !one.is_judged);
@@ -231,7 +233,7 @@ pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Differen
         let name = if one.part == Part::Kernel { kernel::short(&one.name) } else { one.name.clone() };
         let times = [one.before_s, one.after_s].map(|time| Seconds(time).to_string());
         let [old, new] = times;
-        table.push(Row::new([cut(&name, 40), one.part.name().to_owned(), old, new, change]).remarks(sure));
+        table.push(Row::new([cut(&name, room), one.part.name().to_owned(), old, new, change]).remarks(sure));
     }
     let head = format!("a step takes {} before and {} after\n", step(before), step(after));
     let rest = match alike {
