@@ -102,7 +102,7 @@ impl<'b> Cases<'b> {
             return Err(format!("its fields make {} cases", cases.len()));
         }
         let mut case = cases.remove(0);
-        // Ranks of ours compute on the processor; where others had their buffers is a fact of the file, not a request.
+        // Native ranks compute on the CPU. Where another program had its buffers is recorded, and asks for no device.
         for map in [&mut case.parameters, &mut case.world] {
             if map.contains_key("device") {
                 map.insert("device".to_owned(), Value::from(shape.device));

@@ -86,6 +86,11 @@ struct Work {
 
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    // A name that is not read would leave its default in force.
+    const NAMES: [&str; 5] = ["--gpu", "--model", "--batch", "--sequence", "--precision"];
+    if let Some(odd) = words.iter().step_by(2).find(|word| !NAMES.contains(&word.as_str())) {
+        return Err(format!("there is no option `{odd}`; valid values: {}", NAMES.join(", ")));
+    }
     let value = |name: &str, default: &str| -> Result<String, String> {
         match words.iter().position(|word| *word == format!("--{name}")) {
             Some(at) => words.get(at + 1).cloned().ok_or_else(|| format!("--{name} needs a value")),

@@ -96,8 +96,8 @@ impl Load {
         }
     }
 
-    /// By how many experts calls one after the other displace the load: once, by none, where all are alike. The hot expert of
-    /// this call and of the next are as far apart as that few calls pass through all ranks.
+    /// By how many experts each call in turn displaces the load; one entry, 0, where all calls are alike. Hot experts of calls in
+    /// a row lie far apart, so that a few calls pass through all ranks.
     pub(crate) fn turns(&self, experts: usize) -> Vec<usize> {
         let turns = if matches!(self, Self::Hot { rotates: true, .. }) { experts.min(MOST_TURNS) } else { 1 };
         (0..turns).map(|turn| turn * experts / turns).collect()

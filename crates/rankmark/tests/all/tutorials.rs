@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::place::Place;
+use crate::place::{Ended, Place};
 use crate::pytorch::torch;
 use crate::skip;
 
@@ -29,6 +30,18 @@ pub(crate) fn programs(place: &Place, others: &[(&str, &str)]) -> PathBuf {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     }
     folder
+}
+
+/// Types a line into a shell that has these folders of programs.
+pub(crate) fn typed(place: &Place, path: &str, line: &str, limit: Duration) -> Ended {
+    place.write("temporary/step.sh", format!("{line}\n"));
+    let mut shell = place.command_of("/bin/sh", "temporary/step.sh");
+    shell.command.env("PATH", path);
+    // What Open MPI asks of root, and of more ranks than cores.
+    for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"] {
+        shell.command.env(name, "1");
+    }
+    shell.start().wait_for(limit)
 }
 
 /// Runs all of them in one folder, one after another.

@@ -114,14 +114,7 @@ fn type_it(place: &Place, path: &str, promise: &str, one: &Typed<'_>) {
         return skip::skip(one.command, "heavy (hint: --full)");
     }
     let line = if whole { one.command.to_owned() } else { format!("{} --dry-run", one.command) };
-    place.write("temporary/step.sh", format!("{line}\n"));
-    let mut shell = place.command_of("/bin/sh", "temporary/step.sh");
-    shell.command.env("PATH", path);
-    // What Open MPI asks of root, and of more ranks than cores.
-    for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"] {
-        shell.command.env(name, "1");
-    }
-    let ended = shell.start().wait_for(Duration::from_secs(if whole { 1800 } else { 120 }));
+    let ended = tutorials::typed(place, path, &line, Duration::from_secs(if whole { 1800 } else { 120 }));
     println!("{:.1} s: {line}", ended.took.as_secs_f64());
     let allowed: &[i32] = if one.exits.is_empty() { &[0] } else { &one.exits };
     assert!(ended.status.code().is_some_and(|code| allowed.contains(&code)), "{promise}: {line}\n{ended:?}");
