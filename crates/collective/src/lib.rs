@@ -3,6 +3,7 @@
 
 mod about;
 mod bare;
+mod ceilings;
 mod copies;
 mod data;
 mod declared;
@@ -141,10 +142,10 @@ impl Benchmark for CollectiveBenchmark {
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
-        let (interference, reproducible) = (interference::relations(all), reproducible::relations(all));
+        let relations = [interference::relations(all), reproducible::relations(all), ceilings::relations(all)];
         Box::new(move |line| {
-            let mut found = interference(line);
-            found.extend(reproducible(line));
+            let mut found = Map::new();
+            found.extend(relations.iter().flat_map(|relation| relation(line)));
             found
         })
     }

@@ -72,7 +72,9 @@ impl View for CollectiveView {
         ranks.sort_unstable();
         ranks.dedup();
         let ranks = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let asked = values(&cases, "backend");
+        // Also what was skipped: here it would be skipped again.
+        let all: Vec<&CaseLine> = section.configurations.iter().flat_map(|c| c.cases.iter().copied()).collect();
+        let asked = values(&all, "backend");
         if let Some(other) = another(&asked, ready) {
             let backends = format!("{},{other}", asked.join(","));
             return Some(Next::changing("backend", backends, format!("{other} is ready, too")).keeping("ranks", ranks));

@@ -1,6 +1,6 @@
 //! From what trials gave to the case line: times, intervals, wrong elements, caveats.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use record::found::{self, Level};
 use record::{CaseLine, CaseState, Caveat, Limit, TimeSummary, WorldUse, WrongElement};
@@ -8,7 +8,7 @@ use stats::{median, quantile, sign_interval, sorted};
 use terms::{Collective, Status};
 
 use crate::straggler::{Straggler, straggler};
-use crate::{CaseRun, Trial, barrier, device_sensors, device_times, sensors};
+use crate::{CaseRun, LimitTime, Trial, barrier, device_sensors, device_times, sensors};
 
 /// Wrong elements that a case line names.
 const MOST_REPORTED: usize = 16;
@@ -68,7 +68,7 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     line.per_rank_median_s = kept.then(|| per_rank(trials));
     let measured = trials.iter().zip(&series).filter(|(_, series)| !series.is_empty());
     (line.trial_round, line.trial_median_s) = measured.map(|(trial, series)| (trial.round, median(series))).unzip();
-    line.limit = limit(&shown).map(Box::new);
+    line.limit = line.time_s.as_ref().and_then(|time| limit(&shown, time)).map(Box::new);
     line.clocks = trials.last().map(|trial| trial.clocks.clone()).unwrap_or_default();
     let apart = trials.iter().filter_map(|trial| trial.starts_apart_ns).reduce(f64::max);
     line.starts_apart_s = apart.map(|ns| ns / 1e9);
@@ -177,26 +177,43 @@ fn time_summary(trials: &[Vec<f64>], interval: bool) -> Option<TimeSummary> {
     })
 }
 
-/// The limit by the loop that was fastest over its trials, and its share of the case's time in the same trials.
-fn limit(run: &CaseRun) -> Option<Limit> {
-    let timed = |variant: &str| -> (Vec<f64>, Vec<f64>) {
-        let times = |trial: &Trial| {
-            let time = trial.limits.iter().find(|limit| limit.variant == variant)?;
-            Some((time.seconds, trial.median()?))
-        };
-        run.trials.iter().filter_map(times).unzip()
+/// The limit by the loop whose ceiling is the fastest, and the share of it that the case's time reaches.
+fn limit(run: &CaseRun, time: &TimeSummary) -> Option<Limit> {
+    let probed = |variant: &str| -> Vec<(&LimitTime, Option<f64>)> {
+        let find = |trial: &'_ Trial| trial.limits.iter().position(|limit| limit.variant == variant);
+        run.trials.iter().filter_map(|trial| Some((&trial.limits[find(trial)?], trial.median()))).collect()
     };
-    let variants: Vec<&str> = run.trials.iter().flat_map(|trial| &trial.limits).map(|l| l.variant.as_str()).collect();
-    let best = variants.into_iter().min_by(|a, b| median(&timed(a).0).total_cmp(&median(&timed(b).0)))?;
-    let (limits, times) = timed(best);
-    let share = stats::paired_ratio(&limits, &times)?;
+    let variants: BTreeSet<&str> =
+        run.trials.iter().flat_map(|trial| &trial.limits).map(|l| l.variant.as_str()).collect();
+    let ceilings = variants.into_iter().filter_map(|variant| Some((variant, ceiling(&probed(variant))?)));
+    let (best, ceiling) = ceilings.min_by(|(_, a), (_, b)| a.mid.total_cmp(&b.mid))?;
+    let share = stats::share_of_ceiling(ceiling, time.median, time.ci95)?;
+    let (limits, times): (Vec<f64>, Vec<f64>) =
+        probed(best).into_iter().filter_map(|(limit, time)| Some((limit.seconds, time?))).unzip();
+    let paired = stats::paired_ratio(&limits, &times);
     Some(Limit {
         variant: best.to_owned(),
-        time_s: median(&limits),
-        ci95: sign_interval(&limits),
+        time_s: ceiling.mid,
+        ci95: ceiling.ends,
         share: share.mid,
         share_ci95: share.ends,
+        paired_share: paired.map(|paired| paired.mid),
+        paired_share_ci95: paired.and_then(|paired| paired.ends),
     })
+}
+
+/// The ceiling by the trials that probed it, or by their rounds where trials are few. None from one trial: what disturbed
+/// it disturbed all of its rounds.
+fn ceiling(probed: &[(&LimitTime, Option<f64>)]) -> Option<stats::Ratio> {
+    let trials: Vec<f64> = probed.iter().map(|(limit, _)| limit.seconds).collect();
+    match trials.len() {
+        0 | 1 => None,
+        few if few < stats::FEWEST_PROBES => {
+            let rounds: Vec<f64> = probed.iter().flat_map(|(limit, _)| limit.rounds.iter().copied()).collect();
+            stats::ceiling(&rounds)
+        }
+        _ => stats::ceiling(&trials),
+    }
 }
 
 /// Whether the time is a share of the limit: not where it may lie well beyond the limit.
@@ -362,7 +379,9 @@ fn caveats(
     add(wide, Caveat::CiAboveTarget);
     add(skewed, Caveat::MeanDiffers);
     add(found::LEVELS.value(line).is_some(), Caveat::TwoLevels);
-    add(line.limit.as_ref().is_some_and(|limit| !is_share(limit)), Caveat::LimitNotFound);
+    let probed = run.trials.iter().any(|trial| !trial.limits.is_empty());
+    let no_share = line.limit.as_ref().map_or(probed && !about.open, |limit| !is_share(limit));
+    add(no_share, Caveat::LimitNotFound);
     // Most of the trials: one that met the machine at a bad moment is not a caveat about all.
     let judged: Vec<bool> = run.trials.iter().filter_map(|trial| trial.steady).collect();
     let unsettled = judged.iter().filter(|steady| !**steady).count();

@@ -16,6 +16,8 @@ pub struct LimitTime {
     pub variant: String,
     /// Seconds of one call's traffic: the median over rounds, the slowest rank of each.
     pub seconds: f64,
+    /// These of each round.
+    pub rounds: Vec<f64>,
 }
 
 /// What one trial of a case gave.

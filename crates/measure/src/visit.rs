@@ -434,10 +434,10 @@ impl Visit<'_> {
             let ranks = self.world.probe(probe, self.left())?;
             let rounds = ranks.iter().map(Vec::len).min().unwrap_or(0);
             let slowest = |round: usize| ranks.iter().map(|rank| rank[round]).fold(0.0, f64::max);
-            let times: Vec<f64> = (0..rounds).map(slowest).filter(|ns| *ns > 0.0).collect();
-            if !times.is_empty() {
-                let seconds = stats::median(&times) / 1e9;
-                self.trial.limits.push(LimitTime { variant: variants[variant].clone(), seconds });
+            let rounds: Vec<f64> = (0..rounds).map(slowest).filter(|ns| *ns > 0.0).map(|ns| ns / 1e9).collect();
+            if !rounds.is_empty() {
+                let (variant, seconds) = (variants[variant].clone(), stats::median(&rounds));
+                self.trial.limits.push(LimitTime { variant, seconds, rounds });
             }
         }
         Ok(())

@@ -95,7 +95,7 @@ impl Caveat {
                 "the machine was at different levels of speed during the case, for some time at each: `levels` has their times, and the median depends on how long each lasted"
             }
             Self::LimitNotFound => {
-                "the operation is faster than every measured form of its limit: no share of a limit is shown"
+                "no share of a limit is shown: the operation is faster than every measured form of its limit, or too few trials measured it"
             }
             Self::WarmUpNotConverged => "warm-up used its whole budget before times converged",
             Self::Drift => "times drifted during the case: the median depends on how long it ran",

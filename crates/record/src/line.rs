@@ -75,16 +75,23 @@ impl TimeSummary {
 pub struct Limit {
     /// The loop that was fastest.
     pub variant: String,
-    /// Median of its trials, in seconds of one call.
+    /// Time of the ceiling, in seconds of one call: of the fastest probes, so that a neighbour does not move it.
     pub time_s: f64,
-    /// 95% interval of that; absent below six trials that measured it.
+    /// Its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
-    /// Its time over the case's, trial by trial: the median of these.
+    /// The time of the ceiling over the time of the case.
     pub share: f64,
-    /// 95% interval of the share.
+    /// 95% interval of the share; absent below six trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_ci95: Option<[f64; 2]>,
+    /// The median of time of the probe over time of the case, trial by trial. It compares runs on a machine that changes: what
+    /// slows both does not move it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paired_share: Option<f64>,
+    /// 95% interval of the paired share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paired_share_ci95: Option<[f64; 2]>,
 }
 
 terms::named! {

@@ -80,9 +80,9 @@ fn set(line: &mut CaseLine, profile: &Profile, demand: &Demand<'_>) {
     let limit = Limit {
         variant: format!("{} ceiling of the profile", roof.bound),
         time_s: roof.time_s,
-        ci95: None,
         share: share(time.median),
         share_ci95: time.ci95.map(|[low, high]| [share(high), share(low)]),
+        ..Limit::default()
     };
     let is_limit = limit_share(Some(&limit)).is_some();
     if demand.flops > 0.0 {

@@ -12,6 +12,7 @@
 
 mod between_runs;
 mod blocks;
+mod ceiling;
 mod change_points;
 mod dependence;
 mod distribution;
@@ -37,6 +38,7 @@ mod warm_up;
 
 pub use between_runs::{BetweenRuns, FEWEST_RUNS, between_runs};
 pub use blocks::blocks;
+pub use ceiling::{FEWEST_PROBES, ceiling, share_of_ceiling};
 pub use change_points::{CHANGE_LEVEL, ChangePoint, FEWEST_FOR_A_CHANGE, MOST_FOR_A_CHANGE, change_points};
 pub use dependence::{Dependence, dependence, effective_samples};
 pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend, trial_drift};
