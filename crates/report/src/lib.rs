@@ -44,3 +44,4 @@ pub use words::reproducible::sentences as reproducible;
 pub use words::sentences::sentences;
 pub use words::states::state_remedy;
 pub use words::traffic::sentences as traffic;
+pub use words::verdict::verdict_sentence;

@@ -38,6 +38,9 @@ static LAUNCHERS: &[Launcher] = &[
     },
 ];
 
+/// What Slurm's programs say where no `slurm.conf` is there and no server gives one.
+const NO_CLUSTER: &str = "configuration source";
+
 impl Launcher {
     /// Whether it is a script that belongs to one Python.
     fn is_python_s(&self) -> bool {
@@ -84,6 +87,10 @@ fn there(launcher: &Launcher, program: &Path, request: &Request) -> Finding {
         Ok(said) => {
             let version = version_in(&said.out).or_else(|| version_in(&said.err)).unwrap_or("of unknown version");
             Finding::ready(launcher.name, format!("{version}  {place}"))
+        }
+        // A client of a cluster that this machine does not belong to: nothing is wrong, unless this is a job of one.
+        Err(why) if why.contains(NO_CLUSTER) && !request.in_slurm => {
+            Finding::missing(launcher.name, format!("{place}, and no cluster is configured")).impact(launcher.impact)
         }
         Err(why) => {
             let row = Finding::misconfigured(launcher.name, format!("{place} {why}"));

@@ -11,4 +11,6 @@ pub struct Request {
     pub python: Option<PathBuf>,
     /// Leaves out what takes long.
     pub quick: bool,
+    /// This is a job of Slurm: its programs must work.
+    pub in_slurm: bool,
 }

@@ -156,7 +156,14 @@ fn tables(wanted: Option<&str>, folder: Option<&Path>, as_json: bool) -> Ended {
     for (name, entries) in sections {
         let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         text.push_str(&format!("{}\n", terminal::Style::Bold.paint(name)));
+        // A terminal's lines are wrapped; in a pipe each entry stays one line, for `grep`.
+        let indent = width + 4;
         for (name, doc) in entries {
+            let doc = match screen::terminal_width() {
+                Some(columns) => terminal::wrap(&doc, columns.saturating_sub(indent).max(30))
+                    .replace('\n', &format!("\n{:indent$}", "")),
+                None => doc,
+            };
             text.push_str(format!("  {name:width$}  {doc}").trim_end());
             text.push('\n');
         }

@@ -87,6 +87,7 @@ fn validate(given: Validate, entry: Entry<'_>) -> Ended {
         path: std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect(),
         python: given.python,
         quick,
+        in_slurm: std::env::var_os("SLURM_JOB_ID").is_some(),
     };
     let found = survey(&request);
     let checked = backends::check(&host, quick)?;

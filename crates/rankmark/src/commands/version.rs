@@ -32,7 +32,7 @@ impl Typed for Version {
 
     fn run(self, _: Entry<'_>) -> Ended {
         let folders = environment::search_path().into_iter().filter(|folder| folder.is_absolute()).collect();
-        let libraries = survey::versions(&Request { path: folders, python: None, quick: true });
+        let libraries = survey::versions(&Request { path: folders, quick: true, ..Request::default() });
         if self.json {
             return screen::print_json(&format!("{}\n", object(&libraries)));
         }

@@ -90,7 +90,12 @@ pub(crate) fn choose_colours() {
 
 /// Columns that text may take: the terminal's, within reason; 100 where standard output is none.
 pub(crate) fn width() -> usize {
-    columns().map_or(100, |columns| columns.min(120))
+    terminal_width().unwrap_or(100)
+}
+
+/// The same where standard output is a terminal.
+pub(crate) fn terminal_width() -> Option<usize> {
+    columns().map(|columns| columns.min(120))
 }
 
 /// Columns of the terminal that standard output is, taken to be 60 at least. Tables need all of them.

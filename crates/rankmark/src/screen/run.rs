@@ -197,6 +197,10 @@ impl Screen {
     /// What the run says, what went wrong, where the report is, what to run next.
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf], next: Option<&Proposal>) {
         self.output.settle();
+        if !run.cases.is_empty() {
+            self.line("");
+            self.line(&hanging("verdict  ", &report::verdict_sentence(run), line_width()));
+        }
         for row in self.rows.table_of(&run.cases, table_width()) {
             self.line(&row);
         }
@@ -382,7 +386,8 @@ impl runner::Observer for Screen {
             self.draw(1.0, true);
         } else if open > 0 && self.progress_pause.is_due(Instant::now()) {
             let since = minutes(self.begun.elapsed().as_secs_f64());
-            self.line(&format!("round {made} made after {since}, {open} of {} cases open", self.total));
+            let now = self.now.as_ref().map_or(String::new(), |now| format!(", now {}", now.label));
+            self.line(&format!("round {made} made after {since}, {open} of {} cases open{now}", self.total));
         }
     }
 

@@ -256,6 +256,9 @@ fn programs_are_rows_by_what_they_do() {
         let missing = row(&none, name, "missing", &["not on PATH"]);
         assert!(missing["impact"].is_string() && missing["fix"].is_string(), "{missing:#}");
     }
+    // Installed, on a machine of no cluster: nobody asked for it, and nothing is wrong.
+    bench.program("srun", "echo 'srun: fatal: Could not establish a configuration source' >&2; exit 1");
+    row(&bench.validate("--quick"), "srun", "missing", &["no cluster is configured"]);
     bench.program("srun", "echo 'slurm 22.05.8'");
     bench.program("kubectl", "echo broken >&2; exit 7");
     bench.program("nsys", "echo 'NVIDIA Nsight Systems version 2022.4.2.1-df9881f'");

@@ -199,6 +199,9 @@ pub(crate) fn sentence(operation: &Operation) -> Option<String> {
     ))
 }
 
+/// What would tell where intervals are too wide.
+const MORE: &str = "More trials on an idle machine would tell.";
+
 /// How the native runtime compares with PyTorch, a line for each operation that both measured.
 pub fn runtimes(run: &Run) -> Vec<String> {
     runtimes_of(&operations(&run.cases, &run.benchmarks))
@@ -217,21 +220,33 @@ fn runtime(operation: &Operation) -> Option<String> {
     let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
     let name = one_line(&operation.name);
     if let [pair] = pairs.as_slice() {
+        let (ratio, peer, range) = (factor(mean), &pair.peer.backend, pair.ratio.range(factor));
+        let (place, differs) = (place(pair), differ(&pairs));
         let word = match &pair.ratio {
             ratio if ratio.exceeds(1.0) => "faster",
             ratio if ratio.is_below(1.0) => "slower",
-            _ => "cannot tell",
+            _ => {
+                return Some(format!(
+                    "Cannot tell whether native ranks are faster than {peer} in {name}{place}: {ratio}{range}. \
+                     {MORE}{differs}"
+                ));
+            }
         };
-        let (ratio, peer, range) = (factor(mean), &pair.peer.backend, pair.ratio.range(factor));
-        let place = place(pair);
-        return Some(format!(
-            "Native ranks are {ratio} as fast as {peer} in {name}{place}{range}: {word}.{}",
-            differ(&pairs)
-        ));
+        return Some(format!("Native ranks are {ratio} as fast as {peer} in {name}{place}{range}: {word}.{differs}"));
     }
     let faster = pairs.iter().filter(|pair| pair.ratio.exceeds(1.0)).count();
     let slower = pairs.iter().filter(|pair| pair.ratio.is_below(1.0)).count();
     let unknown = pairs.len() - faster - slower;
+    if unknown == pairs.len() {
+        return Some(format!(
+            "Cannot tell whether native ranks are faster than PyTorch ranks in {name}: none of {} pairs decides, from {} \
+             to {}. {MORE}{}",
+            pairs.len(),
+            factor(least),
+            factor(most),
+            differ(&pairs),
+        ));
+    }
     Some(format!(
         "Native ranks are {} as fast as PyTorch ranks in {name} (geometric mean of {} pairs from {} to {}): faster in \
          {faster}, slower in {slower}, cannot tell in {unknown}.{}",

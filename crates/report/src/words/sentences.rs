@@ -353,7 +353,7 @@ fn ranks_apart(few: &Configuration, many: &Configuration) -> Vec<String> {
     }
     if !unclear.is_empty() {
         let at = list(&unclear);
-        sentences.push(format!("Whether {} take longer than {few_ranks} at {at}: cannot tell.", many.label));
+        sentences.push(format!("Cannot tell whether {} take longer than {few_ranks} at {at}.", many.label));
     }
     sentences
 }
@@ -377,11 +377,11 @@ fn backends(operation: &Operation) -> Option<String> {
     let (size, a, b, of_a, of_b) = best?;
     let (fast, slow, of_fast, of_slow) =
         if of_a.time.mid <= of_b.time.mid { (a, b, of_a, of_b) } else { (b, a, of_b, of_a) };
-    let at = format!("At {} with {}", bytes(size), ranks(fast.ranks));
+    let at = format!("{} with {}", bytes(size), ranks(fast.ranks));
     let ratio = crate::study::ratio(of_slow, of_fast);
     if !ratio.exceeds(1.0) {
         return Some(format!(
-            "{at}, which of {} and {} is faster: cannot tell ({}{}).",
+            "Cannot tell which of {} and {} is faster at {at}: {}{}.",
             fast.backend,
             slow.backend,
             factor(ratio.mid),
@@ -390,7 +390,7 @@ fn backends(operation: &Operation) -> Option<String> {
     }
     let caveat = if of_fast.has(Caveat::Oversubscribed) { "; both wait for cores" } else { "" };
     Some(format!(
-        "{at}, {} takes {}{} the time of {}{caveat}.",
+        "At {at}, {} takes {}{} the time of {}{caveat}.",
         slow.backend,
         factor(ratio.mid),
         ratio.range(factor),

@@ -5,12 +5,23 @@ use record::{CaseLine, CaseState, MachineState};
 use crate::Run;
 use crate::number::{list, percent, seconds};
 
-/// How to remove states of these names, and how to measure with them.
-pub fn state_remedy(names: &[&str]) -> String {
+/// Whether every rank of the run was pinned: who did so already is not told to.
+pub(crate) fn is_pinned(run: &Run) -> bool {
+    let pinned = |placement: &record::Placement| {
+        !placement.cpus.is_empty() && placement.cpus.iter().all(|cpus| !cpus.is_empty())
+    };
+    !run.placement.is_empty() && run.placement.iter().all(pinned)
+}
+
+/// How to remove states of these names, and how to measure with them. `pinned`: the ranks were.
+pub fn state_remedy(names: &[&str], pinned: bool) -> String {
     let any = |words: &[&str]| names.iter().any(|name| words.iter().any(|word| name.starts_with(word)));
     let mut parts = Vec::new();
     if any(&["near cores", "middle cores", "far cores"]) {
-        parts.push("Pin ranks with `--bind core`; on a virtual machine, ask for virtual cores that stay on their physical cores.");
+        parts.push(match pinned {
+            false => "Pin ranks with `--bind core`; on a virtual machine, ask for virtual cores that stay on their physical cores.",
+            true => "The ranks are pinned: ask for virtual cores that stay on their physical cores.",
+        });
     }
     if any(&["own cores", "partly shared cores", "shared cores"]) {
         parts.push("Use one rank for each physical core, or turn SMT off; on a virtual machine, ask for whole cores.");
@@ -29,7 +40,7 @@ pub fn state_remedy(names: &[&str]) -> String {
 /// What to do about the states of a run's machine.
 pub(crate) fn action(run: &Run) -> String {
     let states = run.states.iter().chain(&run.unseen_states);
-    state_remedy(&states.filter_map(|state| state.name.as_deref()).collect::<Vec<_>>())
+    state_remedy(&states.filter_map(|state| state.name.as_deref()).collect::<Vec<_>>(), is_pinned(run))
 }
 
 /// The states, and what they mean for times: a title and a sentence. None unless the machine is known to have several.
@@ -119,6 +130,10 @@ mod tests {
             "The machine was in one of its states: far cores. Earlier runs on it also saw near cores. This run has no times in another state."
         );
         assert!(action(&run).starts_with("Pin ranks with `--bind core`"));
-        assert!(state_remedy(&["slow clock"]).starts_with("Fix the clock"));
+        run.placement = vec![record::Placement { cpus: vec![vec![0], vec![1]], ..record::Placement::default() }];
+        assert!(action(&run).starts_with("The ranks are pinned"), "{}", action(&run));
+        run.placement[0].cpus[1].clear();
+        assert!(action(&run).starts_with("Pin ranks with `--bind core`"));
+        assert!(state_remedy(&["slow clock"], false).starts_with("Fix the clock"));
     }
 }

@@ -40,6 +40,14 @@ pub(crate) struct Verdict {
     pub(crate) rest: String,
 }
 
+/// The verdict of a run's page as a sentence.
+pub fn verdict_sentence(run: &Run) -> String {
+    let operations = crate::study::operations(&run.cases, &run.benchmarks);
+    let found = verdict(run, &operations, &super::findings::findings(run, &operations));
+    let rest = if found.rest.is_empty() { String::new() } else { format!(": {}", found.rest) };
+    format!("{}{rest}.", found.word)
+}
+
 /// Right results and a sound machine are healthy; then what limits it, where the data show it.
 pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict {
     let number = |holds: &dyn Fn(&CaseLine) -> bool| run.cases.iter().filter(|case| holds(case)).count();
@@ -105,7 +113,8 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     let all_checked = run.cases.iter().filter(|case| case.status == Status::Ok).all(|case| case.wrong == Some(0));
     let all_imported = run.cases.iter().all(|case| case.caveats.contains(&Caveat::Imported));
     let first = |kind: Kind| findings.iter().find(|finding| finding.kind == kind);
-    let (slow, below, scaling) = (first(Kind::Slow), first(Kind::Below), first(Kind::Scaling));
+    let (slow, steps) = (first(Kind::Slow), first(Kind::Steps));
+    let (below, scaling) = (first(Kind::Below), first(Kind::Scaling));
     let (disturbed, uncertain) = (first(Kind::Disturbed), first(Kind::Uncertain));
     let (tone, word) = match () {
         () if run.cases.iter().all(|case| case.simulated) => (Tone::Good, "Simulated, not measured"),
@@ -115,6 +124,7 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
         () if slow.is_some() => (Tone::Bad, "A part of the machine is slow"),
         () if below.is_some() => (Tone::Care, "Below what this hardware gives"),
         () if scaling.is_some() => (Tone::Care, "Scaling is below good"),
+        () if steps.is_some() => (Tone::Care, "Steps lose time"),
         // Of its machine nothing was seen.
         () if all_imported && all_checked => (Tone::Good, "Measured by another program, which found no wrong result"),
         () if all_imported => (Tone::Care, "Measured by another program, and no result was checked"),
@@ -125,8 +135,15 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     let right = if in_part { "what was compared of the results is right" } else { "every result is right" };
     let right = (all_checked && !all_imported && disturbed.or(uncertain).is_none()).then(|| right.to_owned());
     // How it scales stands in its finding; that several limits hold is said of all.
-    let named =
-        [disturbed.or(uncertain), slow, below, scaling].into_iter().flatten().map(|finding| finding.title.clone());
+    // In the order of the findings, which is that of what is lost.
+    let is_named = |finding: &&Finding| match finding.kind {
+        Kind::Disturbed => disturbed == Some(finding),
+        Kind::Uncertain => disturbed.is_none() && uncertain == Some(finding),
+        Kind::Slow => slow == Some(finding),
+        Kind::Below | Kind::Scaling | Kind::Steps => true,
+        _ => false,
+    };
+    let named = findings.iter().filter(is_named).map(|finding| finding.title.clone());
     let limit = limit.into_iter().filter(|_| disturbed.or(uncertain).is_none());
     let rest: Vec<String> = named.chain(limit).chain(right).collect();
     Verdict { tone, word: word.into(), rest: rest.join("; ") }

@@ -1,6 +1,6 @@
 //! What is found first, what is advised, and that the verdict, its colour and the findings agree.
 
-use record::{Caveat, Explained, ExplainedCase, Waterfall};
+use record::{Caveat, Explained, ExplainedCase, ExplainedFinding, Waterfall};
 use report::Run;
 use serde_json::json;
 
@@ -167,4 +167,31 @@ fn what_the_traces_of_a_case_found_is_in_the_head() {
     // Without a finding there is none.
     run.explained.as_mut().unwrap().cases[0].findings.clear();
     assert!(!self::said(&run).cards.iter().any(|card| card.starts_with(&verdict)));
+}
+
+/// A loss of 1.8% that is an estimate stood above one of 55%.
+#[test]
+fn the_largest_credible_loss_comes_first() {
+    let traced = |confidence: &str, seconds: f64| {
+        let mut run = trained([0.39, 0.45, 0.5], &[("slower computation", -0.55)]);
+        let found = ExplainedFinding {
+            what: "moving bytes takes part of the step".into(),
+            confidence: confidence.into(),
+            seconds,
+            ..ExplainedFinding::default()
+        };
+        let step = run.cases.iter().max_by_key(|line| line.ranks).and_then(|line| line.time_s.clone()).unwrap().median;
+        let case = &mut run.explained.as_mut().unwrap().cases[0];
+        case.findings = vec![ExplainedFinding { seconds: seconds * step, ..found }];
+        said(&run)
+    };
+    let first = |said: &Said, what: &str| said.cards.iter().position(|card| card.contains(what));
+    let estimate = traced("low", 0.018);
+    assert!(estimate.verdict.contains("Scaling is below good"), "{}", estimate.verdict);
+    assert!(!estimate.verdict.contains("moving bytes"), "{}", estimate.verdict);
+    assert!(first(&estimate, "of ideal") < first(&estimate, "moving bytes"), "{:?}", estimate.cards);
+    let small = traced("high", 0.018);
+    assert!(first(&small, "of ideal") < first(&small, "moving bytes"), "{:?}", small.cards);
+    let large = traced("high", 0.7);
+    assert!(first(&large, "moving bytes") < first(&large, "of ideal"), "{:?}", large.cards);
 }

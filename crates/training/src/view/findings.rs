@@ -24,7 +24,7 @@ pub(super) fn predicted(case: &CaseLine, category: &str) -> Option<f64> {
     MEMORY.value(case)?.get("predicted")?.get(category)?.as_f64()
 }
 
-fn held(case: &CaseLine) -> Option<MeasuredMemory> {
+pub(super) fn held(case: &CaseLine) -> Option<MeasuredMemory> {
     MEMORY.of(case)?.measured
 }
 

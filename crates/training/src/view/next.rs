@@ -6,7 +6,7 @@ use record::CaseLine;
 use view::Next;
 use view::study::Operation;
 
-use super::findings::{is_ours, measured, parameter, word};
+use super::findings::{held, is_ours, measured, parameter, predicted, word};
 
 /// What was trained, with what it was trained on.
 fn seen<'o>(operation: &'o Operation) -> Vec<&'o CaseLine> {
@@ -47,8 +47,53 @@ pub(super) fn of_memory(operation: &Operation) -> Option<Next> {
     let cases = seen(operation);
     let first = cases.first()?;
     if cases.iter().all(|case| parameter(case, "limit").is_none()) {
-        let next = Next::changing("limit", "1GiB", "the largest batch that fits 1 GiB a rank");
+        let gib = room(&cases)?;
+        let mut next =
+            Next::changing("limit", format!("{gib}GiB"), format!("the largest batch that fits {gib} GiB a rank"));
+        next.changes.push(("find_max_batch".to_owned(), "true".to_owned()));
         return Some(next.keeping("model", word(first, "model")));
     }
     more_ranks(&cases, "what each of 2 ranks holds")
+}
+
+/// GiB in which a rank of any of these has room for more than it holds: the next power of two over twice of that. None where
+/// nothing says what it holds.
+fn room(cases: &[&CaseLine]) -> Option<u64> {
+    let a_rank = |case: &&CaseLine| {
+        let of_plan = predicted(case, "total").map(|bytes| bytes / f64::from(case.ranks.max(1)));
+        let measured = held(case).and_then(|held| held.per_rank.into_iter().max()).map(|bytes| bytes as f64);
+        measured.into_iter().chain(of_plan).reduce(f64::max)
+    };
+    let most = cases.iter().filter_map(a_rank).reduce(f64::max)?;
+    Some(((2.0 * most / f64::from(1u32 << 30)).ceil() as u64).max(1).next_power_of_two())
+}
+
+#[cfg(test)]
+mod tests {
+    use record::{Case, TimeSummary};
+    use serde_json::json;
+    use terms::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_has_room_for_what_was_held() {
+        let line = |held: Option<u64>| {
+            let case: Case =
+                serde_json::from_value(json!({"id": "a", "benchmark": "memory", "settings": {}, "world": {},
+                "parameters": {"model": "gpt2", "ranks": 2}, "caveats": [], "bytes_requested": null, "skip": null}))
+                .unwrap();
+            let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
+            line.ranks = 2;
+            line.time_s = Some(TimeSummary::default());
+            if let Some(held) = held {
+                let memory = json!({"measured": {"total": 2 * held, "case": held, "per_rank": [held, held]}});
+                line.metrics.insert("memory", memory);
+            }
+            line
+        };
+        assert_eq!(room(&[&line(Some(100 << 20))]), Some(1));
+        assert_eq!(room(&[&line(Some(3 << 30)), &line(Some(1 << 30))]), Some(8), "a model that 1 GiB does not hold");
+        assert_eq!(room(&[&line(None)]), None);
+    }
 }

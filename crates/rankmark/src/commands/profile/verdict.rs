@@ -5,24 +5,26 @@ use diagnose::profile::{Analysis, Finding, FindingKind, Straggler};
 use super::calls;
 use super::explanation::Explanation;
 
-/// A sentence about what limits the steps, from what was found.
+/// A sentence about what limits the steps: of what was found, the first, which is the largest loss that is credible.
 pub(super) fn verdict(one: &Explanation) -> String {
     let analysis = &one.analysis;
     if let Some(hang) = one.hangs.first() {
         return hang.clone();
     }
-    if let Some(slow) = &analysis.straggler {
-        let without = analysis.without_slow_ranks.map_or_else(String::new, |without| {
-            let them = if analysis.stragglers.len() > 1 { "all of them" } else { "it" };
-            format!("; without {them} {without}")
-        });
-        return slow_rank(slow, analysis.stragglers.len()) + &without;
+    let first = analysis.findings.first();
+    let is_first = |kind: FindingKind| first.is_some_and(|finding| finding.kind == kind);
+    let slow = analysis.straggler.as_ref().map(|slow| slow_ranks(slow, analysis));
+    match (slow, first) {
+        (Some(slow), Some(Finding { kind, what, .. })) if *kind != FindingKind::Straggler => {
+            return format!("{} {}", sentence(what), sentence(&slow));
+        }
+        (Some(slow), _) => return slow,
+        (None, _) => {}
     }
-    let busy = analysis.findings.iter().find(|finding| finding.kind == FindingKind::BusyMachine);
-    if let Some(busy) = busy.filter(|_| !analysis.busy.is_empty()) {
+    if let Some(busy) = first.filter(|_| is_first(FindingKind::BusyMachine) && !analysis.busy.is_empty()) {
         return format!("{} No rank is named as slow.", sentence(&busy.what));
     }
-    if let Some(rotating) = &analysis.rotating {
+    if let Some(rotating) = analysis.rotating.as_ref().filter(|_| is_first(FindingKind::RotatingDelays)) {
         return format!("ranks are late in turn: that costs {} of the time", percent(rotating.share));
     }
     if let Some(verdict_of_calls) = calls::verdict(analysis) {
@@ -32,14 +34,23 @@ pub(super) fn verdict(one: &Explanation) -> String {
         let unknown = "there is no step that all ranks have, so where the time of steps goes is not known".to_owned();
         return joined(unknown, whole_recording(analysis));
     }
-    let pauses = analysis.findings.iter().find(|finding| finding.kind == FindingKind::Pauses);
-    let ranks = ranks(analysis, pauses.is_some());
-    match (pauses, analysis.findings.first()) {
-        (Some(Finding { what, .. }), _) => format!("{what} {}", sentence(&ranks)),
-        (None, Some(finding)) => format!("{}. {}", ranks.trim_end_matches('.'), finding.what),
-        (None, None) if analysis.is_whole => format!("{ranks}; nothing else costs more than 0.5% of the time"),
-        (None, None) => ranks,
+    let pauses = analysis.findings.iter().any(|finding| finding.kind == FindingKind::Pauses);
+    let ranks = ranks(analysis, pauses);
+    match first {
+        Some(Finding { kind: FindingKind::Pauses, what, .. }) => format!("{what} {}", sentence(&ranks)),
+        Some(finding) => format!("{}. {}", ranks.trim_end_matches('.'), finding.what),
+        None if analysis.is_whole => format!("{ranks}; nothing else costs more than 0.5% of the time"),
+        None => ranks,
     }
+}
+
+/// The slow ranks, and how long a step would take without them.
+fn slow_ranks(slow: &Straggler, analysis: &Analysis) -> String {
+    let without = analysis.without_slow_ranks.map_or_else(String::new, |without| {
+        let them = if analysis.stragglers.len() > 1 { "all of them" } else { "it" };
+        format!("; without {them} {without}")
+    });
+    slow_rank(slow, analysis.stragglers.len()) + &without
 }
 
 fn joined(first: String, second: Option<String>) -> String {

@@ -60,7 +60,7 @@ fn finding(seen: &[MachineState], known: Vec<MachineState>) -> Finding {
     }
     Finding::slow("states", finding_text)
         .impact("equal runs differ: each state of the machine has times of its own")
-        .fix(report::state_remedy(&all))
+        .fix(report::state_remedy(&all, false))
 }
 
 #[cfg(test)]

@@ -49,14 +49,15 @@ fn noise(run: &Run) -> Option<Finding> {
     let explanation = first.explanation();
     let mut letters = explanation.chars();
     let upper = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    Some(finding(Kind::Disturbed, title, format!("{upper}{}.", letters.as_str()), remedy(first)))
+    let remedy = remedy(first, states::is_pinned(run));
+    Some(finding(Kind::Disturbed, title, format!("{upper}{}.", letters.as_str()), remedy))
 }
 
 fn word(caveat: Caveat) -> String {
     caveat.name().replace('_', " ")
 }
 
-fn remedy(caveat: Caveat) -> &'static str {
+fn remedy(caveat: Caveat, pinned: bool) -> &'static str {
     match caveat {
         Caveat::StolenTime => "Other tenants use these cores: repeat at another time, or on a machine of your own.",
         Caveat::QuotaReached => "Raise the container's quota of processor time, or run fewer ranks.",
@@ -65,7 +66,8 @@ fn remedy(caveat: Caveat) -> &'static str {
              versions all the same."
         }
         Caveat::Throttled => "Check cooling, the power limit and the frequency governor, then repeat.",
-        _ => "Stop other programs on these cores, or pin ranks with `--bind`, then repeat.",
+        _ if pinned => "Stop other programs on these cores, then repeat.",
+        _ => "Stop other programs on these cores, or pin ranks with `--bind core`, then repeat.",
     }
 }
 
@@ -87,8 +89,9 @@ fn levels(run: &Run) -> Option<Finding> {
     let title = format!("The machine had several speeds in {} of {}", all.len(), cases(measured));
     let evidence =
         format!("The furthest apart took {}. A median over both depends on how long each speed lasted.", list(&levels));
-    let action = "Pin ranks with `--bind core`, and ask who else uses the machine. Compare two versions interleaved: \
-                  `rankmark compare --interleave`.";
+    let pin = if states::is_pinned(run) { "Ask" } else { "Pin ranks with `--bind core`, and ask" };
+    let action =
+        format!("{pin} who else uses the machine. Compare two versions interleaved: `rankmark compare --interleave`.");
     Some(finding(Kind::Disturbed, title, evidence, action))
 }
 

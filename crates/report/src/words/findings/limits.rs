@@ -31,7 +31,7 @@ pub(super) fn scaling(run: &Run, operations: &[Operation]) -> Option<Finding> {
         format!("{} reach {} ({} to {}) of ideal", ranks(case.ranks), percent(*value), percent(low), percent(high));
     if case.caveats.contains(&Caveat::Oversubscribed) {
         let action = "The ranks share cores: judge scaling by runs of at most one rank a core.";
-        return Some(finding(Kind::Scaling, title, format!("{label}."), action));
+        return Some(finding(Kind::Scaling, title, format!("{label}."), action).loses(1.0 - value));
     }
     let losses: Vec<(String, f64)> = losses(run, case).into_iter().filter(|(_, share)| *share > SMALL).collect();
     let words: Vec<String> =
@@ -41,7 +41,7 @@ pub(super) fn scaling(run: &Run, operations: &[Operation]) -> Option<Finding> {
         false => format!("{label}; lost of the ideal: {}.", list(&words)),
     };
     let action = remedy(losses.first().map(|(cause, _)| cause.as_str()), case);
-    Some(finding(Kind::Scaling, title, evidence, action))
+    Some(finding(Kind::Scaling, title, evidence, action).loses(1.0 - value))
 }
 
 fn efficiency(case: &CaseLine) -> Option<f64> {
@@ -93,7 +93,8 @@ pub(super) fn bandwidth_bound(run: &Run, operations: &[Operation]) -> Option<Fin
         }
         Memory::Unknown => "A faster transport cannot help there. Move fewer bytes (bf16 halves those of f32).",
     };
-    Some(finding(Kind::Limit, title, evidence, action))
+    // What is at its limit loses nothing.
+    Some(finding(Kind::Limit, title, evidence, action).loses(0.0))
 }
 
 /// A configuration that reaches its limit.

@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Uncertain,
     /// A rank, a link or another part is slower than its peers.
     Slow,
+    /// What costs the steps that were recorded the most.
+    Steps,
     /// Less is reached than is known of this hardware.
     Below,
     /// What limits the results.
@@ -56,15 +58,26 @@ pub(crate) struct Finding {
     pub(crate) action: String,
     /// The command that does it; empty: none.
     pub(crate) command: String,
+    /// The share of the time that is lost by it, as far as it is certain: 1 where no number says how much.
+    loss: f64,
 }
 
 fn finding(kind: Kind, title: impl Into<String>, evidence: impl Into<String>, action: impl Into<String>) -> Finding {
     let line = |text: String| one_line(&text);
     let (title, evidence, action) = (line(title.into()), line(evidence.into()), line(action.into()));
-    Finding { kind, title, evidence, action, command: String::new() }
+    Finding { kind, title, evidence, action, command: String::new(), loss: 1.0 }
 }
 
 impl Finding {
+    fn loses(self, share: f64) -> Self {
+        Self { loss: if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }, ..self }
+    }
+
+    /// Whether it says how much time is lost: these stand in the order of that, whatever they are about.
+    fn is_loss(&self) -> bool {
+        matches!(self.kind, Kind::Slow | Kind::Steps | Kind::Below | Kind::Limit | Kind::Scaling)
+    }
+
     fn by(self, command: impl Into<String>) -> Self {
         Self { command: one_line(&command.into()), ..self }
     }
@@ -98,22 +111,43 @@ pub(crate) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     all.extend(oversubscribed(run));
     all.extend(disturbed::wide(operations));
     all.extend(skipped(run));
-    all.sort_by_key(|finding| finding.kind);
+    order(&mut all);
     all.truncate(MOST);
     all
+}
+
+/// What makes the figures doubtful comes first, then losses of time, the largest first, then hints.
+fn order(all: &mut [Finding]) {
+    let class = |finding: &Finding| if finding.is_loss() { Kind::Slow } else { finding.kind };
+    let loss = |finding: &Finding| if finding.is_loss() { finding.loss } else { 0.0 };
+    all.sort_by(|a, b| class(a).cmp(&class(b)).then(loss(b).total_cmp(&loss(a))).then(a.kind.cmp(&b.kind)));
 }
 
 /// The first finding in the traces of a job; the section about its steps has the others.
 fn of_traces(found: &ExplainedFinding) -> Finding {
     let what = if found.what.trim().is_empty() { "Finding" } else { &found.what };
-    finding(Kind::Slow, what, found.evidence.clone(), found.action.clone())
+    finding(Kind::Steps, what, found.evidence.clone(), found.action.clone())
+}
+
+/// The share of a step that it costs, times what its confidence is worth: nothing where it is an estimate alone.
+fn credible_loss(run: &Run, of: &str, found: &ExplainedFinding) -> f64 {
+    let recorded = found.without.as_ref().map(|without| without.recorded_s);
+    let case = run.cases.iter().find(|case| case.id == of).and_then(|case| case.time_s.as_ref());
+    let step_s = recorded.or(case.map(|time| time.median)).filter(|step| *step > 0.0);
+    let worth = match found.confidence.as_str() {
+        "high" => 1.0,
+        "medium" => 0.8,
+        _ => 0.0,
+    };
+    step_s.map_or(0.0, |step_s| worth * found.seconds / step_s)
 }
 
 /// The finding in the traces of our own cases with the largest credible loss; their section has the others.
 fn traced(run: &Run) -> Option<Finding> {
     let all = run.explained.iter().flat_map(|of| &of.cases);
     let first = all.filter_map(|case| case.findings.first().map(|found| (case, found)));
-    let (case, found) = first.max_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds))?;
+    let with_loss = first.map(|(case, found)| (case, found, credible_loss(run, &case.case, found)));
+    let (case, found, loss) = with_loss.max_by(|a, b| a.2.total_cmp(&b.2).then(a.1.seconds.total_cmp(&b.1.seconds)))?;
     let verdict = one_line(case.verdict.trim().trim_end_matches('.'));
     let title = one_line(&case.title);
     let evidence = match (run.cases.len(), title.is_empty()) {
@@ -122,7 +156,9 @@ fn traced(run: &Run) -> Option<Finding> {
     };
     let of_case = of_traces(found);
     let head = if verdict.is_empty() { of_case.title.clone() } else { verdict };
-    Some(Finding { title: head, evidence: one_line(&evidence), ..of_case })
+    // An estimate alone is worth a look, and no verdict.
+    let kind = if loss > 0.0 { Kind::Steps } else { Kind::Hint };
+    Some(Finding { kind, title: head, evidence: one_line(&evidence), ..of_case }.loses(loss))
 }
 
 fn cases(number: usize) -> String {
@@ -250,15 +286,16 @@ fn slow_rank(run: &Run) -> Option<Finding> {
         1 => format!("Rank {rank} takes the longest in the one case where a rank stands out."),
         all => format!("Rank {rank} takes the longest in {} of the {all} cases where a rank stands out.", ratios.len()),
     };
-    Some(finding(Kind::Slow, title, evidence, "Look for other load, a lower clock or another binding on its core."))
+    let action = "Look for other load, a lower clock or another binding on its core.";
+    Some(finding(Kind::Slow, title, evidence, action).loses(1.0 - 1.0 / ratio))
 }
 
 fn below_expected(run: &Run) -> Option<Finding> {
     let (share, sentence) = expected::lowest(run)?;
     let action =
         "Check with `rankmark validate` what this machine lacks, then compare links and settings with the source.";
-    (share < EXPECTED)
-        .then(|| finding(Kind::Below, format!("{} of an expected figure is reached", percent(share)), sentence, action))
+    let title = format!("{} of an expected figure is reached", percent(share));
+    (share < EXPECTED).then(|| finding(Kind::Below, title, sentence, action).loses(1.0 - share))
 }
 
 fn oversubscribed(run: &Run) -> Option<Finding> {
