@@ -161,6 +161,8 @@ pub struct Comparison<'r> {
     pub side_runs: [usize; 2],
     /// Whether each run is one statistic of another program.
     pub one_statistic: bool,
+    /// Whether another program measured either side: of its machine, versions and environment only what its output names is known.
+    pub imported: bool,
     /// In what the runs of the base differ among themselves, and those of the new side: equal runs differ in nothing.
     pub mixed: [Vec<Mixed>; 2],
     /// What else differs.
@@ -236,6 +238,7 @@ pub fn compare_sides<'r>(base: &[&'r Record], news: &[&'r Record], settings: &Se
         runs: [base.len().max(same.len()), others.len()],
         side_runs: own_runs,
         one_statistic: base.iter().chain(&news).all(is_imported),
+        imported: base.iter().chain(&news).any(is_imported),
         mixed: [differs::mixed(&base), differs::mixed(&news)],
         differences,
     }

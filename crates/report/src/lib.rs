@@ -33,7 +33,7 @@ pub use formats::write::{Artifact, Out, Written};
 pub use formats::{FORMATS, append_file, default_formats, format, rendered, write, write_file, write_formats};
 pub use run::{Run, machine_line, profile_lines};
 pub use terms::Error;
-pub use together::{AgainstBase, CaseAgainstBase, Differing};
+pub use together::{AgainstBase, CaseAgainstBase, Differing, nothing_differs};
 pub use words::caveats;
 pub use words::damage::end_banner;
 pub use words::expected::sentences as expected;

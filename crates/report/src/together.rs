@@ -55,3 +55,13 @@ pub struct Differing {
     /// Its value in the other record.
     pub new: Option<String>,
 }
+
+/// What is said where no difference is known. Of what another program measured, little but its figures is known.
+pub fn nothing_differs(imported: bool) -> &'static str {
+    if imported {
+        "Nothing is known to differ: another program measured this, and its file does not name the machine, the versions and the \
+         environment."
+    } else {
+        "Machine, plan, versions and environment are equal."
+    }
+}

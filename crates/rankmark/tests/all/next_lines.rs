@@ -27,7 +27,10 @@ fn an_import_is_followed_by_its_report_or_its_run() {
     let ended = place.run("import nccl.txt nccl.txt").exits(0);
     let line = next(&ended.out).to_owned();
     assert!(line.starts_with("rankmark compare results/"), "{line}");
-    place.run(line.strip_prefix("rankmark ").unwrap());
+    let compared = place.run(line.strip_prefix("rankmark ").unwrap());
+    // A log names neither the machine nor the environment.
+    let (out, apart) = (&compared.out, ["Nothing is known to differ: another program", "environment are equal"]);
+    assert!(out.contains(apart[0]) && !out.contains(apart[1]), "{compared:?}");
     place.write("conf.json", r#"{"benchmark": {"primitive": "tp_columnwise", "m": [64], "n": [64], "k": [64], "dtype": "float32", "implementations": {"pytorch": [{}]}}}"#);
     let ended = place.run("import conf.json").exits(0);
     assert_eq!((next(&ended.err), ended.out.contains("next ")), ("rankmark run conf.json", false));

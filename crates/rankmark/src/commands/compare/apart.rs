@@ -18,7 +18,8 @@ const LONGEST: usize = 60;
 pub(super) fn differences(comparison: &Comparison, labels: &Labels, width: usize) -> String {
     let alike = labels.alike();
     if comparison.differences.is_empty() && alike.is_empty() {
-        return "Machine, plan, versions and environment are equal.\n".to_owned();
+        let known = report::nothing_differs(comparison.imported);
+        return format!("{}\n", wrap(known, width));
     }
     let mut text = "what differs\n".to_owned();
     let mut put = |line: &str| {

@@ -359,8 +359,9 @@ fn apart(compared: &[AgainstBase]) -> Html {
         table.row([(*topic).to_owned(), one_line(name), base].into_iter().chain(others).collect::<Vec<_>>());
     }
     let body = if table.is_empty() {
-        let equal = "Machine, plan, versions and environment are equal.";
-        elements(&[Block::Paragraph(equal.into())])
+        let lines = || compared.iter().flat_map(|one| &one.lines).flatten();
+        let imported = lines().any(|line| line.caveats.contains(&record::Caveat::Imported));
+        elements(&[Block::Paragraph(crate::nothing_differs(imported).into())])
     } else {
         elements(&[Block::Table(table)])
     };
