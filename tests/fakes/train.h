@@ -56,18 +56,18 @@ auto embed_gradient_of = [](auto *table, auto *dy, auto *starts, auto *targets, 
 auto position_gradient_of = [](auto *positions, auto *dy, u64 rows, u32 width, u32 sequence) {
     return Extents{bytes_of(positions, sequence * width), bytes_of(dy, rows * width)};
 };
-auto entropy_of = [](auto *logits, auto *targets, auto *losses, auto *control, u64 rows, u32 classes, u64) {
-    return Extents{bytes_of(logits, rows * classes), bytes_of(targets, rows), bytes_of(losses, rows), bytes_of(control, 1)};
+auto entropy_of = [](auto *logits, auto *targets, auto *losses, auto *control, u64 rows, u32, u32 stride, u64) {
+    return Extents{bytes_of(logits, rows * stride), bytes_of(targets, rows), bytes_of(losses, rows), bytes_of(control, 1)};
 };
-auto entropy_largest_of = [](auto *largest, auto *logits, u64 rows, u32 classes) {
-    return Extents{bytes_of(largest, rows), bytes_of(logits, rows * classes)};
+auto entropy_largest_of = [](auto *largest, auto *logits, u64 rows, u32, u32 stride) {
+    return Extents{bytes_of(largest, rows), bytes_of(logits, rows * stride)};
 };
-auto entropy_sum_of = [](auto *sums, auto *logits, auto *targets, auto *largest, u64 rows, u32 classes, u64) {
-    return Extents{bytes_of(sums, 2 * rows), bytes_of(logits, rows * classes), bytes_of(targets, rows), bytes_of(largest, rows)};
+auto entropy_sum_of = [](auto *sums, auto *logits, auto *targets, auto *largest, u64 rows, u32, u32 stride, u64) {
+    return Extents{bytes_of(sums, 2 * rows), bytes_of(logits, rows * stride), bytes_of(targets, rows), bytes_of(largest, rows)};
 };
 auto entropy_finish_of = [](auto *logits, auto *losses, auto *targets, auto *largest, auto *sums, auto *control, u64 rows,
-                            u32 classes, u64, u64) {
-    return Extents{bytes_of(logits, rows * classes), bytes_of(losses, rows),   bytes_of(targets, rows),
+                            u32, u32 stride, u64, u64) {
+    return Extents{bytes_of(logits, rows * stride),  bytes_of(losses, rows),   bytes_of(targets, rows),
                    bytes_of(largest, rows),          bytes_of(sums, 2 * rows), bytes_of(control, 1)};
 };
 auto adam_of = [](auto *p, auto *g, auto *m, auto *v, auto *copy, auto *, auto *control, u64 count) {

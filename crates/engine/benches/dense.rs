@@ -182,6 +182,7 @@ fn product(dtype: Dtype, &(name, m, n, k, a_transposed, b_transposed, accumulate
             a_transposed,
             b_transposed,
             accumulate,
+            padding: [0; 3],
         }))
     };
     let ops: Vec<Op> = views[2..].chunks(2).map(op).collect();

@@ -391,7 +391,8 @@ INLINE void change_row(typename E::Kept *row, u32 columns, Work work) {
 }
 
 // ---- Cross-entropy, a block a row. A row with a negative target is ignored. The loss scale is control[0]; `scale` are the bits of an
-// f64. Losses of rows go to `losses`, and are then added in their order.
+// f64. Losses of rows go to `losses`, and are then added in their order. A row has `stride` numbers: those behind the classes are
+// padding, which nothing reads, and which becomes zero with the gradient.
 
 // Below any logit but minus infinity, whose difference to another would be NaN.
 #define LOWEST ((W)-3.40282347e+38f)
@@ -404,12 +405,13 @@ INLINE W entropy_gradient(W logit, bool is_target, W largest, double sum, double
 // A target that is no class makes the loss NaN.
 template <class E>
 INLINE void entropy(typename E::Kept *logits, const int *targets, double *losses, const double *control, u64 rows, u32 classes,
-                    u64 scale) {
+                    u32 stride, u64 scale) {
     typedef typename E::Wide W;
     double factor = bits_as<double>(scale) * control[0];
     ROWS(rows) {
-        typename E::Kept *own = logits + row * classes;
+        typename E::Kept *own = logits + row * stride;
         int target = targets[row];
+        SINGLES(classes, stride) own[column] = narrow<E>((W)0);
         if (target < 0) {
             change_row<E>(own, classes, [](W, u32) { return (W)0; });
             if (threadIdx.x == 0) losses[row] = 0;
@@ -435,11 +437,11 @@ INLINE void entropy(typename E::Kept *logits, const int *targets, double *losses
     }
 }
 template <class E>
-INLINE void entropy_largest(typename E::Wide *largest, const typename E::Kept *logits, u64 rows, u32 classes) {
+INLINE void entropy_largest(typename E::Wide *largest, const typename E::Kept *logits, u64 rows, u32 classes, u32 stride) {
     typedef typename E::Wide W;
     ROWS(rows) {
         W most = LOWEST;
-        each_of_row<E>(logits + row * classes, classes, [&](W x, u32) { most = Largest::join(x, most); });
+        each_of_row<E>(logits + row * stride, classes, [&](W x, u32) { most = Largest::join(x, most); });
         most = of_block<Largest>(most);
         if (threadIdx.x == 0) largest[row] = most;
     }
@@ -447,10 +449,10 @@ INLINE void entropy_largest(typename E::Wide *largest, const typename E::Kept *l
 // sums[rows + row]: the target's logit minus the largest, where it is of this part of the classes.
 template <class E>
 INLINE void entropy_sum(typename E::Wide *sums, const typename E::Kept *logits, const int *targets, const typename E::Wide *largest,
-                        u64 rows, u32 classes, u64 first) {
+                        u64 rows, u32 classes, u32 stride, u64 first) {
     typedef typename E::Wide W;
     ROWS(rows) {
-        const typename E::Kept *own = logits + row * classes;
+        const typename E::Kept *own = logits + row * stride;
         W added = 0, most = largest[row];
         each_of_row<E>(own, classes, [&](W x, u32) { added += exponential(x - most); });
         double sum = of_block<Sum>((double)added);
@@ -464,12 +466,14 @@ INLINE void entropy_sum(typename E::Wide *sums, const typename E::Kept *logits, 
 }
 template <class E>
 INLINE void entropy_finish(typename E::Kept *logits, double *losses, const int *targets, const typename E::Wide *largest,
-                           const typename E::Wide *sums, const double *control, u64 rows, u32 classes, u64 first, u64 scale) {
+                           const typename E::Wide *sums, const double *control, u64 rows, u32 classes, u32 stride, u64 first, u64 scale) {
     double factor = bits_as<double>(scale) * control[0];
     ROWS(rows) {
+        typename E::Kept *own = logits + row * stride;
         int target = targets[row];
+        SINGLES(classes, stride) own[column] = narrow<E>((typename E::Wide)0);
         if (threadIdx.x == 0) losses[row] = target < 0 ? 0 : log((double)sums[row]) - (double)sums[rows + row];
-        change_row<E>(logits + row * classes, classes, [&](typename E::Wide x, u32 column) {
+        change_row<E>(own, classes, [&](typename E::Wide x, u32 column) {
             return target < 0 ? 0 : entropy_gradient(x, (u64)target == first + column, largest[row], (double)sums[row], factor);
         });
     }
@@ -648,19 +652,19 @@ INLINE void sgd(typename E::Wide *parameters, const typename E::Wide *gradients,
         position_gradient<E>(d_positions, dy, rows, width, sequence);                                                                  \
     }                                                                                                                                  \
     OF_BLOCK entropy_##name(E::Kept *logits, const int *targets, double *losses, const double *control, u64 rows, u32 classes,         \
-                            u64 scale) {                                                                                               \
-        entropy<E>(logits, targets, losses, control, rows, classes, scale);                                                            \
+                            u32 stride, u64 scale) {                                                                                   \
+        entropy<E>(logits, targets, losses, control, rows, classes, stride, scale);                                                    \
     }                                                                                                                                  \
-    OF_BLOCK entropy_largest_##name(E::Wide *largest, const E::Kept *logits, u64 rows, u32 classes) {                                  \
-        entropy_largest<E>(largest, logits, rows, classes);                                                                            \
+    OF_BLOCK entropy_largest_##name(E::Wide *largest, const E::Kept *logits, u64 rows, u32 classes, u32 stride) {                      \
+        entropy_largest<E>(largest, logits, rows, classes, stride);                                                                    \
     }                                                                                                                                  \
     OF_BLOCK entropy_sum_##name(E::Wide *sums, const E::Kept *logits, const int *targets, const E::Wide *largest, u64 rows,            \
-                                u32 classes, u64 first) {                                                                              \
-        entropy_sum<E>(sums, logits, targets, largest, rows, classes, first);                                                          \
+                                u32 classes, u32 stride, u64 first) {                                                                  \
+        entropy_sum<E>(sums, logits, targets, largest, rows, classes, stride, first);                                                  \
     }                                                                                                                                  \
     OF_BLOCK entropy_finish_##name(E::Kept *logits, double *losses, const int *targets, const E::Wide *largest, const E::Wide *sums,   \
-                                   const double *control, u64 rows, u32 classes, u64 first, u64 scale) {                               \
-        entropy_finish<E>(logits, losses, targets, largest, sums, control, rows, classes, first, scale);                               \
+                                   const double *control, u64 rows, u32 classes, u32 stride, u64 first, u64 scale) {                   \
+        entropy_finish<E>(logits, losses, targets, largest, sums, control, rows, classes, stride, first, scale);                       \
     }                                                                                                                                  \
     KERNEL adam_##name(E::Wide *parameters, const E::Wide *gradients, E::Wide *first, E::Wide *second, E::Kept *copy,                  \
                        const Adam *numbers, const double *control, u64 count) {                                                        \

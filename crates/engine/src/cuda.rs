@@ -26,7 +26,7 @@ pub use form::{Batch, Epilogue, Form, Operands};
 pub use library::{Cublas, STEMS};
 pub use product::{Algorithm, Products, WORKSPACE};
 pub use rows::{Found, Matrix, ROWS, Rows};
-pub use step::{Attends, AttentionTimes, Cuda};
+pub use step::{Attends, AttentionTimes, Cuda, LOGITS_MULTIPLE};
 pub use train::{
     ATTENTION, ATTENTION_PLAIN, AttentionKernel, DeviceContext, NORM, SPATIAL, Squares, TRAIN, Train, sorted_rows,
 };

@@ -10,7 +10,7 @@ mod gradients;
 mod linear;
 mod normalise;
 
-use model::{Block, Input, Part, Value};
+use model::{Block, Input, Layer, Part, Split, Value};
 use terms::Dtype;
 
 use crate::buffer::{Category, Lifetime, View};
@@ -52,6 +52,9 @@ pub trait Parameters {
     /// call is followed by a write.
     fn gradient(&mut self, program: &mut Program, name: &str) -> (View, bool);
 
+    /// A parameter's view, or that of its gradient, with the padding that lies behind it.
+    fn padded(&self, name: &str, view: View) -> View;
+
     /// Told of a gradient that is this part's share of a sum over the tensor group.
     fn partial(&mut self, name: &str);
 }
@@ -88,6 +91,8 @@ pub struct Terms {
     pub input: Input,
     /// Samples of a step, over all replicas.
     pub global_batch: usize,
+    /// Rows of logits have a multiple of so many elements: see [`padded`].
+    pub logits_multiple: usize,
     /// F64, 1: where losses are added.
     pub loss: View,
     /// F64, `[4]`: see [`crate::op::Update`].
@@ -222,6 +227,21 @@ impl Emit<'_> {
     fn scale(&self) -> f64 {
         1.0 / (self.terms.global_batch * self.terms.input.targets()) as f64
     }
+}
+
+/// The linear layer of a block that makes logits: the place of its node.
+pub fn logits_node(block: &Block) -> Option<usize> {
+    let read = block.nodes.iter().find_map(|node| match (&node.layer, node.inputs.first()) {
+        (Layer::CrossEntropy(_), Some(Value::Node(read))) => Some(*read),
+        _ => None,
+    });
+    read.filter(|read| matches!(&block.nodes[*read].layer, Layer::Linear(layer) if layer.split != Split::Row))
+}
+
+/// Elements that a row of so many logits has, so that each begins where a GPU's wide loads can: what is behind the logits is zero, and
+/// so are as many rows behind those of the weight and numbers behind those of the bias.
+pub fn padded(logits: usize, multiple: usize) -> usize {
+    logits.next_multiple_of(multiple.max(1))
 }
 
 /// Dropout layers of a block that do something.

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use engine::cuda::LOGITS_MULTIPLE;
 use engine::op::{Dense, Rows};
 use engine::{Kind, Op, Program};
 use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule};
@@ -87,7 +88,7 @@ struct Work {
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     // A name that is not read would leave its default in force.
-    const NAMES: [&str; 5] = ["--gpu", "--model", "--batch", "--sequence", "--precision"];
+    const NAMES: [&str; 6] = ["--gpu", "--model", "--batch", "--sequence", "--precision", "--logits-multiple"];
     if let Some(odd) = words.iter().step_by(2).find(|word| !NAMES.contains(&word.as_str())) {
         return Err(format!("there is no option `{odd}`; valid values: {}", NAMES.join(", ")));
     }
@@ -108,7 +109,9 @@ fn main() -> Result<(), String> {
     let (batch, sequence) = (number("batch", "16")?, number("sequence", "1024")?);
     let model = value("model", "gpt2")?;
     let built = model::model(&model, &[("sequence".to_owned(), sequence as f64)]).map_err(|why| why.to_string())?;
-    let program = parallel::program(&recipe(built, precision, batch), 0).map_err(|why| why.error.what)?;
+    let multiple = number("logits-multiple", &LOGITS_MULTIPLE.to_string())?;
+    let recipe = Recipe { logits_multiple: multiple, ..recipe(built, precision, batch) };
+    let program = parallel::program(&recipe, 0).map_err(|why| why.error.what)?;
     println!("{model}, batch {batch}, sequence {sequence}, {precision}, one {} (computed, not measured)\n", gpu.name);
     print(gpu, &by_kind(gpu, &program));
     println!("\nrates: {}", gpu.basis);
@@ -137,6 +140,7 @@ fn recipe(model: model::Model, precision: Dtype, micro_batch: usize) -> Recipe {
         optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
         clip: None,
         seed: 1,
+        logits_multiple: LOGITS_MULTIPLE,
         communicate: true,
     }
 }
@@ -190,10 +194,12 @@ fn share_of_products(gpu: &Gpu, op: &Op) -> f64 {
     };
     let [m, n, k] = [product.m, product.n, product.k];
     let tiles = m.div_ceil(TILE) * n.div_ceil(TILE);
-    let of_tiles = (m * n) as f64 / (tiles * TILE * TILE) as f64;
+    let [padded_m, padded_n, padded_k] = product.padding;
+    let of_tiles = ((m - padded_m) * (n - padded_n)) as f64 / (tiles * TILE * TILE) as f64;
+    let of_depth = (k - padded_k) as f64 / k as f64;
     let of_rounds = tiles as f64 / (tiles.div_ceil(gpu.multiprocessors) * gpu.multiprocessors) as f64;
     let aligned = [m, n, k].iter().all(|size| size.is_multiple_of(8));
-    of_tiles * of_rounds.max(LAST_ROUND) * if aligned { 1.0 } else { UNALIGNED }
+    of_tiles * of_depth * of_rounds.max(LAST_ROUND) * if aligned { 1.0 } else { UNALIGNED }
 }
 
 fn print(gpu: &Gpu, kinds: &BTreeMap<&'static str, Work>) {

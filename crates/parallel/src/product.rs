@@ -41,6 +41,7 @@ pub fn product_rate(precision: Dtype, matmul: Matmul, threads: usize, cores: &[u
         a_transposed: false,
         b_transposed: false,
         accumulate: false,
+        padding: [0; 3],
     };
     let op = Op::Dense(Dense::MatMul(product));
     let threads = Threads::new(threads, cores)?;

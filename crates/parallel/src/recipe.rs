@@ -94,6 +94,9 @@ pub struct Recipe {
     pub clip: Option<f64>,
     /// Of initial parameters, dropout, and synthetic data.
     pub seed: u64,
+    /// Rows of logits are laid out in a multiple of so many elements, and with them the weight and the bias that make them; 1 for no
+    /// padding. GPUs load 16 bytes at once: see [`engine::cuda::LOGITS_MULTIPLE`].
+    pub logits_multiple: usize,
     /// False leaves out every exchange of gradients: wrong on purpose, to time a step without communication.
     pub communicate: bool,
 }

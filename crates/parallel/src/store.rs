@@ -32,8 +32,8 @@ pub(crate) struct Storage {
 pub(crate) struct Store {
     pub(crate) units: Vec<Unit>,
     pub(crate) storage: Vec<Storage>,
-    /// Unit, offset and length of each parameter.
-    places: HashMap<String, (usize, usize, usize)>,
+    /// Unit, offset and length of each parameter, and the length with its padding.
+    places: HashMap<String, (usize, usize, usize, usize)>,
     /// E: what each unit is computed with now.
     values: Vec<Option<View>>,
     /// S: where each unit's gradients go now.
@@ -69,7 +69,7 @@ impl Store {
         };
         for (number, unit) in units.iter().enumerate() {
             for held in &unit.held {
-                store.places.insert(held.parameter.name.clone(), (number, held.offset, held.len));
+                store.places.insert(held.parameter.name.clone(), (number, held.offset, held.len, held.room));
             }
         }
         // Each kind for all units in a row, so that a whole kind is one run of memory.
@@ -188,12 +188,12 @@ pub(crate) fn level(recipe: &Recipe) -> u8 {
 
 impl Parameters for Store {
     fn value(&self, name: &str) -> View {
-        let (unit, offset, len) = self.places[name];
+        let (unit, offset, len, _) = self.places[name];
         self.values[unit].expect("values are put together before a block is emitted").part(offset, len)
     }
 
     fn gradient(&mut self, program: &mut Program, name: &str) -> (View, bool) {
-        let (unit, offset, len) = self.places[name];
+        let (unit, offset, len, _) = self.places[name];
         let gradient = match self.gradients[unit] {
             Some(gradient) => gradient,
             None => {
@@ -207,6 +207,10 @@ impl Parameters for Store {
         };
         let written = !self.written.insert(name.to_owned());
         (gradient.part(offset, len), written)
+    }
+
+    fn padded(&self, name: &str, view: View) -> View {
+        View { len: self.places[name].3, ..view }
     }
 
     fn partial(&mut self, name: &str) {

@@ -138,6 +138,7 @@ impl<'a> Builder<'a> {
             state,
             bucket_bytes: recipe.bucket_bytes,
             by_block: crate::store::level(recipe) >= 2,
+            logits_multiple: recipe.logits_multiple,
         };
         let units = units::units(&recipe.model, &blocks, rules);
         let scalar =
@@ -153,6 +154,7 @@ impl<'a> Builder<'a> {
             batch_norm_replicas: if recipe.synchronised { recipe.mesh.data } else { 1 },
             input: recipe.model.input,
             global_batch: recipe.global_batch(),
+            logits_multiple: recipe.logits_multiple,
             loss,
             control,
         };

@@ -3,8 +3,10 @@
 //! A unit is what is exchanged at once: a bucket of consecutive parameters, or, where gradients or parameters are cut
 //! among replicas, all parameters of a block.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use engine::View;
+use engine::layers::{logits_node, padded};
 use model::{Block, Layer, Model, Parameter, Part, Shard};
 use terms::Dtype;
 
@@ -19,11 +21,21 @@ pub(crate) struct Held {
     pub(crate) offset: usize,
     /// Elements.
     pub(crate) len: usize,
+    /// The same and the padding that belongs to it: zeros.
+    pub(crate) room: usize,
     /// Whether another rank answers for it in sums over all parameters: it is the last stage's copy of a tied one.
     pub(crate) copy: bool,
 }
 
 impl Held {
+    /// What of it lies in this shard of its unit, the `number`th of equal ones.
+    pub(crate) fn part_of(&self, shard: View, number: usize) -> Option<View> {
+        let begin = number * shard.len;
+        let from = self.offset.max(begin);
+        let to = (self.offset + self.len).min(begin + shard.len);
+        (from < to).then(|| shard.part(from - begin, to - from))
+    }
+
     /// Whether every part of a tensor group holds all of it.
     pub(crate) fn whole(&self) -> bool {
         self.parameter.shard == Shard::Whole
@@ -69,6 +81,8 @@ pub(crate) struct Rules {
     pub(crate) bucket_bytes: usize,
     /// One unit a block, whatever its size.
     pub(crate) by_block: bool,
+    /// See [`padded`].
+    pub(crate) logits_multiple: usize,
 }
 
 /// The names of parameters that a block borrows from others.
@@ -78,6 +92,16 @@ pub(crate) fn borrowed(block: &Block) -> Vec<String> {
         _ => None,
     };
     block.nodes.iter().filter_map(tied).collect()
+}
+
+/// The weight and the bias of the layer that makes logits, where this block has it.
+fn of_logits(block: &Block) -> Vec<String> {
+    let Some(node) = logits_node(block).map(|place| &block.nodes[place]) else { return Vec::new() };
+    let own = node.parameters(&block.name).into_iter().map(|parameter| parameter.name);
+    match &node.layer {
+        Layer::Linear(layer) => own.chain(layer.tied.clone()).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// The units of a stage that holds these blocks of the model.
@@ -92,7 +116,8 @@ pub(crate) fn units(model: &Model, blocks: &BTreeSet<usize>, rules: Rules) -> Ve
         let borrows = |at: &usize| borrowed(&model.blocks[*at]).iter().any(|other| other == name);
         (0..model.blocks.len()).filter(borrows).collect()
     };
-    let mut made = Units { rules, units: Vec::new(), open: None };
+    let of_logits = model.blocks.iter().flat_map(of_logits).collect();
+    let mut made = Units { rules, of_logits, units: Vec::new(), open: None };
     for block in blocks.iter().rev() {
         if rules.by_block {
             made.close();
@@ -127,6 +152,8 @@ pub(crate) fn units(model: &Model, blocks: &BTreeSet<usize>, rules: Rules) -> Ve
 
 struct Units {
     rules: Rules,
+    /// Parameters that are padded with the rows of logits.
+    of_logits: HashSet<String>,
     units: Vec<Unit>,
     open: Option<Unit>,
 }
@@ -136,8 +163,13 @@ impl Units {
         let empty = || Unit { held: Vec::new(), len: 0, writers: BTreeSet::new(), tied_across: false };
         let unit = self.open.get_or_insert_with(empty);
         let len = parameter.part_len(self.rules.part);
-        unit.held.push(Held { parameter, offset: unit.len, len, copy });
-        unit.len = (unit.len + len).next_multiple_of(ALIGNMENT);
+        let rows = parameter.part_shape(self.rules.part)[0];
+        let room = match self.of_logits.contains(&parameter.name) {
+            true => len / rows.max(1) * padded(rows, self.rules.logits_multiple),
+            false => len,
+        };
+        unit.held.push(Held { parameter, offset: unit.len, len, room, copy });
+        unit.len = (unit.len + room).next_multiple_of(ALIGNMENT);
         unit.writers.extend(writers);
         unit.tied_across |= across;
         if !self.rules.by_block && unit.len * self.rules.state.bytes() as usize >= self.rules.bucket_bytes {

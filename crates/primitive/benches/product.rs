@@ -88,6 +88,7 @@ fn bare((m, n, k): (usize, usize, usize)) -> impl FnMut() {
         a_transposed: false,
         b_transposed: false,
         accumulate: false,
+        padding: [0; 3],
     }));
     let threads = Threads::new(1, &[]).expect("a thread");
     let scratch = Scratch::new(1, engine::scratch_bytes(&op, 4, 1));

@@ -62,6 +62,7 @@ fn op(block: &Block) -> Op {
         a_transposed: false,
         b_transposed,
         accumulate,
+        padding: [0; 3],
     }))
 }
 

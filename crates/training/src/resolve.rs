@@ -1,7 +1,7 @@
 //! From a case's values to a recipe: what was not given is filled in, what does not fit is refused with the arithmetic.
 
 use contract::fields::problem;
-use engine::cuda::Cuda;
+use engine::cuda::{Cuda, LOGITS_MULTIPLE};
 use engine::{Host, Program};
 use model::{Fallback, Input, Model};
 use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule};
@@ -56,6 +56,7 @@ impl Task {
         let model = model(&fields.model, &dimensions(case))?;
         let accumulates = fields.accumulate > fields.micro_batches();
         let micro_batches = fields.parts() as usize;
+        let gpus = OnGpus::of(case, &fields);
         let recipe = Recipe {
             mesh,
             precision: fields.precision,
@@ -75,6 +76,7 @@ impl Task {
             clip: fields.clip,
             seed: fields.seed,
             communicate: fields.communicate,
+            logits_multiple: if gpus.is_some() { LOGITS_MULTIPLE } else { 1 },
             model,
         };
         Ok(Self {
@@ -89,7 +91,7 @@ impl Task {
                 jitter: sleeping.sleep_jitter,
                 heavy_tail: sleeping.sleep_tail,
             }),
-            gpus: OnGpus::of(case, &fields),
+            gpus,
             recipe,
         })
     }

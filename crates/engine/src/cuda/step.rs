@@ -30,6 +30,10 @@ use errors::{refused, region};
 use loaded::OnGpu;
 use sorted::Sorted;
 
+/// Rows of logits have a multiple of so many elements on GPUs: lines of 128 bytes of 16-bit numbers, so that wide loads and whole tiles
+/// of tensor cores reach them.
+pub const LOGITS_MULTIPLE: usize = 64;
+
 /// A GPU that computes steps.
 pub struct Cuda {
     gpu: Arc<Gpu>,

@@ -57,7 +57,10 @@ pub(crate) fn scratch_bytes(op: &Dense, bytes: usize, threads: usize) -> usize {
 /// See [`crate::flops`].
 pub(crate) fn flops(op: &Dense) -> f64 {
     match op {
-        Dense::MatMul(op) => 2.0 * op.m as f64 * op.n as f64 * op.k as f64,
+        Dense::MatMul(op) => {
+            let [m, n, k] = op.padding;
+            2.0 * (op.m - m) as f64 * (op.n - n) as f64 * (op.k - k) as f64
+        }
         Dense::AttentionForward(op) => attention_flops(op),
         Dense::AttentionBackward { forward, .. } => 2.0 * attention_flops(forward),
     }

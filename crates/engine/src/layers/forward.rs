@@ -150,23 +150,26 @@ impl Emit<'_> {
     }
 
     fn linear_forward(&mut self, block: &Block, index: usize, layer: &Linear, x: Tensor) -> Tensor {
-        let shape = self.linear_shape(layer, x);
+        let shape = self.linear_shape(block, index, layer, x);
         let x = if shape.gathers { self.gathered(x) } else { x };
-        let view = self.activation(x.rows, shape.outputs);
-        let bias = layer.bias.then(|| self.parameters.value(&Self::name(block, index, "bias")));
+        let outputs = shape.outputs + shape.padding;
+        let view = self.activation(x.rows, outputs);
+        let value = |emit: &Self, name: &str| emit.parameters.padded(name, emit.parameters.value(name));
+        let bias = layer.bias.then(|| value(self, &Self::name(block, index, "bias")));
         let bias_inside = if shape.sums { None } else { bias };
-        let weight = self.parameters.value(&Self::weight_name(block, index, layer));
+        let weight = value(self, &Self::weight_name(block, index, layer));
         self.run(Op::Dense(Dense::MatMul(op::MatMul {
             a: x.view,
             b: weight,
             c: view,
             bias: bias_inside,
             m: x.rows,
-            n: shape.outputs,
+            n: outputs,
             k: shape.inputs,
             a_transposed: false,
             b_transposed: true,
             accumulate: false,
+            padding: [0, shape.padding, 0],
         })));
         let y = Tensor { view, rows: x.rows, columns: shape.outputs, cut: shape.output };
         if !shape.sums {

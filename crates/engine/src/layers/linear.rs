@@ -2,7 +2,7 @@
 
 use model::{Block, Linear, Split};
 
-use super::{Cut, Emit, Gradients, Tensor};
+use super::{Cut, Emit, Gradients, Tensor, logits_node, padded};
 use crate::op::{Dense, MatMul, Op, Rows};
 
 /// A linear layer as one part computes it.
@@ -11,6 +11,8 @@ pub(super) struct LinearShape {
     pub(super) inputs: usize,
     /// Output features of this part.
     pub(super) outputs: usize,
+    /// Columns of zeros behind them: only logits have some.
+    pub(super) padding: usize,
     /// How the product is cut, before any sum over the parts.
     pub(super) output: Cut,
     /// Whether an input that is cut by rows is put together first.
@@ -20,10 +22,18 @@ pub(super) struct LinearShape {
 }
 
 impl Emit<'_> {
-    pub(super) fn linear_shape(&self, layer: &Linear, x: Tensor) -> LinearShape {
+    pub(super) fn linear_shape(&self, block: &Block, index: usize, layer: &Linear, x: Tensor) -> LinearShape {
+        let shape = self.unpadded_shape(layer, x);
+        match logits_node(block) == Some(index) {
+            true => LinearShape { padding: padded(shape.outputs, self.terms.logits_multiple) - shape.outputs, ..shape },
+            false => shape,
+        }
+    }
+
+    fn unpadded_shape(&self, layer: &Linear, x: Tensor) -> LinearShape {
         let part = self.terms.part;
-        let all = layer.width();
-        let whole = LinearShape { inputs: layer.inputs, outputs: all, output: x.cut, gathers: false, sums: false };
+        let (inputs, outputs) = (layer.inputs, layer.width());
+        let whole = LinearShape { inputs, outputs, padding: 0, output: x.cut, gathers: false, sums: false };
         if part.of == 1 {
             return whole;
         }
@@ -55,7 +65,7 @@ impl Emit<'_> {
         dy: Tensor,
         gradients: &mut Gradients,
     ) {
-        let shape = self.linear_shape(layer, x);
+        let shape = self.linear_shape(block, index, layer, x);
         // Its rows' own share of a sum over the parts, where it is cut by rows.
         let bias_partial = dy.cut == Cut::Rows;
         if layer.bias {
@@ -64,21 +74,24 @@ impl Emit<'_> {
         let dy = if shape.sums { self.gathered(dy) } else { dy };
         let x_whole = if shape.gathers { self.gathered(x) } else { x };
         let name = Self::weight_name(block, index, layer);
-        let weight = self.parameters.value(&name);
+        let weight = self.parameters.padded(&name, self.parameters.value(&name));
+        let outputs = shape.outputs + shape.padding;
         // A weight that is whole on every part but saw some of the rows only.
         let partial = layer.split == Split::Whole && x.cut == Cut::Rows;
         let (d_weight, accumulate) = self.gradient(&name, partial);
+        let d_weight = self.parameters.padded(&name, d_weight);
         self.run(Op::Dense(Dense::MatMul(MatMul {
             a: dy.view,
             b: x_whole.view,
             c: d_weight,
             bias: None,
-            m: shape.outputs,
+            m: outputs,
             n: shape.inputs,
             k: x_whole.rows,
             a_transposed: true,
             b_transposed: false,
             accumulate,
+            padding: [shape.padding, 0, 0],
         })));
         let value = block.nodes[index].inputs[0];
         if !gradients.wants(value) {
@@ -92,10 +105,11 @@ impl Emit<'_> {
                 bias: None,
                 m: x_whole.rows,
                 n: shape.inputs,
-                k: shape.outputs,
+                k: outputs,
                 a_transposed: false,
                 b_transposed: false,
                 accumulate,
+                padding: [0, 0, shape.padding],
             }))
         };
         if shape.output == Cut::Columns && self.parts() > 1 && layer.split == Split::Column {
@@ -113,6 +127,7 @@ impl Emit<'_> {
 
     fn bias_backward(&mut self, name: &str, dy: Tensor, partial: bool) {
         let (y, accumulate) = self.gradient(name, partial);
+        let y = self.parameters.padded(name, y);
         self.rows(Rows::ColumnSum { x: dy.view, y, rows: dy.rows, accumulate });
     }
 }

@@ -25,6 +25,8 @@ pub struct MatMul {
     pub b_transposed: bool,
     /// Add to what c holds.
     pub accumulate: bool,
+    /// How many of m, n and k are padding: zeros, which count as no work.
+    pub padding: [usize; 3],
 }
 
 /// Attention over `batch` samples of `sequence` rows; scale 1/sqrt(head_width). No `sequence x sequence` matrix is kept.

@@ -220,9 +220,10 @@ pub enum Rows {
         first: usize,
     },
     /// Softmax and cross-entropy at once: adds `scale x sum over rows of -log p[target]` to `loss` and overwrites the
-    /// logits by their gradient, `scale x loss scale x (p - onehot)`.
+    /// logits by their gradient, `scale x loss scale x (p - onehot)`. Rows of logits may be longer than the classes, here and in the
+    /// next three: what is behind them is read by nobody, and becomes zero with the gradient.
     CrossEntropy {
-        /// E, `[rows, classes]`.
+        /// E, `[rows, at least classes]`.
         logits: View,
         /// I32, `[rows]`.
         targets: View,
@@ -237,7 +238,7 @@ pub enum Rows {
     },
     /// The same in parts of the classes, 1: `largest[row]` of these classes.
     CrossEntropyLargest {
-        /// E, `[rows, classes]`.
+        /// E, `[rows, at least classes]`.
         logits: View,
         /// S, `[rows]`.
         largest: View,
@@ -247,7 +248,7 @@ pub enum Rows {
     /// 2, after the maximum over parts: `sums[row] = sum exp(logit - largest)`, `sums[rows + row]` = the target's logit
     /// minus largest if it is of this part, else zero.
     CrossEntropySum {
-        /// E, `[rows, classes]`.
+        /// E, `[rows, at least classes]`.
         logits: View,
         /// I32, `[rows]`.
         targets: View,
@@ -262,7 +263,7 @@ pub enum Rows {
     },
     /// 3, after the sum over parts: as [`Rows::CrossEntropy`]. The loss is added by the part that `counts`, once.
     CrossEntropyFinish {
-        /// E, `[rows, classes]`.
+        /// E, `[rows, at least classes]`.
         logits: View,
         /// I32, `[rows]`.
         targets: View,

@@ -81,6 +81,7 @@ fn sums_of_other_rows_are_not_joined_with_a_product() {
             a_transposed: true,
             b_transposed: false,
             accumulate: false,
+            padding: [0; 3],
         })));
         let mut loaded = loaded(&gpu, program);
         for (view, value) in [(dy, 1.0), (other, 2.0), (x, 3.0)] {
@@ -125,6 +126,7 @@ fn products_are_joined_where_the_library_takes_their_places() {
             a_transposed: true,
             b_transposed: false,
             accumulate: false,
+            padding: [0; 3],
         };
         program.run(Op::Dense(Dense::MatMul(product)));
         let mut loaded = loaded(&gpu, program);

@@ -24,7 +24,8 @@ each_on_device! {
         single::rotary_turns_by_position, single::embedding_without_positions_copies_rows;
     rows_may_be_dropped_in_parts: dropout::rows_may_be_cut_anywhere, dropout::everything_is_dropped_at_rate_one;
     losses_are_those_of_the_host:
-        loss::is_what_the_definition_says, loss::parts_give_what_the_whole_gives, loss::extreme_logits;
+        loss::is_what_the_definition_says, loss::parts_give_what_the_whole_gives, loss::extreme_logits,
+        loss::what_lies_behind_the_classes_is_read_by_nobody;
     updates_are_the_formulas:
         update::sgd_is_the_formula, update::adamw_is_the_formula,
         update::a_gradient_that_is_not_finite_skips_the_step_and_halves_the_scale,
@@ -438,7 +439,7 @@ fn what_does_not_fit_is_refused() {
     assert!(said(&device, &lab, squares).ends_with("control has 1 numbers, and needs 4"));
     let (m, n, k, bias) = (1, 1, 1, None);
     let (a_transposed, b_transposed, accumulate) = (false, false, false);
-    let product = MatMul { a: x, b: x, c: x, bias, m, n, k, a_transposed, b_transposed, accumulate };
+    let product = MatMul { a: x, b: x, c: x, bias, m, n, k, a_transposed, b_transposed, accumulate, padding: [0; 3] };
     let error = device.train.run(&Dense::MatMul(product).into(), &loaded.context()).unwrap_err();
     assert!(matches!(error, ProductError::Unsupported(_)) && error.is_lacking(), "{error}");
 }

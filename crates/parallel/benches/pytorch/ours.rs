@@ -109,6 +109,7 @@ impl Ours {
             optimizer: Optimizer::Sgd { rate: 1e-3, momentum: 0.0 },
             clip: None,
             seed: 1,
+            logits_multiple: 1,
             communicate: true,
             matmul: Matmul::Auto,
         };

@@ -152,6 +152,10 @@ impl Parameters for Nowhere {
         (self.0, false)
     }
 
+    fn padded(&self, _: &str, view: View) -> View {
+        view
+    }
+
     fn partial(&mut self, _: &str) {}
 }
 

@@ -56,15 +56,10 @@ impl Builder<'_> {
         if self.store.level == 0 && self.at.data > 0 {
             return Vec::new();
         }
-        let own = self.store.storage[unit].own_gradient;
-        let begin = self.store.shard * own.len;
+        let (own, shard) = (self.store.storage[unit].own_gradient, self.store.shard);
         let counts = |held: &&Held| !held.copy && (!held.whole() || self.at.tensor == 0);
-        let part = |held: &Held| {
-            let from = held.offset.max(begin);
-            let to = (held.offset + held.len).min(begin + own.len);
-            (from < to).then(|| own.part(from - begin, to - from))
-        };
-        self.store.units[unit].held.iter().filter(counts).filter_map(part).collect()
+        let all = self.store.units[unit].held.iter().filter(counts);
+        all.filter_map(|held| held.part_of(own, shard)).collect()
     }
 
     fn update_unit(&mut self, unit: usize) {

@@ -186,3 +186,17 @@ fn balanced_by_measured_times() {
     let micro_batches = crate::balance::micro_batches(4, &replicas);
     same(&outcome, &Recipe { stages, micro_batches, ..on(&serial, 2, 1, 2) });
 }
+
+/// Rows of logits that are longer than their classes, as GPUs have them: the same training, however the work is divided.
+#[test]
+fn padded_logits() {
+    for model in [gpt2(), llama(), bert()] {
+        let serial = Recipe { clip: Some(0.5), ..recipe(model, 2, 4) };
+        let outcome = train(&serial, STEPS);
+        let padded = Recipe { logits_multiple: 64, ..serial };
+        same(&outcome, &padded);
+        same(&outcome, &Recipe { sharded: 3, ..on(&padded, 2, 1, 1) });
+        same(&outcome, &Recipe { sequence_parallel: true, ..on(&padded, 1, 2, 1) });
+        same(&outcome, &Recipe { sharded: 1, ..on(&padded, 2, 1, 2) });
+    }
+}

@@ -72,6 +72,7 @@ pub(super) fn recipe(model: Model, micro_batch: usize, micros: usize) -> Recipe 
         optimizer: Optimizer::Sgd { rate: 0.05, momentum: 0.9 },
         clip: None,
         seed: 11,
+        logits_multiple: 1,
         communicate: true,
         matmul: Matmul::Auto,
     }

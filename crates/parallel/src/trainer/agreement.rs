@@ -42,9 +42,13 @@ impl Trainer {
     /// # Errors
     /// What the device says.
     pub fn digest_of_parameters(&self) -> Result<u64, Error> {
-        let mut all = 0;
-        for storage in &self.built.store.storage {
-            all = model::mix(all ^ self.digest(storage.own)?);
+        let (mut all, store) = (0, &self.built.store);
+        for (unit, storage) in store.units.iter().zip(&store.storage) {
+            for held in &unit.held {
+                if let Some(part) = held.part_of(storage.own, store.shard) {
+                    all = model::mix(all ^ self.digest(part)?);
+                }
+            }
         }
         Ok(all)
     }

@@ -95,9 +95,12 @@ impl Trainer {
     pub fn logits(&mut self, world: &mut dyn Communicator) -> Result<Option<Vec<f64>>, Error> {
         let instructions = &self.program.instructions;
         let logits_of = |instruction: &Instruction| match instruction {
-            Instruction::Run(Op::Rows(
-                Rows::CrossEntropy { logits, .. } | Rows::CrossEntropyLargest { logits, .. },
-            )) => Some(*logits),
+            Instruction::Run(Op::Rows(Rows::CrossEntropy { logits, targets: rows, classes, .. })) => {
+                Some((*logits, rows.len, *classes))
+            }
+            Instruction::Run(Op::Rows(Rows::CrossEntropyLargest { logits, largest: rows, classes })) => {
+                Some((*logits, rows.len, *classes))
+            }
             _ => None,
         };
         let Some(end) = instructions.iter().position(|instruction| logits_of(instruction).is_some()) else {
@@ -110,7 +113,9 @@ impl Trainer {
         // No step: nothing was updated.
         self.steps -= 1;
         ran?;
-        logits.map(|view| read(&*self.loaded, view)).transpose()
+        let Some((view, rows, classes)) = logits else { return Ok(None) };
+        let all = read(&*self.loaded, view)?;
+        Ok(Some(all.chunks_exact(view.len / rows).flat_map(|row| &row[..classes]).copied().collect()))
     }
 }
 

@@ -33,19 +33,25 @@ fn fill<E: Element>(built: &Built, loaded: &mut dyn Loaded, recipe: &Recipe, at:
     let part = Part { index: at.tensor, of: recipe.mesh.tensor };
     for (unit, storage) in store.units.iter().zip(&store.storage) {
         let shard = store.shard * storage.own.len;
+        let mut put_at = |place: usize, numbers: &[f64]| {
+            if let Some(value) = storage.value {
+                put::<E>(loaded, value, place, numbers)?;
+            } else {
+                put_shard::<E>(loaded, storage.own, shard, place, numbers)?;
+            }
+            if storage.master != storage.own {
+                put_shard::<E::Wide>(loaded, storage.master, shard, place, numbers)?;
+            }
+            Ok(())
+        };
         for held in &unit.held {
-            each(&held.parameter, part, recipe.seed, |place, numbers| {
-                let place = held.offset + place;
-                if let Some(value) = storage.value {
-                    put::<E>(loaded, value, place, numbers)?;
-                } else {
-                    put_shard::<E>(loaded, storage.own, shard, place, numbers)?;
-                }
-                if storage.master != storage.own {
-                    put_shard::<E::Wide>(loaded, storage.master, shard, place, numbers)?;
-                }
-                Ok(())
-            })?;
+            each(&held.parameter, part, recipe.seed, |place, numbers| put_at(held.offset + place, numbers))?;
+        }
+        // Products read what lies behind the rows of a table: zeros.
+        for (offset, len) in unit.gaps() {
+            for at in (0..len).step_by(CHUNK) {
+                put_at(offset + at, &vec![0.0; CHUNK.min(len - at)])?;
+            }
         }
         for state in &storage.state {
             for at in (0..state.len).step_by(CHUNK) {

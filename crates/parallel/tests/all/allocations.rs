@@ -91,6 +91,7 @@ fn recipe(model: model::Model, precision: Dtype, mesh: Mesh) -> Recipe {
         optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, decay: 0.1 },
         clip: Some(1.0),
         seed: 1,
+        logits_multiple: 1,
         communicate: true,
         matmul: Matmul::Auto,
     }

@@ -142,6 +142,7 @@ fn recipe(model: Model, precision: Dtype) -> Recipe {
         optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
         clip: Some(1.0),
         seed: 11,
+        logits_multiple: engine::cuda::LOGITS_MULTIPLE,
         communicate: true,
         matmul: engine::Matmul::Auto,
     }
@@ -187,8 +188,11 @@ fn device(on: On, recipe: &Recipe, world: &mut dyn Communicator) -> Box<dyn Devi
     Box::new(cuda)
 }
 
-/// Trains on every rank of the recipe.
+/// Trains on every rank of the recipe. The host pads no rows, but where parameters are cut into shards: their ends would lie elsewhere.
 fn train(on: On, recipe: &Recipe, steps: usize) -> Vec<Ended> {
+    let logits_multiple = if recipe.sharded == 0 { 1 } else { recipe.logits_multiple };
+    let of_host = Recipe { logits_multiple, ..recipe.clone() };
+    let recipe = if matches!(on, On::Host) { &of_host } else { recipe };
     let (backend, gpus) = match on {
         On::Host => ("shm", false),
         On::Gpus(backend) => (backend, true),

@@ -25,8 +25,8 @@ const VARIANTS: [(&str, &str); 4] = [
 /// Native ranks multiply by the library that torch does, where that is the Python's own.
 const SAME_LIBRARIES: &str = "--cublas-library python --cudnn-library python --nccl-library python";
 
-/// Other models, native and eager, once each. bert-large has 340 million parameters. GPT-2 again with whole vectors of 16 bytes in each row
-/// of logits, as nanoGPT and llm.c pad its vocabulary: what rows of an odd length cost.
+/// Other models, native and eager, once each. bert-large has 340 million parameters. GPT-2 again with the vocabulary that nanoGPT and llm.c
+/// pad it to: native steps of both should take the same time, because rows of logits are padded so.
 const OTHERS: [(&str, &str); 4] = [
     ("gpt2-50304", "--model gpt2 --sequence 1024 --batch 16 --vocabulary 50304"),
     ("llama-tiny", "--model llama-tiny --batch 16"),

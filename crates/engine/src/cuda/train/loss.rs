@@ -21,9 +21,10 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
     match *op {
         Rows::CrossEntropy { logits, targets, loss, control, classes, scale } => {
             let (e, rows) = (context.memory.dtype(logits), targets.len);
-            let call = call.view(logits, e, rows * classes, "logits")?.view(targets, Dtype::I32, rows, "targets")?;
+            let stride = stride(logits, rows, classes);
+            let call = call.view(logits, e, rows * stride, "logits")?.view(targets, Dtype::I32, rows, "targets")?;
             let call = call.scratch(0, 8 * rows)?.view(control, Dtype::F64, 4, "control")?;
-            let call = call.word(rows).half(classes)?.real(scale);
+            let call = call.word(rows).half(classes)?.half(stride)?.real(scale);
             // SAFETY: all have so many rows and classes.
             unsafe { call.launch(kernels.typed(Typed::Entropy, e)?, Threads::Blocks(rows as u64))? };
             add(kernels, loss, rows, scale, context)
@@ -31,35 +32,43 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
         Rows::CrossEntropyLargest { logits, largest, classes } => {
             let (e, rows) = (context.memory.dtype(logits), largest.len);
             let call = call.view(largest, state_of(e), rows, "the largest")?;
-            let call = call.view(logits, e, rows * classes, "logits")?.word(rows).half(classes)?;
+            let stride = stride(logits, rows, classes);
+            let call = call.view(logits, e, rows * stride, "logits")?.word(rows).half(classes)?.half(stride)?;
             // SAFETY: as above.
             unsafe { call.launch(kernels.typed(Typed::EntropyLargest, e)?, Threads::Blocks(rows as u64)) }
         }
         Rows::CrossEntropySum { logits, targets, largest, sums, classes, first } => {
             let (e, rows) = (context.memory.dtype(logits), targets.len);
-            let call = call.view(sums, state_of(e), 2 * rows, "sums")?.view(logits, e, rows * classes, "logits")?;
+            let stride = stride(logits, rows, classes);
+            let call = call.view(sums, state_of(e), 2 * rows, "sums")?.view(logits, e, rows * stride, "logits")?;
             let call = call.view(targets, Dtype::I32, rows, "targets")?;
             let call = call.view(largest, state_of(e), rows, "the largest")?;
             // SAFETY: as above.
             unsafe {
-                let call = call.word(rows).half(classes)?.word(first);
+                let call = call.word(rows).half(classes)?.half(stride)?.word(first);
                 call.launch(kernels.typed(Typed::EntropySum, e)?, Threads::Blocks(rows as u64))
             }
         }
         Rows::CrossEntropyFinish { logits, targets, largest, sums, loss, control, classes, first, scale, counts } => {
             let (e, rows) = (context.memory.dtype(logits), targets.len);
-            let call = call.view(logits, e, rows * classes, "logits")?.scratch(0, 8 * rows)?;
+            let stride = stride(logits, rows, classes);
+            let call = call.view(logits, e, rows * stride, "logits")?.scratch(0, 8 * rows)?;
             let call = call.view(targets, Dtype::I32, rows, "targets")?;
             let call = call.view(largest, state_of(e), rows, "the largest")?;
             let call = call.view(sums, state_of(e), 2 * rows, "sums")?;
             let call = call.view(control, Dtype::F64, 4, "control")?;
-            let call = call.word(rows).half(classes)?.word(first).real(scale);
+            let call = call.word(rows).half(classes)?.half(stride)?.word(first).real(scale);
             // SAFETY: as above.
             unsafe { call.launch(kernels.typed(Typed::EntropyFinish, e)?, Threads::Blocks(rows as u64))? };
             if counts { add(kernels, loss, rows, scale, context) } else { Ok(()) }
         }
         _ => refused(format!("{op:?} is of another module")),
     }
+}
+
+/// Elements of a row of logits: at least the classes.
+fn stride(logits: View, rows: usize, classes: usize) -> usize {
+    logits.len.checked_div(rows).unwrap_or(classes).max(classes)
 }
 
 /// Adds what rows left in the scratch memory to the loss, in their order.

@@ -4,6 +4,8 @@
 //! A row with a negative target is ignored: it adds nothing to the loss, and its gradient is zero. `scale` is the
 //! caller's, so the caller that ignores rows decides what they are divided by.
 
+use std::ops::Range;
+
 use super::grain;
 use super::sums::split_counted;
 use crate::context::Context;
@@ -16,6 +18,29 @@ use crate::op::{Rows, SCALE};
 /// sum.
 const CLASSES: usize = 2048;
 
+/// Rows of logits: the classes, and how many elements a row has in all.
+#[derive(Clone, Copy)]
+struct Shape {
+    classes: usize,
+    stride: usize,
+}
+
+impl Shape {
+    fn new(logits: usize, rows: usize, classes: usize) -> Self {
+        let stride = logits.checked_div(rows).unwrap_or(classes);
+        assert!(
+            logits == rows * stride && stride >= classes,
+            "{logits} logits are not {rows} rows of {classes} or more"
+        );
+        Self { classes, stride }
+    }
+
+    /// Where these rows lie.
+    fn of(self, rows: &Range<usize>) -> Range<usize> {
+        rows.start * self.stride..rows.end * self.stride
+    }
+}
+
 /// Runs cross-entropy, whole or in parts of the classes.
 ///
 /// # Safety
@@ -27,11 +52,11 @@ pub(super) unsafe fn run<E: Number>(op: &Rows, memory: &Memory, context: &Contex
             Rows::CrossEntropy { .. } => whole::<E>(op, memory, context),
             Rows::CrossEntropyLargest { logits, largest, classes } => {
                 let (logits, largest) = (memory.read::<E>(*logits), Raw::<E::Wide>::new(memory, *largest));
-                assert_eq!(logits.len(), largest.len() * classes, "rows x classes");
+                let shape = Shape::new(logits.len(), largest.len(), *classes);
                 context.split(largest.len(), grain(*classes), |_, rows| {
                     // Parts write disjoint rows.
                     let largest = largest.slice_mut(rows.clone());
-                    largest_rows(&logits[rows.start * classes..rows.end * classes], *classes, largest);
+                    largest_rows(&logits[shape.of(&rows)], shape, largest);
                 });
             }
             Rows::CrossEntropySum { .. } => sum::<E>(op, memory, context),
@@ -60,14 +85,13 @@ unsafe fn whole<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
     // SAFETY: the caller's promise; parts change disjoint rows.
     let (logits, targets, loss) =
         unsafe { (Raw::<E>::new(memory, *logits), memory.read::<i32>(*targets), memory.write::<f64>(*loss)) };
-    assert_eq!(logits.len(), targets.len() * classes, "rows x classes");
+    let shape = Shape::new(logits.len(), targets.len(), *classes);
     // SAFETY: the caller's promise.
     let factor = scale * unsafe { memory.read::<f64>(*control) }[SCALE];
     let parts = split_counted(context, targets.len(), grain(*classes), |part, rows| {
         // SAFETY: as above; the area is this part's.
-        let (logits, area) =
-            unsafe { (logits.slice_mut(rows.start * classes..rows.end * classes), context.area::<f64>(part, 1)) };
-        area[0] = whole_rows(logits, *classes, &targets[rows], factor);
+        let (logits, area) = unsafe { (logits.slice_mut(shape.of(&rows)), context.area::<f64>(part, 1)) };
+        area[0] = whole_rows(logits, shape, &targets[rows], factor);
     });
     // SAFETY: these parts left their sums, and have ended.
     unsafe { add_losses(context, parts, *scale, loss) };
@@ -75,9 +99,11 @@ unsafe fn whole<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
 
 versions! {
     /// The sum of losses; logits become gradients.
-    fn whole_rows<I, E: Number>(logits: &mut [E], classes: usize, targets: &[i32], factor: f64) -> f64 {
+    fn whole_rows<I, E: Number>(logits: &mut [E], shape: Shape, targets: &[i32], factor: f64) -> f64 {
         let mut loss = 0.0;
-        for (row, target) in logits.chunks_exact_mut(classes).zip(targets) {
+        for (row, target) in logits.chunks_exact_mut(shape.stride).zip(targets) {
+            let (row, padding) = row.split_at_mut(shape.classes);
+            padding.fill(E::default());
             let Ok(target) = usize::try_from(*target) else {
                 row.fill(E::default());
                 continue;
@@ -129,9 +155,9 @@ fn gradient_row<I: Isa, E: Number>(row: &mut [E], target: Option<usize>, largest
 }
 
 versions! {
-    fn largest_rows<I, E: Number>(logits: &[E], classes: usize, largest: &mut [E::Wide]) {
-        for (row, largest) in logits.chunks_exact(classes).zip(largest) {
-            *largest = lanes::largest(row, lowest::<E>());
+    fn largest_rows<I, E: Number>(logits: &[E], shape: Shape, largest: &mut [E::Wide]) {
+        for (row, largest) in logits.chunks_exact(shape.stride).zip(largest) {
+            *largest = lanes::largest(&row[..shape.classes], lowest::<E>());
         }
     }
 }
@@ -152,22 +178,24 @@ unsafe fn sum<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
         )
     };
     let count = targets.len();
-    assert!(logits.len() == count * classes && largest.len() == count && sums.len() == 2 * count, "rows x classes");
+    let shape = Shape::new(logits.len(), count, *classes);
+    assert!(largest.len() == count && sums.len() == 2 * count, "a number for each row");
     context.split(count, grain(*classes), |_, rows| {
         // SAFETY: as above.
         let (sums, at_target) =
             unsafe { (sums.slice_mut(rows.clone()), sums.slice_mut(count + rows.start..count + rows.end)) };
-        sum_rows::<E>(&logits[rows.start * classes..rows.end * classes], *classes, &largest[rows.clone()], sums);
+        sum_rows::<E>(&logits[shape.of(&rows)], shape, &largest[rows.clone()], sums);
         for ((at_target, row), largest) in at_target.iter_mut().zip(rows.clone()).zip(&largest[rows]) {
             let class = class_of(targets[row], *first, *classes);
-            *at_target = class.map_or(E::Wide::ZERO, |class| logits[row * classes + class].load() - *largest);
+            *at_target = class.map_or(E::Wide::ZERO, |class| logits[row * shape.stride + class].load() - *largest);
         }
     });
 }
 
 versions! {
-    fn sum_rows<I, E: Number>(logits: &[E], classes: usize, largest: &[E::Wide], sums: &mut [E::Wide]) {
-        for ((row, sum), largest) in logits.chunks_exact(classes).zip(sums).zip(largest) {
+    fn sum_rows<I, E: Number>(logits: &[E], shape: Shape, largest: &[E::Wide], sums: &mut [E::Wide]) {
+        for ((row, sum), largest) in logits.chunks_exact(shape.stride).zip(sums).zip(largest) {
+            let row = &row[..shape.classes];
             let exponentials = |block: &[E]| lanes::sum(block, |sum: E::Wide, x| sum + (x - *largest).exponential::<I>()).f64();
             *sum = E::Wide::of(row.chunks(CLASSES).map(exponentials).sum());
         }
@@ -197,16 +225,16 @@ unsafe fn finish<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
         )
     };
     let count = targets.len();
-    assert!(logits.len() == count * classes && largest.len() == count && sums.len() == 2 * count, "rows x classes");
+    let shape = Shape::new(logits.len(), count, *classes);
+    assert!(largest.len() == count && sums.len() == 2 * count, "a number for each row");
     let (sums, at_target) = sums.split_at(count);
     // SAFETY: the caller's promise.
     let factor = scale * unsafe { memory.read::<f64>(*control) }[SCALE];
     let parts = split_counted(context, count, grain(*classes), |part, rows| {
         // SAFETY: as above; the area is this part's.
-        let (logits, area) =
-            unsafe { (logits.slice_mut(rows.start * classes..rows.end * classes), context.area::<f64>(part, 1)) };
+        let (logits, area) = unsafe { (logits.slice_mut(shape.of(&rows)), context.area::<f64>(part, 1)) };
         let statistics = [&largest[rows.clone()], &sums[rows.clone()]];
-        finish_rows::<E>(logits, *classes, &targets[rows.clone()], statistics, *first, factor);
+        finish_rows::<E>(logits, shape, &targets[rows.clone()], statistics, *first, factor);
         let seen = rows.filter(|row| targets[*row] >= 0);
         area[0] = seen.map(|row| sums[row].f64().ln() - at_target[row].f64()).sum();
     });
@@ -218,14 +246,16 @@ unsafe fn finish<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
 
 versions! {
     fn finish_rows<I, E: Number>(
-        logits: &mut [E], classes: usize, targets: &[i32], statistics: [&[E::Wide]; 2], first: usize, factor: f64,
+        logits: &mut [E], shape: Shape, targets: &[i32], statistics: [&[E::Wide]; 2], first: usize, factor: f64,
     ) {
         let [largest, sums] = statistics;
-        for (((row, target), largest), sum) in logits.chunks_exact_mut(classes).zip(targets).zip(largest).zip(sums) {
+        for (((row, target), largest), sum) in logits.chunks_exact_mut(shape.stride).zip(targets).zip(largest).zip(sums) {
+            let (row, padding) = row.split_at_mut(shape.classes);
+            padding.fill(E::default());
             if *target < 0 {
                 row.fill(E::default());
             } else {
-                gradient_row::<I, E>(row, class_of(*target, first, classes), *largest, sum.f64(), factor);
+                gradient_row::<I, E>(row, class_of(*target, first, shape.classes), *largest, sum.f64(), factor);
             }
         }
     }

@@ -109,6 +109,7 @@ fn product(op: &Spatial) -> Option<Dense> {
         a_transposed: false,
         b_transposed: false,
         accumulate,
+        padding: [0; 3],
     };
     Some(Dense::MatMul(match *op {
         Spatial::ConvForward { x, weight, y, .. } => {

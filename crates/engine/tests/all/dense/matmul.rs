@@ -49,7 +49,7 @@ fn case(m: usize, n: usize, k: usize, kind: Kind, draw: &mut Draw) -> Case {
     let memory = setup.memory();
     let before = read(&memory, c);
     let c = View { len: m * n, ..c };
-    let op = MatMul { a, b, c, bias, m, n, k, a_transposed, b_transposed, accumulate };
+    let op = MatMul { a, b, c, bias, m, n, k, a_transposed, b_transposed, accumulate, padding: [0; 3] };
     Case { op, memory, dtype, before }
 }
 
@@ -266,7 +266,8 @@ mod bf16x6 {
         let (a, b) = (setup.add(Dtype::F32, a.to_vec()), setup.add(Dtype::F32, b.to_vec()));
         let c = setup.add(Dtype::F32, vec![0.0; m * n]);
         let memory = setup.memory();
-        let op = MatMul { a, b, c, bias: None, m, n, k, a_transposed: false, b_transposed: false, accumulate: false };
+        let (a_transposed, b_transposed, accumulate) = (false, false, false);
+        let op = MatMul { a, b, c, bias: None, m, n, k, a_transposed, b_transposed, accumulate, padding: [0; 3] };
         let scratch = Scratch::new(1, 16 << 20);
         let step = Step { number: 1, seed: 0 };
         let context = Context { threads: 1, scratch: &scratch, step, matmul: Matmul::Auto };

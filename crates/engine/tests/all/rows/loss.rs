@@ -151,3 +151,63 @@ pub(crate) fn extreme_logits() {
         assert!(run(&|x| x[3] = f64::NAN).0.is_nan());
     }
 }
+
+/// Loss and gradients of a whole row of classes and of two parts, whose rows have this many more elements: NaN, which must reach nothing.
+fn padded(dtype: Dtype, classes: usize, padding: usize) -> Vec<(f64, Vec<f64>)> {
+    let x = noise(5, ROWS * classes);
+    let of_part = |range: std::ops::Range<usize>| {
+        let mut lab = Lab::new(dtype);
+        let (count, state) = (range.len(), lab.state());
+        let row = |row: &[f64]| [row[range.clone()].to_vec(), vec![f64::NAN; padding]].concat();
+        let logits = lab.put(dtype, x.chunks_exact(classes).flat_map(row).collect());
+        let targets = lab.put(Dtype::I32, targets(classes));
+        let (largest, sums) = (lab.put(state, vec![3.0; ROWS]), lab.put(state, vec![1.0; 2 * ROWS]));
+        let loss = lab.put(Dtype::F64, vec![2.0]);
+        let control = lab.put(Dtype::F64, vec![4.0, 0.0, 0.0, 0.0]);
+        let (scale, first) = (0.25, range.start);
+        if count == classes {
+            lab.run(Rows::CrossEntropy { logits, targets, loss, control, classes, scale });
+        } else {
+            lab.run(Rows::CrossEntropyLargest { logits, largest, classes: count });
+            lab.run(Rows::CrossEntropySum { logits, targets, largest, sums, classes: count, first });
+            let op = Rows::CrossEntropyFinish {
+                logits,
+                targets,
+                largest,
+                sums,
+                loss,
+                control,
+                classes: count,
+                first,
+                scale,
+                counts: true,
+            };
+            lab.run(op);
+        }
+        let all = lab.get(logits);
+        let rows = || all.chunks_exact(count + padding);
+        assert!(rows().all(|row| row[count..].iter().all(|x| *x == 0.0)), "{dtype}: what is behind {count} classes");
+        let gradients = rows().flat_map(|row| row[..count].to_vec());
+        let shared = [largest, sums].into_iter().flat_map(|view| lab.get(view));
+        (lab.get(loss)[0], gradients.chain(shared).collect())
+    };
+    [0..classes, 0..classes / 2, classes / 2..classes].map(of_part).to_vec()
+}
+
+/// Rows that are longer than their classes give what rows give that are not. Which thread of a device adds which number depends on where a
+/// row begins.
+#[test]
+pub(crate) fn what_lies_behind_the_classes_is_read_by_nobody() {
+    for (dtype, close) in [(Dtype::F64, 1e-13), (Dtype::F32, 1e-5), (Dtype::Bf16, 1e-2)] {
+        for (classes, padding) in [(5, 3), (61, 3), (700, 68)] {
+            let (wanted, found) = (padded(dtype, classes, 0), padded(dtype, classes, padding));
+            for ((loss, numbers), (own_loss, own)) in wanted.into_iter().zip(found) {
+                assert!((own_loss / loss - 1.0).abs() < close, "{dtype}, {classes} classes: {own_loss} and {loss}");
+                assert_eq!(own.len(), numbers.len());
+                for (own, number) in own.into_iter().zip(numbers) {
+                    assert!((own - number).abs() <= close * number.abs(), "{dtype}, {classes}: {own} and {number}");
+                }
+            }
+        }
+    }
+}
