@@ -74,6 +74,11 @@ auto adam_of = [](auto *p, auto *g, auto *m, auto *v, auto *copy, auto *, auto *
     return Extents{bytes_of(p, count), bytes_of(g, count),    bytes_of(m, count),  bytes_of(v, count),
                    bytes_if(copy, count), sizeof(Adam), bytes_of(control, 4)};
 };
+// Where the parts lie is the caller's promise.
+auto adam_of_parts_of = [](auto *p, auto *g, auto *m, auto *v, auto *copy, auto *, auto *control, auto *parts, u64 count) {
+    return Extents{bytes_of(p, 1),     bytes_of(g, 1), bytes_of(m, 1),       bytes_of(v, 1),
+                   bytes_if(copy, 1), sizeof(Adam),   bytes_of(control, 4), bytes_of(parts, count)};
+};
 auto sgd_of = [](auto *p, auto *g, auto *v, auto *copy, auto *control, u64 count, u64, u64, u64) {
     return Extents{bytes_of(p, count), bytes_of(g, count), bytes_if(v, count), bytes_if(copy, count), bytes_of(control, 4)};
 };
@@ -107,7 +112,7 @@ std::map<std::string, Kernel> train_kernels() {
     ONE(embed_gradient_##type, embed_gradient_of) ONE(position_gradient_##type, position_gradient_of) \
     BLOCK(entropy_##type, entropy_of) BLOCK(entropy_largest_##type, entropy_largest_of) \
     BLOCK(entropy_sum_##type, entropy_sum_of) BLOCK(entropy_finish_##type, entropy_finish_of) \
-    ONE(adam_##type, adam_of) ONE(sgd_##type, sgd_of)
+    ONE(adam_##type, adam_of) ONE(adam_of_parts_##type, adam_of_parts_of) ONE(sgd_##type, sgd_of)
         OF_EACH(f64) OF_EACH(f32) OF_EACH(bf16) OF_EACH(f16)
         ONE(fill_i32, fill_one) ONE(add_partials_f64, add_partials_of) ONE(add_partials_f32, add_partials_of)
         BLOCK(add_many_partials_f64, add_partials_of) BLOCK(add_many_partials_f32, add_partials_of)

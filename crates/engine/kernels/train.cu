@@ -471,11 +471,13 @@ INLINE void entropy_finish(typename E::Kept *logits, double *losses, const int *
     ROWS(rows) {
         typename E::Kept *own = logits + row * stride;
         int target = targets[row];
-        SINGLES(classes, stride) own[column] = narrow<E>((typename E::Wide)0);
-        if (threadIdx.x == 0) losses[row] = target < 0 ? 0 : log((double)sums[row]) - (double)sums[rows + row];
+        typename E::Wide most = largest[row];
+        double sum = (double)sums[row];
+        if (threadIdx.x == 0) losses[row] = target < 0 ? 0 : log(sum) - (double)sums[rows + row];
         change_row<E>(own, classes, [&](typename E::Wide x, u32 column) {
-            return target < 0 ? 0 : entropy_gradient(x, (u64)target == first + column, largest[row], (double)sums[row], factor);
+            return target < 0 ? 0 : entropy_gradient(x, (u64)target == first + column, most, sum, factor);
         });
+        SINGLES(classes, stride) own[column] = narrow<E>((typename E::Wide)0);
     }
 }
 // to[0] += scale * sum, by one block. `scale` are the bits of an f64.
@@ -551,13 +553,13 @@ extern "C" __global__ void adam_numbers(Adam *to, const double *control, const u
 }
 // Masters are of the type that E computes in. `copy` may be null.
 template <class E>
-INLINE void adam(typename E::Wide *parameters, const typename E::Wide *gradients, typename E::Wide *first, typename E::Wide *second,
-                 typename E::Kept *copy, const Adam *numbers, const double *control, u64 count) {
+struct Updated {
     typedef typename E::Wide W;
-    if (control[3] == 1) return;
-    W factor = (W)numbers->factor, shrink = (W)numbers->shrink, weight1 = (W)numbers->weight1, beta2 = (W)numbers->beta2;
-    W weight2 = (W)numbers->weight2, correction2 = (W)numbers->correction2, epsilon = (W)numbers->epsilon, rate = (W)numbers->rate;
-    EACH(count) {
+    W factor, shrink, weight1, beta2, weight2, correction2, epsilon, rate;
+    INLINE Updated(const Adam *numbers)
+        : factor((W)numbers->factor), shrink((W)numbers->shrink), weight1((W)numbers->weight1), beta2((W)numbers->beta2),
+          weight2((W)numbers->weight2), correction2((W)numbers->correction2), epsilon((W)numbers->epsilon), rate((W)numbers->rate) {}
+    INLINE void at(u64 i, W *parameters, const W *gradients, W *first, W *second, typename E::Kept *copy) const {
         W g = gradients[i] * factor;
         W m = fma_of(weight1, g - first[i], first[i]), v = fma_of(weight2 * g, g, beta2 * second[i]);
         W p = parameters[i] * shrink - rate * m / fma_of(root(v), correction2, epsilon);
@@ -565,6 +567,31 @@ INLINE void adam(typename E::Wide *parameters, const typename E::Wide *gradients
         second[i] = v;
         parameters[i] = p;
         if (copy) copy[i] = E::narrow(p);
+    }
+};
+template <class E>
+INLINE void adam(typename E::Wide *parameters, const typename E::Wide *gradients, typename E::Wide *first, typename E::Wide *second,
+                 typename E::Kept *copy, const Adam *numbers, const double *control, u64 count) {
+    if (control[3] == 1) return;
+    Updated<E> updated(numbers);
+    EACH(count) updated.at(i, parameters, gradients, first, second, copy);
+}
+// The same of parts of several tensors, a block each: their first elements in each array.
+struct AdamPart {
+    u64 parameters, gradients, first, second, copy, count;
+};
+template <class E>
+INLINE void adam_of_parts(typename E::Wide *parameters, const typename E::Wide *gradients, typename E::Wide *first,
+                          typename E::Wide *second, typename E::Kept *copy, const Adam *numbers, const double *control,
+                          const AdamPart *parts, u64 count) {
+    if (control[3] == 1) return;
+    Updated<E> updated(numbers);
+    ROWS(count) {
+        AdamPart part = parts[row];
+        for (u64 i = threadIdx.x; i < part.count; i += blockDim.x) {
+            updated.at(i, parameters + part.parameters, gradients + part.gradients, first + part.first, second + part.second,
+                       copy ? copy + part.copy : copy);
+        }
     }
 }
 // `velocity` is null without momentum. The numbers are bits of f64.
@@ -669,6 +696,10 @@ INLINE void sgd(typename E::Wide *parameters, const typename E::Wide *gradients,
     KERNEL adam_##name(E::Wide *parameters, const E::Wide *gradients, E::Wide *first, E::Wide *second, E::Kept *copy,                  \
                        const Adam *numbers, const double *control, u64 count) {                                                        \
         adam<E>(parameters, gradients, first, second, copy, numbers, control, count);                                                  \
+    }                                                                                                                                  \
+    KERNEL adam_of_parts_##name(E::Wide *parameters, const E::Wide *gradients, E::Wide *first, E::Wide *second, E::Kept *copy,         \
+                                const Adam *numbers, const double *control, const AdamPart *parts, u64 count) {                        \
+        adam_of_parts<E>(parameters, gradients, first, second, copy, numbers, control, parts, count);                                  \
     }                                                                                                                                  \
     KERNEL sgd_##name(E::Wide *parameters, const E::Wide *gradients, E::Wide *velocity, E::Kept *copy, const double *control,          \
                       u64 count, u64 rate, u64 momentum, u64 clip) {                                                                   \

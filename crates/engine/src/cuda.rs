@@ -28,5 +28,5 @@ pub use product::{Algorithm, Products, WORKSPACE};
 pub use rows::{Found, Matrix, ROWS, Rows};
 pub use step::{Attends, AttentionTimes, Cuda, LOGITS_MULTIPLE};
 pub use train::{
-    ATTENTION, ATTENTION_PLAIN, AttentionKernel, DeviceContext, NORM, SPATIAL, Squares, TRAIN, Train, sorted_rows,
+    ATTENTION, ATTENTION_PLAIN, Adam, AttentionKernel, DeviceContext, NORM, SPATIAL, Squares, TRAIN, Train, sorted_rows,
 };

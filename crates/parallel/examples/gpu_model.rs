@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use engine::cuda::LOGITS_MULTIPLE;
-use engine::op::{Dense, Rows};
+use engine::op::{Dense, Rows, Update};
 use engine::{Kind, Op, Program};
 use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule};
 use terms::{Dtype, Named};
@@ -155,10 +155,11 @@ fn by_kind(gpu: &Gpu, program: &Program) -> BTreeMap<&'static str, Work> {
         let arithmetic = flops / (gpu.products * 1e12 * share_of_products(gpu, op));
         let memory = bytes / (gpu.memory * 1e12 * ROWS_OF_COPY);
         let work = found.entry(Kind::of(op).name()).or_default();
-        work.launches += usize::from(!joins);
+        let launches = !joins && !before.is_some_and(|before| is_update(before) && is_update(op));
+        work.launches += usize::from(launches);
         work.flops += flops;
         work.bytes += bytes;
-        work.seconds += arithmetic.max(memory) + if joins { 0.0 } else { BETWEEN_S };
+        work.seconds += arithmetic.max(memory) + if launches { BETWEEN_S } else { 0.0 };
         work.arithmetic_s += if arithmetic > memory { arithmetic } else { 0.0 };
         before = Some(op);
     }
@@ -172,6 +173,11 @@ fn is_epilogue(product: &Op, op: &Op) -> bool {
         (Op::Dense(Dense::MatMul(product)), Op::Rows(Rows::GeluBackward { dy, .. })) => product.c == *dy,
         _ => false,
     }
+}
+
+/// Updates in a row are one launch.
+fn is_update(op: &Op) -> bool {
+    matches!(op, Op::Update(Update::AdamW { .. }))
 }
 
 /// Bytes that an operation reads and writes.

@@ -2,6 +2,7 @@
 //! the loss, and updates.
 //! Each computes what the host's kernel of the same operation computes, and gives the same bits every time.
 
+mod adam;
 mod attention;
 mod elementwise;
 mod embedding;
@@ -21,6 +22,8 @@ use terms::Dtype;
 use super::ProductError;
 use crate::op::{Attention, Norm, Op, Rows, Update};
 use crate::{Memory, View};
+pub use adam::Adam;
+pub(super) use adam::are_one;
 use attention::AttentionKernels;
 pub use attention::{ATTENTION, ATTENTION_PLAIN, AttentionKernel};
 pub use embedding::sorted_rows;
@@ -163,6 +166,22 @@ impl Train {
         context: &DeviceContext<'_>,
     ) -> Result<(), ProductError> {
         squares::run(&self.kernels, squares, control, context)
+    }
+
+    /// Prepares updates by AdamW that differ in their tensors alone, each array of them in one region.
+    ///
+    /// # Errors
+    /// What the driver says; refused for updates that differ otherwise.
+    pub fn adam(&self, ops: &[Update], memory: &Memory) -> Result<Adam, ProductError> {
+        adam::load(&self.kernels, ops, memory)
+    }
+
+    /// Updates all these tensors, as [`crate::op::Update::AdamW`] does with each.
+    ///
+    /// # Errors
+    /// As [`Train::run`].
+    pub fn update_all(&self, adam: &Adam, context: &DeviceContext<'_>) -> Result<(), ProductError> {
+        adam::run(&self.kernels, adam, context)
     }
 
     /// Bytes of scratch memory that an operation takes, for elements of so many bytes.

@@ -168,3 +168,79 @@ fn steps_load_no_kernels() {
     loaded.queue().synchronise();
     assert_eq!(gpu.loading().0, texts);
 }
+
+/// Parameters, gradients, both moments and the copy of so many elements, and the update of them.
+fn tensor(program: &mut Program, len: usize, rate: f64, control: View) -> [View; 5] {
+    let mut buffer = |dtype| program.buffer(Category::Parameter, Lifetime::Persistent, dtype, len);
+    let [parameters, gradients, first, second] = [(); 4].map(|()| buffer(Dtype::F32));
+    let copy = buffer(Dtype::Bf16);
+    let (beta1, beta2, epsilon, decay, clip) = (0.9, 0.999, 1e-8, 0.01, Some(1.0));
+    program.run(Op::Update(Update::AdamW {
+        parameters,
+        gradients,
+        first,
+        second,
+        copy: Some(copy),
+        control,
+        rate,
+        beta1,
+        beta2,
+        epsilon,
+        decay,
+        clip,
+    }));
+    [parameters, gradients, first, second, copy]
+}
+
+/// Three steps of updates: what they leave, bit by bit, and how many were given at once. `apart`: something stands between them.
+fn updated(gpu: &Arc<Gpu>, apart: bool, rates: [f64; 4]) -> (Vec<Vec<u8>>, Option<String>) {
+    let mut program = Program::default();
+    let control = program.buffer(Category::Scalar, Lifetime::Persistent, Dtype::F64, 4);
+    let other = program.buffer(Category::Scalar, Lifetime::Persistent, Dtype::F64, 4);
+    let mut tensors = Vec::new();
+    // Several parts, one, none, and one that ends with a part.
+    for (len, rate) in [40_000, 17, 0, 32_768].into_iter().zip(rates) {
+        tensors.push(tensor(&mut program, len, rate, control));
+        if apart {
+            program.run(Op::Update(Update::BeginNorm { control: other }));
+        }
+    }
+    let instructions = program.instructions.len();
+    let mut loaded = loaded(gpu, program);
+    // SAFETY: no exchange names the views, here and below.
+    unsafe { loaded.put::<f64>(control, |to| to.copy_from_slice(&[2.0, 0.0, 9.0, 0.0])) }.unwrap();
+    for (seed, [parameters, gradients, ..]) in tensors.iter().enumerate() {
+        for (view, shift) in [(parameters, 1), (gradients, 2)] {
+            let number = |at: usize| ((at * 7 + seed * 31 + shift) % 1009) as f32 / 1009.0 - 0.4;
+            let fill = |to: &mut [f32]| to.iter_mut().enumerate().for_each(|(at, to)| *to = number(at));
+            // SAFETY: as above.
+            unsafe { loaded.put::<f32>(*view, fill) }.unwrap();
+        }
+    }
+    for step in 1..4 {
+        // SAFETY: the views are apart, and nothing is under way.
+        unsafe { loaded.run(0..instructions, step) }.unwrap();
+    }
+    let mut all = Vec::new();
+    for view in tensors.into_iter().flatten() {
+        // SAFETY: as above.
+        unsafe { loaded.read(view, &mut |bytes| all.push(bytes.to_vec())) }.unwrap();
+    }
+    (all, loaded.about().remove("joined_updates"))
+}
+
+/// One launch updates all units, and leaves the bits that one for each leaves. Updates that differ in more than their tensors stay apart.
+#[test]
+fn updates_in_a_row_are_given_at_once() {
+    let Some(gpu) = gpu("updates_in_a_row_are_given_at_once") else { return };
+    let (singly, none) = updated(&gpu, true, [0.1; 4]);
+    let (at_once, joined) = updated(&gpu, false, [0.1; 4]);
+    assert_eq!((none, joined.as_deref()), (None, Some("4 units in 1")));
+    let wrong = singly.iter().zip(&at_once).position(|(one, other)| one != other);
+    assert_eq!(wrong, None, "tensor and array of the first that differs, five arrays each");
+    // It went somewhere.
+    assert!(singly[0].iter().any(|byte| *byte != 0) && singly[19] != vec![0; singly[19].len()]);
+    let (singly, _) = updated(&gpu, true, [0.1, 0.1, 0.2, 0.2]);
+    let (in_two, joined) = updated(&gpu, false, [0.1, 0.1, 0.2, 0.2]);
+    assert_eq!((joined.as_deref(), singly == in_two), (Some("4 units in 2"), true));
+}

@@ -197,6 +197,10 @@ impl Work {
                     self.kinds.enter(Kind::Update)?;
                     self.train.sum_squares(squares, *control, &self.context(None)).map_err(refused)?;
                 }
+                What::Updates { adam } => {
+                    self.kinds.enter(Kind::Update)?;
+                    self.train.update_all(adam, &self.context(None)).map_err(refused)?;
+                }
             }
             next = end.min(stretch.end);
         }
@@ -317,6 +321,7 @@ impl Loaded for OnGpu {
         let (graphs, refused) = self.graphs.said();
         let mut all = BTreeMap::from([("graphs", graphs.to_string())]);
         all.extend(self.work.attention().map(|kernel| ("attention", kernel)));
+        all.extend(lower::updates(&self.work.commands).map(|joined| ("joined_updates", joined)));
         all.extend(lower::joined(&self.work.commands).map(|joined| ("joined_products", joined)));
         if let Some(why) = refused {
             all.insert("graphs_refused", why.to_owned());

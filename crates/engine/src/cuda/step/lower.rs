@@ -1,7 +1,8 @@
 //! What operations become: one launch each, or one for several that a kernel or the library computes at once.
 
 use super::errors::refused;
-use crate::cuda::{Algorithm, Arithmetic, Epilogue, Form, Operands, ProductError, Products, Squares, Train};
+use crate::cuda::train::are_one;
+use crate::cuda::{Adam, Algorithm, Arithmetic, Epilogue, Form, Operands, ProductError, Products, Squares, Train};
 use crate::op::{Dense, MatMul, Norm, Op, Rows, Update};
 use crate::{Error, Instruction, Memory, Program, View};
 use terms::Dtype;
@@ -27,6 +28,8 @@ pub(super) enum What {
     ResidualNorm { norm: Norm, views: [View; 3] },
     /// Sums of squares of many views.
     Squares { squares: Squares, control: View },
+    /// Updates of many tensors.
+    Updates { adam: Adam },
 }
 
 /// The form of a product.
@@ -79,6 +82,15 @@ pub(super) fn commands(
                 let views: Vec<View> = (0..).map_while(|by| follows(by).and_then(same)).collect();
                 let squares = train.squares(&views, memory).map_err(refused)?;
                 Some((views.len(), What::Squares { squares, control: *control }))
+            }
+            (Op::Update(first @ Update::AdamW { .. }), Some(_)) => {
+                let same = |op: &Op| match op {
+                    Op::Update(op) => are_one(first, op, memory).then(|| op.clone()),
+                    _ => None,
+                };
+                let all: Vec<Update> = (0..).map_while(|by| follows(by).and_then(same)).collect();
+                let adam = |all: &[Update]| train.adam(all, memory).map_err(refused);
+                (all.len() > 1).then(|| Ok((all.len(), What::Updates { adam: adam(&all)? }))).transpose()?
             }
             (Op::Dense(Dense::MatMul(product)), Some(next)) => with_epilogue(product, next, memory, products)?,
             (Op::Rows(Rows::ColumnSum { x, y, accumulate: false, .. }), Some(Op::Dense(Dense::MatMul(product))))
@@ -191,6 +203,13 @@ pub(super) fn joined(commands: &[Command]) -> Option<String> {
     let biases = count(&|what| matches!(what, What::WithBias { .. }));
     (gelu + gradients + biases > 0)
         .then(|| format!("{gelu} GELU, {gradients} gradients of GELU, {biases} gradients of biases"))
+}
+
+/// How many updates are given at once; None where there are none.
+pub(super) fn updates(commands: &[Command]) -> Option<String> {
+    let all = || commands.iter().filter(|command| matches!(command.what, What::Updates { .. }));
+    let (launches, tensors) = (all().count(), all().map(|command| command.len).sum::<usize>());
+    (launches > 0).then(|| format!("{tensors} units in {launches}"))
 }
 
 /// Plans all products where their matrices lie, so that the first step does not.

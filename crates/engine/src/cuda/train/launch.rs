@@ -66,7 +66,7 @@ kernels! {
     ColumnPartials = "column_partials", Norm = "norm", NormGradient = "norm_gradient", NormPartials = "norm_partials",
     Embed = "embed", EmbedGradient = "embed_gradient", PositionGradient = "position_gradient",
     Entropy = "entropy", EntropyLargest = "entropy_largest", EntropySum = "entropy_sum", EntropyFinish = "entropy_finish",
-    Adam = "adam", Sgd = "sgd",
+    Adam = "adam", AdamOfParts = "adam_of_parts", Sgd = "sgd",
 }
 
 kernels! {

@@ -9,7 +9,7 @@ use crate::View;
 use crate::op::Update;
 
 /// Bytes of `Adam` of train.cu: eight f64.
-const NUMBERS: usize = 64;
+pub(super) const NUMBERS: usize = 64;
 
 /// Elements that each thread squares, at least, and blocks at most. The sum depends on the count alone, not on the device.
 const EACH: usize = 16;
@@ -82,7 +82,7 @@ pub(super) fn run(kernels: &Kernels, op: &Update, context: &DeviceContext<'_>) -
 }
 
 /// Leaves in the scratch memory what is the same for all elements of a step.
-fn numbers(kernels: &Kernels, op: &Update, control: View, context: &DeviceContext<'_>) -> Result<()> {
+pub(super) fn numbers(kernels: &Kernels, op: &Update, control: View, context: &DeviceContext<'_>) -> Result<()> {
     let Update::AdamW { rate, beta1, beta2, epsilon, decay, clip, .. } = *op else {
         return refused(format!("{op:?} is not AdamW"));
     };
