@@ -106,6 +106,7 @@ struct Event : Object { unsigned flags; Shared<Mark> mark; };
 struct Graph : Object { std::vector<Piece> pieces; };
 struct GraphExec : Object { std::vector<Piece> pieces; };
 struct Module : Object { std::string text; };
+struct Link : Object { std::string code; };
 struct Function : Object { void *module; const Kernel *kernel; };
 
 struct Allocation { char *view; size_t bytes; int file, device; bool is_imported; };

@@ -18,6 +18,8 @@ pub struct Surroundings {
     pub path: Vec<PathBuf>,
     /// Whether several ranks may share a GPU (NCCL_MULTI_RANK_GPU_ENABLE).
     pub shares_gpus: bool,
+    /// Where kernels that were compiled for a GPU are kept.
+    pub kernels: Option<PathBuf>,
 }
 
 static LOOK: OnceLock<fn() -> Surroundings> = OnceLock::new();
@@ -213,7 +215,11 @@ fn own(place: &RankPlacement) -> std::result::Result<Arc<Gpu>, String> {
     let opened = Driver::open(&driver).map_err(|why| format!("{}: {why}", driver.display()))?;
     let devices = opened.devices().map_err(|error| error.to_string())?;
     let number = number(place, devices, surroundings().shares_gpus)?;
-    Gpu::open(opened, number).map_err(|error| format!("GPU {number}: {error}"))
+    let gpu = Gpu::open(opened, number).map_err(|error| format!("GPU {number}: {error}"))?;
+    if let Some(folder) = &surroundings().kernels {
+        gpu.keep_kernels_in(folder);
+    }
+    Ok(gpu)
 }
 
 /// The number of the rank's GPU among those that its process sees. A launcher that shows each rank one has chosen already.

@@ -24,7 +24,14 @@ pub(crate) fn of_gpus() -> comm::Surroundings {
         folders: toolkit.into_iter().chain(wheels).collect(),
         path: search_path(),
         shares_gpus: variable("NCCL_MULTI_RANK_GPU_ENABLE").is_some_and(|value| value == "1"),
+        kernels: cache().map(|folder| folder.join("rankmark/kernels")),
     }
+}
+
+/// Where this user's programs keep what they can make again: XDG_CACHE_HOME, or `.cache` in HOME.
+fn cache() -> Option<PathBuf> {
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
 }
 
 /// The folders of the path.

@@ -176,8 +176,7 @@ impl Prepared {
         let times = self.attention_times.map(|times| ("attention_times".to_owned(), attention::text(times)));
         let uncompared = self.uncompared.clone().map(|why| ("attention_uncompared".to_owned(), why));
         let libraries = [("cublas".to_owned(), self.library.version())].into_iter().chain(cudnn);
-        let (texts, took) = self.gpu.loading();
-        let loaded = format!("{texts} parts of texts in {:.1} s", took.as_secs_f64());
+        let loaded = self.gpu.loading().to_string();
         of_step.chain(libraries).chain([("kernels_loaded".to_owned(), loaded)]).chain(times).chain(uncompared).collect()
     }
 }

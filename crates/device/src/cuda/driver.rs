@@ -68,6 +68,12 @@ crate::functions! {
     graph_launch = c"cuGraphLaunch": fn(Handle, Handle) -> Code;
     graph_destroy = c"cuGraphDestroy": fn(Handle) -> Code;
     graph_exec_destroy = c"cuGraphExecDestroy": fn(Handle) -> Code;
+    link_create = c"cuLinkCreate_v2": fn(c_uint, *mut c_int, *mut *mut c_void, *mut Handle) -> Code;
+    link_add = c"cuLinkAddData_v2": fn(
+        Handle, c_int, *mut c_void, usize, *const c_char, c_uint, *mut c_int, *mut *mut c_void
+    ) -> Code;
+    link_complete = c"cuLinkComplete": fn(Handle, *mut *mut c_void, *mut usize) -> Code;
+    link_destroy = c"cuLinkDestroy": fn(Handle) -> Code;
     module_load = c"cuModuleLoadData": fn(*mut Handle, *const c_void) -> Code;
     module_function = c"cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char) -> Code;
     launch = c"cuLaunchKernel": fn(

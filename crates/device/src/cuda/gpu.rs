@@ -2,14 +2,16 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::Result;
+use super::cache::Cache;
 use super::driver::{DeviceNumber, Driver, Handle, Uuid};
 use super::kernels::Kernels;
-use super::module::Loading;
+use super::module::Loads;
 
 /// CU_STREAM_NON_BLOCKING: the stream does not wait for the default one.
 pub(super) const NON_BLOCKING: u32 = 1;
@@ -39,7 +41,9 @@ pub struct Gpu {
     kernels: OnceLock<Kernels>,
     /// Bytes of the device that this program's own buffers and kernels hold.
     held: AtomicU64,
-    pub(super) loading: Loading,
+    pub(super) loads: Loads,
+    /// Where compiled kernels are kept, or why they are not; unset where nobody said where.
+    pub(super) cache: OnceLock<std::result::Result<Cache, String>>,
 }
 
 // SAFETY: the driver's functions may be called from any thread, and the handles are its own.
@@ -76,13 +80,27 @@ impl Gpu {
             uuid,
             kernels: OnceLock::new(),
             held: AtomicU64::new(0),
-            loading: Loading::default(),
+            loads: Loads::default(),
+            cache: OnceLock::new(),
         };
         gpu.enter()?;
         // SAFETY: as cuda.h declares it; the out-pointer is valid.
         let made = unsafe { (gpu.driver.functions.stream_create)(&mut gpu.stream, NON_BLOCKING) };
         gpu.driver.succeeded("cuStreamCreate", made)?;
         Ok(Arc::new(gpu))
+    }
+
+    /// Keeps what the driver compiles from now on in this folder, for all processes of the host. Where that cannot be, [`Self::loading`] says
+    /// why, and each process compiles for itself. The first call counts.
+    pub fn keep_kernels_in(&self, folder: &Path) {
+        self.cache.get_or_init(|| {
+            let [major, minor] = self.capability().map_err(|error| error.to_string())?;
+            let version = self.driver.version().map_err(|error| error.to_string())?;
+            // The file that it is a link to has the driver's full version in its name.
+            let file = std::fs::canonicalize(self.driver.path()).map_err(|error| error.to_string())?;
+            let file = file.file_name().unwrap_or_default().to_string_lossy();
+            Cache::open(folder, format!("{}, {file}, CUDA {version}, sm_{major}{minor}", self.name))
+        });
     }
 
     /// Makes this device the calling thread's.

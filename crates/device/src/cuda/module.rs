@@ -1,6 +1,7 @@
 //! Kernels of a text of PTX, and how they are given to a stream.
 
-use std::ffi::{CString, c_uint, c_void};
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+use std::fmt;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,13 +67,10 @@ fn fill(gpu: &Gpu, text: &str, kernels: &mut [Kernel]) -> Result<()> {
     let functions = &gpu.driver.functions;
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let begun = Instant::now();
-    let held = CString::new(part(text, &names))
+    let text = CString::new(part(text, &names))
         .map_err(|_| CudaError::refused("cuModuleLoadData", "a zero byte in the PTX"))?;
-    let mut module = ptr::null_mut();
-    // SAFETY: as cuda.h declares it: a terminated text of PTX. The module is never unloaded; the context takes it along.
-    let loaded = unsafe { (functions.module_load)(&mut module, held.as_ptr().cast()) };
-    gpu.driver.succeeded("cuModuleLoadData", loaded)?;
-    gpu.loading.add(begun.elapsed());
+    let (module, how) = module_of(gpu, &text)?;
+    gpu.loads.add(begun.elapsed(), how);
     for kernel in kernels {
         let name = CString::new(kernel.name.as_str()).unwrap_or_default();
         // SAFETY: as cuda.h declares it; the out-pointer is valid, and the name is a terminated string.
@@ -80,6 +78,65 @@ fn fill(gpu: &Gpu, text: &str, kernels: &mut [Kernel]) -> Result<()> {
         gpu.driver.succeeded("cuModuleGetFunction", found)?;
     }
     Ok(())
+}
+
+/// How a text came to be code of the device.
+enum How {
+    /// The driver took the text, and compiled it where its own cache has not got it.
+    ByDriver,
+    /// This process compiled it, and kept what that made.
+    Compiled,
+    /// It was kept before.
+    Kept,
+    /// The folder is of no use, and why: then by the driver.
+    Unkept(String),
+}
+
+/// A text in the device: through the folder of compiled kernels, where there is one.
+fn module_of(gpu: &Gpu, text: &CStr) -> Result<(Handle, How)> {
+    let why = match gpu.cache.get() {
+        None => None,
+        Some(Err(why)) => Some(why.clone()),
+        Some(Ok(cache)) => {
+            let compile = || compile(gpu, text).map_err(|error| error.to_string());
+            let code = cache.code(text.to_bytes(), compile);
+            match code.and_then(|code| Ok((load_image(gpu, &code.bytes).map_err(|error| error.to_string())?, code))) {
+                Ok((module, code)) => return Ok((module, if code.is_new { How::Compiled } else { How::Kept })),
+                Err(why) => Some(why),
+            }
+        }
+    };
+    let module = load_image(gpu, text.to_bytes_with_nul())?;
+    Ok((module, why.map_or(How::ByDriver, How::Unkept)))
+}
+
+/// `image` is code of a device as [`compile`] makes it, or a terminated text of PTX. The module is never unloaded: the context takes it along.
+fn load_image(gpu: &Gpu, image: &[u8]) -> Result<Handle> {
+    let mut module = ptr::null_mut();
+    // SAFETY: as cuda.h declares it: code says its own length, and a text ends with zero.
+    let loaded = unsafe { (gpu.driver.functions.module_load)(&mut module, image.as_ptr().cast()) };
+    gpu.driver.succeeded("cuModuleLoadData", loaded).map(|()| module)
+}
+
+/// Code for the device, of a text.
+fn compile(gpu: &Gpu, text: &CStr) -> Result<Vec<u8>> {
+    /// CU_JIT_INPUT_PTX.
+    const PTX: c_int = 1;
+    let (driver, functions) = (&gpu.driver, &gpu.driver.functions);
+    let (mut link, mut code, mut bytes) = (ptr::null_mut(), ptr::null_mut(), 0);
+    // SAFETY: all as cuda.h declares them, without options: the text is terminated, and its length has that byte; the driver writes to
+    // neither it nor its name. What the link made lives as long as the link, and is copied before that ends.
+    unsafe {
+        driver.succeeded("cuLinkCreate", (functions.link_create)(0, ptr::null_mut(), ptr::null_mut(), &mut link))?;
+        let size = text.to_bytes_with_nul().len();
+        let (data, name) = (text.as_ptr().cast_mut().cast(), c"kernels.ptx".as_ptr());
+        let added = (functions.link_add)(link, PTX, data, size, name, 0, ptr::null_mut(), ptr::null_mut());
+        let made = driver.succeeded("cuLinkAddData", added).and_then(|()| {
+            driver.succeeded("cuLinkComplete", (functions.link_complete)(link, &mut code, &mut bytes))?;
+            Ok(std::slice::from_raw_parts(code.cast::<u8>(), bytes).to_vec())
+        });
+        driver.succeeded("cuLinkDestroy", (functions.link_destroy)(link)).and(made)
+    }
 }
 
 /// A text with these kernels alone, and with all that is not a kernel: functions and memory that they may use.
@@ -100,14 +157,47 @@ fn part(text: &str, names: &[&str]) -> String {
     kept
 }
 
-/// How long the driver took to take texts in.
-#[derive(Debug, Default)]
-pub(super) struct Loading(Mutex<(u32, Duration)>);
+/// What became of the parts of texts that this process has loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loading {
+    /// How many.
+    pub texts: u32,
+    /// How long all of it took: compiling, or waiting for another process that does, included.
+    pub took: Duration,
+    /// Compiled by this process, and kept.
+    pub compiled: u32,
+    /// Kept before, by this process or another one.
+    pub kept: u32,
+    /// Why the last of the others was not kept, where it was to be.
+    pub unkept: Option<String>,
+}
 
-impl Loading {
-    fn add(&self, took: Duration) {
+impl fmt::Display for Loading {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { texts, took, compiled, kept, unkept } = self;
+        write!(to, "{texts} parts of texts in {:.1} s", took.as_secs_f64())?;
+        if compiled + kept > 0 {
+            write!(to, ": {compiled} compiled here, {kept} compiled before")?;
+        }
+        unkept.iter().try_for_each(|why| write!(to, "; not kept: {why}"))
+    }
+}
+
+/// The sum so far.
+#[derive(Debug, Default)]
+pub(super) struct Loads(Mutex<Loading>);
+
+impl Loads {
+    fn add(&self, took: Duration, how: How) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *all = (all.0 + 1, all.1 + took);
+        all.texts += 1;
+        all.took += took;
+        match how {
+            How::ByDriver => {}
+            How::Compiled => all.compiled += 1,
+            How::Kept => all.kept += 1,
+            How::Unkept(why) => all.unkept = Some(why),
+        }
     }
 }
 
@@ -134,10 +224,9 @@ pub enum Threads {
 }
 
 impl Gpu {
-    /// How many texts of kernels the driver has taken in for this process, and how long that took. A text that its cache does not have is
-    /// compiled for the device, which takes seconds.
-    pub fn loading(&self) -> (u32, Duration) {
-        *self.loading.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What became of the texts of kernels that this process has loaded.
+    pub fn loading(&self) -> Loading {
+        self.loads.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// As [`Self::load`], of names that are made at run time.

@@ -16,6 +16,44 @@ fn gpu(test: &str) -> Option<Arc<Gpu>> {
     Some(Gpu::open(Driver::open(&library).unwrap(), 1).unwrap())
 }
 
+/// Two devices of one kind that load the same kernels at the same time: one is compiled for, the other waits and gets what that made. Where
+/// code cannot be kept, each takes the text, and says why.
+#[test]
+fn kernels_are_compiled_once_for_all_devices_of_a_host() {
+    let test = "kernels_are_compiled_once_for_all_devices_of_a_host";
+    let Some(library) = fakes::folder(test).map(|folder| folder.join("libcuda.so.1")) else { return };
+    let folder = std::env::temp_dir().join(format!("rankmark-{test}-{}", std::process::id()));
+    let loaded = |folder: &Path| {
+        let gpu = Gpu::open(Driver::open(&library).unwrap(), 1).unwrap();
+        gpu.keep_kernels_in(folder);
+        // Loads what fills, too: it runs.
+        let [bytes, table] = [64, 8].map(|bytes| Region::cuda(&gpu, bytes).unwrap().whole());
+        table.write(&[7; 8]).unwrap();
+        let with = Repeated { table: &table, element: 8, phase: 0 };
+        bytes.fill(with).unwrap();
+        assert_eq!(bytes.compare(with).unwrap().wrong, 0);
+        gpu.loading()
+    };
+    let kernels = folder.join("kernels");
+    let both = std::thread::scope(|scope| {
+        let both = [(); 2].map(|()| scope.spawn(|| loaded(&kernels)));
+        both.map(|each| each.join().unwrap())
+    });
+    let texts = both[0].texts;
+    assert!(texts > 0 && both.iter().all(|own| own.compiled + own.kept == texts && own.unkept.is_none()), "{both:?}");
+    assert_eq!(both[0].compiled + both[1].compiled, texts, "{both:?}");
+    let later = loaded(&kernels);
+    assert_eq!((later.compiled, later.kept), (0, texts), "{later:?}");
+    assert!(later.to_string().ends_with(&format!("s: 0 compiled here, {texts} compiled before")), "{later}");
+    // A file where the folder should be.
+    let file = folder.join("file");
+    std::fs::write(&file, "").unwrap();
+    let without = loaded(&file);
+    assert_eq!((without.texts, without.compiled + without.kept), (texts, 0), "{without:?}");
+    assert!(without.to_string().contains("; not kept: "), "{without}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A table of so many elements, each of so many bytes.
 fn table(elements: usize, width: usize) -> Vec<u8> {
     (0..elements).flat_map(|i| (0..width).map(move |byte| (i * 7 + byte * 31 + 3) as u8)).collect()

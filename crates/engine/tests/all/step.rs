@@ -158,7 +158,7 @@ fn steps_load_no_kernels() {
     program.run(Op::Rows(Rows::GeluForward { x: y, y: x, exact: false }));
     program.run(Op::Update(Update::BeginNorm { control }));
     let mut loaded = loaded(&gpu, program);
-    let (texts, _) = gpu.loading();
+    let texts = gpu.loading().texts;
     // The norms of bf16, the other kernels of bf16, and those without a type.
     assert_eq!(texts, 3);
     for step in 1..4 {
@@ -166,7 +166,7 @@ fn steps_load_no_kernels() {
         unsafe { loaded.run(0..3, step) }.unwrap();
     }
     loaded.queue().synchronise();
-    assert_eq!(gpu.loading().0, texts);
+    assert_eq!(gpu.loading().texts, texts);
 }
 
 /// Parameters, gradients, both moments and the copy of so many elements, and the update of them.

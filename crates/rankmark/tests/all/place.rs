@@ -88,6 +88,7 @@ impl Place {
             .current_dir(self.0.path())
             .stdin(Stdio::null());
         command.env(MARKER, &marker).env("TMPDIR", self.temporary());
+        command.env("XDG_CACHE_HOME", self.path("cache"));
         for name in UNSET {
             command.env_remove(name);
         }

@@ -90,6 +90,23 @@ fn memory_on_gpus_is_what_was_planned() {
     );
 }
 
+/// What one run compiles, the next ones and their ranks read; the record says how it went.
+#[test]
+fn kernels_are_compiled_by_the_first_run() {
+    let Some(folder) = folder("kernels_are_compiled_by_the_first_run") else { return };
+    let place = Place::new();
+    let run = |record: &str| {
+        let train = format!("train --model gpt2-mini {SMALL} --device cuda --ranks 2 --backend nccl");
+        let mut starting = place.command(&format!("{train} --spacing 0s --output-dir {record} --json"));
+        starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
+        let line = json_lines(&starting.run().exits(0).out).remove(0);
+        line["conditions"]["kernels_loaded"].as_str().expect("how kernels were loaded").to_owned()
+    };
+    let (first, second) = (run("first"), run("second"));
+    assert!(first.contains(" parts of texts in ") && first.contains(" compiled here, "), "{first}");
+    assert!(second.contains(": 0 compiled here, "), "{second}");
+}
+
 /// The largest batch that the limit permits, proven by steps.
 #[test]
 fn the_largest_batch_on_a_gpu_is_found() {
