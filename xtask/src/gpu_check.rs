@@ -7,10 +7,12 @@
 //! Not part of CI: it needs a GPU, and for some checks a Python with torch.
 
 use std::cell::Cell;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::experiments::{Given, printed, program};
+use crate::gpu_model;
 
 mod answers;
 mod checks;
@@ -25,14 +27,13 @@ mod units;
 
 use execute::{Ended, execute, keep};
 use rows::{Outcome, Rows};
-use training::Training;
+use training::{Training, beside};
 use units::Unit;
 
 /// Past this a command is ended. The longest, all primitives, takes about a minute.
 const LIMIT: Duration = Duration::from_secs(180);
 
-const VALID: &str =
-    "--python PATH, --program PATH, --out DIR, --only NAME,..., --nccl-tests PATH, --minutes N, --sanitizer PATH";
+const VALID: &str = "--python PATH, --program PATH, --out DIR, --only NAME,..., --nccl-tests PATH, --minutes N, --sanitizer PATH, --model PATH";
 
 /// What was asked for.
 struct Options {
@@ -44,6 +45,8 @@ struct Options {
     nccl_tests: Option<PathBuf>,
     /// compute-sanitizer.
     sanitizer: PathBuf,
+    /// The example `gpu_model`. None: the release build, which is made.
+    model: Option<PathBuf>,
     /// All checks together take no longer.
     minutes: usize,
     /// Only checks with one of these in their names.
@@ -59,6 +62,7 @@ impl Options {
             out: given.path("--out").unwrap_or_else(|| root.join("results/gpu-check")),
             nccl_tests: given.path("--nccl-tests"),
             sanitizer: given.path("--sanitizer").unwrap_or_else(|| PathBuf::from("compute-sanitizer")),
+            model: given.path("--model"),
             minutes: given.number("--minutes", 1, 8)?,
             only: given.text("--only").map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default(),
         })
@@ -127,7 +131,8 @@ fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
     let program = program(root, options.program.as_deref())?;
     let out = &options.out;
     std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
-    // Building the program takes none of the time.
+    let model = options.model.clone().map_or_else(|| gpu_model::program(root), Ok);
+    // Building the programs takes none of the time.
     let end = Instant::now() + Duration::from_secs(60 * options.minutes as u64);
     let run = Run {
         root,
@@ -140,8 +145,10 @@ fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
         limit: Cell::new(LIMIT),
     };
     let path = out.join("checks.md");
-    let mut rows = Rows::new(&path, &machine(&run))?;
-    let mut training = Training::new(&run);
+    let machine = Machine::of(&run);
+    let mut rows = Rows::new(&path, &machine.to_string())?;
+    let model = model.and_then(|model| gpu_model::times(&model, &machine.gpu()?, beside::GPT2));
+    let mut training = Training::new(&run, model);
     for unit in units::all(run.peer.is_some()).iter().filter(|unit| options.wants(unit)) {
         let begun = Instant::now();
         let left = run.left().as_secs();
@@ -163,20 +170,41 @@ fn limit(unit: &Unit) -> Duration {
     Duration::from_secs((4 * unit.seconds).max(30)).min(LIMIT)
 }
 
-/// What other programs say of the machine; where one cannot, why not. Containers may have neither, or refuse what they need.
-fn machine(run: &Run<'_>) -> String {
-    let of = |words: &[&str]| -> String {
-        let name = words[0];
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        match execute(run.root, &words, Duration::from_secs(20)) {
-            Err(why) => format!("none ({why})"),
-            Ok(ended) if ended.code != Some(0) => format!("of no use ({name}: {})", ended.last_words()),
-            Ok(ended) => ended.standard.lines().next().unwrap_or("it says nothing").trim().to_owned(),
+/// What other programs say of the machine, or why they do not. Containers may have neither, or refuse what they need.
+struct Machine {
+    smi: Result<String, String>,
+    sanitizer: Result<String, String>,
+}
+
+impl Machine {
+    fn of(run: &Run<'_>) -> Self {
+        let of = |words: &[&str]| -> Result<String, String> {
+            let name = words[0];
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            match execute(run.root, &words, Duration::from_secs(20)) {
+                Err(why) => Err(format!("none ({why})")),
+                Ok(ended) if ended.code != Some(0) => Err(format!("of no use ({name}: {})", ended.last_words())),
+                Ok(ended) => Ok(ended.standard.lines().next().unwrap_or("it says nothing").trim().to_owned()),
+            }
+        };
+        Self {
+            smi: of(&["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]),
+            sanitizer: of(&[&run.sanitizer.display().to_string(), "--version"]),
         }
-    };
-    let smi = of(&["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]);
-    let sanitizer = of(&[&run.sanitizer.display().to_string(), "--version"]);
-    format!("nvidia-smi: {smi}\n\ncompute-sanitizer: {sanitizer}")
+    }
+
+    /// What the GPU calls itself.
+    fn gpu(&self) -> Result<String, String> {
+        let smi = self.smi.as_ref().map_err(|why| format!("nvidia-smi: {why}"))?;
+        Ok(smi.split(',').next().unwrap_or(smi).to_owned())
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = |answer: &Result<String, String>| answer.clone().unwrap_or_else(|why| why);
+        write!(to, "nvidia-smi: {}\n\ncompute-sanitizer: {}", said(&self.smi), said(&self.sanitizer))
+    }
 }
 
 fn answered(answer: Result<String, String>) -> Outcome {

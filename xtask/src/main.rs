@@ -80,6 +80,7 @@ usage: cargo xtask COMMAND
   job-rates [--runs N] [--python PATH] [--program PATH]
         the same of PyTorch jobs with one more exchange in each step (docs/appendix/diagnosis.md); needs torch
   gpu-check [--minutes N] [--python PATH] [--program PATH] [--out DIR] [--only NAME,...] [--nccl-tests PATH] [--sanitizer PATH]
+            [--model PATH]
         commands on a GPU, and whether each answers as it must, the most fundamental first; PATH of --python has torch
         --minutes N  all of it takes no longer (default: 8); the table says what was left out
         --only  only checks with one of these in their names

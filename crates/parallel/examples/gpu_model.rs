@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use engine::cuda::LOGITS_MULTIPLE;
 use engine::op::{Dense, Rows, Update};
-use engine::{Kind, Op, Program};
+use engine::{Kind, Op, Program, View};
 use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule};
 use terms::{Dtype, Named};
 
@@ -88,7 +88,8 @@ struct Work {
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     // A name that is not read would leave its default in force.
-    const NAMES: [&str; 6] = ["--gpu", "--model", "--batch", "--sequence", "--precision", "--logits-multiple"];
+    const NAMES: [&str; 7] =
+        ["--gpu", "--model", "--batch", "--sequence", "--precision", "--logits-multiple", "--format"];
     if let Some(odd) = words.iter().step_by(2).find(|word| !NAMES.contains(&word.as_str())) {
         return Err(format!("there is no option `{odd}`; valid values: {}", NAMES.join(", ")));
     }
@@ -102,7 +103,9 @@ fn main() -> Result<(), String> {
         value(name, default)?.parse().map_err(|_| format!("--{name} takes a whole number"))
     };
     let (name, precision) = (value("gpu", "h200")?, value("precision", "bf16")?);
-    let gpu = GPUS.iter().find(|gpu| gpu.name == name).ok_or("--gpu: valid values: a100, h100, h200, b200")?;
+    // "h200", or what the device calls itself: "NVIDIA H200".
+    let gpu = GPUS.iter().find(|gpu| name.to_lowercase().contains(gpu.name));
+    let gpu = gpu.ok_or_else(|| format!("--gpu: nothing is known of {name}; valid values: a100, h100, h200, b200"))?;
     let precision = Dtype::from_name(&precision)
         .filter(|dtype| matches!(dtype, Dtype::Bf16 | Dtype::F16))
         .ok_or("--precision: valid values: bf16, f16")?;
@@ -112,8 +115,17 @@ fn main() -> Result<(), String> {
     let multiple = number("logits-multiple", &LOGITS_MULTIPLE.to_string())?;
     let recipe = Recipe { logits_multiple: multiple, ..recipe(built, precision, batch) };
     let program = parallel::program(&recipe, 0).map_err(|why| why.error.what)?;
+    let kinds = by_kind(gpu, &program);
+    match value("format", "text")?.as_str() {
+        "text" => {}
+        "json" => {
+            print_json(gpu, &kinds);
+            return Ok(());
+        }
+        other => return Err(format!("--format: there is no {other}; valid values: text, json")),
+    }
     println!("{model}, batch {batch}, sequence {sequence}, {precision}, one {} (computed, not measured)\n", gpu.name);
-    print(gpu, &by_kind(gpu, &program));
+    print(gpu, &kinds);
     println!("\nrates: {}", gpu.basis);
     println!("attention at {ATTENTION_OF_PRODUCTS} of products, rows at {ROWS_OF_COPY} of a copy");
     println!("assumed: products with unaligned rows at {UNALIGNED}, {BETWEEN_S:.0e} s between kernels");
@@ -183,12 +195,25 @@ fn is_update(op: &Op) -> bool {
 /// Bytes that an operation reads and writes.
 fn bytes(program: &Program, op: &Op, joins: bool) -> f64 {
     let (mut all, mut largest) = (0.0, 0.0_f64);
+    let bytes = |view: View| (view.len as u64 * program.dtype(view).bytes()) as f64;
     op.for_each_view(&mut |view| {
-        let bytes = (view.len as u64 * program.dtype(view).bytes()) as f64;
-        all += bytes;
-        largest = largest.max(bytes);
+        all += bytes(view);
+        largest = largest.max(bytes(view));
     });
+    all += changed(op).into_iter().flatten().map(bytes).sum::<f64>();
     if joins { all - largest } else { all }
+}
+
+/// What an operation changes where it is: it is read and written.
+fn changed(op: &Op) -> [Option<View>; 3] {
+    match *op {
+        Op::Update(Update::AdamW { parameters, first, second, .. }) => [Some(parameters), Some(first), Some(second)],
+        Op::Update(Update::Sgd { parameters, velocity, .. }) => [Some(parameters), velocity, None],
+        Op::Rows(Rows::CrossEntropy { logits, .. } | Rows::CrossEntropyFinish { logits, .. }) => {
+            [Some(logits), None, None]
+        }
+        _ => [None; 3],
+    }
 }
 
 /// The share of large products' rate that an operation reaches.
@@ -224,6 +249,15 @@ fn print(gpu: &Gpu, kinds: &BTreeMap<&'static str, Work>) {
     println!("{:<14} {}", "a step", cells(&all));
     let rate = all.flops / all.seconds / 1e12;
     println!("\n{rate:.0} TFLOP/s over the step: {:.0}% of what products reach", 100.0 * rate / gpu.products);
+}
+
+/// Milliseconds by kind, for another program.
+fn print_json(gpu: &Gpu, kinds: &BTreeMap<&'static str, Work>) {
+    let ms = |seconds: f64| format!("{:.3}", seconds * 1e3);
+    let all: Vec<String> =
+        kinds.iter().map(|(kind, work)| format!("\"{}\": {}", kind.replace('-', "_"), ms(work.seconds))).collect();
+    let sum = ms(kinds.values().map(|work| work.seconds).sum());
+    println!("{{\"basis\": \"{}\", \"ms\": {{{}, \"sum\": {sum}}}}}", gpu.basis, all.join(", "));
 }
 
 fn cells(work: &Work) -> String {

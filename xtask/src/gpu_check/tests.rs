@@ -23,6 +23,7 @@ impl Fakes {
         );
         fakes.program("compute-sanitizer", SANITIZER);
         fakes.program("python", "echo 500.0\n");
+        fakes.program("gpu_model", "echo '{\"basis\": \"a stand-in\", \"ms\": {\"products\": 9.5}}'\n");
         fakes
     }
 
@@ -40,6 +41,7 @@ impl Fakes {
             out: self.folder.join("out"),
             nccl_tests: None,
             sanitizer: self.folder.join("compute-sanitizer"),
+            model: Some(self.folder.join("gpu_model")),
             minutes,
             only: only.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
         };

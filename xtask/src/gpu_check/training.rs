@@ -40,8 +40,9 @@ impl Row {
 }
 
 impl<'a> Training<'a> {
-    pub(super) fn new(run: &'a Run<'a>) -> Self {
-        Self { run, found: beside::Found::default() }
+    /// `model`: what a step of GPT-2 should take, by kind of kernel.
+    pub(super) fn new(run: &'a Run<'a>, model: Result<Value, String>) -> Self {
+        Self { run, found: beside::Found::new(model) }
     }
 
     /// Tables of the times; nothing where none was measured.

@@ -1,6 +1,6 @@
 //! What is run, in order: commands with their answers, and comparisons that take several commands.
 
-use super::checks::{CHECKS, Check};
+use super::checks::{self, Check};
 use super::peer;
 use super::products;
 use super::rows::Outcome;
@@ -37,7 +37,7 @@ pub(super) enum Work {
 
 /// All, in the order in which they run.
 pub(super) fn all(has_peer: bool) -> Vec<Unit> {
-    let checks = CHECKS.iter().map(|check| Unit {
+    let checks = checks::all().map(|check| Unit {
         name: check.name.to_owned(),
         stage: check.stage,
         seconds: check.seconds,

@@ -12,7 +12,7 @@ use crate::gpu_check::stages::Stage;
 use crate::gpu_check::units::{Unit, Work};
 
 /// GPT-2 with 124 million parameters.
-const GPT2: &str = "--model gpt2 --sequence 1024 --batch 16";
+pub(in crate::gpu_check) const GPT2: &str = "--model gpt2 --sequence 1024 --batch 16";
 /// Rounds of it: each variant once, and another one first in each.
 const ROUNDS: usize = 3;
 const VARIANTS: [(&str, &str); 4] = [
@@ -87,8 +87,9 @@ fn written(ratio: Option<[f64; 3]>) -> String {
 }
 
 /// All that was found.
-#[derive(Default)]
 pub(in crate::gpu_check) struct Found {
+    /// What a step should take by kind of kernel, or why nobody knows: of [`gpu_model`].
+    model: Result<Value, String>,
     rounds: Rounds,
     /// Of the last round of each variant of native ranks.
     kinds: BTreeMap<&'static str, Value>,
@@ -173,6 +174,12 @@ impl Training<'_> {
 }
 
 impl Found {
+    /// Nothing yet.
+    pub(in crate::gpu_check) fn new(model: Result<Value, String>) -> Self {
+        let (rounds, kinds, conditions, others) = Default::default();
+        Self { model, rounds, kinds, conditions, others }
+    }
+
     /// A row of a round.
     fn add(&mut self, (variant, round): (&'static str, usize), line: &Value) {
         if self.rounds.len() <= round {
@@ -210,12 +217,28 @@ impl Found {
             let _ = writeln!(text, "\n{variant}: {}", words.join(", "));
         }
         for (variant, kinds) in &self.kinds {
-            let _ = writeln!(text, "\n| {variant}: a step by kind of kernel, given singly | ms |\n|---|---|");
+            let head = "a step by kind of kernel, given singly | measured, ms | by the model, ms |\n|---|---|---|";
+            let _ = writeln!(text, "\n| {variant}: {head}");
             for (kind, ms) in kinds.as_object().into_iter().flatten().filter(|(kind, _)| *kind != "steps") {
-                let _ = writeln!(text, "| {kind} | {:.3} |", ms.as_f64().unwrap_or(f64::NAN));
+                let _ = writeln!(text, "| {kind} | {:.3} | {} |", ms.as_f64().unwrap_or(f64::NAN), self.modelled(kind));
+            }
+        }
+        match &self.model {
+            Ok(model) => {
+                let basis = model["basis"].as_str().unwrap_or("not said");
+                let _ = writeln!(text, "\nThe model has attention by cuDNN. Its rates: {basis}");
+            }
+            Err(why) => {
+                let _ = writeln!(text, "\nNo times by the model: {why}");
             }
         }
         text
+    }
+
+    /// What the model says of a kind; nothing where it knows none.
+    fn modelled(&self, kind: &str) -> String {
+        let ms = self.model.as_ref().ok().and_then(|model| model["ms"][kind].as_f64());
+        ms.map_or_else(String::new, |ms| format!("{ms:.3}"))
     }
 
     /// The figures, to be kept.
@@ -227,6 +250,7 @@ impl Found {
             "step_s": self.rounds,
             "over_native": ratios,
             "kernel_times_ms": self.kinds,
+            "model": self.model.as_ref().unwrap_or(&Value::Null),
             "conditions": self.conditions,
         })
     }
@@ -285,19 +309,34 @@ mod tests {
     fn kinds_of_kernels_are_told() {
         let kinds = json!({"products": 12.5, "sum": 20.0, "steps": 5, "step": 18.0});
         let conditions = BTreeMap::from([("native", json!({"cublas": "12.9.1"}))]);
-        let found = Found {
+        let model = json!({"basis": "a data sheet", "ms": {"products": 11.0, "sum": 19.25}});
+        let mut found = Found {
+            model: Ok(model),
             rounds: rounds(),
             kinds: BTreeMap::from([("native", kinds.clone())]),
             conditions,
             others: BTreeMap::new(),
         };
         let text = found.text();
-        for line in ["| eager | 4000.00 | 1.500", "| compiled |  |  |", "| products | 12.500 |", "cublas \"12.9.1\""] {
+        for line in [
+            "| eager | 4000.00 | 1.500",
+            "| compiled |  |  |",
+            "| products | 12.500 | 11.000 |",
+            "| sum | 20.000 | 19.250 |",
+            "| step | 18.000 |  |",
+            "Its rates: a data sheet",
+            "cublas \"12.9.1\"",
+        ] {
             assert!(text.contains(line), "{line}: {text}");
         }
+        found.model = Err("nothing is known of NVIDIA L4".to_owned());
+        let without = found.text();
+        assert!(without.contains("| products | 12.500 |  |"), "{without}");
+        assert!(without.contains("No times by the model: nothing is known of NVIDIA L4"), "{without}");
         assert!(!text.contains("steps"), "{text}");
-        assert_eq!(Found::default().text(), "");
-        let mut late = Found::default();
+        let none = || Found::new(Err("none".to_owned()));
+        assert_eq!(none().text(), "");
+        let mut late = none();
         late.add(("eager", 1), &json!({"step_s": {"median": 0.5}}));
         assert_eq!((late.rounds[0].len(), late.rounds[1]["eager"]), (0, 0.5));
         assert_eq!(Row::Skipped("no compiler".to_owned()).said().as_deref(), Ok("skipped: no compiler"));
