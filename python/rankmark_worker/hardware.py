@@ -206,7 +206,7 @@ class Copies(Case):
 
 
 class Pairs(Case):
-    """Messages between each two ranks: a call is a tournament. Two ranks meet before they take the time."""
+    """Messages between pairs of ranks: a call is a tournament. Two ranks meet before they take the time."""
 
     def __init__(self, recipe: dict[str, Any], rank: int, group: TorchGroup, fullest: int) -> None:
         super().__init__(recipe, rank)
@@ -217,7 +217,8 @@ class Pairs(Case):
         # All ranks must agree, also those of a host with other cores.
         self.at_once = bool(group.tell(int(fullest <= len(os.sched_getaffinity(0)))))
         self.rounds = rounds if self.at_once else [[pair] for one in rounds for pair in one]
-        self.sent = {other: self.buffer(count) for other in range(group.size) if other != rank}
+        partners = {other for one in rounds for pair in one if rank in pair for other in pair if other != rank}
+        self.sent = {other: self.buffer(count) for other in sorted(partners)}
         self.got = {other: self.buffer(count) for other in self.sent}
         self.times: dict[int, list[float]] = {other: [] for other in self.sent}
         how = "pairs at once" if self.at_once else "one pair at a time"

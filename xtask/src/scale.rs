@@ -2,10 +2,11 @@
 //! traces, logs. Each row runs one command at three sizes. `figures` shows the largest on its page; `test --gate` runs all rows in
 //! small, where only growth and memory are judged.
 //!
-//! * `rows`: the table of commands. `inputs`, `records` and `logs` make what they read.
+//! * `rows`: the table of commands. `inputs`, `records`, `fleet` and `logs` make what they read.
 //! * `child`: what a process took. `growth`: whether that grows too fast.
 
 mod child;
+mod fleet;
 mod growth;
 mod inputs;
 mod logs;

@@ -3,7 +3,7 @@
 use record::{Better, Ceiling, Metric, Shape, found};
 use serde_json::Value;
 
-use super::pairs_found::{Cells, Pairs};
+use super::pairs_found::{Cells, ListedPairs, Pairs};
 
 record::metrics! {
     /// What a hardware case says.
@@ -25,6 +25,13 @@ record::metrics! {
         CACHE: String = found::CACHE.metric(),
         PAIR_S: Cells = Metric::new("pair_s", "s", Better::Lower, "time of one message from rank (row) to rank (column)")
             .shape(Shape::Matrix),
+        PAIR_TIMES: ListedPairs = Metric::new(
+            "pair_times",
+            "s",
+            Better::Lower,
+            "more than 64 ranks: the pairs that were measured, and the time of one message between each",
+        )
+        .shape(Shape::Map),
         PAIR_US: Cells =
             Metric::new("pair_us", "us", Better::Lower, "the same in microseconds").shape(Shape::Matrix),
         PAIR_GBS: Cells =

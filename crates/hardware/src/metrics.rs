@@ -1,6 +1,5 @@
 //! Metrics of a case from its trials.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use contract::runtime::is_pytorch;
@@ -8,13 +7,16 @@ use contract::{Common, Measured};
 use measure::Trial;
 use record::{Case, CaseLine, Ceiling, CeilingKind, Demand, Profile, found};
 use serde_json::{Map, Value, json};
-use stats::PairVerdict;
+use stats::{PairTimes, PairVerdict};
 use terms::{Dtype, Named};
 
-use super::declared::{CACHE, CEILING, GBS, GFLOPS, LOOP, MOVED_GBS, NODE_GBS, PAIR_GBS, PAIR_S, PAIR_US, PAIRS};
+use super::declared::{
+    CACHE, CEILING, GBS, GFLOPS, LOOP, MOVED_GBS, NODE_GBS, PAIR_GBS, PAIR_S, PAIR_TIMES, PAIR_US, PAIRS,
+};
 use super::fields::{Area, CUDA, Test};
-use super::pairs_found::{Cells, Pairs, SlowPair, SlowRank};
+use super::pairs_found::{Cells, ListedPairs, Pairs, SlowPair, SlowRank};
 use super::resolve::{Task, task};
+use super::tournament::rounds;
 use super::{compute, fields, memory};
 
 /// The metrics of a case.
@@ -155,22 +157,33 @@ fn bandwidth(case: &Case, task: &Task, seconds: f64, metrics: &mut Map<String, V
     counted
 }
 
-/// Seconds of a message between each two ranks: the median over trials of what the lower rank's clock says. None where no
-/// trial has a pair.
-fn matrix(task: &Task, trials: &[Trial]) -> Option<Vec<Vec<f64>>> {
-    let ranks = task.ranks as usize;
-    let of_pair = |low: usize, high: usize| {
-        let time = |trial: &Trial| trial.details.get(low)?.get("pairs")?.get(high.to_string())?.as_f64();
-        let times: Vec<f64> = trials.iter().filter_map(time).collect();
-        (!times.is_empty()).then(|| stats::median(&times))
-    };
-    let cell = |row: usize, column: usize| match row.cmp(&column) {
-        Ordering::Equal => Some(f64::NAN),
-        // Who reads counts, and so the two directions differ.
-        _ if task.test == Test::PeerCopy => of_pair(row, column),
-        _ => of_pair(row.min(column), row.max(column)),
-    };
-    (0..ranks).map(|row| (0..ranks).map(|column| cell(row, column)).collect()).collect()
+/// Seconds of a message between the ranks of each pair that the tournament has: the median over trials of what the lower rank's
+/// clock says. None where a pair has no time.
+fn pair_times(task: &Task, trials: &[Trial]) -> Option<PairTimes> {
+    let pairs = rounds(task.ranks).into_iter().flatten();
+    let times = pairs.map(|pair| Some((pair, of_pair(pair[0], pair[1], trials)?)));
+    let mut pairs: Vec<([u32; 2], f64)> = times.collect::<Option<_>>()?;
+    pairs.sort_by_key(|(pair, _)| *pair);
+    Some(PairTimes { members: task.ranks as usize, pairs })
+}
+
+/// The median over trials of what one rank measured with another.
+fn of_pair(of: u32, with: u32, trials: &[Trial]) -> Option<f64> {
+    let with = with.to_string();
+    let time = |trial: &Trial| trial.details.get(of as usize)?.get("pairs")?.get(&with)?.as_f64();
+    let times: Vec<f64> = trials.iter().filter_map(time).collect();
+    (!times.is_empty()).then(|| stats::median(&times))
+}
+
+/// All pairs as a square; both ways differ where who reads counts.
+fn square(task: &Task, times: &PairTimes, trials: &[Trial]) -> Option<Vec<Vec<f64>>> {
+    let mut square = vec![vec![f64::NAN; times.members]; times.members];
+    for ([low, high], time) in &times.pairs {
+        let back = if task.test == Test::PeerCopy { of_pair(*high, *low, trials)? } else { *time };
+        let [low, high] = [*low, *high].map(|rank| rank as usize);
+        (square[low][high], square[high][low]) = (*time, back);
+    }
+    Some(square)
 }
 
 /// Bandwidth between the nodes: medians over trials.
@@ -192,19 +205,15 @@ fn nodes(trials: &[Trial]) -> Map<String, Value> {
 }
 
 fn pairs(case: &Case, task: &Task, trials: &[Trial]) -> Map<String, Value> {
-    let Some(times) = matrix(task, trials) else { return Map::new() };
-    let cells = |of: &dyn Fn(f64) -> f64| -> Cells {
-        times.iter().map(|row| row.iter().map(|time| json!(of(*time))).collect()).collect()
-    };
+    let Some(times) = pair_times(task, trials) else { return Map::new() };
     let mut metrics = Map::new();
-    PAIR_S.put(&mut metrics, cells(&|time| time));
-    if task.test == Test::Latency {
-        PAIR_US.put(&mut metrics, cells(&|time| time * 1e6));
+    if times.is_complete() {
+        let Some(square) = square(task, &times, trials) else { return Map::new() };
+        put_square(&mut metrics, task, &square);
     } else {
-        PAIR_GBS.put(&mut metrics, cells(&|time| task.bytes as f64 / time / 1e9));
+        PAIR_TIMES.put(&mut metrics, ListedPairs::from_times(&times));
     }
-    let above = |low: usize| (low + 1..times.len()).map(move |high| (low, high));
-    let all: Vec<f64> = (0..times.len()).flat_map(above).map(|(low, high)| times[low][high]).collect();
+    let all: Vec<f64> = times.pairs.iter().map(|(_, time)| *time).collect();
     let median = stats::median(&all);
     let hosts = hosts(trials);
     let differ = hosts.iter().any(|host| Some(host) != hosts.first());
@@ -214,6 +223,7 @@ fn pairs(case: &Case, task: &Task, trials: &[Trial]) -> Map<String, Value> {
         ranks: task.ranks,
         at_once: trials.last().and_then(|trial| trial.details.first()?.get("at_once").cloned()).unwrap_or_default(),
         hosts: if differ { hosts } else { Vec::new() },
+        measured: (!times.is_complete()).then_some(times.pairs.len()),
         ..Pairs::default()
     };
     judge(&mut found, &times);
@@ -229,6 +239,19 @@ fn pairs(case: &Case, task: &Task, trials: &[Trial]) -> Map<String, Value> {
     metrics
 }
 
+/// The times of all pairs, and what follows from them.
+fn put_square(metrics: &mut Map<String, Value>, task: &Task, times: &[Vec<f64>]) {
+    let cells = |of: &dyn Fn(f64) -> f64| -> Cells {
+        times.iter().map(|row| row.iter().map(|time| json!(of(*time))).collect()).collect()
+    };
+    PAIR_S.put(metrics, cells(&|time| time));
+    if task.test == Test::Latency {
+        PAIR_US.put(metrics, cells(&|time| time * 1e6));
+    } else {
+        PAIR_GBS.put(metrics, cells(&|time| task.bytes as f64 / time / 1e9));
+    }
+}
+
 /// The host of each rank; empty where a rank does not tell.
 fn hosts(trials: &[Trial]) -> Vec<String> {
     let ranks = trials.last().map_or(&[][..], |trial| &trial.details[..]);
@@ -240,8 +263,8 @@ fn hosts(trials: &[Trial]) -> Vec<String> {
 const MOST_UNSEEN: f64 = 2.0;
 
 /// Names what is slow.
-fn judge(found: &mut Pairs, times: &[Vec<f64>]) {
-    let (ranks, pairs) = match stats::slow_pairs(times) {
+fn judge(found: &mut Pairs, times: &PairTimes) {
+    let (ranks, pairs) = match verdict(times) {
         PairVerdict::CannotTell => {
             found.slow = "cannot tell".to_owned();
             return;
@@ -262,4 +285,24 @@ fn judge(found: &mut Pairs, times: &[Vec<f64>]) {
     found.slow = words.join(", ");
     found.slow_ranks = Some(ranks.into_iter().map(|(rank, factor)| SlowRank { rank, factor }).collect());
     found.slow_pairs = Some(pairs.into_iter().map(|(ranks, factor)| SlowPair { ranks, factor }).collect());
+}
+
+/// The chance that a healthy rank or pair of a tournament is named.
+const LEVEL: f64 = 0.01;
+
+/// Of all pairs, critical values are those of simulated ones; of a part, those of a fleet's links.
+fn verdict(times: &PairTimes) -> PairVerdict {
+    if let Some(square) = times.square() {
+        return stats::slow_pairs(&square);
+    }
+    let Some(judged) = stats::links(times, &stats::blocks(times), LEVEL) else { return PairVerdict::CannotTell };
+    let standings = judged.members.standings.iter().enumerate();
+    let mut ranks: Vec<(usize, f64)> =
+        standings.filter(|(_, one)| one.slow).map(|(rank, one)| (rank, one.deviation.exp())).collect();
+    ranks.sort_by(|a, b| b.1.total_cmp(&a.1));
+    if ranks.is_empty() && judged.slow.is_empty() {
+        PairVerdict::Healthy { least: judged.members.smallest.exp() }
+    } else {
+        PairVerdict::Slow { ranks, pairs: judged.slow }
+    }
 }

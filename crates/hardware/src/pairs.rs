@@ -1,4 +1,5 @@
-//! Latency and bandwidth of each two ranks: a call is a tournament in which every pair exchanges messages.
+//! Latency and bandwidth of pairs of ranks: a call is a tournament in which every pair exchanges messages, or of many ranks a part
+//! of all pairs.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use trace::Clock;
 
 use super::fields::Test;
 use super::resolve::Task;
-use super::tournament::{Round, one_at_a_time, rounds};
+use super::tournament::{MOST_ROUNDS, Round, one_at_a_time, rounds};
 
 /// Messages of a pair in a call, one after the other: enough to hide the clock, and few where each is long.
 const MESSAGES: u64 = 16;
@@ -52,7 +53,7 @@ struct Pairs {
     failed: Option<CudaError>,
 }
 
-/// Splits the world into pairs, round by round. Collective.
+/// Splits the world into pairs, round by round: as many communicators as a rank has partners, which are bounded. Collective.
 pub(super) fn prepare(task: &Task, space: Space, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
     let all = rounds(task.ranks);
     let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
@@ -114,9 +115,9 @@ pub(super) fn operation(test: Test) -> Collective {
     if test == Test::BothWays { Collective::SendRecv } else { Collective::PingPong }
 }
 
-/// Bytes that the buffers of a rank take.
+/// Bytes that the buffers of a rank take: two for each partner.
 pub(super) fn held(task: &Task) -> u64 {
-    task.bytes.max(64).saturating_mul(2 * u64::from(task.ranks - 1))
+    task.bytes.max(64).saturating_mul(2 * u64::from((task.ranks - 1).min(MOST_ROUNDS)))
 }
 
 pub(super) fn cut(region: &Arc<Region>, bytes: usize) -> Result<Slice, Failure> {

@@ -4,11 +4,13 @@ use ::view::number::{bytes, factor, seconds, three_digits};
 use ::view::study::{Measured, Operation};
 use ::view::{Finding, View};
 use record::CaseLine;
+use serde_json::Value;
+use stats::PairTimes;
 
 use contract::fields::CUDA;
 use terms::Named as _;
 
-use super::declared::{GBS, GFLOPS, NODE_GBS, PAIR_S, PAIRS};
+use super::declared::{GBS, GFLOPS, NODE_GBS, PAIR_S, PAIR_TIMES, PAIRS};
 use super::fields::{Area, Test};
 use super::pairs_found::{Pairs, SlowPair, SlowRank};
 
@@ -54,9 +56,10 @@ impl View for HardwareView {
         matches!(area, Some(Area::Memory | Area::Compute | Area::Storage | Area::Transfer))
     }
 
-    fn pair_times(&self, case: &CaseLine) -> Option<Vec<Vec<f64>>> {
-        let rows = PAIR_S.of(case)?;
-        Some(rows.iter().map(|row| row.iter().map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect()).collect())
+    fn pair_times(&self, case: &CaseLine) -> Option<PairTimes> {
+        let Some(rows) = PAIR_S.of(case) else { return PAIR_TIMES.of(case)?.times() };
+        let row = |row: &Vec<Value>| row.iter().map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect();
+        Some(PairTimes::from_square(&rows.iter().map(row).collect::<Vec<Vec<f64>>>()))
     }
 }
 
@@ -100,7 +103,7 @@ fn nodes(name: &str, case: &CaseLine) -> Option<Finding> {
 
 /// What the pairs of a case show.
 fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
-    let Pairs { median, hosts, least_factor, slow, slow_ranks, slow_pairs, .. } = PAIRS.of(case)?;
+    let Pairs { median, hosts, least_factor, slow, slow_ranks, slow_pairs, measured, .. } = PAIRS.of(case)?;
     let on = |rank: usize| hosts.get(rank).map_or_else(|| format!("{rank}"), |host| format!("{rank} on {host}"));
     let mut found = Vec::new();
     for SlowRank { rank, factor: times } in slow_ranks.into_iter().flatten() {
@@ -143,7 +146,11 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
         ),
         _ => String::new(),
     };
-    found.push(Finding::new(format!("{name}: a message takes {median} between the median pair{about}.")));
+    let part = measured.map_or_else(String::new, |pairs| {
+        let all = u64::from(case.ranks) * u64::from(case.ranks.saturating_sub(1)) / 2;
+        format!(" of the {pairs} of {all} that were measured")
+    });
+    found.push(Finding::new(format!("{name}: a message takes {median} between the median pair{part}{about}.")));
     Some(found)
 }
 

@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
 use stats::samples::{Marginal, Series, Situation};
-use stats::{Member, fleet, links};
+use stats::{Member, PairTimes, fleet, links};
 
 /// Trials of a node.
 const TRIALS: usize = 6;
@@ -95,7 +95,7 @@ fn pairs(fleets: usize) {
             let mut times: Vec<Vec<f64>> =
                 (0..nodes).map(|low| (0..nodes).map(|high| of(low, high)).collect()).collect();
             times[1][nodes - 2] *= factor;
-            links(&times, &vec![0; nodes], LEVEL).expect("enough nodes")
+            links(&PairTimes::from_square(&times), &vec![0; nodes], LEVEL).expect("enough nodes")
         };
         let share =
             |holds: &dyn Fn(usize) -> bool| (0..tries).filter(|seed| holds(*seed)).count() as f64 / tries as f64;

@@ -10,7 +10,9 @@
 //! slow one, and is not a block.
 
 use crate::fleet::LEAST_DEFICIT;
+use crate::links::PairTimes;
 use crate::quantile::median;
+use crate::racks::{in_order, racks};
 
 /// The first eigenvalue is beyond noise from so many times `sigma sqrt(n)`.
 const BEYOND_NOISE: f64 = 2.5;
@@ -29,12 +31,20 @@ const STEPS: usize = 60;
 /// The noise of a pair is taken to be at least this, on logarithms.
 const LEAST_NOISE: f64 = 0.002;
 
-/// The block of each member, by number from 0, from a square of times of which only the part above the diagonal is read. All
-/// are 0 where no block stands out, and where a pair has no positive time.
-pub fn blocks(times: &[Vec<f64>]) -> Vec<usize> {
-    let members = times.len();
+/// The block of each member, by number from 0. All are 0 where no block stands out, and where a pair has no positive time. Where
+/// a part of all pairs was measured, blocks are those of [`crate::racks`].
+pub fn blocks(times: &PairTimes) -> Vec<usize> {
+    let members = times.members;
     let mut of = vec![0; members];
-    let Some(square) = logarithms(times) else { return of };
+    let Some(pairs) = times.logarithms() else { return of };
+    if !times.is_complete() {
+        return racks(members, &pairs);
+    }
+    let mut square = vec![vec![0.0; members]; members];
+    for ([low, high], value) in pairs {
+        let [low, high] = [low, high].map(|member| member as usize);
+        (square[low][high], square[high][low]) = (value, value);
+    }
     let mut open = vec![(0..members).collect::<Vec<usize>>()];
     let mut number = 0;
     while let Some(block) = open.pop() {
@@ -47,29 +57,6 @@ pub fn blocks(times: &[Vec<f64>]) -> Vec<usize> {
         }
     }
     in_order(&of)
-}
-
-/// Both halves of a square, with 0 on the diagonal; None where a pair has no positive time.
-fn logarithms(times: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
-    let log = |a: usize, b: usize| {
-        let time = times[a.min(b)].get(a.max(b)).copied()?;
-        (time.is_finite() && time > 0.0).then(|| time.ln())
-    };
-    let cell = |a: usize, b: usize| if a == b { Some(0.0) } else { log(a, b) };
-    (0..times.len()).map(|a| (0..times.len()).map(|b| cell(a, b)).collect()).collect()
-}
-
-/// The same blocks, numbered in the order of their first members.
-fn in_order(of: &[usize]) -> Vec<usize> {
-    let mut known: Vec<usize> = Vec::new();
-    of.iter()
-        .map(|block| {
-            known.iter().position(|other| other == block).unwrap_or_else(|| {
-                known.push(*block);
-                known.len() - 1
-            })
-        })
-        .collect()
 }
 
 /// Two parts of a block.
@@ -224,16 +211,20 @@ mod tests {
         (0..members).map(|low| (0..members).map(|high| time(low, high)).collect()).collect()
     }
 
-    fn racks(sizes: &[usize]) -> Vec<usize> {
+    fn found(times: &[Vec<f64>]) -> Vec<usize> {
+        blocks(&PairTimes::from_square(times))
+    }
+
+    fn of_racks(sizes: &[usize]) -> Vec<usize> {
         sizes.iter().enumerate().flat_map(|(rack, nodes)| vec![rack; *nodes]).collect()
     }
 
     #[test]
     fn racks_are_found() {
         for sizes in [&[12, 4][..], &[62, 2], &[8, 8], &[4, 4, 4, 4], &[3, 5, 9], &[6; 8]] {
-            let of = racks(sizes);
-            let found = (0..20).filter(|seed| blocks(&square(&of, 0.02, 1.4, 100 + seed)) == of).count();
-            assert!(found >= 19, "{sizes:?}: {found} of 20");
+            let of = of_racks(sizes);
+            let right = (0..20).filter(|seed| found(&square(&of, 0.02, 1.4, 100 + seed)) == of).count();
+            assert!(right >= 19, "{sizes:?}: {right} of 20");
         }
     }
 
@@ -241,7 +232,7 @@ mod tests {
     fn members_at_one_distance_are_one_block() {
         for members in [6, 8, 16, 64] {
             let of = vec![0; members];
-            let divided = (0..300).filter(|seed| blocks(&square(&of, 0.03, 1.0, *seed)) != of).count();
+            let divided = (0..300).filter(|seed| found(&square(&of, 0.03, 1.0, *seed)) != of).count();
             assert!(divided <= 3, "{members}: {divided} of 300");
         }
     }
@@ -252,7 +243,7 @@ mod tests {
         for seed in 0..20 {
             let mut times = square(&of, 0.02, 1.0, seed);
             times[2][9] *= 1.5;
-            assert_eq!(blocks(&times), of, "a slow link");
+            assert_eq!(found(&times), of, "a slow link");
             let mut times = square(&of, 0.02, 1.0, seed);
             for (low, row) in times.iter_mut().enumerate() {
                 // Either of two slow ports bounds a pair.
@@ -261,10 +252,10 @@ mod tests {
                     .enumerate()
                     .for_each(|(high, time)| *time *= if is_slow(low) || is_slow(high) { 2.0 } else { 1.0 });
             }
-            assert_eq!(blocks(&times), of, "two slow ports");
+            assert_eq!(found(&times), of, "two slow ports");
         }
         let mut gone = square(&of, 0.02, 1.0, 1);
         gone[1][2] = f64::NAN;
-        assert_eq!(blocks(&gone), of);
+        assert_eq!(found(&gone), of);
     }
 }

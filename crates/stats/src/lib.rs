@@ -26,6 +26,7 @@ mod links;
 mod moderated;
 mod pairs;
 mod quantile;
+mod racks;
 mod run_band;
 pub mod samples;
 mod sequential;
@@ -47,7 +48,7 @@ pub use fleet::{FEWEST_MEMBERS, Fleet, LEAST_DEFICIT, Level, Member, Standing, f
 pub use groups::{Groups, groups};
 pub use interval::{Interval, Method, median_interval};
 pub use levels::{MedianLaw, Reach, SMALLEST_LEVEL, student_two_sided, trials_needed};
-pub use links::{Distance, FEWEST_LINKED, Links, links};
+pub use links::{FEWEST_LINKED, Links, PairTimes, links};
 pub use moderated::{Variance, moderated};
 pub use pairs::{FEWEST_RANKS, PairVerdict, slow_pairs};
 pub use quantile::{median, quantile, sorted, standard_deviation};

@@ -1,34 +1,82 @@
 //! Slow links in a tournament: pairs that are slower than both of their members explain.
 //!
-//! The logarithm of a pair's time is that of the fleet, plus what each of its two members adds, plus chance: an additive model
-//! that least squares fit. The pair with the largest Studentised rest is taken away again and again, and those up to the last that
+//! The logarithm of a pair's time is what each of its two members adds, plus chance: an additive model that least squares fit
+//! ([`model`]). The pair with the largest Studentised rest is taken away again and again, and those up to the last that
 //! chance does not explain are outliers, as in Rosner's test ([`crate::fleet`]). A link is slow where it is one of these, and lies
 //! further out than any rest on the fast side. Members are then judged as a fleet.
+//!
+//! Large tournaments measure a part of all pairs only, so everything here works on a list of pairs.
+
+pub(crate) mod model;
 
 use std::collections::BTreeMap;
 
 use crate::distribution::student_quantile;
 use crate::fleet::{Fleet, LEAST_DEFICIT, Member, fleet};
 use crate::quantile::median;
+use crate::racks::levels;
+
+use model::Additive;
 
 /// Fewer members have too few pairs to tell a link from its members.
 pub const FEWEST_LINKED: usize = 6;
 
+/// With fewer partners, a member's part and a slow link of it cannot be told apart.
+const FEWEST_PARTNERS: usize = 4;
 /// Links that are looked for, at most; and of small tournaments a share of the pairs.
 const MOST_SLOW: usize = 48;
 const PART_SLOW: usize = 8;
 /// The noise of a pair is taken to be at least this, on logarithms.
 const LEAST_NOISE: f64 = 0.002;
-/// Steps in which the pairs that were taken away are replaced by what the others explain.
-const STEPS: usize = 8;
 
-/// How far two blocks are apart.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Distance {
-    /// The blocks; equal within one.
-    pub blocks: [usize; 2],
-    /// The logarithm of the median time of the pairs between them.
-    pub value: f64,
+/// Times of messages between members: between each two of them, or a part of the pairs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PairTimes {
+    /// How many members there are.
+    pub members: usize,
+    /// Each pair once, the lower member first, with its time.
+    pub pairs: Vec<([u32; 2], f64)>,
+}
+
+impl PairTimes {
+    /// All pairs of a square, of which only the part above the diagonal is read. What a row lacks is not a number.
+    pub fn from_square(times: &[Vec<f64>]) -> Self {
+        let members = times.len();
+        let time = |low: usize, high: usize| times[low].get(high).copied().unwrap_or(f64::NAN);
+        let pairs = (0..members)
+            .flat_map(|low| (low + 1..members).map(move |high| ([low as u32, high as u32], time(low, high))))
+            .collect();
+        Self { members, pairs }
+    }
+
+    /// How many pairs these members have.
+    pub fn possible(&self) -> usize {
+        self.members * self.members.saturating_sub(1) / 2
+    }
+
+    /// Whether every two members are a pair of it.
+    pub fn is_complete(&self) -> bool {
+        self.pairs.len() == self.possible()
+    }
+
+    /// The times of all pairs as a square with both halves, and 0 on the diagonal; None where they are a part.
+    pub fn square(&self) -> Option<Vec<Vec<f64>>> {
+        let mut square = vec![vec![0.0; self.members]; self.is_complete().then_some(self.members)?];
+        for ([low, high], time) in &self.pairs {
+            let [low, high] = [*low, *high].map(|member| member as usize);
+            (square[low][high], square[high][low]) = (*time, *time);
+        }
+        Some(square)
+    }
+
+    /// The logarithms of all times; None where a pair has no positive time.
+    pub(crate) fn logarithms(&self) -> Option<Vec<([u32; 2], f64)>> {
+        let is_pair = |[low, high]: [u32; 2]| low < high && (high as usize) < self.members;
+        let log = |(pair, time): &([u32; 2], f64)| {
+            (time.is_finite() && *time > 0.0 && is_pair(*pair)).then(|| (*pair, time.ln()))
+        };
+        self.pairs.iter().map(log).collect()
+    }
 }
 
 /// A tournament, judged.
@@ -40,198 +88,98 @@ pub struct Links {
     pub slow: Vec<([usize; 2], f64)>,
     /// The deviation of a link that is found in nine of ten tries.
     pub smallest: f64,
-    /// Between each two blocks.
-    pub distances: Vec<Distance>,
+    /// The logarithms of how many times as long it takes between blocks as within: each two blocks, or each level of them.
+    pub farther: Vec<f64>,
 }
 
-/// Judges the links of a square of times, of which only the part above the diagonal is read. `blocks`: the block of each
-/// member, from 0. `level`: the chance that any healthy member or link is called slow, half for each. None below
-/// [`FEWEST_LINKED`], and if a pair has no positive time.
-pub fn links(times: &[Vec<f64>], blocks: &[usize], level: f64) -> Option<Links> {
-    if times.len() < FEWEST_LINKED || blocks.len() != times.len() {
+/// Judges the links of a tournament. `blocks`: the block of each member, from 0. `level`: the chance that any healthy member or
+/// link is called slow, half for each. None below [`FEWEST_LINKED`], if a pair has no positive time, and if a member has too few
+/// partners.
+pub fn links(times: &PairTimes, blocks: &[usize], level: f64) -> Option<Links> {
+    if times.members < FEWEST_LINKED || blocks.len() != times.members {
         return None;
     }
-    let mut fit = Fit::new(times)?;
-    let distances = fit.take_distances(blocks);
-    let first = fit.free();
+    let mut pairs = times.logarithms()?;
+    let farther = take_distances(&mut pairs, blocks, times.is_complete());
+    let mut model = Additive::new(times.members, pairs);
+    if (0..times.members).any(|member| model.partners(member) < FEWEST_PARTNERS) {
+        return None;
+    }
+    let (first, all) = (model.free(), times.pairs.len());
     let mut removed: Vec<Removed> = Vec::new();
-    for _ in 0..MOST_SLOW.min(fit.pairs() / PART_SLOW) {
-        let (pair, studentised) = fit.most_extreme();
-        let quantile = student_quantile(1.0 - level / 4.0 / fit.left() as f64, fit.free() - 1.0);
-        removed.push(Removed { pair, is_beyond: studentised > quantile });
-        fit.leave_out(pair);
+    for _ in 0..MOST_SLOW.min(all / PART_SLOW) {
+        let (place, studentised) = most_extreme(&model);
+        let quantile = student_quantile(1.0 - level / 4.0 / model.left() as f64, model.free() - 1.0);
+        removed.push(Removed { place, is_beyond: studentised > quantile });
+        model.leave_out(place);
     }
     let last = removed.iter().rposition(|step| step.is_beyond).map_or(0, |at| at + 1);
-    fit.take_back(removed[last..].iter().map(|step| step.pair));
-    let noise = fit.noise();
-    let least = student_quantile(1.0 - level / 4.0 / fit.pairs() as f64, fit.free() - 1.0) * noise / fit.share().sqrt();
-    let fastest = fit.fastest();
+    model.take_back(removed[last..].iter().map(|step| step.place));
+    let noise = model.deviation().max(LEAST_NOISE);
+    let share = (0..all).map(|place| model.share(place)).fold(1.0, f64::min);
+    let least = student_quantile(1.0 - level / 4.0 / all as f64, model.free() - 1.0) * noise / share.sqrt();
+    let fastest = model.rests().map(|(_, rest)| -rest).fold(0.0, f64::max);
     let is_slow = |rest: f64| rest >= LEAST_DEFICIT.ln_1p() && rest > fastest;
-    let rests = removed[..last].iter().map(|step| (step.pair, fit.rest(step.pair)));
-    let mut slow: Vec<([usize; 2], f64)> =
-        rests.filter(|(_, rest)| is_slow(*rest)).map(|(pair, rest)| (pair, rest.exp())).collect();
+    let rests = removed[..last].iter().map(|step| (times.pairs[step.place].0, model.rest(step.place)));
+    let mut slow: Vec<([usize; 2], f64)> = rests
+        .filter(|(_, rest)| is_slow(*rest))
+        .map(|(pair, rest)| (pair.map(|member| member as usize), rest.exp()))
+        .collect();
     slow.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let variance = noise.powi(2) / (times.len() - 2) as f64;
-    let of_members: Vec<Member> =
-        fit.added.iter().map(|value| Member { value: *value, variance, degrees: first }).collect();
-    let members = fleet(&of_members, level / 2.0)?;
+    let of_member = |(member, value): (usize, &f64)| {
+        let variance = noise.powi(2) / (model.partners(member) - 1) as f64;
+        Member { value: *value, variance, degrees: first }
+    };
+    let members: Vec<Member> = model.added().iter().enumerate().map(of_member).collect();
+    let members = fleet(&members, level / 2.0)?;
     let smallest = least.max(LEAST_DEFICIT.ln_1p()) + student_quantile(0.9, first) * noise;
-    Some(Links { members, slow, smallest, distances })
+    Some(Links { members, slow, smallest, farther })
 }
 
 /// A step of the search.
 struct Removed {
-    pair: [usize; 2],
+    place: usize,
     is_beyond: bool,
 }
 
-/// The additive model of a tournament.
-struct Fit {
-    /// Logarithms of times, both ways; of pairs that are left out, what the others explain.
-    square: Vec<Vec<f64>>,
-    /// Those that are left out, with their own logarithms.
-    left_out: Vec<([usize; 2], f64)>,
-    common: f64,
-    added: Vec<f64>,
+/// The pair with the largest rest, and that in standard deviations of the others: externally Studentised.
+fn most_extreme(model: &Additive) -> (usize, f64) {
+    let noise = model.deviation().max(LEAST_NOISE);
+    let internal = |(place, rest): (usize, f64)| (place, rest.abs() / (noise * model.share(place).sqrt()));
+    let (place, most) =
+        model.rests().map(internal).fold((0, 0.0), |most, next| if next.1 > most.1 { next } else { most });
+    let free = model.free();
+    (place, most * ((free - 1.0) / (free - most.powi(2)).max(1e-9)).sqrt())
 }
 
-impl Fit {
-    /// None where a pair has no positive time.
-    fn new(times: &[Vec<f64>]) -> Option<Self> {
-        let members = times.len();
-        let mut square = vec![vec![0.0; members]; members];
-        for (low, row) in times.iter().enumerate() {
-            for (offset, time) in row.get(low + 1..members)?.iter().enumerate() {
-                let high = low + 1 + offset;
-                let time = Some(*time).filter(|time| time.is_finite() && *time > 0.0)?;
-                (square[low][high], square[high][low]) = (time.ln(), time.ln());
-            }
-        }
-        let mut fit = Self { square, left_out: Vec::new(), common: 0.0, added: vec![0.0; members] };
-        fit.solve();
-        Some(fit)
+/// Takes away what lies between blocks: the median of each two blocks where all pairs were measured, and else the median of each
+/// level of distance, because few pairs of two blocks would explain themselves. Gives how much farther than within they are.
+fn take_distances(pairs: &mut [([u32; 2], f64)], blocks: &[usize], is_complete: bool) -> Vec<f64> {
+    if blocks.iter().all(|block| *block == blocks[0]) {
+        return Vec::new();
     }
-
-    /// Takes away what lies between blocks: pairs within the first block keep their times.
-    fn take_distances(&mut self, blocks: &[usize]) -> Vec<Distance> {
-        let count = blocks.iter().max().map_or(0, |last| last + 1);
-        if count < 2 {
-            return Vec::new();
-        }
-        let mut pairs: BTreeMap<[usize; 2], Vec<f64>> = BTreeMap::new();
-        let between = |low: usize, high: usize| [blocks[low].min(blocks[high]), blocks[low].max(blocks[high])];
-        for low in 0..blocks.len() {
-            for high in low + 1..blocks.len() {
-                pairs.entry(between(low, high)).or_default().push(self.square[low][high]);
-            }
-        }
-        let values: BTreeMap<[usize; 2], f64> = pairs.iter().map(|(blocks, all)| (*blocks, median(all))).collect();
-        for low in 0..blocks.len() {
-            for high in low + 1..blocks.len() {
-                let rest = self.square[low][high] - values[&between(low, high)];
-                (self.square[low][high], self.square[high][low]) = (rest, rest);
-            }
-        }
-        self.solve();
-        values.into_iter().map(|(blocks, value)| Distance { blocks, value }).collect()
+    let between = |[low, high]: [u32; 2]| {
+        let [one, other] = [low, high].map(|member| blocks[member as usize]);
+        [one.min(other), one.max(other)]
+    };
+    let classes: Vec<[usize; 2]> = if is_complete {
+        pairs.iter().map(|(pair, _)| between(*pair)).collect()
+    } else {
+        levels(pairs, blocks).into_iter().map(|level| [0, level]).collect()
+    };
+    let mut of_class: BTreeMap<[usize; 2], Vec<f64>> = BTreeMap::new();
+    for ((_, value), class) in pairs.iter().zip(&classes) {
+        of_class.entry(*class).or_default().push(*value);
     }
-
-    fn members(&self) -> usize {
-        self.added.len()
-    }
-
-    fn pairs(&self) -> usize {
-        self.members() * (self.members() - 1) / 2
-    }
-
-    fn left(&self) -> usize {
-        self.pairs() - self.left_out.len()
-    }
-
-    /// Degrees of freedom of the rests.
-    fn free(&self) -> f64 {
-        (self.left() - self.members()) as f64
-    }
-
-    /// The share of its variance that a rest keeps: all pairs have the same leverage.
-    fn share(&self) -> f64 {
-        1.0 - 2.0 / (self.members() - 1) as f64
-    }
-
-    /// Least squares: with the sum of what members add set to 0, row sums give each.
-    fn solve_once(&mut self) {
-        let members = self.members() as f64;
-        let sums: Vec<f64> = self.square.iter().map(|row| row.iter().sum()).collect();
-        self.common = sums.iter().sum::<f64>() / (members * (members - 1.0));
-        for (added, sum) in self.added.iter_mut().zip(sums) {
-            *added = (sum - (members - 1.0) * self.common) / (members - 2.0);
-        }
-    }
-
-    /// The same, with pairs that are left out replaced by what the others explain, until that does not change (Yates, Empire
-    /// Journal of Experimental Agriculture 1, 1933).
-    fn solve(&mut self) {
-        self.solve_once();
-        for _ in 0..STEPS * usize::from(!self.left_out.is_empty()) {
-            for at in 0..self.left_out.len() {
-                let [low, high] = self.left_out[at].0;
-                let explained = self.explained([low, high]);
-                (self.square[low][high], self.square[high][low]) = (explained, explained);
-            }
-            self.solve_once();
-        }
-    }
-
-    fn explained(&self, [low, high]: [usize; 2]) -> f64 {
-        self.common + self.added[low] + self.added[high]
-    }
-
-    /// The logarithm of a pair's own time above what its members explain.
-    fn rest(&self, pair: [usize; 2]) -> f64 {
-        let own = self.left_out.iter().find(|(known, _)| *known == pair).map(|(_, own)| *own);
-        own.unwrap_or(self.square[pair[0]][pair[1]]) - self.explained(pair)
-    }
-
-    /// The rests of the pairs that are not left out; of others 0.
-    fn rests(&self) -> impl Iterator<Item = ([usize; 2], f64)> + '_ {
-        let members = self.members();
-        let pairs = (0..members).flat_map(move |low| (low + 1..members).map(move |high| [low, high]));
-        pairs.map(|pair| (pair, self.square[pair[0]][pair[1]] - self.explained(pair)))
-    }
-
-    fn noise(&self) -> f64 {
-        let squares: f64 = self.rests().map(|(_, rest)| rest.powi(2)).sum();
-        (squares / self.free()).sqrt().max(LEAST_NOISE)
-    }
-
-    fn fastest(&self) -> f64 {
-        self.rests().map(|(_, rest)| -rest).fold(0.0, f64::max)
-    }
-
-    /// The pair with the largest rest, and that in standard deviations of the others: externally Studentised.
-    fn most_extreme(&self) -> ([usize; 2], f64) {
-        let (pair, rest) =
-            self.rests().fold(([0, 1], 0.0f64), |most, next| if next.1.abs() > most.1.abs() { next } else { most });
-        let internal = rest.abs() / (self.noise() * self.share().sqrt());
-        let free = self.free();
-        let external = internal * ((free - 1.0) / (free - internal.powi(2)).max(1e-9)).sqrt();
-        (pair, external)
-    }
-
-    fn leave_out(&mut self, pair: [usize; 2]) {
-        self.left_out.push((pair, self.square[pair[0]][pair[1]]));
-        self.solve();
-    }
-
-    fn take_back(&mut self, pairs: impl Iterator<Item = [usize; 2]>) {
-        for pair in pairs {
-            if let Some(at) = self.left_out.iter().position(|(known, _)| *known == pair) {
-                let (_, own) = self.left_out.remove(at);
-                (self.square[pair[0]][pair[1]], self.square[pair[1]][pair[0]]) = (own, own);
-            }
-        }
-        self.solve();
-    }
+    let middle: BTreeMap<[usize; 2], f64> = of_class.into_iter().map(|(class, all)| (class, median(&all))).collect();
+    pairs.iter_mut().zip(&classes).for_each(|((_, value), class)| *value -= middle[class]);
+    let within = |block: usize| middle.get(&[block; 2]).copied();
+    let farther = |(class, value): (&[usize; 2], &f64)| {
+        let near =
+            if is_complete { class.iter().filter_map(|block| within(*block)).reduce(f64::min) } else { within(0) };
+        Some(value - near?)
+    };
+    middle.iter().filter(|(class, _)| class[0] != class[1]).filter_map(farther).collect()
 }
 
 #[cfg(test)]
@@ -241,7 +189,7 @@ mod tests {
 
     /// All at one distance.
     fn flat(times: &[Vec<f64>]) -> Option<Links> {
-        links(times, &vec![0; times.len()], 0.01)
+        links(&PairTimes::from_square(times), &vec![0; times.len()], 0.01)
     }
 
     /// Times of 1 us with this noise, and members that differ by 1%.
@@ -331,13 +279,69 @@ mod tests {
             let cells =
                 times.iter_mut().enumerate().flat_map(|(low, row)| row.iter_mut().enumerate().map(move |c| (low, c)));
             cells.for_each(|(low, (high, time))| *time *= if blocks[low] == blocks[high] { 1.0 } else { far });
-            let judged = links(&times, &blocks, 0.01).unwrap();
+            let judged = links(&PairTimes::from_square(&times), &blocks, 0.01).unwrap();
             assert!(judged.slow.is_empty() && judged.members.standings.iter().all(|one| !one.slow), "{judged:?}");
-            let across = judged.distances.iter().find(|one| one.blocks == [0, 1]).unwrap().value;
-            let within = judged.distances.iter().find(|one| one.blocks == [0, 0]).unwrap().value;
-            assert!(((across - within).exp() / far - 1.0).abs() < 0.02);
+            assert!((judged.farther[0].exp() / far - 1.0).abs() < 0.02, "{:?}", judged.farther);
             times[1][members - 1] *= 1.2;
-            assert_eq!(links(&times, &blocks, 0.01).unwrap().slow[0].0, [1, members - 1]);
+            let judged = links(&PairTimes::from_square(&times), &blocks, 0.01).unwrap();
+            assert_eq!(judged.slow[0].0, [1, members - 1]);
         }
+    }
+    /// Pairs of members whose numbers differ by one of 32 distances.
+    fn part(members: usize, noise: f64, seed: u64) -> PairTimes {
+        let series = |noise: f64, count: usize, seed: u64| {
+            let mut series = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
+            series.extend(count);
+            series.samples
+        };
+        let distances: Vec<usize> = (0..32).map(|step| (1.2_f64.powi(step) as usize).max(step as usize + 1)).collect();
+        let (own, all) = (series(0.01, members, seed + 77), series(noise, members * distances.len(), seed));
+        let mut pairs = Vec::new();
+        for (at, distance) in distances.iter().enumerate() {
+            let pair = |low: usize| {
+                let time = 1e-6 * all[at * members + low] * own[low] * own[low + distance];
+                ([low as u32, (low + distance) as u32], time)
+            };
+            pairs.extend((0..members.saturating_sub(*distance)).map(pair));
+        }
+        PairTimes { members, pairs }
+    }
+
+    #[test]
+    fn a_part_of_the_pairs_accuses_no_healthy_member_and_finds_slow_ones() {
+        let (members, tries) = (1000, 60);
+        let (mut alarms, mut links_found, mut members_found) = (0, 0, 0);
+        for seed in 0..tries {
+            let mut times = part(members, 0.007, 900 + seed);
+            let judge = |times: &PairTimes| links(times, &vec![0; members], 0.01).unwrap();
+            let is_slow = |judged: &Links| -> Vec<usize> {
+                (0..members).filter(|at| judged.members.standings[*at].slow).collect()
+            };
+            let judged = judge(&times);
+            alarms += usize::from(!judged.slow.is_empty() || !is_slow(&judged).is_empty());
+            if seed < 20 {
+                times.pairs[4321].1 *= 1.10;
+                let judged = judge(&times);
+                let pair = times.pairs[4321].0.map(|member| member as usize);
+                links_found += usize::from(judged.slow.iter().map(|(pair, _)| *pair).eq([pair]));
+                times.pairs.iter_mut().filter(|(pair, _)| pair.contains(&700)).for_each(|(_, time)| *time *= 1.15);
+                members_found += usize::from(is_slow(&judge(&times)) == [700]);
+            }
+        }
+        assert!(alarms <= 3, "{alarms} of {tries}");
+        assert!(links_found >= 19 && members_found >= 19, "{links_found} links, {members_found} members of 20");
+    }
+
+    #[test]
+    fn a_member_with_few_partners_is_not_judged() {
+        let mut times = part(100, 0.007, 1);
+        let mut left = 3;
+        times.pairs.retain(|(pair, _)| {
+            !pair.contains(&5) || {
+                left -= 1;
+                left >= 0
+            }
+        });
+        assert_eq!(links(&times, &[0; 100], 0.01), None);
     }
 }

@@ -1,6 +1,7 @@
 //! What a benchmark adds to its declaration: charts and findings that must be computed from several case lines.
 
 use record::CaseLine;
+use stats::PairTimes;
 
 use crate::charts::NamedChart;
 use crate::next::Next;
@@ -44,8 +45,8 @@ pub trait View: Sync {
         false
     }
 
-    /// Seconds of a message between each two ranks, where a case is a tournament of pairs; NaN where there is none.
-    fn pair_times(&self, _case: &CaseLine) -> Option<Vec<Vec<f64>>> {
+    /// Seconds of a message between pairs of ranks, where a case is a tournament; NaN where a pair has none.
+    fn pair_times(&self, _case: &CaseLine) -> Option<PairTimes> {
         None
     }
 

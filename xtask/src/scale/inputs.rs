@@ -28,6 +28,8 @@ pub(super) enum Input {
     Records,
     /// Six records of so many cases.
     SixRecords,
+    /// The record of a launcher with so many nodes.
+    Fleet,
     /// The record of an invented run with sweeps, training, failures and drift (crates/report/examples/large.rs).
     Invented,
 }
@@ -122,6 +124,7 @@ impl Inputs {
                 let words = [folder.display().to_string(), size.to_string()];
                 child::cost(&self.programs.join("examples/large"), &words, &self.folder, &[0]).map(drop)
             }
+            Input::Fleet => self.seed()?.fleet(folder, size).map_err(failed),
             Input::Record(vary, lines) => self.seed()?.write(folder, size, (vary, lines, 1)).map_err(failed),
             Input::Records | Input::SixRecords => {
                 let (records, cases) = if input == Input::Records { (size, 4) } else { (6, size) };

@@ -53,6 +53,11 @@ impl Seed {
         if cases.is_empty() { Err(io::Error::other("the run has no results")) } else { Ok(Self { file, cases }) }
     }
 
+    /// Writes the record of a fleet of so many nodes.
+    pub(super) fn fleet(&self, record: &Path, nodes: usize) -> io::Result<()> {
+        super::fleet::write(record, nodes, &self.file, &self.cases[0].1)
+    }
+
     /// Writes a record of so many cases. `run` is the number that its identity is made of.
     pub(super) fn write(
         &self,
@@ -164,7 +169,7 @@ impl<W: Write> Sealing<W> {
 }
 
 /// A line with the run that wrote it, its number and its checksum.
-fn sealed(line: &Map<String, Value>, run: &str, number: usize) -> io::Result<String> {
+pub(super) fn sealed(line: &Map<String, Value>, run: &str, number: usize) -> io::Result<String> {
     let mut text = serde_json::to_string(line)?;
     text.truncate(text.len() - 1);
     text += &format!(",\"run\":\"{run}\",\"line\":{number}}}");
@@ -174,7 +179,7 @@ fn sealed(line: &Map<String, Value>, run: &str, number: usize) -> io::Result<Str
 }
 
 /// 12 digits of SHA-256 over benchmark and parameters, as the program gives them.
-fn identity(benchmark: &Value, parameters: &Map<String, Value>) -> String {
+pub(super) fn identity(benchmark: &Value, parameters: &Map<String, Value>) -> String {
     let parameters: BTreeMap<_, _> = parameters.iter().collect();
     let text = json!({ "benchmark": benchmark, "parameters": parameters }).to_string();
     Sha256::digest(text.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()

@@ -121,6 +121,10 @@ pub(super) fn rows() -> &'static [Row] {
         row("history-six-json", Input::SixRecords, &["history", "INPUT", "--json"], "the same as JSON, {n} cases")
             .sizes(100_000, 1_000)
             .within(30.0),
+        row("fleet", Input::Fleet, &["fleet", "INPUT", "--output-dir", "OUT"], "a fleet of {n} nodes judged and drawn")
+            .ends(&[1])
+            .sizes(4_096, 512)
+            .within(10.0),
         row(
             "resume-shown",
             Input::Record(Vary::Sizes, Lines::AllButOne),

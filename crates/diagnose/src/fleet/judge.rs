@@ -246,9 +246,9 @@ fn by_criterion(criterion: usize, level: f64, fleet: &mut Fleet, nodes: &mut [Ga
 fn by_links(of: &Tournament, topology: Option<&Topology>, level: f64, fleet: &mut Fleet, nodes: &mut [Gathered]) {
     let (criterion, shown) = network::judge(of, topology, level);
     fleet.link_criteria.push(criterion);
-    let place = |host: &HostName| of.hosts.iter().position(|own| own == host);
+    let place: BTreeMap<&HostName, usize> = of.hosts.iter().enumerate().map(|(at, host)| (host, at)).collect();
     for gathered in nodes.iter_mut() {
-        let Some(at) = place(&gathered.node.host) else { continue };
+        let Some(at) = place.get(&gathered.node.host).copied() else { continue };
         for (_, ratio, interval) in shown.slow.iter().filter(|(place, ..)| *place == at) {
             let what = format!("{} with every other node", of.label);
             let (ratio, interval) = (*ratio, *interval);
@@ -320,6 +320,13 @@ fn notes(fleet: &mut Fleet) {
     }
     for tournament in &fleet.link_criteria {
         let (what, nodes) = (&tournament.what, tournament.nodes);
+        let (pairs, possible) = (tournament.pairs, tournament.possible_pairs());
+        if pairs < possible {
+            fleet.notes.push(format!(
+                "{what} measured {pairs} of {possible} pairs, so that its time does not grow with the square of the nodes: other links \
+                 are not judged."
+            ));
+        }
         match tournament.smallest {
             None if nodes < FEWEST_LINKED => fleet
                 .notes

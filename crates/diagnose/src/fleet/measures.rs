@@ -1,8 +1,9 @@
 //! What single nodes took: of records of one host, all timed cases; of records of several, the cases in which ranks work apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use record::{CaseLine, Caveat, Machine, Placement, Record};
+use stats::PairTimes;
 use terms::{Error, HostName, Status};
 
 use super::blame::fault;
@@ -26,6 +27,7 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
     let machines: Vec<&Machine> = if file.hosts.is_empty() { vec![&file.machine] } else { file.hosts.iter().collect() };
     let mut nodes = machines.iter().map(|machine| node(name, record, machine)).collect::<Result<Vec<_>, Error>>()?;
     let hosts: Vec<&str> = machines.iter().map(|machine| machine.host.as_str()).collect();
+    let place: HashMap<&str, usize> = hosts.iter().enumerate().map(|(at, host)| (*host, at)).collect();
     let (mut tournaments, mut unblamed) = (Vec::new(), Vec::new());
     for line in &record.cases {
         let label = (reader.label)(record, line);
@@ -59,7 +61,7 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
                     tournaments.extend(tournament(&label, &times, line, placed)?);
                 } else if (reader.is_local)(line) {
                     for (host, taken) in by_host(line, placed, (reader.rank_trials)(line)) {
-                        if let Some(node) = several.iter_mut().find(|node| node.host == host.as_str()) {
+                        if let Some(node) = place.get(host.as_str()).map(|at| &mut several[*at]) {
                             // The coordinator looks at its own host.
                             let disturbed = disturbed && host == file.machine.host;
                             node.measured.push(measured(taken, disturbed));
@@ -145,27 +147,27 @@ fn by_host(line: &CaseLine, placed: Option<&Placement>, trials: Option<Vec<RankT
 
 fn tournament(
     label: &str,
-    times: &[Vec<f64>],
+    times: &PairTimes,
     line: &CaseLine,
     placed: Option<&Placement>,
 ) -> Result<Option<Tournament>, Error> {
-    let Some(placed) = placed.filter(|placed| placed.hosts.len() == times.len()) else { return Ok(None) };
+    let Some(placed) = placed.filter(|placed| placed.hosts.len() == times.members) else { return Ok(None) };
     let mut hosts: Vec<&String> = placed.hosts.iter().collect();
     hosts.sort();
     hosts.dedup();
-    let mut square = vec![vec![f64::NAN; hosts.len()]; hosts.len()];
-    for (low, row) in times.iter().enumerate() {
-        for (high, time) in row.iter().enumerate().skip(low + 1) {
-            let [one, other] = [low, high].map(|rank| hosts.binary_search(&&placed.hosts[rank]).unwrap_or(0));
-            let (one, other) = (one.min(other), one.max(other));
-            if one != other {
-                // `min` of a number and NaN is the number.
-                square[one][other] = square[one][other].min(*time);
-            }
+    let of_rank: Vec<u32> = placed.hosts.iter().map(|host| hosts.binary_search(&host).unwrap_or(0) as u32).collect();
+    let mut pairs: BTreeMap<[u32; 2], f64> = BTreeMap::new();
+    for ([low, high], time) in &times.pairs {
+        let [one, other] = [*low, *high].map(|rank| of_rank[rank as usize]);
+        if one != other {
+            let known = pairs.entry([one.min(other), one.max(other)]).or_insert(f64::NAN);
+            // `min` of a number and NaN is the number.
+            *known = known.min(*time);
         }
     }
+    let times = PairTimes { members: hosts.len(), pairs: pairs.into_iter().collect() };
     let hosts = hosts.into_iter().map(|host| HostName::parse(host)).collect::<Result<Vec<HostName>, Error>>()?;
     let trials = line.trials.unwrap_or(0) as usize;
     let short = line.bytes.is_some_and(|bytes| bytes <= SHORT_BYTES);
-    Ok(Some(Tournament { label: label.to_owned(), hosts, times: square, trials, short }))
+    Ok(Some(Tournament { label: label.to_owned(), hosts, times, trials, short }))
 }

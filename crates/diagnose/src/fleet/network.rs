@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stats::{Distance, FEWEST_TRIALS, Links};
+use stats::{FEWEST_TRIALS, Links};
 use terms::HostName;
 
 use super::hosts::compressed;
@@ -32,6 +32,7 @@ pub(super) fn judge(of: &Tournament, topology: Option<&Topology>, level: f64) ->
     let criterion = LinkCriterion {
         what: of.label.clone(),
         nodes: of.hosts.len(),
+        pairs: of.times.pairs.len(),
         smallest: judged.as_ref().map(|judged| judged.smallest.exp_m1()),
     };
     let shown = judged.map(|judged| show(of, topology.is_some(), &blocks, &judged)).unwrap_or_default();
@@ -39,7 +40,7 @@ pub(super) fn judge(of: &Tournament, topology: Option<&Topology>, level: f64) ->
 }
 
 fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> Shown {
-    let mut shown = Shown { notes: apart(of, blocks, &judged.distances), ..Shown::default() };
+    let mut shown = Shown { notes: apart(of, blocks, &judged.farther), ..Shown::default() };
     let label = &of.label;
     for (at, standing) in judged.members.standings.iter().enumerate().filter(|(_, one)| one.slow) {
         let ratio = standing.deviation.exp();
@@ -69,18 +70,10 @@ fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> Sh
 }
 
 /// A sentence about blocks that are apart. Distance is not a fault of their nodes.
-fn apart(of: &Tournament, blocks: &[usize], distances: &[Distance]) -> Vec<String> {
+fn apart(of: &Tournament, blocks: &[usize], farther: &[f64]) -> Vec<String> {
     let mut members: BTreeMap<usize, Vec<&HostName>> = BTreeMap::new();
     blocks.iter().zip(&of.hosts).for_each(|(block, host)| members.entry(*block).or_default().push(host));
-    let within = |block: usize| distances.iter().find(|one| one.blocks == [block; 2]).map(|one| one.value);
-    let ratios: Vec<f64> = distances
-        .iter()
-        .filter(|one| one.blocks[0] != one.blocks[1])
-        .filter_map(|one| {
-            let near = one.blocks.iter().filter_map(|block| within(*block)).reduce(f64::min)?;
-            Some((one.value - near).exp())
-        })
-        .collect();
+    let ratios: Vec<f64> = farther.iter().map(|farther| farther.exp()).collect();
     let Some(least) = ratios.iter().copied().reduce(f64::min) else { return Vec::new() };
     let most = ratios.iter().copied().fold(least, f64::max);
     let range = if most - least < 0.05 { format!("{most:.2}x") } else { format!("{least:.2}x to {most:.2}x") };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use record::{CaseLine, Record};
+use stats::PairTimes;
 use terms::HostName;
 
 use super::inventory::Inventory;
@@ -11,8 +12,8 @@ use super::inventory::Inventory;
 pub struct Reader<'f> {
     /// Whether ranks of a case work apart, so that each rank's time is its host's.
     pub is_local: &'f dyn Fn(&CaseLine) -> bool,
-    /// Seconds between each two ranks, where a case is a tournament.
-    pub pairs: &'f dyn Fn(&CaseLine) -> Option<Vec<Vec<f64>>>,
+    /// Seconds between pairs of ranks, where a case is a tournament.
+    pub pairs: &'f dyn Fn(&CaseLine) -> Option<PairTimes>,
     /// What each rank took in each trial, where ranks are on several hosts; None where the record has no samples.
     pub rank_trials: &'f dyn Fn(&CaseLine) -> Option<Vec<RankTrial>>,
     /// What a case is called.
@@ -71,15 +72,15 @@ pub struct NodeRun {
     pub failed: Vec<FailedCase>,
 }
 
-/// Times between each two hosts.
+/// Times between hosts: between each two, or of large fleets a part of the pairs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tournament {
     /// The exchange, in words.
     pub label: String,
     /// The hosts, one each.
     pub hosts: Vec<HostName>,
-    /// Seconds between each two of them; of several ranks on a host, the fastest pair, which the link alone bounds.
-    pub times: Vec<Vec<f64>>,
+    /// Seconds between them, by place; of several ranks on a host, the fastest pair, which the link alone bounds.
+    pub times: PairTimes,
     /// Trials of each pair, in different rounds.
     pub trials: usize,
     /// Whether its messages are short, so that their time depends on the distance.
@@ -100,7 +101,7 @@ pub struct Unblamed {
 pub struct Taken {
     /// What nodes took.
     pub nodes: Vec<NodeRun>,
-    /// Times between each two hosts.
+    /// Times between hosts.
     pub tournaments: Vec<Tournament>,
     /// Cases that failed or are wrong, and name nobody.
     pub unblamed: Vec<Unblamed>,

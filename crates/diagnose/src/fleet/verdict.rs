@@ -112,6 +112,8 @@ pub struct LinkCriterion {
     pub what: String,
     /// Nodes in it.
     pub nodes: usize,
+    /// Pairs of nodes that exchanged messages: of large fleets not all.
+    pub pairs: usize,
     /// The deficit of a link that is found in nine of ten tries; None where the nodes are too few.
     pub smallest: Option<f64>,
 }
@@ -135,6 +137,13 @@ pub struct Fleet {
     pub groups: Vec<Group>,
     /// What a reader should know.
     pub notes: Vec<String>,
+}
+
+impl LinkCriterion {
+    /// Pairs that its nodes have.
+    pub fn possible_pairs(&self) -> usize {
+        self.nodes * self.nodes.saturating_sub(1) / 2
+    }
 }
 
 impl Fleet {

@@ -6,6 +6,7 @@
 
 use record::{CaseLine, Machine, Record};
 use serde_json::json;
+use stats::PairTimes;
 use stats::samples::{Marginal, Series, Situation};
 
 use crate::simulation::record_of;
@@ -203,7 +204,10 @@ impl Cluster {
 
 pub(crate) fn taken(records: &[Record]) -> Taken {
     let is_local = |line: &CaseLine| line.bytes.is_none();
-    let pairs = |line: &CaseLine| serde_json::from_value(line.metrics.get("pair_s")?.clone()).ok();
+    let pairs = |line: &CaseLine| {
+        let square: Vec<Vec<f64>> = serde_json::from_value(line.metrics.get("pair_s")?.clone()).ok()?;
+        Some(PairTimes::from_square(&square))
+    };
     let label = |_: &Record, line: &CaseLine| match line.bytes {
         Some(8) => "latency".to_owned(),
         Some(bytes) if bytes == 4 << 20 => "bandwidth".to_owned(),

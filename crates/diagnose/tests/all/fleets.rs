@@ -2,6 +2,7 @@
 
 use record::Record;
 use serde_json::json;
+use stats::PairTimes;
 use stats::samples::{Marginal, Series, Situation};
 use terms::HostName;
 
@@ -20,7 +21,10 @@ fn rank_trials(line: &record::CaseLine) -> Option<Vec<RankTrial>> {
 
 fn taken(records: &[Record]) -> Taken {
     let is_local = |line: &record::CaseLine| !line.metrics.contains_key("pair_s");
-    let pairs = |line: &record::CaseLine| serde_json::from_value(line.metrics.get("pair_s")?.clone()).ok();
+    let pairs = |line: &record::CaseLine| {
+        let square: Vec<Vec<f64>> = serde_json::from_value(line.metrics.get("pair_s")?.clone()).ok()?;
+        Some(PairTimes::from_square(&square))
+    };
     let reader = Reader { is_local: &is_local, pairs: &pairs, rank_trials: &rank_trials, label: &label };
     let mut all = Taken::default();
     for (at, record) in records.iter().enumerate() {

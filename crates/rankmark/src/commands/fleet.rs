@@ -188,7 +188,7 @@ fn is_local(line: &CaseLine) -> bool {
 }
 
 /// The times of a tournament.
-fn pairs(line: &CaseLine) -> Option<Vec<Vec<f64>>> {
+fn pairs(line: &CaseLine) -> Option<stats::PairTimes> {
     benchmarks::VIEWS.for_case(line)?.pair_times(line)
 }
 
