@@ -3,7 +3,8 @@
 # a node whose Prolog fails, and queues the job again. For nodes that jobs do not share.
 #
 #   slurm.conf:  Prolog=/etc/rankmark/node-check.sh
-#                PrologEpilogTimeout=120          # above RANKMARK_LIMIT
+#                PrologFlags=Alloc                # when nodes are allocated, and not only before a step's first process
+#                PrologEpilogTimeout=60           # above RANKMARK_LIMIT
 #
 # To judge a node by others of its kind, measure five or more nodes once (not with srun, which would join them to one run), and
 # put the fleet.json beside this script:
@@ -22,7 +23,7 @@ rankmark=${RANKMARK:-rankmark}
 plan=${RANKMARK_PLAN:-$here/node-check.yaml}
 criteria=${RANKMARK_CRITERIA:-$here/fleet.json}
 # Seconds for everything.
-limit=${RANKMARK_LIMIT:-90}
+limit=${RANKMARK_LIMIT:-45}
 
 say() {
     echo "rankmark node check: $*" >&2

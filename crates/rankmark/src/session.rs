@@ -87,6 +87,8 @@ pub(crate) struct Request<'a> {
     pub(crate) entry: Entry<'a>,
     /// Whether `--output-dir` names a folder of records whatever it holds: the plan is that of a tool which has it so.
     pub(crate) into_folder: bool,
+    /// Whether cases that cannot make their fewest trials within the budget are left out.
+    pub(crate) leaves_out: bool,
     /// Explains what a run recorded, with a sentence for each case. None for a profile, which explains it itself.
     pub(crate) explain: Option<Explain>,
 }
@@ -190,6 +192,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         before: &record.before,
         starter,
         device_sensors: sensors.as_mut().map(|sensors| sensors as &mut dyn DeviceSensors),
+        leaves_out: request.leaves_out,
         states,
         observer: &mut screen,
     };

@@ -59,7 +59,10 @@ pub(crate) trait Visits<'a> {
     fn group_ends(&mut self);
 
     /// The last case of a round was visited.
-    fn round_ends(&mut self);
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    fn round_ends(&mut self) -> Result<(), StoreError>;
 }
 
 /// Makes rounds until no case is open or the run is over.
@@ -78,7 +81,7 @@ pub(crate) fn make_rounds<'a>(visits: &mut impl Visits<'a>) -> Result<(), StoreE
             visits.group_ends();
         }
         visits.driver().round += 1;
-        visits.round_ends();
+        visits.round_ends()?;
     }
 }
 

@@ -171,9 +171,10 @@ impl<'a> Visits<'a> for State<'a> {
         }
     }
 
-    fn round_ends(&mut self) {
+    fn round_ends(&mut self) -> Result<(), StoreError> {
         let open = self.cases.iter().filter(|case| case.open).count();
         self.setup.observer.pairs(self.driver.round, open);
+        Ok(())
     }
 }
 

@@ -22,6 +22,7 @@ use crate::{admission, lines, order};
 
 mod closed;
 mod closer;
+mod fitting;
 mod spans;
 mod wanted;
 
@@ -58,6 +59,9 @@ pub struct PlanSetup<'a> {
     pub starter: &'a mut dyn Starter,
     /// Who looks at devices while trials run on them, where there are any.
     pub device_sensors: Option<&'a mut dyn DeviceSensors>,
+    /// Whether cases that cannot make their fewest trials within the budget are left out, and the first round visits cases in the
+    /// order of the plan: the most telling first.
+    pub leaves_out: bool,
     /// What is known of the machine's states, and which is wanted.
     pub states: StatesAsked,
     /// Who watches.
@@ -91,6 +95,7 @@ pub fn run<'a>(whole: Setup<'a>, setup: PlanSetup<'a>) -> Result<Vec<CaseLine>, 
         machine,
         closed: HashMap::new(),
         last_visit: HashMap::new(),
+        costs: HashMap::new(),
         gave_way: BTreeMap::new(),
     };
     if let Err(error) = run.all(&cases) {
@@ -124,6 +129,8 @@ struct RunState<'a> {
     closed: HashMap<String, CaseRun>,
     /// When each case was visited last.
     last_visit: HashMap<String, Instant>,
+    /// What that took.
+    costs: HashMap<String, fitting::Cost>,
     /// Trials that a budget left fewer samples than were asked for: how many, and of how many, by case.
     gave_way: BTreeMap<String, [u32; 2]>,
 }
@@ -145,6 +152,9 @@ impl<'a, 'c> Visits<'a> for RunRounds<'_, 'a, 'c> {
 
     fn groups(&mut self) -> Vec<Meeting<'c>> {
         let (driver, several) = (&self.run.driver, self.run.setup.starter.several());
+        if self.run.setup.leaves_out && driver.round == self.first {
+            return order::grouped(self.due.clone(), |case| order::world(case));
+        }
         order::of_round(self.due.clone(), driver.setup.seed, driver.round, several)
     }
 
@@ -160,14 +170,16 @@ impl<'a, 'c> Visits<'a> for RunRounds<'_, 'a, 'c> {
         self.run.worlds.end_fresh();
     }
 
-    fn round_ends(&mut self) {
+    fn round_ends(&mut self) -> Result<(), StoreError> {
         let made = self.run.driver.round;
         if made == self.first + 1 {
             self.run.align(&self.due);
         }
         self.run.retire();
+        self.run.leave_out()?;
         self.due.retain(|case| self.run.open.contains_key(&case.id));
         self.run.setup.observer.rounds(made, self.due.len());
+        Ok(())
     }
 }
 
@@ -237,7 +249,7 @@ impl RunState<'_> {
         let Some(run) = self.open.get(&case.id) else { return false };
         let last = self.last_visit.get(&case.id).filter(|_| !run.simulated);
         let due = last.map_or_else(Instant::now, |last| *last + run.settings.spacing);
-        while !self.driver.is_over() {
+        while !self.driver.is_over() && self.fits(case) {
             let left = due.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return true;
@@ -285,8 +297,11 @@ impl RunState<'_> {
             };
         }
         let Some(mut run) = self.open.remove(&case.id) else { return Ok(()) };
-        self.last_visit.insert(case.id.clone(), Instant::now());
+        let begun = Instant::now();
+        self.last_visit.insert(case.id.clone(), begun);
+        run.settings.timeout = self.patience(crate::settings_of(case).timeout, run.settings.max_seconds);
         let result = self.in_world(case, &mut run);
+        self.note_cost(case, begun.elapsed(), run.trials.last().map_or(0.0, |trial| trial.sampling_s));
         let after = self.driver.after.replace(case.id.clone());
         match result {
             Ok(()) => {
@@ -388,6 +403,12 @@ impl RunState<'_> {
     fn failed(&mut self, case: &Case, run: CaseRun, verdict: Verdict) -> Result<(), StoreError> {
         if verdict.kind == VerdictKind::Interrupted {
             self.driver.interrupted = Some(verdict.error.what);
+            self.open.insert(case.id.clone(), run);
+            return self.close(case);
+        }
+        // Ranks that had less time than was asked for did not fail.
+        let is_cut = verdict.kind == VerdictKind::Hung && run.settings.timeout < crate::settings_of(case).timeout;
+        if is_cut && self.driver.is_over() {
             self.open.insert(case.id.clone(), run);
             return self.close(case);
         }

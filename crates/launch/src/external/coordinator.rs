@@ -45,9 +45,25 @@ pub struct Coordinator {
     /// An MPI world was started: what the launcher keeps for its processes can be used once.
     initialised: Cell<bool>,
     on_stall: Option<OnStall>,
+    /// When no world needs to come up any more.
+    ends: Cell<Option<Instant>>,
 }
 
+/// A world has at least so long to come up, however little time is left.
+const LEAST: Duration = Duration::from_secs(5);
+
 impl Coordinator {
+    /// Has worlds come up before this time, or not at all.
+    pub fn end_at(&self, ends: Instant) {
+        self.ends.set(Some(ends));
+    }
+
+    /// How long a world may take to come up that would else have so long.
+    fn starting(&self, most: Duration) -> Duration {
+        let left = self.ends.get().map(|ends| ends.saturating_duration_since(Instant::now()).max(LEAST));
+        left.map_or(most, |left| left.min(most))
+    }
+
     /// Waits for all processes of the launcher, and takes together the cores that each of them may use: a launcher that
     /// binds has given this process those of rank 0 only. `search`: the folders of the path.
     ///
@@ -84,6 +100,7 @@ impl Coordinator {
             search,
             initialised: Cell::new(false),
             on_stall: None,
+            ends: Cell::new(None),
         })
     }
 
@@ -182,7 +199,7 @@ impl Coordinator {
         }
         let is_joined_by_launcher = backend.is_some_and(|backend| backend.about().launched);
         let mut world = self.start_all(&spec, wishes.bound, environment)?;
-        let came_up = world.come_up(STARTING);
+        let came_up = world.come_up(self.starting(STARTING));
         came_up.map_err(|verdict| if is_joined_by_launcher { self.not_joined(verdict) } else { verdict })?;
         Ok(world)
     }
@@ -207,7 +224,7 @@ impl Coordinator {
             self.initialise_once(backend)?;
         }
         let mut world = self.start_all(spec, wishes.bound, wishes.environment.clone())?;
-        world.come_up(pytorch::LIMIT)?;
+        world.come_up(self.starting(pytorch::LIMIT))?;
         Ok(world)
     }
 

@@ -59,7 +59,10 @@ fn run(
         options.output.note_first(&note);
     }
     let machine = machine::detect();
-    measure(&Request { options, machine, entry, into_folder: false, explain: Some(EXPLAIN) }, Some(plan))
+    measure(
+        &Request { options, machine, entry, into_folder: false, leaves_out: false, explain: Some(EXPLAIN) },
+        Some(plan),
+    )
 }
 
 /// The values that a command sweeps where nobody names any.

@@ -130,7 +130,7 @@ fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -
         }
     };
     let explain = Some(measured::EXPLAIN);
-    measured::measure(&Request { options: &options, machine, entry, into_folder, explain }, plan)
+    measured::measure(&Request { options: &options, machine, entry, into_folder, leaves_out: false, explain }, plan)
 }
 
 /// The quick plan of this machine; of a benchmark that it does not have, what the benchmark's own command runs.

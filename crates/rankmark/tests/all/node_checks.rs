@@ -34,7 +34,17 @@ fn the_node_check_ends_within_its_bound_on_this_machine() {
     let ended = check(&place, RANKMARK).exits(0);
     assert!(ended.err.contains("node check: good: results are right, and gates hold"), "{}", ended.err);
     // Its own default, and what the program takes to end at TERM.
-    assert!(begin.elapsed() < Duration::from_secs(95), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(50), "{:?}", begin.elapsed());
+}
+
+/// A Prolog delays each job. Other builds and tests of this machine delay the check, too, so what counts is what it is to take.
+#[test]
+fn the_node_check_takes_less_than_ten_seconds() {
+    let place = Place::new();
+    let shown = place.run(&format!("run {EXAMPLES}/node-check.yaml --dry-run")).exits(0).out;
+    let line = shown.lines().find(|line| line.contains("about ")).unwrap_or_else(|| panic!("{shown}"));
+    let number = line.split("about ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse().ok());
+    assert!(number.is_some_and(|seconds: f64| seconds < 10.0) && line.contains(" s"), "{line}");
 }
 
 #[test]

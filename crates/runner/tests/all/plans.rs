@@ -83,17 +83,36 @@ pub(crate) fn run_with(plan: &Plan, starter: &mut dyn Starter, host: Host) -> Ou
 
 /// As [`run_with`], in the order that this seed gives.
 pub(crate) fn run_seeded(plan: &Plan, starter: &mut dyn Starter, host: Host, seed: u64) -> Outcome {
+    run_within(plan, starter, (host, seed), None)
+}
+
+/// Runs the plan within a budget: cases that do not fit are left out.
+pub(crate) fn run_within(
+    plan: &Plan,
+    starter: &mut dyn Starter,
+    (host, seed): (Host, u64),
+    budget: Option<Duration>,
+) -> Outcome {
     let directory = tempfile::tempdir().expect("a directory");
     let tool = Tool { name: "test".to_owned(), version: "0".to_owned() };
     let mut file =
         RunFile::new(tool, jiff::Timestamp::UNIX_EPOCH, Machine::default(), plan.clone(), &benchmarks::abouts());
     let mut store = Store::create(directory.path(), &file).expect("a record");
     let mut order = Order::default();
-    let whole = Setup { store: &mut store, file: &mut file, host, seed, deadline: None, interrupted: || None };
+    let deadline = budget.map(|budget| std::time::Instant::now() + budget);
+    let whole = Setup { store: &mut store, file: &mut file, host, seed, deadline, interrupted: || None };
     let done = HashSet::new();
     let states = measure::StatesAsked::default();
-    let planned =
-        PlanSetup { plan, done: &done, before: &[], starter, device_sensors: None, states, observer: &mut order };
+    let planned = PlanSetup {
+        plan,
+        done: &done,
+        before: &[],
+        starter,
+        device_sensors: None,
+        leaves_out: budget.is_some(),
+        states,
+        observer: &mut order,
+    };
     let lines = runner::run(whole, planned).expect("the record can be written");
     drop(store);
     let kept = record::read_run(directory.path()).expect("the record can be read");

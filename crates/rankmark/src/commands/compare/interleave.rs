@@ -42,7 +42,14 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     }
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let options = own.run_options(outputs.json);
-    let request = Request { options: &options, machine: machine::detect(), entry, into_folder: false, explain: None };
+    let request = Request {
+        options: &options,
+        machine: machine::detect(),
+        entry,
+        into_folder: false,
+        leaves_out: false,
+        explain: None,
+    };
     let mut record = session::create(&request, plan(&sides))?;
     record::declare_sides(&mut record.file);
     let interleaved = Interleaved { sides: sides.sides.clone(), threshold, ..Interleaved::default() };

@@ -86,7 +86,14 @@ pub(super) fn run(
     }
     "profile".clone_into(&mut plan.experiment);
     plan.profiling = true;
-    let request = Request { options: &options, machine: machine::detect(), entry, into_folder: false, explain: None };
+    let request = Request {
+        options: &options,
+        machine: machine::detect(),
+        entry,
+        into_folder: false,
+        leaves_out: false,
+        explain: None,
+    };
     let Ended { code, directory } = session::measure(&request, Some(plan))?;
     let Some(directory) = directory else { return Ok(code) };
     let explained = explain::record(&directory, wanted)?;
