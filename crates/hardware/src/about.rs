@@ -67,7 +67,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         }
         Area::Storage => settle_bytes(case, task.bytes.next_multiple_of(storage::PAGE)),
         Area::Nodes | Area::Transfer => settle_bytes(case, task.bytes),
-        Area::Compute | Area::All => {}
+        Area::Compute | Area::Results | Area::All => {}
     }
     torch::add_recipe(case)?;
     contract::fields::reorder(case, &ABOUT);

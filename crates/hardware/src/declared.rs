@@ -4,6 +4,7 @@ use record::{Better, Ceiling, Metric, Shape, found};
 use serde_json::Value;
 
 use super::pairs_found::{Cells, ListedPairs, Pairs};
+use super::results::RoundResults;
 
 record::metrics! {
     /// What a hardware case says.
@@ -47,6 +48,13 @@ record::metrics! {
             "triad from the cores of a node (row) to memory of a node (column)",
         )
         .shape(Shape::Matrix),
+        RESULTS: RoundResults = Metric::new(
+            "results",
+            "",
+            Better::Higher,
+            "results: operations of a round, and the rounds of each rank by the digest of what they left",
+        )
+        .shape(Shape::Map),
         CEILING: Ceiling = record::CEILING.metric(),
     }
 }

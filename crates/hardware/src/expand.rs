@@ -43,7 +43,7 @@ fn open(test: Test, on_gpus: bool) -> Vec<Open> {
         Area::Memory => vec![("bytes", values(WORKING_SETS))],
         Area::Compute if test == Test::Fma => vec![("dtype", values(DTYPES))],
         Area::Compute => vec![("dtype", values(&["f32"])), ("size", values(SIZES))],
-        Area::Nodes | Area::Pairs | Area::Storage | Area::Transfer | Area::All => Vec::new(),
+        Area::Nodes | Area::Pairs | Area::Storage | Area::Transfer | Area::Results | Area::All => Vec::new(),
     }
 }
 
@@ -206,7 +206,7 @@ fn leave_out(case: &mut Case, test: Test) {
         Area::Transfer => &["ranks", "threads", "bytes", "dtype", "size", "path", "inject"],
         Area::Pairs if is_torch => &["threads", "bytes", "dtype", "size", "path", "inject"],
         Area::Memory => &["ranks", "dtype", "size", "path", "inject"],
-        Area::Nodes => &["ranks", "threads", "bytes", "dtype", "size", "path", "inject"],
+        Area::Nodes | Area::Results => &["ranks", "threads", "bytes", "dtype", "size", "path", "inject"],
         Area::Compute if test == Test::Fma => &["ranks", "bytes", "size", "path", "inject"],
         Area::Compute => &["ranks", "bytes", "path", "inject"],
         Area::Pairs => &["threads", "bytes", "dtype", "size", "path"],

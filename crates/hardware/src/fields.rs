@@ -47,6 +47,8 @@ terms::named! {
         DeviceCopy = "device_copy",
         /// A load by a device from pinned memory of the host, after the one before it.
         HostLatency = "host_latency",
+        /// The same seeded products, sums and training step again and again, whose results must be the same bits.
+        Results = "results",
         /// Each of them, for a profile of the machine.
         All = "all",
     }
@@ -61,6 +63,7 @@ pub(super) enum Area {
     Pairs,
     Storage,
     Transfer,
+    Results,
     All,
 }
 
@@ -75,6 +78,7 @@ impl Test {
             Self::HostToDevice | Self::DeviceToHost | Self::HostBothWays | Self::DeviceCopy | Self::HostLatency => {
                 Area::Transfer
             }
+            Self::Results => Area::Results,
             Self::All => Area::All,
             _ => Area::Memory,
         }

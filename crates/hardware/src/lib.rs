@@ -14,6 +14,7 @@ mod pairs;
 mod pairs_found;
 mod peers;
 mod resolve;
+mod results;
 mod show;
 mod storage;
 mod team;
@@ -50,7 +51,7 @@ impl Benchmark for HardwareBenchmark {
             // GPUs have memory of their own; only what is copied lies in the host's, too.
             Area::Transfer if task.test == Test::DeviceCopy => 0,
             Area::Transfer => task.bytes.saturating_mul(task.test.copies().max(1)),
-            Area::Compute | Area::Storage | Area::All => 0,
+            Area::Compute | Area::Storage | Area::Results | Area::All => 0,
         };
         of_rank.saturating_mul(u64::from(task.ranks))
     }
@@ -93,6 +94,7 @@ impl Benchmark for HardwareBenchmark {
             Area::Pairs => pairs::prepare(&task, fields::space(case), rank),
             Area::Nodes => numa::prepare(&task, &numa::nodes()),
             Area::Storage => storage::prepare(&task),
+            Area::Results => results::prepare(&task, fields::space(case), rank),
             Area::Transfer => Err(Failure::new("the host has no device to copy to")),
             Area::All => Err(Failure::new("`all` stands for several tests, and is none itself")),
         }

@@ -1,6 +1,6 @@
 //! Metrics of a case from its trials.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use contract::runtime::is_pytorch;
 use contract::{Common, Measured};
@@ -11,11 +11,12 @@ use stats::{PairTimes, PairVerdict};
 use terms::{Dtype, Named};
 
 use super::declared::{
-    CACHE, CEILING, GBS, GFLOPS, LOOP, MOVED_GBS, NODE_GBS, PAIR_GBS, PAIR_S, PAIR_TIMES, PAIR_US, PAIRS,
+    CACHE, CEILING, GBS, GFLOPS, LOOP, MOVED_GBS, NODE_GBS, PAIR_GBS, PAIR_S, PAIR_TIMES, PAIR_US, PAIRS, RESULTS,
 };
 use super::fields::{Area, CUDA, Test};
 use super::pairs_found::{Cells, ListedPairs, Pairs, SlowPair, SlowRank};
 use super::resolve::{Task, task};
+use super::results::{OPERATIONS, RoundResults};
 use super::tournament::rounds;
 use super::{compute, fields, memory};
 
@@ -49,6 +50,7 @@ pub(super) fn for_case(case: &Case, measured: &Measured<'_>) -> Map<String, Valu
         }
         Area::Pairs => return pairs(case, &task, measured.trials),
         Area::Nodes => return nodes(measured.trials),
+        Area::Results => return results(measured.trials),
         Area::All => f64::NAN,
     };
     let details = measured.trials.last().and_then(|trial| trial.details.first());
@@ -68,7 +70,7 @@ fn put_ceiling(metrics: &mut Map<String, Value>, case: &Case, task: &Task, rate:
         Area::Pairs if task.test != Test::Latency => CeilingKind::Link,
         Area::Storage => CeilingKind::Storage,
         Area::Transfer if task.test.copies() == 1 => CeilingKind::Transfer,
-        Area::Transfer | Area::Pairs | Area::Nodes | Area::All => return,
+        Area::Transfer | Area::Pairs | Area::Nodes | Area::Results | Area::All => return,
     };
     if !rate.is_finite() {
         return;
@@ -184,6 +186,23 @@ fn square(task: &Task, times: &PairTimes, trials: &[Trial]) -> Option<Vec<Vec<f6
         (square[low][high], square[high][low]) = (*time, back);
     }
     Some(square)
+}
+
+/// Rounds of each rank by the digest of their results, over all trials.
+fn results(trials: &[Trial]) -> Map<String, Value> {
+    let ranks = trials.iter().map(|trial| trial.details.len()).max().unwrap_or(0);
+    let mut found = RoundResults { operations: OPERATIONS, how: Vec::new(), rounds: vec![BTreeMap::new(); ranks] };
+    for (rank, own) in found.rounds.iter_mut().enumerate() {
+        let details = || trials.iter().filter_map(|trial| trial.details.get(rank));
+        let how = details().find_map(|details| details.get("how")?.as_str()).unwrap_or_default();
+        found.how.push(how.to_owned());
+        for (digest, rounds) in details().filter_map(|details| details.get("rounds")?.as_object()).flatten() {
+            *own.entry(digest.clone()).or_default() += rounds.as_u64().unwrap_or(0);
+        }
+    }
+    let mut metrics = Map::new();
+    RESULTS.put(&mut metrics, found);
+    metrics
 }
 
 /// Bandwidth between the nodes: medians over trials.

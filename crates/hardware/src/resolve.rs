@@ -79,7 +79,7 @@ const fn default_bytes(test: Test) -> u64 {
 pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
     let (test, area) = (fields.test, fields.test.area());
     let given: [(&'static str, bool, &[Area]); 5] = [
-        ("threads", fields.threads.is_some(), &[Area::Memory, Area::Compute]),
+        ("threads", fields.threads.is_some(), &[Area::Memory, Area::Compute, Area::Results]),
         ("bytes", fields.bytes.is_some(), &[Area::Memory, Area::Nodes, Area::Pairs, Area::Storage, Area::Transfer]),
         ("dtype", fields.dtype.is_some(), &[Area::Compute]),
         ("size", fields.size.is_some(), &[Area::Compute]),
@@ -132,7 +132,7 @@ fn check_products(fields: &Fields) -> Result<(), FieldError> {
 pub(super) fn settle_world(case: &mut Case) -> Result<(), FieldError> {
     let task = task(case)?;
     settle(case, "ranks", Value::from(task.ranks));
-    if matches!(task.test.area(), Area::Memory | Area::Compute) && !fields::is_on_gpus(case) {
+    if matches!(task.test.area(), Area::Memory | Area::Compute | Area::Results) && !fields::is_on_gpus(case) {
         settle(case, "threads", Value::from(task.threads));
     }
     Ok(())

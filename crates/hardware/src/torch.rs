@@ -32,7 +32,7 @@ pub(super) fn has(test: Test, device: &str) -> bool {
 pub(super) fn native_has(test: Test) -> bool {
     match test.area() {
         Area::Memory => test != Test::ReduceBroadcast,
-        Area::Compute | Area::Transfer | Area::Pairs | Area::All => true,
+        Area::Compute | Area::Transfer | Area::Pairs | Area::Results | Area::All => true,
         Area::Nodes | Area::Storage => false,
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn native_has(test: Test) -> bool {
 fn native(test: Test) -> Native {
     match test.area() {
         // Nothing is moved.
-        Area::Compute => Native::GpusThroughHost,
+        Area::Compute | Area::Results => Native::GpusThroughHost,
         _ if native_has(test) => Native::Gpus,
         _ => Native::Host,
     }
@@ -142,7 +142,7 @@ fn recipe(case: &Case, task: &Task) -> Result<Value, FieldError> {
         Area::Pairs => json!({"test": test, "operation": operation(task.test).name(), "bytes": task.bytes,
                               "rounds": rounds(task.ranks), "messages": messages(task.bytes), "seed": task.seed}),
         Area::Transfer => json!({"test": test, "operation": "barrier", "bytes": task.bytes, "seed": task.seed}),
-        Area::Nodes | Area::Storage | Area::All => {
+        Area::Nodes | Area::Storage | Area::Results | Area::All => {
             let message = format!("PyTorch's ranks have no test `{test}`");
             return Err(problem("test", message, "`runtime: native`"));
         }

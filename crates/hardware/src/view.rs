@@ -2,7 +2,7 @@
 
 use ::view::number::{bytes, factor, seconds, three_digits};
 use ::view::study::{Measured, Operation};
-use ::view::{Finding, View};
+use ::view::{Finding, ResultBits, View};
 use record::CaseLine;
 use serde_json::Value;
 use stats::PairTimes;
@@ -10,7 +10,7 @@ use stats::PairTimes;
 use contract::fields::CUDA;
 use terms::Named as _;
 
-use super::declared::{GBS, GFLOPS, NODE_GBS, PAIR_S, PAIR_TIMES, PAIRS};
+use super::declared::{GBS, GFLOPS, NODE_GBS, PAIR_S, PAIR_TIMES, PAIRS, RESULTS};
 use super::fields::{Area, Test};
 use super::pairs_found::{Pairs, SlowPair, SlowRank};
 
@@ -54,6 +54,12 @@ impl View for HardwareView {
         let test = case.parameters.get("test").and_then(serde_json::Value::as_str).and_then(Test::from_name);
         let area = test.map(Test::area);
         matches!(area, Some(Area::Memory | Area::Compute | Area::Storage | Area::Transfer))
+    }
+
+    fn result_bits(&self, case: &CaseLine) -> Option<Vec<ResultBits>> {
+        let found = RESULTS.of(case)?;
+        let rank = |(how, rounds)| ResultBits { how, operations: found.operations, rounds };
+        Some(found.how.into_iter().zip(found.rounds).map(rank).collect())
     }
 
     fn pair_times(&self, case: &CaseLine) -> Option<PairTimes> {

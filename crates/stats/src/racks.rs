@@ -108,30 +108,60 @@ fn clusters(members: usize, pairs: &[([u32; 2], f64)]) -> Option<Vec<usize>> {
     (holds && clusters > 1 && 10 * alone <= members).then_some(found)
 }
 
-/// Where rests fall into a near and a far part; None where they are one part.
+/// Where rests fall into a near and a far part; None where they are one part. Far ones may be two parts, as of racks and pods.
 fn cut(rests: &[f64]) -> Option<f64> {
     let sorted = sorted(rests);
-    let number = sorted.len();
+    let (near, far) = sorted.split_at(best_cut(&sorted));
+    if is_apart(near, far) {
+        return far.first().copied();
+    }
+    let (first, second) = if squares(near) > squares(far) {
+        near.split_at(best_cut(near))
+    } else {
+        (near, far.split_at(best_cut(far)).0)
+    };
+    if is_apart(first, second) { second.first().copied() } else { None }
+}
+
+fn mean(part: &[f64]) -> f64 {
+    part.iter().sum::<f64>() / part.len() as f64
+}
+
+/// The sum of squares around the mean.
+fn squares(part: &[f64]) -> f64 {
+    let mean = mean(part);
+    part.iter().map(|value| (value - mean).powi(2)).sum()
+}
+
+/// The place that cuts ascending values into two parts with the least squares within both.
+fn best_cut(sorted: &[f64]) -> usize {
     let all: f64 = sorted.iter().sum();
-    let (mut low, mut best) = (0.0, (f64::NEG_INFINITY, 1));
-    for at in 1..number {
+    let (mut low, mut best) = (0.0, (f64::NEG_INFINITY, sorted.len().min(1)));
+    for at in 1..sorted.len() {
         low += sorted[at - 1];
-        let (below, above) = (at as f64, (number - at) as f64);
+        let (below, above) = (at as f64, (sorted.len() - at) as f64);
         let between = low.powi(2) / below + (all - low).powi(2) / above;
         if between > best.0 {
             best = (between, at);
         }
     }
-    let (near, far) = sorted.split_at(best.1);
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-    let distance = mean(far) - mean(near);
-    // By medians of sizes: a slow link is no part.
+    best.1
+}
+
+/// Whether two parts are more than one part that was cut.
+fn is_apart(near: &[f64], far: &[f64]) -> bool {
+    if near.is_empty() || far.is_empty() {
+        return false;
+    }
+    // By medians of sizes: a slow link is not a part.
     let spread = |part: &[f64]| {
         let middle = median(part);
         1.4826 * median(&part.iter().map(|rest| (rest - middle).abs()).collect::<Vec<_>>())
     };
-    let within = (spread(near).powi(2) * near.len() as f64 + spread(far).powi(2) * far.len() as f64) / number as f64;
-    (distance >= LEAST_DEFICIT.ln_1p() && distance >= APART * within.sqrt()).then(|| sorted[best.1])
+    let number = (near.len() + far.len()) as f64;
+    let within = (spread(near).powi(2) * near.len() as f64 + spread(far).powi(2) * far.len() as f64) / number;
+    let distance = mean(far) - mean(near);
+    distance >= LEAST_DEFICIT.ln_1p() && distance >= APART * within.sqrt()
 }
 
 /// Clusters with as many near pairs within and as many far pairs between them as moves find, numbered in the order of members.

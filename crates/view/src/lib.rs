@@ -21,7 +21,7 @@ pub use cell::{ends, number_at, shown, value_at};
 pub use charts::{AS_IMPORTED, NamedChart, bar_chart, declared as declared_charts, note_of_points, told_apart};
 pub use label::{label_of, plain};
 pub use next::Next;
-pub use own::{Finding, View, Views};
+pub use own::{Finding, ResultBits, View, Views};
 pub use pivot::Pivot;
 pub use spec::{
     Axis, ChartSpec, Lane, Lanes, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Shades, Span, SpanKind,

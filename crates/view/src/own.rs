@@ -1,5 +1,7 @@
 //! What a benchmark adds to its declaration: charts and findings that must be computed from several case lines.
 
+use std::collections::BTreeMap;
+
 use record::CaseLine;
 use stats::PairTimes;
 
@@ -28,6 +30,17 @@ impl Finding {
     }
 }
 
+/// What a rank's equal rounds of work left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResultBits {
+    /// How they were computed: only equal ways must leave equal bits.
+    pub how: String,
+    /// Operations of a round.
+    pub operations: u64,
+    /// Rounds by the digest of their results.
+    pub rounds: BTreeMap<String, u64>,
+}
+
 /// A benchmark's own view of a section: pure functions over case lines. For what a declaration cannot say.
 pub trait View: Sync {
     /// Charts in addition to the declared ones.
@@ -47,6 +60,11 @@ pub trait View: Sync {
 
     /// Seconds of a message between pairs of ranks, where a case is a tournament; NaN where a pair has none.
     fn pair_times(&self, _case: &CaseLine) -> Option<PairTimes> {
+        None
+    }
+
+    /// What the equal rounds of each rank left, where a case looks for silent corruption.
+    fn result_bits(&self, _case: &CaseLine) -> Option<Vec<ResultBits>> {
         None
     }
 

@@ -6,28 +6,16 @@ use stats::{FEWEST_LINKED, FEWEST_MEMBERS, Level, Member, Standing};
 use terms::HostName;
 
 use super::differs::{self, Facts};
-use super::evidence::Evidence;
+use super::gathered::{Gathered, missing};
 use super::inventory::{Inventory, kinds};
 use super::now::{Run, between_runs, now};
-use super::taken::{NodeRun, Taken, Tournament};
+use super::taken::{NodeRun, Taken};
 use super::topology::Topology;
 use super::verdict::{Criterion, FLEET_LEVEL, Fleet, Group, MOST_UNSEEN, Node, NodeVerdict, SlowIn};
-use super::{hosts, network};
+use super::{bits, hosts, over_time};
 
 /// Changes of nodes that are listed.
 const LISTED: usize = 5;
-
-/// A node over all of its records.
-struct Gathered {
-    node: Node,
-    facts: Facts,
-    /// By criterion, what it shows now.
-    evidence: BTreeMap<usize, Evidence>,
-    /// What may be slow, and why that cannot be told.
-    unsettled: Vec<String>,
-    /// Work in which a deficit of 10% of this node would not show.
-    blind: Vec<String>,
-}
 
 /// Judges these nodes. `topology`: which nodes share a switch; without one, blocks are looked for in the tournaments. `absent`:
 /// hosts that were to take part and have no result, each with the reason.
@@ -49,10 +37,9 @@ pub fn fleet(taken: &Taken, topology: Option<&Topology>, absent: &[(HostName, St
     for criterion in 0..fleet.criteria.len() {
         by_criterion(criterion, each, &mut fleet, &mut nodes);
     }
-    for tournament in tournaments {
-        by_links(tournament, topology, of_links / tournaments.len() as f64, &mut fleet, &mut nodes);
-    }
+    over_time::by_links(tournaments, topology, of_links, &mut fleet, &mut nodes);
     fleet.links.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+    bits::judge(&mut fleet, &mut nodes);
     unblamed(taken, &mut fleet, &mut nodes);
     let facts: Vec<(&HostName, &Facts)> = nodes.iter().map(|gathered| (&gathered.node.host, &gathered.facts)).collect();
     fleet.notes.extend(differs::among(&facts));
@@ -132,20 +119,6 @@ fn stand(
     }
 }
 
-fn missing(host: &HostName, failed: Vec<String>) -> Gathered {
-    let node = Node {
-        host: host.clone(),
-        kind: usize::MAX,
-        records: Vec::new(),
-        verdict: NodeVerdict::Failed,
-        slow: Vec::new(),
-        failed,
-        unknown: String::new(),
-        ratios: Vec::new(),
-    };
-    Gathered { node, facts: Facts::new(), evidence: BTreeMap::new(), unsettled: Vec::new(), blind: Vec::new() }
-}
-
 /// The nodes with what they show now, and their kinds.
 fn gather(runs: &[NodeRun], learned: &[Inventory], fleet: &mut Fleet) -> Vec<Gathered> {
     let mut by_host: BTreeMap<&HostName, Vec<&NodeRun>> = BTreeMap::new();
@@ -166,6 +139,12 @@ fn gather(runs: &[NodeRun], learned: &[Inventory], fleet: &mut Fleet) -> Vec<Gat
         gathered.node.failed.extend(failures(runs));
         // The newest record that has a fact tells it.
         gathered.facts = runs.iter().flat_map(|run| run.facts.clone()).collect();
+        for found in runs.iter().flat_map(|run| &run.bits) {
+            match gathered.bits.get_mut(&found.key) {
+                Some(known) => known.add(&found.rounds),
+                None => drop(gathered.bits.insert(found.key.clone(), found.clone())),
+            }
+        }
         let mut own: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
         for run in runs {
             for measured in &run.measured {
@@ -243,24 +222,6 @@ fn by_criterion(criterion: usize, level: f64, fleet: &mut Fleet, nodes: &mut [Ga
     });
 }
 
-fn by_links(of: &Tournament, topology: Option<&Topology>, level: f64, fleet: &mut Fleet, nodes: &mut [Gathered]) {
-    let (criterion, shown) = network::judge(of, topology, level);
-    fleet.link_criteria.push(criterion);
-    let place: BTreeMap<&HostName, usize> = of.hosts.iter().enumerate().map(|(at, host)| (host, at)).collect();
-    for gathered in nodes.iter_mut() {
-        let Some(at) = place.get(&gathered.node.host).copied() else { continue };
-        for (_, ratio, interval) in shown.slow.iter().filter(|(place, ..)| *place == at) {
-            let what = format!("{} with every other node", of.label);
-            let (ratio, interval) = (*ratio, *interval);
-            let slow = SlowIn { criterion: None, what, ratio, interval, trials: of.trials, since: None };
-            gathered.node.slow.push(slow);
-        }
-        gathered.unsettled.extend(shown.unknown.iter().filter(|(place, _)| *place == at).map(|(_, why)| why.clone()));
-    }
-    fleet.links.extend(shown.links);
-    fleet.notes.extend(shown.notes);
-}
-
 /// What failed or is wrong, and whose fault it is cannot be told: no node that took part is good.
 fn unblamed(taken: &Taken, fleet: &mut Fleet, nodes: &mut [Gathered]) {
     for fault in &taken.unblamed {
@@ -273,7 +234,7 @@ fn unblamed(taken: &Taken, fleet: &mut Fleet, nodes: &mut [Gathered]) {
 
 /// What all of it comes to for one node.
 fn settle(gathered: Gathered, criteria: &[Criterion]) -> Node {
-    let Gathered { mut node, evidence, unsettled, mut blind, .. } = gathered;
+    let Gathered { mut node, evidence, unsettled, bits, agrees, mut blind, .. } = gathered;
     node.ratios.resize(criteria.len(), None);
     node.slow.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     let own = || evidence.keys().map(|criterion| &criteria[*criterion]);
@@ -281,6 +242,8 @@ fn settle(gathered: Gathered, criteria: &[Criterion]) -> Node {
     node.unknown = match () {
         () if !node.failed.is_empty() || !node.slow.is_empty() => String::new(),
         () if !unsettled.is_empty() => unsettled.join("; "),
+        () if evidence.is_empty() && agrees => String::new(),
+        () if evidence.is_empty() && !bits.is_empty() => "no other node of its kind did the same work".to_owned(),
         () if evidence.is_empty() => "no case of it has a time".to_owned(),
         () if own().all(|criterion| criterion.level.is_none()) => {
             let peers = own().map(|criterion| criterion.nodes).max().unwrap_or(1).saturating_sub(1);

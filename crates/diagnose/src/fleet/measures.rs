@@ -8,7 +8,7 @@ use terms::{Error, HostName, Status};
 
 use super::blame::fault;
 use super::inventory::Inventory;
-use super::taken::{FailedCase, Measured, NodeRun, RankTrial, Reader, Taken, Tournament, Unblamed};
+use super::taken::{FailedCase, Measured, NodeBits, NodeRun, RankBits, RankTrial, Reader, Taken, Tournament, Unblamed};
 use crate::compare::case_key;
 
 /// Caveats of a machine that others used.
@@ -33,6 +33,13 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
         let label = (reader.label)(record, line);
         let placed = file.placement.iter().find(|placement| placement.ranks == line.ranks);
         let key = case_key(record, line);
+        if let Some(found) = (reader.bits)(line) {
+            take_bits(&found, (&key, &label), placed, &mut nodes);
+            // Rounds that differ are judged by their bits, which also tell whose fault it is.
+            if line.wrong.unwrap_or(0) > 0 || line.status == Status::Ok {
+                continue;
+            }
+        }
         if let Some(fault) = fault(line, &file.machine.host, &hosts, placed) {
             let why = format!("{label}: {}", fault.why);
             if fault.hosts.is_empty() {
@@ -58,7 +65,9 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
             [only] => only.measured.extend(of_line(line).map(|taken| measured(taken, disturbed))),
             several => {
                 if let Some(times) = (reader.pairs)(line) {
-                    tournaments.extend(tournament(&label, &times, line, placed)?);
+                    let found = tournament(&label, &times, line, placed)?;
+                    let started = file.started.parse().ok();
+                    tournaments.extend(found.map(|found| Tournament { key: key.clone(), started, ..found }));
                 } else if (reader.is_local)(line) {
                     for (host, taken) in by_host(line, placed, (reader.rank_trials)(line)) {
                         if let Some(node) = place.get(host.as_str()).map(|at| &mut several[*at]) {
@@ -72,6 +81,26 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
         }
     }
     Ok(Taken { nodes, tournaments, unblamed })
+}
+
+/// Adds what each rank's rounds left to its node.
+fn take_bits(found: &[RankBits], (key, label): (&str, &str), placed: Option<&Placement>, nodes: &mut [NodeRun]) {
+    for (rank, bits) in found.iter().enumerate().filter(|(_, bits)| !bits.rounds.is_empty()) {
+        let host = placed.and_then(|placed| placed.hosts.get(rank));
+        let is_its = |node: &&mut NodeRun| host.is_some_and(|host| node.host == host.as_str());
+        let is_one = nodes.len() == 1;
+        let Some(node) = nodes.iter_mut().find(|node| is_one || is_its(node)) else { continue };
+        let key = format!("{key}\n{}", bits.how);
+        match node.bits.iter_mut().find(|known| known.key == key) {
+            Some(known) => known.add(&bits.rounds),
+            None => node.bits.push(NodeBits {
+                key,
+                label: label.to_owned(),
+                operations: bits.operations,
+                rounds: bits.rounds.clone(),
+            }),
+        }
+    }
 }
 
 fn node(name: &str, record: &Record, machine: &Machine) -> Result<NodeRun, Error> {
@@ -104,6 +133,7 @@ fn node(name: &str, record: &Record, machine: &Machine) -> Result<NodeRun, Error
         started: file.started.parse().ok(),
         measured: Vec::new(),
         failed: Vec::new(),
+        bits: Vec::new(),
     })
 }
 
@@ -169,5 +199,6 @@ fn tournament(
     let hosts = hosts.into_iter().map(|host| HostName::parse(host)).collect::<Result<Vec<HostName>, Error>>()?;
     let trials = line.trials.unwrap_or(0) as usize;
     let short = line.bytes.is_some_and(|bytes| bytes <= SHORT_BYTES);
-    Ok(Some(Tournament { label: label.to_owned(), hosts, times, trials, short }))
+    let (key, started, label) = (String::new(), None, label.to_owned());
+    Ok(Some(Tournament { key, started, label, hosts, times, trials, short }))
 }

@@ -64,7 +64,7 @@ fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> Sh
             ));
             continue;
         }
-        shown.links.push(SlowLink { hosts, what: label.clone(), ratio: *ratio });
+        shown.links.push(SlowLink { hosts, what: label.clone(), ratio: *ratio, since: None });
     }
     shown
 }

@@ -16,6 +16,8 @@ pub struct Reader<'f> {
     pub pairs: &'f dyn Fn(&CaseLine) -> Option<PairTimes>,
     /// What each rank took in each trial, where ranks are on several hosts; None where the record has no samples.
     pub rank_trials: &'f dyn Fn(&CaseLine) -> Option<Vec<RankTrial>>,
+    /// What each rank's equal rounds of work left, where a case looks for silent corruption.
+    pub bits: &'f dyn Fn(&CaseLine) -> Option<Vec<RankBits>>,
     /// What a case is called.
     pub label: &'f dyn Fn(&Record, &CaseLine) -> String,
 }
@@ -70,13 +72,19 @@ pub struct NodeRun {
     pub measured: Vec<Measured>,
     /// What failed, and why.
     pub failed: Vec<FailedCase>,
+    /// What its equal rounds of work left.
+    pub bits: Vec<NodeBits>,
 }
 
 /// Times between hosts: between each two, or of large fleets a part of the pairs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tournament {
+    /// Equal keys are equal work.
+    pub key: String,
     /// The exchange, in words.
     pub label: String,
+    /// When its record began; None where that does not say.
+    pub started: Option<jiff::Timestamp>,
     /// The hosts, one each.
     pub hosts: Vec<HostName>,
     /// Seconds between them, by place; of several ranks on a host, the fastest pair, which the link alone bounds.
@@ -113,5 +121,46 @@ impl Taken {
         self.nodes.extend(other.nodes);
         self.tournaments.extend(other.tournaments);
         self.unblamed.extend(other.unblamed);
+    }
+}
+
+/// What a rank's equal rounds of work left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RankBits {
+    /// How it was computed: only equal ways must leave equal bits.
+    pub how: String,
+    /// Operations of a round.
+    pub operations: u64,
+    /// Rounds by the digest of their results.
+    pub rounds: BTreeMap<String, u64>,
+}
+
+/// What a node's equal rounds of work left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeBits {
+    /// Equal keys are equal work, computed in the same way.
+    pub key: String,
+    /// The work, in words.
+    pub label: String,
+    /// Operations of a round.
+    pub operations: u64,
+    /// Rounds by the digest of their results.
+    pub rounds: BTreeMap<String, u64>,
+}
+
+impl NodeBits {
+    /// All of its rounds.
+    pub(super) fn total(&self) -> u64 {
+        self.rounds.values().sum()
+    }
+
+    /// The result of most of its rounds, and how many those are.
+    pub(super) fn main(&self) -> Option<(&str, u64)> {
+        self.rounds.iter().max_by_key(|(_, rounds)| **rounds).map(|(digest, rounds)| (digest.as_str(), *rounds))
+    }
+
+    /// Takes in the rounds of another rank, or of a later run.
+    pub(super) fn add(&mut self, rounds: &BTreeMap<String, u64>) {
+        rounds.iter().for_each(|(digest, rounds)| *self.rounds.entry(digest.clone()).or_default() += rounds);
     }
 }

@@ -79,6 +79,23 @@ pub struct Node {
     pub ratios: Vec<Option<f64>>,
 }
 
+/// Nodes of a kind that did the same seeded work, compared bit by bit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResultCheck {
+    /// The work, in words.
+    pub what: String,
+    /// Place in [`Fleet::kinds`].
+    pub kind: usize,
+    /// Nodes that did it.
+    pub nodes: usize,
+    /// Operations that all of them did together.
+    pub operations: u64,
+    /// Rounds that left other bits than those of the majority.
+    pub wrong_rounds: u64,
+    /// The rate of errors, by operation, that is excluded at 95%; None where bits differ.
+    pub excluded_rate: Option<f64>,
+}
+
 /// Two nodes that are slow only together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlowLink {
@@ -88,6 +105,8 @@ pub struct SlowLink {
     pub what: String,
     /// How many times as long it takes as both nodes explain.
     pub ratio: f64,
+    /// The day since which it is so, where earlier records differ.
+    pub since: Option<String>,
 }
 
 /// A part of the nodes of a kind that takes longer than the others.
@@ -135,6 +154,8 @@ pub struct Fleet {
     pub links: Vec<SlowLink>,
     /// Kinds that are two groups in some work.
     pub groups: Vec<Group>,
+    /// What was compared bit by bit.
+    pub results: Vec<ResultCheck>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }

@@ -214,7 +214,7 @@ pub(crate) fn taken(records: &[Record]) -> Taken {
         Some(_) => "all_reduce".to_owned(),
         None => format!("case {}", line.parameters.get("bytes").and_then(serde_json::Value::as_u64).unwrap_or(0)),
     };
-    let reader = Reader { is_local: &is_local, pairs: &pairs, rank_trials: &|_| None, label: &label };
+    let reader = Reader { is_local: &is_local, pairs: &pairs, rank_trials: &|_| None, bits: &|_| None, label: &label };
     let mut all = Taken::default();
     for (at, record) in records.iter().enumerate() {
         all.add(read(&format!("record {at}"), record, &reader).unwrap());
@@ -269,12 +269,20 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         ("flat, 16", Structure::Flat(16), 0.10),
         ("racks of 12 + 4", racks(&[12, 4]), 0.01),
         ("racks of 12 + 4", racks(&[12, 4]), 0.03),
+        ("racks of 12 + 4", racks(&[12, 4]), 0.06),
+        ("racks of 12 + 4", racks(&[12, 4]), 0.10),
         ("racks of 15 + 1", racks(&[15, 1]), 0.01),
         ("racks of 15 + 1", racks(&[15, 1]), 0.03),
+        ("racks of 15 + 1", racks(&[15, 1]), 0.06),
+        ("racks of 15 + 1", racks(&[15, 1]), 0.10),
         ("racks of 62 + 2", racks(&[62, 2]), 0.01),
         ("racks of 62 + 2", racks(&[62, 2]), 0.03),
+        ("racks of 62 + 2", racks(&[62, 2]), 0.06),
+        ("racks of 62 + 2", racks(&[62, 2]), 0.10),
         ("pods of 6 + 6 and 6 + 6", Structure::Pods(vec![vec![6, 6], vec![6, 6]]), 0.01),
         ("pods of 6 + 6 and 6 + 6", Structure::Pods(vec![vec![6, 6], vec![6, 6]]), 0.03),
+        ("pods of 6 + 6 and 6 + 6", Structure::Pods(vec![vec![6, 6], vec![6, 6]]), 0.06),
+        ("pods of 6 + 6 and 6 + 6", Structure::Pods(vec![vec![6, 6], vec![6, 6]]), 0.10),
     ];
     all.into_iter().map(|(name, structure, noise)| Scenario { name, structure, noise }).collect()
 }

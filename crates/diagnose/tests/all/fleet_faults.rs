@@ -244,3 +244,36 @@ fn an_archive_says_what_nodes_are_now_and_since_when() {
         assert_eq!(fleet.count(NodeVerdict::Good), 11, "{seed}");
     }
 }
+
+/// The tournaments of a launcher on each of ten days: the port of node 3 was repaired on the fifth, that of node 9 is slow since
+/// the eighth, and so is a link.
+#[test]
+fn an_archive_of_tournaments_says_which_ports_and_links_are_slow_now_and_since_when() {
+    for seed in 0..10 {
+        let record = |day: usize| {
+            let slow_ports = [(3, day < 5), (9, day >= 7)].into_iter().filter(|(_, is_slow)| *is_slow);
+            let cluster = Cluster {
+                slow_ports: slow_ports.map(|(at, _)| (at, 2.0)).collect(),
+                slow_links: if day >= 7 { vec![([1, 12], 1.5)] } else { Vec::new() },
+                ..flat(0.01, seed * 100 + day as u64)
+            };
+            let mut record = cluster.launched();
+            record.file.started = format!("2026-01-{:02}T00:00:00Z", day + 1);
+            record
+        };
+        // In any order.
+        let records: Vec<record::Record> = (0..10).rev().map(record).collect();
+        let fleet = judged(&records);
+        assert!(is_exact(&fleet, &[9], &[[1, 12]]), "{seed}: {:?}\n{:?}", fleet.nodes, fleet.links);
+        assert!(fleet.nodes[9].slow.iter().all(|slow| slow.since.as_deref() == Some("2026-01-08")), "{seed}");
+        assert!(fleet.links.iter().all(|link| link.since.as_deref() == Some("2026-01-08")), "{:?}", fleet.links);
+        let repaired = fleet.notes.iter().filter(|note| note.contains(&format!("{} is not slow", host(3)))).count();
+        assert_eq!(repaired, 0, "said again: {:?}", fleet.notes);
+        // On the day of the repair it is.
+        let then: Vec<record::Record> = (0..6).map(record).collect();
+        let fleet = judged(&then);
+        assert!(is_exact(&fleet, &[], &[]), "{seed}: {:?}", fleet.nodes);
+        let news = format!("{} is not slow with every other node since 2026-01-06", host(3));
+        assert!(fleet.notes.iter().any(|note| note.contains(&news)), "{:?}", fleet.notes);
+    }
+}

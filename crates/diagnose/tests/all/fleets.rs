@@ -25,7 +25,8 @@ fn taken(records: &[Record]) -> Taken {
         let square: Vec<Vec<f64>> = serde_json::from_value(line.metrics.get("pair_s")?.clone()).ok()?;
         Some(PairTimes::from_square(&square))
     };
-    let reader = Reader { is_local: &is_local, pairs: &pairs, rank_trials: &rank_trials, label: &label };
+    let reader =
+        Reader { is_local: &is_local, pairs: &pairs, rank_trials: &rank_trials, bits: &|_| None, label: &label };
     let mut all = Taken::default();
     for (at, record) in records.iter().enumerate() {
         all.add(read(&format!("record {at}"), record, &reader).unwrap());

@@ -7,6 +7,7 @@ mod fleets;
 mod matching;
 mod profile;
 mod rates;
+mod result_bits;
 mod simulation;
 #[path = "../../../../tests/skip.rs"]
 mod skip;

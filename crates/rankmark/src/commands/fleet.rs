@@ -12,7 +12,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use diagnose::fleet::{self, Fleet as Judged, NodeVerdict, Reader, Taken, Topology};
+use diagnose::fleet::{self, Fleet as Judged, NodeVerdict, RankBits, Reader, Taken, Topology};
 use record::{CaseLine, Record, read_run};
 use terms::Seconds;
 
@@ -25,6 +25,7 @@ use crate::{Failure, screen};
 const EXAMPLES: &str = "\
 Examples:
   srun -N 64 --ntasks-per-node=1 rankmark fleet --budget 5min   measures and judges 64 nodes
+  srun -N 64 --ntasks-per-node=1 rankmark fleet --check-results 10min   looks for nodes that compute wrong results
   rankmark fleet results/nodes                                judges records of single nodes
   rankmark fleet --criteria fleet.json results/node07         one node, by what a fleet learned
 
@@ -41,6 +42,9 @@ pub(crate) struct Fleet {
     /// how long to measure
     #[arg(long, value_name = "TIME", default_value = "5min", conflicts_with = "dir")]
     budget: Seconds,
+    /// looks for silent corruption instead of slow nodes, for so long: the same work on every node must leave the same bits
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["dir", "budget", "criteria", "topology"])]
+    check_results: Option<Seconds>,
     /// judges by what a fleet learned, and not by peers: the fleet.json that it wrote
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     criteria: Option<PathBuf>,
@@ -110,7 +114,8 @@ impl Fleet {
 
 /// Where cases failed for a reason that names no node, and none has a time, no node can be judged by it.
 fn nothing_measured(taken: &Taken) -> Result<(), Failure> {
-    let is_measured = !taken.tournaments.is_empty() || taken.nodes.iter().any(|node| !node.measured.is_empty());
+    let has_any = |node: &fleet::NodeRun| !node.measured.is_empty() || !node.bits.is_empty();
+    let is_measured = !taken.tournaments.is_empty() || taken.nodes.iter().any(has_any);
     let is_blamed = taken.nodes.iter().any(|node| !node.failed.is_empty());
     match taken.unblamed.first() {
         Some(fault) if !is_measured && !is_blamed => {
@@ -154,7 +159,13 @@ fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
                 notes.extend(record.banner().map(|banner| format!("{name}: {banner}")));
                 let samples = samples::Samples::of(&directory, &record);
                 let rank_trials = |line: &CaseLine| samples.rank_trials(line);
-                let reader = Reader { is_local: &is_local, pairs: &pairs, rank_trials: &rank_trials, label: &label };
+                let reader = Reader {
+                    is_local: &is_local,
+                    pairs: &pairs,
+                    rank_trials: &rank_trials,
+                    bits: &bits,
+                    label: &label,
+                };
                 fleet::read(&name, &record, &reader).map_err(refused)
             });
             match taken {
@@ -185,6 +196,13 @@ fn read_topology(path: &Path) -> Result<Topology, Failure> {
 /// Whether ranks exchange nothing while they are timed.
 fn is_local(line: &CaseLine) -> bool {
     benchmarks::VIEWS.for_case(line).is_some_and(|view| view.works_apart(line))
+}
+
+/// What the equal rounds of each rank left.
+fn bits(line: &CaseLine) -> Option<Vec<RankBits>> {
+    let found = benchmarks::VIEWS.for_case(line)?.result_bits(line)?;
+    let rank = |bits: view::ResultBits| RankBits { how: bits.how, operations: bits.operations, rounds: bits.rounds };
+    Some(found.into_iter().map(rank).collect())
 }
 
 /// The times of a tournament.

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::namespaces::Hosts;
 use crate::place::{Place, json_lines};
+use crate::processes::{self, Aim};
 use crate::skip;
 
 /// A record of a computed run, as that of a node: its host, its level in each case, and noise that its number decides.
@@ -99,6 +101,13 @@ fn exit_codes_are_fit_for_a_prolog() {
     fs::rename(place.path("nodes/node03"), place.path("healthy")).unwrap();
     node(&place, "late", 3, [1.2, 1.0]);
     place.run("fleet --criteria out/fleet.json healthy --output-dir one").exits(0);
+    // Versions before this one are read, too.
+    let of_version =
+        |version: u32| place.read("out/fleet.json").replacen("\"version\":3", &format!("\"version\":{version}"), 1);
+    place.write("older.json", of_version(2));
+    place.run("fleet --criteria older.json healthy --output-dir one").exits(0);
+    place.write("later.json", of_version(4));
+    place.run("fleet --criteria later.json healthy --output-dir one").refuses(&["version 4", "reads 2 to 3"]);
     let slow = place.run("fleet --criteria out/fleet.json nodes/late --output-dir one").exits(1);
     assert!(slow.out.contains("all_reduce 1 KiB takes 1.2"), "{}", slow.out);
     place.run("fleet healthy nodes/late --output-dir two").exits(3);
@@ -116,7 +125,9 @@ fn a_node_whose_link_is_slow_is_named_under_a_launcher() {
     let Some(hosts) = Hosts::new("a fleet of namespaces", 6) else { return };
     hosts.limit(4, "100mbit").unwrap();
     let place = Place::new();
+    let begun = Instant::now();
     let ended = hosts.command(&place, &[1; 6], "fleet --budget 40s --output-dir r").run();
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
     let verdict: Value = serde_json::from_str(&place.read("r/fleet.json")).unwrap();
     let of =
         |host: &str| verdict["nodes"].as_array().unwrap().iter().find(|node| node["host"] == host).unwrap().clone();
@@ -125,4 +136,71 @@ fn a_node_whose_link_is_slow_is_named_under_a_launcher() {
     let what = slow["slow"].as_array().unwrap().iter().any(|one| one["what"].as_str().unwrap().contains("bandwidth"));
     assert!(what, "{slow}");
     assert!(place.read("r/hosts.bad").lines().any(|host| host == "h4"));
+}
+
+/// Ranks of a host stand still in the middle of the run: it is named, and the budget holds.
+#[test]
+fn a_frozen_node_is_named_within_the_budget() {
+    if !skip::heavy("a fleet with a frozen node") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("a fleet with a frozen node", 6) else { return };
+    let place = Place::new();
+    let begun = Instant::now();
+    let job = hosts.command(&place, &[1; 6], "fleet --budget 40s --output-dir r").start();
+    assert!(processes::wait_until(Duration::from_secs(20), || hosts.ranks(3).len() == 1), "the rank of h3 never came");
+    std::thread::sleep(Duration::from_secs(8));
+    let frozen: Vec<Aim> = hosts.ranks(3).into_iter().map(|pid| Aim::at(pid).unwrap()).collect();
+    frozen.iter().for_each(|rank| rank.send(libc::SIGSTOP).unwrap());
+    let ended = job.wait_for(Duration::from_secs(100));
+    let took = begun.elapsed();
+    // Already gone where the program ended it.
+    frozen.iter().for_each(|rank| drop(rank.send(libc::SIGKILL)));
+    assert_eq!(place.read("r/hosts.bad"), "h3\n", "{}{}", ended.out, ended.err);
+    assert!(ended.out.lines().next().is_some_and(|line| line.contains("h3")), "{}", ended.out);
+    assert!(took < Duration::from_secs(55), "{took:?}: {}{}", ended.out, ended.err);
+}
+
+/// On this machine, under a launcher: equal work leaves equal bits, and a node whose record says otherwise is named.
+#[test]
+fn results_are_compared_bit_by_bit() {
+    let place = Place::new();
+    place.run("hardware results --ranks 2 --threads 1 --trials 2 --max-seconds 0.2s --spacing 0s --quiet --output-dir one").exits(0);
+    let line = place.cases("one").remove(0);
+    let rounds = line["results"]["rounds"].as_array().unwrap();
+    assert_eq!((rounds.len(), line["wrong"].as_u64()), (2, Some(0)), "{line}");
+    // Both ranks, and all trials: one digest.
+    assert!(
+        rounds.iter().all(|rank| rank.as_object().unwrap().len() == 1)
+            && rounds[0].as_object().unwrap().keys().eq(rounds[1].as_object().unwrap().keys()),
+        "{line}"
+    );
+    for number in 0..8 {
+        let name = format!("n{number}");
+        fs::create_dir_all(place.path(&format!("nodes/{name}"))).unwrap();
+        let mut run: Value = place.run_file("one");
+        run["machine"]["host"] = json!(name);
+        run.as_object_mut().unwrap().remove("crc32");
+        place.write(&format!("nodes/{name}/run.json"), run.to_string());
+        let mut line = line.clone();
+        if number == 5 {
+            line["results"]["rounds"] = json!([{ "0123456789abcdef": 9 }, { "0123456789abcdef": 9 }]);
+        }
+        line.as_object_mut().unwrap().remove("crc32");
+        place.write(&format!("nodes/{name}/cases.jsonl"), format!("{line}\n"));
+    }
+    let told = place.run("fleet nodes --output-dir out").exits(1);
+    for words in
+        ["8 nodes: 7 good, 1 failed", "its results differ from those of 7 other nodes", "18 rounds left wrong bits"]
+    {
+        assert!(told.out.contains(words), "{words}: {}", told.out);
+    }
+    assert_eq!(place.read("out/hosts.bad"), "n5\n");
+    fs::remove_dir_all(place.path("nodes/n5")).unwrap();
+    let told = place.run("fleet nodes --output-dir out").exits(0);
+    assert!(
+        told.out.contains("all results have the same bits") && told.out.contains("excluded at 95%"),
+        "{}",
+        told.out
+    );
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use terms::Named;
 
 /// The version of this form.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) fn fleet(fleet: &Fleet) -> Value {
     let counts: serde_json::Map<String, Value> = NodeVerdict::ALL
@@ -22,14 +22,25 @@ pub(super) fn fleet(fleet: &Fleet) -> Value {
             "smallest_deficit": criterion.smallest,
         })
     });
-    let links = fleet.links.iter().map(|link| json!({ "hosts": link.hosts, "what": link.what, "ratio": link.ratio }));
-    let link_criteria = fleet
-        .link_criteria
+    let links = fleet
+        .links
         .iter()
-        .map(|one| json!({ "what": one.what, "nodes": one.nodes, "smallest_deficit": one.smallest }));
+        .map(|link| json!({ "hosts": link.hosts, "what": link.what, "ratio": link.ratio, "since": link.since }));
+    let link_criteria = fleet.link_criteria.iter().map(|one| {
+        json!({
+            "what": one.what, "nodes": one.nodes, "pairs": one.pairs, "possible_pairs": one.possible_pairs(),
+            "smallest_deficit": one.smallest,
+        })
+    });
     let groups = fleet.groups.iter().map(|group| {
         json!({
             "what": group.what, "slower": group.slower, "others": group.others, "ratio": group.ratio, "differs": group.differs,
+        })
+    });
+    let results = fleet.results.iter().map(|check| {
+        json!({
+            "what": check.what, "kind": (check.kind != usize::MAX).then_some(check.kind), "nodes": check.nodes,
+            "operations": check.operations, "wrong_rounds": check.wrong_rounds, "excluded_rate": check.excluded_rate,
         })
     });
     json!({
@@ -43,6 +54,7 @@ pub(super) fn fleet(fleet: &Fleet) -> Value {
         "link_criteria": link_criteria.collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(),
         "groups": groups.collect::<Vec<_>>(),
+        "results": results.collect::<Vec<_>>(),
         "notes": fleet.notes,
     })
 }

@@ -9,6 +9,9 @@ use serde::Deserialize;
 use super::json::VERSION;
 use crate::Failure;
 
+/// What is read of a file is the same since this version.
+const OLDEST: u32 = 2;
+
 /// A fleet of ten thousand nodes has less.
 const LARGEST: u64 = 256 << 20;
 
@@ -52,8 +55,8 @@ pub(super) fn read(path: &Path) -> Result<Fleet, Failure> {
     let mut text = Vec::new();
     file.take(LARGEST).read_to_end(&mut text).map_err(|error| unread(error.to_string()))?;
     let read: File = record::from_json(&text).map_err(|error| unread(error.to_string()))?;
-    if read.version != VERSION {
-        return Err(unread(format!("it has version {}, and this program reads {VERSION}", read.version)));
+    if !(OLDEST..=VERSION).contains(&read.version) {
+        return Err(unread(format!("it has version {}, and this program reads {OLDEST} to {VERSION}", read.version)));
     }
     let level = |healthy: Healthy| {
         let own = healthy.log_own_variance;

@@ -13,10 +13,53 @@ use crate::commands::measured::EXPLAIN;
 use crate::options::{Output, RunOptions, Whole, budget};
 use crate::session::{self, Entry, Request};
 
-/// What a fleet measures on processors.
-const ON_CPUS: &str = include_str!("../../../plans/fleet/cpus.yaml");
-/// And on GPUs, where there are any.
-const ON_GPUS: &str = include_str!("../../../plans/fleet/gpus.yaml");
+/// What a fleet measures on GPUs, where there are any: they tell the most.
+const ON_GPUS: (&str, &str) = ("gpus.yaml", include_str!("../../../plans/fleet/gpus.yaml"));
+/// And on processors.
+const ON_CPUS: (&str, &str) = ("cpus.yaml", include_str!("../../../plans/fleet/cpus.yaml"));
+/// What it computes to find silent corruption.
+const RESULTS: (&str, &str) = ("results.yaml", include_str!("../../../plans/fleet/results.yaml"));
+const RESULTS_ON_GPUS: (&str, &str) = ("results-gpus.yaml", include_str!("../../../plans/fleet/results-gpus.yaml"));
+
+/// What starting and checking may take besides the time that results are computed for.
+const AROUND_RESULTS_S: f64 = 60.0;
+/// Ranks that do not answer for this share of the budget hang.
+const HANGS: f64 = 0.2;
+/// But not before so many seconds.
+const LEAST_HANG_S: f64 = 5.0;
+
+/// What a fleet does in its time.
+struct Work {
+    texts: Vec<(&'static str, &'static str)>,
+    /// Fields of all cases.
+    fields: Vec<(String, String)>,
+    budget: Seconds,
+}
+
+impl Work {
+    fn new(given: &Fleet) -> Self {
+        let gpus = machine::gpus() > 0;
+        let texts = |on_gpus, on_cpus| gpus.then_some(on_gpus).into_iter().chain([on_cpus]).collect::<Vec<_>>();
+        let field = |name: &str, value: String| (name.to_owned(), value);
+        let (texts, budget, share) = match given.check_results {
+            Some(_) => (texts(RESULTS_ON_GPUS, RESULTS), AROUND_RESULTS_S, 1.0),
+            // Precision is not waited for: each case has its part, and the rest is for starting and checking.
+            None => (texts(ON_GPUS, ON_CPUS), 0.0, 0.5),
+        };
+        let time = given.check_results.unwrap_or(given.budget).0;
+        let budget = Seconds(time + budget);
+        let number: usize = texts.iter().map(|(_, text)| text.matches("- {benchmark:").count()).sum();
+        let hangs = (HANGS * budget.0).max(LEAST_HANG_S);
+        let mut fields = vec![
+            field("max_seconds", format!("{:.3}s", share * time / number.max(1) as f64)),
+            field("timeout", format!("{hangs:.3}s")),
+        ];
+        if given.check_results.is_some() {
+            fields.extend([field("target_precision", "0%".to_owned()), field("spacing", "0s".to_owned())]);
+        }
+        Self { texts, fields, budget }
+    }
+}
 
 /// Measures the nodes of the launcher, and gives the record.
 pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<PathBuf, Failure> {
@@ -24,32 +67,30 @@ pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<PathBuf, Failur
         return Err(Failure::new("a fleet has several nodes, and no launcher started this on any other")
             .hint("srun -N 8 --ntasks-per-node=1 rankmark fleet\nor mpirun, torchrun; records of nodes: rankmark fleet DIR..."));
     };
-    let plan = plan(coordinator, given.budget)?;
+    let work = Work::new(given);
+    let time = budget(Some(work.budget))?;
+    coordinator.end_at(entry.begun + time.unwrap_or_default());
+    let plan = plan(coordinator, &work)?;
     let options = RunOptions {
         output: Output { output_dir: given.output_dir.clone(), quiet: given.quiet, json: false, ..Output::default() },
-        whole: Whole::default().with_budget(given.budget),
+        whole: Whole::default().with_budget(work.budget),
         has_plan: true,
         ..RunOptions::default()
     };
-    budget(Some(given.budget))?;
-    let request =
-        Request { options: &options, machine: machine::detect(), entry, into_folder: false, explain: Some(EXPLAIN) };
+    let leaves_out = given.check_results.is_none();
+    let (machine, explain) = (machine::detect(), Some(EXPLAIN));
+    let request = Request { options: &options, machine, entry, into_folder: false, leaves_out, explain };
     let ended = session::measure(&request, Some(plan))?;
     ended.directory.ok_or_else(|| Failure::new("nothing was measured"))
 }
 
-fn plan(coordinator: &Coordinator, budget: Seconds) -> Result<Plan, Failure> {
+fn plan(coordinator: &Coordinator, work: &Work) -> Result<Plan, Failure> {
     let (world, threads) = world(coordinator);
     let abouts = benchmarks::abouts();
     let read = |text: &str, name: &str, fields: &[(String, String)]| record::plan::read(text, name, &abouts, fields);
-    let texts: Vec<(&str, &str)> =
-        [("cpus.yaml", ON_CPUS)].into_iter().chain((machine::gpus() > 0).then_some(("gpus.yaml", ON_GPUS))).collect();
-    // Precision is not waited for: each case has its part, and the rest is for starting and checking.
-    let number: usize = texts.iter().map(|(_, text)| text.matches("- benchmark:").count()).sum();
-    let each = format!("{:.3}s", budget.0 / (2 * number.max(1)) as f64);
-    let fields: Vec<(String, String)> = world.into_iter().chain([("max_seconds".to_owned(), each)]).collect();
+    let fields: Vec<(String, String)> = world.into_iter().chain(work.fields.iter().cloned()).collect();
     let mut whole: Option<Plan> = None;
-    for (name, text) in texts {
+    for (name, text) in &work.texts {
         let text = text.replace("THREADS", &threads.to_string());
         let plan = read(&text, name, &fields)?;
         match &mut whole {

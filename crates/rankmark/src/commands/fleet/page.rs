@@ -65,7 +65,7 @@ fn page(fleet: &Fleet) -> FleetPage {
         nodes: rows(fleet),
         criteria: criteria.collect(),
         links: links.collect(),
-        notes: fleet.notes.clone(),
+        notes: fleet.results.iter().map(text::results).chain(fleet.notes.iter().cloned()).collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use diagnose::fleet::{FLEET_LEVEL, Fleet, Group, Node, NodeVerdict, SlowIn, compressed};
+use diagnose::fleet::{FLEET_LEVEL, Fleet, Group, Node, NodeVerdict, ResultCheck, SlowIn, compressed};
 use terms::{HostName, Named};
 use view::number::{count, factor, percent, seconds};
 
@@ -21,6 +21,9 @@ pub(super) fn text(fleet: &Fleet, width: usize) -> String {
         out += &format!("{}\n\n", wrap(&self::group(group), width));
     }
     out += &criteria(fleet, width);
+    for check in &fleet.results {
+        out += &format!("{}\n\n", wrap(&results(check), width));
+    }
     for note in &fleet.notes {
         out += &format!("{}\n", hanging("note: ", &view::one_line(note), width));
     }
@@ -45,7 +48,25 @@ pub(super) fn group(group: &Group) -> String {
     view::one_line(&what)
 }
 
-/// `64 nodes: 62 good, 1 slow, 1 failed; 1 slow link`. What is wrong, and names no node, stands first.
+/// `results: 16 nodes did 1,234,567 operations, all with the same bits. At 95%, less than 2.4 in a million operations are wrong.`
+pub(super) fn results(check: &ResultCheck) -> String {
+    let did = format!(
+        "{}: {} did {} operations (products, sums, updates of a training step)",
+        check.what,
+        count(check.nodes, "node", "nodes"),
+        view::number::thousands(i64::try_from(check.operations).unwrap_or(i64::MAX))
+    );
+    let found = match (check.excluded_rate, check.wrong_rounds) {
+        (Some(rate), _) => {
+            format!("all results have the same bits. An error rate above {rate:.2e} by operation is excluded at 95%.")
+        }
+        (None, 0) => "results differ, and it cannot be told which are right.".to_owned(),
+        (None, rounds) => format!("{} left wrong bits.", count(rounds as usize, "round", "rounds")),
+    };
+    view::one_line(&format!("{did}: {found}"))
+}
+
+/// `n07: slow. 64 nodes: 63 good, 1 slow; 1 slow link`. What is wrong, and names no node, stands first; then the bad nodes.
 pub(super) fn sentence(fleet: &Fleet) -> String {
     let failures: String =
         fleet.failures.iter().take(FAILURES).map(|why| format!("{}; ", view::one_line(why))).collect();
@@ -65,7 +86,28 @@ pub(super) fn sentence(fleet: &Fleet) -> String {
         links => format!("; {}", count(links, "slow link", "slow links")),
     };
     let links = if links.is_empty() && fleet.is_blind_to_links() { "; links: cannot tell".to_owned() } else { links };
-    format!("{failures}{}{kinds}: {}{links}", count(fleet.nodes.len(), "node", "nodes"), counted.join(", "))
+    format!(
+        "{failures}{}{}{kinds}: {}{links}",
+        bad(fleet),
+        count(fleet.nodes.len(), "node", "nodes"),
+        counted.join(", ")
+    )
+}
+
+/// Nodes that are named in the sentence.
+const NAMED: usize = 8;
+
+/// The bad nodes: `n[03,17]: failed; n12: slow. `
+fn bad(fleet: &Fleet) -> String {
+    let of = |verdict: NodeVerdict| {
+        let hosts = fleet.hosts(&[verdict]);
+        let named = compressed(&hosts[..hosts.len().min(NAMED)]);
+        let more = hosts.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!hosts.is_empty()).then(|| format!("{named}{more}: {}", verdict.name()))
+    };
+    let said: Vec<String> = [NodeVerdict::Failed, NodeVerdict::Slow].into_iter().filter_map(of).collect();
+    if said.is_empty() { String::new() } else { format!("{}. ", said.join("; ")) }
 }
 
 /// What is said of a node: in what it is slow, or why it failed or cannot be told.
@@ -114,7 +156,8 @@ fn nodes(fleet: &Fleet, width: usize) -> String {
     }
     for link in fleet.links.iter().take(LISTED) {
         let name = link.hosts.each_ref().map(HostName::as_str).join(" - ");
-        let why = format!("{} takes {} as long as both nodes explain", link.what, factor(link.ratio));
+        let since = link.since.as_ref().map_or(String::new(), |since| format!(" since {since}"));
+        let why = format!("{} takes {} as long as both nodes explain{since}", link.what, factor(link.ratio));
         table.push(Row::new([
             Cell::from(name),
             Cell::styled("slow link", Style::Red),
