@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_part_of_the_pairs_accuses_no_healthy_member_and_finds_slow_ones() {
-        let (members, tries) = (1000, 60);
+        let (members, tries) = (1000, 20);
         let (mut alarms, mut links_found, mut members_found) = (0, 0, 0);
         for seed in 0..tries {
             let mut times = part(members, 0.007, 900 + seed);
@@ -319,7 +319,7 @@ mod tests {
             };
             let judged = judge(&times);
             alarms += usize::from(!judged.slow.is_empty() || !is_slow(&judged).is_empty());
-            if seed < 20 {
+            if seed < 10 {
                 times.pairs[4321].1 *= 1.10;
                 let judged = judge(&times);
                 let pair = times.pairs[4321].0.map(|member| member as usize);
@@ -328,8 +328,8 @@ mod tests {
                 members_found += usize::from(is_slow(&judge(&times)) == [700]);
             }
         }
-        assert!(alarms <= 3, "{alarms} of {tries}");
-        assert!(links_found >= 19 && members_found >= 19, "{links_found} links, {members_found} members of 20");
+        assert!(alarms <= 2, "{alarms} of {tries}");
+        assert!(links_found >= 9 && members_found >= 9, "{links_found} links, {members_found} members of 10");
     }
 
     #[test]

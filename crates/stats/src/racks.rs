@@ -22,11 +22,14 @@ const LEVELS: usize = 3;
 /// Fewer pairs tell no parts.
 const FEWEST_PAIRS: usize = 24;
 
+/// Pairs of members, with the logarithms of their times.
+type Pairs = Vec<([u32; 2], f64)>;
+
 /// The block of each member, from the logarithms of pairs; all are 0 where no block stands out. Each block is divided again, so
 /// that racks within pods are found.
 pub(crate) fn racks(members: usize, pairs: &[([u32; 2], f64)]) -> Vec<usize> {
     let mut of = vec![0; members];
-    let mut open: Vec<(Vec<usize>, Vec<([u32; 2], f64)>)> = vec![((0..members).collect(), pairs.to_vec())];
+    let mut open: Vec<(Vec<usize>, Pairs)> = vec![((0..members).collect(), pairs.to_vec())];
     let mut number = 0;
     while let Some((block, pairs)) = open.pop() {
         let Some(found) = clusters(block.len(), &pairs) else {
@@ -40,9 +43,9 @@ pub(crate) fn racks(members: usize, pairs: &[([u32; 2], f64)]) -> Vec<usize> {
 }
 
 /// The members of each cluster of a block, with their own pairs; places of pairs are those within the block.
-fn parts(block: &[usize], pairs: &[([u32; 2], f64)], found: &[usize]) -> Vec<(Vec<usize>, Vec<([u32; 2], f64)>)> {
+fn parts(block: &[usize], pairs: &[([u32; 2], f64)], found: &[usize]) -> Vec<(Vec<usize>, Pairs)> {
     let count = found.iter().max().map_or(0, |last| last + 1);
-    let mut parts: Vec<(Vec<usize>, Vec<([u32; 2], f64)>)> = vec![(Vec::new(), Vec::new()); count];
+    let mut parts: Vec<(Vec<usize>, Pairs)> = vec![(Vec::new(), Vec::new()); count];
     let mut place = vec![0_u32; block.len()];
     for (at, cluster) in found.iter().enumerate() {
         place[at] = parts[*cluster].0.len() as u32;

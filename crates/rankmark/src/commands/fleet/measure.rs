@@ -23,8 +23,8 @@ const RESULTS_ON_GPUS: (&str, &str) = ("results-gpus.yaml", include_str!("../../
 
 /// What starting and checking may take besides the time that results are computed for.
 const AROUND_RESULTS_S: f64 = 60.0;
-/// Ranks that do not answer for this share of the budget hang.
-const HANGS: f64 = 0.2;
+/// Ranks that do not answer for this share of the budget hang: less would take a busy host for a dead one.
+const HANGS: f64 = 0.5;
 /// But not before so many seconds.
 const LEAST_HANG_S: f64 = 5.0;
 
