@@ -33,7 +33,7 @@ impl RunState<'_> {
     /// Whether another trial of the case ends within the budget, as far as its last one tells.
     pub(super) fn fits(&self, case: &Case) -> bool {
         let cost = self.costs.get(&case.id);
-        !cost.zip(self.left()).is_some_and(|(cost, left)| cost.around > left)
+        cost.zip(self.left()).is_none_or(|(cost, left)| cost.around <= left)
     }
 
     /// Leaves out cases that cannot make the trials that they need in what is left, the most expensive first.
