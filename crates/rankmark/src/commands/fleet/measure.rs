@@ -28,6 +28,11 @@ const HANGS: f64 = 0.5;
 /// But not before so many seconds.
 const LEAST_HANG_S: f64 = 5.0;
 
+/// A working set beyond the caches; and of budgets below so many seconds a smaller one, which takes less long to fill and check.
+const MANY_BYTES: &str = "1GiB";
+const FEW_BYTES: &str = "256MiB";
+const SHORT_S: f64 = 120.0;
+
 /// What a fleet does in its time.
 struct Work {
     texts: Vec<(&'static str, &'static str)>,
@@ -91,7 +96,8 @@ fn plan(coordinator: &Coordinator, work: &Work) -> Result<Plan, Failure> {
     let fields: Vec<(String, String)> = world.into_iter().chain(work.fields.iter().cloned()).collect();
     let mut whole: Option<Plan> = None;
     for (name, text) in &work.texts {
-        let text = text.replace("THREADS", &threads.to_string());
+        let bytes = if work.budget.0 < SHORT_S { FEW_BYTES } else { MANY_BYTES };
+        let text = text.replace("THREADS", &threads.to_string()).replace("BYTES", bytes);
         let plan = read(&text, name, &fields)?;
         match &mut whole {
             Some(whole) => whole.cases.extend(plan.cases),
