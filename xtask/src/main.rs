@@ -7,6 +7,7 @@
 //!   interleaved comparisons.
 //! * `figures` writes docs/appendix/performance.md. `coverage` and `figures` read `cases`. `experiments` runs the program for all of these.
 //! * `browser` checks HTML reports. `site` makes the documentation site.
+//! * `launchers` runs each command under each launcher, and writes the table of docs/explanation/launchers.md.
 //! * `gpu_check` runs the GPU checks on a machine that has one.
 //! * `scale` compares what commands take of large plans, records, traces and logs with what is promised.
 //! * `dist` makes wheels and tarballs, `ptx` the text of the GPU kernels.
@@ -31,6 +32,7 @@ mod install;
 mod interleave_rates;
 mod job_kinds;
 mod job_rates;
+mod launchers;
 mod ledger;
 mod packages;
 mod ptx;
@@ -100,6 +102,9 @@ usage: cargo xtask COMMAND
         whether crates.io would take every package, and whether each builds from what is in it
   ptx [--check]
         the PTX text of the kernels in crates/device, made again from their source by a compiler from PyPI
+  launchers [--only PART OF A NAME] [--program PATH] [--torch FOLDER] [--records DIR]
+        each command under each launcher, on two nodes of namespaces with a real Slurm: a result, a sentence, or a hole, which fails;
+        without --only it writes the table of docs/explanation/launchers.md; FOLDER has torchrun and python; needs root
   figures [--python PATH] [--records DIR]
         runs every command of docs/appendix/performance.md and writes that page; PATH is a Python with torch
 
@@ -109,7 +114,7 @@ The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing
 type Chore = fn(&Path, &[&str]) -> Result<bool, String>;
 
 /// Chores with options.
-const CHORES: [(&str, Chore); 14] = [
+const CHORES: [(&str, Chore); 15] = [
     ("test", test::run),
     ("coverage", coverage::run),
     ("equal-runs", equal_runs::run),
@@ -124,6 +129,7 @@ const CHORES: [(&str, Chore); 14] = [
     ("ptx", ptx::run),
     ("scale", scale::run),
     ("figures", figures::run),
+    ("launchers", launchers::run),
 ];
 
 fn main() -> ExitCode {

@@ -277,6 +277,8 @@ pub enum VerdictKind {
     Interrupted,
     /// The world never came up.
     NotStarted,
+    /// The launcher's processes have been in a world that they can be in once only. Ranks that it starts later can form this one.
+    NeedsRelaunch,
 }
 
 impl VerdictKind {

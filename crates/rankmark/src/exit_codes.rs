@@ -12,7 +12,7 @@ pub(crate) struct ExitCode {
 }
 
 /// In the order of help.
-pub(crate) const EXIT_CODES: [ExitCode; 6] = [
+pub(crate) const EXIT_CODES: [ExitCode; 7] = [
     ExitCode { codes: "0", short: "fine", meaning: "success" },
     ExitCode {
         codes: "1",
@@ -33,6 +33,11 @@ pub(crate) const EXIT_CODES: [ExitCode; 6] = [
         codes: "70",
         short: "",
         meaning: "a process of an external launcher, or of PyTorch: the coordinator died",
+    },
+    ExitCode {
+        codes: "71",
+        short: "",
+        meaning: "a process of an external launcher: it could not connect to the coordinator in time, its launcher ended before, or the system refused something",
     },
     ExitCode {
         codes: "130, 143, 129",

@@ -10,14 +10,44 @@ use terms::Error;
 
 use crate::{Failure, screen};
 
-/// Whether a command measures. All others run in the process of rank 0 alone, as without a launcher.
+/// Whether a command always measures.
 pub(crate) fn measures(command: &str) -> bool {
     ["run", "suite", "benchmark"].contains(&command) || crate::options::fields::measured(command).is_some()
 }
 
+/// Whether this command line measures with the launcher's ranks. All others run in the process of rank 0 alone, as without a
+/// launcher, or on each host ([`is_of_each_host`]).
+fn uses_ranks(command: &str, arguments: &[OsString]) -> bool {
+    match command {
+        "fleet" => !names_records(arguments),
+        "profile" => !names_records(arguments) && !given(arguments, "--import") && !given(arguments, "--compare"),
+        _ => measures(command),
+    }
+}
+
+/// Whether a command looks at the host that it runs on.
+fn is_of_each_host(command: &str) -> bool {
+    command == "validate"
+}
+
 /// Whether a command is given records, and so measures nothing.
 fn names_records(arguments: &[OsString]) -> bool {
-    arguments.iter().skip(2).any(|argument| std::path::Path::new(argument).is_dir())
+    let mut own = arguments.iter().skip(2).take_while(|argument| *argument != "--").peekable();
+    while let Some(argument) = own.next() {
+        if argument == "--output-dir" || argument == "-o" {
+            own.next();
+        } else if std::path::Path::new(argument).is_dir() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether an option is among the arguments of this program.
+fn given(arguments: &[OsString], option: &str) -> bool {
+    let is_it = |text: &str| text == option || text.strip_prefix(option).is_some_and(|rest| rest.starts_with('='));
+    let own = arguments.iter().take_while(|argument| *argument != "--");
+    own.filter_map(|argument| argument.to_str()).any(is_it)
 }
 
 /// How this process came to be.
@@ -35,10 +65,10 @@ pub(crate) enum Part {
 /// Which part this process has.
 pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
     let coordinator = launch::external::is_coordinator(arguments);
-    let command = arguments.get(1).and_then(|argument| argument.to_str());
-    let measures = command.is_some_and(|command| measures(command) || command == "fleet" && !names_records(arguments));
+    let command = arguments.get(1).and_then(|argument| argument.to_str()).unwrap_or_default();
+    let uses_ranks = uses_ranks(command, arguments);
     // It looks at ranks of another job: on each node of a job of Slurm, one process does.
-    if command == Some("hang") {
+    if command == "hang" {
         return Ok(Part::Alone);
     }
     let own = if coordinator { launch::external::coordinator_arguments(arguments) } else { arguments.to_vec() };
@@ -49,11 +79,40 @@ pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
             let cause = "no launcher's variables are set".to_owned();
             Err(Failure::new("`__coordinator` is for processes that a launcher started").cause(cause))
         }
-        Ok(Some(external)) if measures => Ok(Part::Agent(external)),
+        Ok(Some(external)) if command == "profile" && arguments.iter().any(|argument| argument == "--") => {
+            if external.rank > 0 { Ok(Part::Idle) } else { Err(job_below_profile(&external, arguments)) }
+        }
+        Ok(Some(external)) if uses_ranks => Ok(Part::Agent(external)),
+        Ok(Some(external)) if is_of_each_host(command) && external.is_first_on_host() => Ok(Part::Alone),
         Ok(Some(external)) if external.rank > 0 => Ok(Part::Idle),
-        Err(verdict) if measures => Err(refusal(&verdict)),
+        Err(verdict) if uses_ranks => Err(refusal(&verdict)),
         Ok(_) | Err(_) => Ok(Part::Alone),
     }
+}
+
+/// A job of others is below `rankmark profile`, and not beside it in each process of the launcher: the line to type.
+fn job_below_profile(external: &External, arguments: &[OsString]) -> Failure {
+    let (own, job): (Vec<String>, Vec<String>) = {
+        let words = |words: &[OsString]| words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let at = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+        (words(&arguments[..at]), words(arguments.get(at + 1..).unwrap_or_default()))
+    };
+    let launcher = external.line(arguments);
+    let cause = format!("{} started {} processes of `rankmark profile`", external.launcher(), external.size);
+    let failure = Failure::new("`rankmark profile -- COMMAND` starts the ranks of a job itself").cause(cause);
+    if launcher.is_empty() {
+        return failure.hint("rankmark profile -- torchrun --nproc-per-node N train.py, with the options of each host");
+    }
+    let passed = ["PYTHONPATH", "RANKMARK_PROFILE_DIR", "RANKMARK_PROFILE_STEPS", "RANKMARK_PROFILE_HANG_SECONDS"];
+    let passed = passed.iter().filter(|_| external.passes_named_variables()).flat_map(|name| ["-x", name]);
+    let mut line = vec!["rankmark".to_owned()];
+    line.extend(own.into_iter().skip(1));
+    line.push("--".to_owned());
+    line.extend(launcher);
+    line.extend(passed.map(str::to_owned));
+    line.extend(record::command_line(job));
+    let line: Vec<String> = line.iter().map(|word| report::shell(word)).collect();
+    failure.hint(line.join(" "))
 }
 
 /// The life of a process that keeps a rank's place.

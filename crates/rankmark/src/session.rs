@@ -134,7 +134,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     let exports = request.options.whole.exports.exports()?;
     let wanted = states::wanted(request.options.whole.state.as_deref(), plan.as_ref())?;
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
-    let mut record = match request.options.whole.resume.as_deref() {
+    let mut record = match resumed(request) {
         Some(directory) => {
             if wanted.is_some() {
                 states::refuse_computed(&record::read_run(directory)?.file.plan)?;
@@ -207,6 +207,14 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         screen.table();
     })?;
     conclude(request, record, (plan, whole), screen, lines, &exports)
+}
+
+/// The record that goes on. With a plan, `--resume` begins one that is not there yet: a job that is started again needs no other
+/// line.
+fn resumed<'a>(request: &Request<'a>) -> Option<&'a Path> {
+    let named = request.options.whole.resume.as_deref()?;
+    let is_new = request.options.has_plan && named.join(record::store::RUN_FILE).symlink_metadata().is_err();
+    (!is_new).then_some(named)
 }
 
 /// Into this record, until Ctrl-C or the end of the budget.
@@ -321,7 +329,7 @@ pub(crate) fn launched(coordinator: Option<&Coordinator>) -> Option<Launched> {
 
 /// Shows what would run. A record that would be resumed is read, and not locked.
 fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
-    let record = request.options.whole.resume.as_deref().map(record::read_run).transpose()?;
+    let record = resumed(request).map(record::read_run).transpose()?;
     request.options.whole.labels.labels()?;
     let done = record.as_ref().map(|record| dry_run::done_in(&record.cases)).unwrap_or_default();
     let mut plan = plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan"))?;
@@ -407,8 +415,10 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     let started = jiff::Timestamp::now();
     let labels = request.options.whole.labels.labels()?;
     let name = labels.name.as_ref().unwrap_or(&plan.experiment);
-    let directory =
-        directory::choose(request.options.output.output_dir.as_deref(), (started, name), request.into_folder)?;
+    let directory = match &request.options.whole.resume {
+        Some(new) => new.clone(),
+        None => directory::choose(request.options.output.output_dir.as_deref(), (started, name), request.into_folder)?,
+    };
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
     file.labels = labels;

@@ -148,6 +148,13 @@ fn need(case: &Case, ranks: u32, host: &Host) -> Option<Need> {
     Some(Need { buffers, overhead: each * u64::from(ranks), ranks })
 }
 
+/// Bytes that the ranks of a case need together, by what is counted before they start.
+pub fn memory_of(case: &Case) -> u64 {
+    let each = if is_pytorch(case) { TORCH_OVERHEAD } else { RANK_OVERHEAD };
+    let buffers = benchmark(&case.benchmark).map_or(0, |benchmark| benchmark.memory(case));
+    buffers.saturating_add(each.saturating_mul(case.ranks().into()))
+}
+
 /// Whether both cases can hold their memory at once, in worlds that are alive together; if not, why.
 pub(crate) fn admit_both(cases: [&Case; 2], host: &Host) -> Result<(), String> {
     let Some(available) = (host.available_memory)() else { return Ok(()) };

@@ -15,7 +15,7 @@ mod threads;
 mod trial;
 mod worlds;
 
-pub use admission::{Admission, admit};
+pub use admission::{Admission, admit, memory_of};
 pub use driver::Setup;
 pub use interleave::{Compared, Matched, PairObserver, PairSetup, interleave};
 pub use run::{Observer, PlanSetup, run};

@@ -274,7 +274,7 @@ impl RunState<'_> {
         if !run.trials.is_empty() {
             return self.measured(&run, false, Vec::new()).map(drop);
         }
-        self.keep(unmeasured(case, Status::NotRun, self.driver.why_over()), &[])
+        self.keep_unmeasured(unmeasured(case, Status::NotRun, self.driver.why_over()))
     }
 
     fn visit(&mut self, case: &Case) -> Result<(), StoreError> {
@@ -282,17 +282,11 @@ impl RunState<'_> {
             self.open.remove(&case.id);
             return self.keep(line, &[]);
         }
-        let several = self.setup.starter.several();
-        self.worlds.make_room(case, &self.driver.setup.host, several, START);
-        let admitted = match self.worlds.hold(case) {
-            true => Ok(()),
-            false => admission::admit(case, &self.driver.setup.host).and_then(|()| can_renew(case, several)),
-        };
-        if let Err(reason) = admitted {
+        if let Err(reason) = self.admit(case) {
             let Some(run) = self.open.remove(&case.id) else { return Ok(()) };
             // Trials that it has stay: the machine has changed since, the measurement has not.
             return match run.trials.is_empty() {
-                true => self.keep(skipped(case, reason), &[]),
+                true => self.keep_unmeasured(skipped(case, reason)),
                 false => self.measured(&run, false, Vec::new()).map(drop),
             };
         }
@@ -323,6 +317,17 @@ impl RunState<'_> {
             }
             Err(verdict) => self.failed(case, run, verdict),
         }
+    }
+
+    /// Makes room for a case that can run. One that cannot takes no world from others: some can be had once only.
+    fn admit(&mut self, case: &Case) -> Result<(), String> {
+        let several = self.setup.starter.several();
+        can_renew(case, several)?;
+        if let Some(reason) = &case.skip {
+            return Err(reason.clone());
+        }
+        self.worlds.make_room(case, &self.driver.setup.host, several, START);
+        if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.driver.setup.host) }
     }
 
     fn in_world(&mut self, case: &Case, run: &mut CaseRun) -> Result<(), Verdict> {
@@ -422,8 +427,23 @@ impl RunState<'_> {
             made => format!("trial {}: ", made + 1),
         };
         let reason = format!("{trial}{}", verdict.error.on_one_line());
-        let line = if lacking { skipped(case, reason) } else { unmeasured(case, Status::Failed, reason) };
-        self.keep(line, &[])
+        self.keep_unmeasured(match verdict.kind {
+            VerdictKind::Lacking => skipped(case, reason),
+            VerdictKind::NeedsRelaunch => unmeasured(case, Status::NotRun, reason),
+            _ => unmeasured(case, Status::Failed, reason),
+        })
+    }
+
+    /// The line of a case without a trial in this run. Trials that an earlier run made stand, unless this one failed.
+    fn keep_unmeasured(&mut self, line: CaseLine) -> Result<(), StoreError> {
+        let before = self.setup.before.iter().rfind(|before| before.id == line.id);
+        let Some(before) = before.filter(|before| before.status == Status::Ok && line.status != Status::Failed) else {
+            return self.keep(line, &[]);
+        };
+        let why = line.reason.unwrap_or_default();
+        self.setup.observer.remarks(&format!("a case keeps the trials of an earlier run: {why}"));
+        self.setup.observer.ends(before);
+        Ok(())
     }
 
     /// On disk first, then on the screen.

@@ -80,7 +80,8 @@ pub(crate) fn can_renew(case: &Case, several: bool) -> Result<(), String> {
     if several || !launched || !needs_new_ranks(case) {
         return Ok(());
     }
-    Err("each trial needs new rank processes, which can join by this backend once only: start the run without a launcher"
+    Err("each trial needs new rank processes, and those of a launcher can join by this backend once: the same command without \
+         the launcher starts them, on one host"
         .to_owned())
 }
 
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn ranks_that_can_join_once_have_no_cold_start_under_a_launcher() {
         let says = |start, backend, several| can_renew(&startup(start, backend), several);
-        assert!(says("cold", "mpi", false).unwrap_err().contains("start the run without a launcher"));
+        assert!(says("cold", "mpi", false).unwrap_err().contains("without the launcher starts them"));
         for (start, backend, several) in [("cold", "mpi", true), ("cold", "shm", false), ("warm", "mpi", false)] {
             assert_eq!(says(start, backend, several), Ok(()), "{start} {backend} {several}");
         }

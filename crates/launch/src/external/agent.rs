@@ -3,13 +3,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use control::reach::having;
+use control::reach::{having, toward};
 use control::{ChannelError, FromRank, Here, Invitation, RankChannel, Secret, ToRank, join};
 use process::{
     ITSELF, Interest, PollSet, Process, Tie, allowed_cores, host_name, interrupt, keep_children, own_name, signal_name,
@@ -160,6 +160,9 @@ fn knock(
             Err(ChannelError::Impostor(address)) if matches!(external.meeting_point, MeetingPoint::Address { .. }) => {
                 nobody(external, format!("the process that listens at {address} has another secret"))
             }
+            Err(ChannelError::Unreachable { address, cause }) if external.several => {
+                nobody(external, unreachable(host, address, &cause))
+            }
             Err(other) if matches!(external.meeting_point, MeetingPoint::Address { .. }) => {
                 nobody(external, other.to_string())
             }
@@ -172,6 +175,15 @@ fn knock(
         };
     }
     Ok(Err(last))
+}
+
+/// From where the coordinator cannot be reached, where it listens, and by which interface this host looks for it.
+fn unreachable(host: &str, address: SocketAddr, cause: &io::Error) -> String {
+    let by = toward(address).map_or_else(
+        || "no interface of it leads there".to_owned(),
+        |interface| format!("its packets leave by {interface}"),
+    );
+    format!("{host} cannot reach the coordinator at {} port {} ({by}): {cause}", address.ip(), address.port())
 }
 
 fn nobody(external: &External, why: String) -> Departure {

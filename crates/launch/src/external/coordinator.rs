@@ -13,6 +13,7 @@ use control::{FromRank, Hello, Here, Invitation, Joined, Nonce, Remote, Rendezvo
 use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use process::{CoreMask, Interest, PollSet, allowed_cores, interrupt, path_of, signal_name};
 use serde_json::Map;
+use terms::Error;
 
 use crate::departure::launcher_ended;
 use crate::opening::Opening;
@@ -133,7 +134,8 @@ impl Coordinator {
     /// The launcher's words before this program's own command line, as [`std::env::args_os`] gives that one; empty where no
     /// command starts ranks.
     pub fn command(&self, own: &[OsString]) -> Vec<String> {
-        command::words(self.external.adapter.seat, self.external.size, self.hosts.len(), own)
+        let External { adapter, told, size, .. } = &self.external;
+        command::words(adapter.seat, told, (*size, self.hosts.len()), own)
     }
 
     /// The launcher, as backends know it.
@@ -230,15 +232,16 @@ impl Coordinator {
 
     /// What a launcher keeps for its processes serves for one world of such a backend.
     fn initialise_once(&self, backend: &dyn Backend) -> Result<(), Verdict> {
-        if self.initialised.replace(true) {
-            return Err(lacking(format!(
-                "{} started these ranks; {}, and an earlier case did. A case of another world (library, settings, \
-                 binding), or one after lost ranks, needs a job of its own",
-                self.launcher(),
-                once(backend)
-            )));
+        if !self.initialised.replace(true) {
+            return Ok(());
         }
-        Ok(())
+        let what = format!(
+            "{}, and those of {} did for an earlier case (of another library, settings or binding, or before a rank was lost)",
+            once(backend),
+            self.launcher()
+        );
+        let hint = "`rankmark run --resume DIR` under the launcher runs it with new ranks";
+        Err(Verdict::new(VerdictKind::NeedsRelaunch, Error::new(what).hint(hint)))
     }
 
     fn start_all(

@@ -12,11 +12,13 @@ use control::{Invitation, Secret, reach};
 use measure::WorldSpec;
 use process::{began, host_name, pid_namespace};
 use serde_json::Map;
+use sha2::{Digest, Sha256};
 
 use crate::Variables;
 use crate::rank::{COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE};
 
 use super::External;
+use super::c10d::Store;
 use super::rendezvous_file::{self, Published, RENDEZVOUS_DIR, RendezvousFile};
 
 /// A secret of fewer bytes could be guessed by an attacker who listens to one handshake: 16 random ones as hex digits are enough.
@@ -31,7 +33,27 @@ pub(super) enum MeetingPoint {
     Folder(PathBuf),
     /// The coordinator listens at this `HOST:PORT`, and all have the secret of this file.
     Address { place: String, file: PathBuf, secret: Secret },
+    /// torchrun's store at this `HOST:PORT` has what the file of a folder would hold.
+    Store(String),
 }
+
+/// What makes a coordinator known until it is dropped.
+pub(super) enum Announced {
+    File { _file: Published },
+    Key { place: String, key: String },
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        if let Self::Key { place, key } = self {
+            // The store ends with its launcher.
+            let _ = Store::open(place).map(|mut store| store.delete(key));
+        }
+    }
+}
+
+/// The store of torchrun's agents, which workers may use.
+const AGENT_STORE: &str = "TORCHELASTIC_USE_AGENT_STORE";
 
 impl MeetingPoint {
     /// What the environment says.
@@ -49,7 +71,10 @@ impl MeetingPoint {
             (Some(_), None) if !is_spare(variable, several) => {
                 Err(format!("{COORDINATOR} is set, and no {SECRET_FILE} with what they prove themselves by"))
             }
-            (_, None) => rendezvous_file::folder(variable, several).map(Self::Folder),
+            (_, None) => match store(variable).filter(|_| several && variable(RENDEZVOUS_DIR).is_none()) {
+                Some(place) => Ok(Self::Store(place)),
+                None => rendezvous_file::folder(variable, several).map(Self::Folder),
+            },
         }
     }
 
@@ -59,7 +84,9 @@ impl MeetingPoint {
     /// When there is none to be had.
     pub(super) fn secret(&self, job: &str) -> Result<Secret, String> {
         match self {
-            Self::Folder(_) => Secret::fresh().map_err(|error| format!("random bytes cannot be read: {error}")),
+            Self::Folder(_) | Self::Store(_) => {
+                Secret::fresh().map_err(|error| format!("random bytes cannot be read: {error}"))
+            }
             Self::Address { secret, .. } => Ok(secret.of_job(job)),
         }
     }
@@ -93,13 +120,22 @@ impl MeetingPoint {
     ///
     /// # Errors
     /// Why it cannot be.
-    pub(super) fn announce(&self, job: &str, invitation: Invitation) -> Result<Option<Published>, String> {
-        let Self::Folder(folder) = self else { return Ok(None) };
+    pub(super) fn announce(&self, job: &str, invitation: Invitation) -> Result<Option<Announced>, String> {
+        let folder = match self {
+            Self::Folder(folder) => folder,
+            Self::Address { .. } => return Ok(None),
+            Self::Store(place) => {
+                let (place, key) = (place.clone(), key(job));
+                let value = serde_json::to_vec(&invitation).map_err(|error| error.to_string())?;
+                Store::open(&place)?.set(&key, &value).map_err(|error| lost(&place, &error))?;
+                return Ok(Some(Announced::Key { place, key }));
+            }
+        };
         let pid = std::process::id();
         let started = began(pid).ok_or("reading /proc/self/stat")?;
         let (host, pid_namespace) = (host_name(), pid_namespace());
         let file = RendezvousFile { pid, started, pid_namespace, host, invitation };
-        rendezvous_file::publish(folder, job, &file).map(Some)
+        rendezvous_file::publish(folder, job, &file).map(|file| Some(Announced::File { _file: file }))
     }
 
     /// How to join the coordinator of this process's job: the places to try, in turn.
@@ -109,6 +145,11 @@ impl MeetingPoint {
     pub(super) fn find(&self, external: &External) -> Result<Vec<Invitation>, String> {
         match self {
             Self::Folder(folder) => Ok(vec![rendezvous_file::read(folder, &external.job)?.invitation]),
+            Self::Store(place) => {
+                let value = Store::open(place)?.get(&key(&external.job)).map_err(|error| lost(place, &error))?;
+                let value = value.ok_or_else(|| format!("torchrun's store at {place} does not name it yet"))?;
+                record::from_json(&value).map(|invitation| vec![invitation]).map_err(|error| error.to_string())
+            }
             Self::Address { place, secret, .. } => {
                 let secret = secret.of_job(&external.job);
                 let spec = || WorldSpec { ranks: external.size, fields: Map::new() };
@@ -127,7 +168,7 @@ impl MeetingPoint {
     pub(super) const fn pause(&self) -> Duration {
         match self {
             Self::Folder(_) => Duration::from_millis(20),
-            Self::Address { .. } => Duration::from_millis(200),
+            Self::Address { .. } | Self::Store(_) => Duration::from_millis(200),
         }
     }
 
@@ -144,6 +185,7 @@ impl MeetingPoint {
                     folder.display()
                 )
             }
+            Self::Store(place) => format!("all hosts must reach torchrun's store at {place}, and {reached}"),
             Self::Address { place, file, .. } => {
                 format!(
                     "{} must hold the same on all hosts, {place} lead to that of rank 0, and {reached}",
@@ -152,6 +194,23 @@ impl MeetingPoint {
             }
         }
     }
+}
+
+/// Where torchrun's store listens, if it says that workers may use it.
+fn store(variable: Variables<'_>) -> Option<String> {
+    variable(AGENT_STORE).filter(|is_served| is_served.eq_ignore_ascii_case("true"))?;
+    Some(format!("{}:{}", variable("MASTER_ADDR")?, variable("MASTER_PORT")?))
+}
+
+/// The key of a job in a store.
+fn key(job: &str) -> String {
+    let digest = Sha256::digest(job.as_bytes());
+    let digits: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    format!("rankmark/{digits}")
+}
+
+fn lost(place: &str, error: &std::io::Error) -> String {
+    format!("torchrun's store at {place} did not answer: {error}")
 }
 
 /// Whether the address may go unused. To a pod it is said whatever its ranks need, since it also names the Job: all may

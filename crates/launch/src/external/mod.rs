@@ -9,12 +9,13 @@
 //!
 //! Agents find their coordinator by a file that only this user can read (`rendezvous_file`), and prove themselves as ranks do. On
 //! several hosts that file lies in a folder that they share, and the coordinator listens on an address that they reach; or
-//! all of them were given that address and the secret (`meeting_point`).
+//! torchrun's store has what it would hold (`c10d`); or all of them were given that address and the secret (`meeting_point`).
 //! Ranks of the coordinator's host open its memory; those of others open that of their agent. The agent makes what the
 //! coordinator asks for, and reports what its status page shows and how its rank ended.
 
 pub(crate) mod above;
 mod agent;
+mod c10d;
 mod command;
 mod coordinator;
 mod hosts;
@@ -56,12 +57,16 @@ pub struct External {
     meeting_point: MeetingPoint,
     /// The launcher started ranks on other hosts, too.
     several: bool,
+    /// It is the first process of the job on this host.
+    first_on_host: bool,
     /// The network interface on which the coordinator listens then, where the user named one.
     interface: Option<String>,
     /// How long all processes have to arrive.
     pub arrival: Duration,
     /// The arguments of this process, without the program's name; what may be secret is masked.
     command: Vec<String>,
+    /// What the environment tells of the launcher's line.
+    told: command::Told,
 }
 
 /// Programs that start several processes, by what their names begin with.
@@ -97,7 +102,9 @@ impl External {
         let complete = |adapter: &&Adapter| {
             set(&adapter.rank) && set(&adapter.size) && adapter.also.iter().all(|name| variable(name).is_some())
         };
-        let Some(adapter) = ADAPTERS.iter().find(complete) else {
+        // What starts torchrun on each node is further away than torchrun itself.
+        let nearest = || ADAPTERS.iter().filter(|_| set(&TORCHRUN)).find(|adapter| adapter.seat == Seat::Torchrun);
+        let Some(adapter) = nearest().filter(complete).or_else(|| ADAPTERS.iter().find(complete)) else {
             return unannounced(variable, &process::ancestors()).map_or(Ok(None), Err);
         };
         let wrong = |why: String| not_started(format!("{} started this process, and {why}", adapter.title), None);
@@ -126,12 +133,52 @@ impl External {
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
         let arrival = arrival(adapter, variable).map_err(wrong)?;
         let interface = interface(variable, several && rank > 0)?;
-        Ok(Some(Self { adapter, rank, size, job, meeting_point, several, interface, arrival, command: Vec::new() }))
+        let told = command::Told::from_variables(variable);
+        let command = Vec::new();
+        // srun's tasks that speak PMI have Slurm's variable.
+        let local_rank = variable(adapter.local_rank).or_else(|| variable("SLURM_LOCALID"));
+        let first_on_host =
+            if adapter.local_rank.is_empty() { true } else { local_rank.map_or(rank == 0, |own| own == "0") };
+        Ok(Some(Self {
+            adapter,
+            rank,
+            size,
+            job,
+            meeting_point,
+            several,
+            first_on_host,
+            interface,
+            arrival,
+            command,
+            told,
+        }))
     }
 
     /// "Open MPI's mpirun".
     pub fn launcher(&self) -> &'static str {
         self.adapter.title
+    }
+
+    /// Whether this process is to look at its host for all processes there.
+    pub const fn is_first_on_host(&self) -> bool {
+        self.first_on_host
+    }
+
+    /// Whether the launcher started processes on several hosts.
+    pub const fn is_on_several_hosts(&self) -> bool {
+        self.several
+    }
+
+    /// The launcher's words before this program's own command line, as [`Coordinator::command`] without variables of ours; empty
+    /// where no line of one host starts the same.
+    pub fn line(&self, own: &[OsString]) -> Vec<String> {
+        let hosts = if self.several { 2 } else { 1 };
+        command::launchers_words(self.adapter.seat, &self.told, (self.size, hosts), own)
+    }
+
+    /// Whether its variables reach other hosts only if the line names them (Open MPI's `-x`).
+    pub fn passes_named_variables(&self) -> bool {
+        self.several && self.adapter.seat == Seat::OpenMpi
     }
 
     /// With the arguments that the user gave this process: those of all ranks must be the same.
@@ -183,6 +230,9 @@ fn arrival(adapter: &Adapter, variable: Variables<'_>) -> Result<Duration, Strin
 }
 
 const ARRIVAL: &str = "RANKMARK_ARRIVAL";
+const JOB: &str = "RANKMARK_JOB";
+/// torchrun sets it for its workers; no other launcher does.
+const TORCHRUN: &str = "TORCHELASTIC_RUN_ID";
 
 /// Whether the launcher says that other hosts have ranks, too.
 fn on_several_hosts(adapter: &Adapter, size: u32, variable: Variables<'_>) -> bool {
@@ -199,18 +249,29 @@ const OF_ONE_HOST: [&str; 1] = ["PMIX_SERVER_TMPDIR"];
 /// know.
 fn job(adapter: &Adapter, variable: Variables<'_>, several: bool) -> Result<String, String> {
     let names = adapter.job.iter().filter(|name| !several || !OF_ONE_HOST.contains(name));
-    let words: Vec<String> =
-        ["RANKMARK_JOB", COORDINATOR].iter().chain(names).filter_map(|name| variable(name)).collect();
+    let words: Vec<String> = [JOB, COORDINATOR].iter().chain(names).filter_map(|name| variable(name)).collect();
     if !words.is_empty() {
         return Ok(format!("{} {}", adapter.title, words.join(" ")));
     }
     if several {
-        return Err("does not name the job to them".to_owned());
+        return hydra_port()
+            .map(|port| format!("{} {port}", adapter.title))
+            .ok_or_else(|| "does not name the job to them".to_owned());
     }
     let is_launcher = |name: &str| LAUNCHERS.iter().chain(&KEEPERS).any(|known| name.starts_with(known));
     let ancestor = process::ancestors().into_iter().find(|above| is_launcher(&above.name)).or_else(process::parent);
     let ancestor = ancestor.map_or_else(String::new, |parent| format!("{} {}", parent.pid, parent.started));
     Ok(format!("{} {ancestor}", adapter.title))
+}
+
+/// Where Hydra's mpiexec listens for its proxies on all hosts, one of which is above this process: the same on each of them.
+fn hydra_port() -> Option<String> {
+    process::ancestors().into_iter().find_map(|above| {
+        let line = command::line_of(above.pid);
+        let at =
+            line.iter().position(|word| word == "--control-port").filter(|_| above.name.starts_with("hydra_pmi"))?;
+        line.get(at + 1).cloned()
+    })
 }
 
 /// A process that a launcher has started without saying which of how many it is: each would think that it is alone.

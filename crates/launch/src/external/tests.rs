@@ -56,7 +56,7 @@ fn seat(folder: &Path, rank: u32, size: u32) -> External {
 fn lies_in(external: &External) -> &Path {
     match &external.meeting_point {
         MeetingPoint::Folder(folder) => folder,
-        MeetingPoint::Address { .. } => panic!("{:?}", external.meeting_point),
+        MeetingPoint::Address { .. } | MeetingPoint::Store(_) => panic!("{:?}", external.meeting_point),
     }
 }
 

@@ -43,6 +43,11 @@ pub(super) const SECRET: Choice =
     Choice { name: "secret", value: "NAME", doc: "the Secret that the pods share (default: JOB-NAME-secret)" };
 pub(super) const NODE_GPUS: Choice =
     Choice { name: "gpus-per-node", value: "N", doc: "GPUs that each pod of `fleet` asks for (default: none)" };
+pub(super) const RDMA: Choice = Choice {
+    name: "rdma",
+    value: "RESOURCE",
+    doc: "the cluster's name for an RDMA device, of which each pod gets one: rdma/hca_shared_devices_a",
+};
 pub(super) const CLAIM: Choice = Choice {
     name: "claim",
     value: "NAME",
@@ -60,6 +65,8 @@ pub struct Step {
     pub cores: usize,
     /// GPUs of each rank.
     pub gpus: u32,
+    /// How often the launcher starts them: ranks that join by MPI can be in one world only.
+    pub starts: u32,
 }
 
 /// What is to be started, where.
@@ -87,6 +94,10 @@ pub struct Job {
     pub cores: usize,
     /// GPUs of each rank; of the one process where `ranks` is 1.
     pub gpus: u32,
+    /// Bytes of memory of each rank; of the one process where `ranks` is 1.
+    pub memory: u64,
+    /// When the file is written, as a name of a record begins.
+    pub written: String,
     /// What `srun --mpi` should be for the plan's MPI library; None: nothing of MPI in it, or nothing is known.
     pub mpi: Option<&'static str>,
     /// What readers of the file should know, a line each.

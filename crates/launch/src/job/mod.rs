@@ -20,8 +20,8 @@ use comm::mpi::Vendor;
 use terms::Error;
 
 use description::{
-    ACCOUNT, CLAIM, ENDPOINT, HOSTFILE, IMAGE, JOB_NAME, MPI, NAMESPACE, NODE_GPUS, NODES, PARTITION, PER_NODE, SECRET,
-    TIME,
+    ACCOUNT, CLAIM, ENDPOINT, HOSTFILE, IMAGE, JOB_NAME, MPI, NAMESPACE, NODE_GPUS, NODES, PARTITION, PER_NODE, RDMA,
+    SECRET, TIME,
 };
 pub use description::{Choice, Job, Step};
 
@@ -47,7 +47,7 @@ pub struct Target {
 }
 
 /// Options of targets with several ranks in a pod.
-const POD_OPTIONS: [&Choice; 8] = [&JOB_NAME, &NODES, &PER_NODE, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM];
+const POD_OPTIONS: [&Choice; 9] = [&JOB_NAME, &NODES, &PER_NODE, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM, &RDMA];
 
 /// Every target, in the order of help.
 pub static TARGETS: [Target; 7] = [
@@ -66,7 +66,7 @@ pub static TARGETS: [Target; 7] = [
         name: "kubernetes",
         launcher: "a Kubernetes Job",
         process_manager: false,
-        options: &[&JOB_NAME, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM, &NODE_GPUS],
+        options: &[&JOB_NAME, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM, &NODE_GPUS, &RDMA],
         rank_per_node: true,
         in_containers: true,
         on_every_node: false,

@@ -54,7 +54,9 @@ fn start(job: &Job, spread: &str) -> String {
     if job.steps.is_empty() || job.nodes == 1 {
         return String::new();
     }
-    format!("start() {{ ranks=$1 each=$2; shift 2; step \"$mpirun\" -n \"$ranks\" {spread} \"$@\"; }}\n    ")
+    format!(
+        "start() {{ word=$1 ranks=$2 each=$3; shift 3; \"$word\" \"$mpirun\" -n \"$ranks\" {spread} \"$@\"; }}\n    "
+    )
 }
 
 /// The one start, or the steps.
@@ -64,12 +66,12 @@ fn last(job: &Job) -> String {
     }
     let mut text = format!("record={}\n{}", record(job), steps(job));
     for one in &job.steps {
-        let start = match (one.ranks, job.nodes) {
-            (1, _) => "step ".to_owned(),
-            (ranks, 1) => format!("step \"$mpirun\" -n {ranks} \"$@\" "),
-            (ranks, _) => format!("start {ranks} {} \"$@\" ", ranks / one.nodes),
+        let start = |word: &str| match (one.ranks, job.nodes) {
+            (1, _) => format!("{word} "),
+            (ranks, 1) => format!("{word} \"$mpirun\" -n {ranks} \"$@\" "),
+            (ranks, _) => format!("start {word} {ranks} {} \"$@\" ", ranks / one.nodes),
         };
-        text.push_str(&step(job, one.ranks, &start));
+        text.push_str(&step(job, one, start));
     }
     text + "exit \"$code\"\n"
 }

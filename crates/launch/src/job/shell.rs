@@ -1,6 +1,6 @@
 //! Words and comments of a POSIX shell.
 
-use super::description::Job;
+use super::description::{Job, Step};
 
 /// One word for the shell, whatever it holds.
 pub(super) fn quoted(text: &str) -> String {
@@ -29,28 +29,32 @@ pub(super) fn run(job: &Job) -> String {
 /// The beginning of a script with several steps, for which `record` is set. A shell that waits for a launcher would start the
 /// next step after Ctrl-C, but for the traps.
 pub(super) fn steps(job: &Job) -> String {
+    let plan = quoted(&job.plan);
+    let part = format!(
+        "# Processes join by MPI once: a step of cases that need several such worlds starts its ranks as often, and its last start\n\
+         # has the code of all.\n\
+         part() {{\n    \"$@\" --resume=\"$record\" {plan} || :\n}}\n"
+    );
+    let part = if job.steps.iter().any(|step| step.starts > 1) { part } else { String::new() };
     format!(
         "code=0\n\
          trap 'exit 130' INT\n\
          trap 'exit 143' TERM\n\
-         # Steps share one record: the first makes it. The script ends with the highest code.\n\
+         # Steps share one record: the first begins it. The script ends with the highest code.\n\
          step() {{\n    \
-             if [ -e \"$record/run.json\" ]; then\n        \
-                 set -- \"$@\" --resume=\"$record\"\n    \
-             else\n        \
-                 set -- \"$@\" --output-dir=\"$record\" {}\n    \
-             fi\n    \
              ended=0\n    \
-             \"$@\" || ended=$?\n    \
+             \"$@\" --resume=\"$record\" {plan} || ended=$?\n    \
              [ \"$ended\" -le \"$code\" ] || code=$ended\n\
-         }}\n",
-        quoted(&job.plan)
+         }}\n{part}"
     )
 }
 
-/// `step [LAUNCHER ...] PROGRAM run --only-ranks=N`; `start` is what stands before the program.
-pub(super) fn step(job: &Job, ranks: u32, start: &str) -> String {
-    format!("{start}{} run --only-ranks={ranks}\n", quoted(&job.program))
+/// `step [LAUNCHER ...] PROGRAM run --only-ranks=N`, once for each start; `start` gives what stands before the program, of `step`
+/// or `part`.
+pub(super) fn step(job: &Job, step: &Step, start: impl Fn(&str) -> String) -> String {
+    let line = |word: &str| format!("{}{} run --only-ranks={}\n", start(word), quoted(&job.program), step.ranks);
+    let parts: String = (1..step.starts).map(|_| line("part")).collect();
+    parts + &line("step")
 }
 
 /// Where the record goes; below the folder where the script is started, with the time in its name.

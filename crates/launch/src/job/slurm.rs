@@ -11,49 +11,50 @@ pub(super) fn text(job: &Job) -> Result<String, Error> {
         "#!/bin/sh\n# Submit with `sbatch FILE [OPTIONS OF srun]`; made by `rankmark gen-job --for slurm`.\n"
             .to_owned();
     text.push_str(&comments(&job.notes));
-    for (name, value) in directives(job)? {
-        text.push_str(&format!("#SBATCH --{name}={value}\n"));
+    for directive in directives(job)? {
+        text.push_str(&format!("#SBATCH --{directive}\n"));
     }
     // A job that Slurm starts again goes on with its record.
     let record =
         job.record.as_deref().map_or_else(|| format!("results/{}-\"$SLURM_JOB_ID\"", quoted(&job.experiment)), quoted);
+    text.push_str(&format!("\nset -eu\nrecord={record}\n"));
     if !job.steps.is_empty() {
-        text.push_str(&format!("\nset -eu\nrecord={record}\n{}", steps(job)));
+        text.push_str(&steps(job));
         for one in &job.steps {
             let places = format!("--ntasks={} --nodes={} ", one.ranks, one.nodes);
             let srun = srun(job, one.ranks, one.cores, &places)?;
-            text.push_str(&step(job, one.ranks, &format!("step {srun}")));
+            text.push_str(&step(job, one, |word| format!("{word} {srun}")));
         }
         text.push_str("exit \"$code\"\n");
         return Ok(text);
     }
     let fresh = run(&Job { record: None, ..job.clone() });
-    let program = quoted(&job.program);
     let srun = srun(job, job.ranks, job.cores, "")?;
-    text.push_str(&format!(
-        "\nset -eu\nrecord={record}\n\
-         if [ -e \"$record/run.json\" ]; then\n    exec {srun}{program} run --resume=\"$record\"\nfi\n\
-         exec {srun}{fresh} --output-dir=\"$record\"\n"
-    ));
-    Ok(text)
+    Ok(text + &format!("exec {srun}{fresh} --resume=\"$record\"\n"))
 }
 
-/// Options of sbatch: each is one line, which no shell reads, so that their values are plain.
-fn directives(job: &Job) -> Result<Vec<(&'static str, String)>, Error> {
+/// Options of sbatch: each is one line, which no shell reads, so that their values are plain. Nodes are for this job alone, with
+/// all of their memory: what other jobs do there would be measured, too.
+fn directives(job: &Job) -> Result<Vec<String>, Error> {
     let mut lines = vec![
-        ("job-name", job.name()?),
-        ("nodes", job.nodes.to_string()),
-        ("ntasks", job.ranks.to_string()),
-        ("ntasks-per-node", job.per_node().to_string()),
-        ("cpus-per-task", job.cores.to_string()),
+        format!("job-name={}", job.name()?),
+        format!("nodes={}", job.nodes),
+        format!("ntasks={}", job.ranks),
+        format!("ntasks-per-node={}", job.per_node()),
+        format!("cpus-per-task={}", job.cores),
     ];
+    if job.gpus > 0 {
+        // Not for each task: ranks of a node exchange data directly only if each sees the GPUs of the others.
+        lines.push(format!("gpus-per-node={}", job.gpus * job.per_node()));
+    }
+    lines.extend(["exclusive", "mem=0", "requeue", "open-mode=append"].map(str::to_owned));
     if let Some(limit) = job.option(&TIME) {
         let hint = "as sbatch has it: 30 (minutes), 1:30:00, 2-12";
         time::seconds(limit).ok_or_else(|| Error::new(unfit(&TIME, limit)).hint(hint))?;
-        lines.push(("time", limit.to_owned()));
+        lines.push(format!("time={limit}"));
     }
     for choice in [&PARTITION, &ACCOUNT] {
-        lines.extend(job.plain(choice)?.map(|value| (choice.name, value.to_owned())));
+        lines.extend(job.plain(choice)?.map(|value| format!("{}={value}", choice.name)));
     }
     Ok(lines)
 }

@@ -17,6 +17,8 @@ fn job(target: &Target, ranks: u32, options: &[(&'static str, &str)]) -> Job {
         nodes: if target.rank_per_node { ranks } else { 1 },
         cores: 2,
         gpus: 0,
+        memory: 1 << 30,
+        written: "20261129T181500Z".to_owned(),
         mpi: None,
         notes: vec!["one\n#SBATCH --wrap=evil".to_owned()],
         options: options.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
@@ -46,11 +48,20 @@ fn a_batch_script_says_what_slurm_needs() {
         "#SBATCH --time=30",
         "#SBATCH --partition=gpu,cpu",
         "#SBATCH --account=me",
+        "#SBATCH --exclusive",
+        "#SBATCH --mem=0",
+        "#SBATCH --requeue",
         "record=results/sweep-\"$SLURM_JOB_ID\"",
-        "exec srun --cpus-per-task=2 --mpi=pmix \"$@\" /opt/rankmark run /shared/plan.yaml --output-dir=\"$record\"",
+        "exec srun --cpus-per-task=2 --mpi=pmix \"$@\" /opt/rankmark run /shared/plan.yaml --resume=\"$record\"",
     ] {
         assert!(script.lines().any(|found| found == line), "`{line}` is missing in\n{script}");
     }
+    assert!(!script.contains("gpus"), "{script}");
+    let on_gpus = |job: &mut Job| (job.nodes, job.gpus) = (2, 1);
+    assert!(
+        text("slurm", on_gpus, &[]).unwrap().contains("#SBATCH --gpus-per-node=2\n"),
+        "one for each rank of a node"
+    );
     let said = |library| text("slurm", |job| job.mpi = library, &[]).unwrap();
     assert!(said(Some("pmi2")).contains("--mpi=pmi2 ") && !said(None).contains("--mpi"));
     // A note cannot become a directive.
@@ -94,8 +105,8 @@ fn launchers_are_told_of_nodes() {
 /// Four ranks on as many nodes as the job has, then two, then the program alone.
 fn in_steps(job: &mut Job) {
     let nodes = job.nodes;
-    let step =
-        |ranks: u32, cores| Step { ranks, nodes: if nodes == 4 { ranks } else { nodes.min(ranks) }, cores, gpus: 0 };
+    let spread = |ranks: u32| if nodes == 4 { ranks } else { nodes.min(ranks) };
+    let step = |ranks: u32, cores| Step { ranks, nodes: spread(ranks), cores, gpus: 0, starts: 1 };
     job.steps = vec![step(4, 2), step(2, 4), step(1, 1)];
 }
 
@@ -109,7 +120,7 @@ fn steps_share_a_record() {
             assert!(step.ends_with(&format!("/opt/rankmark run --only-ranks={ranks}")), "{script}");
         }
         assert_eq!(steps[2], "step /opt/rankmark run --only-ranks=1", "{name}: one process needs no launcher");
-        assert!(script.contains("set -- \"$@\" --output-dir=\"$record\" /shared/plan.yaml\n"), "{script}");
+        assert!(script.contains("\"$@\" --resume=\"$record\" /shared/plan.yaml || ended=$?\n"), "{script}");
         assert!(script.ends_with("exit \"$code\"\n") && !script.contains("exec "), "{script}");
     }
     let script = text("slurm", in_steps, &[("mpi", "pmix")]).unwrap();
@@ -125,17 +136,42 @@ fn steps_share_a_record() {
         in_steps(job);
     };
     let script = text("mpirun", nodes, &[("hostfile", "hosts")]).unwrap();
-    assert!(script.contains("start 2 1 \"$@\" /opt/rankmark run --only-ranks=2\n"), "{script}");
+    assert!(script.contains("start step 2 1 \"$@\" /opt/rankmark run --only-ranks=2\n"), "{script}");
     assert!(
         script.contains("-n \"$ranks\" --map-by \"ppr:$each:node\" \"$@\"") && !script.contains("ppr:2"),
         "{script}"
     );
     let only = |job: &mut Job| {
         job.ranks = 1;
-        job.steps = vec![Step { ranks: 1, nodes: 1, cores: 1, gpus: 0 }];
+        job.steps = vec![Step { ranks: 1, nodes: 1, cores: 1, gpus: 0, starts: 1 }];
     };
     // Of a plan with other cases, too: the program alone would start their ranks.
     assert!(text("mpirun", only, &[]).unwrap().contains("step /opt/rankmark run --only-ranks=1\n"));
+}
+
+#[test]
+fn a_step_starts_its_ranks_once_for_each_world_that_mpi_joins() {
+    let twice = |job: &mut Job| job.steps = vec![Step { ranks: 4, nodes: job.nodes, cores: 1, gpus: 0, starts: 2 }];
+    for name in ["slurm", "mpirun", "torchrun"] {
+        let script = text(name, twice, &[]).unwrap();
+        let starts: Vec<&str> = script.lines().filter(|line| line.ends_with("run --only-ranks=4")).collect();
+        let [part, step] = starts.as_slice() else { panic!("{script}") };
+        assert_eq!(part.strip_prefix("part "), step.strip_prefix("step "), "{script}");
+        assert!(script.contains("part() {"), "{script}");
+    }
+}
+
+#[test]
+fn nodes_that_each_run_the_script_name_one_record() {
+    let nodes = |job: &mut Job| {
+        job.nodes = 2;
+        in_steps(job);
+    };
+    let script = text("torchrun", nodes, &[("endpoint", "one:29500")]).unwrap();
+    assert!(script.contains("\nrecord=results/sweep-\"${RANKMARK_JOB:-20261129T181500Z}\"\n"), "{script}");
+    assert!(!script.contains("date"), "{script}");
+    // One shell alone has one clock.
+    assert!(text("torchrun", in_steps, &[]).unwrap().contains("record=results/\"$(date -u "));
 }
 
 #[test]

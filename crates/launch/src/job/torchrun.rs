@@ -35,10 +35,23 @@ pub(super) fn text(job: &Job) -> Result<String, Error> {
         text.push_str(&format!("exec {}{}\n", launcher(job.per_node()), run(job)));
         return Ok(text);
     }
-    text.push_str(&format!("record={}\n{}", record(job), steps(job)));
+    text.push_str(&format!("{}{}", name_record(job), steps(job)));
     for one in &job.steps {
         let launcher = if one.ranks == 1 { String::new() } else { launcher(one.ranks / one.nodes) };
-        text.push_str(&step(job, one.ranks, &format!("step {launcher}")));
+        text.push_str(&step(job, one, |word| format!("{word} {launcher}")));
     }
     Ok(text + "exit \"$code\"\n")
+}
+
+/// The record of all nodes. Each of them runs the script, at a time of its own, so none of them names the record by its clock.
+fn name_record(job: &Job) -> String {
+    if job.nodes == 1 || job.record.is_some() {
+        return format!("record={}\n", record(job));
+    }
+    format!(
+        "# The same on all nodes. RANKMARK_JOB, if all nodes have the same, begins another record.\n\
+         record=results/{}-\"${{RANKMARK_JOB:-{}}}\"\n",
+        quoted(&job.experiment),
+        job.written
+    )
 }

@@ -40,6 +40,8 @@ pub(crate) struct Adapter {
     pub(crate) also: &'static [&'static str],
     /// Processes on this host, where it says that.
     pub(crate) local_size: &'static str,
+    /// This process among those on this host; empty if each host has one.
+    pub(crate) local_rank: &'static str,
     /// As [`comm::StartedBy::process_manager`].
     pub(crate) process_manager: bool,
     /// Variables that together name the job, the same in all its processes; those that are not set are left out. Where
@@ -58,6 +60,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         size: "OMPI_COMM_WORLD_SIZE",
         also: &[],
         local_size: "OMPI_COMM_WORLD_LOCAL_SIZE",
+        local_rank: "OMPI_COMM_WORLD_LOCAL_RANK",
         process_manager: true,
         job: &[
             "PMIX_NAMESPACE",
@@ -74,6 +77,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         size: "PMI_SIZE",
         also: &[],
         local_size: "MPI_LOCALNRANKS",
+        local_rank: "MPI_LOCALRANKID",
         process_manager: true,
         // `srun --mpi=pmi2` says both of the first; Hydra says none of them.
         job: &["PMI_JOBID", "SLURM_STEP_ID"],
@@ -87,6 +91,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         size: "SLURM_STEP_NUM_TASKS",
         also: &["SLURM_STEP_ID"],
         local_size: "SLURM_STEP_TASKS_PER_NODE",
+        local_rank: "SLURM_LOCALID",
         process_manager: true,
         job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
     },
@@ -99,6 +104,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         // A PyTorchJob's pod has all but the last, and is not a worker of torchrun.
         also: &["MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK"],
         local_size: "LOCAL_WORLD_SIZE",
+        local_rank: "LOCAL_RANK",
         process_manager: false,
         job: &["MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"],
     },
@@ -112,6 +118,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         // Pods are hosts to each other even on one node, and Kubernetes does not say how many share one.
         also: &[LOCAL_WORLD_SIZE, COORDINATOR],
         local_size: LOCAL_WORLD_SIZE,
+        local_rank: "",
         process_manager: false,
         job: &[],
     },

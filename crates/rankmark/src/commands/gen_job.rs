@@ -139,14 +139,19 @@ fn generate(given: &GenJob) -> Ended {
     let spread = steps::spread(if several { &numbers } else { &[] }, (ranks, nodes), target);
     let (outlook, running) = match several {
         true => outlook(file, &plan, &spread, target),
-        false => outlook(file, &plan, &[Step { ranks, nodes, cores: 0, gpus: 0 }], target),
+        false => outlook(file, &plan, &[Step { ranks, nodes, cores: 0, gpus: 0, starts: 1 }], target),
     };
     if running.is_empty() {
         return Err(nothing_runs(&outlook, &plan, ranks, target));
     }
-    let steps = steps::needed(spread, &running);
+    let mut steps = steps::needed(spread, &running);
+    let starts = if ranks > 1 { steps::starts(&running) } else { 1 };
+    if steps.is_empty() && starts > 1 {
+        steps.push(Step { ranks, nodes, cores: cores(&running, ranks), gpus: gpus(&running, ranks), starts });
+    }
     // The largest step asks for the most; without steps it is the one.
-    let Step { ranks, nodes, .. } = steps.last().copied().unwrap_or(Step { ranks, nodes, cores: 0, gpus: 0 });
+    let Step { ranks, nodes, .. } =
+        steps.last().copied().unwrap_or(Step { ranks, nodes, cores: 0, gpus: 0, starts: 1 });
     let mut job = Job {
         experiment: plan.experiment.clone(),
         program: program(given.program.as_deref(), target)?,
@@ -156,6 +161,8 @@ fn generate(given: &GenJob) -> Ended {
         record: given.output_dir.clone(),
         cores: if several { steps::cores(&steps, (ranks, nodes)) } else { cores(&running, ranks) },
         gpus: gpus(&running, ranks),
+        memory: memory(&running, ranks),
+        written: jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string(),
         steps,
         ranks,
         nodes,
@@ -267,8 +274,9 @@ fn outlook<'a>(file: String, plan: &'a Plan, steps: &[Step], target: &Target) ->
         if let Err(why) = backend.accepts(target.started_by()) {
             return Some(why);
         }
+        // Scripts start ranks once for each world.
         let other = worlds.entry(own).or_insert_with(|| case.clone()).world != case.world;
-        other.then(|| {
+        (other && target.in_containers).then(|| {
             let once = launch::external::once(backend);
             format!("{launcher} starts each rank once, and {once}: a case of another world needs a job of its own")
         })
@@ -294,6 +302,15 @@ fn gpus(running: &[&Case], ranks: u32) -> u32 {
     let on_gpus = running.iter().filter(|case| benchmarks::is_on_gpus(case));
     let wanted = on_gpus.map(|case| if benchmarks::is_in_process(case) { 1 } else { case.ranks() });
     wanted.max().map_or(0, |wanted| wanted.div_ceil(ranks))
+}
+
+/// Bytes that each process needs: a rank, or all ranks of a case.
+fn memory(running: &[&Case], ranks: u32) -> u64 {
+    let wanted = running.iter().map(|case| {
+        let needed = runner::memory_of(case);
+        if ranks == 1 { needed } else { needed / u64::from(case.ranks().max(1)) }
+    });
+    wanted.max().unwrap_or(0)
 }
 
 /// How srun must start ranks of the plan's MPI library, as it is here.

@@ -9,9 +9,11 @@ use std::path::PathBuf;
 
 use benchmarks::Host;
 use clap::ValueHint;
+use launch::external::External;
 use measure::machine;
 use serde_json::{Value, json};
 use survey::{Finding, Request, State, survey};
+use terminal::Style;
 
 use super::{Ended, Typed, trust};
 use crate::screen;
@@ -116,14 +118,22 @@ fn validate(given: Validate, entry: Entry<'_>) -> Ended {
         benchmarks: benchmarks::abouts().iter().filter(|_| usable).map(|about| about.name).collect(),
     };
     let code = u8::from(!findings.is_fine());
+    let host = host_of_launcher();
     if given.json {
-        screen::print_json(&format!("{}\n", findings.json(code)))?;
+        screen::print_json(&format!("{}\n", findings.json(code, host.as_deref())))?;
     } else if given.quiet {
         screen::remark(&page::wrong(&findings, screen::width()));
     } else {
-        screen::print(&(page::text(&findings, screen::width(), given.verbose) + &findings.next()))?;
+        let heading = host.map_or_else(String::new, |host| format!("{}\n", Style::Bold.paint(&host)));
+        screen::print(&(heading + &page::text(&findings, screen::width(), given.verbose) + &findings.next()))?;
     }
     Ok(code)
+}
+
+/// The name of this host, if a launcher started this on several: each says what it has.
+fn host_of_launcher() -> Option<String> {
+    let external = External::from_environment(&|name| std::env::var_os(name)).ok().flatten()?;
+    external.is_on_several_hosts().then(|| machine::detect().host)
 }
 
 /// Backends stand behind what they rest on most: system and limits.
@@ -159,7 +169,7 @@ impl Findings {
         }
     }
 
-    fn json(&self, code: u8) -> Value {
+    fn json(&self, code: u8, host: Option<&str>) -> Value {
         let row = |row: &Finding| {
             let mut value =
                 json!({ "group": row.group, "name": row.name, "state": row.state.word(), "found": row.found });
@@ -181,6 +191,9 @@ impl Findings {
         if let Some(outlook) = &self.outlook {
             all["plan"] = outlook.json();
             all["plan"]["not_looked_at"] = outlook.not_looked_at.iter().map(plan::Skipped::json).collect();
+        }
+        if let Some(host) = host {
+            all["host"] = host.into();
         }
         all["exit"] = code.into();
         all

@@ -89,8 +89,7 @@ fn a_step_for_each_number_of_ranks_is_the_default() {
     assert!(said.err.contains("3 of 3 cases in steps of 1 and 2 ranks, 1 core each"), "{said:?}");
     let object = gen_job(&place, "slurm", "plan.yaml", "--json").exits(0).out;
     let object: Value = serde_json::from_str(&object).unwrap();
-    let step =
-        |ranks: u32| serde_json::json!({"ranks": ranks, "nodes": 1, "cores_per_process": 1, "gpus_per_process": 0});
+    let step = |ranks: u32| serde_json::json!({"ranks": ranks, "nodes": 1, "cores_per_process": 1, "gpus_per_process": 0, "starts": 1});
     assert_eq!((&object["steps"], &object["ranks"]), (&serde_json::json!([step(1), step(2)]), &2.into()));
     // What a step cannot have is said: pods are hosts to each other.
     let said = gen_job(&place, "kubernetes", "plan.yaml", "--image x").exits(0);
@@ -183,8 +182,7 @@ fn shells_read_the_scripts_whatever_the_names() {
         let output = started.output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         let plan = place.path(HOSTILE);
-        let step =
-            |ranks: u32| format!("run\n--only-ranks={ranks}\n--output-dir=-r $(touch evil)\n{}\n", plan.display());
+        let step = |ranks: u32| format!("run\n--only-ranks={ranks}\n--resume=-r $(touch evil)\n{}\n", plan.display());
         assert_eq!(said, step(1) + &step(2), "{target}: {}", String::from_utf8_lossy(&output.stderr));
         assert!(!place.path("evil").exists(), "{target}");
     }

@@ -151,10 +151,7 @@ impl Hosts {
             agent.display(),
             on.join(",")
         );
-        let mut starting = self.on_first(place, &launcher, arguments);
-        // It names no job to other hosts.
-        starting.command.env("RANKMARK_JOB", &self.prefix);
-        starting
+        self.on_first(place, &launcher, arguments)
     }
 
     /// What stands in for ssh, as `agent HOST COMMAND`.

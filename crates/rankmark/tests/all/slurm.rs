@@ -228,6 +228,134 @@ fn ranks_that_could_not_join_condemn_no_node() {
     assert!(!place.path("fleet/hosts.bad").exists(), "{shown}");
 }
 
+/// Collectives and training, which are two worlds of MPI.
+const BOTH: &str = "experiment: both\ndefaults: {ranks: 2, backend: mpi, trials: 1, limits: false, max_seconds: 0.1s}\ncases:\n  \
+                    - {benchmark: collective, op: all_reduce, bytes: 1KiB, iters: 6}\n  \
+                    - {benchmark: training, model: mlp}\n";
+
+/// Prints the command of `next`, which may take several lines.
+const NEXT: &str = "next() { sed -n '/^next /,/^ *# /p' \"$1\" | grep -v '^ *# ' | sed 's/^next *//'; }\n";
+
+/// A plan of two worlds of MPI is done by what the first run prints, typed as it stands: also where srun shows no words of its
+/// own, so that they come from its variables.
+#[test]
+fn what_a_run_under_srun_prints_runs_the_rest_when_typed() {
+    let test = "the line that goes on with a run under srun";
+    if let Some(why) = lacks().or_else(|| lacks_mpi("mpirun.mpich", "mpich")) {
+        return skip::skip(test, &why);
+    }
+    let place = Place::new();
+    place.write("plan.yaml", BOTH);
+    let script = format!(
+        "{NEXT}export PATH=\"$(dirname \"$rankmark\"):$PATH\"\n\
+         for srun in srun ./hidden; do\n\
+         ln -sf \"$(command -v srun)\" hidden; name=r$(basename $srun)\n\
+         env RANKMARK_RENDEZVOUS_DIR=\"$PWD\" $srun --overcommit --mpi=pmi2 -N 2 -n 2 -w one,two rankmark run plan.yaml \
+         --set mpi_library=libmpich.so.12 --output-dir $name >said; echo first $?\n\
+         next said >again; cat again >&2\n\
+         sh again >said; echo again $?\n\
+         done\n"
+    );
+    let said = in_cluster_of(2, &place, &script).exits(0);
+    let shown = format!("{}{}", said.out, said.err);
+    let codes: Vec<&str> = said.out.lines().collect();
+    assert_eq!(codes, ["first 1", "again 0", "first 1", "again 0"], "{shown}");
+    let (typed, hidden) = (place.run_file("rsrun"), place.run_file("rhidden"));
+    let words = |file: &serde_json::Value| file["launcher"].to_string();
+    assert!(words(&typed).contains(r#""--mpi=pmi2","-N","2","-n","2","-w","one,two""#), "{typed}");
+    for option in ["--mpi=pmi2", "--nodelist=one,two", "--overcommit"] {
+        assert!(words(&hidden).contains(option), "{hidden}");
+    }
+    for (name, file) in [("rsrun", typed), ("rhidden", hidden)] {
+        assert!(words(&file).starts_with(r#"["env","RANKMARK_RENDEZVOUS_DIR=/"#), "{file}");
+        let cases = place.cases(name);
+        assert_eq!(statuses(&cases), [2, 0, 0, 0], "{cases:?}");
+        assert!(cases.iter().all(|line| line["wrong"] == 0 && line["hosts"] == 2), "{cases:?}");
+    }
+}
+
+#[test]
+fn a_profile_under_srun_is_of_its_ranks_and_a_job_below_it_is_refused_with_the_line() {
+    let test = "a profile under srun";
+    if let Some(why) = lacks().or_else(|| lacks_mpi("mpirun.mpich", "mpich")) {
+        return skip::skip(test, &why);
+    }
+    let place = Place::new();
+    let srun = "srun --overcommit --mpi=pmi2 -N 2 -n 2 \"$rankmark\"";
+    let mpich = "--backend mpi --mpi-library libmpich.so.12";
+    let script = format!(
+        "export RANKMARK_RENDEZVOUS_DIR=\"$PWD\"\n\
+         {srun} profile --model mlp {mpich} --duration 1s --output-dir p; echo profile $?\n\
+         {srun} profile --output-dir j -- python3 train.py; echo job $?\n\
+         {srun} validate --quick --json >nodes; echo validate $?\n"
+    );
+    let said = in_cluster_of(2, &place, &script).exits(0);
+    let shown = format!("{}{}", said.out, said.err);
+    let codes: Vec<&str> = said.out.lines().filter(|line| line.split(' ').count() == 2).collect();
+    assert_eq!(codes[..2], ["profile 0", "job 2"], "{shown}");
+    let run = place.run_file("p");
+    assert_eq!(run["placement"][0]["hosts"], serde_json::json!(["one", "two"]), "{run}");
+    let told = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = "profile --output-dir j -- srun --overcommit --mpi=pmi2 -N 2 -n 2 python3 train.py";
+    assert!(told.contains(line) && !place.path("j").exists(), "{shown}");
+    let mut hosts: Vec<String> = crate::place::json_lines(&place.read("nodes"))
+        .iter()
+        .map(|node| node["host"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    hosts.sort();
+    assert_eq!(hosts, ["one", "two"], "each node is looked at");
+}
+
+/// Cases that need new ranks for each trial say so, and take no world from those that do not.
+#[test]
+fn startup_under_srun_has_each_case_or_says_what_to_type() {
+    let test = "start-up under srun";
+    if let Some(why) = lacks().or_else(|| lacks_mpi("mpirun.mpich", "mpich")) {
+        return skip::skip(test, &why);
+    }
+    let place = Place::new();
+    let script = "srun --overcommit --mpi=pmi2 -n 2 \"$rankmark\" startup --bytes 1KiB --communicators 0 --trials 1 \
+                  --max-seconds 0.1s --backend mpi --mpi-library libmpich.so.12 --output-dir s; echo code $?\n";
+    let said = in_cluster(&place, script).exits(0);
+    let cases = place.cases("s");
+    let shown = format!("{}{}{cases:?}", said.out, said.err);
+    let is_cold = |line: &&serde_json::Value| line["parameters"]["start"] == "cold";
+    let (cold, warm): (Vec<_>, Vec<_>) = cases.iter().partition(|line| is_cold(line));
+    assert!(cold.iter().all(|line| reason(line).contains("the same command without the launcher")), "{shown}");
+    let joins_again = |line: &&&serde_json::Value| line["parameters"]["stage"] != "join";
+    assert!(warm.len() >= 3 && warm.iter().filter(joins_again).all(|line| line["status"] == "ok"), "{shown}");
+}
+
+/// A job that is requeued goes on with its record, whatever ended it.
+#[test]
+fn the_file_of_gen_job_goes_on_after_a_limit_and_a_requeue() {
+    if let Some(why) = lacks() {
+        return skip::skip("a requeued job of gen-job", &why);
+    }
+    let place = Place::new();
+    let long = "experiment: long\ndefaults: {ranks: 2, bytes: 1KiB, limits: false, trials: 1}\ncases:\n  \
+                - {benchmark: collective, op: all_gather, iters: 6, warmup: 1}\n  \
+                - {benchmark: collective, op: all_reduce, max_seconds: 3s, target_precision: 0, \
+                inject: \"delay:rank=1,time=5ms,every=1\"}\n";
+    place.write("plan.yaml", long);
+    let script = "set -e\n\
+        \"$rankmark\" gen-job --for slurm plan.yaml --time 5 --output job.sh\n\
+        set +e\n\
+        job=$(sbatch --parsable --overcommit --output=said job.sh --overcommit)\n\
+        until [ -s results/long-$job/cases.jsonl ]; do sleep 0.05; done\n\
+        scontrol requeue $job; scontrol update job=$job starttime=now 2>/dev/null\n\
+        looks=0; until grep -q end results/long-$job/run.json && [ -z \"$(squeue -h)\" ] || [ $looks -gt 600 ]; do\n\
+        looks=$((looks + 1)); sleep 0.1; scontrol update job=$job starttime=now 2>/dev/null; done\n\
+        squeue; echo record long-$job\n";
+    let said = in_cluster(&place, script).exits(0);
+    let name = said.out.lines().find_map(|line| line.strip_prefix("record ")).unwrap_or_default().to_owned();
+    let cases = place.cases(&format!("results/{name}"));
+    assert_eq!(statuses(&cases), [2, 0, 0, 0], "{}{}{}{cases:?}", said.out, said.err, place.read("said"));
+    assert_eq!(std::fs::read_dir(place.path("results")).unwrap().count(), 1, "one record");
+    let file = place.read("job.sh");
+    assert!(["--exclusive", "--mem=0", "--requeue", "--time=5"].iter().all(|option| file.contains(option)), "{file}");
+}
+
 #[test]
 fn srun_starts_ranks_on_two_nodes() {
     let test = "the program under srun on two nodes";

@@ -37,6 +37,9 @@ fn each_launcher_is_recognised_by_what_it_says() {
     // An mpirun inside SLURM: its own variables count.
     let both: Vec<_> = SRUN.iter().chain(HYDRA).copied().collect();
     assert_eq!(recognised(&both), ("a launcher that speaks PMI", 3, 4));
+    // srun starts torchrun on each node, and torchrun the ranks.
+    let workers: Vec<_> = SRUN.iter().chain(TORCHRUN).copied().collect();
+    assert_eq!(recognised(&workers), ("torchrun", 1, 2));
 }
 
 #[test]

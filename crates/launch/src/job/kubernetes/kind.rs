@@ -31,6 +31,8 @@ pub(super) struct StepPods<'j> {
     pub(super) secret: &'j str,
     /// The volume that keeps the record.
     pub(super) claim: Option<&'j str>,
+    /// The resource of an RDMA device, of which each pod gets one.
+    pub(super) rdma: Option<&'j str>,
     /// Seconds after which the object is ended.
     pub(super) limit: Option<u64>,
     /// Its name and namespace.

@@ -18,7 +18,7 @@ mod train_job;
 use serde_json::{Value, json};
 use terms::Error;
 
-use super::description::{CLAIM, IMAGE, Job, LONGEST_NAME, NAMESPACE, SECRET, TIME, unfit};
+use super::description::{CLAIM, IMAGE, Job, LONGEST_NAME, NAMESPACE, RDMA, SECRET, TIME, unfit};
 use super::shell::comments;
 use super::time;
 use kind::{Kind, StepPods};
@@ -60,6 +60,7 @@ fn text(job: &Job, kind: &Kind) -> Result<String, Error> {
     let secret = names::subdomain(job, &SECRET)?.map_or_else(|| format!("{name}-secret"), str::to_owned);
     let namespace = names::label(job, &NAMESPACE)?;
     let claim = names::subdomain(job, &CLAIM)?;
+    let rdma = names::resource(job, &RDMA)?;
     let limit = limit(job)?;
     let metadata = |name: &str| match namespace {
         Some(namespace) => json!({"name": name, "namespace": namespace}),
@@ -68,7 +69,7 @@ fn text(job: &Job, kind: &Kind) -> Result<String, Error> {
     let pods = |step: Job, name: String| -> Result<StepPods<'_>, Error> {
         let command = command(&step, &name)?;
         let metadata = metadata(&name);
-        Ok(StepPods { job: step, config: "", name, image, secret: &secret, claim, limit, metadata, command })
+        Ok(StepPods { job: step, config: "", name, image, secret: &secret, claim, rdma, limit, metadata, command })
     };
     let steps = match job.steps.as_slice() {
         [] => vec![pods(job.clone(), name.clone())?],

@@ -91,7 +91,7 @@ fn launcher(pods: &StepPods<'_>) -> Value {
         environment.push(json!({"name": name, "value": "/etc/rankmark/plan/ssh"}));
     }
     let mut container = pod::container(pods, "launcher", mpirun(pods), environment);
-    let one = json!({"cpu": "1"});
+    let one = json!({"cpu": "1", "memory": "1Gi"});
     container["resources"] = json!({"requests": one, "limits": one});
     container
 }

@@ -26,6 +26,19 @@ pub(super) fn subdomain<'j>(job: &'j Job, choice: &Choice) -> Result<Option<&'j 
     checked(job, choice, fits, hint)
 }
 
+/// The name of a device's resource, if one is given: `DOMAIN/NAME`.
+pub(super) fn resource<'j>(job: &'j Job, choice: &Choice) -> Result<Option<&'j str>, Error> {
+    let inner = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let named = |name: &str| {
+        let outer = |letter: char| letter.is_ascii_alphanumeric();
+        name.len() <= LONGEST_LABEL && name.starts_with(outer) && name.ends_with(outer) && name.chars().all(inner)
+    };
+    let fits =
+        |text: &str| text.split_once('/').is_some_and(|(domain, name)| domain.split('.').all(is_label) && named(name));
+    let hint = "as `kubectl describe node` lists it, such as rdma/hca_shared_devices_a";
+    checked(job, choice, fits, hint)
+}
+
 fn checked<'j>(
     job: &'j Job,
     choice: &Choice,

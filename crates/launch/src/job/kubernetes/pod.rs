@@ -52,11 +52,16 @@ pub(super) fn security() -> Value {
     })
 }
 
-pub(super) fn container_security() -> Value {
+/// RDMA registers memory, which a container's limit of locked memory forbids without IPC_LOCK.
+pub(super) fn container_security(pods: &StepPods<'_>) -> Value {
+    let mut capabilities = json!({"drop": ["ALL"]});
+    if pods.rdma.is_some() {
+        capabilities["add"] = json!(["IPC_LOCK"]);
+    }
     json!({
         "allowPrivilegeEscalation": false,
         "readOnlyRootFilesystem": true,
-        "capabilities": {"drop": ["ALL"]},
+        "capabilities": capabilities,
     })
 }
 
@@ -68,7 +73,7 @@ pub(super) fn container(pods: &StepPods<'_>, name: &str, command: Vec<String>, e
         "workingDir": RESULTS,
         "env": environment,
         "resources": resources(pods),
-        "securityContext": container_security(),
+        "securityContext": container_security(pods),
         "volumeMounts": mounts(pods),
     })
 }
@@ -110,15 +115,30 @@ pub(super) fn environment(pods: &StepPods<'_>, host: &str) -> Vec<Value> {
     variables
 }
 
-/// The cores and the GPUs of the ranks in one pod. A fleet measures all cores of a node, so its pods have no bound.
+/// What the ranks in one pod need. Requests equal limits, so a node that pins pods gives this one cores of its own. A fleet
+/// measures all cores of a node, so its pods have no bound.
 pub(super) fn resources(pods: &StepPods<'_>) -> Value {
     let ranks = pods.job.per_node();
     let mut amounts = match pods.job.is_fleet {
         true => json!({}),
-        false => json!({"cpu": (pods.job.cores * ranks as usize).to_string()}),
+        false => json!({
+            "cpu": (pods.job.cores * ranks as usize).to_string(),
+            "memory": memory(pods.job.memory.saturating_mul(ranks.into())),
+        }),
     };
     if pods.job.gpus > 0 {
         amounts[GPU] = (pods.job.gpus * ranks).to_string().into();
     }
+    if let Some(device) = pods.rdma {
+        amounts[device] = "1".into();
+    }
     json!({"requests": amounts, "limits": amounts})
+}
+
+/// The memory of a pod: that of its ranks with shared memory, and of the process that starts them. Beyond it, the kernel would
+/// end them.
+fn memory(ranks: u64) -> String {
+    const OTHERS: u64 = 1 << 30;
+    let gibibytes = ranks.saturating_add(ranks / 2).saturating_add(OTHERS).div_ceil(1 << 30);
+    format!("{gibibytes}Gi")
 }

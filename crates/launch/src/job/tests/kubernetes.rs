@@ -238,7 +238,7 @@ fn ranks_find_each_other_by_the_names_that_each_operator_gives() {
 
 #[test]
 fn ranks_are_spread_over_pods_with_their_cores_and_gpus() {
-    let both = json!({"cpu": "4", "nvidia.com/gpu": "2"});
+    let both = json!({"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "2"});
     let (file, object) = started("pytorchjob", &[("time", "10")]);
     assert_eq!(object["spec"]["nprocPerNode"], "2", "{file}");
     assert_eq!(
@@ -269,7 +269,11 @@ fn ranks_are_spread_over_pods_with_their_cores_and_gpus() {
     );
     let roles = pods(&object);
     let [(1, launcher), (2, worker)] = roles.as_slice() else { panic!("{file}") };
-    assert_eq!(launcher["containers"][0]["resources"]["limits"], json!({"cpu": "1"}), "it runs no rank");
+    assert_eq!(
+        launcher["containers"][0]["resources"]["limits"],
+        json!({"cpu": "1", "memory": "1Gi"}),
+        "it runs no rank"
+    );
     assert_eq!(worker["containers"][0]["resources"]["limits"], both, "{file}");
     let words: Vec<&str> =
         launcher["containers"][0]["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -329,5 +333,20 @@ fn records_go_to_the_volume_and_nowhere_else() {
     for record in ["/scratch/r", "/results", "/results/", "", "../r", "/results/../etc", "/resultsx", "a/.."] {
         let problem = recorded(record).unwrap_err();
         assert!(problem.what.starts_with("`--output-dir` does not take `") && problem.hint.is_some(), "{record}");
+    }
+}
+
+/// A device for RDMA, and leave to register memory for it.
+#[test]
+fn pods_ask_for_a_network_device_by_its_name() {
+    let device = "rdma/hca_shared_devices_a";
+    for (target, _) in KINDS {
+        let file = text(target, |_| (), &[("image", "a"), ("rdma", device)]).unwrap();
+        assert!(file.contains(&format!("\"{device}\": \"1\"")) && file.contains("IPC_LOCK"), "{target}: {file}");
+        assert!(!text(target, |_| (), &[("image", "a")]).unwrap().contains("IPC_LOCK"), "{target}");
+        for wrong in ["rdma", "rdma/", "/hca", "a b/c", "rdma/hca\n"] {
+            let why = text(target, |_| (), &[("image", "a"), ("rdma", wrong)]).unwrap_err();
+            assert!(why.what.starts_with("`--rdma` does not take `"), "{why:?}");
+        }
     }
 }

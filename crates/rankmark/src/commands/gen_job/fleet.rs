@@ -47,6 +47,8 @@ pub(super) fn generate(given: &GenJob, target: &Target, options: Vec<(&'static s
         nodes,
         cores: 0,
         gpus: gpus.unwrap_or(0),
+        memory: 0,
+        written: String::new(),
         mpi: None,
         notes: vec![
             format!("{nodes} pods, each on a node of its own, without a bound on cores: the nodes should be idle"),

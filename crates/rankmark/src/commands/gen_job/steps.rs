@@ -16,19 +16,30 @@ pub(super) fn spread(numbers: &[u32], (most, nodes): (u32, u32), target: &Target
             (_, true) => Some(nodes).filter(fits),
             _ => (1..=nodes).rev().find(fits),
         };
-        Some(Step { ranks, nodes: found?, cores: 0, gpus: 0 })
+        Some(Step { ranks, nodes: found?, cores: 0, gpus: 0, starts: 1 })
     };
     numbers.iter().filter_map(|ranks| of(*ranks)).collect()
 }
 
-/// The steps that some case runs in, with the cores and GPUs that each rank keeps busy.
+/// The steps that some case runs in, with the cores and GPUs that each rank keeps busy, and the starts that its worlds need.
 pub(super) fn needed(steps: Vec<Step>, running: &[&Case]) -> Vec<Step> {
     let with_needs = |step: Step| {
         let own: Vec<&Case> = running.iter().copied().filter(|case| case.ranks() == step.ranks).collect();
         let (cores, gpus) = (super::cores(&own, step.ranks), super::gpus(&own, step.ranks));
-        (!own.is_empty()).then_some(Step { cores, gpus, ..step })
+        (!own.is_empty()).then_some(Step { cores, gpus, starts: starts(&own), ..step })
     };
     steps.into_iter().filter_map(with_needs).collect()
+}
+
+/// How often a launcher must start the ranks of these cases: for each world that it connects.
+pub(super) fn starts(own: &[&Case]) -> u32 {
+    let mut worlds: Vec<&record::SharedMap> = Vec::new();
+    for case in own.iter().filter(|case| super::is_launched(case) && case.ranks() > 1) {
+        if !worlds.contains(&&case.world) {
+            worlds.push(&case.world);
+        }
+    }
+    worlds.len().max(1) as u32
 }
 
 /// Cores for each rank of the largest step, so that every step has enough on its nodes.
@@ -50,7 +61,8 @@ pub(super) fn title(steps: &[Step]) -> String {
 
 pub(super) fn json(step: &Step) -> Value {
     json!({
-        "ranks": step.ranks, "nodes": step.nodes, "cores_per_process": step.cores, "gpus_per_process": step.gpus
+        "ranks": step.ranks, "nodes": step.nodes, "cores_per_process": step.cores, "gpus_per_process": step.gpus,
+        "starts": step.starts
     })
 }
 
@@ -78,7 +90,7 @@ mod tests {
 
     #[test]
     fn every_step_has_its_cores() {
-        let step = |ranks, nodes, cores| Step { ranks, nodes, cores, gpus: 0 };
+        let step = |ranks, nodes, cores| Step { ranks, nodes, cores, gpus: 0, starts: 1 };
         assert_eq!(cores(&[step(4, 1, 1), step(1, 1, 1)], (4, 1)), 1);
         // Two ranks of eight threads need the cores of four ranks on two nodes.
         assert_eq!(cores(&[step(4, 2, 1), step(2, 2, 8)], (4, 2)), 4);

@@ -15,7 +15,7 @@ hostname one
 printf '127.0.0.1 localhost\n10.0.0.1 one\n10.0.0.2 two\n' >"$root/hosts"
 mount --bind "$root/hosts" /etc/hosts
 
-mkdir "$root/state" "$root/spool"
+mkdir "$root/state" "$root/spool" "$root/tmp-one" "$root/tmp-two"
 if [ "$nodes" = 2 ]; then
     cat >"$root/second.sh" <<END
 hostname two
@@ -47,6 +47,7 @@ AuthInfo=socket=$root/munge.socket
 CredType=cred/munge
 StateSaveLocation=$root/state
 SlurmdSpoolDir=$root/spool/%n
+TmpFS=$root/tmp-%n
 SlurmctldPidFile=$root/slurmctld.pid
 SlurmdPidFile=$root/slurmd-%n.pid
 SlurmctldLogFile=$root/slurmctld.log
@@ -79,5 +80,8 @@ until [ "$(sinfo --noheader --states=idle --format=%D 2>/dev/null)" = "$nodes" ]
     [ "$looks" -lt 400 ] || { tail -n 20 "$root"/slurm*.log >&2; exit 99; }
     sleep 0.05
 done
+# A process of the second node, by which others enter its namespaces.
+[ "$nodes" = 1 ] || RANKMARK_SECOND=$(cat "$root/slurmd-two.pid")
+export RANKMARK_SECOND="${RANKMARK_SECOND:-}"
 # Not exec: a first process adopts those that outlive their parents.
 "$@"
