@@ -55,7 +55,7 @@ fn table(root: &Path, given: &Given<'_>) -> Result<(String, usize), String> {
     let mut lines = String::new();
     for launcher in &columns {
         for row in COMMANDS.iter().filter(|row| names(launcher, row).contains(only)) {
-            let words = row.words.replace("BACKEND", launcher.backend).replace("LAUNCHER", launcher.name);
+            let words = row.words.replace("BACKEND", launcher.backend);
             let record = match row.name {
                 "resume" | "validate" => "",
                 _ => " --output-dir r",
@@ -72,9 +72,7 @@ fn table(root: &Path, given: &Given<'_>) -> Result<(String, usize), String> {
     let rows: Vec<(&str, Vec<Cell>)> = COMMANDS
         .iter()
         .filter(|row| columns.iter().any(|launcher| names(launcher, row).contains(only)))
-        .map(|row| {
-            (row.title, columns.iter().map(|launcher| said(&folder, launcher, row, &names(launcher, row))).collect())
-        })
+        .map(|row| (row.title, columns.iter().map(|launcher| cell(&folder, &names(launcher, row))).collect()))
         .collect();
     let text = page(&columns, &rows);
     let holes: Vec<&Cell> =
@@ -83,17 +81,6 @@ fn table(root: &Path, given: &Given<'_>) -> Result<(String, usize), String> {
         write(root, &text)?;
     }
     Ok((text, holes.len()))
-}
-
-/// A resumed record is that of the plan.
-fn said(folder: &Path, launcher: &Launcher, row: &cells::Command, name: &str) -> Cell {
-    if row.name == "resume" {
-        let from = folder.join(format!("{}-plan/r", launcher.name));
-        let to = folder.join(name).join("r");
-        let _ = std::fs::create_dir_all(&to);
-        let _ = std::fs::copy(from.join("cases.jsonl"), to.join("cases.jsonl"));
-    }
-    cell(folder, name)
 }
 
 /// Runs all cells in a cluster of their own.

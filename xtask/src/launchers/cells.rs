@@ -88,7 +88,7 @@ const fn command(title: &'static str, name: &'static str, words: &'static str) -
     Command { title, name, words }
 }
 
-pub(super) const COMMANDS: [Command; 15] = [
+pub(super) const COMMANDS: [Command; 16] = [
     command(
         "comm",
         "comm",
@@ -97,7 +97,7 @@ pub(super) const COMMANDS: [Command; 15] = [
     command("comm, shm", "shm", "comm all_reduce --bytes 1KiB --backend shm --iters 6 --trials 1 --limits false"),
     command("train", "train", "train --model mlp --backend BACKEND --trials 2 --spacing 0s --max-seconds 0.2s"),
     command("hardware", "hardware", "hardware latency --backend BACKEND --trials 1 --max-seconds 0.2s"),
-    command("memory", "memory", "memory --model mlp --backend BACKEND --trials 1 --max-seconds 0.2s"),
+    command("memory", "memory", "memory --model mlp --backend BACKEND"),
     command(
         "primitive",
         "primitive",
@@ -114,9 +114,15 @@ pub(super) const COMMANDS: [Command; 15] = [
         "interference product,collective --beside product,collective --backend BACKEND --product-size 64 \
          --collective-bytes 16KiB --trials 1 --iters 2 --warmup 1 --spacing 0s",
     ),
+    command(
+        "interference --progress-thread",
+        "threads",
+        "interference product,collective --beside product,collective --backend BACKEND --progress-thread --product-size 64 \
+         --collective-bytes 16KiB --trials 1 --iters 2 --warmup 1 --spacing 0s",
+    ),
     command("run PLAN", "plan", "run ../plan.yaml --set backend=BACKEND"),
-    command("run --resume", "resume", "run --resume ../LAUNCHER-plan/r"),
-    command("fleet", "fleet", "fleet --budget 15s"),
+    command("run --resume", "resume", "run --resume r"),
+    command("fleet", "fleet", "fleet --budget 40s"),
     command("profile, a model", "profile", "profile --model mlp --backend BACKEND --duration 2s"),
     command("profile -- COMMAND", "job", "profile -- python3 train.py"),
     command("compare --interleave", "interleave", "compare --interleave ../plan.yaml --budget 5s"),

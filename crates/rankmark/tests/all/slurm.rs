@@ -231,7 +231,7 @@ fn ranks_that_could_not_join_condemn_no_node() {
 /// Collectives and training, which are two worlds of MPI.
 const BOTH: &str = "experiment: both\ndefaults: {ranks: 2, backend: mpi, trials: 1, limits: false, max_seconds: 0.1s}\ncases:\n  \
                     - {benchmark: collective, op: all_reduce, bytes: 1KiB, iters: 6}\n  \
-                    - {benchmark: training, model: mlp}\n";
+                    - {benchmark: training, model: mlp, layers: 1, width: 8, features: 4, classes: 2, batch: 2, steps: 2}\n";
 
 /// Prints the command of `next`, which may take several lines.
 const NEXT: &str = "next() { sed -n '/^next /,/^ *# /p' \"$1\" | grep -v '^ *# ' | sed 's/^next *//'; }\n";
@@ -282,7 +282,7 @@ fn a_profile_under_srun_is_of_its_ranks_and_a_job_below_it_is_refused_with_the_l
     }
     let place = Place::new();
     let srun = "srun --overcommit --mpi=pmi2 -N 2 -n 2 \"$rankmark\"";
-    let mpich = "--backend mpi --mpi-library libmpich.so.12";
+    let mpich = "--layers 1 --width 8 --features 4 --classes 2 --backend mpi --mpi-library libmpich.so.12";
     let script = format!(
         "export RANKMARK_RENDEZVOUS_DIR=\"$PWD\"\n\
          {srun} profile --model mlp {mpich} --duration 1s --output-dir p; echo profile $?\n\

@@ -9,7 +9,7 @@ use record::Caveat;
 use runner::ThreadWorld;
 use terms::Status;
 
-use crate::plans::{HOST, plan, run_with};
+use crate::plans::{HOST, plan, run_after, run_with};
 
 /// Two implementations of two workloads: they alternate in two worlds.
 const PAIRS: &str =
@@ -59,7 +59,7 @@ impl Starter for Mortals {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
         if self.once && self.started > 0 {
             let message = "an earlier case initialised MPI".to_owned();
-            return Err(Verdict::new(VerdictKind::Lacking, message));
+            return Err(Verdict::new(VerdictKind::NeedsRelaunch, message));
         }
         let world = ThreadWorld::start(spec, Duration::from_secs(60), || None)?;
         let cases_left = self.first_lives_for.filter(|_| self.started == 0);
@@ -99,6 +99,21 @@ fn a_world_that_cannot_be_started_again_costs_its_case_and_the_death_is_named() 
     // The other one keeps what was measured before.
     let other = outcome.lines.iter().find(|line| line.status == Status::Ok).unwrap();
     assert!(other.trials.unwrap() >= 1, "{reasons:?}");
+}
+
+#[test]
+fn a_world_that_needs_new_ranks_of_the_launcher_stays_open_and_earlier_trials_stand() {
+    let plan = plan("op: all_reduce, backend: [reference, shm], ranks: 2, bytes: 1KB, trials: 1, iters: 6");
+    let once = || Mortals { once: true, ..Mortals::default() };
+    let outcome = run_with(&plan, &mut once(), HOST);
+    let statuses = |lines: &[record::CaseLine]| lines.iter().map(|line| line.status).collect::<Vec<_>>();
+    assert_eq!(statuses(&outcome.lines), [Status::Ok, Status::NotRun], "`--resume` runs the rest");
+    assert_eq!(outcome.lines[1].reason.as_deref(), Some("an earlier case initialised MPI"));
+    // An earlier run made some of the trials of the second case.
+    let measured = run_with(&plan, &mut Mortals::default(), HOST).lines.remove(1);
+    let outcome = run_after(std::slice::from_ref(&measured), &plan, &mut once(), (HOST, 1), None);
+    assert_eq!(statuses(&outcome.written), [Status::Ok], "nothing takes the place of the second one's line");
+    assert_eq!(outcome.written[0].id, plan.cases[0].id);
 }
 
 #[test]

@@ -83,11 +83,22 @@ pub(crate) fn run_with(plan: &Plan, starter: &mut dyn Starter, host: Host) -> Ou
 
 /// As [`run_with`], in the order that this seed gives.
 pub(crate) fn run_seeded(plan: &Plan, starter: &mut dyn Starter, host: Host, seed: u64) -> Outcome {
-    run_within(plan, starter, (host, seed), None)
+    run_after(&[], plan, starter, (host, seed), None)
 }
 
 /// Runs the plan within a budget: cases that do not fit are left out.
 pub(crate) fn run_within(
+    plan: &Plan,
+    starter: &mut dyn Starter,
+    at: (Host, u64),
+    budget: Option<Duration>,
+) -> Outcome {
+    run_after(&[], plan, starter, at, budget)
+}
+
+/// As [`run_within`], with lines that an earlier run left in the record.
+pub(crate) fn run_after(
+    before: &[record::CaseLine],
     plan: &Plan,
     starter: &mut dyn Starter,
     (host, seed): (Host, u64),
@@ -106,7 +117,7 @@ pub(crate) fn run_within(
     let planned = PlanSetup {
         plan,
         done: &done,
-        before: &[],
+        before,
         starter,
         device_sensors: None,
         leaves_out: budget.is_some(),

@@ -282,7 +282,10 @@ fn ranks_are_spread_over_pods_with_their_cores_and_gpus() {
     assert_eq!(mpirun.join(" "), expected);
     assert_eq!(program[1..3], ["run", "/etc/rankmark/plan/plan.yaml"]);
     let (_, object) = started("kubernetes", &[]);
-    assert_eq!(pods(&object)[0].1["containers"][0]["resources"]["limits"], json!({"cpu": "2", "nvidia.com/gpu": "1"}));
+    assert_eq!(
+        pods(&object)[0].1["containers"][0]["resources"]["limits"],
+        json!({"cpu": "2", "memory": "3Gi", "nvidia.com/gpu": "1"})
+    );
 }
 
 #[test]
