@@ -74,10 +74,13 @@ fn table(root: &Path, given: &Given<'_>) -> Result<(String, usize), String> {
         .filter(|row| columns.iter().any(|launcher| names(launcher, row).contains(only)))
         .map(|row| (row.title, columns.iter().map(|launcher| cell(&folder, &names(launcher, row))).collect()))
         .collect();
-    let text = page(&columns, &rows);
+    let missing = LAUNCHERS.iter().filter(|launcher| !is_here(launcher, &torch));
+    let missing: Vec<String> = missing.map(|launcher| format!("{} ({})", launcher.title, launcher.needs.1)).collect();
+    // The folder of this run says nothing.
+    let text = page(&columns, &rows, &missing).replace(&format!("{}/", folder.display()), "");
     let holes: Vec<&Cell> =
         rows.iter().flat_map(|(_, cells)| cells).filter(|cell| matches!(cell, Cell::Hole(_))).collect();
-    if only.is_empty() && columns.len() == LAUNCHERS.len() && holes.is_empty() {
+    if only.is_empty() && holes.is_empty() {
         write(root, &text)?;
     }
     Ok((text, holes.len()))
@@ -111,17 +114,12 @@ fn start(root: &Path, folder: &Path, lines: &str, torch: &Path) -> Result<(), St
 fn is_here(launcher: &Launcher, torch: &Path) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     let has = |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    let (program, package) = launcher.needs;
-    let is_here = (program.is_empty() || has(program))
-        && (!launcher.words.contains("$torchrun") || torch.join("torchrun").exists());
-    if !is_here {
-        eprintln!("left out: {}, which needs {package}", launcher.title);
-    }
-    is_here
+    let program = launcher.needs.0;
+    (program.is_empty() || has(program)) && (!launcher.needs.1.contains("PyTorch") || torch.join("torchrun").exists())
 }
 
 /// The table in Markdown: sentences are numbered below it.
-fn page(columns: &[&Launcher], rows: &[(&str, Vec<Cell>)]) -> String {
+fn page(columns: &[&Launcher], rows: &[(&str, Vec<Cell>)], missing: &[String]) -> String {
     let mut sentences: Vec<String> = Vec::new();
     let mut text = String::from("| command |");
     columns.iter().for_each(|launcher| text += &format!(" {} |", launcher.title));
@@ -146,6 +144,9 @@ fn page(columns: &[&Launcher], rows: &[(&str, Vec<Cell>)]) -> String {
     text.push('\n');
     for (number, sentence) in (1..).zip(&sentences) {
         text += &format!("{number}. {}\n", sentence.replace('|', "\\|"));
+    }
+    if !missing.is_empty() {
+        text += &format!("\nNot on the machine that wrote this table: {}.\n", missing.join(", "));
     }
     text
 }

@@ -142,7 +142,8 @@ impl Backend for Mpi {
         let place = bootstrap.place();
         let own: Settings = crate::own::read(ABOUT.name, &options.own)?;
         agree_on_library(bootstrap, own.library.as_deref())?;
-        let session = Session::join(own.library.as_deref(), options.progress_thread)?;
+        let mut meet = || bootstrap.all_gather(&[]).map(drop);
+        let session = Session::join(own.library.as_deref(), options.progress_thread, &mut meet)?;
         let world = session.library.constants.world;
         let (_, size) = session.place(world)?;
         if size != place.size {

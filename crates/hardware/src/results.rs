@@ -59,7 +59,8 @@ fn program([rows, width, inner]: [usize; 3]) -> (Program, Views) {
     let sums = buffer(Category::Activation, width);
     let control = program.buffer(Category::Scalar, Lifetime::Persistent, Dtype::F64, 4);
     let product = |a, b, c, [m, n, k]: [usize; 3], [a_transposed, b_transposed]: [bool; 2]| {
-        Dense::MatMul(MatMul { a, b, c, bias: None, m, n, k, a_transposed, b_transposed, accumulate: false })
+        let padding = [0; 3];
+        Dense::MatMul(MatMul { a, b, c, bias: None, m, n, k, padding, a_transposed, b_transposed, accumulate: false })
     };
     let update = |parameters, gradients| Update::Sgd {
         parameters,

@@ -417,10 +417,10 @@ impl RunState<'_> {
             self.open.insert(case.id.clone(), run);
             return self.close(case);
         }
-        let lacking = verdict.kind == VerdictKind::Lacking;
-        if lacking && !run.trials.is_empty() {
+        let needs_relaunch = verdict.kind == VerdictKind::NeedsRelaunch;
+        if (needs_relaunch || verdict.kind == VerdictKind::Lacking) && !run.trials.is_empty() {
             // As where admission refuses: the machine has changed since, the measurement has not.
-            return self.measured(&run, false, Vec::new()).map(drop);
+            return self.measured(&run, needs_relaunch, Vec::new()).map(drop);
         }
         let trial = match run.trials.len() {
             0 => String::new(),

@@ -54,7 +54,7 @@ pub(super) const LAUNCHERS: [Launcher; 7] = [
         title: "srun",
         name: "srun",
         words: "srun --overcommit -N 2 -n 2",
-        backend: "gloo --python $python",
+        backend: "mpi",
         needs: ("srun", "slurm-wlm"),
     },
     Launcher {
@@ -70,7 +70,7 @@ pub(super) const LAUNCHERS: [Launcher; 7] = [
         words: "srun --overcommit -N 2 -n 2 $torchrun --no-python --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d \
                 --rdzv-endpoint one:29500 --rdzv-id $$",
         backend: "gloo --python $python",
-        needs: ("srun", "slurm-wlm"),
+        needs: ("srun", "slurm-wlm, PyTorch"),
     },
 ];
 
@@ -179,7 +179,8 @@ fn of_cases(text: &str) -> Cell {
     }
     let is_of = |line: &Value, status: &str| line["status"] == status;
     let all = latest.len();
-    if let Some((_, line)) = latest.iter().find(|(_, line)| is_of(line, "failed")) {
+    let is_explained = |line: &Value| line["reason"].as_str().is_some_and(|reason| reason.contains("(hint: "));
+    if let Some((_, line)) = latest.iter().find(|(_, line)| is_of(line, "failed") && !is_explained(line)) {
         return Cell::Hole(line["reason"].as_str().unwrap_or_default().to_owned());
     }
     let mut reasons: Vec<(String, usize)> = Vec::new();
@@ -220,5 +221,7 @@ mod tests {
             Cell::Says("1 of 2 cases: x".to_owned())
         );
         assert_eq!(judged("1", "", &(ok + &line("b", "failed", "rank 1 died"))), Cell::Hole("rank 1 died".to_owned()));
+        let hinted = line("b", "failed", "no world (hint: srun --mpi=pmix)");
+        assert!(matches!(judged("1", "", &hinted), Cell::Says(_)), "what to type is said");
     }
 }

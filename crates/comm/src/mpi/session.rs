@@ -35,11 +35,12 @@ static LIFE: Mutex<Life> = Mutex::new(Life::Before);
 
 impl Session {
     /// Initialises the library of this name or path (None: the first that the loader finds), or joins what is initialised
-    /// already. `multiple`: several threads will call at once. Collective over all processes that were started together.
+    /// already. `multiple`: several threads will call at once. Collective over all processes that were started together;
+    /// `meet` waits until all of them have initialised it.
     ///
     /// # Errors
     /// Why the library cannot be used.
-    pub(super) fn join(name: Option<&str>, multiple: bool) -> Result<Arc<Self>> {
+    pub(super) fn join(name: Option<&str>, multiple: bool, meet: &mut dyn FnMut() -> Result<()>) -> Result<Arc<Self>> {
         let mut life = LIFE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Life::Alive(session) = &*life {
             let session = session.upgrade().ok_or_else(|| unusable("MPI was finalised in this process already"))?;
@@ -56,6 +57,9 @@ impl Session {
         let (operators, poisoned) = ([0; USER.len()], AtomicBool::new(true));
         let mut session = Self { library, operators, wrong_of_integers: Vec::new(), multiple, poisoned };
         session.initialise()?;
+        // Under srun's PMIx a rank may leave MPI_Init while another one is still in it. A message would end that one by SIGSEGV:
+        // Open MPI 4.1 calls a function that it has not set yet.
+        meet()?;
         session.wrong_of_integers = selftest::wrong_of_integers(&session)?;
         session.poisoned = AtomicBool::new(false);
         let session = Arc::new(session);

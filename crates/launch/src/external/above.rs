@@ -8,7 +8,7 @@ use std::path::Path;
 
 use process::{Ancestor, Interest, PollSet, Process, ancestors, began};
 
-use super::{KEEPERS, LAUNCHERS};
+use super::names::{KEEPERS, LAUNCHERS};
 
 /// What people start processes with, and leave them behind on purpose (`&`, `nohup`).
 pub(crate) const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh"];

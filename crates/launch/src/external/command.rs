@@ -10,8 +10,9 @@ use process::{Ancestor, ancestors};
 use crate::Variables;
 use crate::rank::Seat;
 
+use super::above;
+use super::names::{ARRIVAL, JOB, KEEPERS};
 use super::rendezvous_file::RENDEZVOUS_DIR;
-use super::{ARRIVAL, JOB, KEEPERS, above};
 
 /// Variables of ours that decide where ranks connect. Without them, the same line may start another run, or none. A secret
 /// and the address that belongs to it stay where the user keeps them.

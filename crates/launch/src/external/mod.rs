@@ -20,6 +20,7 @@ mod command;
 mod coordinator;
 mod hosts;
 mod meeting_point;
+mod names;
 mod owned;
 mod rendezvous_file;
 
@@ -42,6 +43,7 @@ pub use agent::{coordinator_arguments, is_coordinator, serve};
 pub use coordinator::Coordinator;
 pub use hosts::RankHost;
 use meeting_point::MeetingPoint;
+use names::{ARRIVAL, JOB, KEEPERS, LAUNCHERS, TORCHRUN};
 
 /// The place that a launcher gave this process.
 #[derive(Clone)]
@@ -68,11 +70,6 @@ pub struct External {
     /// What the environment tells of the launcher's line.
     told: command::Told,
 }
-
-/// Programs that start several processes, by what their names begin with.
-const LAUNCHERS: [&str; 7] = ["mpirun", "mpiexec", "hydra_pmi", "orterun", "orted", "prterun", "prted"];
-/// The same, of programs that also start a single one (a batch script), so that being their child alone says nothing.
-const KEEPERS: [&str; 1] = ["slurmstepd"];
 
 impl External {
     /// The place of this process, where a launcher started it among several; None where none did.
@@ -228,11 +225,6 @@ fn arrival(adapter: &Adapter, variable: Variables<'_>) -> Result<Duration, Strin
     let seconds = seconds.ok_or_else(|| format!("{ARRIVAL} is `{}`, not seconds from 1", text.escape_debug()))?;
     Ok(Duration::from_secs(seconds.into()))
 }
-
-const ARRIVAL: &str = "RANKMARK_ARRIVAL";
-const JOB: &str = "RANKMARK_JOB";
-/// torchrun sets it for its workers; no other launcher does.
-const TORCHRUN: &str = "TORCHELASTIC_RUN_ID";
 
 /// Whether the launcher says that other hosts have ranks, too.
 fn on_several_hosts(adapter: &Adapter, size: u32, variable: Variables<'_>) -> bool {

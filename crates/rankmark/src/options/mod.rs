@@ -65,7 +65,7 @@ pub(crate) struct Whole {
     /// counts only trials in this state of the machine (`near-cores`), and waits for it until --budget ends
     #[arg(long, value_name = "NAME", requires = "budget")]
     pub(crate) state: Option<String>,
-    /// continues this record: finished cases stay, the rest runs; with a plan, begins a record that is not there
+    /// continues this record; with a plan, also begins it
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "output_dir")]
     pub(crate) resume: Option<PathBuf>,
     #[command(flatten)]

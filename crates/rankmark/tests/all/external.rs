@@ -426,10 +426,13 @@ fn an_mpirun_starts_ranks_of_its_own_library() {
         let cases = place.cases("l");
         assert_eq!((cases[0]["trials"].as_u64(), cases[0]["worlds"].as_str()), (Some(2), Some("kept")), "{cases:?}");
         let bound = FIXED.replace("--output-dir r", "--output-dir b");
-        run(format!("comm all_reduce --backend mpi --bind core,none {bound}")).exits(0);
+        let said = run(format!("comm all_reduce --backend mpi --bind core,none {bound}")).exits(1).out;
         let cases = place.cases("b");
-        assert_eq!(statuses(&cases), [1, 0, 1, 0]);
+        assert_eq!(statuses(&cases), [1, 0, 0, 1]);
         assert!(reason(&cases[1]).contains("processes can join the backend `mpi` once in a job"), "{cases:?}");
+        assert!(said.contains(&format!("{own} rankmark run --resume b")), "{said}");
+        run("run --resume b".to_owned()).exits(0);
+        assert_eq!(statuses(&place.cases("b")), [2, 0, 0, 0]);
         // The classic accident: as many worlds of one rank as there are processes.
         if launchers_of(other) {
             let fixed = FIXED.replace("--output-dir r", "--output-dir s");
