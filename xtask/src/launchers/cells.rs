@@ -1,5 +1,6 @@
 //! The commands and the launchers of the table, and what a cell says.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -183,19 +184,22 @@ fn of_cases(text: &str) -> Cell {
     if let Some((_, line)) = latest.iter().find(|(_, line)| is_of(line, "failed") && !is_explained(line)) {
         return Cell::Hole(line["reason"].as_str().unwrap_or_default().to_owned());
     }
-    let mut reasons: Vec<(String, usize)> = Vec::new();
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for (_, line) in latest.iter().filter(|(_, line)| !is_of(line, "ok")) {
-        let reason = line["reason"].as_str().unwrap_or_default().to_owned();
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => reasons.push((reason, 1)),
-        }
+        let reason = line["reason"].as_str().unwrap_or_default();
+        // Of a failure that names processes, what to type.
+        let hint =
+            reason.split_once("(hint: ").filter(|_| is_of(line, "failed")).and_then(|(_, hint)| hint.strip_suffix(')'));
+        *reasons.entry(hint.unwrap_or(reason).to_owned()).or_default() += 1;
     }
-    if reasons.iter().any(|(reason, _)| reason.is_empty()) {
+    if reasons.contains_key("") {
         return Cell::Hole("a case has neither a result nor a reason".to_owned());
     }
-    let sentences: Vec<String> =
-        reasons.iter().map(|(reason, count)| format!("{count} of {all} cases: {reason}")).collect();
+    let sentence = |(reason, count): (&String, &usize)| match *count == all {
+        true => reason.clone(),
+        false => format!("{count} of {all} cases: {reason}"),
+    };
+    let sentences: Vec<String> = reasons.iter().map(sentence).collect();
     if sentences.is_empty() { Cell::Ok } else { Cell::Says(sentences.join("; ")) }
 }
 

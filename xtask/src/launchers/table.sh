@@ -20,6 +20,8 @@ chmod +x "$folder/agent"
 export agent="$folder/agent"
 
 while IFS="$tab" read -r name launcher arguments; do
+    # Of an earlier try that was ended.
+    [ ! -s "$folder/$name.code" ] || continue
     mkdir -p "$folder/$name"
     cd "$folder/$name" || exit 1
     case $name in *-resume) cp -r "../${name%-resume}-plan/r" r ;; esac

@@ -1,6 +1,6 @@
 //! The coordinator's end: gathers the agents of its launcher, has them start ranks, and lets them go with the exit code.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -45,6 +45,8 @@ pub struct Coordinator {
     search: Vec<PathBuf>,
     /// An MPI world was started: what the launcher keeps for its processes can be used once.
     initialised: Cell<bool>,
+    /// Why no MPI world of this launcher can come up.
+    unjoinable: RefCell<Option<Verdict>>,
     on_stall: Option<OnStall>,
     /// When no world needs to come up any more.
     ends: Cell<Option<Instant>>,
@@ -100,6 +102,7 @@ impl Coordinator {
             hosts,
             search,
             initialised: Cell::new(false),
+            unjoinable: RefCell::new(None),
             on_stall: None,
             ends: Cell::new(None),
         })
@@ -215,7 +218,9 @@ impl Coordinator {
         let message =
             format!("{failed} of {size} ranks that srun started could not join one world: {}", verdict.error.what);
         let hint = "srun --mpi=pmix (MPICH, Intel MPI: --mpi=pmi2); `srun --mpi=list` says what this Slurm has";
-        not_started(message, Some(hint.to_owned())).ranks(verdict.ranks.iter().map(|rank| rank.0))
+        let verdict = not_started(message, Some(hint.to_owned())).ranks(verdict.ranks.iter().map(|rank| rank.0));
+        self.unjoinable.replace(Some(verdict.clone()));
+        verdict
     }
 
     /// Ranks that are Python. Which one, each host finds for itself; this one has it, or none is started.
@@ -232,6 +237,9 @@ impl Coordinator {
 
     /// What a launcher keeps for its processes serves for one world of such a backend.
     fn initialise_once(&self, backend: &dyn Backend) -> Result<(), Verdict> {
+        if let Some(verdict) = &*self.unjoinable.borrow() {
+            return Err(verdict.clone());
+        }
         if !self.initialised.replace(true) {
             return Ok(());
         }
