@@ -195,12 +195,12 @@ fn a_quick_look_says_what_it_is() {
 #[test]
 fn samples_that_were_asked_for_give_way_to_the_budget() {
     let place = Place::new();
-    let sizes = "comm all_reduce --ranks 2 --bytes 16MiB,32MiB,64MiB --iters 100000 --warmup 100";
-    let ended = place.run(&format!("{sizes} --budget 12s --output-dir r"));
+    let sizes = "comm all_reduce --ranks 2 --bytes 32MiB,64MiB,128MiB --iters 10000 --warmup 100";
+    let ended = place.run(&format!("{sizes} --budget 15s --output-dir r"));
     assert!(ended.took.as_secs() < 60, "{ended:?}");
     for case in place.cases("r") {
         let samples = case["samples"].as_u64().unwrap_or_else(|| panic!("no trial: {case}"));
-        assert!(case["status"] == "ok" && (1..100_000).contains(&samples), "{case}");
+        assert!(case["status"] == "ok" && (1..10_000).contains(&samples), "{case}");
     }
     let note = "--budget: 3 cases have fewer samples a trial than --iters asked for";
     assert!(ended.err.contains(note) || ended.out.contains(note), "{ended:?}");

@@ -84,7 +84,8 @@ impl Tested {
                 tested.add(&of, &folder.path().join(part));
             }
         }
-        let checks = fs::read_to_string(root.join("xtask/src/gpu_check/checks.rs")).unwrap();
+        let files = ["checks.rs", "checks/pytorch.rs"].map(|file| root.join("xtask/src/gpu_check").join(file));
+        let checks = files.map(|file| fs::read_to_string(file).unwrap()).concat();
         let begun = checks.split("    check(\n").skip(1).filter_map(|check| check.split('"').nth(1));
         tested.names.extend(begun.map(|name| format!("gpu-check::{name}")));
         tested.texts.extend(checks.split('"').skip(1).step_by(2).map(str::to_owned));

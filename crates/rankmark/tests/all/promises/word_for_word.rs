@@ -67,8 +67,11 @@ fn follow(section: &str, files: &[(&str, String)]) {
     for (name, text) in files {
         place.write(name, text);
     }
-    let torchrun = pytorch::torch("commands under torchrun").and_then(|python| torchrun_of(&python));
-    let others: Vec<(&str, &str)> = torchrun.iter().map(|path| ("torchrun", path.as_str())).collect();
+    // Who types these lines has a Python with PyTorch as `python3`.
+    let python = pytorch::torch("commands under torchrun");
+    let torchrun = python.as_deref().and_then(torchrun_of);
+    let others = python.iter().map(|path| ("python3", path.as_str()));
+    let others: Vec<(&str, &str)> = others.chain(torchrun.iter().map(|path| ("torchrun", path.as_str()))).collect();
     let programs = tutorials::programs(&place, &others);
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
     let mut number = 0;
