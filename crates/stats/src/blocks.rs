@@ -32,7 +32,7 @@ const STEPS: usize = 60;
 const LEAST_NOISE: f64 = 0.002;
 
 /// The block of each member, by number from 0. All are 0 where no block stands out, and where a pair has no positive time. Where
-/// a part of all pairs was measured, blocks are those of [`crate::racks`].
+/// a part of all pairs was measured, blocks are those of `racks`.
 pub fn blocks(times: &PairTimes) -> Vec<usize> {
     let members = times.members;
     let mut of = vec![0; members];

@@ -197,7 +197,8 @@ impl Screen {
     /// What the run says, what went wrong, where the report is, what to run next.
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf], next: Option<&Proposal>) {
         self.output.settle();
-        if !run.cases.is_empty() {
+        // Of a run that was ended the banner below says it.
+        if !run.cases.is_empty() && report::end_banner(run).is_none() {
             self.line("");
             self.line(&hanging("verdict  ", &report::verdict_sentence(run), line_width()));
         }

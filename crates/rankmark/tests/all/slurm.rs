@@ -282,12 +282,14 @@ fn a_profile_under_srun_is_of_its_ranks_and_a_job_below_it_is_refused_with_the_l
     }
     let place = Place::new();
     let srun = "srun --overcommit --mpi=pmi2 -N 2 -n 2 \"$rankmark\"";
+    // A file for each: srun mixes long lines of several tasks.
+    let apart = srun.replace("srun", "srun --output=\"$PWD/nodes-%t\"");
     let mpich = "--layers 1 --width 8 --features 4 --classes 2 --backend mpi --mpi-library libmpich.so.12";
     let script = format!(
         "export RANKMARK_RENDEZVOUS_DIR=\"$PWD\"\n\
          {srun} profile --model mlp {mpich} --duration 1s --output-dir p; echo profile $?\n\
          {srun} profile --output-dir j -- python3 train.py; echo job $?\n\
-         {srun} validate --quick --json >nodes; echo validate $?\n"
+         {apart} validate --quick --json; echo validate $?\n"
     );
     let said = in_cluster_of(2, &place, &script).exits(0);
     let shown = format!("{}{}", said.out, said.err);
@@ -298,7 +300,8 @@ fn a_profile_under_srun_is_of_its_ranks_and_a_job_below_it_is_refused_with_the_l
     let told = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = "profile --output-dir j -- srun --overcommit --mpi=pmi2 -N 2 -n 2 python3 train.py";
     assert!(told.contains(line) && !place.path("j").exists(), "{shown}");
-    let mut hosts: Vec<String> = crate::place::json_lines(&place.read("nodes"))
+    let nodes = [place.read("nodes-0"), place.read("nodes-1")].concat();
+    let mut hosts: Vec<String> = crate::place::json_lines(&nodes)
         .iter()
         .map(|node| node["host"].as_str().unwrap_or_default().to_owned())
         .collect();

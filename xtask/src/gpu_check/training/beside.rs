@@ -88,7 +88,7 @@ fn written(ratio: Option<[f64; 3]>) -> String {
 
 /// All that was found.
 pub(in crate::gpu_check) struct Found {
-    /// What a step should take by kind of kernel, or why nobody knows: of [`gpu_model`].
+    /// What a step should take by kind of kernel, or why nobody knows: of `gpu_model`.
     model: Result<Value, String>,
     rounds: Rounds,
     /// Of the last round of each variant of native ranks.

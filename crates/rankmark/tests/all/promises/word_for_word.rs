@@ -3,7 +3,8 @@
 
 #![allow(clippy::print_stdout, reason = "what a test prints is its own output")]
 
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Promise, promises, sample, table};
@@ -67,24 +68,38 @@ fn follow(section: &str, files: &[(&str, String)]) {
     for (name, text) in files {
         place.write(name, text);
     }
-    // Who types these lines has a Python with PyTorch as `python3`.
     let python = pytorch::torch("commands under torchrun");
     let torchrun = python.as_deref().and_then(torchrun_of);
-    let others = python.iter().map(|path| ("python3", path.as_str()));
-    let others: Vec<(&str, &str)> = others.chain(torchrun.iter().map(|path| ("torchrun", path.as_str()))).collect();
+    let others: Vec<(&str, &str)> = torchrun.iter().map(|path| ("torchrun", path.as_str())).collect();
     let programs = tutorials::programs(&place, &others);
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+    // Who types a line with a backend of PyTorch has a Python with it as `python3`.
+    let with_python = match &python {
+        Some(python) => format!("{}:{path}", python_folder(&place, python).display()),
+        None => path.clone(),
+    };
     let mut number = 0;
     for Promise { text, command, .. } in promises(rest.split("\n## ").next().unwrap_or_default()) {
         for one in typed(command) {
             number += 1;
             match lacking(&one, torchrun.is_some()) {
                 Some(why) => skip::skip(one.command, why),
+                None if one.command.contains("--backend gloo") => type_it(&place, &with_python, text, &one),
                 None => type_it(&place, &path, text, &one),
             }
         }
     }
     assert!(number >= 5, "{section}: {number} commands");
+}
+
+/// A folder in which this Python is `python3`: by a script, because that of a virtual environment finds that by its own place.
+fn python_folder(place: &Place, python: &str) -> PathBuf {
+    let folder = place.path("temporary/python");
+    std::fs::create_dir(&folder).unwrap();
+    let script = folder.join("python3");
+    std::fs::write(&script, format!("#!/bin/sh\nexec '{python}' \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    folder
 }
 
 /// The program next to a Python.
