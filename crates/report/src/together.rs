@@ -59,8 +59,7 @@ pub struct Differing {
 /// What is said where no difference is known. Of what another program measured, little but its figures is known.
 pub fn nothing_differs(imported: bool) -> &'static str {
     if imported {
-        "Nothing is known to differ: another program measured this, and its file does not name the machine, the versions and the \
-         environment."
+        "Nothing is known to differ: another program measured this, and what its file does not name may differ."
     } else {
         "Machine, plan, versions and environment are equal."
     }

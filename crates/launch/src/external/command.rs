@@ -14,7 +14,7 @@ use super::above;
 use super::names::{ARRIVAL, JOB, KEEPERS};
 use super::rendezvous_file::RENDEZVOUS_DIR;
 
-/// Variables of ours that decide where ranks connect. Without them, the same line may start another run, or none. A secret
+/// Our variables that decide where ranks connect. Without them, the same line may start another run, or none. A secret
 /// and the address that belongs to it stay where the user keeps them.
 const OURS: [&str; 4] = [JOB, RENDEZVOUS_DIR, reach::INTERFACE, ARRIVAL];
 
@@ -35,7 +35,7 @@ const OF_SRUN: [(&str, &str); 9] = [
 /// What the environment tells of a launcher's line.
 #[derive(Clone, Default)]
 pub(super) struct Told {
-    /// `NAME=VALUE` of variables of ours that are set.
+    /// `NAME=VALUE` of our variables that are set.
     ours: Vec<String>,
     /// Options of srun.
     srun: Vec<String>,
@@ -57,7 +57,7 @@ impl Told {
     }
 }
 
-/// The line that starts ranks again, before this program's own command line: the launcher's words, with variables of ours.
+/// The line that starts ranks again, before this program's own command line: the launcher's words, with our variables.
 pub(super) fn words(seat: Seat, told: &Told, counts: (u32, usize), own: &[OsString]) -> Vec<String> {
     with_ours(launchers_words(seat, told, counts, own), &told.ours)
 }
@@ -160,7 +160,7 @@ fn without_secrets(words: Vec<String>) -> Vec<String> {
     all
 }
 
-/// Behind `env`, the variables of ours that the line does not set itself.
+/// Behind `env`, our variables that the line does not set itself.
 fn with_ours(line: Vec<String>, ours: &[String]) -> Vec<String> {
     let is_set = |pair: &&String| {
         let (name, _) = pair.split_once('=').unwrap_or_default();

@@ -166,7 +166,7 @@ impl External {
         self.several
     }
 
-    /// The launcher's words before this program's own command line, as [`Coordinator::command`] without variables of ours; empty
+    /// The launcher's words before this program's own command line, as [`Coordinator::command`] without our variables; empty
     /// where no line of one host starts the same.
     pub fn line(&self, own: &[OsString]) -> Vec<String> {
         let hosts = if self.several { 2 } else { 1 };

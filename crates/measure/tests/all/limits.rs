@@ -16,7 +16,7 @@ const RUNS: u64 = 1_000;
 type Disturbance = fn(&mut StdRng, usize, usize) -> (f64, f64, f64);
 
 /// Each with the call's true time by the median over trials, as a factor of the undisturbed one, and seconds beyond it.
-const DISTURBANCES: [(&str, Disturbance, f64, f64); 7] = [
+const DISTURBANCES: [(&str, Disturbance, f64, f64); 8] = [
     ("quiet", |_, _, _| (1.0, 1.0, 0.0), 1.0, 0.0),
     ("one slow pair", |_, at, _| if at == 2 { (200.0, 1.1, 0.0) } else { (1.0, 1.0, 0.0) }, 1.0, 0.0),
     ("all calls slow", |_, _, _| (1.0, 3.0, 0.0), 3.0, 0.0),
@@ -30,6 +30,16 @@ const DISTURBANCES: [(&str, Disturbance, f64, f64); 7] = [
             (slow(random), 1.0, 0.0)
         },
         1.0,
+        0.0,
+    ),
+    // All of it becomes slower by a fifth: the median is that of the middle, the ceiling that of the begin.
+    (
+        "drift",
+        |_, at, of| {
+            let slower = 1.0 + 0.2 * at as f64 / (of - 1) as f64;
+            (slower, slower, 0.0)
+        },
+        1.1,
         0.0,
     ),
     ("injected delay", |_, _, _| (1.0, 1.0, 2e-3), 1.0, 2e-3),
