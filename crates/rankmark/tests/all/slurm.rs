@@ -21,6 +21,12 @@ const LEFT: &str = "\
     looks=0; while [ $(count) != 0 ] && [ $looks -lt 100 ]; do looks=$((looks + 1)); sleep 0.05; done\n\
     echo left $(count)\n";
 
+/// The lines of a script that name one of its commands and its exit code.
+fn codes(out: &str) -> Vec<&str> {
+    let of_command = |line: &&str| line.split_once(' ').is_some_and(|(_, code)| code.parse::<u8>().is_ok());
+    out.lines().filter(of_command).collect()
+}
+
 /// What is missing for a cluster.
 pub(crate) fn lacks() -> Option<String> {
     // SAFETY: a plain call.
@@ -84,7 +90,7 @@ fn srun_starts_ranks() {
          {CANCELLED}{LEFT}"
     );
     let said = in_cluster(&place, &script).exits(0);
-    let codes: Vec<&str> = said.out.lines().filter(|line| line.split(' ').count() == 2).collect();
+    let codes = codes(&said.out);
     assert_eq!(codes, ["four 0", "plan 0", "gate 1", "none 2", "left 0"], "{}{}", said.out, said.err);
     let four = place.cases("four");
     assert!(four[0]["ranks"] == 4 && four[0]["wrong"] == 0 && four[0]["status"] == "ok", "{four:?}");
@@ -222,7 +228,7 @@ fn ranks_that_could_not_join_condemn_no_node() {
         srun --overcommit -N 2 -n 2 \"$rankmark\" comm all_reduce --backend mpi --bytes 1KiB --output-dir comm; echo comm $?\n";
     let said = in_cluster_of(2, &place, script).exits(0);
     let shown = format!("{}{}", said.out, said.err);
-    let codes: Vec<&str> = said.out.lines().filter(|line| line.split(' ').count() == 2).collect();
+    let codes = codes(&said.out);
     assert_eq!(codes, ["fleet 2", "comm 1"], "{shown}");
     assert!(shown.matches("--mpi=pmix").count() >= 2, "{shown}");
     assert!(!place.path("fleet/hosts.bad").exists(), "{shown}");
@@ -293,8 +299,8 @@ fn a_profile_under_srun_is_of_its_ranks_and_a_job_below_it_is_refused_with_the_l
     );
     let said = in_cluster_of(2, &place, &script).exits(0);
     let shown = format!("{}{}", said.out, said.err);
-    let codes: Vec<&str> = said.out.lines().filter(|line| line.split(' ').count() == 2).collect();
-    assert_eq!(codes[..2], ["profile 0", "job 2"], "{shown}");
+    let codes = codes(&said.out);
+    assert_eq!(codes, ["profile 0", "job 2", "validate 0"], "{shown}");
     let run = place.run_file("p");
     assert_eq!(run["placement"][0]["hosts"], serde_json::json!(["one", "two"]), "{run}");
     let told = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -376,7 +382,7 @@ fn srun_starts_ranks_on_two_nodes() {
          {srun} --backend shm {FIXED} --output-dir shm; echo shm $?\n{LEFT}"
     );
     let said = in_cluster_of(2, &place, &script).exits(0);
-    let codes: Vec<&str> = said.out.lines().filter(|line| line.split(' ').count() == 2).collect();
+    let codes = codes(&said.out);
     assert_eq!(codes, ["two 0", "shm 2", "left 0"], "{}{}", said.out, said.err);
     let cases = place.cases("two");
     assert_eq!((statuses(&cases), &cases[0]["wrong"], &cases[0]["hosts"]), ([1, 0, 0, 0], &0.into(), &2.into()));
