@@ -49,7 +49,7 @@ fn run(
     (read_as, entry): (Option<String>, Entry<'_>),
 ) -> Ended {
     let mut pairs = options.fields.clone();
-    swept(declared, &mut pairs);
+    swept(declared, &mut pairs)?;
     let overrides = options.overrides()?;
     default_ranks(&mut pairs, &overrides, entry.coordinator);
     ranks_with_gpus(about, &mut pairs, &overrides, machine::gpus);
@@ -65,14 +65,23 @@ fn run(
     )
 }
 
-/// The values that a command sweeps where nobody names any.
-fn swept(declared: &record::Command, pairs: &mut Pairs) {
-    let Some(sweep) = declared.sweep else { return };
+/// Adds the values that a command sweeps where nobody names any. Where the sweep has no meaning, values of it are refused: a
+/// table without the size that was asked for would be taken for one of that size.
+fn swept(declared: &record::Command, pairs: &mut Pairs) -> Result<(), Failure> {
+    let Some(sweep) = declared.sweep else { return Ok(()) };
     let of = |name: &str| pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str());
     let (field, value) = sweep.unless;
     let is_void = of(field).is_some_and(|given| terms::normalize(given) == value);
-    if of(sweep.field).is_none() && !is_void {
-        pairs.push((sweep.field.to_owned(), sweep.values.to_owned()));
+    match (of(sweep.field), is_void) {
+        (Some(given), true) => {
+            Err(Failure::new(format!("`{value}` has no {}: `--{} {given}` means nothing", sweep.field, sweep.field))
+                .hint(format!("leave `--{}` out", sweep.field)))
+        }
+        (None, false) => {
+            pairs.push((sweep.field.to_owned(), sweep.values.to_owned()));
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 
