@@ -6,8 +6,26 @@ use diagnose::history::{History, RunCase, Series};
 use record::Declared;
 use serde_json::Value;
 
-/// A name for each series of a history.
+/// A name for each series of a history. No two are equal: where words do not tell cases apart, the beginnings of their
+/// identities do.
 pub(super) fn case_names(history: &History) -> Vec<String> {
+    let mut names = worded(history);
+    let mut times: HashMap<String, usize> = HashMap::new();
+    names.iter().for_each(|name| *times.entry(name.clone()).or_default() += 1);
+    for (name, series) in names.iter_mut().zip(&history.series) {
+        if times[name] > 1 {
+            let id: String = series.latest.id.chars().take(ID_DIGITS).collect();
+            name.push_str(&format!(", case {id}"));
+        }
+    }
+    names
+}
+
+/// So many digits of an identity are unlikely to be those of another case with the same words.
+const ID_DIGITS: usize = 8;
+
+/// Names by what cases differ in.
+fn worded(history: &History) -> Vec<String> {
     let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
     let shorts: Vec<String> = history.series.iter().map(|series| short(&series.latest)).collect();
     let mut alike: HashMap<(&str, &str), Alike> = HashMap::new();
@@ -104,7 +122,11 @@ mod tests {
             series(json!({"op": "all_reduce", "backend": "sim", "dtype": "f32", "seed": 2})),
             series(json!({"op": "broadcast", "backend": "shm", "dtype": "f32"})),
             series(json!({"op": "broadcast", "backend": "shm", "dtype": "f32", "extra": "x"})),
+            series(json!({"op": "barrier", "backend": "shm", "extra": ""})),
+            series(json!({"op": "barrier", "backend": "shm"})),
         ];
+        series[5].latest.id = "0123456789ab".into();
+        series[6].latest.id = "ba9876543210".into();
         series[3].state = Some(StateOfSeries::Named("far cores".to_owned()));
         let history = History { machine: String::new(), runs: Vec::new(), series, changes: Vec::new() };
         let expected = [
@@ -113,6 +135,8 @@ mod tests {
             "all_reduce 1 KiB, 2 ranks, sim",
             "broadcast 1 KiB, 2 ranks, shm (far cores)",
             "broadcast 1 KiB, 2 ranks, shm, x",
+            "barrier 1 KiB, 2 ranks, shm, case 01234567",
+            "barrier 1 KiB, 2 ranks, shm, case ba987654",
         ];
         let names = case_names(&history);
         assert_eq!(names, expected);
