@@ -163,9 +163,10 @@ impl Estimate {
         }
     }
 
-    /// Seconds that are left after so many rounds, parts of one counted. Until the first is made, what was expected.
+    /// Seconds that are left after so many rounds, parts of one counted. Until the first is made, what was expected: cases take
+    /// unlike times. A first round that outlasts the whole estimate shows that it was wrong; then the pace so far is what is known.
     pub(crate) fn left(&self, made: f64, elapsed: f64) -> f64 {
-        let left = match made < 1.0 {
+        let left = match made <= 0.0 || made < 1.0 && elapsed < self.seconds {
             true => self.seconds - elapsed,
             false => elapsed / made * (self.rounds as f64 - made),
         };
@@ -233,6 +234,8 @@ mod tests {
     fn what_is_left_follows_the_rounds() {
         let estimate = Estimate { seconds: 60.0, least: None, rounds: 6 };
         assert_eq!((estimate.left(0.5, 5.0), estimate.left(0.0, 70.0)), (55.0, 0.0));
+        // The whole estimate is over, and half of the first of six rounds is made.
+        assert_eq!((estimate.left(0.5, 70.0), estimate.left(0.0, 50.0)), (770.0, 10.0));
         assert_eq!((estimate.left(3.0, 45.0), estimate.left(6.0, 90.0)), (45.0, 0.0));
     }
 

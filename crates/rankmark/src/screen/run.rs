@@ -171,10 +171,14 @@ impl Screen {
 
     /// How long the run still takes, after this share of the round; how long it has taken where nothing is known of the rest.
     fn left(&self, share_of_round: f64) -> String {
-        let elapsed = self.begun.elapsed().as_secs_f64();
-        let left = self.estimate.left(f64::from(self.made) + share_of_round, elapsed);
+        self.remaining(share_of_round).unwrap_or_else(|| minutes(self.begun.elapsed().as_secs_f64()))
+    }
+
+    /// `at most 40 s left`; None where nothing is known of the rest.
+    fn remaining(&self, share_of_round: f64) -> Option<String> {
+        let left = self.estimate.left(f64::from(self.made) + share_of_round, self.begun.elapsed().as_secs_f64());
         let at_most = if self.estimate.least.is_some() { "at most " } else { "" };
-        if left < 1.0 { minutes(elapsed) } else { format!("{at_most}{} left", minutes(left)) }
+        (left >= 1.0).then(|| format!("{at_most}{} left", minutes(left)))
     }
 
     /// In a pipe: how far the round is, and what was measured last, now and then.
@@ -191,7 +195,9 @@ impl Screen {
         let wrong = line.wrong.map_or("-".to_owned(), |wrong| wrong.to_string());
         let preliminary = if line.caveats.contains(&Caveat::Preliminary) { ", preliminary" } else { "" };
         let result = format!("{}: {}, wrong {wrong}{preliminary}", label(line), Seconds(time.median));
-        self.line(&format!("round {round}: {number}/{total} after {since}   {result}"));
+        let left =
+            self.remaining(number as f64 / total.max(1) as f64).map_or(String::new(), |left| format!(", {left}"));
+        self.line(&format!("round {round}: {number}/{total} after {since}{left}   {result}"));
     }
 
     /// What the run says, what went wrong, where the report is, what to run next.
@@ -388,7 +394,8 @@ impl runner::Observer for Screen {
         } else if open > 0 && self.progress_pause.is_due(Instant::now()) {
             let since = minutes(self.begun.elapsed().as_secs_f64());
             let now = self.now.as_ref().map_or(String::new(), |now| format!(", now {}", now.label));
-            self.line(&format!("round {made} made after {since}, {open} of {} cases open{now}", self.total));
+            let left = self.remaining(0.0).map_or(String::new(), |left| format!(", {left}"));
+            self.line(&format!("round {made} made after {since}{left}, {open} of {} cases open{now}", self.total));
         }
     }
 
