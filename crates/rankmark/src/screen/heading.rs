@@ -12,6 +12,16 @@ pub(super) fn main_table(declared: Option<&Declared>) -> &Table {
     tables.first().unwrap_or(&PLAIN.tables[0])
 }
 
+/// The parts of a heading, the value of a pivot among them.
+pub(super) fn parts(line: &CaseLine, declared: Option<&Declared>) -> Vec<String> {
+    let table = main_table(declared);
+    // What would be lifted out of a column is a part like the others.
+    let lifted = table.columns.iter().filter(|column| !column.lifted.is_empty());
+    let lifted =
+        lifted.filter_map(|column| Some(view::one_line(&column.lifted.replace("{}", &view::shown(line, column)?))));
+    text(line, declared, false).split("  ").map(str::to_owned).chain(lifted).collect()
+}
+
 /// What a group of rows has in common. Rows with equal headings stand under one.
 pub(crate) fn heading(line: &CaseLine, declared: Option<&Declared>) -> String {
     text(line, declared, true)

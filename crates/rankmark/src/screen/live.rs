@@ -9,7 +9,7 @@ use record::{CaseLine, Declared, Plan};
 use report::caveats::{Shared, Wording};
 use terms::Status;
 
-use super::{heading, table};
+use super::{heading, joined, table};
 
 /// Drawn no more often than this.
 const REDRAW: Duration = Duration::from_millis(150);
@@ -21,6 +21,8 @@ pub(super) struct Rows {
     /// Each with its heading, which most have in common.
     lines: Vec<Option<(Arc<str>, CaseLine)>>,
     headings: HashSet<Arc<str>>,
+    /// Benchmarks whose cases stand in one table.
+    joined: HashSet<String>,
     declared: Vec<Declared>,
     wording: Wording,
 }
@@ -29,8 +31,9 @@ impl Rows {
     pub(super) fn new(plan: &Plan) -> Self {
         let places: HashMap<String, usize> =
             plan.cases.iter().enumerate().map(|(place, case)| (case.id.clone(), place)).collect();
-        let declared = benchmarks::abouts().into_iter().map(Declared::of).collect();
+        let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
         Self {
+            joined: joined::benchmarks(plan, &declared),
             lines: vec![None; plan.cases.len()],
             headings: HashSet::new(),
             places,
@@ -49,9 +52,12 @@ impl Rows {
         self.lines[place] = Some((heading, line.clone()));
     }
 
-    /// The heading of a line. Equal ones are in memory once.
+    /// The heading of a line, under which its rows stand together. Equal ones are in memory once.
     fn heading(&mut self, line: &CaseLine) -> Arc<str> {
-        let heading = heading::heading(line, self.declared(&line.benchmark));
+        let heading = match self.joined.contains(&*line.benchmark) {
+            true => line.benchmark.to_string(),
+            false => heading::heading(line, self.declared(&line.benchmark)),
+        };
         if let Some(known) = self.headings.get(heading.as_str()) {
             return Arc::clone(known);
         }
@@ -98,8 +104,11 @@ impl Rows {
         }
         let all: Vec<&CaseLine> = groups.iter().flat_map(|(_, lines)| lines.iter().copied()).collect();
         let said = Shared::of_rows(&all).with_state(&all).worded(self.wording);
-        let group =
-            |(_, lines): &(&str, Vec<&CaseLine>)| table::group(self.declared(&lines[0].benchmark), lines, &said, width);
+        let group = |(_, lines): &(&str, Vec<&CaseLine>)| {
+            let declared = self.declared(&lines[0].benchmark);
+            let draw = if self.joined.contains(&*lines[0].benchmark) { table::joined } else { table::group };
+            draw(declared, lines, &said, width)
+        };
         let shared = said.sentence().into_iter().flat_map(|words| {
             let words = terminal::wrap(&words, width.min(super::width()));
             std::iter::once(String::new()).chain(words.lines().map(str::to_owned)).collect::<Vec<_>>()

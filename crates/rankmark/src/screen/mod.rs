@@ -2,6 +2,7 @@
 //! `--json` that is JSON lines, and the text goes to standard error.
 
 mod heading;
+mod joined;
 mod live;
 mod next;
 mod output;

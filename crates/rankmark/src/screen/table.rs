@@ -8,6 +8,7 @@ use terms::Status;
 use view::Pivot;
 
 use super::heading::{folded, lifted, main_table, whole_heading};
+use super::joined;
 use super::remarks::remarks;
 use terminal::{Row, Side, Style};
 
@@ -75,6 +76,18 @@ pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], said: &Sha
     apart.iter().flat_map(one).collect()
 }
 
+/// The lines of one table of all cases of a benchmark, whose rows begin with what is their own.
+pub(super) fn joined(declared: Option<&Declared>, lines: &[&CaseLine], said: &Shared, width: usize) -> Vec<String> {
+    let table = main_table(declared);
+    let words = joined::words(lines, declared);
+    let plain = Table {
+        columns: table.columns.iter().filter(|column| column.lifted.is_empty()).cloned().collect(),
+        ..Table::default()
+    };
+    let drawn = with_labels(&plain, lines, &Rows::single(lines), said, &words.labels);
+    under(&words.heading, &drawn, width)
+}
+
 /// A table below its heading.
 fn under(heading: &str, table: &terminal::Table, width: usize) -> Vec<String> {
     let heading = folded(heading, width).into_iter().map(|part| Style::Bold.paint(&part));
@@ -83,6 +96,11 @@ fn under(heading: &str, table: &terminal::Table, width: usize) -> Vec<String> {
 
 /// The rows in the columns that their benchmark declares.
 fn of_rows(table: &Table, lines: &[&CaseLine], rows: &Rows, said: &Shared) -> terminal::Table {
+    with_labels(table, lines, rows, said, &[])
+}
+
+/// The rows, each behind a label where there are any.
+fn with_labels(table: &Table, lines: &[&CaseLine], rows: &Rows, said: &Shared, names: &[String]) -> terminal::Table {
     let (columns, _) = lifted(table, lines);
     let each = |at: &usize| columns[*at].each && !rows.labels.is_empty();
     let first = (0..columns.len()).find(each).unwrap_or(columns.len());
@@ -96,14 +114,15 @@ fn of_rows(table: &Table, lines: &[&CaseLine], rows: &Rows, said: &Shared) -> te
         let column = printed(columns[*at]);
         place.map_or(column.clone(), |place| column.in_group(place, *at))
     });
-    let mut drawn = terminal::Table::new(printed).groups(rows.labels.iter().cloned());
-    for cases in &rows.rows {
+    let named = (!names.is_empty()).then(|| terminal::Column::left("case"));
+    let mut drawn = terminal::Table::new(named.into_iter().chain(printed)).groups(rows.labels.iter().cloned());
+    for (number, cases) in rows.rows.iter().enumerate() {
         let failed = cases.iter().flatten().any(|line| line.status == Status::Failed);
         let cells = shown.iter().map(|(at, place)| cell(columns[*at], *place, cases));
         let label = |place: usize| rows.labels.get(place).map_or("", String::as_str);
         let labelled: Vec<(&str, &CaseLine)> =
             cases.iter().enumerate().filter_map(|(place, case)| Some((label(place), (*case)?))).collect();
-        let row = Row::new(cells).remarks(remarks(&labelled, said));
+        let row = Row::new(names.get(number).cloned().into_iter().chain(cells)).remarks(remarks(&labelled, said));
         drawn.push(if failed { row.style(Style::Red) } else { row });
     }
     drawn
