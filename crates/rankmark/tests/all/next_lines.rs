@@ -84,3 +84,89 @@ fn an_interrupted_run_is_followed_by_its_rest() {
     let line = ended.out.lines().find_map(|line| line.strip_prefix("next     "));
     assert_eq!(line, Some("rankmark run --resume out"), "{}", ended.out);
 }
+
+/// All commands of `next` lines, as they are typed: without their remarks.
+fn proposed(out: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    for line in out.lines() {
+        match line.strip_prefix("next     ") {
+            Some(first) => found.push(first.to_owned()),
+            None if goes_on => *found.last_mut().unwrap() += &format!("\n{line}"),
+            None => continue,
+        }
+        goes_on = line.ends_with('\\');
+    }
+    found
+}
+
+/// Types what a command prints for next, and what that prints, as it stands. Each must end well.
+fn typed(place: &Place, command: &str, links: usize) -> Vec<String> {
+    place
+        .write("temporary/bin/xdg-open", "#!/bin/sh\n")
+        .write("temporary/bin/rankmark", format!("#!/bin/sh\nexec '{}' \"$@\"\n", env!("CARGO_BIN_EXE_rankmark")));
+    for name in ["xdg-open", "rankmark"] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(place.path(&format!("temporary/bin/{name}")), mode).unwrap();
+    }
+    let path = format!("{}:{}", place.path("temporary/bin").display(), std::env::var("PATH").unwrap_or_default());
+    let mut lines = vec![format!("rankmark {command}")];
+    for link in 0..links {
+        place.write("temporary/step.sh", &lines[link]);
+        let mut shell = place.command_of("/bin/sh", "temporary/step.sh");
+        shell.command.env("PATH", &path);
+        let ended = shell.run();
+        assert!(ended.status.success(), "{}\n{}{}", lines.join("\nthen "), ended.out, ended.err);
+        assert!(!ended.out.contains("panicked"), "{}", ended.out);
+        let Some(next) = proposed(&ended.out).pop() else { break };
+        assert!(!lines.contains(&next), "it proposes what was done: {next}");
+        lines.push(next);
+    }
+    lines
+}
+
+#[test]
+fn what_measurements_propose_runs_when_typed() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("temporary/bin")).unwrap();
+    let small = "--trials 1 --warmup 1 --iters 3 --limits false";
+    let mlp = "--model mlp --layers 1 --width 8 --features 4 --classes 2 --batch 2";
+    for command in [
+        format!("comm all_reduce --ranks 2 --bytes 1KiB,4KiB {small}"),
+        "comm all_reduce --ranks 2 --bytes 1KiB --quick --max-seconds 0.2s".to_owned(),
+        format!("primitive tp_columnwise --ranks 2 --m 16 --n 16 --k 16 {small}"),
+        format!("train {mlp} --ranks 2 --steps 3 --trials 1 --limits false"),
+        format!("profile {mlp} --ranks 2 --duration 0.5s"),
+    ] {
+        assert!(typed(&place, &command, 3).len() > 1, "{command}");
+    }
+}
+
+#[test]
+fn what_is_proposed_for_memory_fits_its_limit_when_typed() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("temporary/bin")).unwrap();
+    for command in ["memory --model mlp --layers 1 --width 8 --features 4 --classes 2 --batch 2 --ranks 1"] {
+        let lines = typed(&place, command, 3);
+        assert!(lines.len() > 1, "{command}");
+    }
+}
+
+#[test]
+fn what_records_propose_shows_them_when_typed() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("temporary/bin")).unwrap();
+    for name in ["results/a", "results/b"] {
+        place.run(&format!("{SIM} --output-dir {name}")).exits(0);
+    }
+    std::fs::copy(sample("nccl_tests/2.19.txt"), place.path("nccl.txt")).unwrap();
+    std::fs::copy(sample("kineto/h100.json.gz"), place.path("h100.json.gz")).unwrap();
+    for command in [
+        "compare results/a results/b",
+        "history results",
+        "import nccl.txt --output-dir c",
+        "profile --import h100.json.gz --output-dir h100",
+    ] {
+        assert!(typed(&place, command, 3).len() > 1, "{command}");
+    }
+}
