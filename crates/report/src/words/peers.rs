@@ -166,7 +166,7 @@ fn differ(pairs: &[Pair]) -> String {
     let differs: Vec<&str> = differs.into_iter().map(String::as_str).collect();
     match differs.as_slice() {
         [] => String::new(),
-        some => format!(" {OURS} and the peer differ in {}.", some.join(", ")),
+        some => format!(" {OURS} and the other program differ in {}.", some.join(", ")),
     }
 }
 

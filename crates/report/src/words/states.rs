@@ -37,6 +37,24 @@ pub fn state_remedy(names: &[&str], pinned: bool) -> String {
     parts.join(" ")
 }
 
+/// What states of these names are, in plain words.
+fn meaning(names: &[&str]) -> String {
+    let is_any = |words: &[&str]| names.iter().any(|name| words.iter().any(|word| name.starts_with(word)));
+    let sentences = [
+        (
+            ["near cores", "middle cores", "far cores"],
+            "Near cores exchange data with each other faster than far cores: the same ranks ran on different ones.",
+        ),
+        (
+            ["own cores", "partly shared cores", "shared cores"],
+            "With shared cores, two ranks run on one physical core.",
+        ),
+        (["fast clock", "middle clock", "slow clock"], "With a slow clock, cores run at a lower frequency."),
+    ];
+    let told: Vec<&str> = sentences.iter().filter(|(words, _)| is_any(words)).map(|(_, sentence)| *sentence).collect();
+    told.join(" ")
+}
+
 /// What to do about the states of a run's machine.
 pub(crate) fn action(run: &Run) -> String {
     let states = run.states.iter().chain(&run.unseen_states);
@@ -51,8 +69,9 @@ pub(crate) fn title_and_evidence(run: &Run) -> Option<[String; 2]> {
     if named.len() < 2 {
         let unseen: Vec<String> = run.unseen_states.iter().filter_map(|state| state.name.clone()).collect();
         let title = format!("The machine was in one of its states: {main}");
+        let meaning = meaning(&unseen.iter().map(String::as_str).collect::<Vec<_>>());
         let evidence =
-            format!("Earlier runs on it also saw {}. This run has no times in another state.", list(&unseen));
+            format!("Earlier runs on it also saw {}. {meaning} This run has no times in another state.", list(&unseen));
         return (!unseen.is_empty()).then_some([title, evidence]);
     }
     let share = |(state, name): &(&MachineState, &str)| format!("{name} ({} of trials)", percent(state.share));
@@ -61,7 +80,8 @@ pub(crate) fn title_and_evidence(run: &Run) -> Option<[String; 2]> {
     let example = run.cases.iter().filter_map(furthest).max_by(|a, b| a.0.total_cmp(&b.0));
     let example = example.map_or(String::new(), |(_, line)| format!(" {}", times(line)));
     let shown = shown(run).unwrap_or(main);
-    Some([title, format!("Times are those of {shown}.{example}")])
+    let meaning = meaning(&named.iter().map(|(_, name)| *name).collect::<Vec<_>>());
+    Some([title, format!("Times are those of {shown}. {meaning}{example}")])
 }
 
 /// The state of most rows: with `--state` it need not be that of most trials.
@@ -127,7 +147,7 @@ mod tests {
         let text = sentence(&run).unwrap();
         assert_eq!(
             text,
-            "The machine was in one of its states: far cores. Earlier runs on it also saw near cores. This run has no times in another state."
+            "The machine was in one of its states: far cores. Earlier runs on it also saw near cores. Near cores exchange data with each other faster than far cores: the same ranks ran on different ones. This run has no times in another state."
         );
         assert!(action(&run).starts_with("Pin ranks with `--bind core`"));
         run.placement = vec![record::Placement { cpus: vec![vec![0], vec![1]], ..record::Placement::default() }];

@@ -57,11 +57,11 @@ fn what_differs_from_the_peer_is_said() {
         row(&report).contains("bind core / none") && row(&report).contains("buffers registered / private"),
         "{report}"
     );
-    let sentence = "shm and the peer differ in bind core / none, buffers registered / private.";
+    let sentence = "shm and the other program differ in bind core / none, buffers registered / private.";
     assert!(report.contains(sentence), "{report}");
     let report = page(vec![ours, private, alike]);
     assert!(row(&report).contains("3.00x") && !row(&report).contains("private"), "{}", row(&report));
-    assert!(report.contains("shm and the peer differ in bind core / none."), "{report}");
+    assert!(report.contains("shm and the other program differ in bind core / none."), "{report}");
 }
 
 /// The machine was three times as slow in every other round, for both: the ratio is that of the rounds, and its interval
