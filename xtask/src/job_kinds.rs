@@ -19,9 +19,9 @@ const SLOW_S: &str = "0.008";
 
 /// What is planted, and must be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Planted {
-    /// Rank 1 is slower in each forward pass.
-    Slow,
+pub(crate) enum Planted {
+    /// This rank is slower in each step.
+    Slow(u64),
     /// This rank pauses in some steps.
     Pauses(u64),
     /// Rank 1 waits for its processor: no rank is slow.
@@ -31,7 +31,7 @@ enum Planted {
 impl Planted {
     fn words(self) -> &'static str {
         match self {
-            Self::Slow => "rank 1 is slow in forward",
+            Self::Slow(_) => "rank 1 is slow in forward",
             Self::Pauses(0) => "rank 0 alone evaluates",
             Self::Pauses(_) => "checkpoints of rank 1 take longer",
             Self::Busy => "another process shares the core of rank 1",
@@ -40,18 +40,18 @@ impl Planted {
 }
 
 const KINDS: [(&str, Planted); 15] = [
-    ("ddp", Planted::Slow),
-    ("hooks_of_ddp", Planted::Slow),
-    ("in_backward", Planted::Slow),
-    ("fsdp1", Planted::Slow),
-    ("fsdp2", Planted::Slow),
-    ("tensor_parallel", Planted::Slow),
-    ("pipeline", Planted::Slow),
-    ("compiled", Planted::Slow),
-    ("zero", Planted::Slow),
-    ("join", Planted::Slow),
-    ("accumulated", Planted::Slow),
-    ("local_sgd", Planted::Slow),
+    ("ddp", Planted::Slow(1)),
+    ("hooks_of_ddp", Planted::Slow(1)),
+    ("in_backward", Planted::Slow(1)),
+    ("fsdp1", Planted::Slow(1)),
+    ("fsdp2", Planted::Slow(1)),
+    ("tensor_parallel", Planted::Slow(1)),
+    ("pipeline", Planted::Slow(1)),
+    ("compiled", Planted::Slow(1)),
+    ("zero", Planted::Slow(1)),
+    ("join", Planted::Slow(1)),
+    ("accumulated", Planted::Slow(1)),
+    ("local_sgd", Planted::Slow(1)),
     ("evaluation", Planted::Pauses(0)),
     ("checkpoints", Planted::Pauses(1)),
     ("shared_core", Planted::Busy),
@@ -59,14 +59,14 @@ const KINDS: [(&str, Planted); 15] = [
 
 /// What was said of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
+pub(crate) enum Said {
     Right,
     Silent,
     Wrong,
 }
 
 /// Judges a profile. Without a fault, nobody may be named.
-fn said(profile: &Value, planted: Option<Planted>) -> Said {
+pub(crate) fn said(profile: &Value, planted: Option<Planted>) -> Said {
     let analysis = &profile["analysis"];
     let ranks = |list: &Value| -> Vec<u64> {
         list.as_array().into_iter().flatten().filter_map(|one| one["rank"].as_u64()).collect()
@@ -74,12 +74,13 @@ fn said(profile: &Value, planted: Option<Planted>) -> Said {
     let (slow, busy) = (ranks(&analysis["stragglers"]), ranks(&analysis["busy"]));
     let pauses = analysis["pauses"]["who"]["rank"].as_u64();
     let is_of_pauses = |rank: u64| planted == Some(Planted::Pauses(rank));
-    // A rank that pauses may also be late in some steps.
-    let accused = slow.iter().any(|rank| !(planted == Some(Planted::Slow) && *rank == 1 || is_of_pauses(*rank)))
-        || pauses.is_some_and(|rank| !is_of_pauses(rank) && planted != Some(Planted::Slow));
+    let is_slow = |rank: u64| planted == Some(Planted::Slow(rank));
+    // A rank that pauses may also be late in some steps, and a slow one may pause.
+    let accused = slow.iter().any(|rank| !is_slow(*rank) && !is_of_pauses(*rank))
+        || pauses.is_some_and(|rank| !is_of_pauses(rank) && !is_slow(rank));
     let is_right = match planted {
         None => true,
-        Some(Planted::Slow) => slow == [1],
+        Some(Planted::Slow(rank)) => slow == [rank],
         Some(Planted::Pauses(rank)) => pauses == Some(rank) || slow == [rank],
         Some(Planted::Busy) => busy == [1] || slow.is_empty() && is_said(analysis, "busy_machine"),
     };
@@ -147,7 +148,7 @@ fn profile(
     command.args(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", JOB, kind, STEPS]);
     command.env("OMP_NUM_THREADS", "1").env("WORK_S", WORK_S);
     match planted {
-        Some(Planted::Slow) => command.env("SLOW_S", SLOW_S),
+        Some(Planted::Slow(_)) => command.env("SLOW_S", SLOW_S),
         Some(Planted::Pauses(_) | Planted::Busy) => command.env("FAULT", "1"),
         None => &mut command,
     };
@@ -170,7 +171,7 @@ mod tests {
         let (none, pauses) = (|| found(json!([]), json!([]), Value::Null), |rank: u64| json!({"who": {"rank": rank}}));
         let slow = |rank: u64| found(json!([{"rank": rank}]), json!([]), Value::Null);
         assert_eq!([said(&none(), None), said(&slow(1), None)], [Said::Right, Said::Wrong]);
-        let of_slow = [&none(), &slow(1), &slow(0)].map(|profile| said(profile, Some(Planted::Slow)));
+        let of_slow = [&none(), &slow(1), &slow(0)].map(|profile| said(profile, Some(Planted::Slow(1))));
         assert_eq!(of_slow, [Said::Silent, Said::Right, Said::Wrong]);
         let of = |rank: u64| found(json!([]), json!([]), pauses(rank));
         let of_pauses = [&none(), &of(0), &of(1)].map(|profile| said(profile, Some(Planted::Pauses(0))));

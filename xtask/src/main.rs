@@ -30,6 +30,7 @@ mod gpu_check;
 mod gpu_model;
 mod install;
 mod interleave_rates;
+mod job_files;
 mod job_kinds;
 mod job_rates;
 mod launchers;
@@ -79,6 +80,8 @@ usage: cargo xtask COMMAND
         how often `rankmark profile` names the right slow rank, and how often one where none is (docs/appendix/diagnosis.md)
   job-kinds [--runs N] [--only PART OF A KIND] [--python PATH] [--program PATH]
         what is said of PyTorch jobs of many kinds with a planted fault, and without it: right, silent or wrong; needs torch
+  job-files --folder DIR [--runs N] [--only PART OF A NAME] [--python PATH] [--program PATH]
+        the same of the jobs in the files of DIR/jobs and DIR/jobs4, which also hang, crash and restart
   job-rates [--runs N] [--python PATH] [--program PATH]
         the same of PyTorch jobs with one more exchange in each step (docs/appendix/diagnosis.md); needs torch
   gpu-check [--minutes N] [--python PATH] [--program PATH] [--out DIR] [--only NAME,...] [--nccl-tests PATH] [--sanitizer PATH]
@@ -114,7 +117,7 @@ The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing
 type Chore = fn(&Path, &[&str]) -> Result<bool, String>;
 
 /// Chores with options.
-const CHORES: [(&str, Chore); 15] = [
+const CHORES: [(&str, Chore); 16] = [
     ("test", test::run),
     ("coverage", coverage::run),
     ("equal-runs", equal_runs::run),
@@ -122,6 +125,7 @@ const CHORES: [(&str, Chore); 15] = [
     ("compare-rates", compare_rates::run),
     ("diagnosis-rates", diagnosis_rates::run),
     ("job-kinds", job_kinds::run),
+    ("job-files", job_files::run),
     ("job-rates", job_rates::run),
     ("gpu-check", gpu_check::run),
     ("gpu-model", gpu_model::run),
