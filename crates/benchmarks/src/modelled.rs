@@ -1,5 +1,5 @@
 //! A world without ranks: a model computes the times of all of them, in the order of operations in which ranks would run them.
-//! Its times are those of ranks to the nanosecond, at a cost that hardly depends on how many there are.
+//! The times are those of ranks to the nanosecond, at a cost that hardly depends on how many there are.
 
 use std::time::{Duration, Instant};
 

@@ -36,7 +36,7 @@ record::metrics! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct GroupTimes {
-    /// Its ranks.
+    /// Ranks of the group.
     pub(super) ranks: Vec<u32>,
     /// Seconds of a call, of its slowest rank: the median of its trials.
     pub(super) time_s: f64,

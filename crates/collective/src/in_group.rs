@@ -13,7 +13,7 @@ struct InGroup {
     /// Ends before the communicator that its buffers are of.
     collective: Box<dyn Prepared>,
     comm: Box<dyn Communicator>,
-    /// Its number, from 0.
+    /// Number of the group, from 0.
     group: u32,
     /// The world's ranks in the group.
     members: Vec<u32>,

@@ -25,7 +25,8 @@ use super::watch::Watch;
 /// give the same; not near a power of two, which blocks often are.
 const SHIFT: u64 = 1409;
 
-/// The same from one copy of the buffers to the next: a call that used another copy's would be seen.
+/// Elements by which the inputs of one copy of the buffers are displaced from those of the copy before: a call that used
+/// another copy would be seen.
 const BESIDE: u64 = 3001;
 
 /// Buffers up to this many bytes are checked twice, from other inputs: backends alternate between slots, and a fault in
@@ -299,7 +300,7 @@ impl PreparedCollective {
         Ok(())
     }
 
-    /// The same of random numbers that were reduced. False where the result is not one of these.
+    /// Compares random numbers that were reduced with their bounds. False where the result is not one of these.
     fn compare_bounded(&mut self, copy: u64, calls: u64, report: &mut WrongReport) -> Result<bool, Failure> {
         let (gets, displaced, before_this) =
             (self.gets_result(), self.begin() + self.displaced(copy), report.first.len());

@@ -215,7 +215,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// The same of bytes that one call left, or as many as the last comparison was of.
+    /// Compares bytes that one call left, or as many calls as the last comparison was of.
     pub(crate) fn compare_bytes(&mut self, bytes: &[u8], begin: u64, rank: u32, report: &mut WrongReport) {
         let dtype = self.random.dtype;
         for (index, element) in bytes.chunks_exact(dtype.bytes() as usize).enumerate() {

@@ -45,7 +45,7 @@ impl Segment {
 }
 
 impl Segment {
-    /// Its part of `buffer`.
+    /// The part of `buffer` that this segment covers.
     fn of(&self, buffer: &Slice) -> Slice {
         buffer.slice(self.offset, self.len).expect("a segment lies inside its buffer")
     }

@@ -137,7 +137,8 @@ pub trait Communicator: Send {
     /// As [`Communicator::start`].
     fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>>;
 
-    /// The same for a thread of this rank besides its own: no hook sees its operations. Collective.
+    /// Splits as [`Communicator::split`], for another thread of this rank: no hook sees the operations of the new
+    /// communicator. Collective.
     ///
     /// # Errors
     /// As [`Communicator::start`].
@@ -247,8 +248,8 @@ pub trait Communicator: Send {
         None
     }
 
-    /// The same ranks in memory of the host, where that is another communicator: for what ranks agree on between calls. A barrier
-    /// of a device takes ten times as long.
+    /// A communicator of these ranks in memory of the host, where that is another one: for what ranks agree on between calls. A
+    /// barrier of a device takes ten times as long.
     fn control(&mut self) -> Option<&mut dyn Communicator> {
         None
     }
@@ -293,7 +294,7 @@ pub enum GpuMemory {
 /// What a backend says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its one spelling.
+    /// The one spelling of the backend's name.
     pub name: &'static str,
     /// One line for help.
     pub doc: &'static str,

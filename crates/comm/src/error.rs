@@ -14,7 +14,7 @@ pub enum Error {
     /// The backend does not do this.
     #[error("backend `{backend}` cannot {what}")]
     Unsupported {
-        /// Its name.
+        /// Name of the backend.
         backend: &'static str,
         /// What was asked ("run all_to_allv in place").
         what: String,

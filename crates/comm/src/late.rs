@@ -31,8 +31,8 @@ impl Late {
         Self::on(inner, abort, Arc::new(Queue::late()))
     }
 
-    /// The same with a queue for each communicator that is split off: who waits for one does not make another proceed. Ranks that wait
-    /// for each other in different orders then wait for ever.
+    /// Runs the operations of `inner` as late as waits permit, with a queue for each communicator that is split off: waiting for
+    /// one does not make another proceed. Ranks that wait for each other in different orders then wait for ever.
     pub fn apart(inner: Box<dyn Communicator>, abort: Abort) -> Self {
         Self { is_apart: true, ..Self::new(inner, abort) }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub struct Launch {
     /// The launcher.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the launcher.
     pub arguments: Vec<String>,
     /// Variables for the launcher, and so for the ranks.
     pub environment: Vec<(String, String)>,
@@ -27,7 +27,7 @@ pub struct Asked<'a> {
 /// Who started ranks that are there already.
 #[derive(Clone, Copy, Debug)]
 pub struct StartedBy<'a> {
-    /// Its name for people.
+    /// Name of the launcher, for people.
     pub launcher: &'a str,
     /// The variable in which its ranks find their number.
     pub rank_variable: &'a str,

@@ -23,7 +23,7 @@ use cut::Cut;
 pub use cut::host_bytes;
 
 pub(crate) struct Staged {
-    /// Its name, for errors.
+    /// Name of the inner backend, for errors.
     backend: &'static str,
     inner: Box<dyn Communicator>,
     shape: Shape,

@@ -345,7 +345,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// The same rank in another communicator of all ranks.
+    /// This rank with another communicator of all ranks.
     pub fn with(&self, comm: Box<dyn Communicator>) -> RankContext {
         let Self { rank, ranks, hook, clock, abort, options, host, index, cores, joining } = self.clone();
         RankContext { rank, ranks, comm, hook, clock, abort, options, host, index, cores, joining }
@@ -377,8 +377,8 @@ impl RankContext {
         whole(self.comm.split(Some(0), self.rank))
     }
 
-    /// The same for a thread of this rank besides its own: its operations neither stand on the status page nor are injected
-    /// into. Collective.
+    /// Another communicator of all ranks, for another thread of this rank: its operations neither stand on the status page nor
+    /// are injected into. Collective.
     ///
     /// # Errors
     /// What the communicator says.

@@ -18,7 +18,7 @@ pub struct Host {
 /// A launcher that started ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Launched {
-    /// Its name: "Open MPI's mpirun".
+    /// Name of the launcher: "Open MPI's mpirun".
     pub by: &'static str,
     /// Ranks that it started.
     pub ranks: u32,

@@ -69,7 +69,7 @@ pub enum Native {
     Host,
     /// Memory of GPUs, too, by a backend that allocates there.
     Gpus,
-    /// The same, and by backends of the host.
+    /// Memory of GPUs, too, by a backend that allocates there and by backends of the host.
     GpusThroughHost,
 }
 

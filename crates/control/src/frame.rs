@@ -12,7 +12,7 @@ const PREFIX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {length} bytes, where at most {limit} are allowed")]
 pub struct FrameTooLong {
-    /// Its length.
+    /// Length of the frame, in bytes.
     pub length: usize,
     /// The limit.
     pub limit: usize,

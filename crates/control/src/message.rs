@@ -25,11 +25,11 @@ pub struct Hello {
     pub rank: u32,
     /// Ranks in the world that it belongs to.
     pub size: u32,
-    /// Its process number on its host.
+    /// Process number of the rank on its host.
     pub pid: u32,
-    /// Its host's name.
+    /// Name of the rank's host.
     pub host: String,
-    /// Its nonce.
+    /// Nonce of the rank.
     pub nonce: Nonce,
 }
 
@@ -37,9 +37,9 @@ pub struct Hello {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Challenge {
-    /// Its nonce.
+    /// Nonce of the coordinator.
     pub nonce: Nonce,
-    /// Its proof.
+    /// Proof of the coordinator.
     pub proof: Proof,
 }
 
@@ -47,7 +47,7 @@ pub struct Challenge {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Its proof.
+    /// Proof of the rank.
     pub proof: Proof,
 }
 
@@ -77,7 +77,7 @@ pub enum ToRank {
     Serve {
         /// Names the world, once.
         world: Nonce,
-        /// Its hidden argument.
+        /// Hidden argument of the rank's process.
         argument: String,
         /// What its environment has besides, name and value.
         environment: Vec<(String, String)>,

@@ -44,7 +44,7 @@ pub struct Rendezvous {
 pub struct Joined {
     /// What it said of itself.
     pub hello: Hello,
-    /// Its connection.
+    /// Connection to the rank.
     pub connection: Connection,
 }
 

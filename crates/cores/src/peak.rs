@@ -23,7 +23,7 @@ const BURSTS: usize = 8;
 /// A loop that multiplies and adds, and what it is.
 #[derive(Clone, Copy)]
 pub struct Loop {
-    /// Its instructions and element type.
+    /// Instructions and element type of the loop.
     pub name: &'static str,
     /// Operations of a round, a multiplication and an addition counted as two.
     pub flops: f64,

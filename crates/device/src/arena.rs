@@ -59,8 +59,8 @@ impl Arena {
         Ok(arena)
     }
 
-    /// The same without pages, which each process that maps it gives to its part ([`SharedMapping::provide`]) before anybody
-    /// touches it.
+    /// `len` bytes of shared memory without pages, mapped: each process that maps it gives pages to its part
+    /// ([`SharedMapping::provide`]) before anybody touches it.
     ///
     /// # Errors
     /// When the system refuses.

@@ -13,7 +13,7 @@ pub type Version = [u32; 2];
 pub struct Since {
     /// The library, as a user calls it.
     pub library: &'static str,
-    /// Its name in the library's header, or what several names are for.
+    /// Name in the library's header, or what several names are for.
     pub what: &'static str,
     /// The first version that has it.
     pub version: Version,

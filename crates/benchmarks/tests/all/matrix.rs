@@ -105,7 +105,7 @@ fn every_admitted_case_is_right_on_sim() {
     walk("sim", 5, special(5));
 }
 
-/// The same without ranks: the check of a model compares as much, and finds a wrong element wherever a rank gets one.
+/// The check of a model compares as much as that of ranks, and finds a wrong element wherever a rank gets one.
 #[test]
 fn every_admitted_case_is_right_on_a_model() {
     let mut checked = 0;

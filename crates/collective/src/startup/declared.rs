@@ -69,6 +69,6 @@ pub(super) struct Last {
     pub(super) trials: u32,
     /// Of so many.
     pub(super) of: u32,
-    /// The same for a cell of a table: `1 (6 of 6)`, `varies`.
+    /// Which rank came last, for a cell of a table: `1 (6 of 6)`, `varies`.
     pub(super) word: String,
 }

@@ -10,7 +10,7 @@ terms::named! {
         Join = "join",
         /// The first call on a communicator.
         FirstCall = "first_call",
-        /// The same call on a communicator that has made such calls.
+        /// A call on a communicator that has made such calls.
         LaterCall = "later_call",
         /// Opening one more communicator of all ranks.
         Communicator = "communicator",
@@ -34,7 +34,7 @@ terms::named! {
     pub(super) enum Start("start") {
         /// Fresh ones: nothing of the kind ran there before.
         Cold = "cold",
-        /// The same ones again.
+        /// The processes of a cold start, once more.
         Warm = "warm",
         /// Each of them.
         Both = "both",

@@ -126,8 +126,8 @@ impl Extras {
         Ok(extras)
     }
 
-    /// The same where the ranks are there already: what Open MPI's launcher takes as `--mca NAME VALUE`, its library reads
-    /// from the environment.
+    /// The extra settings as environment variables, for ranks that are there already: what Open MPI's launcher takes as `--mca
+    /// NAME VALUE`, its library reads from the environment.
     pub(super) fn as_environment(&self) -> Vec<(String, String)> {
         let options =
             self.arguments.chunks_exact(3).map(|option| (format!("OMPI_MCA_{}", option[1]), option[2].clone()));

@@ -63,7 +63,7 @@ impl Mpirun {
         Err(format!("no mpirun of {} is next to {} or on the path: found {instead}", facts.version(), facts.path))
     }
 
-    /// Its command to start ranks on this host, unbound: ranks bind themselves.
+    /// The command of this mpirun that starts ranks on this host, unbound: ranks bind themselves.
     pub(super) fn command(&self, asked: Asked<'_>, as_root: bool) -> Launch {
         let (mut arguments, mut environment) = (vec!["-n".to_owned(), asked.ranks.to_string()], Vec::new());
         let mut rank_variable = PMI_RANK;

@@ -44,9 +44,9 @@ impl Vendor {
 pub struct Facts {
     /// The vendor of the library.
     pub vendor: Vendor,
-    /// Its version: "4.1.4".
+    /// Version of the library: "4.1.4".
     pub number: String,
-    /// Its binary interface, in words.
+    /// Binary interface of the library, in words.
     pub abi: String,
     /// The file, without symbolic links.
     pub path: String,

@@ -170,7 +170,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The same for blocks beyond an `int`: as broadcasts, reductions and messages, in pieces.
+    /// Operations on one block a rank that is beyond an `int`: as broadcasts, reductions and messages, in pieces.
     fn pieces_of_blocks(&self, op: Collective, parts: &Parts, block: usize, plan: &mut StepPlan) {
         let Parts { input, output, kind, in_place, is_root, rank, ranks, root, .. } = *parts;
         let bytes = block * parts.element;

@@ -40,7 +40,7 @@ pub enum MpiProgress {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Settings {
-    /// Its name or path. None: the first that the loader finds.
+    /// Name or path of the MPI library. None: the first that the loader finds.
     #[serde(rename = "mpi_library")]
     pub(super) library: Option<String>,
     /// How operations proceed.

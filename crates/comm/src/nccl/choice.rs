@@ -27,7 +27,7 @@ pub(super) const FIELDS: &[Field] = &[
 pub(super) struct Choice {
     /// The field of plans that sets it.
     field: &'static str,
-    /// Its name.
+    /// Name of the variable.
     variable: &'static str,
     words: &'static [&'static str],
     /// What the variable has for each word, where the value is one word; empty: the value is a list of words.

@@ -45,7 +45,7 @@ pub(super) struct OnGpu {
     gpu: Arc<Gpu>,
     devices: Devices,
     abort: Abort,
-    /// The same ranks in memory of the host, where they are on one.
+    /// A communicator of these ranks in memory of the host, where they are all on one host.
     control: Option<Box<dyn Communicator>>,
     small: Arc<Region>,
     /// A word of the host.

@@ -23,8 +23,8 @@ pub(crate) const SMALL_SLOT: usize = 64 << 10;
 /// From one to the next: all are in use in turn, and caches, which choose the place of a line by its lower address bits, must
 /// have room for the same line of each. (`broadcast` of 1 KiB, 2 ranks: 0.07 us, with slots right behind each other 0.09.)
 const SMALL_APART: usize = SMALL_SLOT + PAGE + 5 * PAIR;
-/// The same where many ranks share a core, for what fits: all ranks' lie together with their flags, so that a rank maps
-/// few pages of its peers and few are filled with zeros at the start.
+/// Bytes of a slot of the ring where many ranks share a core, for what fits: all ranks' slots lie together with their flags, so
+/// that a rank maps few pages of its peers and few are filled with zeros at the start.
 pub(crate) const TINY_SLOT: usize = PAGE;
 /// From one to the next: another line of the page, as for small ones.
 const TINY_APART: usize = TINY_SLOT + PAIR;
@@ -108,7 +108,7 @@ impl Area {
         unsafe { self.base.add(offset) }
     }
 
-    /// The same from where flags begin.
+    /// The address this many bytes after the beginning of the flags.
     fn head_at(&self, offset: usize) -> *mut u8 {
         // SAFETY: as above; `Order::head` covers it where the head lies apart.
         unsafe { self.head.add(offset) }

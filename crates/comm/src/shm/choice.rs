@@ -14,12 +14,14 @@ use crate::Call;
 /// what all get whole, and of others (1 KiB: all_gather 0.46 us, directly 0.55; but all_reduce 0.65, directly 0.39).
 const EAGER_WHOLE: usize = 256;
 const EAGER_OWN_CORE: usize = 1 << 10;
-/// The same where two ranks have cores near each other. (all_reduce of 1 KiB 0.14 us, directly 0.15, of 1.5 KiB 0.161 and 0.157;
-/// all_to_all of 2 KiB 0.13 and 0.16, of 4 KiB 0.178 and 0.176.)
+/// Eager limit of a rank for registered buffers where two ranks have cores near each other: of what all get whole, and
+/// of others. (all_reduce of 1 KiB 0.14 us, directly 0.15, of 1.5 KiB 0.161 and 0.157; all_to_all of 2 KiB 0.13 and
+/// 0.16, of 4 KiB 0.178 and 0.176.)
 const EAGER_NEAR_WHOLE: usize = 1 << 10;
 const EAGER_NEAR_CORE: usize = 2 << 10;
-/// The same where they share cores, and a second round means switching between all of them again. (4 ranks on 2 cores:
-/// all_reduce of 8 KiB 3.0 us, directly 3.6, of 16 KiB 4.4 and 3.7; all_to_all of 16 KiB 2.8 and 4.0.)
+/// Eager limit of a rank for registered buffers where ranks share cores, and a second round means switching between all of them
+/// again: of what all get whole, and of others. (4 ranks on 2 cores: all_reduce of 8 KiB 3.0 us, directly 3.6, of 16 KiB 4.4 and
+/// 3.7; all_to_all of 16 KiB 2.8 and 4.0.)
 const EAGER_SHARED_WHOLE: usize = 8 << 10;
 const EAGER_SHARED_CORE: usize = 16 << 10;
 /// The most bytes of a piece that one rank gives to all, or gets from all, in one eager round, in which who gives does not wait.
@@ -27,10 +29,11 @@ const EAGER_SHARED_CORE: usize = 16 << 10;
 /// 0.61, `reduce` 0.15 and 0.53, directly 0.16 and 0.62; of 4 KiB, `broadcast` 0.16 and 0.82, directly 0.16 and 0.61. Intel, 4 KiB:
 /// `broadcast` 0.48 us, directly 0.51, `gather` 0.70 and 0.51.)
 const ROOTED_OWN_CORE: usize = 3 << 10;
-/// The same where they share cores; half of it where the root computes. (4 ranks on 2 cores, 64 KiB: `broadcast` 3.4 us,
-/// directly 4.5; `gather` 2.3 and 4.8, `reduce` 6.9 and 5.5. 6 ranks, `broadcast` of 16 KiB: 1.6 and 7.8 us.)
+/// The most bytes of a piece that one rank gives to all, or gets from all, in one eager round where ranks share cores; half of it
+/// where the root computes. (4 ranks on 2 cores, 64 KiB: `broadcast` 3.4 us, directly 4.5; `gather` 2.3 and 4.8, `reduce` 6.9 and
+/// 5.5. 6 ranks, `broadcast` of 16 KiB: 1.6 and 7.8 us.)
 const ROOTED_SHARED_CORE: usize = 64 << 10;
-/// The same where they are private.
+/// Eager limit of a rank for private buffers.
 pub(super) const EAGER_PRIVATE: usize = 128 << 10;
 
 /// How a call runs, beyond the sizes that are always eager.

@@ -15,11 +15,11 @@ use crate::{Call, Error, Result};
 /// takes longer than by slots and of 16 KiB less; of 64 KiB it takes 3.9 us against 7.5, and `broadcast` 3.0 against 11. AMD of
 /// Zen 5, far cores: `all_to_all` in place with blocks of 16 KiB 4.8 us against 4.7, of 32 KiB 6.4 and 8.3.)
 const LEAST: usize = 16 << 10;
-/// The same for two ranks with near cores or one core, and for up to 8 ranks. Buffers must have huge pages, too,
-/// because the kernel looks at every page it copies from and to. With more ranks, each reads too many others.
-/// (Zen 5, this way and by slots in us. 2 ranks with near cores: `all_reduce` of 1 MiB 88 and 51, of 2 MiB 76 and 104.
-/// 4 ranks on 2 cores: `broadcast` of 1 MiB 136 and 77, of 2 MiB 71 and 131. Without huge pages, 4 ranks: `all_gather`
-/// of 4 MiB 847 and 455. `cargo bench -p rankmark-comm --bench shm`.)
+/// Bytes from which on the kernel's cost per call is small against the copying, for two ranks with near cores or one core, and
+/// for up to 8 ranks. Buffers must have huge pages, too, because the kernel looks at every page it copies from and to. With more
+/// ranks, each reads too many others. (Zen 5, this way and by slots in us. 2 ranks with near cores: `all_reduce` of 1 MiB 88 and
+/// 51, of 2 MiB 76 and 104. 4 ranks on 2 cores: `broadcast` of 1 MiB 136 and 77, of 2 MiB 71 and 131. Without huge pages, 4
+/// ranks: `all_gather` of 4 MiB 847 and 455. `cargo bench -p rankmark-comm --bench shm`.)
 const LEAST_SEVERAL: usize = 256 << 10;
 /// As [`LEAST`], of a message.
 const LEAST_MESSAGE: usize = 1 << 20;
@@ -70,7 +70,7 @@ impl Cross {
         })
     }
 
-    /// The same for the ranks of a smaller group.
+    /// A [`Cross`] for the ranks of a smaller group.
     pub(crate) fn for_members(&self, members: &[u32]) -> Self {
         Self::new(members.iter().map(|member| self.processes[*member as usize]).collect(), self.huge)
     }

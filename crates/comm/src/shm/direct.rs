@@ -36,9 +36,9 @@ struct Pass {
 }
 
 impl Pass {
-    /// The same call again, on the same memory: what the last pass touched last is still in the cache, and is gone
-    /// through first. What the caller has written since lies the same way. (64 KiB: 1.75 us upwards each time, 1.25 us
-    /// to and fro.)
+    /// Runs this pass's call again, on the same memory: what the last pass touched last is still in the cache, and
+    /// is gone through first. What the caller has written since lies the same way. (64 KiB: 1.75 us upwards each
+    /// time, 1.25 us to and fro.)
     #[inline]
     fn run_again(&mut self) {
         if self.bytes > TURNS_FROM {

@@ -99,8 +99,9 @@ impl Endpoint {
         Ok(place)
     }
 
-    /// The same with this rank's buffers in the header. A header that holds them already is not written again: peers
-    /// look at its line while they wait, and each store to it then costs a transfer of the line (0.08 us of 0.22).
+    /// Opens a round as [`Self::exchange`], with this rank's buffers in the header. A header that holds them already
+    /// is not written again: peers look at its line while they wait, and each store to it then costs a transfer of
+    /// the line (0.08 us of 0.22).
     #[inline]
     pub(super) fn exchange_buffers(&mut self, signature: u64, until: Until, buffers: Buffers) -> Result<usize> {
         let place = self.rounds.next_place();

@@ -45,7 +45,7 @@ pub unsafe fn copy(isa: Isa, source: *const u8, destinations: &[*mut u8], len: u
     unsafe { isa::copy(isa)(&[source], destinations, len, 1, Manner { past_caches, down: false }) };
 }
 
-/// The same to one destination, by the inlined library routine where it is too short for the kernels' set-up.
+/// Copies to one destination, by the inlined library routine where it is too short for the kernels' set-up.
 ///
 /// # Safety
 /// Valid ranges that do not overlap, and that nobody else touches.

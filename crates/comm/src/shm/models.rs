@@ -108,7 +108,7 @@ enum Step {
     From(usize),
     /// All, through large slots, and all wait for all.
     All,
-    /// The same through small slots.
+    /// All, through small slots, and all wait for all.
     Ring,
 }
 

@@ -28,7 +28,7 @@ impl Buffers {
         self.host.slice(begin, len).unwrap_or_else(|| self.host.whole())
     }
 
-    /// The same for the GPU.
+    /// So many bytes from there, for the GPU.
     fn pinned(&self, begin: usize, len: usize) -> Slice {
         self.pinned.slice(begin, len).unwrap_or_else(|| self.pinned.whole())
     }

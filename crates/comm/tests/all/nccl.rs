@@ -78,7 +78,7 @@ fn one(comm: &mut dyn Communicator, memory: &mut Memory, op: Collective, seed: u
     one_unless(|call| call.op == Collective::AllToAll && call.is_in_place(), comm, memory, op, seed);
 }
 
-/// The same where these calls are refused.
+/// Runs one random operation and checks every byte of it, or that it is refused where `refused` says so.
 pub(crate) fn one_unless(
     refused: impl Fn(&Call) -> bool,
     comm: &mut dyn Communicator,
@@ -254,7 +254,7 @@ fn on_gpus(ranks: u32, body: impl Fn(Box<dyn Communicator>) + Sync) {
     on_gpus_by("nccl", ranks, body);
 }
 
-/// The same by this backend.
+/// Runs `body` as each of `ranks` threads, each with a GPU of its own, with this backend.
 pub(crate) fn on_gpus_by(backend: &str, ranks: u32, body: impl Fn(Box<dyn Communicator>) + Sync) {
     let options = comm::Options { gpus: true, oversubscribed: true, ..comm::Options::default() };
     std::thread::scope(|scope| {

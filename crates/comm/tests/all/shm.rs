@@ -17,7 +17,7 @@ pub(super) fn run<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut dyn
     run_groups(ranks, options, |group| body(group))
 }
 
-/// The same with what only a group knows.
+/// Opens a group of threads and runs `body` in each with its [`Group`]: for what only a group knows.
 pub(super) fn run_groups<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut Group) -> T + Sync) -> Vec<T> {
     let abort = Abort::default();
     let (bootstraps, body, abort) = (threads(ranks, &abort), &body, &abort);

@@ -254,7 +254,7 @@ impl Event {
         Self::with(gpu, WITHOUT_TIMES)
     }
 
-    /// The same with the device's time of each record, which takes the device a little longer.
+    /// An event with the device's time of each record, which takes the device a little longer.
     ///
     /// # Errors
     /// What the driver says.
@@ -292,7 +292,7 @@ impl Event {
         self.record_on(self.gpu.stream)
     }
 
-    /// The same behind all that this stream of the device was given.
+    /// Moves the event behind all that this stream of the device was given so far.
     pub(super) fn record_on(&self, stream: Handle) -> Result<()> {
         // SAFETY: as cuda.h declares it; event and stream are alive.
         let recorded = unsafe { (self.gpu.driver.functions.event_record)(self.event, stream) };

@@ -60,8 +60,8 @@ impl Region {
         unsafe { Self::cuda_from_raw(gpu, address as *mut c_void, len, before, free) }
     }
 
-    /// The same over memory that a library allocated on the device, of which nothing is expected: it is zeroed here. `free_before`:
-    /// bytes of the device that were free before.
+    /// A region over memory that a library allocated on the device, of which nothing is expected: it is zeroed here.
+    /// `free_before`: bytes of the device that were free before.
     ///
     /// # Errors
     /// What the driver says; the memory is then released.
@@ -107,10 +107,10 @@ impl Slice {
         self.set_on(byte, None)
     }
 
-    /// The same in the order of another stream of the device.
+    /// Fills device memory with this byte, in the order of another stream of the device where one is given.
     ///
     /// # Errors
-    /// As above.
+    /// As [`Slice::set`].
     pub fn set_on(&self, byte: u8, beside: Option<&Stream>) -> Result<()> {
         let gpu = self.on_device("cuMemsetD8Async")?;
         if self.is_empty() {

@@ -23,7 +23,7 @@ const OPERATIONS: [Collective; 8] = [
     Collective::Barrier,
 ];
 
-/// The same on all ranks that draw from one seed (SplitMix64).
+/// Pseudo-random numbers, the same on all ranks that draw from one seed (SplitMix64).
 struct Draw(u64);
 
 impl Draw {
