@@ -93,7 +93,7 @@ pub struct Compared<'r> {
     pub changes: Vec<Change>,
     /// What is compared.
     pub quantity: Quantity,
-    /// Its value in the base (of several runs, their geometric mean) and in the new record.
+    /// Value in the base (of several runs, their geometric mean) and in the new record.
     pub values: Option<[f64; 2]>,
     /// `new / base`.
     pub ratio: Option<f64>,
@@ -126,7 +126,7 @@ pub struct Correction {
     pub level: f64,
     /// Trials a case that this level needs, where intervals rest on trials; None: more than 10,000.
     pub trials_needed: Option<usize>,
-    /// The same of trials without correlation.
+    /// Trials a case that this level needs where trials are not correlated; None: more than 10,000.
     pub trials_needed_uncorrelated: Option<usize>,
     /// Cases that have fewer.
     pub short: usize,

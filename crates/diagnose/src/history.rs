@@ -24,9 +24,9 @@ const SEED: u64 = 24;
 pub struct History {
     /// The machine, see [`Run::machine_key`].
     pub machine: String,
-    /// Its runs, the oldest first, without their cases.
+    /// Runs of the machine, the oldest first, without their cases.
     pub runs: Vec<Run>,
-    /// Its cases, in the order in which they first appear.
+    /// Cases of the machine, in the order in which they first appear.
     pub series: Vec<Series>,
     /// Runs at which cases changed, the oldest first.
     pub changes: Vec<ChangedRun>,

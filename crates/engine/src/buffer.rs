@@ -49,7 +49,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Its size.
+    /// Size of the buffer in bytes.
     pub fn bytes(&self) -> usize {
         self.len * self.dtype.bytes() as usize
     }

@@ -35,7 +35,7 @@ pub trait Wide:
 pub trait Element: Copy + Send + Sync + PartialEq + std::fmt::Debug + 'static {
     /// What arithmetic on it is done in: f32 for f32, bf16, f16; f64 for f64.
     type Wide: Wide;
-    /// Its type's name.
+    /// Name of the number's type.
     const DTYPE: Dtype;
     /// Exactly.
     fn widen(self) -> Self::Wide;

@@ -88,9 +88,9 @@ pub enum Instruction {
 /// A step.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Its buffers, by id.
+    /// Buffers of the step, by id.
     pub buffers: Vec<Buffer>,
-    /// Its instructions, in order.
+    /// Instructions of the step, in order.
     pub instructions: Vec<Instruction>,
     /// Exchanges so far.
     tickets: u32,

@@ -70,7 +70,7 @@ fn facts(of: &impl serde::Serialize) -> Map<String, Value> {
 pub struct Mixed {
     /// What it is.
     pub name: String,
-    /// Its values, each with the number of runs that have it, the most frequent first.
+    /// Values of the fact, each with the number of runs that have it, the most frequent first.
     pub values: Vec<(String, usize)>,
 }
 

@@ -91,7 +91,7 @@ fn statistic(record: &Record) -> Option<String> {
 
 /// What is known of one case apart from its two lines.
 struct Known<'s> {
-    /// Its values in the runs of both sides.
+    /// Values of the case in the runs of both sides.
     sides: [&'s Series; 2],
     of_sides: Option<Noise>,
     of_history: Option<Noise>,

@@ -15,9 +15,9 @@ use terms::Role;
 pub struct Change {
     /// The field.
     pub field: String,
-    /// Its value in the base; None where that has none.
+    /// Value of the field in the base; None where the base has none.
     pub base: Option<Value>,
-    /// Its value in the new record.
+    /// Value of the field in the new record.
     pub new: Option<Value>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn identity(line: &CaseLine, own: Option<&Declared>, other: Option<&D
     identity_without(line, own, other, "")
 }
 
-/// The same without one parameter.
+/// What a case is, without how it was sampled and without one parameter.
 fn identity_without(line: &CaseLine, own: Option<&Declared>, other: Option<&Declared>, left_out: &str) -> Key {
     let counts = |(name, value): &(&str, &Value)| {
         let is_new = other.is_some_and(|other| other.field(name).is_none());

@@ -24,7 +24,7 @@ pub struct Quantity {
 pub struct Shown {
     /// The metric.
     pub name: String,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: String,
     /// In the base.
     pub base: f64,
@@ -64,7 +64,7 @@ impl Quantity {
         }
     }
 
-    /// Its value in a case line, where it is a positive number.
+    /// Value of the quantity in a case line, where it is a positive number.
     pub(super) fn value(&self, line: &CaseLine) -> Option<f64> {
         let value = match self.is_time() {
             true => line.time_s.as_ref().map(|time| time.median),

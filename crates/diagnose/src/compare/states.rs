@@ -9,7 +9,7 @@ use super::quantity::Quantity;
 /// The state of a machine, as a run saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateSeen {
-    /// Its name, where the run saw several.
+    /// Name of the state, where the run saw several.
     pub name: Option<String>,
     /// Nanoseconds of a round trip of a cache line between cores.
     pub round_trip_ns: Option<f64>,

@@ -10,9 +10,9 @@ use super::run::plain;
 pub struct Difference {
     /// What it is: `kernel`, `NCCL_ALGO`, `max_seconds`.
     pub name: String,
-    /// Its value in the run before; None where it had none.
+    /// Value in the run before; None where it had none.
     pub before: Option<String>,
-    /// Its value in the run after; None where it has none.
+    /// Value in the run after; None where it has none.
     pub after: Option<String>,
 }
 

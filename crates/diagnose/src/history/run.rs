@@ -58,7 +58,7 @@ pub struct Run {
     pub labels: Labels,
     /// The plan's name.
     pub experiment: String,
-    /// Its coordinator's machine.
+    /// Machine of the coordinator.
     pub machine: Machine,
     /// Whether ranks were on several hosts.
     pub several_hosts: bool,
@@ -82,7 +82,7 @@ pub struct Run {
     pub(super) declared: Vec<(String, Vec<KnownField>)>,
     /// States of the machine that it saw.
     pub states: Vec<MachineState>,
-    /// Its cases that have a right result.
+    /// Cases of the run that have a right result.
     pub cases: Vec<RunCase>,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct KnownField {
 /// A case of a run, with its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCase {
-    /// Its identity in that run.
+    /// Identity of the case in that run.
     pub id: Arc<str>,
     /// The benchmark's name.
     pub benchmark: Arc<str>,

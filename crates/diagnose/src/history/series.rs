@@ -11,7 +11,7 @@ pub struct Series {
     pub latest: RunCase,
     /// The state of the machine that its results are of, where the machine is known to have several.
     pub state: Option<StateOfSeries>,
-    /// Its results, the oldest first.
+    /// Results of the case, the oldest first.
     pub points: Vec<SeriesPoint>,
     /// The noise between runs, around the levels that changes separate; None below five runs.
     pub noise: Option<BetweenRuns>,

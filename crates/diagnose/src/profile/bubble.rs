@@ -10,7 +10,7 @@ use super::series::Series;
 pub struct Bubble {
     /// Blocked in send and recv per step, mean over ranks. It holds the time in which bytes move.
     pub measured_s: Series,
-    /// Its mean over the mean step time.
+    /// Mean of `measured_s` over the mean step time.
     pub measured_share: f64,
     /// `(p - 1) / (m + p - 1)` of p stages and m micro-batches (Huang et al., GPipe, 2019, arXiv 1811.06965; the same for
     /// 1F1B). None where these are not given.

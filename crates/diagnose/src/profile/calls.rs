@@ -18,7 +18,7 @@ pub struct TimedCall<'c> {
     pub operation: &'c str,
     /// Calls of several ranks with the same number are one collective. None: the order of the calls decides.
     pub sequence: Option<u64>,
-    /// Its size, where known.
+    /// Size of the call in bytes, where known.
     pub bytes: Option<u64>,
     /// From entering it to its end.
     pub seconds: f64,

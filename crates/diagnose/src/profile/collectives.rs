@@ -58,14 +58,15 @@ pub struct OperationTotals {
     pub transfer_s: Option<Series>,
     /// Waiting for other ranks: duration minus transfer. None as above.
     pub wait_s: Option<Series>,
-    /// The same by arrival: last arrival minus own. None without aligned clocks with an error small against the waits.
+    /// Waiting for other ranks, by arrival: last arrival minus own. None without aligned clocks with an
+    /// error small against the waits.
     pub arrival_wait_s: Option<Series>,
 }
 
 /// The messages of one communicator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Communicator {
-    /// Its name.
+    /// Name of the communicator.
     pub group: String,
     /// Ranks of it, where known, else ranks that were seen.
     pub ranks: u32,

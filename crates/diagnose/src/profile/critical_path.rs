@@ -16,7 +16,7 @@ use super::lanes::{Lanes, Prepared, Window};
 /// The critical paths of all steps together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CriticalPath {
-    /// Its length in seconds per step.
+    /// Length of the paths in seconds per step.
     pub length_s: f64,
     /// By rank and kind, the most time first. They add up to the length.
     pub parts: Vec<PathPart>,

@@ -22,11 +22,11 @@ pub struct Idle {
     pub of_s: f64,
     /// Without a kernel and a copy.
     pub idle_s: Series,
-    /// The same while the step's thread works: launches come too slowly.
+    /// Idle while the step's thread works: launches come too slowly.
     pub host_bound_s: Series,
-    /// The same while communication runs or is waited for.
+    /// Idle while communication runs or is waited for.
     pub communication_s: Series,
-    /// The same while the step's thread waits for data.
+    /// Idle while the step's thread waits for data.
     pub input_s: Series,
     /// The rest.
     pub other_s: Series,
@@ -35,15 +35,15 @@ pub struct Idle {
 /// One kernel by name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TopKernel {
-    /// Its name.
+    /// Name of the kernel.
     pub name: String,
     /// Launches in the steps, all ranks.
     pub count: u64,
-    /// Its time in the steps, all ranks.
+    /// Seconds of the kernel in the steps, all ranks.
     pub total_s: f64,
     /// `total_s` over the time of all kernels.
     pub share: f64,
-    /// Its time per step, mean over the ranks with kernels.
+    /// Seconds of the kernel per step, mean over the ranks with kernels.
     pub per_step_s: Series,
 }
 

@@ -27,7 +27,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Its word.
+    /// Word for this kind of part.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Step => "step",
@@ -43,7 +43,7 @@ impl Part {
 pub struct Difference {
     /// What kind of thing.
     pub part: Part,
-    /// Its name: `backward`, `all_reduce on world: transfer`, a kernel.
+    /// Name of the quantity: `backward`, `all_reduce on world: transfer`, a kernel.
     pub name: String,
     /// Median seconds per step in the first analysis; 0 where it has none.
     pub before_s: f64,

@@ -17,7 +17,7 @@ use super::listed;
 pub struct Exchange {
     /// The communicator.
     pub group: String,
-    /// Its place in the order of their beginnings, from 1.
+    /// Place of the exchange in the order of their beginnings, from 1.
     pub place: u32,
     /// The operation.
     pub operation: String,

@@ -54,7 +54,7 @@ pub struct Evidence {
     pub span: String,
     /// Beginning of that step on that rank, in seconds of the trace's clock.
     pub begin_s: Option<f64>,
-    /// Its end.
+    /// End of that step on that rank, in seconds of the trace's clock.
     pub end_s: Option<f64>,
 }
 
@@ -93,7 +93,7 @@ pub struct Finding {
     pub what: String,
     /// What a step would save at most.
     pub saves_s_per_step: f64,
-    /// The same as a share of the mean step.
+    /// What a step would save at most, as a share of the mean step.
     pub share: f64,
     /// Where it shows.
     pub evidence: Evidence,

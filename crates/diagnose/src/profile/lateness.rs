@@ -57,7 +57,7 @@ impl Times {
 /// The part of its work that a rank is late in.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LateIn {
-    /// Its place among the parts.
+    /// Index of the part among all parts of the work.
     pub(super) part: usize,
     /// How much longer it takes there, in seconds a step.
     pub(super) excess_s: f64,
@@ -67,7 +67,7 @@ pub(super) struct LateIn {
 /// A rank that is late.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Late {
-    /// Its place among the ranks.
+    /// Index of the rank among all ranks.
     pub(super) rank: usize,
     pub(super) persistent: bool,
     /// What shows it, where its whole work varies too much to.
@@ -110,7 +110,7 @@ impl Judged {
 /// What can hide in the noise: the lateness that a rank may have without being named.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Unseen {
-    /// Its place among the ranks.
+    /// Index of the rank among all ranks.
     pub(super) rank: usize,
     /// What it loses at most in the median step, in seconds: with 95% confidence for all ranks together. Where single steps
     /// cost it more than that on average, what it loses at most on average.
@@ -233,7 +233,7 @@ fn bounds_of(values: &[f64], level: f64) -> Option<[f64; 2]> {
     median_bounds(values, level).or_else(|| sign_bounds(values, level)).or_else(|| pessimistic_bounds(values, level))
 }
 
-/// The same, also of steps without a law of their noise.
+/// The interval of a median, also for steps without a law of their noise.
 fn any_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
     bounds_of(values, level).or_else(|| range_bounds(values, level))
 }

@@ -65,7 +65,7 @@ pub struct Pauses {
     pub usual_s: f64,
     /// What they take beyond a usual step, as a share of the time of all steps.
     pub share: f64,
-    /// The same in seconds per step.
+    /// What long steps take beyond a usual step, in seconds per step.
     pub lost_s_per_step: f64,
 }
 

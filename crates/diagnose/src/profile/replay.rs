@@ -22,7 +22,7 @@ pub(super) struct Replayer<'r> {
     pub(super) summary: Replay,
     /// Seconds of the steps that count, as recorded.
     pub(super) recorded: Vec<f64>,
-    /// The same as replayed with the recorded times.
+    /// Seconds of these steps as replayed with the recorded times.
     baseline: Vec<f64>,
     chains: Vec<Chain>,
     sections: usize,

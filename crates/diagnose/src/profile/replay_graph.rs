@@ -33,7 +33,7 @@ pub(super) struct Chain {
 
 /// A collective of a chain.
 pub(super) struct Call {
-    /// Its place among all instances.
+    /// Index of the collective among all instances.
     pub(super) instance: usize,
     pub(super) members: usize,
     /// Nanoseconds.

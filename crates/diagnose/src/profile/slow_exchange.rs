@@ -23,7 +23,7 @@ pub(super) struct SlowExchange {
     /// Seconds of a step in which its bytes move: the median, and that of the other communicators.
     pub(super) own_s: f64,
     pub(super) others_s: f64,
-    /// The same for each step.
+    /// Seconds in which its bytes move, for each step.
     pub(super) values: Vec<f64>,
     /// What makes its transfers in each step those of the others.
     pub(super) factors: Vec<f64>,

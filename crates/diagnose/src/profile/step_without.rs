@@ -39,7 +39,7 @@ pub struct Without {
     pub recorded_s: f64,
     /// What a step would save, in seconds.
     pub saves_s: f64,
-    /// The same as a share of a recorded step.
+    /// What a step would save, as a share of a recorded step.
     pub share: f64,
 }
 

@@ -29,7 +29,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Its name in sentences.
+    /// Name of the phase in sentences.
     pub fn name(self) -> &'static str {
         match self {
             Self::Input => "input",
@@ -47,7 +47,7 @@ impl Phase {
 pub struct PhaseExcess {
     /// The median over steps, as a share of a step.
     pub share: f64,
-    /// Its 95% interval.
+    /// The 95% interval of the share.
     pub ci95: [f64; 2],
 }
 
@@ -106,7 +106,7 @@ pub struct BusyRank {
     pub host: Option<String>,
     /// What it loses, as in [`Straggler`].
     pub lost_s_per_step: f64,
-    /// The same as a share of the time.
+    /// What the rank loses, as a share of the time.
     pub share: f64,
     /// How much longer than the others it waited for a processor, as a share of the time.
     pub descheduled_share: f64,

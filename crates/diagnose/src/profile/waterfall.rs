@@ -25,7 +25,7 @@ pub enum Cause {
     ExposedTransfer,
     /// Waits for late ranks that no cause below explains.
     ArrivalWait,
-    /// The same work takes longer, and waits for ranks where it does.
+    /// Computing the same work takes longer; includes waits for ranks where it does.
     ComputeSlowdown,
     /// Blocked in send and recv.
     Bubble,
@@ -36,7 +36,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Its name in tables.
+    /// Name of the cause in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::ExposedTransfer => "exposed transfer",
@@ -86,9 +86,9 @@ pub struct Bar {
 pub struct Term {
     /// The cause.
     pub cause: Cause,
-    /// Its seconds per step at n minus its ideal seconds from the base, over t(n).
+    /// Seconds of the cause per step at n minus its ideal seconds from the base, over t(n).
     pub share: f64,
-    /// Its seconds per step at n minus its ideal seconds from the base. Negative: it takes less than ideal.
+    /// Seconds of the cause per step at n minus its ideal seconds from the base. Negative: it takes less than ideal.
     pub seconds: f64,
     /// How long a step at n would take without what was found of this cause, by replay.
     pub without: Option<Without>,

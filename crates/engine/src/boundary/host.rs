@@ -26,7 +26,7 @@ impl Host {
         Ok(Self { threads: Arc::new(Threads::new(threads, cores)?), matmul, is_late: false })
     }
 
-    /// The same on a late queue.
+    /// A host whose queue is late, on threads that are not bound to cores.
     ///
     /// # Errors
     /// As [`Host::new`].

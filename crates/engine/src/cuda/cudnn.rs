@@ -89,7 +89,7 @@ impl Cudnn {
         unsafe { (self.functions.version)() }
     }
 
-    /// Its major and minor number.
+    /// Major and minor number of the library.
     pub fn release(&self) -> Version {
         let number = self.number();
         [number / 10_000, number / 100 % 100].map(|part| u32::try_from(part).unwrap_or(u32::MAX))
@@ -105,7 +105,7 @@ impl Cudnn {
         Descriptor::new(self, kind).is_ok()
     }
 
-    /// Its version, as `9.19.0`.
+    /// Version of the library, as `9.19.0`.
     pub fn version(&self) -> String {
         let number = self.number();
         format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)

@@ -12,7 +12,7 @@ pub enum ProductError {
         what: &'static str,
         /// The library's name for it ("CUBLAS_STATUS_INVALID_VALUE").
         name: String,
-        /// Its words.
+        /// What the library says of it.
         said: String,
     },
     /// The driver says so.
@@ -24,7 +24,7 @@ pub enum ProductError {
     /// A mistake of the caller: buffers that are too short, or of another device.
     #[error("a product was refused: {0}")]
     Refused(String),
-    /// The same of another operation.
+    /// A mistake of the caller of an operation other than a product.
     #[error("an operation was refused: {0}")]
     Operation(String),
 }

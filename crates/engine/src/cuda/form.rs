@@ -14,11 +14,12 @@ pub enum Epilogue {
     Bias,
     /// c = GELU(z), by the formula with the hyperbolic tangent.
     Gelu,
-    /// The same with a bias for each column, and z is written to the auxiliary matrix: training needs it.
+    /// c = GELU(z), with a bias for each column, and z is written to the auxiliary matrix: training needs it.
     GeluBiasKept,
     /// c = z times the derivative of GELU at the auxiliary matrix.
     GeluGradient,
-    /// The same, and the sums of the columns of c are written as the bias's gradient.
+    /// c = z times the derivative of GELU at the auxiliary matrix, and the sums of the columns of c are
+    /// written as the bias's gradient.
     GeluBiasGradient,
     /// c = z, and the sums over the depth of A, one for each row of c, are written as the bias's gradient: A is the gradient of a layer's
     /// output, and c that of its weight.
@@ -102,11 +103,11 @@ pub struct Form {
 /// Where a product's matrices lie, each from its first element on.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a> {
-    /// Row-major, as [`Form`] says.
+    /// The matrix A, row-major as [`Form`] says.
     pub a: &'a Slice,
-    /// The same.
+    /// The matrix B, row-major as [`Form`] says.
     pub b: &'a Slice,
-    /// The same.
+    /// The matrix C, row-major as [`Form`] says.
     pub c: &'a Slice,
     /// [`Form::vector`] elements of the result's type, where the epilogue has them.
     pub bias: Option<&'a Slice>,

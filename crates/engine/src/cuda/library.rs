@@ -113,7 +113,7 @@ impl Cublas {
         self.functions.path()
     }
 
-    /// Its version, as `12.9.1`.
+    /// Version of the library, as `12.9.1`.
     pub fn version(&self) -> String {
         // SAFETY: as cublasLt.h declares it: takes nothing.
         version(unsafe { (self.functions.version)() })

@@ -32,7 +32,7 @@ const ALGORITHM_STAGES: c_int = 6;
 /// An algorithm of the library, as the record has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Algorithm {
-    /// Its number.
+    /// Number of the algorithm.
     pub id: u32,
     /// The number of its tile in cublasLtMatmulTile_t.
     pub tile: u32,

@@ -241,7 +241,7 @@ impl Emit<'_> {
         y
     }
 
-    /// The same operation forward and backward.
+    /// Emits a dropout. Forward and backward it is one operation.
     pub(super) fn drop(&mut self, x: View, y: Tensor, rate: f64, node: u32) {
         let first_row = self.first_row(y);
         self.rows(Rows::Dropout { x, y: y.view, columns: y.columns, first_row, node, rate });

@@ -236,7 +236,7 @@ pub enum Rows {
         /// 1 / rows of the global batch.
         scale: f64,
     },
-    /// The same in parts of the classes, 1: `largest[row]` of these classes.
+    /// Softmax and cross-entropy in parts of the classes, step 1: `largest[row]` of these classes.
     CrossEntropyLargest {
         /// E, `[rows, at least classes]`.
         logits: View,
@@ -245,8 +245,8 @@ pub enum Rows {
         /// Columns of this part.
         classes: usize,
     },
-    /// 2, after the maximum over parts: `sums[row] = sum exp(logit - largest)`, `sums[rows + row]` = the target's logit
-    /// minus largest if it is of this part, else zero.
+    /// Softmax and cross-entropy in parts of the classes, step 2, after the maximum over parts: `sums[row] = sum exp(logit -
+    /// largest)`, `sums[rows + row]` = the target's logit minus largest if it is of this part, else zero.
     CrossEntropySum {
         /// E, `[rows, at least classes]`.
         logits: View,
@@ -261,7 +261,8 @@ pub enum Rows {
         /// First class of this part.
         first: usize,
     },
-    /// 3, after the sum over parts: as [`Rows::CrossEntropy`]. The loss is added by the part that `counts`, once.
+    /// Softmax and cross-entropy in parts of the classes, step 3, after the sum over parts: as [`Rows::CrossEntropy`]. The loss
+    /// is added by the part that `counts`, once.
     CrossEntropyFinish {
         /// E, `[rows, at least classes]`.
         logits: View,

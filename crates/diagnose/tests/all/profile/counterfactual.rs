@@ -93,7 +93,7 @@ impl Job {
         Self { ranks: 4, steps: 200, jitter, law: Law::Normal, program, faults, aligned: true }
     }
 
-    /// The same job without some of its faults.
+    /// This job without some of its faults.
     pub(crate) fn without(&self, left_out: impl Fn(&Fault) -> bool) -> Self {
         Self { faults: self.faults.iter().filter(|fault| !left_out(fault)).copied().collect(), ..self.clone() }
     }

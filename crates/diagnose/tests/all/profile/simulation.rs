@@ -70,7 +70,7 @@ pub(crate) struct Scenario {
     pub(crate) steps: usize,
     /// Standard deviation of a rank's work in a step, as a part of a step.
     pub(crate) jitter: f64,
-    /// Its law.
+    /// Law of the noise of that work.
     pub(crate) law: Law,
     /// A phase with a tenth of this noise, as waiting has beside computation.
     pub(crate) quiet: Option<Phase>,

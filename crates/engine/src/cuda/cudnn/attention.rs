@@ -119,7 +119,7 @@ impl Shape {
         self.scores(self.sequence, element)
     }
 
-    /// The same with keys as rows in memory.
+    /// All scores, with keys as rows in memory.
     fn turned_scores(&self, element: i32) -> Form {
         let Form { sizes, strides: [sample, head, row, column], .. } = self.all_scores(element);
         Form { sizes, strides: [sample, head, column, row], element }

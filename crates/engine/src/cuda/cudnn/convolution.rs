@@ -255,7 +255,7 @@ impl CudnnConvolutions {
 /// A gradient that is narrower than where it belongs.
 #[derive(Clone, Debug)]
 pub struct Narrow {
-    /// Its elements.
+    /// Elements of the gradient.
     pub gradient: Slice,
     /// Room for the same in f32, where it is to be added.
     pub wide: Slice,

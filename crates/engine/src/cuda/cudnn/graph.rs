@@ -220,7 +220,7 @@ impl Graph {
         self.pointwise_along(mode, None, x, others, y)
     }
 
-    /// The same along a dimension.
+    /// `y` of x along a dimension, and of further tensors as the mode has them.
     pub(super) fn pointwise_along(
         &mut self,
         mode: Pointwise,
@@ -256,7 +256,7 @@ impl Graph {
         self.operation(22, Some((1612, what)), &[(1610, x), (1611, y)])
     }
 
-    /// The same elements with other sizes and strides.
+    /// `y` with the elements of x in other sizes and strides.
     pub(super) fn reshape(&mut self, x: Tensor, y: Tensor) -> Result<()> {
         self.operation(31, None, &[(2200, x), (2201, y)])
     }

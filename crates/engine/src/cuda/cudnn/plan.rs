@@ -31,7 +31,7 @@ const IN_ANY_ORDER: c_int = 4;
 /// What a plan must be, besides right.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
-    /// The same bits every time.
+    /// Gives the same bits every time.
     pub(super) is_deterministic: bool,
     /// Products of inputs as they are: tensor cores would round those of f32.
     pub(super) is_exact: bool,

@@ -12,7 +12,7 @@ use crate::{Memory, View};
 
 /// kernels/train.cu, compiled for sm_70 in ISA 7.8 (`cargo xtask ptx`).
 pub const TRAIN: &str = include_str!("../../../kernels/train.ptx");
-/// The same of kernels/norm.cu.
+/// kernels/norm.cu, compiled for sm_70 in ISA 7.8 (`cargo xtask ptx`).
 pub const NORM: &str = include_str!("../../../kernels/norm.ptx");
 
 pub(super) type Result<T> = std::result::Result<T, ProductError>;
@@ -212,7 +212,7 @@ impl<'a> Call<'a> {
         self.slice(&slice, count * dtype.bytes() as usize, what)
     }
 
-    /// The same, or null.
+    /// The address of a view, which must have exactly so many elements of the type; null without a view.
     pub(super) fn maybe(self, view: Option<View>, dtype: Dtype, count: usize, what: &str) -> Result<Self> {
         match view {
             Some(view) => self.view(view, dtype, count, what),

@@ -191,7 +191,7 @@ unsafe fn row_mut<'a, E>(matrix: Matrix<E>, i: usize, len: usize) -> &'a mut [E]
     unsafe { std::slice::from_raw_parts_mut(matrix.at.add(i * matrix.row), len) }
 }
 
-/// The same matrix in the wide type: itself, or widened into `room` of `rows x columns`.
+/// The matrix in the wide type: itself, or widened into `room` of `rows x columns`.
 ///
 /// # Safety
 /// As `row`, for each.

@@ -36,7 +36,7 @@ impl<T> Matrix<T> {
         Self { at, row: stride, column: 1 }
     }
 
-    /// The same memory, rows as columns.
+    /// The transpose of this matrix, in the same memory.
     pub(crate) fn transposed(self) -> Self {
         Self { at: self.at, row: self.column, column: self.row }
     }
@@ -47,7 +47,7 @@ impl<T> Matrix<T> {
         if transposed { stored.transposed() } else { stored }
     }
 
-    /// The same memory as elements of another type.
+    /// The memory of this matrix as elements of another type.
     fn cast<U>(self) -> Matrix<U> {
         Matrix { at: self.at.cast(), row: self.row, column: self.column }
     }

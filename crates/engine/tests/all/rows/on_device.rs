@@ -1,5 +1,5 @@
-//! The same operations on a device of tests/fakes: a test of the host's kernels runs on it as it stands. Each operation runs with the
-//! threads of its kernels in four orders, which must give the same bits.
+//! Operations on rows on a device of tests/fakes: a test of the host's kernels runs on it as it stands. Each operation runs with
+//! the threads of its kernels in four orders, which must give the same bits.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -107,7 +107,7 @@ fn versions_agree() {
     }
 }
 
-/// The same bits each time, and with more threads the same up to the order of sums.
+/// Several threads give the same bits each time, and those of one thread up to the order of sums.
 #[test]
 fn threads_agree() {
     for (index, mut one) in cases::all(Dtype::F32).into_iter().enumerate() {

@@ -41,7 +41,7 @@ impl Lab {
         self.run_by(Matmul::Auto, operations, threads)
     }
 
-    /// The same, multiplied so.
+    /// Runs operations as [`Self::run`], with `matmul` for products.
     pub(super) fn run_by(&self, matmul: Matmul, operations: &[Spatial], threads: usize) -> Done {
         if let Some(device) = on_device::current() {
             return self.run_on(&device, operations);
@@ -63,7 +63,7 @@ impl Lab {
         done
     }
 
-    /// The same with the kernels of a device, whose threads run in several orders that must give the same bytes.
+    /// Runs operations with the kernels of a device, whose threads run in several orders that must give the same bytes.
     fn run_on(&self, device: &DeviceLab, operations: &[Spatial]) -> Done {
         let in_order = |order: i32| -> Vec<Vec<u8>> {
             let operations: Vec<Op> = operations.iter().cloned().map(Op::Spatial).collect();

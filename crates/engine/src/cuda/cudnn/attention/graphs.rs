@@ -21,7 +21,7 @@ pub(super) struct Builder {
     tensors: Tensors,
 }
 
-/// The same, complete.
+/// A complete graph of attention, and the tensors that a run names.
 pub(super) struct Built {
     pub(super) graph: Graph,
     pub(super) tensors: Tensors,

@@ -170,9 +170,9 @@ pub struct Stage {
 #[derive(Clone, Copy)]
 pub(in super::super) struct Product<A, B> {
     pub(in super::super) size: Size,
-    /// Its items are rows.
+    /// The left operand: its items are rows.
     pub(in super::super) a: A,
-    /// Its items are columns.
+    /// The right operand: its items are columns.
     pub(in super::super) b: B,
     /// Row-major.
     pub(in super::super) c: Matrix<f32>,

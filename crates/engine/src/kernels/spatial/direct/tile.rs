@@ -125,7 +125,7 @@ pub(super) struct Products {
     pub pixels: [usize; 3],
     /// Numbers of dy from image to image, row to row, pixel to pixel.
     pub dy_step: [usize; 3],
-    /// The same of x.
+    /// Numbers of x from image to image, row to row, pixel to pixel.
     pub x_step: [usize; 3],
     /// Where the sums of the first output go.
     pub sums: *mut f32,

@@ -96,7 +96,7 @@ pub(crate) unsafe fn vectors_of(at: impl Fn(usize) -> *const f32, vectors: usize
     block
 }
 
-/// The same as vectors of an item each (`BY_ITEM`) or of a number each.
+/// 16 items by 16 numbers of an operand as [`Operand::vectors`], as vectors of an item each (`BY_ITEM`) or of a number each.
 ///
 /// # Safety
 /// As [`Operand::vectors`].
