@@ -30,7 +30,7 @@ pub(crate) fn run(root: &Path, may_install: bool) -> bool {
     ledger.total().failed == 0
 }
 
-/// The same as a step of the tests.
+/// Looks at HTML reports in a real browser, as a step of the tests.
 pub(crate) fn look(root: &Path, may_install: bool, ledger: &mut Ledger) {
     let tools = match tools(&target(root).join("xtask/browser"), may_install) {
         Ok(tools) => tools,

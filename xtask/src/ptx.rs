@@ -82,7 +82,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
     Ok(printed(kept(root, &tools, checks)))
 }
 
-/// The same as a step of the gate. Without the programs it is skipped, with the reason.
+/// Compares the texts and the table, as a step of the gate. Without the programs it is skipped, with the reason.
 pub(crate) fn check(root: &Path, may_install: bool, ledger: &mut Ledger) {
     match Tools::install(root, may_install) {
         Err(why) => ledger.skip("kernels", why),

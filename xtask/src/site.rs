@@ -24,7 +24,7 @@ pub(crate) fn run(root: &Path, may_install: bool) -> bool {
     ledger.total().failed == 0
 }
 
-/// The same as a step of the tests.
+/// Builds the site as a step of the tests.
 pub(crate) fn build(root: &Path, may_install: bool, ledger: &mut Ledger) {
     let mdbook = match mdbook(root, may_install) {
         Ok(mdbook) => mdbook,

@@ -18,7 +18,7 @@ enum Level {
     /// What a change must pass, in minutes, with what is installed.
     #[default]
     Change,
-    /// The same on a machine that may install gigabytes: PyTorch and more MPI libraries.
+    /// What a change must pass on a machine that may install gigabytes: PyTorch and more MPI libraries.
     Gate,
     /// Everything: what is heavy, too.
     Full,

@@ -26,7 +26,7 @@ struct Registers {
     team: Team,
     /// The sum of a thread's accumulators after the last call, as bits.
     sums: Vec<AtomicU64>,
-    /// The same after a call that nobody timed.
+    /// The sum of a thread's accumulators after a call that nobody timed, as bits.
     expected: u64,
 }
 

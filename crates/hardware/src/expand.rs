@@ -14,7 +14,7 @@ use super::torch;
 const WORKING_SETS: &[u64] = &[24 << 10, 384 << 10, 6 << 20, 192 << 20];
 /// A cache of a core, one of several, memory.
 const FEW: &[u64] = &[24 << 10, 6 << 20, 192 << 20];
-/// The same in smaller steps, for ceilings between which little changes.
+/// Working sets in smaller steps, for ceilings between which little changes.
 const CURVE: &[u64] = &[24 << 10, 384 << 10, 3 << 19, 6 << 20, 24 << 20, 96 << 20, 384 << 20];
 /// Types with a peak of their own.
 const DTYPES: &[&str] = &["f32", "f64", "bf16"];
@@ -27,11 +27,11 @@ fn values<T: Clone + Into<Value>>(of: &[T]) -> Vec<Value> {
     of.iter().cloned().map(Into::into).collect()
 }
 
-/// The same of GPUs: past most caches there, and memory.
+/// Working sets on GPUs: past most caches there, and memory.
 const ON_GPUS: &[u64] = &[48 << 20, 384 << 20, 3 << 30];
 const SIZES_ON_GPUS: &[u64] = &[1024, 4096, 8192];
 const DTYPES_ON_GPUS: &[&str] = &["f32", "bf16", "f64", "f16"];
-/// The same of native ranks.
+/// Element types of large products that native ranks measure on GPUs.
 const OF_NATIVE: &[&str] = &["f32", "bf16", "f64", "f16", "f8e4m3", "i8"];
 
 /// What is open in a test.
@@ -161,7 +161,7 @@ fn each(case: &Case) -> Vec<Case> {
     cases
 }
 
-/// The same of this machine's GPUs: their number and backend are their own, and they have no threads.
+/// The case on this machine's GPUs: their number and backend are their own, and they have no threads.
 fn of_gpus(case: &Case) -> Case {
     let mut gpus = case.clone();
     for name in ["ranks", "threads", "runtime", "backend", "bind"] {

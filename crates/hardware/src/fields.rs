@@ -39,7 +39,7 @@ terms::named! {
         StorageRead = "storage_read",
         /// A copy from pinned memory of the host to memory of a device.
         HostToDevice = "host_to_device",
-        /// The same the other way.
+        /// A copy from memory of a device to pinned memory of the host.
         DeviceToHost = "device_to_host",
         /// Both at the same time.
         HostBothWays = "host_both_ways",
@@ -47,7 +47,7 @@ terms::named! {
         DeviceCopy = "device_copy",
         /// A load by a device from pinned memory of the host, after the one before it.
         HostLatency = "host_latency",
-        /// The same seeded products, sums and training step again and again, whose results must be the same bits.
+        /// Seeded products, sums and a training step again and again, whose results must be the same bits each time.
         Results = "results",
         /// Each of them, for a profile of the machine.
         All = "all",
@@ -111,8 +111,8 @@ impl Test {
         }
     }
 
-    /// The same, with the line that a cache reads before it is written (write-allocate). What the loop has read itself is
-    /// not read again.
+    /// Bytes that a loop moves for each element: those that count, and the line that a cache reads before it is written
+    /// (write-allocate). What the loop has read itself is not read again.
     pub(super) const fn moved_bytes(self) -> u64 {
         match self {
             Self::ReduceBroadcast => self.counted_bytes(),

@@ -183,7 +183,8 @@ impl Duo {
         Ok(())
     }
 
-    /// The same on the device. What has not arrived is not looked at there: a call before its time shows in the next.
+    /// Compares the output with the partner's message on the device. What has not arrived is not looked at there: a call before
+    /// its time shows in the next.
     fn compare_there(&self, table: &Slice, rank: u32, seed: u64, report: &mut WrongReport) -> Result<(), CudaError> {
         let phase = displacement(self.partner, rank, seed) as usize;
         let found = self.call.output.compare(Repeated { table, element: 1, phase })?;

@@ -1,5 +1,5 @@
-//! The same seeded products, sums and training step again and again on each rank: the bits of what they leave must be the same
-//! each time, and on all ranks of one kind. What differs is silent corruption.
+//! Seeded products, sums and a training step again and again on each rank: the bits of what they leave must be the same each
+//! time, and on all ranks of one kind. What differs is silent corruption.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

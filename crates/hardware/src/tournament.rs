@@ -64,7 +64,7 @@ fn distances(ranks: u32, count: u32) -> Vec<u32> {
     all
 }
 
-/// The same, one pair at a time: where pairs would share cores, each would measure the others, too.
+/// The rounds with one pair at a time: where pairs would share cores, each would measure the others, too.
 pub(super) fn one_at_a_time(rounds: Vec<Round>) -> Vec<Round> {
     rounds.into_iter().flatten().map(|pair| vec![pair]).collect()
 }

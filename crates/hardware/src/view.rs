@@ -200,7 +200,7 @@ mod tests {
         found("threads", "cpu", measured)
     }
 
-    /// The same, where a field says how many compute on a device.
+    /// What is found where a case of so many threads or GPUs (`field`) and bytes has this bandwidth on a device.
     fn found(field: &str, device: &str, measured: &[(&str, &str, f64)]) -> Vec<String> {
         let line = |(number, bytes, gbs): &(&str, &str, f64)| {
             let fields = [("test", "triad"), ("device", device), (field, *number), ("bytes", *bytes)]

@@ -59,7 +59,7 @@ impl Call {
         }
     }
 
-    /// Its fields on our command line.
+    /// Fields of the call on our command line.
     pub(crate) fn shape(&self) -> Shape {
         let mut fields: Vec<(&'static str, Cow<'static, str>)> = vec![
             ("op", self.op.name().into()),

@@ -6,7 +6,7 @@ use crate::{Content, Source};
 
 /// One file format of one tool.
 pub trait Format: Sync {
-    /// Its name in `--format` and in `rankmark list imports`.
+    /// Name of the format in `--format` and in `rankmark list imports`.
     fn name(&self) -> &'static str;
 
     /// One line about it: the program that writes such files, and what they hold.

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 pub struct Shape {
     /// The benchmark's name: `collective`, `primitive`, `training`.
     pub benchmark: &'static str,
-    /// Its fields and their values, as on the command line: `("bytes", "1024")`.
+    /// Fields of the benchmark and their values, as on the command line: `("bytes", "1024")`.
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
     /// The device that held the buffers: `cpu`, `cuda`.
     pub device: &'static str,

@@ -35,7 +35,7 @@ pub struct Source {
 pub struct Line<'s> {
     /// From 1.
     pub number: usize,
-    /// Its text, without line end and without what other programs put before it (`[1,0]<stdout>:`, `0: `, `node-a: `).
+    /// Text of the line, without line end and without what other programs put before it (`[1,0]<stdout>:`, `0: `, `node-a: `).
     pub text: &'s str,
 }
 
@@ -121,12 +121,12 @@ impl Source {
         self.changed
     }
 
-    /// Its name, as the user gave it.
+    /// Name of the source, as the user gave it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its name without folders.
+    /// Name of the source without folders.
     pub fn file_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
@@ -153,14 +153,14 @@ impl Source {
         (number > 0).then(|| format!("line {number}, the last, has no line end, so it may be cut: it is left out"))
     }
 
-    /// Its lines as they stand, without an unfinished last one.
+    /// Lines of the source as they stand, without an unfinished last one.
     pub(crate) fn whole_lines(&self) -> impl Iterator<Item = &str> {
         let whole = if self.unended > 0 { self.unended - 1 } else { usize::MAX };
         self.text.lines().take(whole)
     }
 
-    /// Its lines, without what other programs put before them and without an unfinished last one. Two that were written as one
-    /// have the same number.
+    /// Lines of the source, without what other programs put before them and without an unfinished last one. Two that were written
+    /// as one have the same number.
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let may_be_glued = self.prefixes.may_be_glued();
         self.whole_lines().enumerate().flat_map(move |(at, line)| {
@@ -180,7 +180,7 @@ impl Source {
         self.lines().take(200)
     }
 
-    /// The same file with these lines blank. Others keep their numbers.
+    /// The source with these lines blank. Others keep their numbers.
     pub(crate) fn without(&self, lines: &[usize]) -> Self {
         let mut text = String::with_capacity(self.text.len());
         let mut hidden = lines.iter().copied().peekable();

@@ -10,7 +10,7 @@ terms::named! {
         Product = "product",
         /// A collective of all ranks.
         Collective = "collective",
-        /// The same operation in another communicator of these ranks.
+        /// The operation of `collective`, in another communicator of these ranks.
         Second = "second",
         /// Copies in memory of the host.
         HostCopy = "host_copy",

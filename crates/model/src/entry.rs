@@ -7,7 +7,7 @@ use crate::specification::Model;
 /// A model that can be asked for by name.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its one spelling; in comparisons hyphens and underscores are the same.
+    /// The one spelling of the model's name; in comparisons hyphens and underscores are the same.
     pub name: &'static str,
     /// What it is, in one line.
     pub doc: &'static str,

@@ -47,7 +47,7 @@ impl Part {
 /// A parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Its full name ("h.3.attn.qkv.weight").
+    /// Full name of the parameter ("h.3.attn.qkv.weight").
     pub name: String,
     /// Dimensions, the last contiguous.
     pub shape: Vec<usize>,

@@ -25,7 +25,7 @@ pub enum Fallback {
 /// A dimension or rate of a model that the user may set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// Its one spelling.
+    /// The one spelling of the setting's name.
     pub name: &'static str,
     /// What it takes.
     pub values: Values,

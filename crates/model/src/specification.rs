@@ -15,7 +15,7 @@ pub enum Value {
 /// A layer at its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its name within the block, the first part of its parameters' names ("attn.qkv").
+    /// Name of the layer within the block, the first part of its parameters' names ("attn.qkv").
     pub name: String,
     /// What it does.
     pub layer: Layer,
@@ -26,9 +26,9 @@ pub struct Node {
 /// A graph of layers in the order in which they run; the last node's output is the block's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// Its name, the first part of its parameters' names ("h.3").
+    /// Name of the block, the first part of its parameters' names ("h.3").
     pub name: String,
-    /// Its nodes.
+    /// Nodes of the block.
     pub nodes: Vec<Node>,
 }
 
@@ -111,18 +111,18 @@ pub enum Family {
 /// A model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// Its one spelling.
+    /// The one spelling of the model's name.
     pub name: String,
     /// What formulas of FLOPs apply.
     pub family: Family,
     /// What a sample is.
     pub input: Input,
-    /// Its blocks, in order. The last ends with [`Layer::CrossEntropy`].
+    /// Blocks of the model, in order. The last ends with [`Layer::CrossEntropy`].
     pub blocks: Vec<Block>,
 }
 
 impl Block {
-    /// Its own parameters in the order of its nodes; tied ones are their owner's.
+    /// The block's own parameters in the order of its nodes; tied ones are their owner's.
     pub fn parameters(&self) -> Vec<Parameter> {
         self.nodes.iter().flat_map(|node| node.parameters(&self.name)).collect()
     }

@@ -25,7 +25,7 @@ pub struct Outline {
     pub groups: Vec<u32>,
     /// Floating-point operations of products in a step on this rank, recomputed ones included.
     pub flops: f64,
-    /// The same without recomputation.
+    /// Floating-point operations of products in a step on this rank, without recomputed ones.
     pub model_flops: f64,
     /// Operations and memory traffic of each phase of a step.
     pub phases: BTreeMap<Phase, PhaseWork>,

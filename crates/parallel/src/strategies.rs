@@ -41,7 +41,7 @@ pub(crate) struct Built {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     pub(crate) block: usize,
-    /// Its first instruction.
+    /// First instruction of the pass.
     pub(crate) begin: usize,
     /// One past its last.
     pub(crate) end: usize,

@@ -21,7 +21,7 @@ pub(crate) struct Held {
     pub(crate) offset: usize,
     /// Elements.
     pub(crate) len: usize,
-    /// The same and the padding that belongs to it: zeros.
+    /// Elements with the padding that belongs to them: zeros.
     pub(crate) room: usize,
     /// Whether another rank answers for it in sums over all parameters: it is the last stage's copy of a tied one.
     pub(crate) copy: bool,

@@ -45,7 +45,7 @@ struct Sums {
     tokens: Vec<usize>,
     places: Vec<usize>,
     gates: Vec<f64>,
-    /// The same on a GPU.
+    /// Tokens, places and weights on a GPU.
     there: Option<[Slice; 3]>,
 }
 

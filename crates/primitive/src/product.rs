@@ -37,7 +37,7 @@ impl Block {
 /// Three buffers of a product.
 pub(super) struct Operands {
     places: [Slice; 3],
-    /// The same as the host's kernels take them; absent in memory of a GPU.
+    /// The buffers as the host's kernels take them; absent in memory of a GPU.
     memory: Option<Memory>,
 }
 

@@ -58,7 +58,7 @@ pub(super) struct Site {
     pub(super) block: Slice,
     pub(super) output: Slice,
     pub(super) attention: Option<Attention>,
-    /// The same on a GPU.
+    /// Attention on a GPU.
     attention_there: Option<AttentionOnGpu>,
     /// What routed tokens are, and where they must be.
     oracle: Option<Oracle>,

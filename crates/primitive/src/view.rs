@@ -66,7 +66,7 @@ impl Family {
         self.rest.iter().map(|(name, value)| said(name, value)).collect::<Vec<_>>().join(", ")
     }
 
-    /// Its order, and what distinguishes it from others of the section.
+    /// The order of the family, and what distinguishes it from others of the section.
     fn subject(&self, others: &[&Self]) -> String {
         let distinct = self.rest.iter().filter(|pair| others.iter().any(|other| !other.rest.contains(pair)));
         let distinct = distinct.map(|(name, value)| said(name, value));

@@ -49,7 +49,7 @@ terms::named! {
 terms::named! {
     /// How much of the problem one rank computes.
     pub(crate) enum Size("size") {
-        /// Its share.
+        /// One rank's share.
         Sharded = "sharded",
         /// All of it.
         Unsharded = "unsharded",

@@ -6,9 +6,9 @@ use std::path::Path;
 
 /// A process above this one.
 pub struct Ancestor {
-    /// Its number.
+    /// Number of the process.
     pub pid: u32,
-    /// Its name, of at most 15 bytes.
+    /// Name of the process, of at most 15 bytes.
     pub name: String,
     /// When it began, in the kernel's ticks: tells it from a later process with the same number.
     pub started: u64,

@@ -53,7 +53,7 @@ impl Process {
         Ok(Self { pid, descriptor, exit: None, foreign })
     }
 
-    /// Its number.
+    /// Number of the process.
     pub fn pid(&self) -> u32 {
         self.pid
     }

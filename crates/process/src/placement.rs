@@ -41,7 +41,7 @@ pub fn allowed_cores() -> io::Result<Vec<u32>> {
     cores_of(0)
 }
 
-/// The same of another process of this user; 0 is the calling thread.
+/// The cores that a process of this user may use, ascending; 0 is the calling thread.
 ///
 /// # Errors
 /// When there is no such process.

@@ -21,17 +21,17 @@ pub(crate) fn hosts_of_pair(spread: &Spread, case: &Case) -> Option<u32> {
 /// as much again is kept free.
 const RANK_OVERHEAD: u64 = 12 << 20;
 
-/// The same for a rank that is a thread: its stack and a few queues.
+/// What a rank that is a thread needs in addition to the case's buffers: its stack and a few queues.
 const THREAD_OVERHEAD: u64 = 1 << 20;
 
-/// The same for a rank that a model has: its clock and times.
+/// What a rank that a model computes needs in addition to the case's buffers: its clock and times.
 const MODELLED_OVERHEAD: u64 = 8 << 10;
 
 /// Ranks that are threads of this process, at most: each call of theirs takes all of them in turn.
 const MOST_THREADS: u32 = 256;
 
-/// The same for a rank that is a Python with torch in it: 713 MB after a first backward pass (torch 2.15), 792 MB once it has
-/// compiled, libraries that ranks share among them.
+/// What a rank that is a Python with torch in it needs in addition to the case's buffers: 713 MB after a first backward pass
+/// (torch 2.15), 792 MB once it has compiled, libraries that ranks share among them.
 const TORCH_OVERHEAD: u64 = 768 << 20;
 
 /// Whether memory is all that the case lacks, so that it may run once others have given theirs back.

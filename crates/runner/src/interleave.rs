@@ -27,7 +27,7 @@ use crate::worlds::MOST_RANKS;
 use crate::{admission, order};
 use case::PairCase;
 
-/// The same case of both sides, A and B, as their ranks see it.
+/// A case of both sides, A and B, as their ranks see it.
 pub type Matched = [Case; 2];
 
 /// Who watches.
@@ -128,7 +128,7 @@ struct Fault {
 }
 
 impl<'a> Visits<'a> for State<'a> {
-    /// Its place in the setup.
+    /// The case's place in the setup.
     type Case = usize;
 
     fn driver(&mut self) -> &mut Driver<'a> {

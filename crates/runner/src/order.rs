@@ -104,7 +104,7 @@ pub(crate) fn world(case: &Case) -> String {
     text(case.world.iter())
 }
 
-/// The same for all implementations of one workload.
+/// A key that all implementations of one workload have in common.
 fn workload(case: &Case) -> String {
     let Some(benchmark) = benchmark(&case.benchmark) else { return case.id.clone() };
     let shared = record::workload(&case.parameters, benchmark.about());

@@ -18,7 +18,7 @@ pub enum State {
 }
 
 impl State {
-    /// Its one spelling.
+    /// The one spelling of the state.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Ready => "ready",

@@ -82,7 +82,7 @@ impl Column {
         self
     }
 
-    /// Its cells break into several lines where the row is too long. Others give way before it has less than `preferred`
+    /// Breaks cells into several lines where the row is too long. Others give way before the column has less than `preferred`
     /// columns, and it never has less than `fewest`.
     #[must_use]
     pub fn wraps(mut self, preferred: usize, fewest: usize) -> Self {
@@ -187,7 +187,7 @@ impl Table {
         needed(&self.layout(limit)) <= limit
     }
 
-    /// Its lines: labels of groups, titles, rows. In at most `limit` columns where that is possible.
+    /// Lines of the table: labels of groups, titles, rows. In at most `limit` columns where that is possible.
     pub fn lines(&self, limit: usize) -> Vec<String> {
         let shown = self.layout(limit);
         let heights = shown.iter().map(|(at, _)| self.columns[*at].titles.len());
@@ -201,7 +201,7 @@ impl Table {
         lines
     }
 
-    /// The same as one text; nothing where it has no row.
+    /// The table as one text; empty where it has no row.
     pub fn text(&self, limit: usize) -> String {
         if self.is_empty() { String::new() } else { self.lines(limit).iter().map(|line| format!("{line}\n")).collect() }
     }

@@ -21,13 +21,13 @@ impl Error {
         Self { what: what.into(), cause: None, hint: None }
     }
 
-    /// The same, with why.
+    /// Says why.
     #[must_use]
     pub fn cause(self, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..self }
     }
 
-    /// The same, with what to do.
+    /// Says what to do.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
@@ -81,7 +81,7 @@ impl FieldError {
         Self { field, error: Error::new(what) }
     }
 
-    /// The same, with what would be right.
+    /// Says what would be right.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { error: self.error.hint(hint), ..self }

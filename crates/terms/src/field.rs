@@ -47,7 +47,7 @@ impl Kind {
 /// One variant of a choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// Its one spelling.
+    /// The one spelling of the variant.
     pub name: &'static str,
     /// One line for help.
     pub doc: &'static str,
@@ -103,7 +103,7 @@ pub enum Label {
 /// A section of help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its heading.
+    /// Heading of the section.
     pub heading: &'static str,
     /// Where it stands among the sections: the lowest comes first.
     pub place: u8,
@@ -119,7 +119,7 @@ impl Group {
 /// A declared field.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its one spelling, with underscores (the flag has hyphens).
+    /// The one spelling of the field's name, with underscores (the flag has hyphens).
     pub name: &'static str,
     /// What values it takes.
     pub kind: Kind,
@@ -170,52 +170,52 @@ impl Field {
         }
     }
 
-    /// The same with a name.
+    /// Sets the name.
     pub const fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
-    /// The same in another role.
+    /// Sets the role.
     pub const fn role(self, role: Role) -> Self {
         Self { role, ..self }
     }
 
-    /// The same, always among a case's parameters.
+    /// Keeps the field among a case's parameters even at its default.
     pub const fn always(self) -> Self {
         Self { always: true, ..self }
     }
 
-    /// The same, for one backend or runtime alone.
+    /// Restricts the field to one backend or runtime.
     pub const fn owner(self, owner: &'static str) -> Self {
         Self { owner, ..self }
     }
 
-    /// The same; its value names code that is loaded or run.
+    /// Says that the value names code that is loaded or run.
     pub const fn loads(self) -> Self {
         Self { loads: true, ..self }
     }
 
-    /// The same; its value follows from the ranks in cases without this `field=value`.
+    /// Says that the value follows from the ranks, except in cases with this `field=value`.
     pub const fn follows_unless(self, follows_unless: &'static str) -> Self {
         Self { follows_unless, ..self }
     }
 
-    /// The same, with a meaning that the value of another field gives it.
+    /// Names another field, whose value gives this one a meaning.
     pub const fn of(self, of: &'static str) -> Self {
         Self { of, ..self }
     }
 
-    /// The same, in another section of help.
+    /// Moves the field to another section of help.
     pub const fn group(self, group: Group) -> Self {
         Self { group, ..self }
     }
 
-    /// The same, in the first section of help and in short help.
+    /// Moves the field to the first section of help and to short help.
     pub const fn common(self) -> Self {
         self.group(Group::COMMON)
     }
 
-    /// The same, written otherwise in labels.
+    /// Sets how labels write the field.
     pub const fn label(self, label: Label) -> Self {
         Self { label, ..self }
     }

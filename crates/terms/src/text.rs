@@ -15,7 +15,7 @@ pub fn one_line(text: &str) -> String {
     shown.split_whitespace().map(disarmed).collect::<Vec<_>>().join(" ")
 }
 
-/// The same of a text that nobody else needs.
+/// [`one_line`] of a text that nobody else needs.
 pub fn into_one_line(text: String) -> String {
     if is_one_line(&text) { text } else { one_line(&text) }
 }

@@ -155,7 +155,7 @@ named! {
 named! {
     /// How the counts of an `all_to_allv` are drawn.
     pub enum Traffic("traffic") {
-        /// The same count for every pair.
+        /// An equal count for every pair.
         Uniform = "uniform",
         /// Counts fall with the distance from a hot destination.
         Skewed = "skewed",

@@ -58,11 +58,11 @@ pub struct ExchangeNote {
     pub operation: Collective,
     /// Which communicator, named alike on all its ranks.
     pub group: String,
-    /// Its ranks.
+    /// Number of ranks of the communicator.
     pub ranks: u32,
     /// S of the operation.
     pub bytes: u64,
-    /// Its place among the exchanges of its communicator in a step, and how many those are.
+    /// Place of the exchange among those of its communicator in a step, and how many those are.
     pub place: u32,
     /// See `place`.
     pub in_step: u32,

@@ -70,7 +70,7 @@ pub struct Span {
     pub kind: Kind,
     /// Where it ran: 0 is the thread that runs the step, other numbers are other threads and device streams of this rank.
     pub queue: u32,
-    /// Its name.
+    /// Name of the span.
     pub name: NameId,
     /// Of a `Step`: its number in the job. Of a phase: the micro-batch, or 0. Of a `Block`: its place in the model.
     pub number: u32,
@@ -132,7 +132,7 @@ impl Kind {
         Self::Host,
     ];
 
-    /// Its one spelling, in files and on the screen.
+    /// The one spelling of the kind, in files and on the screen.
     pub fn name(self) -> &'static str {
         match self {
             Self::Step => "step",

@@ -14,7 +14,7 @@ fn communicates(case: &Case) -> bool {
     flag(case, "communicate") != Some(false)
 }
 
-/// The same case with these values.
+/// The case with these values.
 fn with(case: &Case, values: &[(&str, bool)]) -> Case {
     let mut other = case.clone();
     for (name, value) in values {

@@ -9,7 +9,7 @@ use super::resolve::{self, Task};
 /// A model at its defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelLine {
-    /// Its one spelling.
+    /// The one spelling of the model's name.
     pub name: &'static str,
     /// What it is.
     pub doc: &'static str,

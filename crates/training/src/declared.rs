@@ -108,7 +108,7 @@ pub(super) struct Memory {
     /// What the plan says, by category, and `total`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) predicted: Option<Map<String, Value>>,
-    /// The same in as many parts as a table shows.
+    /// Predicted bytes in as many parts as a table shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parts: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,7 +143,7 @@ pub(super) struct Scaling {
     /// What the low end of the interval deserves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) word: Option<String>,
-    /// The same of a loop that only computes.
+    /// Scaling of a loop that only computes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fma_scaling: Option<f64>,
     /// The efficiency over that.

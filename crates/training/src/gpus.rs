@@ -28,7 +28,7 @@ use super::resolve::Task;
 pub(super) struct OnGpus {
     /// cuBLAS's library, where one is named.
     library: Option<String>,
-    /// The same of cuDNN.
+    /// cuDNN's library, where one is named.
     cudnn: Option<String>,
     attends: Attends,
     is_tuned: bool,

@@ -162,7 +162,8 @@ impl Computes {
         }
     }
 
-    /// The same before a case: what every program shares is planned with each.
+    /// Bytes of a GPU that are held before a case; None on the host. Without the workspace that every program shares,
+    /// because it is planned with each.
     fn base(&self) -> Option<u64> {
         self.held().map(|held| held.saturating_sub(engine::cuda::WORKSPACE as u64))
     }

@@ -11,8 +11,8 @@ pub(super) struct Held {
     pub(super) peak: u64,
     /// Of what is resident, pages of shared memory, which other processes may have mapped too.
     pub(super) shared: u64,
-    /// The same, each page divided by the number of processes that have mapped it: over all ranks, every page counts
-    /// once.
+    /// Resident shared memory, each page divided by the number of processes that have mapped it: over all ranks, every
+    /// page counts once.
     pub(super) shared_once: u64,
     /// Address space.
     pub(super) mapped: u64,
@@ -38,7 +38,7 @@ impl Held {
         self.peak.saturating_sub(self.shared) + self.shared_once
     }
 
-    /// The same of what it holds now.
+    /// What this process holds now by itself, and its share of what it holds together with others.
     pub(super) fn resident_once(self) -> u64 {
         self.resident.saturating_sub(self.shared) + self.shared_once
     }

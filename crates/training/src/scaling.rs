@@ -179,8 +179,8 @@ fn word(efficiency: f64) -> Option<&'static str> {
     }
 }
 
-/// The same efficiency of a loop that only computes, on the same cores: cores that share power or threads of one core
-/// do not scale, whatever the program.
+/// Compute-only scaling: the efficiency of a loop that only computes, on the same cores. Cores that share power or threads of one
+/// core do not scale, whatever the program.
 fn fma_scaling(line: &CaseLine, base: &CaseLine) -> Option<f64> {
     let peak = |line: &CaseLine| Some(MFU.value(line)?.get("peak_flops")?.as_f64()? / f64::from(line.ranks));
     Some(peak(line)? / peak(base)?)

@@ -17,7 +17,7 @@ impl Next {
         Self { changes: vec![(field.to_owned(), value.into())], tells: tells.into(), ..Self::default() }
     }
 
-    /// The same, with a field that stays.
+    /// Adds a field that stays.
     pub fn keeping(mut self, field: &str, value: impl Into<String>) -> Self {
         self.keeps.push((field.to_owned(), value.into()));
         self

@@ -24,7 +24,7 @@ impl Finding {
         Self { text: text.into(), first: false }
     }
 
-    /// The same, before what the sections show.
+    /// Moves the finding before what the sections show.
     pub fn before_others(self) -> Self {
         Self { first: true, ..self }
     }

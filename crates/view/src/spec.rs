@@ -51,7 +51,7 @@ pub struct Lanes {
 /// What spans may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpanKind {
-    /// Its label.
+    /// Label of the kind.
     pub label: String,
     /// Which colour.
     pub style: usize,
@@ -64,7 +64,7 @@ pub struct SpanKind {
 pub struct Lane {
     /// What stands before it.
     pub label: String,
-    /// Its spans.
+    /// Spans of the row.
     pub spans: Vec<Span>,
 }
 
@@ -75,7 +75,7 @@ pub struct Span {
     pub begin: f64,
     /// When it ends.
     pub end: f64,
-    /// Its place in the list of kinds.
+    /// Index of the span's kind in the list of kinds.
     pub kind: usize,
 }
 
@@ -93,9 +93,9 @@ pub struct Waterfall {
 /// A value of a waterfall with its label.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Term {
-    /// Its label.
+    /// Label of the value.
     pub label: String,
-    /// Its value.
+    /// The value itself.
     pub value: f64,
 }
 
@@ -176,7 +176,7 @@ impl Matrix {
 /// What a whole bar is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// Its label.
+    /// Label of the mark.
     pub label: String,
     /// What it may be at most, rather than what was measured.
     pub limit: bool,
@@ -187,7 +187,7 @@ pub struct Mark {
 /// One part of every bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
-    /// Its label.
+    /// Label of the part.
     pub label: String,
     /// Which colour.
     pub style: usize,
@@ -241,11 +241,11 @@ pub enum Scale {
 /// A series of points, ascending in `x`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its label.
+    /// Label of the series.
     pub label: String,
     /// Which colour and marker: equal numbers look alike in all charts of a report.
     pub style: usize,
-    /// Its points.
+    /// Points of the series.
     pub points: Vec<Point>,
 }
 
@@ -267,7 +267,7 @@ pub struct Point {
 /// A line that the data is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reference {
-    /// Its label.
+    /// Label of the line.
     pub label: String,
     /// The style of the series that it belongs to; None: of all.
     pub style: Option<usize>,

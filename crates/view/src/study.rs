@@ -91,7 +91,7 @@ pub struct Measured<'a> {
     pub busbw: Option<Estimate>,
     /// Share of the limit that the same run measured.
     pub limit_share: Option<f64>,
-    /// Its line.
+    /// Case line of the case.
     pub case: &'a CaseLine,
 }
 
@@ -173,9 +173,9 @@ pub struct Configuration<'a> {
     pub variant: String,
     /// The fields that the variant is made of, each as it is written there.
     pub variant_fields: Vec<(String, String)>,
-    /// Its number among the run's labels: colour and marker.
+    /// Number of the configuration among the run's labels: colour and marker.
     pub style: usize,
-    /// The same of the line over all numbers of its ranks.
+    /// Number of the configuration's line over all numbers of its ranks: colour and marker.
     pub style_over_ranks: usize,
     /// Ranks of its worlds.
     pub ranks: u32,

@@ -10,7 +10,7 @@ use super::stages::Stage;
 pub(super) struct Check {
     /// Also the name of its file and record.
     pub(super) name: &'static str,
-    /// Its words. `rankmark`, `python`, `torchrun` and `--record` are replaced.
+    /// Words of the command. `rankmark`, `python`, `torchrun` and `--record` are replaced.
     pub(super) command: &'static str,
     pub(super) code: i32,
     pub(super) expected: Expected,
@@ -20,7 +20,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// The same in an earlier stage, or with another time.
+    /// Moves the check to an earlier stage, or gives it another time.
     const fn at(self, stage: Stage, seconds: u64) -> Self {
         Self { stage, seconds, ..self }
     }
@@ -31,7 +31,7 @@ impl Check {
 pub(super) enum Expected {
     /// At least so many cases on the GPU, all of them right.
     Right(usize),
-    /// The same. Cases of these libraries are skipped where they are not installed.
+    /// At least so many cases on the GPU, all of them right. Cases of these libraries are skipped where they are not installed.
     RightWithout(usize, &'static [&'static str]),
     /// A wrong element is found.
     Wrong,

@@ -15,7 +15,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Its last line that says anything.
+    /// The last line of the output that says anything.
     pub(super) fn last_words(&self) -> &str {
         fn last(text: &str) -> Option<&str> {
             text.lines().rev().find(|line| !line.trim().is_empty())

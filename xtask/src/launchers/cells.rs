@@ -81,7 +81,7 @@ pub(super) struct Command {
     pub(super) title: &'static str,
     /// In names of files.
     pub(super) name: &'static str,
-    /// Its words; `BACKEND` is that of the launcher.
+    /// Words of the command; `BACKEND` is that of the launcher.
     pub(super) words: &'static str,
 }
 

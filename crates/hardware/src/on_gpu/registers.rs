@@ -17,7 +17,7 @@ use crate::resolve::Task;
 const THREADS: u64 = 1024;
 /// Rounds of a call: about 0.2 ms on the fastest devices.
 const ROUNDS: u32 = 1 << 12;
-/// The same of a stand-in, whose operations are software.
+/// Rounds of a call on a stand-in, whose operations are software.
 const EMULATED: u32 = 1 << 5;
 
 /// Chains of operations, whose ends are known.

@@ -77,7 +77,7 @@ impl Cells {
         self.rows.iter().flatten().copied().filter(|value| value.is_finite())
     }
 
-    /// The same without the values of these places.
+    /// The table without the values of these places.
     pub(super) fn without(&self, is_left_out: impl Fn(usize, usize) -> bool) -> Self {
         let row = |(at, row): (usize, &Vec<f64>)| {
             let value = |(column, value): (usize, &f64)| if is_left_out(at, column) { f64::NAN } else { *value };

@@ -35,7 +35,7 @@ pub(super) enum Timed {
     Blocking,
     /// Non-blocking calls and their waits, by the mean over ranks.
     NonBlocking,
-    /// The same, by the rank whose overlapped call takes longest.
+    /// Non-blocking calls and their waits, by the rank whose overlapped call takes longest.
     OfTheSlowest,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Run<'s> {
     pub(super) programs: usize,
     /// Ranks that the command line above starts.
     pub(super) launched: Option<u32>,
-    /// Its command line, and what stands above it.
+    /// Command line of the program, and what stands above it.
     pub(super) origin: Origin,
     /// What it says of its end, if it did not end well.
     pub(super) failure: Option<String>,

@@ -10,7 +10,7 @@ use crate::Results;
 enum Becomes {
     /// A test of one GPU. `counted`: how many times its bytes count in `gbs` here.
     Alone { test: &'static str, counted: u32 },
-    /// The same, where one direction is measured while the other is busy.
+    /// A test of one GPU, where one direction is measured while the other is busy.
     OneDirection,
     /// Loads one after the other: nanoseconds, no bandwidth.
     Loads,

@@ -31,7 +31,7 @@ pub(super) struct Log<'s> {
     pub(super) job: Job,
     /// What the program says of its configuration: `[name][writer]`.
     config: BTreeMap<String, BTreeMap<String, String>>,
-    /// The same, said since the last step: it belongs to the run that begins next.
+    /// What the program has said of its configuration since the last step: it belongs to the run that begins next.
     announced: Vec<(String, String, String)>,
     /// Those of all runs.
     configs: Vec<Config>,

@@ -11,9 +11,9 @@ pub(super) const MOST_BYTES: f64 = (1u64 << 40) as f64;
 
 /// A training program whose logs are read.
 pub(super) struct Program {
-    /// Its name in the field `program`.
+    /// Name of the program in the field `program`.
     pub(super) name: &'static str,
-    /// Its name in the record.
+    /// Name of the program in the record.
     pub(super) tool: &'static str,
     /// What a time is.
     pub(super) statistic: &'static str,

@@ -69,9 +69,9 @@ impl Header {
 pub(super) struct Event {
     /// `X` is a span.
     pub(super) phase: u8,
-    /// Its category.
+    /// Category of the event.
     pub(super) category: Vec<u8>,
-    /// Its name.
+    /// Name of the event.
     pub(super) name: Vec<u8>,
     /// The process, as it is written.
     pub(super) process: Vec<u8>,
@@ -86,7 +86,7 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Its name as a text.
+    /// Name of the event as a text.
     pub(super) fn name(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.name)
     }

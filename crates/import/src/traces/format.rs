@@ -10,7 +10,7 @@ use super::ras::RasReport;
 
 /// One format of traces.
 pub struct TraceFormat {
-    /// Its name.
+    /// Name of the format.
     pub name: &'static str,
     /// The program that writes it, and how.
     pub doc: &'static str,

@@ -47,7 +47,7 @@ impl Input {
         &self.path
     }
 
-    /// Its name, for messages.
+    /// Name of the input, for messages.
     pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
@@ -58,7 +58,7 @@ impl Input {
         self.gzip
     }
 
-    /// Its first unpacked bytes.
+    /// The first unpacked bytes.
     pub(super) fn head(&self) -> &[u8] {
         &self.head
     }
@@ -74,7 +74,7 @@ impl Input {
         text.iter().copied().find(|byte| !byte.is_ascii_whitespace())
     }
 
-    /// Its unpacked bytes from the beginning. The end of a gzip file is reached only if its length and checksum are right.
+    /// Reads the unpacked bytes from the beginning. The end of a gzip file is reached only if its length and checksum are right.
     pub(super) fn reader(&self) -> Result<Box<dyn Read>, Error> {
         let file = plain(&self.path)?;
         if !self.gzip {

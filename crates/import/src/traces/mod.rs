@@ -45,7 +45,8 @@ pub struct Traces {
     pub timeline: Option<Timeline>,
     /// What PyTorch's Flight Recorder says, if a file is one of its dumps.
     pub flight: Option<FlightReport>,
-    /// The same for a job's dumps that were made while a rank hung. Traces next to them are of an earlier time.
+    /// What PyTorch's Flight Recorder says of a job that hung, if files are dumps that were made meanwhile. Traces next to
+    /// them are of an earlier time.
     pub hang: Option<FlightReport>,
     /// What ranks wrote down when they ended no step for long.
     pub hang_notes: Vec<HangNote>,

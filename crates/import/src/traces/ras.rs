@@ -87,7 +87,7 @@ pub enum RasProblem {
 /// A rank in a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RasRank {
-    /// Its number in the communicator.
+    /// Number of the rank in the communicator.
     pub rank: u32,
     /// The address of its host.
     pub host: String,

@@ -27,7 +27,7 @@ pub(super) enum Stop {
     },
     /// A byte stands where it must not.
     Unexpected {
-        /// Its place.
+        /// Place of the byte.
         at: u64,
         /// The byte.
         found: u8,

@@ -42,7 +42,7 @@ pub(super) struct Call<'t> {
     pub(super) rank: u32,
     pub(super) operation: &'t str,
     pub(super) group: Group<'t>,
-    /// The same on all ranks of one call; None: their order decides.
+    /// A number that all ranks of one call have in common; None: their order decides.
     pub(super) sequence: Option<u64>,
     /// Ranks of the communicator, where they are known.
     pub(super) ranks: Option<u32>,

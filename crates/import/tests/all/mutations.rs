@@ -72,7 +72,7 @@ fn fault(mutated: &Read, originals: &[&Read]) -> Option<String> {
     is_missing.then(|| format!("of {} cases, {} are left", keys(originals[0]).len(), found.len()))
 }
 
-/// The same figures times three, but for counters: what another run of the same program may print.
+/// The text with its figures times three, but for counters: what another run of the same program may print.
 fn scaled(text: &str) -> String {
     let number = |word: &str| {
         let (_, decimals) = word.split_once('.')?;

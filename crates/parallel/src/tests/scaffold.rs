@@ -78,7 +78,7 @@ pub(super) fn recipe(model: Model, micro_batch: usize, micros: usize) -> Recipe 
     }
 }
 
-/// The same work on a mesh: the micro-batches of the serial recipe, shared out among replicas.
+/// The work of the serial recipe on a mesh: its micro-batches, shared out among replicas.
 pub(super) fn on(serial: &Recipe, data: usize, tensor: usize, pipeline: usize) -> Recipe {
     let micros: usize = serial.micro_batches.iter().sum();
     assert_eq!(micros % data, 0);

@@ -61,7 +61,7 @@ impl Routing {
         Self::new(self.sizes, &counts, self.seed, self.is_sorted)
     }
 
-    /// The same tokens on one rank. Sorted tokens then have one expert.
+    /// All ranks' tokens on one rank. Sorted tokens then have one expert.
     pub(crate) fn alone(&self) -> Self {
         let Sizes { ranks, rows, experts, top_k } = self.sizes;
         let all = self.begins.last().copied().unwrap_or(0);

@@ -7,11 +7,11 @@ use crate::child::printable;
 /// One thread of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
-    /// Its number.
+    /// Number of the thread.
     pub number: u32,
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// Its state as /proc has it: `R` runs, `S` sleeps, `D` waits for a device, `T` is stopped.
+    /// State of the thread as /proc has it: `R` runs, `S` sleeps, `D` waits for a device, `T` is stopped.
     pub state: char,
     /// The function of the kernel that it sleeps in, where that can be read.
     pub sleeps_in: Option<String>,

@@ -23,7 +23,7 @@ pub struct PythonFrame {
     pub file: String,
     /// The line; 0 where it is not known.
     pub line: u32,
-    /// Its arguments that are whole numbers, where they were asked for.
+    /// Arguments that are whole numbers, where they were asked for.
     pub numbers: Vec<(String, i64)>,
 }
 
@@ -59,7 +59,7 @@ impl PythonReader {
         careful(|| py_spy::PythonSpy::new(pid, &config)).map(Self)
     }
 
-    /// Its threads, the main one first. `numbers`: with arguments that are whole numbers.
+    /// Threads of the process, the main one first. `numbers`: with arguments that are whole numbers.
     ///
     /// # Errors
     /// Why they cannot be read.

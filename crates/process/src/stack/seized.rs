@@ -62,7 +62,7 @@ impl Seized {
         }
     }
 
-    /// Its registers.
+    /// Registers of the thread.
     ///
     /// # Errors
     /// When it has ended.

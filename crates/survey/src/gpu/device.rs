@@ -30,7 +30,7 @@ struct Summary {
     faults: Vec<Fault>,
 }
 
-/// Its row. `nvlinks`: a GPU of this machine has NVLinks that are up.
+/// The row of one GPU. `nvlinks`: a GPU of this machine has NVLinks that are up.
 pub(super) fn row(about: &Value, nvlinks: bool) -> Finding {
     let name = format!("GPU {}", word(about, "index"));
     if let Some(why) = about.get("error").and_then(Value::as_str) {

@@ -14,6 +14,6 @@ pub(super) trait Samples: Send + Sync {
 pub(super) enum Depth {
     /// Form and size.
     Header,
-    /// Its contents, too.
+    /// The contents, too.
     Whole,
 }

@@ -106,7 +106,7 @@ fn compute_only(mut fields: Fields<'_>, chosen: &mut Chosen, plan: &mut PlanText
     Ok(())
 }
 
-/// Its product and collective, one after the other: those of torch, and native ones to compare with.
+/// DDLB's product and collective, one after the other: those of torch, and native ones to compare with.
 fn pytorch(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan: &mut PlanText) -> Result<(), Error> {
     let backends = values(&mut fields, "backend", BACKENDS)?.unwrap_or_else(|| vec!["nccl"]);
     let (source, line) = (fields.source, fields.line);

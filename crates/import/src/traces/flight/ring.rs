@@ -18,7 +18,7 @@ pub struct FlightRank {
 /// One call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlightEntry {
-    /// Its number in the ring.
+    /// Number of the call in the ring.
     pub record: u64,
     /// The communicator: name and description.
     pub group: String,
@@ -102,7 +102,7 @@ fn count(tensors: &[Vec<u64>]) -> u64 {
 pub struct Frame {
     /// The function.
     pub name: Arc<str>,
-    /// Its file.
+    /// File of the function.
     pub file: Arc<str>,
     /// The line in it.
     pub line: u32,

@@ -13,7 +13,7 @@ const MOST: usize = 4_000_000;
 /// A call that puts a kernel on a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Launch {
-    /// The same number as the kernel's.
+    /// Number that the launch and its kernel have in common.
     pub(super) correlation: u64,
     pub(super) thread: u32,
     pub(super) begin: i64,
