@@ -46,7 +46,7 @@ terms::named! {
         StartsApart = "starts_apart",
         /// A sample is too short for the clock even at the largest number of calls.
         ClockResolution = "clock_resolution",
-        /// Its ranks died while other cases ran, and were started again.
+        /// The case's ranks died while other cases ran, and were started again.
         Restarted = "restarted",
         /// Slowed down to a given link.
         Paced = "paced",
@@ -64,7 +64,7 @@ terms::named! {
         Autocast = "autocast",
         /// In a container or a virtual machine that changes a limit.
         Virtualised = "virtualised",
-        /// Its device was a stand-in in memory of the host.
+        /// The case's device was a stand-in in memory of the host.
         Emulated = "emulated",
         /// Several ranks worked on one device.
         SharedDevice = "shared_device",

@@ -107,7 +107,7 @@ pub struct ExplainedTable {
     pub title: String,
     /// The heads of its columns.
     pub columns: Vec<String>,
-    /// Its rows: a cell for each column.
+    /// Rows of the table: a cell for each column.
     pub rows: Vec<Vec<Value>>,
 }
 

@@ -47,11 +47,11 @@ impl Shape {
 /// A declared metric of a case line.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its key in the case line.
+    /// Key of the metric in the case line.
     pub name: &'static str,
     /// What its value is.
     pub shape: Shape,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: &'static str,
     /// Which direction is better.
     pub better: Better,
@@ -65,7 +65,7 @@ impl Metric {
         Self { name, shape: Shape::Number, unit, better, doc }
     }
 
-    /// The same, of another shape.
+    /// Sets the shape.
     pub const fn shape(self, shape: Shape) -> Self {
         Self { shape, ..self }
     }
@@ -74,7 +74,7 @@ impl Metric {
 /// The command that measures one benchmark from flags.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// Its name on the command line.
+    /// Name of the command on the command line.
     pub name: &'static str,
     /// One line for help.
     pub doc: &'static str,
@@ -93,7 +93,7 @@ pub struct Command {
 pub struct Sweep {
     /// The field.
     pub field: &'static str,
-    /// Its values, as a list in a flag.
+    /// Values of the field, as a list in a flag.
     pub values: &'static str,
     /// A field and its value, for which the sweep means nothing.
     pub unless: (&'static str, &'static str),
@@ -102,7 +102,7 @@ pub struct Sweep {
 /// What a benchmark says of itself.
 #[derive(Clone, Copy)]
 pub struct About {
-    /// Its one spelling.
+    /// The one spelling of the benchmark's name.
     pub name: &'static str,
     /// One line for help.
     pub doc: &'static str,

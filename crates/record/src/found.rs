@@ -161,7 +161,7 @@ pub struct Sensors {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SensorsOfDevice {
-    /// Its index on the host.
+    /// Index of the device on its host.
     pub device: u32,
     /// The hottest, in degrees Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,13 +207,13 @@ pub struct Roofline {
     /// Share of the ceiling that it reached; absent beyond it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// The same of its parts, such as the phases of a step, in the order of the case.
+    /// Rooflines of the case's parts, such as the phases of a step, in the order of the case.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub parts: Map<String, Value>,
 }
 
 impl Roofline {
-    /// Its parts by name.
+    /// Rooflines of the parts, by name.
     pub fn parts(&self) -> impl Iterator<Item = (&str, Self)> {
         self.parts.iter().filter_map(|(name, value)| Some((name.as_str(), Self::deserialize(value).ok()?)))
     }

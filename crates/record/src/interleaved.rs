@@ -68,7 +68,7 @@ pub struct ComparedCase {
     /// Time B over time A: the middle of the pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
-    /// Its interval, corrected for all cases and all looks; absent below six pairs.
+    /// Interval of the ratio, corrected for all cases and all looks; absent below six pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_ci95: Option<[f64; 2]>,
     /// The smallest relative change that such a comparison finds in 80% of tries.

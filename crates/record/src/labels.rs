@@ -16,10 +16,10 @@ const LONGEST_NOTE: usize = 4096;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Labels {
-    /// Its name; safe as a directory's.
+    /// Name of the run; safe as a directory's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its tags, as given.
+    /// Tags of the run, as given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// A remark.

@@ -77,7 +77,7 @@ pub struct Limit {
     pub variant: String,
     /// Time of the ceiling, in seconds of one call: of the fastest probes, so that a neighbour does not move it.
     pub time_s: f64,
-    /// Its interval.
+    /// Interval of the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
     /// The time of the ceiling over the time of the case.
@@ -99,7 +99,7 @@ terms::named! {
     pub enum WorldUse("use of worlds") {
         /// Started for each round.
         Fresh = "fresh",
-        /// The same through the run, because starting them is expensive.
+        /// Started once for the whole run, because starting them is expensive.
         Kept = "kept",
         /// Some trials in those of the trial before, some in others.
         Mixed = "mixed",

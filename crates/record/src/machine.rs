@@ -72,7 +72,7 @@ pub struct Machine {
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkInterface {
-    /// Its name ("eth0", "mlx5_0:1").
+    /// Name of the interface ("eth0", "mlx5_0:1").
     pub name: String,
     /// Megabits a second, where its driver says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,10 +84,10 @@ pub struct NetworkInterface {
 pub struct Processor {
     /// The kernel's number for it.
     pub number: u32,
-    /// Its socket.
+    /// Socket of the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<u32>,
-    /// Its NUMA node.
+    /// NUMA node of the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
 }
@@ -121,11 +121,11 @@ impl Machine {
 /// One cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
-    /// Its level: 1, 2, 3.
+    /// Level of the cache: 1, 2, 3.
     pub level: u32,
     /// What it holds: `data`, `instruction`, `unified`.
     pub kind: String,
-    /// Its size.
+    /// Size of the cache.
     pub bytes: u64,
     /// Hardware threads that share it.
     pub shared_by: u32,

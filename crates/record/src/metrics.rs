@@ -24,7 +24,7 @@ impl<T> Key<T> {
         self.metric
     }
 
-    /// Its key in the case line.
+    /// Key of the metric in the case line.
     pub const fn name(&self) -> &'static str {
         self.metric.name
     }

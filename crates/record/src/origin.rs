@@ -57,13 +57,13 @@ pub struct Imported {
 /// One of the records that a merged record is made of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
-    /// Its directory, as it was named.
+    /// Directory of the record, as it was named.
     pub directory: String,
     /// When it began: UTC, RFC 3339.
     pub started: String,
     /// The command as typed.
     pub command_line: Vec<String>,
-    /// Its machine.
+    /// Machine of the record.
     pub machine: Machine,
     /// Versions that differ from those of the other parts, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -74,7 +74,7 @@ pub struct Part {
     /// The file that it was imported from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// Its cases.
+    /// Number of the record's cases.
     pub cases: usize,
     /// What its rounds begin at in the merged record: rounds of two parts never were at the same time.
     pub first_round: u32,

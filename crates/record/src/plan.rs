@@ -44,7 +44,7 @@ use tree::{Key, Node};
 /// A plan, resolved: what will run, in this order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// Its name; safe as a directory's.
+    /// Name of the plan; safe as a directory's.
     pub experiment: String,
     /// `profiling: {enabled: ..}`.
     pub profiling: bool,
@@ -87,7 +87,7 @@ pub fn read(
 /// Overrides, and which benchmarks keep their cases.
 pub type OfKept<'a> = (&'a [(String, String)], &'a dyn Fn(&About) -> bool);
 
-/// The same with only the cases of benchmarks that are kept, so that overrides and checks meet no other. A plan that has none
+/// Reads a plan with only the cases of benchmarks that are kept, so that overrides and checks meet no other. A plan that has none
 /// of them is read whole and without overrides: the caller says what it has.
 ///
 /// # Errors
@@ -123,7 +123,7 @@ pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, St
     load_kept(path, benchmarks, (overrides, &|_| true))
 }
 
-/// The same with only the cases of benchmarks that are kept, see [`read_kept`].
+/// Reads a file with only the cases of benchmarks that are kept, see [`read_kept`].
 ///
 /// # Errors
 /// As [`load`].

@@ -46,9 +46,9 @@ impl Reproducible {
 pub struct Comparison {
     /// What differs between the two: `ranks`, `calls`, `trials`, or a parameter.
     pub varied: String,
-    /// Its value in the first result.
+    /// Value of what differs in the first result.
     pub from: String,
-    /// Its value in the other one.
+    /// Value of what differs in the other result.
     pub to: String,
     /// None where all bits are the same.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ pub struct Difference {
     /// The largest difference of the elements that were looked at one by one, in units in the last place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ulps: Option<u64>,
-    /// The same relative to the larger of both values.
+    /// The largest difference of these elements, relative to the larger of both values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relative: Option<f64>,
     /// How many elements differ, where all were looked at one by one.

@@ -122,9 +122,9 @@ pub struct End {
 /// The program that wrote a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
-    /// Its name: `rankmark`.
+    /// Name of the program: `rankmark`.
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
 }
 
@@ -159,11 +159,11 @@ pub struct Placement {
 /// One backend on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackendState {
-    /// Its name.
+    /// Name of the backend.
     pub name: String,
     /// Whether it could run.
     pub ready: bool,
-    /// Its version.
+    /// Version of the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The library.
@@ -192,13 +192,13 @@ pub struct Overhead {
 /// What a benchmark declared when the run was taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Declared {
-    /// Its name.
+    /// Name of the benchmark.
     pub name: String,
     /// One line about it.
     pub doc: String,
-    /// Its fields.
+    /// Fields of the benchmark.
     pub fields: Vec<DeclaredField>,
-    /// Its metrics.
+    /// Metrics of the benchmark.
     pub metrics: Vec<DeclaredMetric>,
     /// How its case lines are shown.
     #[serde(default)]
@@ -208,14 +208,14 @@ pub struct Declared {
 /// A field as declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeclaredField {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
     /// The kind of its values, in one word.
     pub kind: String,
-    /// Its default, as text.
+    /// Default of the field, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// Its unit, where the kind does not say it.
+    /// Unit of the field, where the kind does not say it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
     /// One line about it.
@@ -245,12 +245,12 @@ const fn workload() -> Role {
 /// A metric as declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeclaredMetric {
-    /// Its key in case lines.
+    /// Key of the metric in case lines.
     pub name: String,
     /// What its value is.
     #[serde(default)]
     pub shape: Shape,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: String,
     /// Which direction is better.
     pub better: Better,

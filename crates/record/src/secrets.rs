@@ -42,8 +42,8 @@ pub fn masked(text: &str) -> String {
     without(text, secrets(text, Extent::Word))
 }
 
-/// The same of a line of a plan, and of an error that quotes one: a value without quotes may hold spaces there, so it reaches
-/// to the end of its line.
+/// A line of a plan, or an error that quotes one, with `***` in place of what looks like a secret: a value without quotes may
+/// hold spaces there, so it reaches to the end of its line.
 pub fn masked_lines(text: &str) -> String {
     without(text, secrets(text, Extent::Line))
 }

@@ -57,7 +57,7 @@ impl SharedMap {
         self.place(name).map(|place| &*self.0.values[place])
     }
 
-    /// The same, to be changed.
+    /// The value of a name, to be changed.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
         let place = self.place(name)?;
         Some(Arc::make_mut(&mut Arc::make_mut(&mut self.0).values[place]))

@@ -49,7 +49,7 @@ impl Default for Show {
 pub struct Table {
     /// What it shows, as a line above it; empty for the section's main table.
     pub title: String,
-    /// Its columns, in order.
+    /// Columns of the table, in order.
     pub columns: Vec<Column>,
     /// Parameters that its columns tell in other words, so that headings need not.
     pub covers: Vec<String>,
@@ -95,9 +95,9 @@ pub enum Format {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Column {
-    /// Its title.
+    /// Title of the column.
     pub title: String,
-    /// Its unit, where cells do not carry one.
+    /// Unit of the column, where cells do not carry one.
     pub unit: String,
     /// Where the value is.
     pub source: String,
@@ -143,32 +143,32 @@ impl Column {
         Self { only: terms::Mode::Decode.to_string(), ..Self::new(title, source, Format::Seconds) }
     }
 
-    /// The same, with a unit below the title.
+    /// Adds a unit below the title.
     pub fn unit(self, unit: &str) -> Self {
         Self { unit: unit.to_owned(), ..self }
     }
 
-    /// The same, with an interval.
+    /// Adds an interval.
     pub fn ends(self, ends: &str) -> Self {
         Self { ends: ends.to_owned(), ..self }
     }
 
-    /// The same, with a word behind the value.
+    /// Adds a word behind the value.
     pub fn word(self, word: &str) -> Self {
         Self { word: word.to_owned(), ..self }
     }
 
-    /// The same; on a narrow terminal those with the highest number go first.
+    /// Lets the column give way on a narrow terminal: those with the highest number go first.
     pub fn gives_way(self, order: u8) -> Self {
         Self { gives_way: order, ..self }
     }
 
-    /// The same; a value that all rows have stands in the heading, in place of `{}`.
+    /// Moves a value that all rows have to the heading, in place of `{}`.
     pub fn lifted(self, around: &str) -> Self {
         Self { lifted: around.to_owned(), ..self }
     }
 
-    /// The same, once for each value of the table's pivot.
+    /// Repeats the column for each value of the table's pivot.
     pub fn each(self) -> Self {
         Self { each: true, ..self }
     }

@@ -77,7 +77,7 @@ pub struct CaseState {
     pub trials: u32,
     /// Median of these trials.
     pub median_s: f64,
-    /// Its interval; absent where they are too few.
+    /// Interval of the median; absent where trials are too few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95_s: Option<[f64; 2]>,
     /// Medians of these trials, in their order.

@@ -102,7 +102,7 @@ macro_rules! fields {
             $vis const FIELDS: &'static [$crate::terms::Field] =
                 &[$($field.named(stringify!($member))),+];
 
-            /// The same, for a declaration.
+            /// The declared fields, for a declaration.
 
             $vis fn fields() -> &'static [$crate::terms::Field] {
                 Self::FIELDS

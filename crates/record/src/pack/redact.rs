@@ -137,7 +137,7 @@ impl Redaction {
         String::from_utf8_lossy(&self.replace_bytes(text.as_bytes())).into_owned()
     }
 
-    /// The same for bytes. One pass: what was put there is not replaced again.
+    /// The bytes with all names replaced. One pass: what was put there is not replaced again.
     pub fn replace_bytes(&mut self, text: &[u8]) -> Vec<u8> {
         let mut first = [false; 256];
         self.rules.iter().for_each(|rule| first[usize::from(rule.name.as_bytes()[0])] = true);

@@ -22,7 +22,7 @@ pub(super) fn seal(buffer: &mut Vec<u8>, begin: usize) {
     buffer.extend_from_slice(END);
 }
 
-/// The same, with the run that wrote it and its number among the run's lines before it. An empty run: neither.
+/// Adds the checksum to a line, with the run that wrote it and its number among the run's lines before it. An empty run: neither.
 pub(super) fn seal_line(buffer: &mut Vec<u8>, begin: usize, run: &str, line: Option<u64>) {
     if !run.is_empty() {
         buffer.pop();

@@ -69,7 +69,7 @@ impl StoreError {
         Self { error: terms::Error { hint: hint.map(str::to_owned), ..described }, refused: Some(error.kind()) }
     }
 
-    /// The same of a record that is to begin: nothing is there yet that `--resume` could go on with.
+    /// An error of a record that is to begin: nothing is there yet that `--resume` could go on with.
     pub(super) fn at_start(self) -> Self {
         let hint = match self.refused {
             Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {

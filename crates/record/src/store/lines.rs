@@ -59,8 +59,8 @@ pub fn read_case_lines(from: impl BufRead, name: &str) -> Result<CaseLines, Stor
     read_lines_of(from, name, Sequence::default(), None, &[])
 }
 
-/// The same of one run. Lines of another run are left out and named, and so are those that are missing of as many as the
-/// run has `written`, where that is known. A line shares its parameters with its case of the `plan`.
+/// Reads the case lines of one run. Lines of another run are left out and named, and so are those that are missing of as many as
+/// the run has `written`, where that is known. A line shares its parameters with its case of the `plan`.
 ///
 /// # Errors
 /// As [`read_case_lines`].

@@ -72,8 +72,8 @@ pub(super) struct FoundRun {
     pub(super) damaged: Vec<DamagedLine>,
 }
 
-/// The same for callers that want results only: of the plan's cases it has the identities and the targets of their intervals,
-/// in their order.
+/// Reads a record for callers that want results only: of the plan's cases it has the identities and the targets of their
+/// intervals, in their order.
 ///
 /// # Errors
 /// As [`read_run`].
@@ -153,7 +153,7 @@ pub fn read_run_file(text: &[u8], name: &str) -> Result<RunFile, StoreError> {
     parse_run_file(&outside::json(text), name)
 }
 
-/// The same of a text whose strings have stand-ins.
+/// Parses the text of a run file whose strings have stand-ins. `name` is for messages.
 pub(super) fn parse_run_file(text: &[u8], name: &str) -> Result<RunFile, StoreError> {
     let unreadable = |cause: String| {
         StoreError::new(format!("{name} is not a run file"))
