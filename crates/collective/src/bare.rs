@@ -96,7 +96,7 @@ pub(super) struct Bare {
 }
 
 impl Bare {
-    /// Of buffers that no loop of this host goes through.
+    /// No loops: for buffers that no loop of this host goes through.
     pub(super) fn none() -> Self {
         Self {
             variants: Vec::new(),

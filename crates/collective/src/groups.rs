@@ -105,7 +105,7 @@ impl Groups {
         Ok(Self(groups))
     }
 
-    /// Those of a case; None where all its ranks make one operation.
+    /// The groups of a case; None where all its ranks make one operation.
     pub(super) fn of_fields(fields: &Fields) -> Result<Option<Self>, FieldError> {
         let Some(text) = &fields.groups else { return Ok(None) };
         let rule = text.parse::<Rule>();

@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Of more ranks than one element for each pair can be compared, some are; a fault is found on any.
+    /// Where more ranks than one element for each pair can be compared, some are compared; a fault is found on any.
     #[test]
     fn a_fault_is_found_on_every_rank_and_nowhere_else() {
         for op in ["all_to_all", "all_to_allv", "reduce_scatter", "all_gather"] {

@@ -31,7 +31,7 @@ pub(super) struct Parameters {
     pub(super) compute_ns: u64,
     pub(super) peer: u32,
     pub(super) direction: Direction,
-    /// Of one call: those of a group, where ranks are in groups.
+    /// Ranks of one call: those of a group, where ranks are in groups.
     pub(super) ranks: u32,
     /// How many groups make calls at once: 1 where the world is one.
     pub(super) groups: u32,

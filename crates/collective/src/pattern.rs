@@ -150,8 +150,8 @@ impl Pattern {
         if self.dtype.reduces() { self.dtype.exact_integers().min(1 << 20) } else { u8::MAX.into() }
     }
 
-    /// Of a minimum or maximum: one rank holds the result of an element alone, each rank as often as any other. Without
-    /// that, equal values would hide one that is left out, of many ranks and a narrow type.
+    /// An element for a minimum or maximum: one rank holds the result of an element alone, each rank as often as any other.
+    /// Without that, equal values would hide one that is left out, of many ranks and a narrow type.
     ///
     /// Without a sign the larger half has the highest bit, which is negative to who takes the type for one with a sign.
     fn contender(&self, turn: u64, noise: u64) -> u64 {
@@ -162,7 +162,7 @@ impl Pattern {
         if wins == (self.reduce == Reduce::Max) { larger + value } else { value }
     }
 
-    /// Of a product: as many twos as the type holds. The others are -1, which is not neutral either, where there is a
+    /// An element for a product: as many twos as the type holds. The others are -1, which is not neutral either, where there is a
     /// sign; without one each of the twos may be a one, so that results differ by element.
     fn factor(&self, turn: u64, noise: u64) -> Number {
         match (self.is_two(turn, noise), self.dtype.kind()) {

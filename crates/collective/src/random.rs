@@ -185,7 +185,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Those of a case.
+    /// Bounds of a case.
     pub(crate) fn new(random: Random) -> Self {
         Self { random, calls: 1, known: vec![None; PERIOD] }
     }

@@ -38,7 +38,7 @@ record::fields! {
     }
 }
 
-/// Their names.
+/// Names of the fields.
 pub(super) fn names() -> Vec<&'static str> {
     Fields::FIELDS.iter().map(|field| field.name).collect()
 }

@@ -48,7 +48,7 @@ fn control(comm: &mut dyn Communicator) -> &mut dyn Communicator {
 }
 
 impl Watch {
-    /// Of this rank's results.
+    /// A watch over this rank's results.
     ///
     /// # Errors
     /// When there is no memory.

@@ -28,7 +28,7 @@ impl Clocks {
         }
     }
 
-    /// That of a rank.
+    /// Clock of a rank.
     pub fn get(&self, rank: u32) -> u64 {
         match self {
             Self::Same { ns, .. } => *ns,
@@ -44,7 +44,7 @@ impl Clocks {
         }
     }
 
-    /// Sets that of a rank.
+    /// Sets the clock of a rank.
     pub fn set(&mut self, rank: u32, ns: u64) {
         if self.get(rank) != ns {
             self.each()[rank as usize] = ns;

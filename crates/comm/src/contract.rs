@@ -274,7 +274,7 @@ pub trait Communicator: Send {
 /// What is to be known of the devices that ranks work on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
-    /// They are stand-ins in memory of the host.
+    /// The devices are stand-ins in memory of the host.
     pub emulated: bool,
     /// Several ranks work on one of them.
     pub shared: bool,
@@ -311,14 +311,14 @@ pub struct About {
 /// Whether a backend can run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It can.
+    /// The backend can run.
     Ready {
-        /// Of the library, or of this program.
+        /// Version of the library, or of this program.
         version: String,
-        /// Of the library, where there is one.
+        /// Path of the library, where there is one.
         path: Option<String>,
     },
-    /// It cannot.
+    /// The backend cannot run.
     Missing {
         /// What lacks.
         why: String,

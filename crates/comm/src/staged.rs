@@ -33,7 +33,7 @@ pub(crate) struct Staged {
     yields: bool,
     /// Dropped before the lanes: these end copies that are under way.
     buffers: Option<Buffers>,
-    /// Those of a ping_pong, whose other ranks do not know its size: not of the inner communicator's [`Communicator::alloc`].
+    /// Buffers of a ping_pong, whose other ranks do not know its size: not of the inner communicator's [`Communicator::alloc`].
     of_pair: Option<Buffers>,
     lanes: Lanes,
     /// A word of the host.

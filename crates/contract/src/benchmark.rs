@@ -38,7 +38,7 @@ pub trait Benchmark: Sync {
         false
     }
 
-    /// Such a case, for all of its ranks.
+    /// A case whose times a model computes, for all of its ranks.
     ///
     /// # Errors
     /// What could not be had; always where it is not one of these.
@@ -369,7 +369,7 @@ impl RankContext {
         }
     }
 
-    /// Another communicator of all ranks, in the same order. Collective.
+    /// A further communicator of all ranks, in the same order. Collective.
     ///
     /// # Errors
     /// What the communicator says.
@@ -377,7 +377,7 @@ impl RankContext {
         whole(self.comm.split(Some(0), self.rank))
     }
 
-    /// Another communicator of all ranks, for another thread of this rank: its operations neither stand on the status page nor
+    /// A further communicator of all ranks, for another thread of this rank: its operations neither stand on the status page nor
     /// are injected into. Collective.
     ///
     /// # Errors

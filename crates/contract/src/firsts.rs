@@ -14,7 +14,7 @@ pub struct Firsts<'a> {
 }
 
 impl<'a> Firsts<'a> {
-    /// Those of `lines`, which may differ in the parameters `apart`.
+    /// The first of `lines` of each kind, which may differ in the parameters `apart`.
     pub fn new(apart: &[&'static str], lines: impl IntoIterator<Item = &'a CaseLine>) -> Self {
         let mut firsts = Self { apart: apart.to_vec(), found: HashMap::new() };
         for line in lines {

@@ -37,7 +37,7 @@ impl Noted {
         }
     }
 
-    /// Those of a rank's details; None where it noted no result.
+    /// What a rank noted in its details; None where it noted no result.
     pub fn read(details: &Map<String, Value>) -> Option<Self> {
         serde_json::from_value(Value::Object(details.clone())).ok().filter(|noted: &Self| noted.results > 0)
     }

@@ -140,9 +140,9 @@ pub enum FromRank {
     Reply(Box<Reply>),
     /// This rank's part of an exchange.
     Gather(Hex),
-    /// Of a process that a launcher of others started: where it is.
+    /// Where a process is that a launcher of others started.
     Here(Box<Here>),
-    /// Of the same on another host: what its rank of this world shows on the status page there.
+    /// From such a process on another host: what its rank of this world shows on the status page there.
     Shows {
         /// The world.
         world: Nonce,
@@ -151,16 +151,16 @@ pub enum FromRank {
         /// Whether the rank's process is stopped.
         stopped: bool,
     },
-    /// Of the same: what the clock there shows.
+    /// From such a process on another host: what the clock there shows.
     Clock {
-        /// Of the question.
+        /// Number of the question.
         number: u32,
         /// CLOCK_MONOTONIC_RAW.
         at_ns: u64,
     },
-    /// Of the same, on any host: this process of its launcher ("`orted` (pid 4711)") has ended.
+    /// From such a process, on any host: this process of its launcher ("`orted` (pid 4711)") has ended.
     LauncherEnded(String),
-    /// Of a process that a launcher of others started: its rank of this world has ended.
+    /// From a process that a launcher of others started: its rank of this world has ended.
     Ended {
         /// The world.
         world: Nonce,

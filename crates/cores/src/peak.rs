@@ -17,7 +17,7 @@ use crate::run_on;
 const CHAINS: usize = 12;
 /// Rounds of a burst: one to ten milliseconds.
 const ROUNDS: u64 = 1 << 18;
-/// Of so many bursts the fastest counts: a burst in which a thread lost its core says nothing of the core.
+/// Bursts, of which the fastest counts: a burst in which a thread lost its core says nothing of the core.
 const BURSTS: usize = 8;
 
 /// A loop that multiplies and adds, and what it is.

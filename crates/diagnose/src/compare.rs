@@ -60,7 +60,7 @@ pub enum Reason {
     FewTrials([usize; 2]),
     /// One figure a run, and too few runs to know its noise.
     OneFigure,
-    /// Another program measured one of them: a statistic without trials.
+    /// A program other than this one measured one of them: a statistic without trials.
     Imported,
     /// A time of the base is another statistic than one of the new side; None: this program's own.
     OtherStatistic([Option<String>; 2]),

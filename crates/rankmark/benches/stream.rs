@@ -73,7 +73,7 @@ fn of_ours(test: &str, record: &Path) -> f64 {
     times.next_back().unwrap_or_else(|| panic!("{test}: {text}{}", String::from_utf8_lossy(&output.stderr))) * 1e9
 }
 
-/// The same of the C loops, on the first core.
+/// Nanoseconds of a pass of the C loops, on the first core.
 fn of_c(test: &str, pages: &str, program: &Path) -> f64 {
     let bytes = BYTES.to_string();
     let program = program.display().to_string();

@@ -42,7 +42,7 @@ fn with_aliases(command: Command) -> Command {
     })
 }
 
-/// The same for these arguments: `-h` leaves out what is rare.
+/// The command line for these arguments: `-h` leaves out what is rare.
 pub(crate) fn for_arguments(command: Command, arguments: &[OsString]) -> Command {
     match arguments.iter().any(|argument| argument == OsStr::new("-h")) {
         true => command.mut_subcommands(fields::in_short),

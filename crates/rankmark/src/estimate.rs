@@ -142,13 +142,13 @@ fn pacing(cases: &[&Sampled<'_>], trials: fn(&Settings) -> usize) -> f64 {
 }
 
 impl Estimate {
-    /// The same where the run ends after so many seconds whatever is open.
+    /// The estimate of a run that ends after so many seconds whatever is open.
     pub(crate) fn within(self, budget: Option<f64>) -> Self {
         let within = |seconds: f64| budget.map_or(seconds, |budget| seconds.min(budget));
         Self { seconds: within(self.seconds), least: self.least.map(within), ..self }
     }
 
-    /// The same of a share of the cases.
+    /// The estimate of a share of the cases.
     pub(crate) fn share(self, share: f64) -> Self {
         let part = |seconds: f64| PROGRAM + (seconds - PROGRAM).max(0.0) * share;
         Self { seconds: part(self.seconds), least: self.least.map(part), ..self }

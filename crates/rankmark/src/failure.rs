@@ -21,25 +21,25 @@ impl Failure {
         Error::new(what.to_string()).into()
     }
 
-    /// The same, with why.
+    /// Says why.
     pub(crate) fn cause(mut self, cause: impl fmt::Display) -> Self {
         self.each(|error| error.cause = Some(cause.to_string()));
         self
     }
 
-    /// The same, with what to do.
+    /// Says what to do.
     pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.each(|error| error.hint = Some(hint.to_string()));
         self
     }
 
-    /// Its errors as the cause of another, in one line.
+    /// The errors as the cause of another, in one line.
     pub(crate) fn on_one_line(&self) -> String {
         let errors: Vec<String> = self.errors.errors.iter().map(|placed| placed.error.on_one_line()).collect();
         errors.join("; ")
     }
 
-    /// The same, with another exit code.
+    /// Sets another exit code.
     pub(crate) fn with_code(self, code: u8) -> Self {
         Self { code, ..self }
     }

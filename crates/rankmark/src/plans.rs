@@ -69,7 +69,7 @@ pub(crate) fn load(
     load_kept(path, (overrides, None), coordinator)
 }
 
-/// The same with only the cases that `--only` keeps, where it is given: fields that are set need not fit the others.
+/// Reads a plan with only the cases that `--only` keeps, where it is given: fields that are set need not fit the others.
 ///
 /// # Errors
 /// As [`load`].

@@ -27,9 +27,9 @@ pub enum FleetTone {
 /// A node on the map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FleetCell {
-    /// Its colour.
+    /// Colour of the node.
     pub tone: FleetTone,
-    /// Its host.
+    /// Host of the node.
     pub name: String,
     /// What stands below: `+12%`.
     pub figure: String,
@@ -42,7 +42,7 @@ pub struct FleetCell {
 pub struct FleetRow {
     /// The colour of its verdict.
     pub tone: FleetTone,
-    /// Its cells.
+    /// Cells of the row.
     pub cells: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct FleetPage {
     pub title: String,
     /// The verdict.
     pub sentence: String,
-    /// Its colour.
+    /// Colour of the verdict.
     pub tone: FleetTone,
     /// What to do, a sentence each.
     pub actions: Vec<String>,

@@ -34,7 +34,7 @@ pub struct Run {
     pub cores: Option<u32>,
     /// Bytes of its last-level caches together, when known.
     pub cache_bytes: Option<u64>,
-    /// Its caches, when known.
+    /// Caches of the machine, when known.
     pub caches: Vec<record::Cache>,
     /// The exact command line, with its launcher's, as a shell reads it.
     pub command: String,
@@ -82,7 +82,7 @@ pub struct Run {
     pub in_job: BTreeMap<String, JobCalls>,
     /// How caveats of its cases are said.
     pub wording: Wording,
-    /// Its case lines, in the order of the plan.
+    /// Case lines of the run, in the order of the plan.
     pub cases: Vec<CaseLine>,
     /// What the benchmarks of its cases declare, as the record has it.
     pub benchmarks: Vec<Declared>,
@@ -132,7 +132,7 @@ impl Run {
         Ok(run)
     }
 
-    /// The same of a record that was read already, without samples.
+    /// A run from a record that was read already, without samples.
     pub fn from_record(record: record::Record, directory: &Path) -> Self {
         let record::Record { file, cases, end, damaged, notes } = record;
         let cores = match file.machine.allowed_cpus.len() {

@@ -27,7 +27,7 @@ pub struct AgainstBase {
 /// One case of both records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CaseAgainstBase {
-    /// Its identity in the base: the same case in the comparison with another record.
+    /// Identity of the case in the base: the same case in the comparison with another record.
     pub id: String,
     /// What it is called.
     pub label: String,
@@ -50,9 +50,9 @@ pub struct Differing {
     pub topic: String,
     /// The field.
     pub name: String,
-    /// Its value in the base, where there is one.
+    /// Value of the field in the base, where there is one.
     pub base: Option<String>,
-    /// Its value in the other record.
+    /// Value of the field in the other record.
     pub new: Option<String>,
 }
 

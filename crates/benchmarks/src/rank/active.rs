@@ -9,7 +9,7 @@ use super::Current;
 
 /// How far ahead an agreed start lies, at least: well above the time that telling it takes in memory.
 const START_AHEAD_NS: u64 = 50_000;
-/// And at least this many times as long as telling it and meeting take here: sockets, a paced or simulated link, and
+/// How far ahead an agreed start lies, at least, in times of telling it and meeting here: sockets, a paced or simulated link, and
 /// ranks that sleep take longer than memory does.
 const START_MARGIN: f64 = 4.0;
 

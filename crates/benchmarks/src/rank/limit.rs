@@ -100,7 +100,7 @@ fn round(running: &mut ActiveCase<'_>, variant: u32, passes: u32) -> Result<f64,
 struct Passes<'a, 'b> {
     running: &'a mut ActiveCase<'b>,
     variant: u32,
-    /// Of the round.
+    /// Number of the round.
     number: u32,
     /// Passes until the batch ends.
     left: u32,

@@ -86,7 +86,7 @@ fn dispatch_and_combine_have_times_of_their_own() {
 enum Fault {
     /// Two tokens that go to the same expert are exchanged.
     SwapTokens,
-    /// Another copy is sent in the place of one.
+    /// A copy of a token is sent in the place of another.
     DropCopy,
     /// Two tokens go to each other's expert, of the same rank.
     OtherExpert,

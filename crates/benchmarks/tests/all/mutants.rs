@@ -112,7 +112,7 @@ fn case(op: &str, dtype: &str, in_place: bool, more: &[(&str, &str)]) -> Option<
     plans::case(&flags).ok()
 }
 
-/// Those that move data.
+/// Operations that move data.
 fn ops() -> impl Iterator<Item = &'static str> {
     Collective::ALL.iter().filter(|op| **op != Collective::Barrier).map(|op| op.name())
 }

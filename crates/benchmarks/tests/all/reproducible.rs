@@ -107,7 +107,7 @@ fn differing(found: &Reproducible) -> &Comparison {
     one
 }
 
-/// Of one case after another, each with those before it.
+/// What is found for the last case, each case measured after those before it.
 fn related(lines: &[CaseLine]) -> Reproducible {
     let all: Vec<&CaseLine> = lines.iter().collect();
     let relations = benchmark("collective").expect("it is there").relations(&all);

@@ -67,7 +67,7 @@ pub(super) struct Last {
     pub(super) rank: Option<u32>,
     /// In so many trials the rank that was last most often was last.
     pub(super) trials: u32,
-    /// Of so many.
+    /// Number of trials that were looked at.
     pub(super) of: u32,
     /// Which rank came last, for a cell of a table: `1 (6 of 6)`, `varies`.
     pub(super) word: String,

@@ -14,7 +14,7 @@ terms::named! {
         LaterCall = "later_call",
         /// Opening one more communicator of all ranks.
         Communicator = "communicator",
-        /// Each of them.
+        /// Each of the stages.
         All = "all",
     }
 }
@@ -32,11 +32,11 @@ impl Stage {
 terms::named! {
     /// Which processes a stage runs in.
     pub(super) enum Start("start") {
-        /// Fresh ones: nothing of the kind ran there before.
+        /// Fresh processes: nothing of the kind ran there before.
         Cold = "cold",
         /// The processes of a cold start, once more.
         Warm = "warm",
-        /// Each of them.
+        /// Fresh processes, and then the same ones again.
         Both = "both",
     }
 }

@@ -13,7 +13,7 @@ struct Split {
     /// Shows that the last one can communicate. Ends before it.
     call: Option<OneCall>,
     made: Option<Box<dyn Communicator>>,
-    /// Those that are open all the time.
+    /// Communicators that are open all the time.
     _open: Vec<Box<dyn Communicator>>,
     parameters: Parameters,
     seat: Seat,

@@ -14,11 +14,11 @@ use super::library::Library;
 /// A binary interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Abi {
-    /// Of the MPI-5 standard.
+    /// The interface of the MPI-5 standard.
     Standard,
-    /// Of MPICH and its descendants.
+    /// The interface of MPICH and its descendants.
     Mpich,
-    /// Of Open MPI.
+    /// The interface of Open MPI.
     OpenMpi,
 }
 
@@ -62,7 +62,7 @@ unsafe impl Sync for Constants {}
 /// f16 and bf16 travel as 16-bit words, FP8 as bytes.
 const TYPES: [&str; 9] =
     ["uint8_t", "uint16_t", "int32_t", "int64_t", "float", "double", "int8_t", "uint32_t", "uint64_t"];
-/// Those that a library may lack: elements of theirs are then refused.
+/// Types that a library may lack: elements of theirs are then refused.
 const OPTIONAL: &[&str] = &["int8_t", "uint32_t", "uint64_t"];
 /// In place of the handle of a type that a library lacks.
 const LACKING: Handle = 0;
@@ -98,7 +98,7 @@ impl Constants {
         }]
     }
 
-    /// Of this library, which has this ABI.
+    /// Constants of this library, which has this ABI.
     ///
     /// # Errors
     /// The symbols that it lacks.

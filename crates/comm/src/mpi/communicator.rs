@@ -45,7 +45,7 @@ pub(super) struct MpiCommunicator {
     /// The blocking call that was planned last, and its steps: loops repeat a call, and to plan it each time would cost
     /// as much as some libraries' own way in.
     last: Option<(PlannedCall, StepPlan)>,
-    /// Of calls that are over: kept, so that the next ones allocate nothing.
+    /// Plans of calls that are over: kept, so that the next ones allocate nothing.
     spare: Vec<StepPlan>,
     /// Groups in flight, oldest first.
     flying: VecDeque<Flight>,

@@ -31,7 +31,7 @@ pub(super) struct Planner<'a> {
     pub(super) shape: &'a Shape,
     /// Elements of one step, at most.
     pub(super) largest: usize,
-    /// Of the call's point-to-point messages.
+    /// Tag of the call's point-to-point messages.
     pub(super) tag: c_int,
 }
 

@@ -110,7 +110,7 @@ const fn neutral(reduce: Reduce) -> i64 {
     }
 }
 
-/// Of 3 and 2: another one for each operator.
+/// What 3 and 2 give: another number for each operator.
 const fn answer(reduce: Reduce) -> i64 {
     match reduce {
         Reduce::Sum | Reduce::Avg => 5,

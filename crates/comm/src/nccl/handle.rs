@@ -259,7 +259,7 @@ impl Handle {
         self.end();
     }
 
-    /// Neither aborted nor abandoned.
+    /// Whether the communicator is neither aborted nor abandoned.
     fn usable(&self) -> Result<()> {
         self.abort.check()?;
         self.alive()

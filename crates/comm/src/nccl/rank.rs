@@ -53,7 +53,7 @@ pub(super) struct OnGpu {
     points: Arc<Points>,
     /// Bytes of the device that were free before the library was asked for anything.
     free_at_first: u64,
-    /// Of groups that were started and not finished, oldest first.
+    /// Events of groups that were started and not finished, oldest first.
     flying: VecDeque<(u64, Arc<Event>)>,
     started: u64,
 }

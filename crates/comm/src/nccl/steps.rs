@@ -235,7 +235,7 @@ fn to_of(call: &Call) -> *mut u8 {
     call.output.address() as *mut u8
 }
 
-/// There, and only then back.
+/// Steps of a message there, and only then back.
 fn ping_pong(call: &Call, rank: u32, count: u64) -> Vec<Vec<Step>> {
     let peer = if rank == 0 { call.peer } else { 0 };
     if rank != 0 && rank != call.peer {
@@ -313,7 +313,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// Neither end calls for nothing.
+    /// Sends so many elements; neither end makes a call for nothing.
     fn send(&mut self, offset: u64, count: u64, peer: u32) {
         let from = from_of(self.call).wrapping_add(self.bytes(offset));
         self.steps.extend((count > 0).then_some(Step::Send { from, count, peer }));

@@ -90,7 +90,7 @@ impl<E: Exchange> Engine<E> {
 
 /// What moves in which round.
 struct RoundPlan {
-    /// Of each rank, in the order in which they are packed.
+    /// Pieces of each rank, in the order in which they are packed.
     pieces: Vec<Vec<Piece>>,
     /// Elements of each piece that move in a round.
     stretch: u64,

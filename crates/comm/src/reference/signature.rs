@@ -25,7 +25,7 @@ impl Signature {
     /// Bytes of an encoded signature.
     pub(crate) const BYTES: usize = 40;
 
-    /// Of this rank's call.
+    /// Signature of this rank's call.
     pub(crate) fn new(call: &Call, shape: &Shape, stamp: u64) -> Self {
         let index = |place: Option<usize>| place.unwrap_or(usize::MAX) as u64;
         // The default hasher has fixed keys, so that equal details hash alike in every process of this program.

@@ -53,7 +53,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Of the areas of `size` ranks. `crowded`: many share a core.
+    /// The order of the areas of `size` ranks. `crowded`: many share a core.
     pub(crate) fn for_size(size: usize, crowded: bool) -> Self {
         let (flags_apart, mail_flags, head) = if crowded { (PAIR, 0, HEAD) } else { (APART, RING * APART, 0) };
         let large = (mail_flags + size * 2 * PAIR).next_multiple_of(PAGE);

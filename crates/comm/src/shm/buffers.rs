@@ -24,7 +24,7 @@ pub(crate) struct Buffers {
 const _: () = assert!(size_of::<Buffers>() <= INLINE);
 
 impl Buffers {
-    /// Those of a call of this rank, in a group of these members.
+    /// Buffers of a call of this rank, in a group of these members.
     pub(crate) fn for_call(call: &Call, registry: &Registry, members: &[u32]) -> Self {
         let key = |slice: &Slice| registry.allocation(slice, members).map_or(0, |views| views.key);
         let input_key = key(&call.input);

@@ -29,7 +29,7 @@ struct Pass {
     destinations: Vec<*mut u8>,
     kernel: Kernel,
     count: usize,
-    /// Of all sources.
+    /// Bytes of all sources.
     bytes: usize,
     ranks: usize,
     manner: Manner,

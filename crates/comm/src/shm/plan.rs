@@ -58,7 +58,7 @@ pub(crate) struct CallPlan {
 }
 
 impl CallPlan {
-    /// Of a call that was validated. Not for barrier, send_recv and ping_pong.
+    /// The plan of a call that was validated. Not for barrier, send_recv and ping_pong.
     #[inline]
     pub(crate) fn new(call: &Call, shape: &Shape) -> Self {
         let ranks = shape.size as usize;

@@ -22,7 +22,7 @@ pub(crate) type Token = [u8; 16];
 pub(crate) enum Star {
     /// Rank 0: one connection a peer, in rank order.
     Hub(Vec<UnixStream>),
-    /// Another rank: the connection to rank 0.
+    /// A rank other than 0: the connection to rank 0.
     Spoke(UnixStream),
 }
 
@@ -165,7 +165,7 @@ fn same_user(stream: &UnixStream) -> io::Result<()> {
     if got == 0 && peer.uid == own { Ok(()) } else { Err(io::Error::from(io::ErrorKind::PermissionDenied)) }
 }
 
-/// Another rank's half: connects to rank 0.
+/// The half of a rank other than 0: connects to rank 0.
 ///
 /// # Errors
 /// [`Error::PeerGone`] when rank 0 is not there or is not who it should be.

@@ -8,7 +8,7 @@ pub(super) struct Noise {
     pub(super) sigma: f64,
     /// Correlation of successive operations, 0..1.
     pub(super) correlation: f64,
-    /// Of the pseudo-random numbers.
+    /// Seed of the pseudo-random numbers.
     pub(super) seed: u64,
 }
 

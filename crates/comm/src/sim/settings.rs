@@ -23,7 +23,7 @@ pub(super) const FIELDS: &[Field] = &[
     condition("noise_correlation", Kind::Ratio, "correlation of successive times, below 100%"),
 ];
 
-/// Of the noise, where none is given.
+/// Seed of the noise, where none is given.
 const SEED: u64 = 1;
 
 #[derive(Deserialize)]

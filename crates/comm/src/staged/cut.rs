@@ -78,7 +78,7 @@ impl Layout {
 }
 
 impl Cut {
-    /// Of a valid call.
+    /// The cut of a valid call.
     pub(super) fn new(call: &Call, shape: &Shape) -> Self {
         let (count, element) = (call.count(shape), call.dtype.bytes());
         let counts = call.counts.as_deref();

@@ -17,7 +17,7 @@ use trace::{Hook, OwnSlot};
 /// One rank of a world.
 pub(crate) struct Member {
     pub(crate) comm: Box<dyn Communicator>,
-    /// Of this rank.
+    /// What ends waits of this rank.
     pub(crate) abort: Abort,
     bootstrap: ThreadBootstrap,
 }
@@ -83,7 +83,7 @@ pub(crate) enum Wrapping {
     Paced,
     /// As `comm::open` does it when both are asked for.
     ThreadedPaced,
-    /// The other way round, which stands for a paced backend that is asynchronous by itself.
+    /// Paced around threaded, which stands for a paced backend that is asynchronous by itself.
     PacedThreaded,
     /// Seen by a hook, around a progress thread.
     Observed,

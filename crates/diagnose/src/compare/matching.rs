@@ -46,9 +46,9 @@ pub(super) fn held<'r>(runs: &[&'r Record]) -> Vec<Held<'r>> {
 /// Two cases that are compared.
 #[derive(Clone, Debug)]
 pub(super) struct Pair<'r> {
-    /// Of the base.
+    /// Case line of the base.
     pub base: &'r CaseLine,
-    /// Of the new record.
+    /// Case line of the new record.
     pub new: &'r CaseLine,
     /// The records that have them.
     pub of: [&'r Record; 2],
@@ -79,9 +79,9 @@ pub struct Unmatched<'r> {
 pub(super) struct Matching<'r> {
     /// Pairs.
     pub pairs: Vec<Pair<'r>>,
-    /// Of the base.
+    /// Cases of the base without a partner.
     pub only_base: Vec<Unmatched<'r>>,
-    /// Of the new record.
+    /// Cases of the new record without a partner.
     pub only_new: Vec<Unmatched<'r>>,
 }
 

@@ -46,7 +46,7 @@ struct Part {
 struct Paths<'p> {
     ranks: &'p [Lanes<'p>],
     instances: &'p [Instance],
-    /// Of each rank, ordered by end.
+    /// Parts of each rank, ordered by end.
     parts: Vec<Vec<Part>>,
     kinds: Vec<Vec<(Kind, Intervals)>>,
     found: BTreeMap<(usize, Kind), i64>,

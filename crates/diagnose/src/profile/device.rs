@@ -28,7 +28,7 @@ pub struct Idle {
     pub communication_s: Series,
     /// Idle while the step's thread waits for data.
     pub input_s: Series,
-    /// The rest.
+    /// Idle for any other reason.
     pub other_s: Series,
 }
 

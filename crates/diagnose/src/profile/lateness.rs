@@ -45,7 +45,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Those of some steps.
+    /// Times of some steps.
     pub(super) fn only(&self, steps: &[usize]) -> Self {
         let of = |ranks: &Vec<Vec<f64>>| {
             ranks.iter().map(|rank| steps.iter().map(|step| rank[*step]).collect()).collect::<Vec<Vec<f64>>>()

@@ -46,7 +46,7 @@ pub struct Parts {
     pub compute_s: f64,
     /// Waiting for data.
     pub input_s: f64,
-    /// The rest.
+    /// The rest of a step.
     pub host_s: f64,
     /// Exposed communication in which bytes move.
     pub transfer_s: f64,

@@ -9,7 +9,7 @@ use super::steps::{RankSteps, Steps};
 
 /// A pause makes a step longer by so much of the median step at least.
 const LONGER: f64 = 0.5;
-/// And by so many deviations.
+/// A pause makes a step longer by so many deviations at least.
 const OUT_OF_LINE: f64 = 6.0;
 /// A robust deviation below the median, as a quantile of a normal law.
 const ONE_DEVIATION_BELOW: f64 = 0.158_655;
@@ -27,7 +27,7 @@ const SMALLEST_SHARE: f64 = 0.02;
 const OWN_SHARE: f64 = 0.5;
 /// One rank works in pauses if it works longest in so much of their time.
 const MOST_OF_TIME: f64 = 0.7;
-/// And no other rank works in them as long as so much of its time. If all do, all ranks work in them.
+/// One rank works in pauses if no other rank works in them as long as so much of its time. If all do, all ranks work in them.
 const EQUAL: f64 = 0.75;
 /// Distances of pauses that are the period, or a multiple of it where one is missing.
 const REGULAR: f64 = 0.75;
@@ -51,7 +51,7 @@ pub enum Who {
 /// Steps that take much longer than the others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pauses {
-    /// Their numbers.
+    /// Numbers of these steps.
     pub steps: Vec<u32>,
     /// Steps from one to the next, where most are regular: one may be missing.
     pub every: Option<u32>,

@@ -151,7 +151,7 @@ pub(super) fn number_sections(chains: &mut [Chain]) -> usize {
     count
 }
 
-/// Of each step, which collectives a rank enters from its own work, with a free queue.
+/// Which collectives a rank enters from its own work, with a free queue, for each step.
 fn free_entries(points: &[Point]) -> Vec<Vec<bool>> {
     let mut steps = Vec::new();
     let mut step = Vec::new();

@@ -5,9 +5,9 @@ use super::replay_graph::{Chain, Entry, Event, PARTS, Point, RankGraph, Wait};
 
 /// What takes another time than recorded, as factors.
 pub(super) struct Variant<'v> {
-    /// Of the parts of a rank's own work in a step and a section of it; all by their places.
+    /// Factors of the parts of a rank's own work in a step and a section of it; all by their places.
     pub(super) work: &'v dyn Fn(usize, usize, usize) -> [f64; PARTS],
-    /// Of the transfer of a collective.
+    /// Factor of the transfer of a collective.
     pub(super) transfer: &'v dyn Fn(&Instance) -> f64,
 }
 
@@ -38,7 +38,7 @@ struct Run<'c> {
     variant: &'c Variant<'c>,
     /// Own work of a step before ranks whose queue is free enter each collective: the median over them.
     entered_at: Vec<Option<f64>>,
-    /// Of each collective: its transfer, how many ranks have entered, the last entry, and its end.
+    /// Transfer of each collective, how many ranks have entered it, the last entry, and its end.
     transfers: Vec<f64>,
     entered: Vec<(usize, f64)>,
     ends: Vec<Option<f64>>,

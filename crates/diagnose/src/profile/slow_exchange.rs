@@ -36,7 +36,7 @@ type Alike = (NameId, Option<u64>, usize);
 /// Transfers of one communicator.
 struct Transfers<'i> {
     first: &'i Instance,
-    /// Of each step.
+    /// Seconds of transfers in each step.
     seconds: Vec<f64>,
 }
 

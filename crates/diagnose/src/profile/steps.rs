@@ -9,7 +9,7 @@ use super::series::Series;
 /// The steps that all ranks have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Steps {
-    /// Their numbers in the job, ascending. Every series has one value for each of them.
+    /// Numbers of the steps in the job, ascending. Every series has one value for each of them.
     pub numbers: Vec<u32>,
     /// The step that was left out as warm-up: the first, where there are at least four.
     pub warm_up: Option<u32>,

@@ -22,7 +22,7 @@ pub enum Phase {
     Backward,
     /// Optimizer.
     Optimizer,
-    /// The rest of the step's thread.
+    /// The rest of the time of the step's thread.
     Host,
     /// Kernels of the device.
     Device,

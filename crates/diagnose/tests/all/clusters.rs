@@ -16,7 +16,7 @@ use diagnose::fleet::{Fleet, NodeVerdict, Reader, Taken, fleet, read};
 const NODE: f64 = 0.005;
 /// How many times as long a short message takes to another rack.
 pub(crate) const ACROSS: f64 = 1.4;
-/// And to another rack of the same pod.
+/// How many times as long a short message takes to another rack of the same pod.
 const IN_POD: f64 = 1.2;
 
 /// Where nodes stand.

@@ -15,7 +15,7 @@ const OWN: [&str; 5] = ["--num-processes", "--data-sizes", "--num-warmup", "--nu
 /// What the study measures where its flags do not say.
 const PROCESSES: [&str; 3] = ["2", "4", "6"];
 const MEGABYTES: [&str; 4] = ["1", "10", "100", "1000"];
-/// Its iterations are spread over so many trials, which is what an interval needs.
+/// Trials that the study's iterations are spread over: as many as an interval needs.
 const TRIALS: u64 = stats::FEWEST_TRIALS as u64;
 
 /// The arguments with the study's flags as ours. `devices` is the number of GPUs of this machine.

@@ -50,7 +50,7 @@ pub(crate) struct Row {
 
 /// Commands that stand together in help.
 pub(crate) struct Section {
-    /// Its title; None: help names the commands, and shows no line of them.
+    /// Title of the section; None: help names the commands, and shows no line of them.
     pub(crate) heading: Option<&'static str>,
     /// The commands, in their order.
     pub(crate) rows: &'static [Row],

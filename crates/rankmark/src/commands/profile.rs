@@ -55,7 +55,7 @@ struct Profile {
     own: Own,
 }
 
-/// Its own options. Short ones as TorchScale has them.
+/// Options that only this command has. Short ones as TorchScale has them.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = fields::PROFILE)]

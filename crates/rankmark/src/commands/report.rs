@@ -64,7 +64,7 @@ pub(crate) struct Report {
 
 #[derive(clap::Subcommand)]
 enum Generate {
-    /// The same, with options
+    /// Writes reports, with options
     Generate {
         /// a record's directory, or a folder of records (default: results); several make one HTML page
         #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]

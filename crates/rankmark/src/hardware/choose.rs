@@ -20,7 +20,7 @@ pub(crate) enum Network {
     AsPlanned,
     /// GB/s each way, and where that was read.
     Known(f64, String),
-    /// Its rate is unknown.
+    /// The network's rate is unknown.
     Unknown,
 }
 

@@ -47,7 +47,7 @@ fn examples(declared: &record::Command) -> String {
         .join("\n")
 }
 
-/// The same without rare options: for `-h`.
+/// The command without rare options: for `-h`.
 pub(crate) fn in_short(command: Command) -> Command {
     let is_measuring = command.get_arguments().any(|argument| argument.get_help_heading() == Some(RUN));
     if !is_measuring {
@@ -61,8 +61,8 @@ pub(crate) fn in_short(command: Command) -> Command {
     })
 }
 
-/// The same without options of fields in its help, but for those under `kept`: they go on working, and `rankmark list fields` and the
-/// help of the commands that measure one benchmark show them.
+/// The command without options of fields in its help, but for those under `kept`: they go on working, and `rankmark list fields`
+/// and the help of the commands that measure one benchmark show them.
 pub(crate) fn without_fields(command: Command, kept: &[&str]) -> Command {
     command.mut_args(|argument| {
         let is_kept = |heading: &str| [OUTPUT, RUN].contains(&heading) || kept.contains(&heading);

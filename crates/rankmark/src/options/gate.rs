@@ -30,7 +30,7 @@ pub(crate) struct GateOptions {
     fail_on: Vec<String>,
 }
 
-/// The same for commands that measure first. Help lists the first alone: it has many options already.
+/// The baseline and the gate of commands that measure first. Help lists the baseline alone: they have many options already.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct BaselineOptions {

@@ -172,7 +172,7 @@ impl Output {
 }
 
 impl Whole {
-    /// The same, ending after this time.
+    /// Ends the run after this time.
     pub(crate) fn with_budget(self, budget: Seconds) -> Self {
         Self { budget: Some(budget), ..self }
     }

@@ -23,7 +23,7 @@ impl TypedValueParser for Words {
     }
 }
 
-/// The same for variants of a choice.
+/// Takes any text; offers the variants of a choice.
 #[derive(Clone)]
 struct Variants(Vec<PossibleValue>);
 

@@ -85,7 +85,7 @@ impl Rows {
         self.drawn(self.lines().map(|(heading, line)| (&**heading, line)), width)
     }
 
-    /// The same of these lines, which are those of the end.
+    /// Rows of these lines, which are those of the end, in so many columns.
     pub(super) fn table_of(&mut self, lines: &[CaseLine], width: usize) -> Vec<String> {
         let headings: Vec<Arc<str>> = lines.iter().map(|line| self.heading(line)).collect();
         self.drawn(headings.iter().map(|heading| &**heading).zip(lines), width)

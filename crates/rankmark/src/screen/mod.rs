@@ -94,7 +94,7 @@ pub(crate) fn width() -> usize {
     terminal_width().unwrap_or(100)
 }
 
-/// The same where standard output is a terminal.
+/// Columns that text may take; None where standard output is not a terminal.
 pub(crate) fn terminal_width() -> Option<usize> {
     columns().map(|columns| columns.min(120))
 }

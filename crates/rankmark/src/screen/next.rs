@@ -11,7 +11,7 @@ pub(super) fn quoted(words: &[String], does: &str) -> String {
     format!("{}\n         # {does}\n", command("next     ", words, line_width()))
 }
 
-/// The same of words as they are.
+/// The line for words that are not quoted yet, and below it what the command does.
 pub(crate) fn next(words: &[&str], does: &str) -> String {
     let words: Vec<String> = words.iter().map(|word| report::shell(word)).collect();
     quoted(&words, does)

@@ -248,7 +248,7 @@ fn in_html(page: &str, section: &str) -> Vec<usize> {
     points
 }
 
-/// The same of the pictures that the section of the Markdown report shows.
+/// Points of each line of the pictures that the section of the Markdown report shows.
 fn in_markdown(place: &Place, section: &str) -> Vec<usize> {
     let report = place.read("out/report.md");
     let body = report.split(&format!("\n## {section}\n")).nth(1).expect("the section");

@@ -142,7 +142,7 @@ impl Hosts {
         self.on_first(place, &launcher, arguments)
     }
 
-    /// The same under MPICH's mpiexec, one rank on each of so many hosts.
+    /// The program as the ranks of MPICH's mpiexec on the first of these hosts, one rank on each of so many hosts.
     pub(crate) fn command_of_mpich<'a>(&self, place: &'a Place, ranks: usize, arguments: &str) -> Starting<'a> {
         let agent = self.write_scripts(place);
         let on: Vec<String> = (0..ranks).map(|host| format!("h{host}")).collect();

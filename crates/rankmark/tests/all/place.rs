@@ -66,7 +66,7 @@ impl Place {
         self.starting(Command::new(env!("CARGO_BIN_EXE_rankmark")), arguments)
     }
 
-    /// The same under a launcher of others, as `mpirun -n 2`.
+    /// The program with these arguments under a launcher of others, as `mpirun -n 2`.
     pub(crate) fn command_under(&self, launcher: &str, arguments: &str) -> Starting<'_> {
         let mut words = launcher.split_whitespace();
         let mut command = Command::new(words.next().unwrap());

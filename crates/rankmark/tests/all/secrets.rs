@@ -7,7 +7,7 @@ use crate::place::{Ended, Place};
 
 /// Nobody else writes this.
 const SECRET: &str = "Zq8x-Plover.77-qZ";
-/// Its second word, where it has one.
+/// The second word of the secret, where it has one.
 const TAIL: &str = "Xyzzy-42";
 
 /// How a variable or an option of that kind is written.

@@ -51,7 +51,7 @@ pub(crate) fn in_cluster(place: &Place, script: &str) -> Ended {
     in_cluster_of(1, place, script)
 }
 
-/// The same with one node, or with two; the first runs it.
+/// Runs a shell script in a cluster of one node or of two, on the first node.
 fn in_cluster_of(nodes: u32, place: &Place, script: &str) -> Ended {
     // A socket's path is short.
     let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();

@@ -42,7 +42,7 @@ pub(crate) fn on_terminal(place: &Place, arguments: &str, colours: bool) -> (Str
     (text + &ended.err, ended.status.code().unwrap_or(-1))
 }
 
-/// The same into pipes, which runs need: on a terminal they draw their rows again and again.
+/// What a command prints into pipes, and its exit code. Runs need pipes: on a terminal they draw their rows again and again.
 fn into_pipes(place: &Place, arguments: &str) -> (String, i32) {
     let ended = place.run(arguments);
     (ended.out + &ended.err, ended.status.code().unwrap_or(-1))

@@ -25,7 +25,7 @@ fn losses(line: &Value) -> Vec<f64> {
     line["loss"].as_array().expect("losses").iter().filter_map(Value::as_f64).collect()
 }
 
-/// The same losses as on the host, to the rounding of f32, in both orders of streams.
+/// Ranks on GPUs have the losses of the host, to the rounding of f32, in both orders of streams.
 #[test]
 fn training_on_gpus_gives_the_losses_of_the_host() {
     let test = "training_on_gpus_gives_the_losses_of_the_host";

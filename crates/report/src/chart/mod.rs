@@ -40,7 +40,7 @@ pub trait Draw {
     /// The chart as a self-contained SVG document.
     fn svg(&self) -> String;
 
-    /// The same picture as a PNG file, [`PNG_SCALE`] pixels a unit of the SVG.
+    /// The chart as a PNG file, [`PNG_SCALE`] pixels a unit of the SVG.
     ///
     /// # Errors
     /// When the PNG encoder fails.

@@ -48,7 +48,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Its width in the embedded font.
+    /// Width of the text in the embedded font.
     pub(crate) fn width(&self) -> f64 {
         font::width(&self.content, self.size, self.weight)
     }

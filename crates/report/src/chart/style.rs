@@ -146,7 +146,7 @@ pub(crate) fn oversubscribed(style: usize, at: [f64; 2]) -> Item {
     hollow(marker(style, at), Paint::solid(colour(style)))
 }
 
-/// The same shape in no series' colour, for the legend.
+/// The marker of an oversubscribed point in no series' colour, for the legend.
 pub(crate) fn oversubscribed_sample(at: [f64; 2]) -> Item {
     hollow(marker(0, at), Paint::solid(QUIET))
 }

@@ -25,13 +25,13 @@ pub(crate) const STYLES: [usize; 3] = [0, 5, 1];
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bar {
-    /// Its label.
+    /// Label of the row.
     pub(crate) label: String,
     /// Where it begins; the ends of a waterfall begin at zero.
     pub(crate) begin: f64,
     /// Where it ends: the value up to here.
     pub(crate) end: f64,
-    /// Its value as text; of a term with its sign.
+    /// Value of the row as text; of a term with its sign.
     pub(crate) value: String,
     /// Which colour.
     pub(crate) style: usize,

@@ -74,7 +74,7 @@ impl Table {
         &self.columns
     }
 
-    /// Its rows, each with a cell for each column.
+    /// Rows of the table, each with a cell for each column.
     pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = Vec<Words>> {
         self.rows.iter().map(|row| row.cells().collect())
     }

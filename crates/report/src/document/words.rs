@@ -76,7 +76,7 @@ impl Words {
         self.0.is_empty()
     }
 
-    /// Its pieces, none of them empty.
+    /// Pieces of the text, none of them empty.
     pub(crate) fn parts<'w>(&'w self) -> impl Iterator<Item = Part<'w>> {
         let mut rest: &'w str = &self.0;
         let next = move || {

@@ -5,7 +5,7 @@ use crate::{Artifact, Error, Run};
 
 /// A report format.
 pub trait Format: Sync {
-    /// Its one spelling.
+    /// The one spelling of the format's name.
     fn name(&self) -> &'static str;
     /// One line for help.
     fn doc(&self) -> &'static str;
@@ -18,7 +18,7 @@ pub trait Format: Sync {
     fn refers_to(&self) -> &'static [&'static str] {
         &[]
     }
-    /// Its files.
+    /// Files of the report.
     ///
     /// # Errors
     /// When a file cannot be encoded.

@@ -89,7 +89,7 @@ fn outcome(case: &CaseLine) -> JunitOutcome {
 pub struct JunitCase {
     /// The group that it is listed under (`collective`).
     pub class: String,
-    /// Its name (`all_reduce 64 MiB, 4 ranks, shm`).
+    /// Name of the case (`all_reduce 64 MiB, 4 ranks, shm`).
     pub name: String,
     /// Seconds that it took, where they are known.
     pub seconds: Option<f64>,

@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-/// The same work under several settings.
+/// One kind of work under several settings.
 struct Contest<'r> {
     place: Place,
     settings: Vec<Setting<'r>>,

@@ -138,7 +138,7 @@ const SHAPES: usize = 64;
 
 /// A leaf that becomes one cell or, as the two ends of an interval, two.
 struct Source {
-    /// Its place among the leaves.
+    /// Index among the leaves.
     leaf: usize,
     name: String,
     /// Of a parameter, the leaf that may repeat it.

@@ -51,7 +51,7 @@ pub struct IndexRun {
     pub date: String,
     /// What the user calls it, else the plan's name.
     pub name: String,
-    /// Its tags.
+    /// Tags of the run.
     pub tags: String,
     /// The plan's name.
     pub plan: String,
@@ -70,7 +70,7 @@ pub struct IndexRun {
 pub struct IndexCase {
     /// The case in a few words.
     pub label: String,
-    /// Its results, the oldest first.
+    /// Results of the case, the oldest first.
     pub points: Vec<IndexPoint>,
     /// By how much equal runs differ, as text; empty where that is not known.
     pub noise: String,
@@ -85,7 +85,7 @@ pub struct IndexPoint {
     pub run: usize,
     /// Median time in seconds.
     pub median_s: f64,
-    /// Its 95% interval.
+    /// 95% interval of the median.
     pub ci95: Option<[f64; 2]>,
 }
 

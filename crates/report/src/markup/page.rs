@@ -5,7 +5,7 @@ use crate::policy::policy;
 
 /// A page of one file.
 pub(crate) struct Page<'p> {
-    /// Its title, from data.
+    /// Title of the page, from data.
     pub(crate) title: &'p str,
     pub(crate) style: Css,
     pub(crate) body: Html,

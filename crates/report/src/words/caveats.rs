@@ -74,7 +74,7 @@ impl Wording {
         }
     }
 
-    /// Its long form.
+    /// The long form of a caveat.
     pub fn explanation(self, caveat: Caveat) -> String {
         let text = caveat.explanation();
         match (caveat, self.target) {
@@ -145,7 +145,7 @@ impl Shared {
         Self { most, own, rows: rows.len(), ..Self::default() }
     }
 
-    /// The same with the state of the machine, where all of several rows have one.
+    /// Adds the state of the machine, where all of several rows have one.
     pub fn with_state(self, rows: &[&CaseLine]) -> Self {
         let first = rows.first().filter(|_| rows.len() > 1).and_then(|case| case.state.clone());
         let state = first.filter(|first| rows.iter().all(|case| case.state.as_ref() == Some(first)));
@@ -157,7 +157,7 @@ impl Shared {
         self.state.is_some()
     }
 
-    /// The same in these words.
+    /// Says the caveats in these words.
     pub fn worded(self, wording: Wording) -> Self {
         Self { wording, ..self }
     }

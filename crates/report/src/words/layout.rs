@@ -45,7 +45,7 @@ impl Cell<'_> {
         }
     }
 
-    /// The same where it is said of all rows: a word has its title before it, unless it declares another form.
+    /// How a value reads where it is said of all rows: a word has its title before it, unless it declares another form.
     fn sentence(&self) -> String {
         match self {
             Cell::Declared(column, _) if column.lifted.is_empty() && column.format == Format::Word => {
@@ -147,7 +147,7 @@ impl<'d> Layout<'d> {
         layout
     }
 
-    /// The same with caveats in these words.
+    /// Says caveats in these words.
     pub(crate) fn worded(mut self, wording: Wording) -> Self {
         self.caveats = self.caveats.worded(wording);
         self

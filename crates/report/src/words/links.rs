@@ -19,7 +19,7 @@ const NAMED: usize = 4;
 /// A partner with its time.
 struct Way<'o> {
     peer: usize,
-    /// Its host; None where the record tells nothing of hosts.
+    /// Host of the partner; None where the record tells nothing of hosts.
     host: Option<&'o str>,
     point: &'o Measured<'o>,
 }

@@ -37,7 +37,8 @@ fn parameters<'o>(configuration: &'o Configuration) -> Option<&'o record::Shared
     Some(&configuration.cases.first()?.parameters)
 }
 
-/// The same for configurations that measure the same workload. Ranks on one host are not peers of ranks on several.
+/// A key that configurations have in common if they measure the same workload. Ranks on one host are not
+/// peers of ranks on several.
 fn key(configuration: &Configuration, declared: &Declared) -> Option<String> {
     let case = configuration.cases.first()?;
     let mut shared = workload(&case.parameters, declared);
@@ -207,7 +208,7 @@ pub fn runtimes(run: &Run) -> Vec<String> {
     runtimes_of(&operations(&run.cases, &run.benchmarks))
 }
 
-/// The same of a run's operations.
+/// How the native runtime compares with PyTorch in these operations, a line for each that both measured.
 pub(crate) fn runtimes_of(operations: &[Operation]) -> Vec<String> {
     operations.iter().filter_map(runtime).collect()
 }

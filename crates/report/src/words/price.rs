@@ -68,7 +68,7 @@ impl Price {
     }
 }
 
-/// Its section; nothing where no price was given.
+/// The section on the price; nothing where no price was given.
 pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     let Some(price) = run.price else { return Vec::new() };
     let columns = [

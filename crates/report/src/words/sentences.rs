@@ -32,7 +32,7 @@ pub fn sentences(run: &Run) -> Vec<String> {
     all
 }
 
-/// The same of a run's operations.
+/// What a run and these operations of it show, a sentence each.
 pub(crate) fn about(run: &Run, operations: &[Operation]) -> Vec<String> {
     let mut all = of_run(run, operations);
     all.extend(traffic::sentences(run));
@@ -48,7 +48,7 @@ pub(crate) fn about(run: &Run, operations: &[Operation]) -> Vec<String> {
     all.iter().map(|sentence| one_line(sentence)).collect()
 }
 
-/// The same without those that a shown finding says.
+/// What a run and these operations of it show, without sentences that a shown finding says.
 pub(crate) fn beyond(run: &Run, operations: &[Operation], found: &[Finding]) -> Vec<String> {
     let mut all = about(run, operations);
     all.retain(|sentence| !found.iter().any(|finding| sentence.starts_with(&format!("{}.", finding.title))));

@@ -90,7 +90,7 @@ fn shown(run: &Run) -> Option<&str> {
     states().max_by_key(|name| states().filter(|other| other == name).count())
 }
 
-/// The same as one sentence after another.
+/// The states, and what they mean for times, as one sentence after another.
 pub(crate) fn sentence(run: &Run) -> Option<String> {
     title_and_evidence(run).map(|[title, evidence]| format!("{title}. {evidence}"))
 }

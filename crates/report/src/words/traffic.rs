@@ -31,7 +31,7 @@ impl Collective<'_> {
         format!("{}{size}, {}", op.unwrap_or(&self.case.benchmark), ranks(self.case.ranks))
     }
 
-    /// The same collective, however it is measured.
+    /// Whether both are the same collective, however it is measured.
     fn is_like(&self, other: &Self) -> bool {
         let of =
             |one: &Self| (one.case.bytes_requested, one.case.parameters.get("op").cloned(), one.case.dtype.clone());

@@ -132,7 +132,7 @@ fn the_charts_of_every_run_are_readable_xml() {
     }
 }
 
-/// The same check as [`assert_readable`], from the file: each text says how long it is.
+/// Makes the check of [`assert_readable`] on the file: each text says how long it is.
 fn assert_apart(name: &str, document: &roxmltree::Document) {
     let texts = document.descendants().filter(|node| node.has_tag_name("text"));
     let boxes: Vec<(String, [f64; 4])> = texts

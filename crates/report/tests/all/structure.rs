@@ -50,7 +50,7 @@ fn is_picture(name: &str, attributes: &[String]) {
     assert_eq!(other, None, "of {name} in a picture");
 }
 
-/// The same without signs that mean something, and with the same words.
+/// The text without signs that mean something, and with its words.
 fn harmless(text: &str) -> String {
     let plain = |c: char| match c {
         '<' | '>' => '+',
@@ -129,7 +129,7 @@ fn shape(value: &serde_json::Value) -> String {
     }
 }
 
-/// The same of XML, which a parser of its own reads.
+/// Names of elements and attributes of XML but for pictures, which a parser for XML reads.
 fn xml(text: &str, is_svg: bool) -> Vec<String> {
     let document = roxmltree::Document::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let mut names = Vec::new();

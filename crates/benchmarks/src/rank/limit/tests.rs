@@ -73,7 +73,7 @@ fn numbers(work: &mut RankWork, variant: u32, rounds: u32) -> Vec<f64> {
     }
 }
 
-/// Those that move data.
+/// Operations that move data.
 fn ops() -> impl Iterator<Item = &'static str> {
     Collective::ALL.iter().filter(|op| **op != Collective::Barrier).map(|op| op.name())
 }
@@ -296,8 +296,8 @@ fn interval(sorted: &[f64]) -> [f64; 2] {
     [sorted[low], sorted[sorted.len() - 1 - low]]
 }
 
-/// Of three tries one must succeed: a virtual machine whose cores move during a try changes one side of its pairs, and a loop that
-/// falls short of its limit does so in each.
+/// Asserts that a loop reaches its limit in one of three tries: a virtual machine whose cores move during a try changes one side
+/// of its pairs, and a loop that falls short of its limit does so in each.
 fn reaches_its_limit(bytes: u64, calls: u32, times: u32, most: f64) {
     for in_place in ["true", "false"] {
         let tries: Vec<String> =

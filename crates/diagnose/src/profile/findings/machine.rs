@@ -9,7 +9,7 @@ use crate::profile::series::{Series, confidence_above};
 /// Waits for a processor that take less of the time are those of any machine.
 const SMALLEST_BUSY: f64 = 0.02;
 
-/// Another rank that works so much of the time of the first one in pauses does not only wait.
+/// A rank that works so much of the time of the first one in pauses works, too, and does not only wait.
 const ALSO: f64 = 0.2;
 
 impl Sources<'_> {

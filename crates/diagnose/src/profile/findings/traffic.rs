@@ -25,7 +25,7 @@ enum Traffic {
     Experts,
     /// All-reduce of gradients.
     Gradients,
-    /// Another, or none that is known.
+    /// Communication of another kind, or of none that is known.
     Unknown,
 }
 

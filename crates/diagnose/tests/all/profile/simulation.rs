@@ -44,7 +44,7 @@ pub(crate) enum Law {
 pub(crate) enum Target {
     /// One rank.
     Rank(usize),
-    /// Another rank in each delayed step.
+    /// A different rank in each delayed step.
     Rotating,
 }
 
@@ -223,21 +223,21 @@ fn shift(rank: &mut RankTimeline, by: i64) {
 pub(crate) struct Rates {
     /// Simulated timelines.
     pub(crate) runs: usize,
-    /// Those in which any rank was named.
+    /// Timelines in which any rank was named.
     pub(crate) named: usize,
-    /// Those in which the first rank that was named had a planted delay.
+    /// Timelines in which the first rank that was named had a planted delay.
     pub(crate) found: usize,
-    /// Those in which all ranks with planted delays were named, and no other.
+    /// Timelines in which all ranks with planted delays were named, and no other.
     pub(crate) all_found: usize,
-    /// Of `found`, those with the right phase.
+    /// Timelines of `found` with the right phase.
     pub(crate) phase: usize,
-    /// Those called rotating.
+    /// Timelines in which the straggler was called rotating.
     pub(crate) rotating: usize,
-    /// Those in which a rank without a planted delay was named.
+    /// Timelines in which a rank without a planted delay was named.
     pub(crate) accused: usize,
-    /// Those without any verdict on ranks.
+    /// Timelines without any verdict on ranks.
     pub(crate) unclear: usize,
-    /// Those in which no rank was called slow, with a bound below a delay that was planted in every step.
+    /// Timelines in which no rank was called slow, with a bound below a delay that was planted in every step.
     pub(crate) wrongly_cleared: usize,
 }
 

@@ -2,9 +2,9 @@
 
 /// What an option of theirs is here.
 pub(super) enum Meaning {
-    /// The same as an option of Rankmark.
+    /// An option of Rankmark.
     Ours(&'static str),
-    /// The same in seconds; 0 is none.
+    /// An option of Rankmark that takes seconds; 0 is none.
     Seconds(&'static str),
     /// Threads of a process.
     Threads,
@@ -12,7 +12,7 @@ pub(super) enum Meaning {
     Gpus,
     /// Part of the sizes.
     Size,
-    /// The same as an option that ranks on GPUs have, with another value; elsewhere it is ignored, because of this.
+    /// An option that ranks on GPUs have, with another value; elsewhere it is ignored, because of this.
     OnGpus(&'static str, fn(&str) -> Option<String>, &'static str),
     /// It is ignored, because of this.
     Nothing(&'static str),

@@ -69,7 +69,7 @@ impl<'r> Labels<'r> {
         view::one_line(&name)
     }
 
-    /// The same of a case without a partner.
+    /// The name of a case without a partner.
     pub(super) fn line(&self, line: &CaseLine) -> String {
         let (declared, section) = (declared(self.record, line), section(self.record, line));
         let varies = |name: &str| self.varying.get(section).is_some_and(|names| names.contains(name));

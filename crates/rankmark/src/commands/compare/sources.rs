@@ -57,7 +57,7 @@ impl Source {
         Ok(Self { name, records })
     }
 
-    /// Its latest record.
+    /// The latest record of the source.
     pub(in crate::commands) fn latest(&self) -> &Record {
         let latest = self.records.iter().max_by(|a, b| a.file.started.cmp(&b.file.started));
         latest.expect("a source has a record")
@@ -71,7 +71,7 @@ impl Source {
         others.iter_mut().flat_map(|other| &mut other.records).for_each(|new| in_common_states(latest, new, alone));
     }
 
-    /// Its name on one line.
+    /// The source's name on one line.
     pub(in crate::commands) fn shown(&self) -> String {
         view::one_line(&self.name)
     }

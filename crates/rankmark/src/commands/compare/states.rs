@@ -12,7 +12,7 @@ pub(super) fn in_states(comparison: &Comparison) -> Option<String> {
     states_text(compared.map(|case| [name(case.base), name(case.new)]))
 }
 
-/// The same of the states of each case, in the base and in the new record.
+/// Which states times are of, from the states of each case in the base and in the new record.
 fn states_text(states: impl Iterator<Item = [Option<String>; 2]>) -> Option<String> {
     let which = |both: [Option<String>; 2]| match both {
         [Some(base), Some(new)] if base == new => Some(base),

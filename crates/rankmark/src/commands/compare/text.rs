@@ -286,7 +286,7 @@ pub(super) fn warnings(comparison: &Comparison, width: usize) -> String {
     warning_lines(comparison).iter().map(|part| format!("{}\n", wrap(part, width))).collect()
 }
 
-/// The same, a line each.
+/// What must be known before any figure is read, a line each.
 pub(super) fn warning_lines(comparison: &Comparison) -> Vec<String> {
     let sides = ["base", "new side"].into_iter().zip(&comparison.incomplete);
     let mut parts: Vec<String> =

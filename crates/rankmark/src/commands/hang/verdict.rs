@@ -19,7 +19,7 @@ pub(super) struct Verdict {
     pub(super) is_hung: bool,
     /// The cause first.
     pub(super) sentences: Vec<String>,
-    /// The same for other programs; null without a hang.
+    /// What hung, for other programs; null without a hang.
     pub(super) hang: Value,
     /// By rank.
     pub(super) ranks: Vec<Seen>,

@@ -114,7 +114,7 @@ impl ListedRecord {
         }
     }
 
-    /// Its row, or None where it cannot be read.
+    /// The row of the record, or None where it cannot be read.
     fn row(&self) -> Option<[String; 8]> {
         let run = self.run.as_ref().ok()?;
         let tags = run.file.labels.tags.join(",");

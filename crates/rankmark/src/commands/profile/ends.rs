@@ -20,7 +20,7 @@ pub(super) const JOB_END: &str = "job-end.json";
 const TOLD: usize = 4;
 /// Letters of a message in a sentence on a rank that did not fail first.
 const SHORT: usize = 120;
-/// The same of the one that failed first.
+/// Letters of a message in a sentence on the rank that failed first.
 const LONG: usize = 160;
 /// In place of how a rank ended, where nobody saw it.
 const WITHOUT_A_WORD: &str = "ended without a word";
@@ -108,7 +108,7 @@ pub(super) struct Ends {
     pub(super) sentences: Vec<String>,
     /// Whether a rank failed. Then the first sentence names it.
     pub(super) is_failed: bool,
-    /// The same for other programs; null where there is nothing to say.
+    /// How the job ended, for other programs; null where there is nothing to say.
     pub(super) json: Value,
 }
 
@@ -333,7 +333,7 @@ fn was(short: &str) -> String {
     were(short.split(": ").next().unwrap_or(short), 1)
 }
 
-/// The same of several ranks, with the message.
+/// `were killed by SIGKILL`, `failed with ValueError: ...`: what happened to so many ranks, with the message.
 fn were(short: &str, ranks: usize) -> String {
     match short {
         killed if killed.starts_with("killed") => format!("{} {killed}", if ranks == 1 { "was" } else { "were" }),

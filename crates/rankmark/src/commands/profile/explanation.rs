@@ -18,7 +18,7 @@ pub(super) struct Explanation {
     pub(super) hangs: Vec<String>,
     /// Whether a rank hung, and did not go on.
     pub(super) is_hung: bool,
-    /// The same for other programs; null without a hang.
+    /// What hung, for other programs; null without a hang.
     pub(super) hang: serde_json::Value,
     /// How its ranks ended, and how much of the window was recorded; of a job only.
     pub(super) ends: Ends,

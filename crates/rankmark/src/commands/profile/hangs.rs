@@ -66,7 +66,7 @@ fn transfers(all: &[HangNote]) -> Option<String> {
     Some(format!("rank {cause} did not {verb} {}: {}", ranks(&victims), each.join(", ")))
 }
 
-/// The same for other programs. Null without a hang.
+/// What hung, for other programs. Null without a hang.
 pub(crate) fn json(traces: &Traces) -> Value {
     let found = report(traces).filter(|report| !report.findings.is_empty());
     let Some(found) = found else { return Value::Null };

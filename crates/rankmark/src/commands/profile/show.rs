@@ -244,7 +244,7 @@ pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Differen
     head + &table.lines(screen::width()).join("\n") + "\n" + &rest
 }
 
-/// The same for the record.
+/// An explanation as the record has it.
 pub(super) fn kept(one: &Explanation) -> ExplainedCase {
     let analysis = &one.analysis;
     ExplainedCase {

@@ -26,8 +26,8 @@ pub(super) fn check(host: &Host, quick: bool) -> Result<Vec<Finding>, Failure> {
     comm::backends().map(|backend| row(backend, host, quick)).collect()
 }
 
-/// The same for what the survey found: each MPI library with its own launcher, and the backends of PyTorch. After
-/// [`check`], on the main thread. Other rows stay as they are.
+/// Checks what the survey found: each MPI library with its own launcher, and the backends of PyTorch. After [`check`], on the
+/// main thread. Other rows stay as they are.
 pub(super) fn check_found(
     rows: Vec<Finding>,
     python: Option<&Path>,

@@ -15,7 +15,8 @@ pub(super) fn cell(text: &str, depth: usize) -> String {
     plain(&text.split_whitespace().collect::<Vec<_>>().join(" "), depth).replace('|', "\\|")
 }
 
-/// The same as a paragraph.
+/// A text of the terminal as a paragraph: what Markdown and HTML would take for theirs is escaped, and pages that it names become
+/// links from the folder that lies `depth` below docs.
 pub(super) fn plain(text: &str, depth: usize) -> String {
     // What stands in back-ticks is code, and stays as it is.
     let parts = text.split('`').enumerate().map(|(index, part)| match index % 2 {

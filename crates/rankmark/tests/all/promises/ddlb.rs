@@ -6,7 +6,7 @@ use super::{ok_share, sample, with};
 use crate::place::{Ended, Place};
 use crate::{pytorch, skip};
 
-/// Its example at sizes that any machine holds.
+/// Reduces DDLB's example to sizes that any machine holds.
 const REDUCED: &str = "--set m=64 --set n=16 --set k=16 --runtime native --warmup 1 --iters 2";
 
 #[test]
@@ -145,7 +145,7 @@ fn ranks_are_those_of_the_launcher() {
     );
 }
 
-/// Its example, reduced, in so many processes of an mpirun; None, listed as skipped, where there is none.
+/// Runs DDLB's example, reduced, in so many processes of an mpirun; None, listed as skipped, where there is none.
 fn under_mpirun(place: &Place, ranks: u32, what: &str) -> Option<Ended> {
     let known = ["/usr/bin/mpirun.openmpi --oversubscribe", "/usr/bin/mpirun.mpich"];
     let here = |mpirun: &&str| std::path::Path::new(mpirun.split(' ').next().unwrap_or_default()).exists();

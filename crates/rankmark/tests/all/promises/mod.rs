@@ -45,7 +45,7 @@ fn ok_share(place: &Place, record: &str) -> f64 {
 struct Promise<'t> {
     text: &'t str,
     command: &'t str,
-    /// Its tests, what it waits for, or why nothing is done for it.
+    /// Tests of the promise, what it waits for, or why nothing is done for it.
     kept: &'t str,
 }
 

@@ -84,7 +84,7 @@ pub(super) fn broken(spans: &[Span], size: f64, width: f64, hang: f64) -> Vec<Li
 pub(super) struct Measure {
     /// On one line.
     pub(super) line: f64,
-    /// Its longest word.
+    /// Longest word of the text.
     pub(super) word: f64,
     /// The longest part of a word that ends in a mark.
     pub(super) part: f64,

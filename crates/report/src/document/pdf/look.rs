@@ -41,7 +41,7 @@ pub(super) const SUBSECTION: f64 = 11.0;
 pub(super) const CAPITAL: f64 = 0.716;
 /// Room between a baseline and the capitals of the next line, in parts of the size.
 pub(super) const LEADING: f64 = 0.62;
-/// The same in tables, and in headings.
+/// Room between a baseline and the capitals of the next line in tables and in headings, in parts of the size.
 pub(super) const TIGHT: f64 = 0.45;
 
 /// Room between paragraphs.

@@ -105,7 +105,7 @@ impl Text {
 }
 
 impl Shape {
-    /// The same, further down.
+    /// The shape, further down.
     pub(super) fn moved(self, down: f64) -> Self {
         let at = |[x, y]: [f64; 2]| [x, y + down];
         match self {

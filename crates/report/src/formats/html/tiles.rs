@@ -15,7 +15,7 @@ const MOST: usize = 8;
 pub(super) struct Tile {
     pub(super) name: String,
     pub(super) value: String,
-    /// Its interval; empty where it has none.
+    /// Interval of the value; empty where it has none.
     pub(super) interval: String,
     /// What it is compared with, and the case.
     pub(super) of: String,

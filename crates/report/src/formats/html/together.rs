@@ -75,7 +75,7 @@ fn letter(index: usize) -> String {
     letter.map_or_else(|| format!("#{}", index + 1), |letter| letter.to_string())
 }
 
-/// The same in labels of charts, where a letter alone may be a value of another field.
+/// What a record is called in labels of charts, where a letter alone may be a value of another field.
 fn name(index: usize) -> String {
     format!("{RECORD} {}", letter(index))
 }

@@ -80,7 +80,7 @@ impl Struct {
         }
     }
 
-    /// Its bytes with the stop mark.
+    /// Bytes of the structure with the stop mark.
     pub(super) fn end(mut self) -> Vec<u8> {
         self.bytes.push(0);
         self.bytes

@@ -72,7 +72,7 @@ impl<'r> Named<'r> {
         text
     }
 
-    /// Its rows, head first, each cell as the CSV has it.
+    /// Rows of the table, head first, each cell as the CSV has it.
     pub(crate) fn values(&self) -> Vec<Vec<String>> {
         let head = self.table.columns.clone();
         let rows = self.table.rows.iter().map(|row| self.cells(row).map(text).collect());
