@@ -88,7 +88,7 @@ impl Scratch {
 pub struct Step {
     /// From 1: AdamW's bias correction and dropout count with it.
     pub number: u64,
-    /// Of dropout.
+    /// Seed of dropout.
     pub seed: u64,
 }
 

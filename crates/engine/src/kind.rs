@@ -25,7 +25,7 @@ terms::named! {
 }
 
 impl Kind {
-    /// Of an operation.
+    /// The kind of an operation.
     pub fn of(op: &Op) -> Self {
         match op {
             Op::Dense(Dense::MatMul(_)) => Self::Products,
@@ -83,7 +83,7 @@ impl Kind {
 /// Nanoseconds of what a device did, by kind, in the order of [`Kind`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
-    /// Of each kind that occurred.
+    /// Nanoseconds of each kind that occurred.
     pub ns: std::collections::BTreeMap<Kind, u64>,
     /// From the first to the last point that was noted.
     pub span_ns: u64,

@@ -27,7 +27,7 @@ pub struct BufferPlace {
 /// persistent buffers come first, in the order of their ids, then those of a step.
 #[derive(Clone, Debug)]
 pub struct MemoryPlan {
-    /// Of each buffer.
+    /// Place of each buffer.
     pub places: Vec<BufferPlace>,
     /// Bytes of the memory that peers reach.
     pub shared: usize,

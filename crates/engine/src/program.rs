@@ -78,7 +78,7 @@ pub enum Instruction {
     },
     /// Wait until it is complete.
     Finish {
-        /// Which.
+        /// Ticket of the exchange.
         ticket: u32,
     },
     /// From here on, time belongs to this phase.

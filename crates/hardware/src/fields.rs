@@ -49,7 +49,7 @@ terms::named! {
         HostLatency = "host_latency",
         /// Seeded products, sums and a training step again and again, whose results must be the same bits each time.
         Results = "results",
-        /// Each of them, for a profile of the machine.
+        /// Each of the tests, for a profile of the machine.
         All = "all",
     }
 }

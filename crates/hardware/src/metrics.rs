@@ -309,7 +309,7 @@ fn judge(found: &mut Pairs, times: &PairTimes) {
 /// The chance that a healthy rank or pair of a tournament is named.
 const LEVEL: f64 = 0.01;
 
-/// Of all pairs, critical values are those of simulated ones; of a part, those of a fleet's links.
+/// Judges the times of pairs. Of all pairs, critical values are those of simulated ones; of a part, those of a fleet's links.
 fn verdict(times: &PairTimes) -> PairVerdict {
     if let Some(square) = times.square() {
         return stats::slow_pairs(&square);

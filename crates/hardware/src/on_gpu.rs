@@ -389,7 +389,7 @@ impl Prepared for Chased {
         comm.drain().map_err(failure)
     }
 
-    /// Another random way through all links, from the first: no load can be foreseen.
+    /// Makes another random way through all links, from the first: no load can be foreseen.
     fn refill(&mut self) {
         self.seed = self.seed.wrapping_add(SHIFT);
         let mut state = self.seed;

@@ -43,7 +43,7 @@ impl ListedPairs {
 pub(super) struct Pairs {
     /// Seconds of a message between the median pair.
     pub(super) median: f64,
-    /// And between the slowest.
+    /// Seconds of a message between the slowest pair.
     #[serde(default)]
     pub(super) slowest: f64,
     #[serde(default)]

@@ -16,7 +16,7 @@ terms::named! {
         HostCopy = "host_copy",
         /// Reads of a file that the system has forgotten.
         StorageRead = "storage_read",
-        /// Each of them.
+        /// Each of the activities.
         All = "all",
     }
 }

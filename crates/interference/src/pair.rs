@@ -19,7 +19,7 @@ struct Pair {
     /// Ends first: it has a communicator of the same ranks.
     beside: Option<Alongside>,
     own: Box<dyn Prepared>,
-    /// That of a second collective; None: the world's.
+    /// Communicator of a second collective; None: the world's.
     comm: Option<Box<dyn Communicator>>,
 }
 

@@ -72,7 +72,7 @@ pub struct Rotary {
     pub kv_heads: usize,
     /// Features of a head.
     pub head_width: usize,
-    /// Of the frequencies: base^(-2i/head_width).
+    /// Base of the frequencies: base^(-2i/head_width).
     pub base: f64,
 }
 

@@ -28,7 +28,7 @@ pub enum Shard {
 pub struct Part {
     /// Which, from 0.
     pub index: usize,
-    /// Of how many.
+    /// Number of the parts.
     pub of: usize,
 }
 

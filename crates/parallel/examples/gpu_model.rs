@@ -81,7 +81,7 @@ struct Work {
     flops: f64,
     bytes: f64,
     seconds: f64,
-    /// Of these, those of operations that arithmetic bounds.
+    /// Of the seconds, those of operations that arithmetic bounds.
     arithmetic_s: f64,
 }
 

@@ -19,7 +19,7 @@ pub struct Outline {
     pub categories: BTreeMap<Category, usize>,
     /// Bytes in all, scratch of kernels included.
     pub bytes: usize,
-    /// Of these, bytes of memory that peers reach.
+    /// Of all bytes, those of memory that peers reach.
     pub shared_bytes: usize,
     /// Ranks of each group that this rank opens in addition to the world.
     pub groups: Vec<u32>,

@@ -69,7 +69,7 @@ pub struct Recipe {
     pub micro_batch: usize,
     /// Micro-batches of each replica in a step; an entry a replica. All equal unless load is balanced.
     pub micro_batches: Vec<usize>,
-    /// Of a pipeline.
+    /// Schedule of a pipeline.
     pub schedule: Schedule,
     /// Chunks of a stage (interleaved), else 1.
     pub chunks: usize,
@@ -92,7 +92,7 @@ pub struct Recipe {
     pub optimizer: Optimizer,
     /// Largest norm of all gradients; None for no clipping.
     pub clip: Option<f64>,
-    /// Of initial parameters, dropout, and synthetic data.
+    /// Seed of initial parameters, dropout, and synthetic data.
     pub seed: u64,
     /// Rows of logits are laid out in a multiple of so many elements, and with them the weight and the bias that make them; 1 for no
     /// padding. GPUs load 16 bytes at once: see [`engine::cuda::LOGITS_MULTIPLE`].

@@ -144,7 +144,7 @@ impl Trainer {
         Self::from_built(built, recipe, world, abort, options, device, source)
     }
 
-    /// Of a program that is built already.
+    /// A trainer of a program that is built already.
     pub(crate) fn from_built(
         mut built: Built,
         recipe: &Recipe,

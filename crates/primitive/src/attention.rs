@@ -24,9 +24,9 @@ const GRAIN: usize = 8;
 /// What a rank computes with.
 pub(super) struct Attention {
     task: Task,
-    /// Of some queries.
+    /// Scores of some queries.
     scores: Slice,
-    /// Of each query the largest score and the sum of weights so far.
+    /// The largest score of each query, and the sum of weights so far.
     states: Slice,
     shift: usize,
     /// The result, `[head][class of queries][width]`.

@@ -49,7 +49,7 @@ pub(super) struct Overlap {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sequential_s: Option<f64>,
     pub(super) audit: Audit,
-    /// Against the fastest sequential way.
+    /// Speedup against the fastest sequential way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) speedup: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +76,6 @@ pub(super) struct Overlap {
 pub(super) struct Audit {
     pub(super) same: Vec<String>,
     pub(super) differ: Vec<String>,
-    /// Of each implementation.
+    /// Bytes of the buffers of each implementation.
     pub(super) buffer_bytes: Map<String, Value>,
 }

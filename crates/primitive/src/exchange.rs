@@ -32,7 +32,7 @@ type Rows = (usize, usize, usize);
 
 /// How tokens that came back become the result.
 enum Combine {
-    /// They are the result.
+    /// The tokens are the result.
     InPlace,
     /// Each goes to its place.
     Copy(Moves),

@@ -13,7 +13,7 @@ const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str)
     Field::new(kind, default, doc).always().common()
 }
 
-/// Of GPUs.
+/// A field of GPUs.
 const fn of_gpus(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
     Field::new(kind, default, doc).group(groups::GPUS)
 }

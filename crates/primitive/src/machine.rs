@@ -20,10 +20,10 @@ pub(super) enum Machine {
 /// An operation that may proceed while this rank computes.
 #[must_use]
 pub(super) enum Moving {
-    /// Of the host's buffers.
+    /// An operation on the host's buffers.
     Host(Ticket),
-    /// Of a GPU's. It begins once its products are there, and is given to the device once the next computation was: a backend that
-    /// keeps the calling thread busy moves data meanwhile.
+    /// An operation on a GPU's buffers. It begins once its products are there, and is given to the device once the next
+    /// computation was: a backend that keeps the calling thread busy moves data meanwhile.
     Gpu {
         /// Not given yet.
         call: Option<Call>,

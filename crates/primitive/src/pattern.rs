@@ -253,7 +253,7 @@ pub(super) fn sequences(seed: u64, period: usize, amplitude: i64) -> impl FnMut(
 }
 
 impl Table {
-    /// Of two sequences of one period, over the depth's elements `depth..depth + len`.
+    /// The table of two sequences of one period, over the depth's elements `depth..depth + len`.
     pub(super) fn new(rows: &[f64], columns: &[f64], depth: usize, len: usize) -> Self {
         let period = rows.len();
         let (whole, rest) = (len / period, len % period);

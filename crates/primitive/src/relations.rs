@@ -53,7 +53,7 @@ pub(super) fn order(line: &CaseLine) -> &str {
 
 /// The lines of a run that others are compared with. They differ from those in the implementation alone.
 pub(super) struct Compared<'a> {
-    /// Those that compute all of A, and those that compute a rank's share.
+    /// Cases that compute all of A, and cases that compute a rank's share.
     whole: Firsts<'a>,
     sharded: Firsts<'a>,
     /// By order.

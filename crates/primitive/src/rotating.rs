@@ -42,7 +42,7 @@ impl Prepared for Rotating {
         self.turns.iter_mut().for_each(|turn| turn.refill());
     }
 
-    /// Those that had a call, as all ranks' had.
+    /// Checks the turns that had a call, as all ranks' had.
     fn check(&mut self, comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
         let (mut report, count) = (WrongReport::default(), self.turns.len() as u64);
         for (turn, prepared) in self.turns.iter_mut().enumerate().filter(|(turn, _)| (*turn as u64) < calls) {
@@ -55,7 +55,7 @@ impl Prepared for Rotating {
         Ok(report)
     }
 
-    /// Of a call in the mean: which rank has most to do goes round.
+    /// Work of a call in the mean: which rank has most to do goes round.
     fn work(&self) -> Work {
         let works: Vec<Work> = self.turns.iter().map(|turn| turn.work()).collect();
         let count = works.len() as u64;

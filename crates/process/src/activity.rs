@@ -16,7 +16,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Of the process with this number; None where there is none.
+    /// Activity of the process with this number; None where there is none.
     pub fn of_process(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
@@ -33,7 +33,8 @@ fn processor_time(stat: &str, ticks_a_second: u64) -> Option<Duration> {
     Some(Duration::from_secs_f64(ticks as f64 / ticks_a_second.max(1) as f64))
 }
 
-/// Of all threads: the second number of /proc/PID/task/TID/schedstat, in nanoseconds (Documentation/scheduler/sched-stats.rst).
+/// How long all threads waited for a processor: the second number of /proc/PID/task/TID/schedstat, in nanoseconds
+/// (Documentation/scheduler/sched-stats.rst).
 fn queued(pid: u32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let queued_ns = |task: std::fs::DirEntry| {

@@ -29,7 +29,7 @@ pub type Answered = fn(&str) -> bool;
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself.
+    /// Ended by itself, with this code.
     Code(i32),
     /// By a signal that was not ours.
     Signal(i32),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// Ended by itself, with this code.
     Code(i32),
     /// By this signal.
     Signal(i32),

@@ -56,7 +56,7 @@ terms::named! {
         Simulated = "simulated",
         /// The check of a simulated case compared a part of a call's result.
         PartlyChecked = "partly_checked",
-        /// Another program measured it.
+        /// A program other than this one measured it.
         Imported = "imported",
         /// A fault was injected on request.
         Injected = "injected",

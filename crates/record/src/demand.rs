@@ -14,7 +14,7 @@ pub struct Demand<'a> {
     pub traffic: f64,
     /// Floating-point operations; 0: none, or not known.
     pub flops: f64,
-    /// Their element type.
+    /// Element type of these operations.
     pub dtype: &'a str,
     /// What computes, and holds the buffers.
     pub device: &'a str,

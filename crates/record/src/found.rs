@@ -103,11 +103,11 @@ pub struct Checked {
 /// Times of a call by the clock of a device, in seconds, over samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceTimes {
-    /// Their median.
+    /// Median of these times.
     pub p50: f64,
-    /// Their 90th percentile.
+    /// 90th percentile of these times.
     pub p90: f64,
-    /// Their 99th percentile.
+    /// 99th percentile of these times.
     pub p99: f64,
     /// The longest.
     pub max: f64,
@@ -116,11 +116,11 @@ pub struct DeviceTimes {
 /// Median times of a call over ranks, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankTimes {
-    /// Of the fastest rank.
+    /// Time of the fastest rank.
     pub min: f64,
     /// The median of all ranks'.
     pub median: f64,
-    /// Of the slowest rank.
+    /// Time of the slowest rank.
     pub max: f64,
 }
 
@@ -132,7 +132,7 @@ pub struct Level {
     pub median_s: f64,
     /// How many these are.
     pub trials: u64,
-    /// Their share of all.
+    /// Share of these trials among all.
     pub share: f64,
 }
 
@@ -237,7 +237,7 @@ pub struct PartWork {
 }
 
 impl PartWork {
-    /// That of each part of a case, in their order; None where its benchmark tells none.
+    /// The work of each part of a case, in their order; None where its benchmark tells none.
     pub fn of_parts(line: &CaseLine) -> Option<Vec<(String, Self)>> {
         let read = |(name, part)| Some((name, serde_json::from_value(part).ok()?));
         Some(PARTS.of(line)?.into_iter().filter_map(read).collect())

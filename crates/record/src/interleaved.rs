@@ -34,7 +34,7 @@ pub struct Side {
     /// What this side alone sets, each as FIELD=VALUE.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
-    /// Another program that its ranks are, where they are not this one.
+    /// The program that its ranks are, where they are not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// What that program says of its version.

@@ -14,7 +14,7 @@ pub struct Key<T> {
 }
 
 impl<T> Key<T> {
-    /// That of this declaration.
+    /// The key of this declaration.
     pub const fn new(metric: Metric) -> Self {
         Self { metric, value: PhantomData }
     }

@@ -46,9 +46,9 @@ pub enum RunEnd {
 pub struct CaseCounts {
     /// All cases.
     pub cases: usize,
-    /// Those that did not run.
+    /// Cases that did not run.
     pub not_run: usize,
-    /// Those that ran, and did not make all trials.
+    /// Cases that ran, and did not make all trials.
     pub lacking: usize,
 }
 

@@ -38,7 +38,7 @@ impl CanaryKind {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct CanaryLevel {
-    /// Which.
+    /// Which canary.
     pub canary: CanaryKind,
     /// Ranks that looked at once: others show other values.
     #[schemars(range(min = 1))]

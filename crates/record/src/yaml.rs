@@ -75,7 +75,7 @@ impl<P> Node<P> {
 /// Why there is no tree. The reader of the text words it: it knows what the text is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Neither YAML nor JSON; the parser's own words, and whether a tab is at fault.
+    /// The text is neither YAML nor JSON; the parser's own words, and whether a tab is at fault.
     Syntax {
         /// What the parser says.
         message: String,

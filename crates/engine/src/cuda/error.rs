@@ -18,7 +18,7 @@ pub enum ProductError {
     /// The driver says so.
     #[error(transparent)]
     Driver(#[from] CudaError),
-    /// Neither this GPU nor this library has such a product.
+    /// There is no such product on this GPU or in this library.
     #[error("{0}")]
     Unsupported(String),
     /// A mistake of the caller: buffers that are too short, or of another device.

@@ -71,7 +71,7 @@ impl Epilogue {
 pub struct Batch {
     /// How many.
     pub count: usize,
-    /// Of A, B and C.
+    /// Elements from one matrix to the next: of A, B and C.
     pub strides: [usize; 3],
 }
 

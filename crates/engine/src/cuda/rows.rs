@@ -39,7 +39,7 @@ pub struct Found {
 pub struct Matrix<'a> {
     /// Whole rows.
     pub at: &'a Slice,
-    /// Of its elements.
+    /// Type of the elements.
     pub dtype: Dtype,
     /// Elements of a row.
     pub columns: usize,

@@ -159,7 +159,7 @@ pub enum Rows {
         kv_heads: usize,
         /// Features of a head; pairs are (i, i + head_width/2).
         head_width: usize,
-        /// Of the frequencies: base^(-2i/head_width).
+        /// Base of the frequencies: base^(-2i/head_width).
         base: f64,
         /// Turn back.
         inverse: bool,

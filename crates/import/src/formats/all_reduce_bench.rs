@@ -93,7 +93,7 @@ struct Reader<'s> {
     ranks: Option<u32>,
     given: Option<u32>,
     trials: Option<u64>,
-    /// Of the first form: the payload of the lines that follow, or why it is none.
+    /// For the first form: the payload of the lines that follow, or why it is none.
     payload: Option<Result<u64, String>>,
     in_table: bool,
     /// The last command line: it is that of the run that begins next.

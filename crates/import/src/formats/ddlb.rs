@@ -33,7 +33,7 @@ const DTYPES: &[&str] = &["float32", "float64", "float16", "bfloat16"];
 const LARGEST: u64 = 1 << 31;
 /// Iterations are spread over at least so many trials, which is what an interval needs.
 const FEWEST: u64 = stats::FEWEST_TRIALS as u64;
-/// And over at most so many.
+/// Iterations are spread over at most so many trials.
 const MOST: u64 = 30;
 /// What `mpirun -np` of its own documentation starts.
 const RANKS: &str = "2";

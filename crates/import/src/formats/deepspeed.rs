@@ -75,9 +75,9 @@ impl Format for DeepSpeed {
 /// Which lines are those of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Those of the timer.
+    /// Lines of the timer.
     Timer,
-    /// Those of the engine, in logs before December 2022.
+    /// Lines of the engine, in logs before December 2022.
     Engine,
 }
 

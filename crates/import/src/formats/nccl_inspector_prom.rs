@@ -120,7 +120,7 @@ impl Format for NcclInspectorProm {
 
 /// What the lines with the same labels say.
 struct Calls {
-    /// By its first line.
+    /// Place of the first line.
     place: usize,
     line: usize,
     labels: Labels,

@@ -21,13 +21,13 @@ pub(super) struct Table {
     /// None where it has no counterpart here.
     pub(super) test: Option<Test>,
     pub(super) backend: &'static str,
-    /// By its title.
+    /// Device that the title names.
     pub(super) device: &'static str,
     pub(super) ranks: u32,
     /// Whether the ranks are those of the command line.
     pub(super) is_launched: bool,
     pub(super) launched: Option<Launched>,
-    /// By its own line, else by the command line.
+    /// Buffers that the table's own line names, else the command line.
     pub(super) buffers: Option<Buffers>,
     pub(super) dtype: Option<Dtype>,
     pub(super) columns: Vec<Column>,

@@ -12,7 +12,7 @@ use crate::{Details, Figures, Source, numbers};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Bytes,
-    /// Of a call, or of a non-blocking one and its wait without computation.
+    /// Average of a call, or of a non-blocking one and its wait without computation.
     Average,
     Min,
     Max,

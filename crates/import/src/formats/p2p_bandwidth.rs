@@ -85,7 +85,7 @@ enum Title {
     Rates(Way),
     BothWays,
     Times(Way),
-    /// Of an older or newer version.
+    /// The title of a table of an older or newer version.
     Unknown,
 }
 

@@ -11,7 +11,7 @@ use crate::{Results, Source};
 
 /// Lines above a run that are compared.
 const MOST_LINES: usize = 20;
-/// And how much of each.
+/// Letters of each of these lines that are compared.
 const MOST_LETTERS: usize = 300;
 
 /// Where a run stands: its command line, and what other programs or people wrote above it.

@@ -92,7 +92,7 @@ impl Sizes {
     }
 }
 
-/// That several programs wrote into one table at once.
+/// A table into which several programs wrote at once.
 #[derive(Debug)]
 pub(super) struct Mixed {
     /// The line that shows it.

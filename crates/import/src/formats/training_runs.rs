@@ -33,7 +33,7 @@ pub(super) struct Log<'s> {
     config: BTreeMap<String, BTreeMap<String, String>>,
     /// What the program has said of its configuration since the last step: it belongs to the run that begins next.
     announced: Vec<(String, String, String)>,
-    /// Those of all runs.
+    /// Configurations of all runs.
     configs: Vec<Config>,
     command: String,
     /// Ranks that the command starts; 0 if it does not say.
@@ -42,7 +42,7 @@ pub(super) struct Log<'s> {
     continued: Option<String>,
     /// Whether a run had this configuration and command.
     used: bool,
-    /// Of the current run, by number. Of several ranks, the slowest.
+    /// Steps of the current run, by number. Of several ranks, the slowest.
     steps: BTreeMap<u64, Logged>,
     /// Whether the run has begun before its first step.
     is_open: bool,

@@ -61,7 +61,7 @@ pub struct RasFinding {
 /// What is wrong with ranks of a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RasProblem {
-    /// They have called an operation less often than others.
+    /// The ranks have called an operation less often than others.
     Behind {
         /// The operation.
         operation: String,
@@ -70,17 +70,17 @@ pub enum RasProblem {
         /// How often the others have.
         most: u64,
     },
-    /// Their processes do not answer.
+    /// The ranks' processes do not answer.
     Unresponsive,
-    /// Their processes have not answered for so long that RAS takes them for dead.
+    /// The ranks' processes have not answered for so long that RAS takes them for dead.
     Dead,
-    /// They answer, and do not belong to the communicator now.
+    /// The ranks answer, and do not belong to the communicator now.
     Missing,
     /// NCCL reports this error code for them.
     Error(i64),
-    /// They are still joining the communicator.
+    /// The ranks are still joining the communicator.
     Joining,
-    /// They abort the communicator.
+    /// The ranks abort the communicator.
     Aborting,
 }
 

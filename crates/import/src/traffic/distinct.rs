@@ -280,7 +280,7 @@ impl Counted<'_> {
     }
 }
 
-/// Those that can be cases, each case once. What is the same case here is one: its calls add up.
+/// Calls that can be cases, each case once. What is the same case here is one: its calls add up.
 fn as_cases(all: Vec<Distinct>, given: &JobTraffic<'_>, left_out: &mut BTreeMap<String, u64>) -> Vec<Distinct> {
     let mut cases: Vec<Distinct> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Of each call, in the order given: whether another ran at any time of it, and how many ran when it began, itself included.
-/// Calls without times overlap nothing.
+/// Whether another call ran at any time of each call, in the order given, and how many ran when it began, itself included. Calls
+/// without times overlap nothing.
 pub(super) fn overlaps(times: &[Option<(i64, i64)>]) -> Vec<(bool, u32)> {
     let mut order: Vec<(i64, i64, usize)> =
         times.iter().enumerate().filter_map(|(at, times)| times.map(|(begin, end)| (begin, end, at))).collect();

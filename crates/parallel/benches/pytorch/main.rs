@@ -99,7 +99,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
 pub(crate) struct Rounds {
     pub(crate) seconds: Vec<f64>,
     pub(crate) cpu: Vec<f64>,
-    /// Of all rounds.
+    /// Seconds of the fastest step of all rounds.
     pub(crate) fastest: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The other side: peers/pytorch/bench.py, asked for steps line by line.
+//! PyTorch's side: peers/pytorch/bench.py, asked for steps line by line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -11,7 +11,7 @@ use crate::{Optimizer, Piece, Recipe, Source, Trainer};
 
 /// Relative to the size of what is compared: two orders of summation of f64.
 const TOLERANCE: f64 = 1e-9;
-/// Of parameters after steps of AdamW, which divides each gradient by its own size: where a gradient is small because
+/// Tolerance of parameters after steps of AdamW, which divides each gradient by its own size: where a gradient is small because
 /// large terms cancel, its rounding errors grow with it.
 const ADAMW_TOLERANCE: f64 = 1e-7;
 

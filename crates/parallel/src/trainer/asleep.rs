@@ -15,7 +15,7 @@ pub struct Asleep {
     pub jitter: f64,
     /// One step of fifty takes longer by a factor with a heavy tail, at most four.
     pub heavy_tail: bool,
-    /// Of the series.
+    /// Seed of the series.
     pub seed: u64,
     /// Each rank has its own series.
     pub rank: u32,

@@ -157,11 +157,11 @@ impl Trainer {
 
 /// Samples as their source gives them.
 pub(super) struct Samples {
-    /// Of a micro-batch.
+    /// Tokens of a micro-batch.
     tokens: Vec<i32>,
-    /// Of a micro-batch.
+    /// Targets of a micro-batch.
     targets: Vec<i32>,
-    /// Of a sample, before they are narrowed.
+    /// Numbers of a sample, before they are narrowed.
     numbers: Vec<f32>,
 }
 

@@ -47,7 +47,7 @@ pub(crate) enum Load {
     },
     /// Expert 0 gets this share of the tokens, and the others equally many of what is left.
     Hot {
-        /// Of each rank's tokens, at most 1.
+        /// Share of each rank's tokens, at most 1.
         share: f64,
         /// Whether each call has another hot expert ([`Load::turns`]).
         rotates: bool,
@@ -61,7 +61,7 @@ fn refused(message: String, hint: &str) -> FieldError {
 }
 
 impl Load {
-    /// That of a variant and its options; `counts` are those of a file.
+    /// The load of a variant and its options; `counts` are those of a file.
     ///
     /// # Errors
     /// When the options have no meaning.

@@ -20,7 +20,7 @@ pub(super) struct Payload {
     /// How many numbers the digits have.
     numbers: usize,
     rows: Vec<i8>,
-    /// Of each PERIOD experts.
+    /// Columns of each PERIOD experts.
     columns: Vec<Vec<i8>>,
     /// Sums of rows with columns, behind the digits.
     tables: Vec<Table>,

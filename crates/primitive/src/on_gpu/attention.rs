@@ -18,9 +18,9 @@ const SCORES: usize = 256 << 20;
 pub(crate) struct OnGpu {
     rows: usize,
     width: usize,
-    /// Of some heads, or of some queries of a head: `[head][key][query]`.
+    /// Scores of some heads, or of some queries of a head: `[head][key][query]`.
     scores: Slice,
-    /// Of each query the largest score and the sum of weights so far, and what is left of its weights.
+    /// The largest score of each query, the sum of weights so far, and what is left of its weights.
     states: Slice,
     kept: Slice,
     /// Whether a head has seen a panel in this call.

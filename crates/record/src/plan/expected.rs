@@ -13,7 +13,7 @@ use crate::expected::{Basis, Expected};
 use crate::{About, Metric};
 
 const KEYS: [&str; 7] = ["benchmark", "where", "metric", "value", "basis", "source", "with"];
-/// Those that may be left out.
+/// Keys that may be left out.
 const OPTIONAL: [&str; 2] = ["where", "with"];
 /// The smallest list, for hints.
 const FORM: &str = "write `- {benchmark: collective, where: {op: all_reduce, ranks: 8}, metric: busbw_gbs, value: 480, \

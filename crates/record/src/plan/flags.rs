@@ -10,9 +10,9 @@ use crate::About;
 
 /// What flags say.
 pub(crate) struct Flags {
-    /// Those that name a field.
+    /// Flags that name a field.
     pub(crate) fields: Vec<(Key, Node)>,
-    /// Those that name none, and where.
+    /// Flags that name none, and where.
     pub(crate) unknown: Vec<(At, String)>,
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 /// Before the eight digits.
 const BEGIN: &[u8] = b",\"crc32\":\"";
-/// After them.
+/// After the eight digits.
 const END: &[u8] = b"\"}";
 /// Bytes of the whole member, with the bracket that ends the line.
 const LENGTH: usize = BEGIN.len() + 8 + END.len();

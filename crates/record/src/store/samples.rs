@@ -57,14 +57,14 @@ pub struct CaseSamples {
 /// What a canary showed before and after the samples of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Seen {
-    /// Which.
+    /// Which canary.
     pub canary: CanaryKind,
     /// The host that showed it, where ranks were on several: its place in `hosts` of `run.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<u32>,
-    /// Before them.
+    /// What it showed before the samples.
     pub before: f64,
-    /// After them.
+    /// What it showed after the samples.
     pub after: f64,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// Of the file of this run; empty: any run.
+    /// The sequence of lines in the file of this run; empty: any run.
     pub(super) fn of(run: &str) -> Self {
         Self { run: run.to_owned(), ..Self::default() }
     }

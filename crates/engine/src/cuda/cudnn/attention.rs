@@ -54,7 +54,7 @@ struct Shape {
 /// What a run gives places to.
 #[derive(Debug, Default)]
 struct Tensors {
-    /// Of qkv, and of its gradient.
+    /// Queries, keys and values of qkv, and of its gradient.
     parts: Vec<[Tensor; 3]>,
     output: Option<Tensor>,
     d_output: Option<Tensor>,

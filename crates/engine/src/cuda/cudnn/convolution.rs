@@ -36,7 +36,7 @@ struct Key {
     dtype: Dtype,
     /// To what the result holds.
     adds: bool,
-    /// Of input, weight and output.
+    /// Alignments of input, weight and output.
     alignments: [usize; 3],
 }
 
@@ -259,6 +259,6 @@ pub struct Narrow {
     pub gradient: Slice,
     /// Room for the same in f32, where it is to be added.
     pub wide: Slice,
-    /// Of the gradient.
+    /// Type of the gradient.
     pub dtype: Dtype,
 }

@@ -66,9 +66,9 @@ impl ByCudnn {
 /// Nanoseconds of a forward and a backward pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionTimes {
-    /// Of our kernels.
+    /// Nanoseconds of our kernels.
     pub own_ns: f64,
-    /// Of cuDNN's.
+    /// Nanoseconds of cuDNN's kernels.
     pub cudnn_ns: f64,
 }
 

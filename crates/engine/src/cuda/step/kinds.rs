@@ -24,7 +24,7 @@ struct Points {
 }
 
 impl Points {
-    /// Another point, behind all that the stream was given.
+    /// Records a point behind all that the stream was given.
     fn record(&mut self, gpu: &Arc<Gpu>, stream: &Stream) -> Result<(), Error> {
         if self.events.len() == self.begun.len() {
             self.events.push(Event::timed(gpu).map_err(refused)?);

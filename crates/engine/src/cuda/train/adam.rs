@@ -24,7 +24,7 @@ pub struct Adam {
     op: Update,
     /// What is computed with.
     dtype: Dtype,
-    /// Of each array, from its first element of all tensors to the last; None for the copy, where there is none.
+    /// Memory of each array, from its first element of all tensors to the last; None for the copy, where there is none.
     arrays: [Option<Slice>; ARRAYS],
     parts: Slice,
     count: usize,

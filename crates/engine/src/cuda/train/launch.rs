@@ -113,7 +113,7 @@ pub(super) struct Kernels {
     gpu: Arc<Gpu>,
     /// All of [`TYPED`], of each of [`TYPES`].
     typed: [Lazy; TYPES.len()],
-    /// Those of one type.
+    /// Kernels of one type alone.
     singles: Lazy,
     /// All of [`WHOLE_ROWS`], of each of [`ROW_TYPES`].
     whole_rows: [Lazy; ROW_TYPES.len()],

@@ -37,7 +37,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// Those of a type that this CPU has, the fastest first.
+    /// Kernels for a type that this CPU has, the fastest first.
     pub fn all<E: Element>() -> &'static [Self] {
         let vectors = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -93,7 +93,7 @@ enum Start {
 /// Where the units of a left operand lie.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// Those of a row one after another, rows [`STRIDE`] apart.
+    /// Units of a row one after another, rows [`STRIDE`] apart.
     Rows,
     /// One of each of 16 rows, then the next of each.
     Across,

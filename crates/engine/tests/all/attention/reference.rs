@@ -123,7 +123,7 @@ struct Head {
     key: Place,
     value: Place,
     output: Place,
-    /// Of the sums' logarithms.
+    /// Place of the sums' logarithms.
     logs: usize,
 }
 

@@ -45,8 +45,8 @@ pub(crate) fn rows_may_be_cut_anywhere() {
     assert!(dropped(100, DRAW, 1) == dropped(100, DRAW, 3));
 }
 
-/// Of n draws with probability p, np are expected with standard deviation sqrt(np(1 - p)); five of these is once in a
-/// million, and the draws are fixed.
+/// Asserts that a count is near p of n: of n draws with probability p, np are expected with standard deviation sqrt(np(1 - p));
+/// five of these is once in a million, and the draws are fixed.
 fn assert_share(count: usize, n: usize, p: f64, what: &str) {
     let (expected, deviation) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
     assert!((count as f64 - expected).abs() < 5.0 * deviation, "{what}: {count} of {n}, {p} expected");

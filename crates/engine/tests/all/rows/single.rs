@@ -144,7 +144,8 @@ pub(crate) fn norm_gradients_accumulate_or_replace_dy() {
     }
 }
 
-/// Against the definition: y_i + i y_(i + half) = (x_i + i x_(i + half)) e^(i position frequency), values left alone.
+/// Rotary positions against their definition: y_i + i y_(i + half) = (x_i + i x_(i + half)) e^(i position
+/// frequency), values left alone.
 #[test]
 pub(crate) fn rotary_turns_by_position() {
     let (sequence, heads, kv_heads, head_width, base) = (3, 2, 1, 4, 100.0);

@@ -9,9 +9,9 @@ use crate::tree::{Node, Tree, kind, shown};
 /// Implementations of a file, as items of a plan's `implementation`.
 #[derive(Default)]
 pub(super) struct Chosen {
-    /// Of this program.
+    /// Implementations of this program.
     pub(super) native: Vec<String>,
-    /// Of PyTorch, by backends.
+    /// Implementations of PyTorch, by backends.
     pub(super) pytorch: Vec<Group>,
 }
 

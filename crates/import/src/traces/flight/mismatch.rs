@@ -8,11 +8,11 @@ use super::waits::{Calls, Dumps};
 /// What ranks disagree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
-    /// They call different operations.
+    /// Ranks call different operations.
     Operation,
-    /// They give different numbers of elements.
+    /// Ranks give different numbers of elements.
     Size,
-    /// Their elements have different types.
+    /// Elements have different types.
     Dtype,
     /// All ranks together give another number of elements than they expect.
     Total,

@@ -34,7 +34,7 @@ pub(super) struct Mark {
     pub(super) begin: i64,
     pub(super) end: i64,
     pub(super) thread: u32,
-    /// Of a step: its number.
+    /// Number of the step, where the mark is of a step.
     pub(super) number: u32,
     pub(super) name: NameId,
 }

@@ -30,7 +30,7 @@ const GRAIN: usize = 16;
 struct Cut {
     /// Threads share out channels of x, not outputs; always what there are more of, so that less is copied twice.
     by_channels: bool,
-    /// Of a panel of x.
+    /// Layout of a panel of x.
     x: Layout,
     /// Images and rows of a chunk, and of the pixels that a tile sums at a time.
     chunk: (usize, usize),

@@ -41,13 +41,13 @@ fn step(axis: &Axis) -> usize {
 }
 
 impl Layout {
-    /// Of copies of `rows` rows of output pixels an image, `pixel` numbers from pixel to pixel.
+    /// The layout of copies of `rows` rows of output pixels an image, `pixel` numbers from pixel to pixel.
     pub(super) fn copied(pass: &Pass, rows: usize, pixel: usize) -> Self {
         let row = stored(&pass.x, pass.x.out) * pixel;
         Self { image: stored(&pass.y, rows) * row, row, pixel, step: [step(&pass.y), step(&pass.x)] }
     }
 
-    /// Of the source itself, where the pass is flat.
+    /// The layout of the source itself, where the pass is flat.
     pub(super) fn in_place(pass: &Pass) -> Self {
         let row = pass.x.size * pass.channels;
         Self { image: pass.y.size * row, row, pixel: pass.channels, step: [1, 1] }

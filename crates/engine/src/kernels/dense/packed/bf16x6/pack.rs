@@ -28,9 +28,9 @@ pub(crate) trait Operand: Copy + Sync {
 #[derive(Clone, Copy)]
 pub(crate) struct Items {
     at: *const f32,
-    /// From item to item.
+    /// Numbers from item to item.
     item: usize,
-    /// Along k.
+    /// Numbers from one to the next along k.
     along: usize,
 }
 
@@ -114,7 +114,7 @@ unsafe fn block<const BY_ITEM: bool>(
     if from.by_item() == BY_ITEM { vectors } else { transpose(vectors) }
 }
 
-/// Of each number, the part that is taken now, and what is left.
+/// The part of each number that is taken now, and what is left.
 ///
 /// Rounded to 8 bits, halves away from zero: at most half a unit in the last place off, as by rounding to even, in two
 /// instructions instead of five.
