@@ -45,7 +45,7 @@ const JITTER: [(&str, &str, bool); 4] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     One,
-    /// And the rank after it, as long.
+    /// One rank and the rank after it, as long.
     Two,
     /// Each rank in turn, in every second step.
     Rotating,

@@ -52,7 +52,7 @@ const TARGETS: [Target; 2] = [
 ];
 
 impl Target {
-    /// Of this machine; None where nothing is made for it.
+    /// The target of this machine; None where nothing is made for it.
     fn own() -> Option<&'static Self> {
         TARGETS.iter().find(|target| target.arch == std::env::consts::ARCH)
     }
@@ -78,7 +78,7 @@ impl Target {
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     out: Option<PathBuf>,
-    /// That of this machine first: its binary also writes the manual pages of the others.
+    /// Targets, that of this machine first: its binary also writes the manual pages of the others.
     targets: Vec<&'static Target>,
     /// Root folders of bare systems.
     systems: Vec<PathBuf>,
@@ -141,7 +141,7 @@ struct Dist<'a> {
     version: String,
     /// Seconds since 1970: the time of everything that is packed.
     epoch: String,
-    /// That of this machine first.
+    /// Targets, that of this machine first.
     targets: Vec<&'static Target>,
 }
 
@@ -240,7 +240,7 @@ fn names(version: &str, targets: &[&Target]) -> Vec<String> {
     packed.chain([format!("rankmark-{version}.cdx.json"), NOTICES.to_owned()]).collect()
 }
 
-/// Their checksums, by coreutils.
+/// Checksums of these files, by coreutils.
 fn sums(folder: &Path, names: &[String]) -> Result<String, String> {
     let mut sum = Command::new("sha256sum");
     let ended = sum.current_dir(folder).arg("--").args(names).stdin(Stdio::null()).output();

@@ -81,7 +81,7 @@ struct Run<'a> {
     sanitizer: &'a Path,
     peer: Option<&'a Path>,
     out: &'a Path,
-    /// Then all must have ended.
+    /// When all must have ended.
     end: Instant,
     /// How long each command of the check that runs may take.
     limit: Cell<Duration>,

@@ -17,7 +17,7 @@ use crate::test::target;
 use crate::wheels;
 
 const WHEELS: &[&str] = &["nvidia-cuda-nvrtc-cu11==11.8.89"];
-/// Those whose registers are kept: Turing, Ampere, Ada, Hopper, Blackwell. All others must not spill, either.
+/// GPUs whose registers are kept: Turing, Ampere, Ada, Hopper, Blackwell. All others must not spill, either.
 const GPUS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
 
 /// Before sm_80 a program with bf16 is refused (`engine::cuda::Cuda`): its kernels are in the texts, and never run.

@@ -61,7 +61,7 @@ fn tools(place: &Path, may_install: bool) -> Result<Option<PathBuf>, String> {
     Ok(Some(folder))
 }
 
-/// Of a requirement.
+/// The name of a requirement's package.
 fn name(requirement: &str) -> &str {
     requirement.split("==").next().unwrap_or(requirement)
 }

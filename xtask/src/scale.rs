@@ -36,7 +36,7 @@ enum Scope {
 pub(crate) struct Measured {
     pub(crate) what: String,
     pub(crate) command: String,
-    /// Of the least, a quarter of the largest, and the largest input.
+    /// Costs of the least, a quarter of the largest, and the largest input.
     costs: [Cost; 3],
     sizes: Sizes,
     most: rows::Most,

@@ -29,7 +29,7 @@ enum Level {
 pub(crate) struct Options {
     level: Level,
     no_install: bool,
-    /// Also the crates that use the packages.
+    /// Whether the crates that use the packages are tested, too.
     dependents: bool,
     /// Crates, by the names of their folders. Empty: the whole workspace.
     packages: Vec<String>,

@@ -156,7 +156,7 @@ fn stretch() -> f64 {
     }
 }
 
-/// Of this thread, from the scheduler; None where the kernel does not say.
+/// Processor time of this thread, from the scheduler; None where the kernel does not say.
 fn processor_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;

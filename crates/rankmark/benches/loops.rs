@@ -149,7 +149,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Those that are here.
+/// Peers that are here.
 fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
     let mut peers = Vec::new();
     for (library, compiler, launcher, headers) in [

@@ -47,7 +47,7 @@ pub(crate) struct Sampled<'a> {
     pub(crate) simulated: bool,
 }
 
-/// Of a whole plan.
+/// The estimate of a whole plan.
 pub(crate) fn of_plan(plan: &Plan, several: bool, is_computed: impl Fn(&Case) -> bool) -> Estimate {
     let sampled = |case| {
         let simulated = is_computed(case);
@@ -58,7 +58,7 @@ pub(crate) fn of_plan(plan: &Plan, several: bool, is_computed: impl Fn(&Case) ->
     of_cases(&runs.map(sampled).collect::<Vec<_>>(), several)
 }
 
-/// Of these cases. Unless worlds may be alive side by side, each makes all of its trials before the next begins.
+/// The estimate of these cases. Unless worlds may be alive side by side, each makes all of its trials before the next begins.
 pub(crate) fn of_cases(cases: &[Sampled<'_>], several: bool) -> Estimate {
     let mut worlds: BTreeMap<String, Vec<&Sampled<'_>>> = BTreeMap::new();
     for case in cases {

@@ -30,7 +30,7 @@ pub(crate) fn refuse_file(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(format!("{name} is a file, not a record")).hint(hint))
 }
 
-/// That a plan is not what is wanted.
+/// Says that a plan is not what is wanted.
 pub(crate) fn plan(name: &str) -> Failure {
     Failure::new(format!("{name} is a plan, not a record"))
 }

@@ -60,7 +60,7 @@ impl Only {
         any
     }
 
-    /// That a plan has none of them.
+    /// Says that a plan has none of the cases.
     pub(crate) fn missing(&self, plan: &Plan) -> Failure {
         let mut there: Vec<&str> = Vec::new();
         for case in &plan.cases {

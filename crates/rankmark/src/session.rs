@@ -111,7 +111,7 @@ pub(crate) struct Record {
     done: HashSet<String>,
     before: Vec<CaseLine>,
     notes: Vec<String>,
-    /// Of a record that goes on: what ended the run before.
+    /// What ended the run before, where the record goes on.
     resumed: Option<Option<Interruption>>,
 }
 

@@ -160,7 +160,7 @@ fn invalid(error: &clap::Error, name: &str) -> Failure {
     error.source().into_iter().fold(failure, Failure::cause)
 }
 
-/// Of kinds that clap may add: its first line.
+/// The first line of an error, for kinds that clap may add.
 fn first_line(error: &clap::Error) -> Failure {
     let text = error.render().to_string();
     let line = text.trim().lines().next().unwrap_or("the arguments are wrong");

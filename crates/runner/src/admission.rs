@@ -92,8 +92,8 @@ impl<'h> Admission<'h> {
         check_memory(case, ranks, host, || *self.available.get_or_init(host.available_memory))
     }
 
-    /// Of a launcher's ranks, a world takes the first ones: fewer can be, more cannot. A backend whose ranks the launcher
-    /// connects has all of them.
+    /// Checks a case of a launcher's ranks, of which a world takes the first ones: fewer can be, more cannot. A backend whose
+    /// ranks the launcher connects has all of them.
     fn check_launched(&self, case: &Case) -> Result<(), String> {
         let Some(Launched { by, ranks: started }) = self.host.launched.filter(|_| !is_in_process(case)) else {
             return Ok(());

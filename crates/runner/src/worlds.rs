@@ -94,9 +94,9 @@ fn is_expensive(case: &Case, starts: Starts) -> bool {
 /// What the starter says of worlds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Starts {
-    /// They may be alive at once.
+    /// Worlds may be alive at once.
     pub(crate) several: bool,
-    /// That of the case starts in little time.
+    /// The world of the case starts in little time.
     pub(crate) quickly: bool,
 }
 

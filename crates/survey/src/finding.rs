@@ -7,13 +7,13 @@ use serde_json::Value;
 /// What is true of a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is there and works.
+    /// Found, and works.
     Ready,
-    /// It works, and costs performance as it is set.
+    /// Found, works, and costs performance as it is set.
     Slow,
-    /// It is there and does not work, or breaks what uses it.
+    /// Found, and does not work, or breaks what uses it.
     Misconfigured,
-    /// It is not there.
+    /// Not found.
     Missing,
 }
 
@@ -72,41 +72,41 @@ impl Finding {
         }
     }
 
-    /// It works.
+    /// A finding that something works.
     pub fn ready(name: impl Into<String>, found: impl Into<String>) -> Self {
         Self::new(name, State::Ready, found)
     }
 
-    /// It works, slowly.
+    /// A finding that something works, slowly.
     pub fn slow(name: impl Into<String>, found: impl Into<String>) -> Self {
         Self::new(name, State::Slow, found)
     }
 
-    /// It is there and wrong.
+    /// A finding that something is there and wrong.
     pub fn misconfigured(name: impl Into<String>, found: impl Into<String>) -> Self {
         Self::new(name, State::Misconfigured, found)
     }
 
-    /// It is not there.
+    /// A finding that something is not there.
     pub fn missing(name: impl Into<String>, found: impl Into<String>) -> Self {
         Self::new(name, State::Missing, found)
     }
 
-    /// With its impact.
+    /// Adds the impact.
     #[must_use]
     pub fn impact(mut self, impact: impl Into<String>) -> Self {
         self.impact = Some(impact.into());
         self
     }
 
-    /// With what fixes it.
+    /// Adds what fixes it.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
-    /// Of this group.
+    /// Puts the finding in this group.
     #[must_use]
     pub const fn of(mut self, group: &'static str) -> Self {
         self.group = group;

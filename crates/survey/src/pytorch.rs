@@ -33,7 +33,7 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
 /// A Python that has torch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torch {
-    /// Of torch.
+    /// Version of torch.
     pub version: String,
     /// The Python's own path.
     pub python: String,

@@ -163,7 +163,7 @@ impl<W: Write> Events<'_, W> {
     }
 }
 
-/// Of a step: how long its thread waited for a processor.
+/// How long the thread of a step waited for a processor.
 fn descheduled(rank: &RankTimeline, span: &Span) -> Option<u64> {
     if span.kind != Kind::Step {
         return None;

@@ -15,7 +15,7 @@ pub(crate) struct Descheduled {
 }
 
 impl Descheduled {
-    /// Of the calling thread; None where the kernel does not count.
+    /// Counts of the calling thread; None where the kernel does not count.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let file = File::open(COUNTS).ok()?;
         let last_ns = read(&file)?;

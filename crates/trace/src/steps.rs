@@ -24,7 +24,7 @@ const FEWEST: usize = 3;
 pub struct Mark {
     /// What it is.
     pub kind: Kind,
-    /// Of a step, a wait, an exchange: the step's number. Of a phase too. Of a block: its place in the model.
+    /// For a step, a phase, a wait, an exchange: the step's number. For a block: its place in the model.
     pub number: u32,
     /// Beginning, in nanoseconds.
     pub begin_ns: u64,

@@ -72,7 +72,7 @@ pub struct Span {
     pub queue: u32,
     /// Name of the span.
     pub name: NameId,
-    /// Of a `Step`: its number in the job. Of a phase: the micro-batch, or 0. Of a `Block`: its place in the model.
+    /// For a `Step`: its number in the job. For a phase: the micro-batch, or 0. For a `Block`: its place in the model.
     pub number: u32,
     /// The index of its call in `RankTimeline::collectives`, or `NO_CALL`.
     pub collective: u32,

@@ -63,9 +63,9 @@ terms::named! {
 terms::named! {
     /// What ranks do between exchanges.
     pub(crate) enum Compute("computation") {
-        /// They compute.
+        /// Ranks compute.
         Native = "native",
-        /// They sleep for a time that is known, so that the truth about slow ranks is known, too.
+        /// Ranks sleep for a time that is known, so that the truth about slow ranks is known, too.
         Sleep = "sleep",
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct OnGpus {
 }
 
 impl OnGpus {
-    /// Of a checked case; None where ranks compute on the host, or are PyTorch's.
+    /// How ranks of a checked case compute; None where they compute on the host, or are PyTorch's.
     pub(super) fn of(case: &Case, fields: &Fields) -> Option<Self> {
         let ours = is_on_gpus(case) && !is_pytorch(case);
         ours.then(|| Self {

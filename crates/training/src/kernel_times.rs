@@ -79,7 +79,7 @@ pub(super) fn measure(trainer: &mut Trainer, comm: &mut dyn Communicator) -> Res
     Ok(KernelTimes::from_steps(&steps))
 }
 
-/// Those of the rank that computes longest, beside the usual step; None where no rank has any.
+/// Kernel times of the rank that computes longest, beside the usual step; None where no rank has any.
 pub(super) fn found(notes: &[Notes], median_s: f64) -> Option<KernelTimes> {
     let all = notes.iter().filter_map(|rank| rank.kernel_times.as_ref());
     let slowest = all.max_by(|a, b| a.computing().total_cmp(&b.computing()))?;

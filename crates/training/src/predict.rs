@@ -89,7 +89,7 @@ pub(super) fn rank_bytes(task: &Task, rank: usize, outline: &Outline) -> u64 {
     (outline.bytes as u64).saturating_add(read_ahead(task, rank)).saturating_add(groups(task, outline))
 }
 
-/// Of the host's memory: none of a GPU's.
+/// Bytes of the host's memory that reading ahead takes: none with GPUs.
 fn read_ahead(task: &Task, rank: usize) -> u64 {
     if task.gpus.is_some() {
         return 0;

@@ -69,7 +69,7 @@ const OVERLAP_FIELDS: &[&str] = &["overlap", "communicate"];
 pub(super) struct Compared<'a> {
     /// Cases of one rank: it divides nothing, so it is the base of every strategy.
     single: Firsts<'a>,
-    /// Of those of more ranks, the ones with the fewest.
+    /// Cases of more ranks than one: of these, the ones with the fewest.
     fewest: Firsts<'a>,
     /// Cases without overlap, and those that do not communicate.
     off: Firsts<'a>,

@@ -105,7 +105,7 @@ pub(crate) struct Places {
     /// By what their cases have in common.
     known: HashMap<Key, usize>,
     words: Words,
-    /// That of the last case, if another case that differs from it in the size alone is of the same.
+    /// Place of the last case, if another case that differs from it in the size alone has it too.
     last: Option<usize>,
 }
 

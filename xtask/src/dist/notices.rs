@@ -75,7 +75,7 @@ fn written(texts: &BTreeMap<String, BTreeSet<String>>) -> String {
 mod tests {
     use super::*;
 
-    /// Of this repository: each package is named, and the texts of known licences are there.
+    /// The document of this repository names each package, and the texts of known licences are there.
     #[test]
     fn every_package_is_named_and_has_its_text() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

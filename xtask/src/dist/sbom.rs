@@ -221,7 +221,8 @@ mod tests {
         assert!(of(&json!({"packages": []}), &BTreeMap::new(), "t").is_err());
     }
 
-    /// Of this repository: every crate of the registry has its checksum and its licence, and two documents are the same.
+    /// The document of this repository has the checksum and the licence of every crate of the registry, and
+    /// two documents are the same.
     #[test]
     fn this_repository_has_a_complete_document() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

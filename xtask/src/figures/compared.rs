@@ -108,7 +108,7 @@ fn interval(of: &Value, name: &str) -> String {
     }
 }
 
-/// Those that were measured, in a reader's order.
+/// Lines that were measured, in a reader's order.
 fn sorted(lines: &[Value], wanted: impl Fn(&Value) -> bool) -> Vec<&Value> {
     let mut found: Vec<&Value> = lines.iter().filter(|line| median(line).is_some() && wanted(line)).collect();
     let key = |line: &Value| {

@@ -8,7 +8,7 @@ use super::stages::Stage;
 
 /// A command and what it must answer.
 pub(super) struct Check {
-    /// Also the name of its file and record.
+    /// Name of the check, and of its file and record.
     pub(super) name: &'static str,
     /// Words of the command. `rankmark`, `python`, `torchrun` and `--record` are replaced.
     pub(super) command: &'static str,

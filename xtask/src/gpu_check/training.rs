@@ -26,7 +26,7 @@ enum Row {
 }
 
 impl Row {
-    /// Of the line of a case that is to run on this device.
+    /// The row of a case's line that is to run on this device.
     fn of(line: &Value, device: &str) -> Self {
         let reason = || line["reason"].as_str().unwrap_or("no reason is said").to_owned();
         match line["status"].as_str() {

@@ -27,7 +27,7 @@ pub(super) enum Work {
     Losses(&'static golden::Golden, usize, &'static [&'static str]),
     /// A variant of GPT-2, in this round.
     Variant(usize, usize),
-    /// Another model, native and eager.
+    /// A model other than GPT-2, native and eager.
     Model(usize),
     /// A type of products, beside torch's.
     Product(&'static str),

@@ -13,7 +13,7 @@ pub(super) const WHEELS: [(&str, &[&str]); 2] =
 /// Where a wheel has it, below `site-packages/nvidia`.
 const PLACES: [&str; 2] = ["cuda_nvcc/bin/ptxas", "cu13/bin/ptxas"];
 
-/// One of them.
+/// A ptxas that a wheel has.
 pub(super) struct Assembler {
     program: PathBuf,
     /// Reports by texts and GPUs.
@@ -25,7 +25,7 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// That of an environment.
+    /// The ptxas of an environment.
     ///
     /// # Errors
     /// The wheel has none, or it does not say what it knows.

@@ -7,7 +7,7 @@ use super::records::{Lines, Vary};
 /// What a command may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Most {
-    /// Of a processor.
+    /// Seconds of a processor.
     pub(super) seconds: f64,
     pub(super) megabytes: f64,
 }

@@ -41,7 +41,7 @@ pub(super) fn not_in_summary(docs: &Path) -> Result<Vec<String>, String> {
     Ok(missing)
 }
 
-/// Of the workspace: `https://github.com/rankmark/rankmark`.
+/// The repository of the workspace: `https://github.com/rankmark/rankmark`.
 fn repository(manifest: &str) -> Result<String, String> {
     let line = manifest.lines().find_map(|line| line.strip_prefix("repository = \""));
     line.and_then(|rest| rest.strip_suffix('"')).map(str::to_owned).ok_or("Cargo.toml names no repository".to_owned())

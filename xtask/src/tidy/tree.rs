@@ -22,13 +22,13 @@ const DESCRIPTION: [&str; 6] = ["description", "license", "repository", "readme"
 /// A crate of this repository and what it depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Package {
-    /// Of the crate: `comm` for the package `rankmark-comm`.
+    /// Name of the crate: `comm` for the package `rankmark-comm`.
     pub(crate) name: String,
     /// The folder of its Cargo.toml, from the repository's root.
     pub(crate) folder: String,
     /// What the product needs: normal and build dependencies. Those of tests are left out.
     pub(crate) needs: Vec<String>,
-    /// Of the package.
+    /// Name of the package.
     pub(crate) full_name: String,
     pub(crate) library: Option<String>,
     /// Keys of [`DESCRIPTION`] that it does not have.

@@ -24,7 +24,7 @@ pub(crate) struct Port {
 }
 
 impl Facts {
-    /// Those of this machine.
+    /// Facts about this machine.
     pub(crate) fn new(machine: &Machine) -> Self {
         let gbit = |megabits: u64| megabits as f64 / 1000.0;
         let ports = machine.interfaces.iter().filter(|interface| interface.is_port());

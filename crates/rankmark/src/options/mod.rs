@@ -143,7 +143,7 @@ impl RunOptions {
 }
 
 impl Whole {
-    /// Of a new record with these labels, and nothing else.
+    /// Options of a new record with these labels, and nothing else.
     pub(crate) fn labelled(labels: LabelOptions) -> Self {
         Self { labels, ..Self::default() }
     }

@@ -156,7 +156,7 @@ fn a_missing_send_is_told_from_what_ranks_wait_for() {
     assert!(text.contains("Ranks 1, 2 ended no step for 15 s: train (/x/job.py:7)"), "{text}");
 }
 
-/// Of two operations under one number, each is told with its rank and its line.
+/// Two operations under one number are each told with its rank and its line.
 #[test]
 fn other_operations_are_told_with_their_lines() {
     let place = Place::new();

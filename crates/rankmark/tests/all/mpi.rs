@@ -54,7 +54,7 @@ fn what_is_no_library_is_skipped_with_the_reason() {
         .refuses(&["`mpi_tuned` is for the backend `mpi`"]);
 }
 
-/// Of the installations below the folders that RANKMARK_TEST_MPI names, the Open MPI that has coll/ucc.
+/// The Open MPI that has coll/ucc, of the installations below the folders that RANKMARK_TEST_MPI names.
 fn with_ucc() -> Option<std::path::PathBuf> {
     let folders = std::env::var_os("RANKMARK_TEST_MPI").unwrap_or_default();
     let has = |folder: &std::path::PathBuf| folder.join("lib/openmpi/mca_coll_ucc.so").exists();

@@ -74,7 +74,7 @@ impl Place {
         self.starting(command, arguments)
     }
 
-    /// Another program, watched in the same way.
+    /// A program other than ours, watched in the same way.
     pub(crate) fn command_of(&self, program: &str, arguments: &str) -> Starting<'_> {
         self.starting(Command::new(program), arguments)
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::place::Place;
 
-/// Of the terminal that a user sees.
+/// Columns of the terminal that a user sees.
 const COLUMNS: u16 = 80;
 
 /// What a command prints on a terminal of 80 columns, and its exit code.

@@ -26,9 +26,9 @@ const SAMPLE: f64 = 18.0;
 /// How large a picture is, and what stands around its plot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
-    /// Of the whole picture.
+    /// Width of the whole picture.
     width: f64,
-    /// Of the plot.
+    /// Height of the plot.
     height: f64,
     /// The widest label that fits next to the plot. If one is wider, all labels go below the plot, because an ellipsis would
     /// hide the ends in which many differ.
@@ -122,7 +122,7 @@ pub(crate) fn draw(spec: &ChartSpec, page: &Page) -> Scene {
     Scene { width: page.width, height: bottom + 12.0, description, items }
 }
 
-/// The rest of a picture of a matrix.
+/// Draws the cells of a matrix, which are the rest of its picture.
 fn cells(mut items: Vec<Item>, spec: &ChartSpec, matrix: &super::Matrix, top: f64, page: &Page) -> Scene {
     let plot = matrix::draw(&mut items, matrix, [MARGIN, top, page.width - MARGIN], &spec.x.title);
     let note = format!("{} {}", matrix::key(matrix), spec.note).trim().to_owned();
@@ -133,7 +133,7 @@ fn cells(mut items: Vec<Item>, spec: &ChartSpec, matrix: &super::Matrix, top: f6
     Scene { width: page.width, height: bottom + 12.0, description, items }
 }
 
-/// The rest of a picture of a timeline. What its colours mean stands above it.
+/// Draws the rest of a picture of a timeline. What its colours mean stands above it.
 fn timeline(mut items: Vec<Item>, spec: &ChartSpec, all: &super::Lanes, top: f64, page: &Page) -> Scene {
     let right = page.width - MARGIN - 24.0;
     let (drawn, left_out) = lanes::of_picture(all, right as usize);
@@ -155,7 +155,7 @@ fn timeline(mut items: Vec<Item>, spec: &ChartSpec, all: &super::Lanes, top: f64
     ended(items, spec, note.collect::<Vec<_>>().join(" "), &plot, &content, page)
 }
 
-/// The rest of a picture of a waterfall.
+/// Draws the bars of a waterfall, which are the rest of its picture.
 fn terms(mut items: Vec<Item>, spec: &ChartSpec, top: f64, page: &Page) -> Scene {
     let bars = super::waterfall_bars(spec);
     let plot = waterfall::draw(&mut items, &bars, &spec.x, [MARGIN, top, page.width - MARGIN]);

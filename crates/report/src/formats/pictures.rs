@@ -12,7 +12,7 @@ use crate::formats::write::Out;
 use crate::study::operations;
 use crate::{Artifact, Error, Format, Run, charts, words::explained};
 
-/// Their folder.
+/// Folder of the pictures.
 const CHARTS: FileName = FileName::literal("charts");
 
 /// Charts as vector graphics.

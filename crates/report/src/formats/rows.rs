@@ -141,7 +141,7 @@ struct Source {
     /// Index among the leaves.
     leaf: usize,
     name: String,
-    /// Of a parameter, the leaf that may repeat it.
+    /// The leaf that may repeat a parameter.
     repeated: Option<usize>,
     /// The number of its column, once that is needed.
     whole: Option<usize>,

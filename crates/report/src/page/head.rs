@@ -93,7 +93,7 @@ pub(crate) fn sensors(run: &Run) -> String {
     parts.into_iter().flatten().chain(device_sensors(&looks)).collect::<Vec<_>>().join(", ")
 }
 
-/// Of the devices that ranks worked on: how many, the hottest, the slowest clock, and what held clocks down.
+/// What sensors say of the devices that ranks worked on: how many, the hottest, the slowest clock, and what held clocks down.
 fn device_sensors(looks: &[Sensors]) -> Option<String> {
     let looks = || looks.iter().flat_map(|look| &look.devices);
     let devices: std::collections::BTreeSet<u32> = looks().map(|look| look.device).collect();

@@ -116,10 +116,10 @@ fn is_of_the_run(caveat: Caveat) -> bool {
 /// Caveats of a table's rows.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// Those that all rows carry, or, of the noise of the run, at least half of them; at least three rows. Each with its number
+    /// Caveats that all rows carry, or, of the noise of the run, at least half of them; at least three rows. Each with its number
     /// of rows; the most first. What no figure may be shown without stays in its row.
     most: Vec<(Caveat, usize)>,
-    /// The others that a row carries.
+    /// Other caveats that a row carries.
     own: Vec<Caveat>,
     rows: usize,
     /// The state of the machine that all rows have.
@@ -128,7 +128,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Those of these rows.
+    /// Caveats of these rows.
     pub fn of_rows(rows: &[&CaseLine]) -> Self {
         let number = |caveat: Caveat| rows.iter().filter(|case| case.caveats.contains(&caveat)).count();
         let all = Caveat::ALL.iter().map(|caveat| (*caveat, number(*caveat))).filter(|(_, number)| *number > 0);

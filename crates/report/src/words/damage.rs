@@ -34,7 +34,7 @@ fn damaged(run: &Run) -> Option<String> {
     (!parts.is_empty()).then(|| format!("DAMAGED RECORD: {}", parts.join("; ")))
 }
 
-/// That a run did not come to its end, and what is missing. None where it did.
+/// Says that a run did not come to its end, and what is missing. None where it did.
 pub fn end_banner(run: &Run) -> Option<String> {
     run.end.banner(CaseCounts::of(&run.cases))
 }

@@ -66,13 +66,13 @@ pub(crate) fn filled(phrase: &str, text: &str) -> String {
 
 /// The columns of a main table.
 pub(crate) struct Layout<'d> {
-    /// Those that are shown, in order.
+    /// Columns that are shown, in order.
     pub(crate) shown: Vec<Cell<'d>>,
     /// How many of them, from the first, tell rows apart.
     pub(crate) apart: usize,
     /// How many behind these are its time, interval, rate and wrong elements.
     first: usize,
-    /// Those whose values stand above the table, or in another column.
+    /// Columns whose values stand above the table, or in another column.
     pub(crate) hidden: Vec<Cell<'d>>,
     /// What all rows have in common, where the section's heading does not say it.
     pub(crate) same: Vec<String>,
@@ -84,7 +84,7 @@ pub(crate) struct Layout<'d> {
 }
 
 impl<'d> Layout<'d> {
-    /// Of a section's cases; `pivot` is the parameter whose values stand side by side, or empty.
+    /// The layout of a section's cases; `pivot` is the parameter whose values stand side by side, or empty.
     pub(crate) fn new(operation: &Operation, show: &'d Show, declared: &'d Declared, pivot: &str) -> Self {
         let all = operation.configurations.iter();
         let cases: Vec<Case> = all.flat_map(|own| own.cases.iter().map(move |case| (own, *case))).collect();

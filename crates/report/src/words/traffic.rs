@@ -58,7 +58,7 @@ impl<'r> Side<'r> {
         self.all.iter().filter(|one| one.here.is_some())
     }
 
-    /// Of what was measured. None where nothing was.
+    /// Sums of what was measured. None where nothing was.
     fn sums(&self) -> Option<Sums> {
         let here: f64 = self.measured().filter_map(Collective::step_s).sum();
         let trace = self.measured().map(|one| Some(one.job.per_step() * one.job.trace_s()?)).sum();
@@ -160,7 +160,7 @@ fn by_ranks(side: Side<'_>) -> Vec<Side<'_>> {
     parts.into_values().collect()
 }
 
-/// Of several ways to do one collective, in place and out of place, the fastest counts.
+/// Leaves the fastest of several ways to do one collective, in place and out of place.
 fn fastest(mut side: Side<'_>) -> Side<'_> {
     let mut kept: Vec<Collective<'_>> = Vec::new();
     for one in std::mem::take(&mut side.all) {

@@ -76,7 +76,7 @@ impl RunState<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     whole: Duration,
-    /// Without its samples.
+    /// What it took without its samples.
     around: Duration,
 }
 

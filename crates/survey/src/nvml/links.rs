@@ -44,7 +44,7 @@ enum Remote {
     /// The GPU of this index.
     Gpu(c_uint),
     Switch,
-    /// Neither, or an address that is not among the GPUs and of which the driver says no type.
+    /// Neither a GPU nor a switch, or an address that is not among the GPUs and of which the driver says no type.
     Other,
 }
 
@@ -116,7 +116,7 @@ fn is_absent(library: &Library, device: Device, link: c_uint) -> bool {
     code == 0 && valid == 0
 }
 
-/// The other end of a link, by its type where the driver has it; else by its address.
+/// What is at the other end of a link, by its type where the driver has it; else by its address.
 fn remote(library: &Library, device: Device, link: c_uint, gpus: &[(c_uint, Address)]) -> Option<Remote> {
     // SAFETY: as nvml.h declares it.
     let kind = unsafe { of_link(library, c"nvmlDeviceGetNvLinkRemoteDeviceType", device, link) };

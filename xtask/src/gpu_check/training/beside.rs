@@ -91,7 +91,7 @@ pub(in crate::gpu_check) struct Found {
     /// What a step should take by kind of kernel, or why nobody knows: of `gpu_model`.
     model: Result<Value, String>,
     rounds: Rounds,
-    /// Of the last round of each variant of native ranks.
+    /// Times by kind in the last round of each variant of native ranks.
     kinds: BTreeMap<&'static str, Value>,
     /// Versions and kernels of these.
     conditions: BTreeMap<&'static str, Value>,

@@ -22,7 +22,7 @@ const MODELS: &[(&str, &str)] = &[
     ("mlp", "--width 48 --features 40 --layers 3"),
 ];
 
-/// Those with convolutions.
+/// Models with convolutions.
 const CONVOLUTIONAL: &[(&str, &str)] = &[
     ("resnet18", "--image 33 --classes 7 --width 8 --stage1 1 --stage2 1 --stage3 1 --stage4 1"),
     ("resnet50", "--image 33 --classes 7 --width 8 --stage1 1 --stage2 1 --stage3 1 --stage4 1"),

@@ -42,7 +42,7 @@ pub(super) fn differences(comparison: &Comparison, labels: &Labels, width: usize
     text
 }
 
-/// That runs which are to be equal are not: what a side is called, and in what its runs differ.
+/// Says that runs which are to be equal are not: what a side is called, and in what its runs differ.
 pub(super) fn mixed(side: &str, of: &[Mixed]) -> Option<String> {
     let one = |mixed: &Mixed| {
         let all: Vec<&str> = mixed.values.iter().map(|(value, _)| value.as_str()).collect();

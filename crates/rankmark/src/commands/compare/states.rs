@@ -4,7 +4,7 @@ use diagnose::compare::Comparison;
 use record::CaseLine;
 use view::number::count;
 
-/// That times are those of a state of the machine, where a run saw several, and which.
+/// Says that times are those of a state of the machine, where a run saw several, and which.
 pub(super) fn in_states(comparison: &Comparison) -> Option<String> {
     let name = |line: &CaseLine| line.state.as_ref().map(|state| view::one_line(state));
     // Of cases in different states nothing is compared.

@@ -184,7 +184,7 @@ pub(super) fn why(case: &Compared, threshold: f64) -> String {
     }
 }
 
-/// That the machine was not the same, and how it can be.
+/// Says that the machine was not the same, and how it can be.
 fn other_state(seen: &[StateSeen; 2]) -> String {
     let one = |seen: &StateSeen| {
         let trip = seen.round_trip_ns.map(|ns| format!("{} from core to core", seconds(ns * 1e-9)));
@@ -307,7 +307,7 @@ pub(super) fn warning_lines(comparison: &Comparison) -> Vec<String> {
     parts
 }
 
-/// That cases ran with a fault that somebody asked for: a change is then that of the fault.
+/// Says that cases ran with a fault that somebody asked for: a change is then that of the fault.
 fn injected(comparison: &Comparison) -> Option<String> {
     let [base, new] = comparison.injected;
     let cases = |number: usize| count(number, "case", "cases");

@@ -30,7 +30,7 @@ const AGENT: [(&str, &str); 8] = [
     ("rankmark_profile_torch.py", include_str!("../../../rankmark_profile/rankmark_profile_torch.py")),
     ("rankmark_profile_window.py", include_str!("../../../rankmark_profile/rankmark_profile_window.py")),
 ];
-/// Their folder, and that of what ranks write, inside the result's.
+/// Folder of these files, and of what ranks write, inside the result's.
 const AGENT_FOLDER: &str = "agent";
 const TRACES: &str = "trace";
 /// Most bytes of a small file that a rank wrote.
@@ -244,7 +244,7 @@ pub(super) struct JobSteps {
     /// Times of traced and of untraced steps: the slowest rank of each.
     pub(super) recording: Option<Recording>,
     pub(super) notes: Vec<String>,
-    /// Of each rank the steps of its trace, and how long each waited for a processor.
+    /// Steps of each rank's trace, and how long each waited for a processor.
     descheduled: Vec<(u32, Vec<(u32, u64)>)>,
     /// The steps of ranks, as far as these noted them.
     spills: Vec<Spill>,

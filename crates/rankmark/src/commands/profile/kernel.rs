@@ -2,7 +2,7 @@
 
 /// Characters that fit into a table.
 const LONGEST: usize = 96;
-/// Of those, at the end.
+/// Of the characters that fit, those of the name's end.
 const AT_THE_END: usize = 30;
 
 /// The name without the type that it returns and without its arguments; what is left is cut in the middle.

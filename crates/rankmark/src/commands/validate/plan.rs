@@ -20,9 +20,9 @@ pub(crate) struct Outlook {
     pub(crate) file: String,
     /// Cases of the plan.
     pub(crate) cases: usize,
-    /// Those that would not run: each case's identity and name, and the reason.
+    /// Cases that would not run: each case's identity and name, and the reason.
     pub(crate) skipped: Vec<Skipped>,
-    /// Those that nothing can be said about without running what the plan names.
+    /// Cases that nothing can be said about without running what the plan names.
     pub(crate) not_looked_at: Vec<Skipped>,
     /// What the plan says of itself: what another tool's configuration became, and what was left out of it.
     pub(crate) notes: Vec<String>,

@@ -5,7 +5,7 @@ use super::lines::Measure;
 /// The columns of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Columns {
-    /// Of text.
+    /// Size of the text.
     pub(super) size: f64,
     /// Room on either side of a cell's text.
     pub(super) inset: f64,

@@ -57,7 +57,7 @@ struct Setter {
     /// Headings and figures that were set.
     headed: usize,
     figures: usize,
-    /// Of the last heading's tag.
+    /// Level of the last heading's tag.
     level: u16,
 }
 

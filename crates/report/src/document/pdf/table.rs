@@ -155,7 +155,7 @@ impl Grid {
     }
 }
 
-/// Of each column: what holds each of its cells.
+/// What holds each cell of a column, for each column.
 fn measures(table: &Table) -> Vec<Measure> {
     let of = |words: &Words, face| lines::measure(&lines::spans(words, face));
     let mut measures: Vec<Measure> = table.columns().iter().map(|(title, _)| of(title, Face::Bold)).collect();

@@ -43,7 +43,7 @@ impl Style {
 pub(super) struct Pen<'s> {
     part: Part,
     spans: &'s [Span<'s>],
-    /// Of the last span: it may go on in the next line.
+    /// Slot of the last span: it may go on in the next line.
     last: Option<(usize, Slot)>,
 }
 

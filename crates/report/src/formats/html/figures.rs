@@ -10,9 +10,9 @@ use crate::markup::{Html, Json, Literal, html};
 
 /// Significant digits of a value: more than a picture shows.
 const DIGITS: usize = 4;
-/// Of what stands across: sizes are exact.
+/// Significant digits of what stands across: sizes are exact.
 const EXACT: usize = 15;
-/// Of the time of a span: a nanosecond of a second.
+/// Significant digits of the time of a span: a nanosecond of a second.
 const TIMES: usize = 9;
 
 /// The figures of a section, and an entry for the script for each.

@@ -82,7 +82,7 @@ fn peaks(operations: &[Operation]) -> Vec<Tile> {
     operations.iter().filter_map(of).take(2).collect()
 }
 
-/// Of the case with the most throughput of those that time steps: throughput, time of a step, use of the peak.
+/// Tiles of the case with the most throughput of those that time steps: throughput, time of a step, use of the peak.
 fn step(all: &[MeasuredPoint]) -> Vec<Tile> {
     let steps = || all.iter().filter(|(operation, ..)| operation.declared.is_some_and(|d| d.show.timed == "step"));
     let (source, word) = [("tokens_per_s", "tokens/s"), ("samples_per_s", "samples/s")]

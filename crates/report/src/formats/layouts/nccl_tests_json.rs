@@ -375,7 +375,7 @@ fn measured(op: Collective, case: &CaseLine) -> Value {
     })
 }
 
-/// Of the record; else by the formulas.
+/// Bandwidths of the record; else by the formulas.
 fn bandwidths(op: Collective, case: &CaseLine) -> [f64; 2] {
     let time = Seconds(case.time_s.as_ref().map_or(0.0, |time| time.median));
     let bytes = Bytes(case.bytes.unwrap_or(0));

@@ -118,7 +118,7 @@ impl<'w> File<'w> {
     }
 }
 
-/// Of a page of values.
+/// The header of a page of values.
 fn header(values: usize, plain: usize, packed: usize) -> io::Result<Vec<u8>> {
     let number = |length: usize| i32::try_from(length).map_err(|_| too_large());
     let data = Struct::default().i32(1, number(values)?).i32(2, PLAIN).i32(3, RLE).i32(4, RLE);

@@ -1,4 +1,4 @@
-//! Another build of Rankmark as the ranks of one side.
+//! A second build of Rankmark as the ranks of one side.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
