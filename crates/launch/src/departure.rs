@@ -21,7 +21,7 @@ pub enum Departure {
     NoCoordinator {
         /// Who started this process.
         launcher: &'static str,
-        /// Its rank.
+        /// Rank of this process.
         rank: u32,
         /// What the last look found.
         cause: String,
@@ -32,7 +32,7 @@ pub enum Departure {
     /// Ended by a signal while it waited for its coordinator.
     #[error("interrupted by {} before its coordinator was there", signal_name(*.0))]
     Interrupted(i32),
-    /// Its launcher ended while it waited for its coordinator.
+    /// The launcher ended while the rank waited for its coordinator.
     #[error("{}", launcher_ended(.0, "this host"))]
     LauncherEnded(String),
     /// A fork server could not start.

@@ -211,7 +211,7 @@ impl ForkServer {
         Ok(Self { key: key.clone(), process, link, output: Output::new(read), polls: PollSet::default() })
     }
 
-    /// Its process number.
+    /// Number of the fork server's process.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }

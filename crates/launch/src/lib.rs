@@ -38,5 +38,5 @@ pub use world::ProcessWorld;
 /// What the environment says, by the name of a variable. Read by the binary, handed down.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<std::ffi::OsString>;
 
-/// The same, of variables that are text.
+/// What the environment says in variables that are text, by the name of a variable.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -118,7 +118,7 @@ impl Member {
         self.rank
     }
 
-    /// Its process number; zero while it is not known.
+    /// Process number of the rank; zero while it is not known.
     pub(crate) fn pid(&self) -> u32 {
         self.process.as_ref().map_or(self.remote.pid, Process::pid)
     }
@@ -254,7 +254,7 @@ impl Member {
         }
     }
 
-    /// Its answer, if it has given one.
+    /// Answer of the rank, if it has given one.
     pub(crate) fn answer(&self) -> Option<&Answer> {
         self.answer.as_ref()
     }
@@ -264,7 +264,7 @@ impl Member {
         self.answer.take()
     }
 
-    /// Its part of an exchange that it waits in.
+    /// The rank's part of an exchange that it waits in.
     pub(crate) fn exchange(&mut self) -> &mut Option<Hex> {
         &mut self.exchange
     }

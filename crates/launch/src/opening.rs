@@ -40,7 +40,7 @@ impl Opening {
         Self::at(Ipv4Addr::LOCALHOST.into(), &secret, (Vec::new(), 0), spec, bound, limit)
     }
 
-    /// The same at an address that ranks of other hosts reach, too. `hosts`: which host each rank is on, by rank; empty
+    /// Opens a world at an address that ranks of other hosts reach, too. `hosts`: which host each rank is on, by rank; empty
     /// where there is one only; and how many ranks of others have this one's cores.
     ///
     /// # Errors

@@ -21,9 +21,9 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A process of the launcher that keeps the place of one rank.
 pub(crate) struct Agent {
-    /// Its process number on its host.
+    /// Number of the agent's process on its host.
     pub(crate) pid: u32,
-    /// Its host's name.
+    /// Name of the agent's host.
     pub(crate) host: String,
     pub(crate) connection: Connection,
     /// Why it is not there any more.
@@ -120,7 +120,7 @@ pub(crate) struct Remote {
 struct Rank {
     number: u32,
     abroad: bool,
-    /// Its agent's place in the current wait.
+    /// Place of the rank's agent in the current wait.
     watched: Option<usize>,
 }
 

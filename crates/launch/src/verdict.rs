@@ -15,9 +15,9 @@ use crate::departure::PANICKED;
 pub(crate) struct RankState {
     /// Which.
     pub(crate) rank: u32,
-    /// Its process number.
+    /// Process number of the rank.
     pub(crate) pid: u32,
-    /// Its host, where it is another one than the coordinator's.
+    /// Host of the rank, where it is another one than the coordinator's.
     pub(crate) host: Option<String>,
     /// What became of it.
     pub(crate) outcome: Outcome,
@@ -41,7 +41,7 @@ pub(crate) enum Outcome {
         /// Later than another rank, and perhaps because of it.
         after: bool,
     },
-    /// Its connection ended or carried nonsense, while its process lives.
+    /// The rank's connection ended or carried nonsense, while its process lives.
     Lost(String),
     /// It answered that it could not.
     Failed(Failure),
@@ -112,7 +112,7 @@ pub(crate) fn not_started(message: String, hint: Option<String>) -> Verdict {
     Verdict::new(VerdictKind::NotStarted, Error { hint, ..Error::new(message) })
 }
 
-/// The same, because this machine or its launcher has not what the world needs.
+/// The verdict on a world for which this machine or its launcher lacks something.
 pub(crate) fn lacking(message: String) -> Verdict {
     Verdict::new(VerdictKind::Lacking, message)
 }

@@ -21,7 +21,8 @@ use crate::watch::{Wait, Watch};
 /// How long ranks have for leaving in peace before they are killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// The same where another program started them: their library says farewell among all of them, and that program cleans up.
+/// How long ranks have for leaving in peace where another program started them: their library says farewell among all of them,
+/// and that program cleans up.
 const LONG_FAREWELL: Duration = Duration::from_secs(10);
 
 /// How long a launcher has to tell how a rank ended, and after that to end by itself when its ranks are gone.
@@ -39,7 +40,7 @@ pub struct ProcessWorld {
     launcher: Option<Launcher>,
     /// What ranks open while the world starts.
     invited_by: Vec<File>,
-    /// Its ranks on other hosts.
+    /// Ranks of the world on other hosts.
     remote: Option<Remote>,
     /// Who gets reports of commands that stall.
     on_stall: Option<OnStall>,

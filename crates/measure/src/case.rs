@@ -22,7 +22,7 @@ pub enum StopReason {
     MostTrials,
     /// As many as were asked for.
     Fixed,
-    /// Its ranks cannot see the machine's state that was asked for.
+    /// The case's ranks cannot see the machine's state that was asked for.
     Blind,
 }
 
@@ -155,7 +155,7 @@ impl CaseRun {
         }
     }
 
-    /// The same case with the trials of the state that stands for it; of those in no state nothing is said.
+    /// This case with the trials of the state that stands for it; of those in no state nothing is said.
     pub fn in_state(&self) -> Cow<'_, Self> {
         let Some((labels, state)) = self.labels.as_ref().and_then(|labels| Some((labels, labels.shown()?))) else {
             return Cow::Borrowed(self);

@@ -15,7 +15,7 @@ pub trait DeviceSensors {
 /// One look at one device; what the driver does not tell is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceLook {
-    /// Its index on the host.
+    /// Index of the device on its host.
     pub device: u32,
     /// Degrees Celsius.
     pub temperature_c: Option<f64>,

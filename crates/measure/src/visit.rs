@@ -27,7 +27,7 @@ const CLOCK_READING_NS: f64 = 25.0;
 const MAX_CALLS: u32 = 1_000_000;
 /// Samples asked for at once last about this long, so that progress is seen and a budget is kept.
 const CHUNK_SECONDS: f64 = 0.1;
-/// The same in a warm-up by number.
+/// Samples of a warm-up by number that are asked for at once last about this long.
 const WARM_UP_CHUNK_SECONDS: f64 = 1.0;
 /// Where calls are so long, one sample is a trial's whole observation; else a median needs a few.
 const LONG_CALL_S: f64 = 0.01;

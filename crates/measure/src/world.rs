@@ -255,7 +255,7 @@ impl Verdict {
         Self { kind, ranks: Vec::new(), error: error.into() }
     }
 
-    /// The same, with the ranks at fault.
+    /// Sets the ranks at fault.
     #[must_use]
     pub fn ranks(self, ranks: impl IntoIterator<Item = u32>) -> Self {
         Self { ranks: ranks.into_iter().map(Rank).collect(), ..self }

@@ -70,7 +70,7 @@ pub struct Level {
 /// Where a member stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
-    /// Its logarithm above that of the healthy level.
+    /// Logarithm of the member's value above that of the healthy level.
     pub deviation: f64,
     /// The 95% interval of the deviation.
     pub interval: [f64; 2],
@@ -180,7 +180,8 @@ impl Level {
         (quantiles * others.spread()).max(LEAST_DEFICIT.ln_1p())
     }
 
-    /// The same of this member, which takes no part in the level, where any false alarm about it has the chance `level`.
+    /// The deviation of this member that is found in nine of ten tries; it takes no part in the level, and any false alarm about
+    /// it has the chance `level`.
     pub fn smallest_of_one(&self, level: f64, member: &Member) -> f64 {
         // Of few trials the variance is known badly: an excess counts where chance does not explain it.
         let is_beyond_chance = member.variance > CHANCE * self.own_variance;

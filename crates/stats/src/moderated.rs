@@ -13,11 +13,11 @@ const MOST_BORROWED: f64 = 1.0;
 pub struct Variance {
     /// The variance.
     pub value: f64,
-    /// Its degrees of freedom.
+    /// Degrees of freedom.
     pub degrees: f64,
 }
 
-/// The same variances after borrowing, in the same order. Those that are not positive stay and lend nothing.
+/// Variances after borrowing, in the same order. Those that are not positive stay and lend nothing.
 pub fn moderated(variances: &[Variance]) -> Vec<Variance> {
     let usable = |variance: &&Variance| variance.value > 0.0 && variance.value.is_finite() && variance.degrees > 0.0;
     let known: Vec<Variance> = variances.iter().filter(usable).copied().collect();

@@ -227,7 +227,7 @@ fn merge(partners: &[Vec<(usize, i64)>], of: &mut [usize]) -> usize {
     changed
 }
 
-/// The same clusters, numbered in the order of their first members.
+/// Numbers clusters in the order of their first members.
 pub(crate) fn in_order(of: &[usize]) -> Vec<usize> {
     let mut known: BTreeMap<usize, usize> = BTreeMap::new();
     of.iter()

@@ -20,7 +20,7 @@ pub struct Situation {
     pub phi: f64,
     /// The law of one sample.
     pub marginal: Marginal,
-    /// Its relative standard deviation (for the lognormal: of the logarithm).
+    /// Relative standard deviation of a sample (for the lognormal: of the logarithm).
     pub noise: f64,
 }
 

@@ -38,7 +38,7 @@ pub struct Measured {
     pub key: String,
     /// The work, in words.
     pub label: String,
-    /// Its median time, in seconds.
+    /// Median time of the work, in seconds.
     pub median_s: f64,
     /// The round and the median of each trial; empty where the record does not have them.
     pub trials: Vec<(u32, f64)>,
@@ -58,9 +58,9 @@ pub struct FailedCase {
 /// A node in one record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeRun {
-    /// Its host's name.
+    /// Name of the node's host.
     pub host: HostName,
-    /// Its hardware: nodes of one kind are peers.
+    /// Hardware of the node: nodes of one kind are peers.
     pub inventory: Inventory,
     /// What else can differ between nodes, by name: `kernel`, `GPU driver`.
     pub facts: BTreeMap<&'static str, String>,

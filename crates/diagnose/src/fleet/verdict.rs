@@ -17,7 +17,7 @@ terms::named! {
         Failed = "failed",
         /// It is slower than its peers.
         Slow = "slow",
-        /// Its peers are too few, or times vary too much.
+        /// There are too few peers, or times vary too much.
         CannotTell = "cannot tell",
         /// It is as fast as its peers, as far as could be seen.
         Good = "good",
@@ -61,7 +61,7 @@ pub struct SlowIn {
 /// A node of the fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its host's name.
+    /// Name of the node's host.
     pub host: HostName,
     /// Place in [`Fleet::kinds`].
     pub kind: usize,

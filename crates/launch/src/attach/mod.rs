@@ -15,24 +15,24 @@ pub use look::{Interval, look};
 /// A process that is a rank of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankProcess {
-    /// Its number in the job; None where its environment names none.
+    /// Number of the rank in the job; None where its environment names none.
     pub rank: Option<u32>,
     /// How many ranks the job has, where its environment says so.
     pub world: Option<u32>,
-    /// Its number on this host.
+    /// Number of the process on this host.
     pub pid: u32,
 }
 
 /// What a rank was seen to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
-    /// Its number in the job; None where its environment names none.
+    /// Number of the rank in the job; None where its environment names none.
     pub rank: Option<u32>,
     /// How many ranks the job has, where its environment says so.
     pub world: Option<u32>,
     /// The host that it runs on.
     pub host: String,
-    /// Its number on that host.
+    /// Number of the process on that host.
     pub pid: u32,
     /// The call that waits for other ranks, if it is in one.
     pub call: Option<Call>,
@@ -76,7 +76,7 @@ pub enum CallKind {
 pub struct CodeLine {
     /// The function.
     pub function: String,
-    /// Its file, or its library where the line is not known.
+    /// File of the line, or its library where the line is not known.
     pub file: String,
     /// The line; 0: not known.
     pub line: u32,
@@ -86,13 +86,13 @@ pub struct CodeLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doing {
-    /// Its stack was the same each time, and it is in a call that waits.
+    /// The stack was the same each time, and the rank is in a call that waits.
     Waits,
-    /// Its stack was the same each time, and it used no processor time.
+    /// The stack was the same each time, and the rank used no processor time.
     Sleeps,
-    /// Its stack was the same each time, and it used processor time.
+    /// The stack was the same each time, and the rank used processor time.
     Computes,
-    /// Its stack changed, or it read or wrote data.
+    /// The stack changed, or the rank read or wrote data.
     Moves,
     /// A signal or a debugger stopped it.
     Stopped,

@@ -8,9 +8,9 @@ use record::{Machine, Processor};
 /// A host with ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankHost {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Its ranks, ascending.
+    /// Ranks of the host, ascending.
     pub ranks: Vec<u32>,
     /// The interface by which each of these ranks is connected with the coordinator; None for loopback.
     pub(super) interfaces: Vec<Option<String>>,

@@ -232,7 +232,7 @@ fn leads_back(place: &str, found: &[SocketAddr]) -> bool {
     place.parse::<SocketAddr>().is_err() && found.iter().all(|address| address.ip().is_loopback())
 }
 
-/// Its addresses; never none.
+/// Addresses of a place; never none.
 fn resolve(place: &str) -> Result<Vec<SocketAddr>, String> {
     let found: Vec<SocketAddr> =
         place.to_socket_addrs().map_err(|error| format!("looking for {place}: {error}"))?.collect();

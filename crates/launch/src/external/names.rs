@@ -2,7 +2,7 @@
 
 /// Programs that start several processes, by what their names begin with.
 pub(super) const LAUNCHERS: [&str; 7] = ["mpirun", "mpiexec", "hydra_pmi", "orterun", "orted", "prterun", "prted"];
-/// The same, of programs that also start a single one (a batch script), so that being their child alone says nothing.
+/// Programs that start several processes, or a single one (a batch script), so that being their child alone says nothing.
 pub(super) const KEEPERS: [&str; 1] = ["slurmstepd"];
 /// How many seconds processes have to arrive.
 pub(super) const ARRIVAL: &str = "RANKMARK_ARRIVAL";

@@ -24,7 +24,7 @@ const REAPING: Duration = Duration::from_secs(5);
 pub(super) struct OwnedRank {
     process: Process,
     world: Nonce,
-    /// Its end was reported.
+    /// Whether the end of the rank was reported.
     ended: bool,
     remote: Option<Mirror>,
 }

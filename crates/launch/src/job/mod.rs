@@ -147,7 +147,7 @@ impl Target {
         (self.text)(job)
     }
 
-    /// Its launcher, as backends know it. Which variable has the rank, the file does not say.
+    /// The launcher of this target, as backends know it. Which variable has the rank, the file does not say.
     pub fn started_by(&self) -> StartedBy<'static> {
         StartedBy { launcher: self.launcher, rank_variable: "", process_manager: self.process_manager }
     }

@@ -15,7 +15,7 @@ pub(crate) fn argument(rank: u32, invitation: RawFd, status: RawFd) -> String {
     format!("{ARGUMENT}{rank},{invitation},{status}")
 }
 
-/// The same for a rank that another program starts.
+/// The argument of a rank that another program starts.
 pub(crate) fn launched_argument(seat: Seat, invitation: &str, status: &str) -> String {
     format!("{ARGUMENT}{},{invitation},{status}", seat.name())
 }

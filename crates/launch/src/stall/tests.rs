@@ -36,7 +36,7 @@ fn watched(
     watched_beside(seconds, seen, percent, false)
 }
 
-/// The same; `crowded`: ranks wait for a core whenever they do not compute.
+/// What a watch reports, and when; `crowded`: ranks wait for a core whenever they do not compute.
 fn watched_beside(
     seconds: u64,
     seen: impl Fn(f64) -> Vec<RankProgress>,

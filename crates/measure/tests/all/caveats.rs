@@ -183,7 +183,7 @@ fn clocks(residual_ns: f64) -> Clocks {
     Clocks { hosts: vec![HostClock { host: "b".to_owned(), fit: Ok(fit) }], of: vec![None, Some(0), None] }
 }
 
-/// The same of a clock that is not known.
+/// Clocks of three ranks. Rank 1 is on another host, whose clock is not known.
 fn unknown() -> Clocks {
     let hosts = vec![HostClock { host: "b".to_owned(), fit: Err(ClockCaveat::Unanswered) }];
     Clocks { hosts, of: vec![None, Some(0), None] }

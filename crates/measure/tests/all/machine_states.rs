@@ -18,7 +18,7 @@ fn of_hosts(hosts: Vec<HostLevels>) -> Canary {
     Canary { barrier_ns: 200.0, hosts, ..Canary::default() }
 }
 
-/// The same with other levels.
+/// The canary with other levels.
 fn with(mut canary: Canary, change: impl Fn(&mut HostLevels)) -> Canary {
     canary.hosts.iter_mut().for_each(change);
     canary

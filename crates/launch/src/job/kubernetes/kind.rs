@@ -6,9 +6,9 @@ use super::super::description::Job;
 
 /// A kind of object that starts the ranks of a step in several pods, or several ranks in a pod.
 pub(super) struct Kind {
-    /// Its target, as in `--for NAME`.
+    /// The target that this kind is for, as in `--for NAME`.
     pub(super) target: &'static str,
-    /// Its name for kubectl.
+    /// Name of the kind for kubectl.
     pub(super) resource: &'static str,
     /// Where in it `suspend` stands.
     pub(super) suspend: &'static [&'static str],
@@ -35,7 +35,7 @@ pub(super) struct StepPods<'j> {
     pub(super) rdma: Option<&'j str>,
     /// Seconds after which the object is ended.
     pub(super) limit: Option<u64>,
-    /// Its name and namespace.
+    /// Name and namespace of the object.
     pub(super) metadata: Value,
     /// The program and its arguments.
     pub(super) command: Vec<String>,
