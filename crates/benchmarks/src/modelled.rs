@@ -220,7 +220,7 @@ impl ModelledWorld {
         push(samples, &sum);
     }
 
-    /// So many calls, at least one, of ranks that have just met.
+    /// Makes so many calls, at least one, of ranks that have just met.
     fn calls(&mut self, current: &mut Current, count: u32) {
         let begin = self.clocks.clone();
         self.call(current, |_| ());

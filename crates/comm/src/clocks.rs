@@ -15,7 +15,7 @@ pub enum Clocks {
 }
 
 impl Clocks {
-    /// So many, all at zero.
+    /// So many clocks, all at zero.
     pub fn new(ranks: u32) -> Self {
         Self::Same { ns: 0, ranks }
     }
@@ -83,7 +83,7 @@ impl Clocks {
         self.with(other, |one, more| one + more)
     }
 
-    /// So many times.
+    /// The clocks, each so many times as large.
     #[must_use]
     pub fn times(&self, factor: u64) -> Self {
         self.map(|ns| factor * ns)

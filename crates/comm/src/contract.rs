@@ -285,7 +285,7 @@ pub struct Devices {
 pub enum GpuMemory {
     /// Not at all.
     Never,
-    /// It opens GPUs and allocates there.
+    /// The backend opens GPUs and allocates there.
     Itself,
     /// By buffers of the host, unless [`Communicator::takes_gpu_memory`].
     ThroughHost,

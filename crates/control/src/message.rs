@@ -63,9 +63,9 @@ pub struct Distrust {
 /// From the coordinator to a rank, sealed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToRank {
-    /// It belongs here.
+    /// The rank belongs here.
     Welcome,
-    /// It does not, for this reason.
+    /// The rank does not belong here, for this reason.
     Refused(String),
     /// Do this.
     Command(Box<Command>),

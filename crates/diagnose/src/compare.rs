@@ -72,11 +72,11 @@ pub enum Reason {
     OtherState([StateSeen; 2]),
     /// The time changed, and so did the clock of the cores, which may be all of it: a loop took so many times as long.
     OtherClock(f64),
-    /// It was ok in the base, and ended otherwise: as it ended, and why.
+    /// The case was ok in the base, and ended otherwise: as it ended, and why.
     NotOk(terms::Status, String),
-    /// It was not ok in the base, and is now.
+    /// The case was not ok in the base, and is now.
     NowOk(terms::Status),
-    /// It is ok in neither.
+    /// The case is ok in neither.
     NeverOk(terms::Status),
     /// A value is missing, or no positive number.
     NoValue,

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 /// Why a word is not a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotANumber {
-    /// It holds something else.
+    /// The word holds something else.
     Other,
-    /// It has a comma, and not between groups of three digits.
+    /// The word has a comma, and not between groups of three digits.
     Comma,
 }
 

@@ -26,7 +26,7 @@ pub(super) enum Order {
 
 /// What it is answered.
 pub(super) enum Answer {
-    /// It can run, or has fresh inputs.
+    /// The activity can run, or has fresh inputs.
     Ready,
     /// The first unit is complete.
     Running,
@@ -34,7 +34,7 @@ pub(super) enum Answer {
     Ended { units: u64, ns: u64 },
     /// What was compared.
     Checked(WrongReport),
-    /// It could not be done.
+    /// The activity could not be done.
     Failed(Failure),
 }
 

@@ -166,7 +166,7 @@ fn how(exit: Exit) -> String {
 /// What a server says.
 #[derive(Debug, Deserialize)]
 enum Answer {
-    /// It has imported torch.
+    /// The server has imported torch.
     Ready,
     /// torch cannot be imported.
     Missing,
@@ -180,7 +180,7 @@ enum Answer {
 
 /// Why a server says nothing.
 enum Lost {
-    /// It has ended so.
+    /// The server has ended so.
     Ended(String),
     TimeOver,
     /// The user ended the run, by this signal.

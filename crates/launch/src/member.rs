@@ -55,7 +55,7 @@ struct RemoteState {
     pid: u32,
     exit: Option<Exit>,
     stopped: bool,
-    /// It says nothing any more.
+    /// The agent says nothing any more.
     silent: bool,
     /// The process that was to start it, where that was lost before it said which process the rank is.
     agent: Option<u32>,
@@ -63,11 +63,11 @@ struct RemoteState {
 
 /// What a rank answers.
 pub(crate) enum Answer {
-    /// It is ready to take commands.
+    /// The rank is ready to take commands.
     Started,
-    /// It did what the command says.
+    /// The rank did what the command says.
     Reply(Reply),
-    /// It could not.
+    /// The rank could not do it.
     Failed(Failure),
 }
 
@@ -133,12 +133,12 @@ impl Member {
         Activity::of_process(self.process.as_ref()?.pid())
     }
 
-    /// It is on another host, and its process there is stopped or is not.
+    /// Notes of a rank on another host whether its process there is stopped.
     pub(crate) fn tell_stopped(&mut self, stopped: bool) {
         self.remote.stopped = stopped;
     }
 
-    /// It is on another host, and its process there has ended so.
+    /// Notes of a rank on another host that its process there has ended so.
     pub(crate) fn tell_end(&mut self, pid: u32, exit: Exit) {
         (self.remote.pid, self.remote.exit) = (pid, Some(exit));
         self.ended_at.get_or_insert_with(Instant::now);

@@ -125,7 +125,7 @@ struct Rank {
 }
 
 impl Remote {
-    /// Of this world: whether each rank is on another host, by rank. Hosts are named by the agents.
+    /// The remote ranks of this world: whether each rank is on another host, by rank. Hosts are named by the agents.
     pub(crate) fn new(agents: Agents, world: Nonce, abroad: impl Iterator<Item = bool>) -> Self {
         let ranks = (0..).zip(abroad).map(|(number, abroad)| Rank { number, abroad, watched: None }).collect();
         Self { agents, world, ranks, inbox: Vec::new() }

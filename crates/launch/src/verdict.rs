@@ -13,7 +13,7 @@ use crate::departure::PANICKED;
 /// What is known of one rank at the moment of the verdict.
 #[derive(Clone, Debug)]
 pub(crate) struct RankState {
-    /// Which.
+    /// Which rank.
     pub(crate) rank: u32,
     /// Process number of the rank.
     pub(crate) pid: u32,
@@ -30,29 +30,29 @@ pub(crate) struct RankState {
 /// What became of a rank.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// It died of this signal.
+    /// The rank died of this signal.
     Signalled(i32),
-    /// It is stopped.
+    /// The rank is stopped.
     Stopped,
-    /// It exited with this code.
+    /// The rank exited with this code.
     Exited(i32),
-    /// It ended, and only its launcher knows how.
+    /// The rank ended, and only its launcher knows how.
     Ended {
         /// Later than another rank, and perhaps because of it.
         after: bool,
     },
     /// The rank's connection ended or carried nonsense, while its process lives.
     Lost(String),
-    /// It answered that it could not.
+    /// The rank answered that it could not.
     Failed(Failure),
-    /// It has not answered.
+    /// The rank has not answered.
     Pending {
         /// Seconds since its last heartbeat, where that is longer than it should be.
         silent: Option<u64>,
-        /// It waits for the others in an exchange through the coordinator.
+        /// The rank waits for the others in an exchange through the coordinator.
         exchanging: bool,
     },
-    /// It has answered.
+    /// The rank has answered.
     Answered,
 }
 
@@ -261,7 +261,7 @@ fn size(operation: OperationState, bytes: Option<Bytes>) -> String {
     }
 }
 
-/// The other ranks, those alike together: "ranks 0-2 had entered #17 and were waiting".
+/// What other ranks did, those alike together: "ranks 0-2 had entered #17 and were waiting".
 fn bystanders(others: &[&RankState], about: Option<OperationState>) -> Vec<String> {
     let pending: Vec<&RankState> =
         others.iter().copied().filter(|state| gravity(&state.outcome).is_some() || waits_or_works(state)).collect();

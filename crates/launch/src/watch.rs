@@ -27,7 +27,7 @@ const VAIN_UNSEEN: Duration = Duration::from_secs(10);
 /// What became of the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// It goes on.
+    /// The wait goes on.
     GoesOn,
     /// Every rank has answered.
     Over,

@@ -51,7 +51,7 @@ pub struct ProcessWorld {
     /// Open while the world starts.
     rendezvous: Option<Rendezvous>,
     phase: Phase,
-    /// Of the case that was prepared last.
+    /// Size of the case that was prepared last.
     bytes: Option<Bytes>,
     up: bool,
     ended: Option<Verdict>,
@@ -93,7 +93,7 @@ impl ProcessWorld {
         self.members.push(member);
     }
 
-    /// Another program starts all ranks, which open these files until they have joined.
+    /// Lets another program start all ranks, which open these files until they have joined.
     pub(crate) fn start_by(&mut self, launcher: Launcher, ranks: u32, invited_by: Vec<File>) {
         self.launcher = Some(launcher);
         self.farewell = LONG_FAREWELL;

@@ -15,7 +15,7 @@ const MOST_REPORTED: usize = 16;
 pub struct Exits {
     /// Exits that could be judged, over all ranks.
     pub compared: u64,
-    /// Of these, the ones before the last entry.
+    /// Exits that were before the last entry.
     pub early: u64,
     /// The first of them.
     pub first: Vec<Early>,

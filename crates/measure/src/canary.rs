@@ -88,9 +88,9 @@ impl SystemCounters {
 pub struct CoreTime {
     /// In which programs ran: what interrupts took, which may be on behalf of ranks, is left out.
     pub busy_s: f64,
-    /// In all.
+    /// Seconds of these cores in all.
     pub all_s: f64,
-    /// Of this process.
+    /// Seconds of this process.
     pub own_s: f64,
 }
 

@@ -159,7 +159,7 @@ fn line(readings: &[Reading]) -> Option<ClockFit> {
 pub struct ClockFit {
     /// By this host's clock: the first instant that it rests on.
     pub from_ns: u64,
-    /// And the last one.
+    /// By this host's clock: the last instant that it rests on.
     pub until_ns: u64,
     /// What the other clock shows more, at the first of these.
     pub offset_ns: i64,

@@ -8,7 +8,7 @@ use record::found::SensorsOfDevice;
 pub trait DeviceSensors {
     /// A trial begins.
     fn begin(&mut self);
-    /// It has ended: all looks since it began.
+    /// Ends a trial: all looks since it began.
     fn end(&mut self) -> Vec<DeviceLook>;
 }
 
@@ -41,7 +41,7 @@ const REASONS: [(u64, &str); 6] = [
     (0x10, "other devices"),
 ];
 
-/// Of each device the hottest look, the slowest clock, the median power and utilization, and the most memory.
+/// What sensors say of each device: the hottest look, the slowest clock, the median power and utilization, and the most memory.
 pub(crate) fn summary<'l>(looks: impl Iterator<Item = &'l DeviceLook>) -> Vec<SensorsOfDevice> {
     let mut by_device: BTreeMap<u32, Vec<&DeviceLook>> = BTreeMap::new();
     looks.for_each(|look| by_device.entry(look.device).or_default().push(look));

@@ -2,7 +2,7 @@
 
 use record::found::DeviceTimes;
 
-/// Those of samples, in seconds; None of none.
+/// Times of a call from samples in seconds; None of none.
 pub fn of_samples(seconds: &[f64]) -> Option<DeviceTimes> {
     let sorted = stats::sorted(seconds);
     let max = sorted.last().copied()?;
@@ -10,7 +10,7 @@ pub fn of_samples(seconds: &[f64]) -> Option<DeviceTimes> {
     Some(DeviceTimes { p50: at(0.5), p90: at(0.9), p99: at(0.99), max })
 }
 
-/// Those with the longest median.
+/// The times with the longest median.
 pub(crate) fn longest(of: impl Iterator<Item = DeviceTimes>) -> Option<DeviceTimes> {
     of.max_by(|a, b| a.p50.total_cmp(&b.p50))
 }

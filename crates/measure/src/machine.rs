@@ -84,7 +84,7 @@ pub fn gpus() -> usize {
     VISIBLE.get().map_or(listed, |visible| listed.min(*visible))
 }
 
-/// Their models, in the order of their bus addresses.
+/// Models of the GPUs, in the order of their bus addresses.
 fn gpu_models(folder: &Path) -> Vec<String> {
     let mut found: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     found.sort();

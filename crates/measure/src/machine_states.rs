@@ -53,7 +53,7 @@ struct DetectedStates {
 }
 
 impl MachineStates {
-    /// Of a run that has not begun.
+    /// States of a run that has not begun.
     pub fn new(asked: StatesAsked) -> Self {
         Self { asked, ..Self::default() }
     }

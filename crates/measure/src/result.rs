@@ -311,7 +311,7 @@ fn checked(run: &CaseRun) -> Option<found::Checked> {
     (left_out > 0).then(|| found::Checked { compared, of: compared.saturating_add(left_out) })
 }
 
-/// Of a barrier: no rank may leave before the last has entered. Where nothing could be compared, nothing is said.
+/// Checks a barrier: no rank may leave before the last has entered. Where nothing could be compared, nothing is said.
 fn set_early(line: &mut CaseLine, exits: &barrier::Exits) {
     line.wrong = exits.wrong();
     if let Some(reason) = exits.reason() {

@@ -10,13 +10,13 @@ use terms::Rank;
 const CHANCE: f64 = 1e-4;
 /// Waits charged to the rank, as a share of the whole time: less is not worth a word.
 const COST: f64 = 0.10;
-/// And for each operation at least this much, in ns: below, it is the clock and the barrier's order of leaving.
+/// Waits charged to the rank for each operation, in ns, at least: below, it is the clock and the barrier's order of leaving.
 const LEAST_NS: f64 = 1_000.0;
 
 /// A rank that the others wait for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Straggler {
-    /// Which.
+    /// Which rank.
     pub rank: Rank,
     /// Share of operations in which it was last.
     pub last_share: f64,

@@ -32,7 +32,7 @@ pub trait Timed {
         Ok(())
     }
 
-    /// It ends, once the calls are complete on all ranks. Not timed.
+    /// Ends what runs beside the calls, once these are complete on all ranks. Not timed.
     ///
     /// # Errors
     /// When it went wrong.

@@ -56,7 +56,7 @@ pub struct Trial {
     pub arrivals_apart_ns: f64,
     /// Spans of steps that were recorded in addition to the samples; None where that was not wanted.
     pub timeline: Option<Timeline>,
-    /// Of a barrier: whether ranks left before the last had entered.
+    /// Whether ranks left a barrier before the last had entered.
     pub exits: Exits,
     /// How clocks of other hosts ran; empty where ranks have one clock.
     pub clocks: Vec<record::HostClock>,

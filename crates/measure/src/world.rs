@@ -58,7 +58,7 @@ pub enum Probe {
     /// The limit of this machine for the prepared case: times in ns of one call's memory traffic by this variant, one a
     /// round; zero on a rank that moves nothing.
     Limit {
-        /// Of [`Ready::limits`].
+        /// Variant of [`Ready::limits`].
         variant: u32,
         /// How many times.
         rounds: u32,

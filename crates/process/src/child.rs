@@ -33,9 +33,9 @@ pub enum Ended {
     Code(i32),
     /// By a signal that was not ours.
     Signal(i32),
-    /// It said what it was to say, and was not waited for.
+    /// The child said what it was to say, and was not waited for.
     Answered,
-    /// It was killed at the deadline.
+    /// The child was killed at the deadline.
     Deadline(Duration),
 }
 

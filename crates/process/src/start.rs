@@ -52,35 +52,35 @@ impl Tie {
         Self { at_our_end: Signal::TERM, ..Self::killed() }
     }
 
-    /// It leads a session, too, if `leads`.
+    /// Has the process lead a session, too, if `leads`.
     #[must_use]
     pub fn session(mut self, leads: bool) -> Self {
         self.leads_session = leads;
         self
     }
 
-    /// It leaves no file of its whole memory when it aborts.
+    /// Has the process leave no file of its whole memory when it aborts.
     #[must_use]
     pub fn without_core_file(mut self) -> Self {
         self.leaves_core_file = false;
         self
     }
 
-    /// It ignores SIGINT.
+    /// Has the process ignore SIGINT.
     #[must_use]
     pub fn deaf_to_interrupt(mut self) -> Self {
         self.hears_interrupt = false;
         self
     }
 
-    /// It runs on these cores only. Bound before its program is loaded: the very first page is then near them.
+    /// Has the process run on these cores only. Bound before its program is loaded: the very first page is then near them.
     #[must_use]
     pub fn bound_to(mut self, cores: Option<CoreMask>) -> Self {
         self.cores = cores;
         self
     }
 
-    /// It inherits these descriptors, under their numbers. They must be open until it is started.
+    /// Has the process inherit these descriptors, under their numbers. They must be open until it is started.
     #[must_use]
     pub fn keeping(mut self, descriptors: &[RawFd]) -> Self {
         self.kept = descriptors.to_vec();

@@ -54,7 +54,7 @@ fn given(arguments: &[OsString], option: &str) -> bool {
 pub(crate) enum Part {
     /// No launcher started it among several.
     Alone,
-    /// It keeps the place of one rank.
+    /// The process keeps the place of one rank.
     Agent(External),
     /// The process of rank 0 started it, to lead the run.
     Coordinator(External),

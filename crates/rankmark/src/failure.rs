@@ -16,7 +16,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// It could not run.
+    /// A failure of what could not run.
     pub(crate) fn new(what: impl fmt::Display) -> Self {
         Error::new(what.to_string()).into()
     }

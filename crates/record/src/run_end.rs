@@ -26,16 +26,16 @@ terms::named! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
-    /// It came to its end: its plan is done, or its time budget was over.
+    /// The run came to its end: its plan is done, or its time budget was over.
     #[default]
     Ended,
-    /// It was interrupted, and wrote its end.
+    /// The run was interrupted, and wrote its end.
     Interrupted(#[schemars(with = "crate::schema::words::Words<Interruption>")] Interruption),
-    /// It has no end, and no process writes to its record.
+    /// The run has no end, and no process writes to its record.
     Killed,
     /// A process of this host holds its lock.
     Running,
-    /// It has no end, and this host cannot look at its lock.
+    /// The run has no end, and this host cannot look at its lock.
     Unknown,
     /// The record is merged, and a run that it is made of is incomplete.
     Part,

@@ -6,7 +6,7 @@
 
 /// A part has at least this share of the members: fewer are outliers.
 const LEAST_SHARE: usize = 5;
-/// And at least so many members.
+/// A part has at least so many members.
 const FEWEST: usize = 3;
 
 /// Critical values by members (`calibrate` in the tests): larger fleets have smaller ones.

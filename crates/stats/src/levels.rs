@@ -37,8 +37,8 @@ pub struct MedianLaw {
 }
 
 impl MedianLaw {
-    /// Of trials in their order; `correlation` is what [`crate::pooled_correlation`] gives. None below [`FEWEST_TRIALS`], and
-    /// for times that are not positive.
+    /// The law of trials in their order; `correlation` is what [`crate::pooled_correlation`] gives. None below [`FEWEST_TRIALS`],
+    /// and for times that are not positive.
     pub fn new(trials: &[f64], correlation: f64) -> Option<Self> {
         let usable = |trial: &f64| trial.is_finite() && *trial > 0.0;
         if trials.len() < FEWEST_TRIALS || !trials.iter().all(usable) {

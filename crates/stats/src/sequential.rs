@@ -209,7 +209,7 @@ mod tests {
         random: Xoshiro256PlusPlus,
         slow: bool,
         slices: f64,
-        /// Of the pair before, in a block of two.
+        /// Whether B came first in the pair before, in a block of two.
         first_was_b: Option<bool>,
     }
 

@@ -23,9 +23,9 @@ pub struct NvidiaSmi<'p> {
     child: Option<Lines>,
     /// Which query is asked.
     query: usize,
-    /// It has told of a device.
+    /// The program has told of a device.
     has_told: bool,
-    /// It could not be started, or has ended: not tried again.
+    /// The program could not be started, or has ended: not tried again.
     gone: bool,
 }
 

@@ -75,7 +75,7 @@ impl Column {
         self
     }
 
-    /// It is left out where all of its cells are empty.
+    /// Leaves the column out where all of its cells are empty.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.is_optional = true;
@@ -90,7 +90,7 @@ impl Column {
         self
     }
 
-    /// It stands under the label of this group; columns of one kind, one in each group, give way together.
+    /// Puts the column under the label of this group; columns of one kind, one in each group, give way together.
     #[must_use]
     pub fn in_group(mut self, group: usize, kind: usize) -> Self {
         (self.group, self.kind) = (Some(group), Some(kind));

@@ -29,7 +29,7 @@ pub struct ParseQuantityError {
     kind: &'static str,
     text: String,
     form: &'static str,
-    /// It is a number of bytes, and no 64 bits hold it.
+    /// The text is a number of bytes, and no 64 bits hold it.
     too_large: bool,
     /// What its two meanings are written like.
     meanings: Option<String>,

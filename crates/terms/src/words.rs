@@ -83,7 +83,7 @@ named! {
     pub enum Status("status") {
         /// Measured and checked.
         Ok = "ok",
-        /// It ran and went wrong (also: wrong elements).
+        /// The case ran and went wrong (also: wrong elements).
         Failed = "failed",
         /// Something that the case needs is missing on this machine.
         Skipped = "skipped",

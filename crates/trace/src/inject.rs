@@ -33,9 +33,10 @@ pub enum InjectionKind {
 /// How long a phase is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum SlowBy {
-    /// So long.
+    /// A delay of this time.
     Time(Seconds),
-    /// So many percent of what the rank's steps take without the delay. No delay in the first steps, while that is not known.
+    /// A delay of so many percent of what the rank's steps take without the delay. No delay in the first
+    /// steps, while that is not known.
     Percent(f64),
 }
 

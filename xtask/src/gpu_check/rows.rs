@@ -10,7 +10,7 @@ pub(super) enum Outcome {
     /// With what it found.
     Passed(String),
     Failed(String),
-    /// It did not run, and why. Fails nothing.
+    /// The check did not run, and why. Fails nothing.
     LeftOut(String),
 }
 

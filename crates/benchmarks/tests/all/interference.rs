@@ -79,7 +79,8 @@ fn a_wrong_collective_is_caught_on_either_side() {
     }
 }
 
-/// It begins before the first call that is timed, and has ended when the trial is over; ranks make equally many units.
+/// What runs beside calls begins before the first call that is timed, and has ended when the trial is over;
+/// ranks make equally many units.
 #[test]
 fn what_runs_beside_a_call_runs_from_before_it_until_after_it() {
     let (mut world, watches) = world(Watch::default());

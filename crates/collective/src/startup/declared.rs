@@ -65,7 +65,7 @@ pub(super) struct Last {
     /// None where no rank came last more often than chance explains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rank: Option<u32>,
-    /// In so many trials the rank that was last most often was last.
+    /// Trials in which the rank that was last most often was last.
     pub(super) trials: u32,
     /// Number of trials that were looked at.
     pub(super) of: u32,

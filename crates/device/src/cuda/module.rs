@@ -86,7 +86,7 @@ enum How {
     ByDriver,
     /// This process compiled it, and kept what that made.
     Compiled,
-    /// It was kept before.
+    /// The code was kept before.
     Kept,
     /// The folder is of no use, and why: then by the driver.
     Unkept(String),

@@ -69,7 +69,7 @@ impl Inventory {
         (!lost.is_empty()).then_some(lost)
     }
 
-    /// It in words: `64 cores, model, 512 GiB, 8 x H200`.
+    /// The inventory in words: `64 cores, model, 512 GiB, 8 x H200`.
     pub fn label(&self) -> String {
         let mut parts: Vec<String> = self.cores.map(|cores| format!("{cores} cores")).into_iter().collect();
         parts.extend(Some(&self.processor).filter(|text| !text.is_empty()).cloned());

@@ -15,11 +15,11 @@ terms::named! {
     pub enum NodeVerdict("verdict on a node") {
         /// Results are missing or wrong.
         Failed = "failed",
-        /// It is slower than its peers.
+        /// The node is slower than its peers.
         Slow = "slow",
         /// There are too few peers, or times vary too much.
         CannotTell = "cannot tell",
-        /// It is as fast as its peers, as far as could be seen.
+        /// The node is as fast as its peers, as far as could be seen.
         Good = "good",
     }
 }

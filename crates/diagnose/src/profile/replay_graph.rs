@@ -75,7 +75,7 @@ pub(super) struct Entry {
     pub(super) call: usize,
     /// The collective before it on its queue, and the time between the two.
     pub(super) previous: Option<(usize, f64)>,
-    /// It begins right after the one before on its queue, so that it may have been queued earlier.
+    /// The collective begins right after the one before on its queue, so that it may have been queued earlier.
     pub(super) is_queued: bool,
     /// The rank's thread waits: nanoseconds since the beginning of the wait.
     pub(super) in_wait: Option<f64>,

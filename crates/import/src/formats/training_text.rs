@@ -10,7 +10,7 @@ use crate::numbers::NotANumber;
 /// Why a line of a log is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It ends before its format ends: it is left out.
+    /// The line ends before its format ends: it is left out.
     Cut(String),
     /// What it holds cannot be right: the file is refused.
     Wrong(String),

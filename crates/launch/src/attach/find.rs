@@ -148,8 +148,8 @@ fn is_starter(pid: u32) -> bool {
     [&SHELLS[..], &STARTERS].concat().contains(&first.trim_start_matches('-')) || script.is_some_and(is_launcher)
 }
 
-/// Of the processes with the number of one rank, the one that is the rank: not a shell or launcher above it, and not a worker
-/// that it started, such as those of a DataLoader. All have the same variables.
+/// Which processes are ranks. Of those with the number of one rank it is not a shell or launcher above it, and not a worker that
+/// it started, such as those of a DataLoader. All have the same variables.
 fn chosen(candidates: Vec<Candidate>) -> Vec<RankProcess> {
     let first = candidates.iter().map(|one| one.family).min();
     let mut of_rank: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();

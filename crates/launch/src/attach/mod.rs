@@ -96,6 +96,6 @@ pub enum Doing {
     Moves,
     /// A signal or a debugger stopped it.
     Stopped,
-    /// It ended between the looks.
+    /// The rank ended between the looks.
     Ended,
 }

@@ -59,7 +59,7 @@ pub struct External {
     meeting_point: MeetingPoint,
     /// The launcher started ranks on other hosts, too.
     several: bool,
-    /// It is the first process of the job on this host.
+    /// This is the first process of the job on this host.
     first_on_host: bool,
     /// The network interface on which the coordinator listens then, where the user named one.
     interface: Option<String>,
@@ -234,7 +234,7 @@ fn on_several_hosts(adapter: &Adapter, size: u32, variable: Variables<'_>) -> bo
     elsewhere || nodes.and_then(|nodes| nodes.parse::<u32>().ok()).is_some_and(|nodes| nodes > 1)
 }
 
-/// Of the words that name a job: those that another host has not.
+/// Words that name a job and that another host does not have.
 const OF_ONE_HOST: [&str; 1] = ["PMIX_SERVER_TMPDIR"];
 
 /// What names the job: the user's or the launcher's own words, else the process of the launcher, which other hosts do not

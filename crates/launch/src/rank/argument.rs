@@ -10,7 +10,7 @@ use super::Seat;
 /// ([`Seat`]), and the others are paths of the coordinator's descriptors.
 pub(super) const ARGUMENT: &str = "__rank=";
 
-/// That of a child of the coordinator.
+/// The argument of a child of the coordinator.
 pub(crate) fn argument(rank: u32, invitation: RawFd, status: RawFd) -> String {
     format!("{ARGUMENT}{rank},{invitation},{status}")
 }

@@ -13,7 +13,7 @@ pub(super) struct ControlBootstrap {
 }
 
 impl ControlBootstrap {
-    /// Of the rank at this place.
+    /// The bootstrap of the rank at this place.
     pub(super) fn new(channel: Arc<Mutex<RankChannel>>, place: RankPlacement) -> Self {
         Self { channel, place }
     }

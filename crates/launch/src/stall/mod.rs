@@ -72,7 +72,7 @@ impl fmt::Debug for OnStall {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RankProgress {
     pub(crate) operation: Option<OperationState>,
-    /// It waits in an exchange through the coordinator.
+    /// The rank waits in an exchange through the coordinator.
     pub(crate) exchanging: bool,
     pub(crate) answered: bool,
 }
@@ -92,15 +92,15 @@ impl RankProgress {
 /// What a rank does, as its host's kernel sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It uses the processor.
+    /// The rank uses the processor.
     Computes,
-    /// It reads or writes data.
+    /// The rank reads or writes data.
     Transfers,
-    /// It could run, and other processes have the cores.
+    /// The rank could run, and other processes have the cores.
     Queues,
     /// Nothing of these.
     Nothing,
-    /// It is on another host.
+    /// The rank is on another host.
     Unknown,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn tell(
     (on.tell)(&Stall { sentence, details });
 }
 
-/// Those that others wait for, and the others that have not answered.
+/// Ranks that others wait for, and the others that have not answered.
 fn parts(states: &[RankState]) -> (Vec<&RankState>, Vec<&RankState>) {
     let (missing, others) = suspects(states);
     let pending = |state: &&RankState| !matches!(state.outcome, Outcome::Answered | Outcome::Failed(_));

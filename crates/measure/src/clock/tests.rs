@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
-/// Of the clocks here, when they are first looked at.
+/// Time of the clocks here, when they are first looked at.
 const START: u64 = 400 * SECOND;
 
 /// A clock that is off by `offset` at [`START`], and drifts.

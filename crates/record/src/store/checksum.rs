@@ -96,11 +96,11 @@ impl<W: Write> Write for RunSealer<W> {
 /// What the checksum of a run file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunSeal {
-    /// It has none: an earlier version wrote it, or somebody edited it.
+    /// The file has no checksum: an earlier version wrote it, or somebody edited it.
     Absent,
     /// The text is what was written.
     Right,
-    /// It is not.
+    /// The text is not what was written.
     Wrong,
 }
 

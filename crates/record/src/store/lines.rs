@@ -162,9 +162,9 @@ pub(super) struct ReadLine {
 
 /// Why a line is not a case line.
 pub(super) enum Fault {
-    /// It is not what was written.
+    /// The line is not what was written.
     Damaged(String),
-    /// It is what somebody else wrote.
+    /// The line is what somebody else wrote.
     Other(String),
 }
 

@@ -41,7 +41,7 @@ pub(super) fn of(task: &Task, rank: u32) -> Option<(Attention, Dtype)> {
 /// What one rank's times say: as numbers, for the others.
 #[derive(Clone, Copy, PartialEq)]
 enum Vote {
-    /// It has no attention, or cannot compare.
+    /// The rank has no attention, or cannot compare.
     None = 0,
     Own = 1,
     Cudnn = 2,

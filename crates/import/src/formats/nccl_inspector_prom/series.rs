@@ -17,7 +17,7 @@ pub(super) enum Is {
     P50,
     P95,
     P99,
-    /// It follows from the others.
+    /// The metric follows from the others.
     Follows,
 }
 

@@ -83,7 +83,7 @@ fn worker(pods: &StepPods<'_>) -> Value {
     container
 }
 
-/// It runs no rank, so it needs one core and no GPU.
+/// The launcher's part of the job. It runs no rank, so it needs one core and no GPU.
 fn launcher(pods: &StepPods<'_>) -> Value {
     let mut environment = pod::environment(pods, &host(pods));
     // Open MPI before version 5 reads the first, and later ones the second.

@@ -14,7 +14,7 @@ pub(super) enum Meaning {
     Size,
     /// An option that ranks on GPUs have, with another value; elsewhere it is ignored, because of this.
     OnGpus(&'static str, fn(&str) -> Option<String>, &'static str),
-    /// It is ignored, because of this.
+    /// The option is ignored, because of this.
     Nothing(&'static str),
 }
 

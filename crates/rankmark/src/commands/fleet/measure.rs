@@ -15,7 +15,7 @@ use crate::session::{self, Entry, Request};
 
 /// What a fleet measures on GPUs, where there are any: they tell the most.
 const ON_GPUS: (&str, &str) = ("gpus.yaml", include_str!("../../../plans/fleet/gpus.yaml"));
-/// And on processors.
+/// What a fleet measures on processors.
 const ON_CPUS: (&str, &str) = ("cpus.yaml", include_str!("../../../plans/fleet/cpus.yaml"));
 /// What it computes to find silent corruption.
 const RESULTS: (&str, &str) = ("results.yaml", include_str!("../../../plans/fleet/results.yaml"));

@@ -147,7 +147,7 @@ pub(super) fn case(fields: &Fields) -> Result<Case, Failure> {
 enum Answer {
     /// With the median time in seconds.
     Right(Option<f64>),
-    /// It could not be asked for, as this machine is.
+    /// The answer could not be asked for, as this machine is.
     Lacking(String),
     Wrong(String),
 }
