@@ -4,6 +4,7 @@ mod anchors;
 mod benchmark_names;
 mod circles;
 mod confined;
+mod doc_comments;
 mod edges;
 mod glossary;
 mod invariants;
@@ -61,6 +62,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("modules say what belongs in them", modules::documented),
     ("files are small", modules::small),
     ("names say what a module is", modules::named),
+    ("doc comments stand alone", doc_comments::check),
     ("unsafe, starting processes and writing files stay in their crates", confined::check),
     ("fields of a case are read by typed functions", lookups::check),
     ("tags of reports are written by types that escape", markup::check),
