@@ -82,7 +82,7 @@ impl Delay {
         }
     }
 
-    /// As `--inject` takes it, once for each rank.
+    /// The delay as `--inject` takes it, once for each rank.
     fn injections(&self) -> Vec<String> {
         let one = |(turn, rank): (usize, usize)| {
             let (phase, percent) = (PHASES[self.phase], self.percent);

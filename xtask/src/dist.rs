@@ -38,7 +38,7 @@ const COMPLETIONS: [(&str, &str); 3] = [("bash", "rankmark.bash"), ("fish", "ran
 /// A processor that files are made for.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
-    /// As Rust and the platform tags of wheels both call it.
+    /// Name of the processor, as Rust and the platform tags of wheels both call it.
     arch: &'static str,
     /// Cargo's name.
     triple: &'static str,

@@ -29,7 +29,7 @@ struct RunCase {
     name: String,
     /// Over all trials, whatever the machine's state.
     all: MedianInterval,
-    /// As the row has it.
+    /// The interval that the row has.
     row: MedianInterval,
     /// The row's median with the interval that an equal run soon after is expected in.
     again: MedianInterval,

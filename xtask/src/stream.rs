@@ -8,7 +8,7 @@ pub(crate) struct Output {
     pub(crate) success: bool,
     /// "exit status: 101", "signal: 9 (SIGKILL)".
     pub(crate) ending: String,
-    /// Both streams, without colours. The order between the two is only roughly that of time.
+    /// Text of both streams, without colours. The order between the two is only roughly that of time.
     pub(crate) text: String,
 }
 

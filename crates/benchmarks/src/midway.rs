@@ -48,7 +48,7 @@ impl Midway {
         if self.ended_ns.is_none() { (cost / SHARE / 100.0) as u64 } else { calls.ceil() as u64 }
     }
 
-    /// The next comparison is due after so many calls; None: as many as suit computed times.
+    /// Begins to count calls: the next comparison is due after so many; None: as many as suit computed times.
     pub(crate) fn begin(&mut self, next: Option<u64>, now_ns: u64) {
         (self.calls, self.next, self.ended_ns) = (0, next.unwrap_or(SIMULATED), Some(now_ns));
     }

@@ -206,7 +206,7 @@ impl ModelledWorld {
         u32::try_from(current.work.max_calls - current.calls).unwrap_or(u32::MAX).min(wanted)
     }
 
-    /// As ranks time it: see `measure::take`.
+    /// Takes streaming samples as ranks time them: see `measure::take`.
     fn streaming(&mut self, current: &mut Current, calls: u32, samples: &mut Samples) {
         let (mut left, mut sum) = (calls, Clocks::new(self.clocks.ranks()));
         while left > 0 {
@@ -234,7 +234,7 @@ impl ModelledWorld {
         }
     }
 
-    /// As ranks time it: see `measure::take`.
+    /// Takes isolated samples as ranks time them: see `measure::take`.
     fn isolated(&mut self, current: &mut Current, samples: &mut Samples) {
         Self::room(current, 1);
         self.synchronise();

@@ -51,11 +51,11 @@ pub(super) struct Parameters {
 /// How operations are launched together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Together {
-    /// Each by itself.
+    /// Each operation by itself.
     Single,
-    /// So many as a graph.
+    /// So many operations as a graph.
     Graph(u32),
-    /// So many as a group.
+    /// So many operations as a group.
     Group(u32),
 }
 

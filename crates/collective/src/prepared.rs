@@ -85,7 +85,7 @@ const REPEATS: u32 = 4;
 /// The copies of the buffers that calls rotate through. `call` names those of one of them.
 struct Copies {
     count: u64,
-    /// The next call's.
+    /// Copy of the next call.
     next: u64,
     /// Where input and output begin in the first copy, and bytes from one copy to the next.
     begins: [usize; 2],
@@ -93,7 +93,7 @@ struct Copies {
 }
 
 impl Copies {
-    /// The next copy, which is then used.
+    /// Moves to the next copy, which is then used.
     #[inline]
     fn advance(&mut self) -> u64 {
         let copy = self.next;

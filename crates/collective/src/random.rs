@@ -252,7 +252,7 @@ mod tests {
         (0..random.ranks).map(|rank| rounded(random.dtype, random.value(rank, index))).collect()
     }
 
-    /// As a rank computes it: rounded after every operation, in this order.
+    /// Folds values as a rank computes: rounded after every operation, in this order.
     fn folded(random: &Random, mut values: Vec<f64>, turn: usize) -> f64 {
         let ranks = values.len();
         values.rotate_left(turn % ranks);

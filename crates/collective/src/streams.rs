@@ -227,8 +227,8 @@ impl<'a> Streams<'a> {
     }
 }
 
-/// As many streams as the operation has, one after the other over the rank's own buffers, from the beginning again where
-/// those end.
+/// Passes over as many streams as the operation has, one after the other over the rank's own buffers, from the
+/// beginning again where those end.
 fn own(parameters: &Parameters, rank: u32, share: &Share) -> Vec<Pass> {
     let (input, output) = parameters.lengths(rank);
     let (larger, room) = if input >= output { (Side::Input, input) } else { (Side::Output, output) };

@@ -80,7 +80,7 @@ impl Bootstrap for ThreadBootstrap {
 }
 
 impl ThreadBootstrap {
-    /// As `all_gather`, without a copy for each rank.
+    /// Exchanges bytes as `all_gather`, without a copy for each rank.
     pub(crate) fn exchange(&mut self, bytes: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>> {
         let shared = &*self.shared;
         let mut rounds = shared.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

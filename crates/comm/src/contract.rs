@@ -193,7 +193,7 @@ pub trait Communicator: Send {
     /// has failed. No operation succeeds afterwards.
     fn abandon(&mut self) {}
 
-    /// So many of one operation as a graph of the device. Runs the operation once before. Collective.
+    /// Captures so many of one operation as a graph of the device. Runs the operation once before. Collective.
     ///
     /// # Errors
     /// [`crate::Error::InvalidCall`] without a device; else as [`Communicator::start`].

@@ -170,7 +170,7 @@ pub struct Measured<'a> {
     pub limit: Option<&'a Limit>,
     /// Operations a second of the case's type on its devices together, by the profile of the machine that the case names.
     pub peak: Option<(f64, &'a str)>,
-    /// All of them.
+    /// All trials.
     pub trials: &'a [Trial],
 }
 

@@ -28,7 +28,7 @@ pub struct Noted {
 }
 
 impl Noted {
-    /// As details of a rank.
+    /// What was noted, as details of a rank.
     pub fn write(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(map)) => map,

@@ -135,7 +135,7 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
     <Hmac<Sha256> as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length")
 }
 
-/// Both directions of one connection.
+/// What seals and opens both directions of one connection.
 pub struct Session {
     /// For what is sent.
     pub sealer: Sealer,

@@ -56,7 +56,7 @@ impl Library {
         NonNull::new(found).ok_or_else(|| format!("it has no symbol `{}`", name.to_string_lossy()))
     }
 
-    /// As it was opened.
+    /// The path as it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }

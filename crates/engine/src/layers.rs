@@ -22,7 +22,7 @@ pub use gradients::Gradients;
 /// What a part of a tensor group holds of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// All of it, the same on every part.
+    /// All of the value, the same on every part.
     Whole,
     /// Some of its columns.
     Columns,

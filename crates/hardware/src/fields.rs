@@ -41,7 +41,7 @@ terms::named! {
         HostToDevice = "host_to_device",
         /// A copy from memory of a device to pinned memory of the host.
         DeviceToHost = "device_to_host",
-        /// Both at the same time.
+        /// Copies both ways between host and device at the same time.
         HostBothWays = "host_both_ways",
         /// A copy within memory of a device, by its copy engine.
         DeviceCopy = "device_copy",

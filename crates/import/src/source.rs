@@ -131,7 +131,7 @@ impl Source {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    /// All of it.
+    /// The whole text.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -76,7 +76,7 @@ impl Prepared for Pair {
         self.beside.iter_mut().for_each(Alongside::refill);
     }
 
-    /// Both: a collective that is slowed down and wrong is wrong.
+    /// Checks both activities: a collective that is slowed down and wrong is wrong.
     fn check(&mut self, world: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
         let mut report = match &mut self.comm {
             Some(own) => self.own.check(&mut **own, calls)?,

@@ -171,7 +171,7 @@ impl Member {
         (self.connection, self.host) = (Some(connection), host);
     }
 
-    /// The next command begins; `beats` of its status slot so far.
+    /// Begins the next command; `beats` of its status slot so far.
     pub(crate) fn begin(&mut self, now: Instant, beats: u64) {
         (self.answer, self.exchange) = (None, None);
         (self.beats, self.beat_at) = (beats, now);

@@ -34,7 +34,7 @@ pub(crate) struct Agent {
     asked: u32,
 }
 
-/// All of them, in rank order. Shared with the worlds that they have ranks of.
+/// The agents of all ranks, in rank order. Shared with the worlds that they have ranks of.
 pub(crate) type Agents = Arc<Mutex<Vec<Agent>>>;
 
 /// The agents; a panic elsewhere leaves them as they are.

@@ -20,7 +20,7 @@ pub enum StopReason {
     Budget,
     /// The most trials were made.
     MostTrials,
-    /// As many as were asked for.
+    /// As many trials were made as were asked for.
     Fixed,
     /// The case's ranks cannot see the machine's state that was asked for.
     Blind,

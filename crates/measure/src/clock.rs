@@ -211,7 +211,7 @@ pub struct HostClock {
 /// compared with.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clocks {
-    /// The other hosts.
+    /// Clocks of the other hosts.
     pub hosts: Vec<HostClock>,
     /// Which of these each rank is on, by rank; None: with rank 0.
     pub of: Vec<Option<usize>>,

@@ -48,7 +48,7 @@ pub struct StepReport {
     pub optimizer_s: f64,
     /// Waiting for communication, pipeline neighbours included.
     pub communication_s: f64,
-    /// All of it.
+    /// The whole step.
     pub total_s: f64,
 }
 

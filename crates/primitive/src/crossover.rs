@@ -49,7 +49,7 @@ pub(super) fn verdict(line: &[Point]) -> Verdict {
 }
 
 impl Verdict {
-    /// As what follows a subject, where `along` is the size that varies.
+    /// The verdict as what follows a subject, where `along` is the size that varies.
     fn words(&self, along: &str) -> String {
         match self {
             Self::Everywhere(low, high) if low == high => format!("overlap pays at {along} = {low}"),

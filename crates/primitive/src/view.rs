@@ -61,7 +61,7 @@ impl Family {
         Self { order: order(case).to_owned(), rest }
     }
 
-    /// All of it, for below a title.
+    /// What the cases have in common, for below a title.
     fn words(&self) -> String {
         self.rest.iter().map(|(name, value)| said(name, value)).collect::<Vec<_>>().join(", ")
     }

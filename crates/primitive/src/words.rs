@@ -51,7 +51,7 @@ terms::named! {
     pub(crate) enum Size("size") {
         /// One rank's share.
         Sharded = "sharded",
-        /// All of it.
+        /// The whole problem.
         Unsharded = "unsharded",
     }
 }

@@ -16,7 +16,7 @@ pub struct PollSet {
 pub enum Interest {
     /// Something to read, the end of the stream, or (for a pidfd) the end of the process.
     Read,
-    /// As `Read`, and room to write.
+    /// What `Read` waits for, and room to write.
     ReadWrite,
     /// Only that the peer is gone; unread data does not wake.
     Gone,

@@ -9,7 +9,7 @@ use crate::reproducible::Reproducible;
 use crate::{Better, CaseLine, Metric, Shape};
 
 crate::metrics! {
-    /// All of them.
+    /// All metrics of this module.
     pub FOUND {
         /// The levels of speed that the machine was at while the case ran.
         LEVELS: Vec<Level> =

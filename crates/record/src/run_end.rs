@@ -13,7 +13,7 @@ terms::named! {
     pub enum Interruption("interruption") {
         /// Ctrl-C.
         Interrupt = "SIGINT",
-        /// As schedulers send it at the end of a job's time.
+        /// A signal that schedulers send at the end of a job's time.
         Terminate = "SIGTERM",
         /// The terminal was closed.
         HangUp = "SIGHUP",

@@ -195,10 +195,10 @@ pub enum ChartKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum At {
-    /// All of them.
+    /// Every size.
     #[default]
     Every,
-    /// The largest.
+    /// The largest size.
     Largest,
     /// A chart of cases without a size.
     Unsized,

@@ -38,7 +38,7 @@ pub enum Tree<P> {
     Null,
     /// A number, a word, a text.
     Scalar {
-        /// As written, without quotes.
+        /// The text as written, without quotes.
         text: String,
         /// Tells `"2"` from `2`.
         quoted: bool,

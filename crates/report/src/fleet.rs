@@ -13,7 +13,7 @@ use crate::{Artifact, Error};
 /// How a node, or a whole fleet, is drawn. The order is that of urgency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FleetTone {
-    /// As fast as its peers.
+    /// The node is as fast as its peers.
     #[default]
     Good,
     /// Cannot tell.

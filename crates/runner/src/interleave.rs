@@ -380,7 +380,7 @@ impl State<'_> {
     }
 }
 
-/// As many calls a sample and samples a slice on both sides.
+/// Gives both sides as many calls a sample and samples a slice.
 fn alike(runs: &mut [CaseRun; 2]) {
     let [a, b] = runs;
     align(&mut [a, b]);

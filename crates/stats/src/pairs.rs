@@ -35,7 +35,7 @@ pub enum PairVerdict {
         /// A rank would have been named if its pairs took about so many times as long as the others.
         least: f64,
     },
-    /// These are.
+    /// These ranks and pairs are slow.
     Slow {
         /// Ranks, each with the median time of its pairs over that of all others, the slowest first.
         ranks: Vec<(usize, f64)>,

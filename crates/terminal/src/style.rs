@@ -5,7 +5,7 @@ use crate::sequence::style;
 /// How text looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// As the terminal writes it.
+    /// Text as the terminal writes it.
     #[default]
     Plain,
     /// A heading.

@@ -9,7 +9,7 @@ use crate::{Named, did_you_mean, nearest};
 pub struct Rank(pub u32);
 
 impl Rank {
-    /// As an index.
+    /// The rank as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

@@ -22,7 +22,7 @@ const STEPS: usize = 5;
 /// Milliseconds of a step by kind of kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct KernelTimes {
-    /// Each the median over steps.
+    /// Time by kind, each the median over steps.
     #[serde(flatten)]
     pub(super) kinds: BTreeMap<Kind, f64>,
     /// Median of the sum of all kinds.

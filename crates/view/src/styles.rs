@@ -8,7 +8,7 @@ pub const COLOURS: usize = 7;
 /// The style of each label of a run: a colour of its own, or, of several backends, that of its backend and a marker of its
 /// own.
 pub(crate) struct Styles {
-    /// Each with its place in the order of first appearance.
+    /// Backends, each with its place in the order of first appearance.
     backends: HashMap<String, usize>,
     labels: HashMap<String, usize>,
     /// Labels of each colour so far.

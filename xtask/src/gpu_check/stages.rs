@@ -38,7 +38,7 @@ impl Stage {
         Self::Rest,
     ];
 
-    /// As the table has it.
+    /// Name of the stage, as the table has it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Driver => "driver",

@@ -1,4 +1,4 @@
-//! All of it, with programs of the shell in the place of rankmark, Python and compute-sanitizer.
+//! The whole check, with programs of the shell in the place of rankmark, Python and compute-sanitizer.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;

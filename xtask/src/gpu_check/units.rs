@@ -14,7 +14,7 @@ pub(super) struct Unit {
     pub(super) stage: Stage,
     /// About how long it takes on an H200.
     pub(super) seconds: u64,
-    /// As the table shows it.
+    /// The command as the table shows it.
     pub(super) command: String,
     pub(super) work: Work,
 }

@@ -24,7 +24,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// All of them.
+            /// All functions of a library.
             ///
             /// # Errors
             /// The names of those that the library has not.

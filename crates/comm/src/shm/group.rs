@@ -318,7 +318,7 @@ impl Communicator for Group {
         Ok(Ticket { number, done: true })
     }
 
-    /// As started after all on the host and finished, in fewer steps: loops come this way.
+    /// Runs a call as if it were started after all on the host and finished, in fewer steps: loops come this way.
     #[inline]
     fn run(&mut self, call: &Call) -> Result<()> {
         self.endpoint.ready()?;

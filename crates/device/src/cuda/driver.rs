@@ -87,7 +87,7 @@ crate::functions! {
 pub struct Uuid(pub [u8; 16]);
 
 impl fmt::Display for Uuid {
-    /// As nvidia-smi writes it, without `GPU-`.
+    /// The identity as nvidia-smi writes it, without `GPU-`.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, byte) in self.0.iter().enumerate() {
             let dash = if matches!(place, 4 | 6 | 8 | 10) { "-" } else { "" };

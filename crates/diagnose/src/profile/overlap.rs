@@ -26,11 +26,11 @@ pub struct Overlap {
 pub struct RankOverlap {
     /// Which rank.
     pub rank: u32,
-    /// As in [`Overlap`].
+    /// Seconds of communication, as in [`Overlap`].
     pub comm_s: Series,
-    /// As in [`Overlap`].
+    /// Seconds of communication that nothing overlaps, as in [`Overlap`].
     pub exposed_s: Series,
-    /// As in [`Overlap`].
+    /// Share of communication that is overlapped, as in [`Overlap`].
     pub overlapped_share: Option<f64>,
 }
 

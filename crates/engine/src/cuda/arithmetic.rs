@@ -79,7 +79,7 @@ const COMPUTE_32I: c_int = 72;
 const COMPUTE_32F_FAST_TF32: c_int = 77;
 
 impl Arithmetic {
-    /// All of them.
+    /// Every arithmetic.
     pub const ALL: [Self; 7] = [Self::F64, Self::F32, Self::Tf32, Self::Bf16, Self::F16, Self::F8E4m3, Self::I8];
 
     /// The arithmetic of operands of a type; None where nothing multiplies it. `tf32`: f32 by tensor cores.

@@ -8,7 +8,7 @@ use super::{Arithmetic, ProductError};
 /// What happens to the result before it is written. `z` is the product, plus the bias where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Epilogue {
-    /// Nothing.
+    /// Nothing happens: c = z.
     Plain,
     /// c = z, with a bias for each column.
     Bias,
@@ -27,7 +27,7 @@ pub enum Epilogue {
 }
 
 impl Epilogue {
-    /// All of them.
+    /// Every epilogue.
     pub const ALL: [Self; 7] = [
         Self::Plain,
         Self::Bias,

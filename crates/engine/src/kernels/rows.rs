@@ -18,7 +18,7 @@ pub use dropout::philox;
 /// Elements of work that are worth another thread: some microseconds of arithmetic, as waking one takes.
 const GRAIN: usize = 16 * 1024;
 
-/// As many rows of these columns.
+/// How many rows of these columns are worth another thread.
 fn grain(columns: usize) -> usize {
     (GRAIN / columns.max(1)).max(1)
 }

@@ -78,7 +78,7 @@ impl Case {
         self.lab.set(whole, values);
     }
 
-    /// Both passes.
+    /// Runs both passes.
     fn run(&mut self) {
         self.lab.run(self.forward());
         self.lab.run(self.backward());

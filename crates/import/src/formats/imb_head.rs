@@ -93,7 +93,7 @@ impl Head {
         command::method(before, options, NO_METHOD)
     }
 
-    /// Both command lines.
+    /// The text of both command lines.
     pub(super) fn command(&self) -> String {
         let texts: Vec<&str> = [&self.launched, &self.repeated].into_iter().flatten().map(|it| &*it.text).collect();
         texts.join(": ")

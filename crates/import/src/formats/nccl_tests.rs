@@ -119,7 +119,7 @@ struct Command {
     processes: Option<u32>,
     /// Ranks of each of them: threads times GPUs.
     of_process: u32,
-    /// All of it, without the shell's part.
+    /// The whole command line, without the shell's part.
     text: String,
 }
 

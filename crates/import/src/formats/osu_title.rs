@@ -105,7 +105,7 @@ impl Buffers {
         (!is_plain).then(|| format!("send buffer {}, receive buffer {}", place(&self.send), place(&self.receive)))
     }
 
-    /// As on the command line: `H D`.
+    /// The buffers as on the command line: `H D`.
     pub(super) fn words(&self) -> String {
         format!("{} {}", self.send, self.receive)
     }
@@ -126,7 +126,7 @@ pub(super) struct Launched {
     pub(super) ranks: Option<u32>,
     /// What decides how calls are timed.
     pub(super) method: String,
-    /// All of it, without the shell's part.
+    /// The whole command line, without the shell's part.
     pub(super) text: String,
     pub(super) buffers: Option<Buffers>,
     /// Messages that are under way at once, where it says so.

@@ -233,7 +233,7 @@ impl Groups {
         &mut self.all[self.current].1
     }
 
-    /// All of them, in the order of the file.
+    /// The results of all groups, in the order of the file.
     pub(super) fn finish(self) -> Vec<Results> {
         self.all.into_iter().map(|(_, results)| results).collect()
     }

@@ -137,7 +137,7 @@ impl<R: Read> Scanner<R> {
         }
     }
 
-    /// The next byte, which stays.
+    /// The next byte, which is not consumed.
     fn next(&mut self) -> Result<u8, Stop> {
         if self.at == self.end {
             self.fill()?;

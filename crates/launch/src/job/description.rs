@@ -5,7 +5,7 @@ use terms::Error;
 /// An option of some targets.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// As in `--NAME`.
+    /// Name of the option, as in `--NAME`.
     pub name: &'static str,
     /// What its value is called in help.
     pub value: &'static str,

@@ -27,7 +27,7 @@ pub use description::{Choice, Job, Step};
 
 /// A kind of launcher that files are written for.
 pub struct Target {
-    /// As in `--for NAME`.
+    /// Name of the target, as in `--for NAME`.
     pub name: &'static str,
     /// What starts the ranks, in messages.
     pub launcher: &'static str,

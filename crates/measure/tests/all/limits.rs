@@ -15,7 +15,8 @@ const RUNS: u64 = 1_000;
 /// What happens to trial `at` of `of`: the factors of its probe and of its call, and seconds that are added to the call.
 type Disturbance = fn(&mut StdRng, usize, usize) -> (f64, f64, f64);
 
-/// Each with the call's true time by the median over trials, as a factor of the undisturbed one, and seconds beyond it.
+/// Disturbances, each with the call's true time by the median over trials, as a factor of the undisturbed
+/// one, and seconds beyond it.
 const DISTURBANCES: [(&str, Disturbance, f64, f64); 8] = [
     ("quiet", |_, _, _| (1.0, 1.0, 0.0), 1.0, 0.0),
     ("one slow pair", |_, at, _| if at == 2 { (200.0, 1.1, 0.0) } else { (1.0, 1.0, 0.0) }, 1.0, 0.0),

@@ -8,7 +8,7 @@ use terms::Dtype;
 
 /// What both sides train.
 pub(crate) struct Case {
-    /// As PyTorch's script calls it.
+    /// Name of the case, as PyTorch's script calls it.
     pub(crate) name: &'static str,
     model: &'static str,
     settings: &'static [(&'static str, f64)],
@@ -20,7 +20,7 @@ pub(crate) struct Case {
 const F32: Dtype = Dtype::F32;
 const GPT2: &[(&str, f64)] = &[("sequence", 256.0)];
 
-/// As CASES of bench.py.
+/// The cases, as CASES of bench.py.
 pub(crate) const CASES: &[Case] = &[
     Case { name: "gpt2", model: "gpt2", settings: GPT2, batch: 1, precision: F32, ranks: 1 },
     Case {

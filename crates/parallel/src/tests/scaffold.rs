@@ -113,9 +113,9 @@ pub(super) type Edit<'a> = &'a (dyn Fn(usize, &mut Program) + Sync);
 /// What ranks compute and communicate on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum On {
-    /// Both at once, when they are called.
+    /// Computation and communication at once, when they are called.
     Host,
-    /// Both as late as waits permit: an order of a device's streams in which nothing arrives by chance.
+    /// Computation and communication as late as waits permit: an order of a device's streams in which nothing arrives by chance.
     Late,
     /// Computes as late, and communicates at once: nothing is computed by chance before it is given.
     Behind,

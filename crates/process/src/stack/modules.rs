@@ -42,7 +42,7 @@ struct Loaded {
 
 #[derive(Clone)]
 struct Tables {
-    /// Each with its address as linked.
+    /// Tables of frames, each with its address as linked.
     frames: Option<(u64, Bytes)>,
     header: Option<(u64, Bytes)>,
 }

@@ -196,7 +196,7 @@ fn numbers(plan: &Plan) -> Vec<u32> {
     cases.map(Case::ranks).collect::<BTreeSet<u32>>().into_iter().collect()
 }
 
-/// As many as were asked for, which some case must have, or 1; else the most that a case has.
+/// How many ranks: as many as were asked for, which some case must have, or 1; else the most that a case has.
 fn ranks(asked: Option<u32>, numbers: &[u32]) -> Result<u32, Failure> {
     let Some(asked) = asked else {
         return Ok(numbers.last().copied().unwrap_or(1));

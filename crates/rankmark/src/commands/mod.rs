@@ -42,7 +42,7 @@ pub(crate) trait Typed: clap::Args {
 
 /// A line of the table of commands.
 pub(crate) struct Row {
-    /// As clap knows it: one command, or each that benchmarks declare.
+    /// The command as clap knows it: one, or each that benchmarks declare.
     pub(crate) declare: fn() -> Vec<clap::Command>,
     /// Does what was read, if the name is of this row.
     pub(crate) run: fn(&str, &ArgMatches, Entry<'_>) -> Option<Ended>,

@@ -85,7 +85,7 @@ pub(crate) struct ExtraFiles {
     pub(crate) results_json: Option<PathBuf>,
 }
 
-/// All of it.
+/// All options of a run.
 #[derive(Debug, Default)]
 pub(crate) struct RunOptions {
     /// The fields that were given, in the benchmarks' order.

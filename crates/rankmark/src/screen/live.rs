@@ -18,7 +18,7 @@ const BAR: usize = 24;
 /// The latest line of each case, in the plan's order; those of searches follow.
 pub(super) struct Rows {
     places: HashMap<String, usize>,
-    /// Each with its heading, which most have in common.
+    /// Lines, each with its heading, which most have in common.
     lines: Vec<Option<(Arc<str>, CaseLine)>>,
     headings: HashSet<Arc<str>>,
     /// Benchmarks whose cases stand in one table.

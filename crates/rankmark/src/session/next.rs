@@ -9,7 +9,7 @@ use crate::options::RunOptions;
 
 /// A command line, and what it tells.
 pub(crate) struct Proposal {
-    /// As a shell reads them.
+    /// Words of the line as a shell reads them.
     pub(crate) words: Vec<String>,
     pub(crate) tells: String,
 }

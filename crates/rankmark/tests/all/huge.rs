@@ -14,7 +14,7 @@ use crate::skip;
 /// What these tests are, where they do not run.
 const NAME: &str = "plans and records of the most cases";
 
-/// As many as a plan may stand for.
+/// As many cases as a plan may stand for.
 const CASES: usize = 20_000;
 
 /// After Ctrl-C the program is gone within this time: 0.5 s, and as much again for a machine that has other work.

@@ -50,7 +50,7 @@ impl<'a> Sandbox<'a> {
         None
     }
 
-    /// As a user whom no file knows.
+    /// Runs as a user whom no file knows.
     pub(crate) fn with_unknown_user(mut self, user: u32) -> Self {
         (self.user, self.users) = (user, String::new());
         self

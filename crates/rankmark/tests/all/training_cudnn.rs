@@ -27,7 +27,7 @@ fn first(ended: &Ended) -> Value {
     json_lines(&ended.out).into_iter().next().unwrap_or_else(|| panic!("no row: {}", ended.err))
 }
 
-/// Both orders of streams, and the memory plan.
+/// Attention by cuDNN in both orders of streams, and the memory plan.
 #[test]
 fn attention_by_cudnn_trains_as_on_the_host() {
     let Some(folder) = folder("attention_by_cudnn_trains_as_on_the_host") else { return };

@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     }
 
-    /// Both ways of opening: that of the kernel, and the one for kernels and sandboxes without it.
+    /// Neither way of opening leaves the folder: that of the kernel, and the one for kernels and sandboxes without it.
     #[test]
     fn no_way_of_opening_leaves_the_folder() {
         let root = with_ways_out();

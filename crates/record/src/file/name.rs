@@ -160,7 +160,7 @@ impl InnerPath {
         Self { folder: Some(folder), name }
     }
 
-    /// As a path.
+    /// The name as a path.
     pub fn to_path(&self) -> PathBuf {
         self.folder.iter().chain([&self.name]).map(FileName::as_str).collect()
     }

@@ -49,7 +49,7 @@ pub(crate) fn expand(entry: &Entry, axes: &[Axis], errors: &mut Diagnostics, cas
     }
 }
 
-/// The next combination; false after the last.
+/// Moves to the next combination; false after the last.
 fn advance(counters: &mut [usize], axes: &[Axis]) -> bool {
     for (counter, axis) in counters.iter_mut().zip(axes).rev() {
         *counter += 1;

@@ -96,7 +96,7 @@ fn each(run: &Run, draw: Encode, mut put: impl FnMut(Artifact) -> Result<(), Err
     Ok(())
 }
 
-/// As many at once as there are processors.
+/// Draws charts, as many at once as there are processors.
 fn drawn(charts: &[NamedChart], file: Encode) -> Vec<Result<Artifact, Error>> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(charts.len());
     let next = AtomicUsize::new(0);

@@ -117,7 +117,7 @@ impl<L> Markup<L> {
         let _ = self.text.write_fmt(arguments);
     }
 
-    /// All of them, with a text of this program between each two.
+    /// All parts, with a text of this program between each two.
     pub(crate) fn joined(parts: impl IntoIterator<Item = Self>, between: &'static str) -> Self {
         let mut all = Self::new();
         for (at, part) in parts.into_iter().enumerate() {

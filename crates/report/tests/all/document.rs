@@ -13,7 +13,7 @@ fn text(format_name: &str, run: &Run) -> String {
     String::from_utf8(files[0].content.clone()).unwrap()
 }
 
-/// Both buffers of two operations, on 1, 2 and 4 ranks; the second operation has further variants before them.
+/// A run with both buffers of two operations, on 1, 2 and 4 ranks; the second operation has further variants before them.
 fn over_ranks() -> Run {
     let mut cases = Vec::new();
     for (op, variants) in [("all_reduce", &["registered", "private"][..]), ("all_gather", &["private", "registered"])] {

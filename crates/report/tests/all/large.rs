@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{many, skip};
 
-/// As many configurations of one operation, of two backends, each measured at one size.
+/// A run with so many configurations of one operation, of two backends, each measured at one size.
 fn scattered(configurations: usize) -> Run {
     let mut run = many::run(configurations);
     for (index, case) in run.cases.iter_mut().enumerate() {
@@ -18,7 +18,7 @@ fn scattered(configurations: usize) -> Run {
     run
 }
 
-/// As many configurations of training: models, batches, seeds and ranks.
+/// A run with so many configurations of training: models, batches, seeds and ranks.
 fn trained(configurations: usize) -> Run {
     let mut run = many::run(50 * configurations);
     run.cases.retain(|case| case.benchmark == "training");

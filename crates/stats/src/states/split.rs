@@ -106,9 +106,9 @@ impl Farthest {
 /// What of the two sides counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reach {
-    /// All of them: there are two levels.
+    /// All of the sides: there are two levels.
     Whole,
-    /// As far as their largest gaps: a side may hold a third level.
+    /// The sides as far as their largest gaps: a side may hold a third level.
     Nearest,
 }
 

@@ -97,7 +97,7 @@ impl Prepared {
     }
 }
 
-/// Both times, as the record has them.
+/// Both times of attention, as the record has them.
 pub(super) fn text(times: AttentionTimes) -> String {
     format!("own {:.0} us, cuDNN {:.0} us forward and backward", times.own_ns / 1e3, times.cudnn_ns / 1e3)
 }

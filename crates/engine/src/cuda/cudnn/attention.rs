@@ -101,7 +101,7 @@ impl Shape {
         }
     }
 
-    /// As the output.
+    /// A head's rows in the output.
     fn output(&self, element: i32) -> Form {
         let row = self.heads * self.width;
         let sizes = [self.batch, self.heads, self.sequence, self.width];

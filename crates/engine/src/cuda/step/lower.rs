@@ -18,7 +18,7 @@ pub(super) struct Command {
 
 /// How they are given.
 pub(super) enum What {
-    /// As it stands.
+    /// One operation, as it stands.
     One,
     /// A product with an epilogue: the result goes to `c`, and the other matrix of its shape is read or written.
     Product { product: MatMul, epilogue: Epilogue, c: View, auxiliary: View },

@@ -68,7 +68,7 @@ enum Pass {
 /// Names of the passes, in their order.
 const PASSES: [&str; 4] = ["attention_", "attention_queries_", "attention_keys_", "attention_delta_"];
 
-/// All of them, each text loaded when an operation first needs it: the driver takes seconds to compile one.
+/// All kernels of attention, each text loaded when an operation first needs it: the driver takes seconds to compile one.
 #[derive(Debug)]
 pub(super) struct AttentionKernels {
     has_tensor_cores: bool,

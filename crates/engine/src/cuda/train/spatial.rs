@@ -39,7 +39,7 @@ fn wide(dtype: Dtype) -> usize {
     if dtype == Dtype::F64 { 2 } else { 4 }
 }
 
-/// All of them, loaded when an operation first needs one.
+/// All kernels of spatial operations, loaded when an operation first needs one.
 #[derive(Debug, Default)]
 pub(super) struct SpatialKernels {
     /// Each of [`PACKED`], for one channel and for several, of each of [`TYPES`].

@@ -129,7 +129,7 @@ struct Tile {
 /// Where results go.
 #[derive(Clone, Copy)]
 pub(super) enum Output<E> {
-    /// As they are.
+    /// Results as they are.
     Wide(Matrix<f32>),
     /// Rounded once, at the end.
     Narrow(Matrix<E>),

@@ -15,7 +15,7 @@ pub(crate) struct Case {
     pub(crate) y: View,
     /// Holds random weights, the gradient of `sum dy y`.
     pub(crate) dy: View,
-    /// Each with its gradient.
+    /// Every input with its gradient.
     pub(crate) inputs: Vec<(View, View)>,
     /// Size of what cancels in results, where that is more than the results' own.
     pub(crate) terms: f64,
@@ -26,7 +26,7 @@ impl Case {
         self.forward.iter().for_each(|op| self.lab.run(op.clone()));
     }
 
-    /// Both passes; gives y and then the gradients.
+    /// Runs both passes; gives y and then the gradients.
     pub(crate) fn run(&mut self) -> Vec<Vec<f64>> {
         self.run_forward();
         self.backward.iter().for_each(|op| self.lab.run(op.clone()));

@@ -122,7 +122,7 @@ impl Case {
         }
     }
 
-    /// As in [`super::properties`]: some tens of roundings of the arithmetic, and one of the type.
+    /// Asserts what a view holds to some tens of roundings of the arithmetic, and one of the type, as in [`super::properties`].
     fn assert_near(&self, which: &str, view: View, wanted: &[f64]) {
         let is_state = self.lab.program.dtype(view) == self.lab.state();
         let state = if self.lab.element == Dtype::F64 { 2f64.powi(-53) } else { 2f64.powi(-24) };

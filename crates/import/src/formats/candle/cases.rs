@@ -30,14 +30,14 @@ struct Way {
     ranks: u64,
     /// Replicas of the model, which share the batch.
     replicas: u64,
-    /// As fields of a case.
+    /// The way as fields of a case.
     fields: String,
 }
 
 /// One model with its dimensions.
 struct Size {
     name: String,
-    /// As fields of a case, with a comma behind each.
+    /// The dimensions as fields of a case, with a comma behind each.
     fields: String,
 }
 

@@ -53,7 +53,7 @@ pub(super) fn role(metric: &str) -> Option<Is> {
 /// Labels of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Labels {
-    /// As written: the same in all lines of one series of calls.
+    /// The labels as written: the same in all lines of one series of calls.
     pub(super) text: String,
     pairs: Vec<(String, String)>,
 }

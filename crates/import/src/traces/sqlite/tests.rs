@@ -50,7 +50,7 @@ fn ranges_and_kernels_are_read() {
     assert_eq!(timeline.notes.len(), 2, "{:?}", timeline.notes);
 }
 
-/// As nsys 2022.4 exports them: the number is not in the name but next to it.
+/// Ranges as nsys 2022.4 exports them: the number is not in the name but next to it.
 #[test]
 fn ranges_of_our_own_ranks_are_read() {
     let (columns, _) = TABLES.split_once("INSERT INTO NVTX_EVENTS").unwrap();

@@ -119,7 +119,7 @@ impl Step for Chunks {
     }
 }
 
-/// The next chunk moves while one is computed.
+/// Gathers chunk by chunk: the next one moves while one is computed.
 fn gather(
     site: &mut Site,
     comm: &mut dyn Communicator,

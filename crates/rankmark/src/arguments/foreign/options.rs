@@ -53,7 +53,7 @@ const fn theirs(short: &'static str, longs: &'static [&'static str], meaning: Me
     Theirs { short, longs, meaning }
 }
 
-/// All of them.
+/// All options of nccl-tests and rccl-tests.
 pub(super) static TABLE: &[Theirs] = &[
     theirs("-b", &["minbytes"], Meaning::Size),
     theirs("-e", &["maxbytes"], Meaning::Size),
@@ -136,7 +136,7 @@ pub(super) static TABLE: &[Theirs] = &[
 /// An option of theirs in a line.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'a> {
-    /// As it is written.
+    /// Name of the option as it is written.
     pub(super) name: &'a str,
     pub(super) option: &'static Theirs,
     /// The value, where it is part of the same word.

@@ -69,7 +69,7 @@ pub(super) struct Interleave {
 }
 
 impl Interleave {
-    /// As options of a run.
+    /// What was asked, as options of a run.
     pub(super) fn run_options(&self, json: bool) -> RunOptions {
         let Self { output_dir, quiet, verbose, .. } = self;
         let output = Output { output_dir: output_dir.clone(), json, quiet: *quiet, verbose: *verbose, dry_run: false };

@@ -10,7 +10,7 @@ use crate::{Failure, screen};
 
 /// A side of a comparison: a record, or the runs of a baseline.
 pub(in crate::commands) struct Source {
-    /// As the user names it.
+    /// Name of the source, as the user gave it.
     pub(in crate::commands) name: String,
     /// One record, or several equal ones.
     pub(in crate::commands) records: Vec<Record>,

@@ -214,7 +214,8 @@ pub(super) fn value(case: &Compared, value: f64) -> String {
     }
 }
 
-/// Both values as they are read; of what is not compared, such as times in different states of the machine, each side's own.
+/// Both values of a case as they are read; of what is not compared, such as times in different states of the
+/// machine, each side's own.
 pub(super) fn values(case: &Compared) -> [String; 2] {
     match case.values {
         Some(values) => values.map(|number| value(case, number)),

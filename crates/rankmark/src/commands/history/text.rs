@@ -15,7 +15,7 @@ const LISTED: usize = 12;
 /// Columns of a line of values, where there is room.
 const SPARK: usize = 20;
 
-/// All of it in so many columns.
+/// The whole history in so many columns.
 pub(super) fn text(found: &Histories, width: usize) -> String {
     let mut out = String::new();
     for (index, machine) in found.machines.iter().enumerate() {

@@ -49,7 +49,7 @@ impl JobEnd {
         Self { code, signal, was_asked, oom_kills: 0 }
     }
 
-    /// As shells say it: 128 and the signal where one ended it.
+    /// The exit code as shells say it: 128 and the signal where one ended it.
     pub(super) fn shell_code(self) -> u8 {
         let code = self.code.unwrap_or_else(|| self.signal.map_or(1, |signal| 128 + signal));
         u8::try_from(code).unwrap_or(1)

@@ -19,7 +19,7 @@ const UNEVEN: f64 = 0.05;
 /// Findings that the terminal shows; the record has all.
 const FINDINGS: usize = 3;
 
-/// All of it for the terminal.
+/// The whole explanation for the terminal.
 pub(super) fn text(one: &Explanation, target: Target) -> String {
     let analysis = &one.analysis;
     let mut lines = vec![String::new(), format!("profile  {}", one.title), header(one)];

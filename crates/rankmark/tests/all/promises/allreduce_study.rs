@@ -118,7 +118,7 @@ fn its_files_are_written_from_merged_records() {
     assert_eq!(place.read("study/combined_benchmark.csv").lines().count(), 6);
 }
 
-/// As `benchmark_allreduce.py` writes it.
+/// Results of Gloo as `benchmark_allreduce.py` writes them.
 const GLOO: &str =
     "backend,device,num_processes,data_size_mb,mean_time_ms,std_time_ms,min_time_ms,max_time_ms,bandwidth_gb_s
 gloo,cpu,2,100,80.5,1.5,78,90,1.24

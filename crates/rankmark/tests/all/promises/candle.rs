@@ -249,7 +249,7 @@ fn verbose_says_more() {
     assert_eq!((says("", "a"), says("--verbose", "b")), (false, true));
 }
 
-/// As the suite's documentation chains them: what `gen-config` prints is what `run --config` overrides.
+/// Commands are chained as in the suite's documentation: what `gen-config` prints is what `run --config` overrides.
 #[test]
 fn a_generated_configuration_takes_another_model_and_strategy() {
     let place = Place::new();

@@ -20,7 +20,7 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// As paragraphs are set.
+    /// How paragraphs are set.
     pub(super) const TEXT: Self = Self { size: TEXT, leading: LEADING, rgb: INK, left: LEFT, width: WIDTH, hang: 0.0 };
 
     /// The lines of a text.

@@ -16,7 +16,7 @@ use crate::words::findings::Finding;
 use crate::words::verdict::{Tone, verdict};
 use crate::words::{damage, interleaved, peers};
 
-/// All of it, with a title of this level.
+/// The head of a page, with a title of this level.
 pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], level: u8) -> Html {
     let mut out = Html::new();
     for warning in damage::banners(run).into_iter().chain(banner(run.cases.iter())) {

@@ -37,7 +37,7 @@ fn read(run: &Run) -> Result<Quantiles, crate::Error> {
     Ok(all)
 }
 
-/// As many at equal distances of their order, the smallest and the largest among them; all, where they are fewer.
+/// At most [`SHOWN`] times at equal distances of their order, the smallest and the largest among them; all, where they are fewer.
 fn thinned(sorted: &[f64]) -> Vec<f64> {
     if sorted.len() <= SHOWN {
         return sorted.to_vec();

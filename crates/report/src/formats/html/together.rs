@@ -28,7 +28,7 @@ const VALUE: usize = 120;
 /// The parameter that tells the cases of the records apart in charts. No benchmark declares it.
 const RECORD: &str = "record";
 
-/// All of it: the first run is the base, and each other one has its comparison with it.
+/// The page of several runs: the first run is the base, and each other one has its comparison with it.
 pub(super) fn together(runs: &[&Run], compared: &[AgainstBase], data: &mut Data) -> Html {
     let mut out = html!("<div class=\"top\"><h1>{}</h1>{}</div>", count(runs.len(), "record", "records"), THEME);
     for (at, one) in compared.iter().enumerate() {

@@ -281,7 +281,8 @@ impl<'r> File<'r> {
         })
     }
 
-    /// As a command line: of nccl-tests' options those that decide what a time is, then ours, which nccl-tests does not have.
+    /// The case as a command line: of nccl-tests' options those that decide what a time is, then ours, which
+    /// nccl-tests does not have.
     fn arguments(&self) -> Vec<String> {
         let [least, most] = self.sizes();
         let mut words =

@@ -62,7 +62,7 @@ impl<'r> Named<'r> {
         (!parts.is_empty()).then(|| Block::Paragraph(words()))
     }
 
-    /// All of it as CSV.
+    /// The whole table as CSV.
     pub(crate) fn csv(&self) -> String {
         let line = |cells: Vec<String>| cells.join(",") + "\n";
         let mut text = line(self.table.columns.iter().map(|head| escape::csv(head).into_owned()).collect());

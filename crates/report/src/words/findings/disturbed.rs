@@ -25,7 +25,7 @@ const NOISE: [Caveat; 6] = [
     Caveat::ContextSwitches,
 ];
 
-/// All of them but those about intervals.
+/// Findings on disturbances of the machine, but for those about intervals.
 pub(super) fn findings(run: &Run) -> impl Iterator<Item = Finding> {
     [noise(run), states(run), levels(run)].into_iter().flatten()
 }

@@ -11,7 +11,7 @@ pub const LINE: usize = 64;
 /// Lines that one call of a kernel fetches, one every 16 units.
 #[derive(Clone, Copy)]
 pub struct Stream {
-    /// The first.
+    /// The first line.
     pub at: *const u8,
     /// Bytes from one to the next.
     pub step: usize,
@@ -26,7 +26,7 @@ impl Stream {
 
 /// A part of a matrix, handed out in streams of `lines` lines, evenly over the calls that are left.
 pub struct Ahead {
-    /// The next stream.
+    /// Where the next stream begins.
     at: *const u8,
     step: usize,
     /// From stream to stream, and how many follow each other so before the next run of them begins.

@@ -232,7 +232,7 @@ fn a_root_that_is_ahead_is_no_hang() {
     assert_eq!((found.findings, found.waiting), (vec![], vec![]));
 }
 
-/// As the agent of a profiled job writes them: the recorder and the stack.
+/// What a rank that hangs writes, as the agent of a profiled job does: the recorder and the stack.
 fn hang_file(rank: u32, recorder: &str) -> String {
     format!(
         r#"{{"rank":{rank},"world":2,"since_last_step_s":15.5,"median_step_s":0.03,"steps_ended":40,

@@ -17,7 +17,7 @@ const NAME: usize = 64;
 /// Cases that a note names.
 const NAMED: usize = 3;
 
-/// Both sides.
+/// Both sides of a comparison that is measured interleaved.
 pub(super) struct Sides {
     pub(super) sides: [Side; 2],
     /// Each case of A with that of B, in the order of A's plan.
