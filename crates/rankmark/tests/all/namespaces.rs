@@ -9,7 +9,7 @@ use crate::place::{Place, Starting};
 use crate::processes::Aim;
 use crate::skip;
 
-/// How many this process has made.
+/// How many sets of hosts this process has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// Hosts `h0`, `h1`, ... Everything is removed when dropped, whatever runs there ended.
