@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of this repository that no compiler checks. One module and one line a check.
 
 mod anchors;
+mod backend_names;
 mod benchmark_names;
 mod circles;
 mod confined;
@@ -68,6 +69,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("tags of reports are written by types that escape", markup::check),
     ("how a run ended is matched and not compared", run_ends::check),
     ("nothing above benchmarks names one", benchmark_names::check),
+    ("nothing above comm names a backend", backend_names::check),
     ("each invariant has a check", invariants::check),
     ("nothing is left unfinished", text::unfinished),
     ("no path of one machine", text::machine_paths),

@@ -86,7 +86,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     runtime::check(case, &torch::names(), Native::GpusThroughHost)?;
     torch::check(case, &fields)?;
     check_on_gpus(case, &fields)?;
-    check_nccl(case, &fields);
+    check_library(case, &fields);
     launches::check(case, &fields)?;
     if op != Collective::Barrier && fields.data == Data::Exact {
         check_exactness(&fields)?;
@@ -120,20 +120,17 @@ fn check_on_gpus(case: &Case, fields: &Fields) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Skips what NCCL does not do, or not exactly, in both runtimes.
-fn check_nccl(case: &mut Case, fields: &Fields) {
-    if fields.backend.as_deref() != Some("nccl") {
-        return;
-    }
-    let rounds =
-        fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && !fields.ranks_of_a_call().is_power_of_two();
-    if rounds && fields.data == Data::Exact && fields.op.reduces() {
-        let what =
-            "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
-        case.skip = Some(format!("{what}, which {} is not", fields.ranks_of_a_call()));
-    }
-    if !is_pytorch(case) && fields.op == Collective::AllToAll && fields.in_place == Some(true) {
-        case.skip = Some("NCCL has all_to_all out of place only".to_owned());
+/// Skips what a library does not do, or not exactly, in both runtimes.
+fn check_library(case: &mut Case, fields: &Fields) {
+    let call = comm::CallForm {
+        op: fields.op,
+        ranks: fields.ranks_of_a_call(),
+        is_exact_mean: fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && fields.data == Data::Exact,
+        in_place: !is_pytorch(case) && fields.in_place == Some(true),
+    };
+    let refused = fields.backend.as_deref().and_then(comm::backend).and_then(|backend| backend.refuses(call));
+    if refused.is_some() {
+        case.skip = refused;
     }
 }
 

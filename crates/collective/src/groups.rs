@@ -150,14 +150,16 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     if let Some(rule) = fields.groups.and_then(|text| text.parse::<Rule>().ok()) {
         case.parameters.insert(GROUPS.to_owned(), Value::from(rule.to_string()));
     }
+    let backend = fields.backend.as_deref().and_then(comm::backend);
     let refused = |what: &str, hint: &str| Err(problem(GROUPS, what.to_owned(), hint));
     match () {
         () if is_pytorch(case) => {
             refused("PyTorch ranks make no groups here", "leave `groups` out, or use native ranks")
         }
-        () if fields.backend.as_deref() == Some("sim") => {
-            refused("the model of `sim` knows no interference between groups", "another backend, as `shm` or `mpi`")
-        }
+        () if backend.is_some_and(|backend| backend.about().simulated) => refused(
+            "a model of times knows no interference between groups",
+            "give another `backend`: one that moves bytes",
+        ),
         () if fields.op == Collective::PingPong => {
             refused("ping_pong is of rank 0 and its peer, and not of groups", "another operation, as send_recv")
         }

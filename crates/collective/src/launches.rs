@@ -16,9 +16,12 @@ pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
     let given = together.iter().find_map(|(name, count)| Some((*name, (*count)?)));
     let name = given.map(|(name, _)| name).or(fields.registration.map(|_| "registration"));
     let Some(name) = name else { return Ok(()) };
-    if is_pytorch(case) || !is_on_gpus(case) || fields.backend.as_deref() != Some("nccl") {
-        let message = format!("`{name}` is for native ranks on GPUs, by `nccl`");
-        return Err(problem(name, message, "`backend: nccl`, without a Python"));
+    let backend = fields.backend.as_deref().and_then(comm::backend);
+    if is_pytorch(case) || !is_on_gpus(case) || !backend.is_some_and(|backend| backend.records_launches()) {
+        let able = comm::backends().filter(|backend| backend.records_launches());
+        let able = able.map(|backend| format!("`{}`", backend.about().name)).collect::<Vec<_>>().join(" or ");
+        let message = format!("`{name}` is for native ranks on GPUs, with backend {able}");
+        return Err(problem(name, message, format!("`backend`: {able}, and no `python`")));
     }
     check_registration(fields)?;
     let Some((name, count)) = given else { return Ok(()) };

@@ -327,6 +327,19 @@ pub enum Readiness {
     },
 }
 
+/// A call that ranks ask for, as far as a library may refuse it.
+#[derive(Clone, Copy, Debug)]
+pub struct CallForm {
+    /// Which.
+    pub op: Collective,
+    /// Ranks that make it together.
+    pub ranks: u32,
+    /// Whether it is a mean of floating-point numbers, which must be exact.
+    pub is_exact_mean: bool,
+    /// Whether native ranks make it in one buffer.
+    pub in_place: bool,
+}
+
 /// A way to move data.
 pub trait Backend: Sync {
     /// What it says of itself.
@@ -345,6 +358,17 @@ pub trait Backend: Sync {
     /// operations.
     fn takes_threads(&self) -> bool {
         true
+    }
+
+    /// Why its library does not make this call, or not exactly. None: it does.
+    fn refuses(&self, _call: CallForm) -> Option<String> {
+        None
+    }
+
+    /// Whether native ranks on GPUs can record its calls and launch them again, launch several at once, and make their buffers
+    /// known to it.
+    fn records_launches(&self) -> bool {
+        false
     }
 
     /// How it moves memory of GPUs.

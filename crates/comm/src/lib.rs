@@ -44,8 +44,8 @@ pub use abort::Abort;
 pub use bootstrap::{Bootstrap, RankPlacement, ThreadBootstrap, threads};
 pub use clocks::Clocks;
 pub use contract::{
-    About, Backend, Call, Capabilities, Communicator, Devices, GpuMemory, Model, Progress, Readiness, Shape, Ticket,
-    Wait,
+    About, Backend, Call, CallForm, Capabilities, Communicator, Devices, GpuMemory, Model, Progress, Readiness, Shape,
+    Ticket, Wait,
 };
 pub use counts::Counts;
 pub use error::{Error, Result};

@@ -25,9 +25,11 @@ pub use steps::{Step, Whole, steps};
 pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};
 
 use serde_json::Value;
-use terms::{Field, FieldError};
+use terms::{Collective, Field, FieldError};
 
-use crate::{Abort, About, Backend, Bootstrap, Communicator, GpuMemory, Options, Own, Readiness, Result, gpus};
+use crate::{
+    Abort, About, Backend, Bootstrap, CallForm, Communicator, GpuMemory, Options, Own, Readiness, Result, gpus,
+};
 
 /// The table's entry.
 pub(crate) struct Nccl;
@@ -75,6 +77,20 @@ impl Backend for Nccl {
 
     fn gpu_memory(&self) -> GpuMemory {
         GpuMemory::Itself
+    }
+
+    fn refuses(&self, call: CallForm) -> Option<String> {
+        if call.in_place && call.op == Collective::AllToAll {
+            return Some("NCCL has all_to_all out of place only".to_owned());
+        }
+        let what =
+            "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
+        let rounds = call.is_exact_mean && call.op.reduces() && !call.ranks.is_power_of_two();
+        rounds.then(|| format!("{what}, which {} is not", call.ranks))
+    }
+
+    fn records_launches(&self) -> bool {
+        true
     }
 
     fn environment(&self, own: &Own) -> Vec<(String, String)> {
