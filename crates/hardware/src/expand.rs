@@ -129,16 +129,7 @@ fn profile(quick: bool) -> Vec<(Test, Vec<Open>)> {
 
 /// Settles what the plan's cases leave open. The same plan gives the same cases.
 pub(super) fn complete(plan: &mut Plan) {
-    let mut cases = Vec::with_capacity(plan.cases.len());
-    let mut known = std::collections::HashSet::new();
-    for case in std::mem::take(&mut plan.cases) {
-        if case.benchmark != ABOUT.name {
-            cases.push(case);
-            continue;
-        }
-        cases.extend(each(&case).into_iter().filter(|case| known.insert(case.id.clone())));
-    }
-    plan.cases = cases;
+    plan.replace_cases(ABOUT.name, |case| each(&case));
 }
 
 /// The cases that one stands for.

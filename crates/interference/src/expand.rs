@@ -1,7 +1,5 @@
 //! The cases that one stands for: each activity in the place of `all`, alone and beside each other.
 
-use std::collections::HashSet;
-
 use record::{Case, Plan};
 use serde_json::Value;
 use terms::Named;
@@ -11,16 +9,7 @@ use super::fields::{Activity, Beside, Fields};
 
 /// Settles what the plan's cases leave open, and adds each activity alone. The same plan gives the same cases.
 pub(super) fn complete(plan: &mut Plan) {
-    let mut cases = Vec::with_capacity(plan.cases.len());
-    let mut known = HashSet::new();
-    for case in std::mem::take(&mut plan.cases) {
-        if case.benchmark != ABOUT.name {
-            cases.push(case);
-            continue;
-        }
-        cases.extend(each(&case).into_iter().filter(|case| known.insert(case.id.clone())));
-    }
-    plan.cases = cases;
+    plan.replace_cases(ABOUT.name, |case| each(&case));
 }
 
 fn each(case: &Case) -> Vec<Case> {

@@ -136,14 +136,8 @@ fn check_sizes(case: &Case, options: &Options) -> Result<(), FieldError> {
 
 /// Puts every way of every implementation in the place of `all`.
 pub(super) fn complete(plan: &mut Plan) {
-    let mut cases = Vec::with_capacity(plan.cases.len());
-    let mut known = std::collections::HashSet::new();
-    for case in std::mem::take(&mut plan.cases) {
-        let is_all = case.benchmark == ABOUT.name && Fields::of(&case).is_ok_and(|fields| fields.implementation == ALL);
-        let ways = if is_all { ways(&case) } else { vec![case] };
-        cases.extend(ways.into_iter().filter(|case| case.benchmark != ABOUT.name || known.insert(case.id.clone())));
-    }
-    plan.cases = cases;
+    let is_all = |case: &Case| Fields::of(case).is_ok_and(|fields| fields.implementation == ALL);
+    plan.replace_cases(ABOUT.name, |case| if is_all(&case) { ways(&case) } else { vec![case] });
 }
 
 /// The case in every way; one that its sizes do not allow is skipped with the reason.

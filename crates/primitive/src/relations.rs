@@ -236,17 +236,7 @@ mod tests {
     /// A line of six rounds with these times.
     fn line(implementation: &str, order: &str, times: [f64; 6]) -> CaseLine {
         let text = format!(r#"{{"primitive": "tp_columnwise", "implementation": "{implementation}", "ranks": 2}}"#);
-        let mut case = Case {
-            id: String::new(),
-            benchmark: "primitive".to_owned(),
-            parameters: serde_json::from_str(&text).unwrap(),
-            settings: Map::new().into(),
-            world: Map::new().into(),
-            caveats: Vec::new(),
-            bytes_requested: None,
-            skip: None,
-        };
-        case.identify();
+        let case = Case::new("primitive", serde_json::from_str(&text).unwrap());
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         line.time_s = Some(TimeSummary { median: stats::median(&times), ..TimeSummary::default() });
         (line.trial_round, line.trial_median_s) = ((0..6).collect(), times.to_vec());

@@ -34,6 +34,22 @@ pub struct Case {
 }
 
 impl Case {
+    /// A case of a benchmark with these parameters, and with its identity. It has no settings, no world and no caveat.
+    pub fn new(benchmark: &str, parameters: SharedMap) -> Self {
+        let mut case = Self {
+            id: String::new(),
+            benchmark: benchmark.to_owned(),
+            parameters,
+            settings: SharedMap::default(),
+            world: SharedMap::default(),
+            caveats: Vec::new(),
+            bytes_requested: None,
+            skip: None,
+        };
+        case.identify();
+        case
+    }
+
     /// Parameter or setting.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.parameters.get(name).or_else(|| self.settings.get(name))

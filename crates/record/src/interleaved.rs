@@ -115,17 +115,7 @@ mod tests {
     #[test]
     fn equal_cases_of_both_sides_are_two_cases_of_one_workload() {
         let parameters: Map<String, Value> = serde_json::from_str(r#"{"op": "all_reduce", "ranks": 2}"#).unwrap();
-        let mut case = Case {
-            id: String::new(),
-            benchmark: "collective".to_owned(),
-            parameters: parameters.into(),
-            settings: crate::SharedMap::default(),
-            world: crate::SharedMap::default(),
-            caveats: Vec::new(),
-            bytes_requested: None,
-            skip: None,
-        };
-        case.identify();
+        let case = Case::new("collective", parameters.into());
         let [a, b] = [of_side(&case, 0), of_side(&case, 1)];
         assert!(a.id != b.id && a.id != case.id && a.world == case.world);
         assert_eq!((a.text(SIDE), b.text(SIDE)), (Some("A"), Some("B")));

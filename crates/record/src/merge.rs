@@ -228,18 +228,12 @@ fn benchmarks(parts: &[(String, Record)]) -> Result<Vec<crate::Declared>, Error>
 mod tests {
     use super::*;
     use crate::{Case, Plan, Tool};
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     fn record(host: &str, cases: &[(&str, &str)], rounds: u32) -> Record {
         let case = |(id, device): &(&str, &str)| Case {
             id: (*id).to_owned(),
-            benchmark: "collective".to_owned(),
-            parameters: std::iter::once(("device".to_owned(), json!(device))).collect(),
-            settings: Map::new().into(),
-            world: Map::new().into(),
-            caveats: Vec::new(),
-            bytes_requested: None,
-            skip: None,
+            ..Case::new("collective", std::iter::once(("device".to_owned(), json!(device))).collect())
         };
         let cases: Vec<Case> = cases.iter().map(case).collect();
         let line = |case: &Case| {

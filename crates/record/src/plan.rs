@@ -65,6 +65,21 @@ pub struct Plan {
     pub source_text: String,
 }
 
+impl Plan {
+    /// Puts the cases that each one of a benchmark stands for in its place, in order. Of equal ones the first stays.
+    pub fn replace_cases(&mut self, benchmark: &str, mut each: impl FnMut(Case) -> Vec<Case>) {
+        let mut known = std::collections::HashSet::new();
+        let mut cases = Vec::with_capacity(self.cases.len());
+        for case in std::mem::take(&mut self.cases) {
+            match case.benchmark == benchmark {
+                true => cases.extend(each(case).into_iter().filter(|case| known.insert(case.id.clone()))),
+                false => cases.push(case),
+            }
+        }
+        self.cases = cases;
+    }
+}
+
 /// A text of several lines, which its reader needs as they are.
 fn original_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     String::deserialize(from).map(|text| outside::original(&text).into_owned())

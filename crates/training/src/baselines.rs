@@ -84,17 +84,7 @@ mod tests {
 
     fn case(ranks: u64, overlap: bool) -> Case {
         let text = format!(r#"{{"model": "mlp", "ranks": {ranks}, "overlap": {overlap}, "seed": 1}}"#);
-        let mut case = Case {
-            id: String::new(),
-            benchmark: "training".to_owned(),
-            parameters: serde_json::from_str(&text).unwrap(),
-            settings: serde_json::Map::new().into(),
-            world: serde_json::Map::new().into(),
-            caveats: Vec::new(),
-            bytes_requested: None,
-            skip: None,
-        };
-        case.identify();
+        let case = Case::new("training", serde_json::from_str(&text).unwrap());
         case
     }
 

@@ -36,16 +36,10 @@ pub fn models() -> Vec<ModelLine> {
 }
 
 fn line(entry: &Entry) -> Option<ModelLine> {
-    let mut case = record::Case {
-        id: String::new(),
-        benchmark: "training".to_owned(),
-        parameters: serde_json::from_value(json!({"model": entry.name, "ranks": 1, "batch": 1})).ok()?,
-        settings: serde_json::Map::new().into(),
-        world: serde_json::Map::new().into(),
-        caveats: Vec::new(),
-        bytes_requested: None,
-        skip: None,
-    };
+    let mut case = record::Case::new(
+        "training",
+        serde_json::from_value(json!({"model": entry.name, "ranks": 1, "batch": 1})).ok()?,
+    );
     let task: Task = resolve::fill(&mut case).ok()?;
     let model = &task.recipe.model;
     Some(ModelLine {

@@ -147,16 +147,7 @@ fn fits(case: &Case, limit: u64) -> bool {
 /// The batch of a case that ran under a limit, if the plan says that not one more sample a micro-batch would.
 pub(super) fn largest(line: &CaseLine) -> Option<u64> {
     let limit = limit(&line.parameters)?;
-    let case = Case {
-        id: String::new(),
-        benchmark: line.benchmark.clone(),
-        parameters: line.parameters.clone(),
-        settings: serde_json::Map::new().into(),
-        world: serde_json::Map::new().into(),
-        caveats: Vec::new(),
-        bytes_requested: None,
-        skip: None,
-    };
+    let case = Case::new(&line.benchmark, line.parameters.clone());
     let more = with_batch(&case, batch_of(&case) + 1, limit);
     (!fits(&more, limit)).then(|| Fields::of(&case).ok()?.batch).flatten()
 }

@@ -15,20 +15,12 @@ const OPEN: &[u32] = &[0, 4, 16];
 
 /// Settles what the plan's cases leave open. The same plan gives the same cases.
 pub(super) fn complete(plan: &mut Plan) {
-    let mut cases = Vec::with_capacity(plan.cases.len());
-    let mut known = HashSet::new();
     // What the plan has itself stays where it is.
     let given: HashSet<String> = plan.cases.iter().map(|case| case.id.clone()).collect();
-    for case in std::mem::take(&mut plan.cases) {
-        if case.benchmark != ABOUT.name {
-            cases.push(case);
-            continue;
-        }
+    plan.replace_cases(ABOUT.name, |case| {
         let is_there = |other: &Case| other.id != case.id && given.contains(&other.id);
-        let of_one = each(&case).into_iter().filter(|other| !is_there(other));
-        cases.extend(of_one.filter(|case| known.insert(case.id.clone())));
-    }
-    plan.cases = cases;
+        each(&case).into_iter().filter(|other| !is_there(other)).collect()
+    });
 }
 
 /// The cases that one stands for, and the later call that a first one is compared with.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use launch::{LocalStarter, ProcessWorld};
 use measure::{Command, Reply, Verdict, World, WorldSpec};
 use record::Case;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Long enough for every good answer on a loaded machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -27,18 +27,7 @@ pub(crate) fn start(ranks: u32) -> ProcessWorld {
 /// A case that tells ranks what to do.
 pub(crate) fn case(what: &str, parameters: Value) -> Case {
     let Value::Object(parameters) = parameters else { panic!("parameters are an object") };
-    let mut case = Case {
-        id: String::new(),
-        benchmark: what.to_owned(),
-        parameters: parameters.into(),
-        settings: Map::new().into(),
-        world: Map::new().into(),
-        caveats: Vec::new(),
-        bytes_requested: None,
-        skip: None,
-    };
-    case.identify();
-    case
+    Case::new(what, parameters.into())
 }
 
 /// Lets all ranks do it; the paths that they answer.

@@ -159,17 +159,13 @@ impl World for Scripted {
 /// An all_reduce of `ranks` ranks with these settings.
 pub(crate) fn case(ranks: usize, settings: Value) -> Case {
     let map = |value: Value| -> Map<String, Value> { serde_json::from_value(value).expect("an object") };
-    let mut case = Case {
-        id: String::new(),
-        benchmark: "collective".to_owned(),
-        parameters: map(json!({"op": "all_reduce", "ranks": ranks, "backend": "shm", "device": "cpu"})).into(),
+    let case = Case {
         settings: map(settings).into(),
-        world: Map::new().into(),
-        caveats: Vec::new(),
-        bytes_requested: None,
-        skip: None,
+        ..Case::new(
+            "collective",
+            map(json!({"op": "all_reduce", "ranks": ranks, "backend": "shm", "device": "cpu"})).into(),
+        )
     };
-    case.identify();
     case
 }
 

@@ -199,16 +199,7 @@ mod tests {
     fn clocks_show_the_last_offset_and_the_worst_residual() {
         let parameters = || serde_json::from_str(r#"{"op": "all_reduce", "ranks": 2}"#).unwrap();
         let case = |clocks: Vec<HostClock>| {
-            let case = record::Case {
-                id: String::new(),
-                benchmark: "collective".to_owned(),
-                parameters: parameters(),
-                settings: serde_json::Map::new().into(),
-                world: serde_json::Map::new().into(),
-                caveats: Vec::new(),
-                bytes_requested: None,
-                skip: None,
-            };
+            let case = record::Case::new("collective", parameters());
             CaseLine { clocks, ..CaseLine::unmeasured(&case, terms::Status::Ok, "") }
         };
         let clock = |host: &str, offset, ppm, residual| HostClock {

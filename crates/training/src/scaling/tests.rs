@@ -11,16 +11,7 @@ fn line(ranks: u32, batch: f64, time: f64, more: &[(&str, bool)]) -> CaseLine {
     let mut parameters: record::SharedMap = serde_json::from_str(r#"{"model": "mlp"}"#).unwrap();
     parameters.insert("ranks", ranks.into());
     more.iter().for_each(|(name, value)| parameters.insert(*name, (*value).into()));
-    let case = Case {
-        id: format!("{ranks}"),
-        benchmark: "training".to_owned(),
-        parameters,
-        settings: Map::new().into(),
-        world: Map::new().into(),
-        caveats: Vec::new(),
-        bytes_requested: None,
-        skip: None,
-    };
+    let case = Case { id: format!("{ranks}"), ..Case::new("training", parameters) };
     let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
     line.time_s = Some(TimeSummary { median: time, ..TimeSummary::default() });
     line.trial_round = (0..11).collect();

@@ -80,7 +80,6 @@ fn sentence(best: &Measured, next: &Measured, strategies: usize) -> String {
 #[cfg(test)]
 mod tests {
     use record::{Case, CaseLine, Declared, TimeSummary};
-    use serde_json::Map;
     use terms::Status;
 
     use super::*;
@@ -88,17 +87,7 @@ mod tests {
     /// A line of eleven rounds, with medians that follow `round`.
     fn line(strategy: &str, ranks: u32, batch: f64, time: f64, round: impl Fn(u32) -> f64) -> CaseLine {
         let text = format!(r#"{{"model": "mlp", "strategy": "{strategy}", "ranks": {ranks}, "backend": "shm"}}"#);
-        let mut case = Case {
-            id: String::new(),
-            benchmark: "training".to_owned(),
-            parameters: serde_json::from_str(&text).unwrap(),
-            settings: Map::new().into(),
-            world: Map::new().into(),
-            caveats: Vec::new(),
-            bytes_requested: None,
-            skip: None,
-        };
-        case.identify();
+        let case = Case::new("training", serde_json::from_str(&text).unwrap());
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         let ci95 = Some([time * 0.5, time * 2.0]);
         line.time_s = Some(TimeSummary { median: time, ci95, ..TimeSummary::default() });

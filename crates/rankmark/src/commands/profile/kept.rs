@@ -94,17 +94,7 @@ pub(super) fn create(folder: &Path, machine: Machine, one: &mut Explanation, lab
 fn case(one: &Explanation) -> Case {
     let parameters = json!({"command": one.title, "recorder": one.analysis.source, "ranks": one.ranks});
     let map = |value: Value| value.as_object().cloned().unwrap_or_default();
-    let mut case = Case {
-        id: String::new(),
-        benchmark: NAME.to_owned(),
-        parameters: map(parameters).into(),
-        settings: Map::new().into(),
-        world: map(json!({"ranks": one.ranks})).into(),
-        caveats: Vec::new(),
-        bytes_requested: None,
-        skip: None,
-    };
-    case.identify();
+    let case = Case { world: map(json!({"ranks": one.ranks})).into(), ..Case::new(NAME, map(parameters).into()) };
     case
 }
 
