@@ -12,10 +12,10 @@
 
 use std::sync::Arc;
 
-use terms::{Collective, Dtype, DtypeKind, Reduce};
+use terms::{Collective, Dtype, DtypeKind, Reduce, splitmix64};
 
 use super::number::Number;
-use super::share::{Share, mix};
+use super::share::Share;
 use super::table::{Numbers, Table};
 
 /// Elements after which a pattern repeats: prime, so that no power-of-two displacement maps it to itself.
@@ -112,7 +112,7 @@ impl Pattern {
     /// What `rank` holds at element `index` of its input, before any call.
     pub(crate) fn input(&self, rank: u32, index: u64) -> Number {
         // All ranks share an element's noise.
-        let noise = mix(index ^ mix(self.seed));
+        let noise = splitmix64(index ^ splitmix64(self.seed));
         let number = |value| Number::new(self.dtype, value);
         let turn = (u64::from(rank) + index) % u64::from(self.ranks);
         match (self.op.reduces(), self.reduce) {
@@ -120,14 +120,14 @@ impl Pattern {
             (true, Reduce::Avg) => self.scaled(u64::from(self.ranks) * self.share.value(turn, noise), noise),
             (true, Reduce::Prod) => self.factor(turn, noise),
             (true, Reduce::Min | Reduce::Max) => number(self.contender(turn, noise)),
-            _ => number(mix(noise ^ u64::from(rank)) % self.values()),
+            _ => number(splitmix64(noise ^ u64::from(rank)) % self.values()),
         }
     }
 
     /// What one call of a reduction leaves at element `index`: the inputs of all ranks, put together without making each of
     /// them. Every turn is some rank's, so only the turns that matter are looked at; a test compares with all inputs.
     pub(crate) fn result(&self, index: u64) -> Number {
-        let (noise, n) = (mix(index ^ mix(self.seed)), u64::from(self.ranks));
+        let (noise, n) = (splitmix64(index ^ splitmix64(self.seed)), u64::from(self.ranks));
         match self.reduce {
             Reduce::Sum => self.scaled(self.share.sum(noise), noise),
             Reduce::Avg => match self.scaled(n * self.share.sum(noise), noise) {
@@ -156,7 +156,7 @@ impl Pattern {
     /// Without a sign the larger half has the highest bit, which is negative to who takes the type for one with a sign.
     fn contender(&self, turn: u64, noise: u64) -> u64 {
         let half = self.values() / 2;
-        let value = mix(noise ^ turn) % half;
+        let value = splitmix64(noise ^ turn) % half;
         let larger = if self.is_unsigned() { 1 << (8 * self.dtype.bytes() - 1) } else { half };
         let wins = turn == 0;
         if wins == (self.reduce == Reduce::Max) { larger + value } else { value }
@@ -189,7 +189,7 @@ impl Pattern {
     }
 
     fn is_two(&self, turn: u64, noise: u64) -> bool {
-        turn < self.twos() && mix(noise ^ turn).is_multiple_of(2)
+        turn < self.twos() && splitmix64(noise ^ turn).is_multiple_of(2)
     }
 
     /// All factors of an element, multiplied.

@@ -21,12 +21,11 @@ use device::Slice;
 use half::{bf16, f16};
 use measure::{Failure, WrongReport};
 use record::WrongElement;
-use terms::{Collective, Dtype, Reduce};
+use terms::{Collective, Dtype, Reduce, splitmix64};
 
 use super::number::{Number, show};
 use super::pattern::PERIOD;
 use super::segments::{TOLD, read};
-use super::share::mix;
 use super::table::Table;
 
 /// The unit roundoff of f64, in which results are computed for comparison.
@@ -102,9 +101,9 @@ impl Random {
 
     /// What `rank` holds at element `index` of its input, before it is rounded to the type.
     pub(super) fn value(&self, rank: u32, index: u64) -> f64 {
-        let bits = mix(mix(index ^ mix(self.seed)) ^ mix(u64::from(rank) + 1));
+        let bits = splitmix64(splitmix64(index ^ splitmix64(self.seed)) ^ splitmix64(u64::from(rank) + 1));
         // Uniform in (-1, 1), and with all digits of an f64 however small: numbers on a grid would have exact sums.
-        let more = mix(bits);
+        let more = splitmix64(bits);
         let digits = 1.0 + (bits >> 12) as f64 / (1u64 << 52) as f64;
         let halvings = 1 + (more >> 1).trailing_zeros().min(20) as i32;
         let uniform = digits * 0.5f64.powi(halvings) * if more & 1 == 0 { 1.0 } else { -1.0 };

@@ -4,6 +4,8 @@
 //! differ by rank and element. Where there is next to no room, elements differ by a power of two (floats) or by how many
 //! ranks give anything (integers): were all sums alike, one in the wrong place would be right.
 
+use terms::splitmix64;
+
 /// Values of one rank, at most: powers of two.
 const SPREADS: [u64; 4] = [64, 16, 4, 2];
 /// Sums that may differ by less than this on their own are made to differ.
@@ -20,14 +22,6 @@ pub(crate) struct Share {
     bonus: u64,
     spread: u64,
     float: bool,
-}
-
-/// A well-mixed 64-bit value of its argument (the finaliser of splitmix64, Steele, Lea and Flood 2014).
-pub(crate) fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 impl Share {
@@ -64,7 +58,7 @@ impl Share {
     /// What a turn gives beyond 1.
     fn extra(&self, turn: u64, noise: u64) -> u64 {
         // Spreads are powers of two: a mask in place of a division, which would take most of the time.
-        mix(noise ^ turn) & (self.spread - 1)
+        splitmix64(noise ^ turn) & (self.spread - 1)
     }
 
     /// How often an element with this noise is halved, in floats.

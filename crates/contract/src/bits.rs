@@ -6,7 +6,7 @@
 
 use half::{bf16, f16};
 use record::reproducible::{Bits, Difference};
-use terms::{Dtype, Named};
+use terms::{Dtype, Named, splitmix64};
 
 /// Elements that are kept one by one.
 const SINGLE: u64 = 64;
@@ -21,14 +21,6 @@ fn blocks(elements: u64) -> impl Iterator<Item = (u64, u64)> {
     let first = (elements > SINGLE).then_some(SINGLE);
     std::iter::successors(first, move |begin| Some(end(*begin)).filter(|next| *next < elements))
         .map(move |begin| (begin, end(begin)))
-}
-
-/// A well-mixed 64-bit value of its argument (the finaliser of splitmix64, Steele, Lea and Flood 2014).
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// The bits of an element.
@@ -132,7 +124,7 @@ pub fn in_short(dtype: Dtype, result: &[u8]) -> Bits {
     // A sum, because ranks in Python compute on whole tensors. With the index, so that two swapped elements change it.
     let digest = |(begin, end): (u64, u64)| {
         let block = result[begin as usize * element..end as usize * element].chunks_exact(element);
-        let mixed = block.zip(begin..).map(|(element, index)| mix(word(element) ^ mix(index)));
+        let mixed = block.zip(begin..).map(|(element, index)| splitmix64(word(element) ^ splitmix64(index)));
         format!("{:0DIGITS$x}", mixed.fold(0, u64::wrapping_add))
     };
     Bits {

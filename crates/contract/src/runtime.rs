@@ -124,7 +124,7 @@ pub fn resolve(case: &mut Case, torch: &[&str], native: Native) -> Result<(), Fi
     if !known {
         let message = format!("runtime `{runtime}` has no backend `{backend}`");
         let hint = "each runtime has its own: leave one of the two fields out, or give each pair an entry of a plan";
-        return Err(problem("backend", message, hint));
+        return Err(problem("backend", message, hint).excluded_by("runtime"));
     }
     set(case, "backend", Value::from(backend.as_str()));
     match runtime {

@@ -13,7 +13,7 @@ use measure::{Failure, WrongReport};
 use record::WrongElement;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use terms::{Dtype, Space};
+use terms::{Dtype, Space, splitmix64};
 
 use super::resolve::Task;
 
@@ -88,17 +88,9 @@ fn program([rows, width, inner]: [usize; 3]) -> (Program, Views) {
     (program, Views { written, read: [first, second, outputs, sums], control })
 }
 
-/// A well-mixed 64-bit value (the finaliser of splitmix64, Steele, Lea and Flood 2014).
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
 /// A number from -size to size that follows from seed and place: the same bits on every machine.
 fn number(seed: u64, place: usize, size: f32) -> f32 {
-    let bits = mix(mix(seed) ^ place as u64) >> 40;
+    let bits = splitmix64(splitmix64(seed) ^ place as u64) >> 40;
     size * (bits as f32 / (1_u64 << 23) as f32 - 1.0)
 }
 
@@ -107,7 +99,7 @@ fn digest(before: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(before, |state, part| {
         let mut word = [0; 8];
         word[..part.len()].copy_from_slice(part);
-        mix(state ^ u64::from_le_bytes(word))
+        splitmix64(state ^ u64::from_le_bytes(word))
     })
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Number `i` of a normal parameter, `i` counting in the whole parameter:
 //!
-//! 1. `key = mix(fnv1a(name) ^ mix(seed + G))`, with 64-bit FNV-1a of the name's bytes, SplitMix64's finaliser `mix` and
+//! 1. `key = mix(fnv1a(name) ^ mix(seed + G))`, with 64-bit FNV-1a of the name's bytes, SplitMix64's finaliser [`terms::mix`] and
 //!    its increment `G` (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014); all sums
 //!    wrap.
 //! 2. `word = mix(key + (i + 1) G)`: SplitMix64's own stream from the state `key`, reached without the numbers before.
@@ -22,13 +22,6 @@ const INCREMENT: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Numbers that are made at once: the first pass over them is branchless and becomes vector code.
 const BATCH: usize = 128;
-
-/// SplitMix64's finaliser: a bijection of 64 bits in which each bit of the output depends on all of the input.
-pub fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
-}
 
 /// 64-bit FNV-1a.
 fn fnv1a(bytes: &[u8]) -> u64 {
@@ -88,7 +81,7 @@ fn normals(key: u64, first: usize, len: usize, mut put: impl FnMut(usize, f64)) 
         let mut words = [0u64; BATCH];
         for word in &mut words {
             state = state.wrapping_add(INCREMENT);
-            *word = mix(state);
+            *word = terms::mix(state);
         }
         // The upper 52 bits as the fraction of a number in [1, 2): no conversion from integers, all steps exact.
         let q = words.map(|word| (f64::from_bits((word >> 12) | 0x3FF0_0000_0000_0000) - 1.5) + f64::EPSILON / 2.0);
@@ -110,7 +103,7 @@ pub fn initial_f64(parameter: &Parameter, seed: u64, first: usize, out: &mut [f6
     match parameter.init {
         Init::Constant(value) => out.fill(value),
         Init::Normal(deviation) => {
-            let key = mix(fnv1a(parameter.name.as_bytes()) ^ mix(seed.wrapping_add(INCREMENT)));
+            let key = terms::mix(fnv1a(parameter.name.as_bytes()) ^ terms::mix(seed.wrapping_add(INCREMENT)));
             normals(key, first, out.len(), |place, value| out[place] = deviation * value);
         }
     }

@@ -20,7 +20,7 @@ pub use catalog::{CATALOG, entry, model};
 pub use entry::Entry;
 pub use error::Error;
 pub use flops::Convention;
-pub use initial::{initial_f64, mix};
+pub use initial::initial_f64;
 pub use layer::{Attention, BatchNorm, Conv2d, CrossEntropy, Embedding, Layer, Linear, Norm, Pool, Rotary, Split};
 pub use parameter::{Init, Parameter, Part, Shard};
 pub use settings::{Fallback, Setting, Values};

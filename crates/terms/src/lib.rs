@@ -11,6 +11,7 @@ mod dtype;
 mod error;
 mod field;
 mod host;
+mod mix;
 mod name;
 pub mod outside;
 mod quantity;
@@ -22,6 +23,7 @@ pub use dtype::{Dtype, DtypeKind};
 pub use error::{Error, FieldError};
 pub use field::{Field, Group, Kind, Label, Role, Variant};
 pub use host::HostName;
+pub use mix::{mix, next_splitmix64, splitmix64};
 pub use name::{Named, did_you_mean, nearest, normalize, suggestion};
 pub use quantity::{Bandwidth, Bytes, ParseQuantityError, Ratio, Seconds};
 pub use words::{

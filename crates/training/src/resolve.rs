@@ -289,7 +289,7 @@ pub(super) fn dimensions(case: &Case) -> Vec<(String, f64)> {
 fn model(name: &str, dimensions: &[(String, f64)]) -> Result<Model, FieldError> {
     model::model(name, dimensions).map_err(|error| {
         let field = DIMENSIONS.iter().map(|field| field.name).find(|name| *name == error.field).unwrap_or("model");
-        FieldError { field, error: error.error }
+        FieldError { field, error: error.error, excluded_by: None }
     })
 }
 

@@ -101,7 +101,7 @@ fn recipe(case: &Case, task: &Task) -> Result<Value, FieldError> {
     let recipe = &task.recipe;
     let entry = model::entry(&recipe.model.name);
     let resolved = entry.and_then(|entry| entry.resolved(&dimensions(case)));
-    let resolved = resolved.map_err(|error| FieldError { field: "model", error: error.error })?;
+    let resolved = resolved.map_err(|error| FieldError { field: "model", error: error.error, excluded_by: None })?;
     let dimensions: Map<String, Value> =
         resolved.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
     let mut all = json!({

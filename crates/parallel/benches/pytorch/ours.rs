@@ -53,8 +53,8 @@ struct Random {
 impl Source for Random {
     fn tokens(&mut self, index: u64, tokens: &mut [i32], targets: &mut [i32]) -> Result<(), String> {
         for (place, (token, target)) in tokens.iter_mut().zip(targets).enumerate() {
-            *token = (model::mix(index * 65_537 + place as u64) % self.vocabulary) as i32;
-            *target = (model::mix(index * 65_537 + place as u64 + 1) % self.vocabulary) as i32;
+            *token = (terms::mix(index * 65_537 + place as u64) % self.vocabulary) as i32;
+            *target = (terms::mix(index * 65_537 + place as u64 + 1) % self.vocabulary) as i32;
         }
         Ok(())
     }
@@ -63,7 +63,7 @@ impl Source for Random {
         // One image for all steps, as PyTorch's script: making one costs as much as a layer.
         if numbers[0] == 0.0 {
             for (place, number) in numbers.iter_mut().enumerate() {
-                *number = (model::mix(place as u64) >> 56) as f32 / 128.0 - 1.0;
+                *number = (terms::mix(place as u64) >> 56) as f32 / 128.0 - 1.0;
             }
         }
         *class = (index % self.classes) as i32;

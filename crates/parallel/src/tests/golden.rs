@@ -39,7 +39,7 @@ impl Source for Formulas {
 
     fn numbers(&mut self, index: u64, numbers: &mut [f32], class: &mut i32) -> Result<(), String> {
         for (place, number) in numbers.iter_mut().enumerate() {
-            *number = (model::mix((index << 32) + place as u64) >> 56) as f32 / 128.0 - 1.0;
+            *number = (terms::mix((index << 32) + place as u64) >> 56) as f32 / 128.0 - 1.0;
         }
         *class = (2_654_435_761 * index % self.classes) as i32;
         Ok(())

@@ -29,7 +29,7 @@ impl Formula {
     }
 
     fn token(&self, index: u64, position: usize) -> i32 {
-        (model::mix(index * 1_000_003 + position as u64) % self.vocabulary as u64) as i32
+        (terms::mix(index * 1_000_003 + position as u64) % self.vocabulary as u64) as i32
     }
 }
 
@@ -44,10 +44,10 @@ impl Source for Formula {
 
     fn numbers(&mut self, index: u64, numbers: &mut [f32], class: &mut i32) -> Result<(), String> {
         for (place, number) in numbers.iter_mut().enumerate() {
-            let word = model::mix(index * 1_000_003 + place as u64);
+            let word = terms::mix(index * 1_000_003 + place as u64);
             *number = (word >> 40) as f32 / (1 << 23) as f32 - 1.0;
         }
-        *class = (model::mix(index) % self.classes as u64) as i32;
+        *class = (terms::mix(index) % self.classes as u64) as i32;
         Ok(())
     }
 }

@@ -46,7 +46,7 @@ impl Trainer {
         for (unit, storage) in store.units.iter().zip(&store.storage) {
             for held in &unit.held {
                 if let Some(part) = held.part_of(storage.own, store.shard) {
-                    all = model::mix(all ^ self.digest(part)?);
+                    all = terms::mix(all ^ self.digest(part)?);
                 }
             }
         }
@@ -126,10 +126,10 @@ fn digest_of(bytes: &[u8]) -> u64 {
     let mut chunks = bytes.chunks_exact(8);
     for chunk in &mut chunks {
         let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-        digest = model::mix(digest ^ word);
+        digest = terms::mix(digest ^ word);
     }
     for byte in chunks.remainder() {
-        digest = model::mix(digest ^ u64::from(*byte));
+        digest = terms::mix(digest ^ u64::from(*byte));
     }
     digest
 }

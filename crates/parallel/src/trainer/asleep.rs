@@ -32,7 +32,7 @@ impl Asleep {
     fn factor(&self, step: u32) -> f64 {
         let mut state = self.seed ^ (u64::from(self.rank) << 32) ^ u64::from(step);
         let mut uniform = || {
-            state = mixed(state);
+            state = terms::splitmix64(state);
             // In (0, 1], so that its logarithm is finite.
             ((state >> 11) + 1) as f64 / (1u64 << 53) as f64
         };
@@ -51,14 +51,6 @@ impl Asleep {
             std::thread::sleep(Duration::from_nanos(left));
         }
     }
-}
-
-/// SplitMix64: Steele, Lea, Flood, OOPSLA 2014.
-fn mixed(state: u64) -> u64 {
-    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -59,17 +59,17 @@ impl Source for Mixed {
     fn tokens(&mut self, index: u64, tokens: &mut [i32], targets: &mut [i32]) -> Result<(), String> {
         for (place, (token, target)) in tokens.iter_mut().zip(targets).enumerate() {
             // Few different tokens, so that several rows of a batch have the same.
-            *token = (model::mix(index * 1_000_003 + place as u64) % self.values.min(9)) as i32;
-            *target = (model::mix(index * 1_000_003 + place as u64 + 1) % self.values) as i32;
+            *token = (terms::mix(index * 1_000_003 + place as u64) % self.values.min(9)) as i32;
+            *target = (terms::mix(index * 1_000_003 + place as u64 + 1) % self.values) as i32;
         }
         Ok(())
     }
 
     fn numbers(&mut self, index: u64, numbers: &mut [f32], class: &mut i32) -> Result<(), String> {
         for (place, number) in numbers.iter_mut().enumerate() {
-            *number = (model::mix(index * 1_000_003 + place as u64) >> 40) as f32 / (1 << 23) as f32 - 1.0;
+            *number = (terms::mix(index * 1_000_003 + place as u64) >> 40) as f32 / (1 << 23) as f32 - 1.0;
         }
-        *class = (model::mix(index) % self.values) as i32;
+        *class = (terms::mix(index) % self.values) as i32;
         Ok(())
     }
 }

@@ -5,9 +5,7 @@
 
 use contract::fields::problem;
 use serde_json::{Map, Value};
-use terms::{Field, FieldError, Kind, Variant};
-
-use super::shuffle::splitmix;
+use terms::{Field, FieldError, Kind, Variant, next_splitmix64};
 
 const EXPONENT: Field = Field::new(Kind::Ratio, Some("1"), "exponent of the power law").named("exponent");
 const SIGMA: Field = Field::new(Kind::Ratio, Some("1"), "standard deviation of the logarithm").named("sigma");
@@ -138,7 +136,7 @@ const MOST_TURNS: usize = 8;
 /// random normal deviates", 1958.
 fn log_normal(experts: usize, sigma: f64, seed: u64) -> Vec<u64> {
     let mut state = seed ^ 0x4C4F_474E;
-    let mut uniform = || ((splitmix(&mut state) >> 11) + 1) as f64 / 2.0_f64.powi(53);
+    let mut uniform = || ((next_splitmix64(&mut state) >> 11) + 1) as f64 / 2.0_f64.powi(53);
     let mut weight = || {
         let (radius, angle) = ((-2.0 * uniform().ln()).sqrt(), std::f64::consts::TAU * uniform());
         ((2.0_f64.powi(20) * (sigma * radius * angle.cos()).exp()).round() as u64).max(1)
@@ -154,7 +152,7 @@ fn zipf(experts: usize, exponent: f64, seed: u64) -> Vec<u64> {
     let mut state = seed ^ 0x5A49_5046;
     // Fisher and Yates.
     for last in (1..experts).rev() {
-        weights.swap(last, (splitmix(&mut state) % (last as u64 + 1)) as usize);
+        weights.swap(last, (next_splitmix64(&mut state) % (last as u64 + 1)) as usize);
     }
     weights
 }

@@ -13,24 +13,16 @@ pub(super) struct Shuffle {
     keys: [u64; ROUNDS],
 }
 
-/// The next number of a sequence: splitmix64 (Steele, Lea and Flood, 2014).
-pub(super) fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    mixed(*state)
-}
-
-fn mixed(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
-}
-
 impl Shuffle {
     /// The permutation of a seed and a rank.
     pub(super) fn new(seed: u64, rank: usize, len: usize) -> Self {
-        let mut state = mixed(seed) ^ rank as u64;
+        let mut state = terms::mix(seed) ^ rank as u64;
         let bits = usize::BITS - len.saturating_sub(1).leading_zeros();
-        Self { len: len as u64, half: bits.div_ceil(2).max(1), keys: std::array::from_fn(|_| splitmix(&mut state)) }
+        Self {
+            len: len as u64,
+            half: bits.div_ceil(2).max(1),
+            keys: std::array::from_fn(|_| terms::next_splitmix64(&mut state)),
+        }
     }
 
     /// Where an index goes.
@@ -44,7 +36,7 @@ impl Shuffle {
     }
 
     fn round(&self, half: u64, key: u64) -> u64 {
-        mixed(half ^ key) & ((1 << self.half) - 1)
+        terms::mix(half ^ key) & ((1 << self.half) - 1)
     }
 
     /// Steps of the network until the value is inside of the range again. It was inside before, so that it comes back.

@@ -1,6 +1,7 @@
 //! Made-up samples: numbers by counter, so that any of them can be had without those before it.
 
-use model::{Input, mix};
+use model::Input;
+use terms::mix;
 
 use super::Samples;
 

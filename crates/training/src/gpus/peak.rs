@@ -68,7 +68,7 @@ fn rate(gpu: &Arc<Gpu>, library: &Arc<Cublas>, arithmetic: Arithmetic, side: usi
 
 /// Numbers in (-1, 1), in the bytes of their type.
 fn random(dtype: Dtype, count: usize, seed: u64) -> Vec<u8> {
-    let number = |at: usize| (model::mix(seed << 40 ^ at as u64) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
+    let number = |at: usize| (terms::mix(seed << 40 ^ at as u64) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
     let mut bytes = Vec::with_capacity(count * dtype.bytes() as usize);
     for at in 0..count {
         match dtype {

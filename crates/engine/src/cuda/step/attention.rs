@@ -170,7 +170,7 @@ impl Case {
 
 /// Random numbers in (-1, 1): zeros need less power, and would run at higher clocks.
 fn fill(memory: &Memory, view: View, seed: u64) -> Result<(), Error> {
-    let number = |at: usize| (model::mix(seed << 40 ^ at as u64) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
+    let number = |at: usize| (terms::mix(seed << 40 ^ at as u64) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
     let is_f16 = memory.dtype(view) == Dtype::F16;
     let bits = |at| match is_f16 {
         true => f16::from_f64(number(at)).to_bits(),

@@ -32,13 +32,6 @@ pub fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
-/// A bijection that spreads every bit over all: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 /// What is the same for all elements of one dropout.
 #[derive(Clone, Copy)]
 struct Draw {
@@ -54,7 +47,7 @@ impl Draw {
     fn new(context: &Context<'_>, node: u32, rate: f64) -> Self {
         assert!((0.0..=1.0).contains(&rate), "{rate} is not a probability");
         // A constant keeps seed 0, step 0 from mapping to the key 0.
-        let key = mix(context.step.seed ^ mix(context.step.number.wrapping_add(0x9e37_79b9_7f4a_7c15)));
+        let key = terms::mix(context.step.seed ^ terms::mix(context.step.number.wrapping_add(0x9e37_79b9_7f4a_7c15)));
         // At rate 1 the scale makes zeros; the threshold's last number would not.
         let scale = if rate < 1.0 { 1.0 / (1.0 - rate) } else { 0.0 };
         Self { key: [key as u32, (key >> 32) as u32], node, threshold: (rate * 4_294_967_296.0).round() as u32, scale }
