@@ -1,7 +1,7 @@
 //! What `rankmark profile` says of the PyTorch jobs of two folders, each with a fault that is planted, and without it: slow ranks,
 //! pauses, shared cores, hangs, crashes and restarts.
 //!
-//! The files are not part of the repository: other people wrote them, and those who mend a verdict must not shape the jobs that judge
+//! The files are not part of the repository: other people wrote them, and those who fix a verdict must not shape the jobs that judge
 //! it. Not part of CI: it measures the machine, and needs torch.
 
 use std::path::{Path, PathBuf};

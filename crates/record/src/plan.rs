@@ -203,7 +203,8 @@ fn resolve(
     mut errors: Diagnostics,
     text: &str,
 ) -> Result<Plan, PlanErrors> {
-    let mut placed = Vec::new();
+    let mut expanded = expand::Expanded::default();
+    let overridden: Vec<&str> = overridden_fields(&document.entries, overrides);
     let mut total: u64 = 0;
     let mut notes = Vec::new();
     for entry in &document.entries {
@@ -216,19 +217,32 @@ fn resolve(
         }
         // Where a value is wrong its combinations cannot be judged: they would only be blamed for what is missing.
         if errors.added == before {
-            expand::expand(entry, &axes, &mut errors, &mut placed);
+            expand::expand(entry, &axes, &overridden, &mut errors, &mut expanded);
         }
         if errors.is_hopeless() {
             break;
         }
     }
-    let mut cases = expand::without_repeats(placed, &mut errors, &mut notes);
+    match expanded.cases.is_empty() {
+        true => expanded.excluded.drain(..).for_each(|(at, error)| errors.add(at, error)),
+        false => notes.extend(expanded.notes()),
+    }
+    let mut cases = expand::without_repeats(expanded.cases, &mut errors, &mut notes);
     if !errors.is_empty() {
         return Err(errors.into_errors());
     }
     expand::group_by_world(&mut cases);
     let Document { experiment, profiling, expected, .. } = document;
     Ok(Plan { experiment, profiling, cases, notes, expected, read_as: None, source_text: text.to_owned() })
+}
+
+/// The fields that overrides give a value.
+fn overridden_fields(entries: &[Entry], overrides: &[(Key, Node)]) -> Vec<&'static str> {
+    let of = |(entry, (key, node)): (&Entry, &(Key, Node))| {
+        let found = written::fields(entry.about, key, node, &mut Vec::new());
+        found.into_iter().map(|written| written.field.name).collect::<Vec<_>>()
+    };
+    entries.iter().flat_map(|entry| overrides.iter().map(move |one| (entry, one))).flat_map(of).collect()
 }
 
 /// Keys of `defaults` that no benchmark has, and values of those that no case reads.

@@ -73,18 +73,26 @@ pub struct FieldError {
     pub field: &'static str,
     /// What is wrong with its value, and what would be right.
     pub error: Error,
+    /// The field whose value excludes this one: each of the two would be right with another value of the other.
+    pub excluded_by: Option<&'static str>,
 }
 
 impl FieldError {
     /// A field, and what is wrong with its value.
     pub fn new(field: &'static str, what: impl Into<String>) -> Self {
-        Self { field, error: Error::new(what) }
+        Self { field, error: Error::new(what), excluded_by: None }
     }
 
     /// Says what would be right.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { error: self.error.hint(hint), ..self }
+    }
+
+    /// Names the field whose value excludes this one.
+    #[must_use]
+    pub fn excluded_by(self, other: &'static str) -> Self {
+        Self { excluded_by: Some(other), ..self }
     }
 }
 

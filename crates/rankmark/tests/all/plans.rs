@@ -114,3 +114,20 @@ fn errors_of_flags_point_at_the_flag() {
     refused("measure", &["measure"]);
     assert_eq!(place.names(), [""; 0], "nothing is made");
 }
+
+/// A plan of both runtimes: a backend that one of them has is an override for its cases alone.
+#[test]
+fn an_override_that_the_plan_excludes_leaves_cases_out_and_says_so() {
+    let place = Place::new();
+    let native = "  - {benchmark: collective, op: all_reduce, ranks: 2, bytes: 1KiB}\n";
+    let pytorch = "  - {benchmark: collective, op: all_reduce, ranks: 2, bytes: 1KiB, runtime: pytorch, device: cpu}\n";
+    place.write("both.yaml", format!("experiment: both\ncases:\n{native}{pytorch}"));
+    place.write("one.yaml", format!("experiment: one\ncases:\n{pytorch}"));
+    let why = "runtime `pytorch` has no backend `shm`";
+    let ended = place.run("run both.yaml --set backend=shm --dry-run").exits(0);
+    let said = format!("{}{}", ended.out, ended.err).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(&format!("1 case is left out: {why}")), "{ended:?}");
+    place.run("run one.yaml --set backend=shm --dry-run").refuses(&[why]);
+    // Who gives both means the pair.
+    place.run("run both.yaml --set backend=shm --set runtime=pytorch --dry-run").refuses(&[why]);
+}

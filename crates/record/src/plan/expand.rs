@@ -24,8 +24,39 @@ pub(crate) struct Placed {
     pub(crate) at: At,
 }
 
-/// All cases of an entry, the last axis fastest. Call [`count`] first: this one trusts it.
-pub(crate) fn expand(entry: &Entry, axes: &[Axis], errors: &mut Diagnostics, cases: &mut Vec<Placed>) {
+/// What a plan's entries have become so far.
+#[derive(Default)]
+pub(crate) struct Expanded {
+    pub(crate) cases: Vec<Placed>,
+    /// Where the value of an override is excluded by what the plan says of another field (the backend of another runtime): that
+    /// combination is no case. It is an error where no case is left.
+    pub(crate) excluded: Vec<(At, Error)>,
+}
+
+impl Expanded {
+    /// What was left out, by reason.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut reasons: Vec<(&str, usize)> = Vec::new();
+        for (_, error) in &self.excluded {
+            match reasons.iter_mut().find(|(what, _)| *what == error.what) {
+                Some((_, times)) => *times += 1,
+                None => reasons.push((&error.what, 1)),
+            }
+        }
+        let noun = |times| if times == 1 { "case is" } else { "cases are" };
+        reasons.into_iter().map(|(what, times)| format!("{times} {} left out: {what}", noun(times))).collect()
+    }
+}
+
+/// All cases of an entry, the last axis fastest. Call [`count`] first: this one trusts it. `overridden` are the fields that were
+/// given in addition to the plan.
+pub(crate) fn expand(
+    entry: &Entry,
+    axes: &[Axis],
+    overridden: &[&str],
+    errors: &mut Diagnostics,
+    expanded: &mut Expanded,
+) {
     let fields: Vec<&'static Field> = entry.about.all_fields().collect();
     let defaults = defaults(&fields, entry.at, errors);
     let mut counters = vec![0usize; axes.len()];
@@ -36,11 +67,15 @@ pub(crate) fn expand(entry: &Entry, axes: &[Axis], errors: &mut Diagnostics, cas
         let chosen = chosen(&fields, axes, &counters);
         let mut case = resolve(entry.about, &fields, &defaults, &chosen);
         match check(entry.about, &mut case) {
-            Ok(()) => cases.push(Placed { case, at: entry.at }),
+            Ok(()) => expanded.cases.push(Placed { case, at: entry.at }),
             Err(problem) => {
                 let position = fields.iter().position(|field| field.name == problem.field);
                 let at = position.and_then(|index| chosen[index]).map_or(entry.at, |item| item.at);
-                errors.add(at, problem.error);
+                let of_plan = |other: &str| !overridden.contains(&other);
+                match problem.excluded_by.is_some_and(of_plan) && overridden.contains(&problem.field) {
+                    true => expanded.excluded.push((at, problem.error)),
+                    false => errors.add(at, problem.error),
+                }
             }
         }
         if !advance(&mut counters, axes) {

@@ -94,8 +94,7 @@ pub(super) fn create(folder: &Path, machine: Machine, one: &mut Explanation, lab
 fn case(one: &Explanation) -> Case {
     let parameters = json!({"command": one.title, "recorder": one.analysis.source, "ranks": one.ranks});
     let map = |value: Value| value.as_object().cloned().unwrap_or_default();
-    let case = Case { world: map(json!({"ranks": one.ranks})).into(), ..Case::new(NAME, map(parameters).into()) };
-    case
+    Case { world: map(json!({"ranks": one.ranks})).into(), ..Case::new(NAME, map(parameters).into()) }
 }
 
 /// The steps as samples of one trial: a single run of a job has no interval.
