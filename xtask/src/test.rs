@@ -100,6 +100,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
         ledger.left_out(&missing);
     }
     ledger.check("format", &mut cargo(root, &["fmt", "--all", "--check"]));
+    ledger.check("format of modules of macros", &mut unseen_format(root));
     ledger.step("tidy", || (if tidy::run(root) { Ending::Passed } else { Ending::Failed("see above".into()) }, None));
     lints(root, &mut ledger, options);
     if options.packages.is_empty() {
@@ -117,6 +118,20 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
     pages(root, &mut ledger, options);
     println!("{}", ledger.summary());
     Ok(ledger.total().failed == 0)
+}
+
+/// Folders whose modules a macro declares: `cargo fmt` does not follow it.
+const MODULES_OF_MACROS: [&str; 1] = ["crates/primitive/src/implementations"];
+
+/// The check of the format of files that `cargo fmt` does not see.
+fn unseen_format(root: &Path) -> Command {
+    let mut command = Command::new("rustfmt");
+    command.current_dir(root).args(["--check", "--edition", "2024"]);
+    for folder in MODULES_OF_MACROS {
+        let files = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten().map(|entry| entry.path());
+        command.args(files.filter(|path| path.extension().is_some_and(|end| end == "rs")));
+    }
+    command
 }
 
 /// The text of the GPU kernels, against its source and by ptxas.

@@ -13,13 +13,8 @@ pub(super) const VARIANT: Variant = Variant {
     options: &[ORDER],
 };
 
-pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    name: VARIANT.name,
-    ways: ways_of_fused_torch,
-    settle,
-    task: |task, _| task,
-    runs: Runs::Pytorch,
-};
+pub(super) const IMPLEMENTATION: Implementation =
+    Implementation { name: VARIANT.name, ways: ways_of_fused_torch, settle, task: |task, _| task, runs: Runs::Pytorch };
 
 fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
     gathers_first_or_scatters(VARIANT.name, primitive, options)

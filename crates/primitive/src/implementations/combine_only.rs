@@ -1,9 +1,9 @@
 //! Combine alone: results go back to the ranks of their tokens, and those of each token are added up.
 
 use comm::Communicator;
+use contract::RankContext;
 use measure::Failure;
 use terms::{FieldError, Variant};
-use contract::RankContext;
 
 use crate::exchange::Exchange;
 use crate::implementation::{Implementation, Runs, Step, settle_experts, ways_of_experts};
@@ -11,7 +11,8 @@ use crate::site::{Given, Left, Site};
 use crate::task::Options;
 use crate::words::Primitive;
 
-pub(crate) const VARIANT: Variant = Variant { name: "combine_only", doc: "ep_all_to_all: results back to their tokens alone", options: &[] };
+pub(crate) const VARIANT: Variant =
+    Variant { name: "combine_only", doc: "ep_all_to_all: results back to their tokens alone", options: &[] };
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     name: VARIANT.name,

@@ -1,20 +1,25 @@
 //! Communication alone: what computation is compared with.
 
 use comm::{Call, Communicator};
+use contract::RankContext;
 use measure::Failure;
 use terms::{Collective, Variant};
-use contract::RankContext;
 
-use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
 use crate::exchange::Exchange;
+use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
 use crate::site::{Given, Left, Site};
 use crate::task::{Options, Scheme};
 
 pub(crate) const VARIANT: Variant =
     Variant { name: "communication_only", doc: "no computation: the collective alone", options: &[ORDER] };
 
-pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways: orders, settle: settle_order, task: |task, _| task, runs: Runs::Both(prepare) };
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    name: VARIANT.name,
+    ways: orders,
+    settle: settle_order,
+    task: |task, _| task,
+    runs: Runs::Both(prepare),
+};
 
 enum Communicate {
     Call { call: Call, scheme: Scheme },

@@ -1,13 +1,13 @@
 //! Computation alone: what communication is compared with.
 
 use comm::Communicator;
+use contract::RankContext;
 use measure::Failure;
 use terms::{FieldError, Named, Variant};
-use contract::RankContext;
 
-use crate::implementation::{Implementation, SIZE, Runs, Step};
 use crate::exchange::Exchange;
 use crate::gathering::{self, Panels, Piece};
+use crate::implementation::{Implementation, Runs, SIZE, Step};
 use crate::product::Operands;
 use crate::site::{Given, Left, Site};
 use crate::task::{Options, Scheme, Task, word};
@@ -16,8 +16,13 @@ use crate::words::{Primitive, Size};
 pub(crate) const VARIANT: Variant =
     Variant { name: "compute_only", doc: "no communication: the product alone", options: &[SIZE] };
 
-pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways: |_| vec!["size=sharded", "size=unsharded"], settle, task, runs: Runs::Both(prepare) };
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    name: VARIANT.name,
+    ways: |_| vec!["size=sharded", "size=unsharded"],
+    settle,
+    task,
+    runs: Runs::Both(prepare),
+};
 
 fn settle(_: Primitive, options: &mut Options) -> Result<(), FieldError> {
     options.entry(SIZE.name).or_insert_with(|| Size::Sharded.name().into());

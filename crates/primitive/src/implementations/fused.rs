@@ -2,14 +2,14 @@
 //! There is no gather buffer.
 
 use comm::{Call, Communicator};
+use contract::RankContext;
+use contract::fields::problem;
 use device::Slice;
 use measure::Failure;
 use terms::{FieldError, Variant};
-use contract::RankContext;
-use contract::fields::problem;
 
-use crate::implementation::{Implementation, OFFSET, Runs, Step};
 use crate::gathering::{self, Panels, Piece};
+use crate::implementation::{Implementation, OFFSET, Runs, Step};
 use crate::product::Operands;
 use crate::site::Site;
 use crate::sum;

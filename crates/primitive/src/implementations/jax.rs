@@ -1,8 +1,8 @@
 //! JAX's compiled product and collective: XLA chooses what overlaps. The ranks are PyTorch's, which load JAX in addition to
 //! torch: `rankmark_worker/xla.py`.
 
-use terms::{FieldError, Variant};
 use contract::fields::problem;
+use terms::{FieldError, Variant};
 
 use crate::implementation::{Implementation, ORDER, Runs, orders, settle_order};
 use crate::task::Options;

@@ -3,21 +3,18 @@
 mod chunks;
 mod ring;
 
-use measure::Failure;
-use terms::{FieldError, Named, Variant};
 use contract::RankContext;
 use contract::fields::problem;
+use measure::Failure;
+use terms::{FieldError, Named, Variant};
 
 use crate::implementation::{ALGORITHM, CHUNKS, Implementation, OFFSET, ORDER, Runs, Step, order, settle_order};
 use crate::site::Site;
 use crate::task::{Options, Scheme, scheme, whole, word};
 use crate::words::{Algorithm, Order, Primitive};
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "pipelined",
-    doc: "in parts that overlap",
-    options: &[ORDER, ALGORITHM, CHUNKS, OFFSET],
-};
+pub(super) const VARIANT: Variant =
+    Variant { name: "pipelined", doc: "in parts that overlap", options: &[ORDER, ALGORITHM, CHUNKS, OFFSET] };
 
 pub(super) const IMPLEMENTATION: Implementation =
     Implementation { name: VARIANT.name, ways, settle, task: |task, _| task, runs: Runs::Native(prepare) };

@@ -1,23 +1,27 @@
 //! Communication and computation one after the other: what every other implementation is compared with.
 
 use comm::{Call, Communicator};
+use contract::RankContext;
 use measure::Failure;
 use terms::Variant;
-use contract::RankContext;
 
-use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
 use super::communication_only;
 use crate::exchange::Exchange;
 use crate::gathering::{self, Panels, Piece};
+use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
 use crate::product::Operands;
 use crate::site::{Left, Site};
 use crate::task::{Options, Scheme};
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "sequential", doc: "one after the other", options: &[ORDER] };
+pub(super) const VARIANT: Variant = Variant { name: "sequential", doc: "one after the other", options: &[ORDER] };
 
-pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways: orders, settle: settle_order, task: |task, _| task, runs: Runs::Both(prepare) };
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    name: VARIANT.name,
+    ways: orders,
+    settle: settle_order,
+    task: |task, _| task,
+    runs: Runs::Both(prepare),
+};
 
 /// A product of some rows: where they begin in A and in C, and how many.
 struct Product {
@@ -44,9 +48,7 @@ fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step
     };
     let product = |operands, c_row, rows| Product { operands, c_row, rows };
     Ok(Box::new(match task.scheme {
-        Scheme::Attention => {
-            Sequential::Panels { gather: first, panels: gathering::panels(site, &site.wide) }
-        }
+        Scheme::Attention => Sequential::Panels { gather: first, panels: gathering::panels(site, &site.wide) },
         Scheme::GatherFirst => {
             let product = product(site.operands([&site.wide, &site.other, &site.output]), 0, task.m);
             Sequential::After { gather: first, product }
