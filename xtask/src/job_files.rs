@@ -208,7 +208,7 @@ fn profile(
     std::fs::create_dir_all(cleared(&place)?).map_err(|error| format!("{}: {error}", place.display()))?;
     // `timeout` interrupts it as Ctrl-C would.
     let mut command = Command::new("timeout");
-    let limit = if matches!(job.planted, Hangs(_)) { HUNG_S } else { "600" };
+    let limit = if matches!(job.planted, Hangs(_)) { HUNG_S } else { "240" };
     command.args(["--preserve-status", "--signal=INT", limit]).arg(program);
     command.args(["profile", "--json", "--output-dir", "out", "--"]).arg(python);
     if let Some(ranks) = job.ranks {
