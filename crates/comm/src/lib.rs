@@ -1,6 +1,6 @@
 //! Communicators: collectives over bytes and element types. Never sees a tensor.
 //!
-//! `contract` says what a backend is, `options` how it is opened, `layout` where the bytes of each operation lie; every other
+//! `backend` says what a backend is, `options` how it is opened, `layout` where the bytes of each operation lie; every other
 //! module is one backend, a wrapper around any backend, or a thing that they share. `BACKENDS` is the table: a new backend is one
 //! module and one line there.
 
@@ -9,9 +9,9 @@
 mod abort;
 mod agree;
 mod at_once;
+mod backend;
 mod bootstrap;
 mod clocks;
-mod contract;
 mod counts;
 mod error;
 mod gpus;
@@ -41,12 +41,12 @@ pub use device::library;
 use terms::Field;
 
 pub use abort::Abort;
-pub use bootstrap::{Bootstrap, RankPlacement, ThreadBootstrap, threads};
-pub use clocks::Clocks;
-pub use contract::{
+pub use backend::{
     About, Backend, Call, CallForm, Capabilities, Communicator, Devices, GpuMemory, Model, Progress, Readiness, Shape,
     Ticket, Wait,
 };
+pub use bootstrap::{Bootstrap, RankPlacement, ThreadBootstrap, threads};
+pub use clocks::Clocks;
 pub use counts::Counts;
 pub use error::{Error, Result};
 pub use gpus::{Surroundings, chosen_library, libraries, library_of, surrounded_by};

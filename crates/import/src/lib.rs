@@ -8,10 +8,10 @@
 mod cases;
 mod collective;
 mod content;
-mod contract;
 mod counted;
 mod decode;
 mod fields;
+mod format;
 mod formats;
 mod given;
 mod here;
@@ -31,7 +31,7 @@ pub mod traffic;
 mod tree;
 
 pub use content::{Content, ForeignPlan};
-pub use contract::Format;
+pub use format::Format;
 pub use formats::FORMATS;
 pub use here::{CountParameters, Here};
 pub use record_of::{ImportedRecord, directory_stem, records};

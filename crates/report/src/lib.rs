@@ -25,7 +25,7 @@ use view::{number, study};
 
 pub use escape::shell;
 pub use fleet::{FleetCell, FleetPage, FleetRow, FleetTone, write_fleet};
-pub use formats::contract::Format;
+pub use formats::format::Format;
 pub use formats::html::write_together;
 pub use formats::junit::{JunitCase, JunitOutcome, junit};
 pub use formats::layouts::{LAYOUTS, candle_table, layout, write_results_json, write_study_csv};

@@ -15,7 +15,7 @@ const MOST: usize = 3;
 type Exception = (&'static str, usize, &'static str);
 
 static EXCEPTIONS: &[Exception] = &[
-    ("crates/comm/src/contract.rs", 4, "a backend may compute its times: its contract names a call and its options"),
+    ("crates/comm/src/backend.rs", 4, "a backend may compute its times: what it must do names a call and its options"),
     ("crates/contract/src/benchmark.rs", 4, "a benchmark may be computed by a backend, which its fields choose"),
     ("crates/engine/src/kernels/dense.rs", 15, "kernels call each other by way of the file that chooses between them"),
     ("crates/engine/src/kernels/rows.rs", 9, "the file that chooses a kernel also has the size of their pieces"),

@@ -1,8 +1,8 @@
 //! The table of report formats. A new one is a module with a [`Format`] and a line here.
 
 pub(crate) mod bencher;
-pub(crate) mod contract;
 pub(crate) mod csv;
+pub(crate) mod format;
 pub(crate) mod html;
 pub(crate) mod junit;
 pub(crate) mod layouts;
@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use terms::UnknownName;
 
 use crate::formats::bencher::Bencher;
-use crate::formats::contract::Format;
 use crate::formats::csv::Csv;
+use crate::formats::format::Format;
 use crate::formats::html::Html;
 use crate::formats::junit::Junit;
 use crate::formats::markdown::Markdown;
