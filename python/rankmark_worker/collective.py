@@ -175,7 +175,7 @@ class Collective:
     def _bind(self) -> Call:
         """One call, with everything looked up before."""
         if self.op in ("send_recv", "ping_pong") and self.ranks == 1:
-            raise Failure(f"{self.op}: torch.distributed sends nothing from a rank to itself", True)
+            raise Failure(f"{self.op}: torch.distributed cannot send from a rank to itself", True)
         if self.op in ("send_recv", "ping_pong") and self.place.type == "cuda" and dist.get_backend() == "gloo":
             # It would read the memory of the GPU as its own.
             raise Failure(f"{self.op}: torch's gloo sends no memory of GPUs from rank to rank", True)

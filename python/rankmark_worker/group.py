@@ -147,7 +147,7 @@ def open_group(
     if not getattr(dist, f"is_{name}_available", lambda: False)():
         raise Failure(f"{torch_is} was built without {name}", True)
     if name == "nccl" and device == "cpu":
-        raise Failure(f"the nccl of {torch_is} moves memory of GPUs only, and `device` is cpu", True)
+        raise Failure(f"the nccl of {torch_is} moves GPU memory only, and `device` is cpu", True)
     begun_ns = now_ns()
     channel.all_gather(b"")
     # All ranks have given their answer: the last one has begun, too.

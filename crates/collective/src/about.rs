@@ -114,8 +114,8 @@ fn fill_absent(case: &mut Case, op: Collective) {
 /// Refuses what native ranks cannot do on GPUs.
 fn check_on_gpus(case: &Case, fields: &Fields) -> Result<(), FieldError> {
     if is_on_gpus(case) && !is_pytorch(case) && fields.cache == Some(Cache::Cold) {
-        let message = "`cache: cold` is for memory of the host";
-        return Err(problem("cache", message, "on GPUs, `bytes` beyond the second-level cache are cold"));
+        let message = "`cache: cold` is for host memory";
+        return Err(problem("cache", message, "on GPUs, use `bytes` larger than the second-level cache"));
     }
     Ok(())
 }
@@ -138,8 +138,8 @@ fn check_ranks(fields: &Fields) -> Result<(), FieldError> {
     let Fields { op, root, peer, .. } = *fields;
     let ranks = fields.ranks_of_a_call();
     if op == Collective::AllToAllV && ranks > MOST_STARTED {
-        let message = format!("all_to_allv has a count for each two of {ranks} ranks, which are too many");
-        return Err(problem("ranks", message, format!("at most {MOST_STARTED} ranks, or all_to_all")));
+        let message = format!("all_to_allv needs a count for each pair of ranks: {ranks} ranks are too many");
+        return Err(problem("ranks", message, format!("use at most {MOST_STARTED} ranks, or all_to_all")));
     }
     if op.has_root() && root >= ranks {
         return Err(problem("root", format!("there is no rank {root} among {ranks}"), "ranks count from 0"));
@@ -173,11 +173,11 @@ fn check_traced(fields: &Fields) -> Result<(), FieldError> {
     ];
     let Some(calls) = fields.trace_calls else {
         let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
-        return Err(problem(name, format!("`{name}` is of calls in a job's trace"), "add `trace_calls`"));
+        return Err(problem(name, format!("`{name}` describes calls in the trace of a job"), "add `trace_calls`"));
     };
     if fields.trace_overlapped.is_some_and(|overlapped| overlapped > calls) {
-        let message = format!("there are {calls} calls");
-        return Err(problem("trace_overlapped", message, "at most as many as `trace_calls`"));
+        let message = format!("more calls overlap than the {calls} calls of the trace");
+        return Err(problem("trace_overlapped", message, "give at most as many as `trace_calls`"));
     }
     Ok(())
 }
@@ -209,8 +209,8 @@ fn check_exactness(fields: &Fields) -> Result<(), FieldError> {
     if op.reduces() && !dtype.reduces() {
         return Err(problem(
             "dtype",
-            format!("{op} does not take {dtype}: sums of fp8 are not exact here"),
-            "a type that is reduced, for example bf16; all_gather, broadcast and other moves take fp8",
+            format!("{op} does not support {dtype}: sums of fp8 are not exact here"),
+            "use a type that can be reduced, for example bf16; all_gather, broadcast and other moves support fp8",
         ));
     }
     match Pattern::new(op, dtype, reduce, ranks, fields.in_place.unwrap_or(false), 1) {

@@ -80,7 +80,7 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError
         let caches = machine::last_level_bytes(&machine::allowed_cpus()).ok_or_else(|| {
             problem(
                 "cache",
-                "the system does not tell how large its last-level cache is",
+                "the system does not report the size of its last-level cache",
                 "give `cold_bytes`, for example `cold_bytes: 128MiB`",
             )
         })?;
@@ -98,8 +98,8 @@ pub(super) fn check(case: &Case) -> Result<(), FieldError> {
     }
     let wanted = Bytes(parameters.cold_bytes.unwrap_or(0)).about();
     let message =
-        format!("{} of all ranks' buffers are {copies} copies: at most {MOST} can be filled and checked", wanted);
-    Err(problem("cache", message, "larger `bytes`, or a smaller `cold_bytes`"))
+        format!("{} of all ranks' buffers need {copies} copies: at most {MOST} can be filled and checked", wanted);
+    Err(problem("cache", message, "use larger `bytes`, or a smaller `cold_bytes`"))
 }
 
 /// Skips what the size of the caches is not known for: it is that of this host, for all ranks together.
@@ -107,7 +107,7 @@ pub(super) fn admit(case: &Case, host: &Host) -> Result<(), String> {
     match &host.spread {
         Some(spread) if spread.hosts > 1 && Fields::of(case).is_ok_and(|fields| fields.cold_bytes.is_some()) => {
             Err(format!(
-                "`cache: cold` is sized for the caches of one host, and ranks are on {} hosts: put all ranks on one",
+                "`cache: cold` is sized for the caches of one host, but ranks are on {} hosts: put all ranks on one",
                 spread.hosts
             ))
         }

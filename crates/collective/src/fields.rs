@@ -62,17 +62,17 @@ record::fields! {
         registration: Option<Registration> = extra(
             Kind::Word(Registration::names),
             None,
-            "nccl: how the communicator knows the buffers (default: not at all)",
+            "nccl: how buffers are registered (default: not at all)",
         )
         .role(Role::Implementation)
         .label(Label::Around("{} registration")),
-        graph: Option<u32> = extra(Kind::Whole(1, 4096), None, "nccl: replays so many calls as one CUDA graph")
+        graph: Option<u32> = extra(Kind::Whole(1, 4096), None, "nccl: number of calls replayed as one CUDA graph")
             .role(Role::Implementation)
             .label(Label::Around("graph of {}")),
-        aggregate: Option<u32> = extra(Kind::Whole(1, 4096), None, "nccl: launches so many calls as one group")
+        aggregate: Option<u32> = extra(Kind::Whole(1, 4096), None, "nccl: number of calls launched as one group")
             .role(Role::Implementation)
             .label(Label::Around("{} in a group")),
-        offset_bytes: Option<u64> = extra(Kind::Bytes, None, "buffers begin so far behind the start of their memory")
+        offset_bytes: Option<u64> = extra(Kind::Bytes, None, "offset of buffers from the start of their memory")
             .label(Label::Around("offset {}")),
         data: Data = extra(
             Kind::Word(Data::names),
@@ -94,7 +94,7 @@ record::fields! {
         cold_bytes: Option<u64> = setting(
             Kind::Bytes,
             None,
-            "cold: least size of copies (twice the last-level caches)",
+            "cold: minimum size of all copies (default: twice the last-level caches)",
         ),
         touch: bool = parameter(Kind::Bool, Some("false"), "rewrites buffers before each call, untimed"),
         mode: Mode = CHAIN_MODE,
@@ -114,7 +114,7 @@ record::fields! {
             "several communicators at once: `mod 8`, `div 8` (docs/how-to/groups.md)",
         )
         .label(Label::Around("groups {}")),
-        alone: Option<u32> = extra(Kind::Whole(0, 1023), None, "only this one of the groups runs")
+        alone: Option<u32> = extra(Kind::Whole(0, 1023), None, "runs only this group")
             .role(Role::Implementation)
             .label(Label::Around("group {} alone")),
         traffic: Traffic = extra(Kind::Word(Traffic::names), Some("uniform"), "all_to_allv: how counts are drawn"),
@@ -124,10 +124,12 @@ record::fields! {
             "traffic=file: file of ranks x ranks weights",
         ),
         trace_calls: Option<u64> = traced(Kind::Whole(1, MOST_CALLS), "calls of a rank"),
-        trace_steps: Option<u64> = traced(Kind::Whole(1, MOST_CALLS), "steps that these are of (default: the trace is one)"),
+        trace_steps: Option<u64> =
+            traced(Kind::Whole(1, MOST_CALLS), "steps that these calls belong to (default: the trace is one step)"),
         trace_s: Option<f64> = traced(Kind::Seconds, "time of a call without waiting for other ranks"),
         trace_waiting_s: Option<f64> = traced(Kind::Seconds, "time of a call with waiting"),
-        trace_overlapped: Option<u64> = traced(Kind::Whole(0, MOST_CALLS), "of the calls, those that ran while another did"),
+        trace_overlapped: Option<u64> =
+            traced(Kind::Whole(0, MOST_CALLS), "how many of the calls ran while another call ran"),
     }
 }
 

@@ -100,7 +100,10 @@ impl Groups {
         }
         if sizes().min() != sizes().max() {
             let sizes: Vec<String> = sizes().map(|size| size.to_string()).collect();
-            return Err(format!("`{rule}` makes groups of {} of {ranks} ranks: not equally many", sizes.join(", ")));
+            return Err(format!(
+                "`{rule}` splits {ranks} ranks into groups of {} ranks: all groups must have the same size",
+                sizes.join(", ")
+            ));
         }
         Ok(Self(groups))
     }
@@ -109,7 +112,7 @@ impl Groups {
     pub(super) fn of_fields(fields: &Fields) -> Result<Option<Self>, FieldError> {
         let Some(text) = &fields.groups else { return Ok(None) };
         let rule = text.parse::<Rule>();
-        let rule = rule.map_err(|()| problem(GROUPS, format!("`{text}` is not a rule that makes groups"), HINT))?;
+        let rule = rule.map_err(|()| problem(GROUPS, format!("`{text}` is not a rule for groups"), HINT))?;
         Self::new(rule, fields.ranks).map(Some).map_err(|what| problem(GROUPS, what, HINT))
     }
 
@@ -144,7 +147,9 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     let Some(groups) = Groups::of_fields(&fields)? else {
         return match fields.alone {
             None => Ok(()),
-            Some(_) => Err(problem(ALONE, "`alone` names one of several groups", "add `groups`, as in `mod 2`")),
+            Some(_) => {
+                Err(problem(ALONE, "`alone` selects one of several groups", "add `groups`, for example `mod 2`"))
+            }
         };
     };
     if let Some(rule) = fields.groups.and_then(|text| text.parse::<Rule>().ok()) {
@@ -154,17 +159,18 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     let refused = |what: &str, hint: &str| Err(problem(GROUPS, what.to_owned(), hint));
     match () {
         () if is_pytorch(case) => {
-            refused("PyTorch ranks make no groups here", "leave `groups` out, or use native ranks")
+            refused("PyTorch ranks do not support groups", "leave `groups` out, or use native ranks")
         }
         () if backend.is_some_and(|backend| backend.about().simulated) => refused(
-            "a model of times knows no interference between groups",
-            "give another `backend`: one that moves bytes",
+            "a simulated backend does not model interference between groups",
+            "use another `backend`: one that moves bytes",
         ),
-        () if fields.op == Collective::PingPong => {
-            refused("ping_pong is of rank 0 and its peer, and not of groups", "another operation, as send_recv")
-        }
+        () if fields.op == Collective::PingPong => refused(
+            "ping_pong runs between rank 0 and its peer: it does not support groups",
+            "use another operation, for example send_recv",
+        ),
         () if fields.alone.is_some_and(|alone| alone >= groups.count()) => {
-            Err(problem(ALONE, format!("there are {} groups, which count from 0", groups.count()), "a smaller number"))
+            Err(problem(ALONE, format!("there are {} groups, numbered from 0", groups.count()), "a smaller number"))
         }
         () => Ok(()),
     }
@@ -254,12 +260,12 @@ mod tests {
             record::plan::from_flags(&ABOUT, &flags, &[]).unwrap_err().to_string()
         };
         for (flags, why) in [
-            (&[("alone", "0")][..], "names one of several groups"),
+            (&[("alone", "0")][..], "selects one of several groups"),
             (&[("groups", "mod 2"), ("ranks", "4"), ("alone", "2")], "there are 2 groups"),
-            (&[("groups", "mod 2"), ("ranks", "4"), ("backend", "sim")], "no interference"),
+            (&[("groups", "mod 2"), ("ranks", "4"), ("backend", "sim")], "does not model interference"),
             (&[("groups", "mod 2"), ("ranks", "4"), ("op", "ping_pong")], "ping_pong"),
-            (&[("trace_s", "5us")], "is of calls in a job's trace"),
-            (&[("trace_calls", "3"), ("trace_overlapped", "4")], "there are 3 calls"),
+            (&[("trace_s", "5us")], "describes calls in the trace of a job"),
+            (&[("trace_calls", "3"), ("trace_overlapped", "4")], "than the 3 calls of the trace"),
             (&[("groups", "two"), ("ranks", "4")], "`two` is not a rule"),
         ] {
             assert!(refused(flags).contains(why), "{flags:?}: {}", refused(flags));

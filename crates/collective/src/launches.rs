@@ -29,15 +29,15 @@ pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
         return Err(problem("aggregate", "`graph` and `aggregate` exclude each other", "give one of the two"));
     }
     if fields.mode.is_single() {
-        let message = format!("`mode: {}` times each call, and `{name}` launches {count} at once", fields.mode);
+        let message = format!("`mode: {}` times each call, but `{name}` launches {count} at once", fields.mode);
         return Err(problem("mode", message, "`mode: streaming`"));
     }
     if fields.touch {
-        let message = format!("`touch` rewrites buffers before each call, and `{name}` launches {count} at once");
+        let message = format!("`touch` rewrites buffers before each call, but `{name}` launches {count} at once");
         return Err(problem("touch", message, "leave one of the two out"));
     }
     if !Sampling::of(case)?.inject.is_empty() {
-        let message = format!("faults strike single calls, and `{name}` launches {count} at once");
+        let message = format!("faults are injected into single calls, but `{name}` launches {count} at once");
         return Err(problem("inject", message, "leave one of the two out"));
     }
     if fields.op == Collective::Barrier {
@@ -58,27 +58,27 @@ fn check_offset(case: &Case, fields: &Fields) -> Result<(), FieldError> {
     if offset.is_multiple_of(element) && offset <= 1 << 30 {
         return Ok(());
     }
-    let message = format!("an offset of {offset} bytes is not one of whole elements, of {element} bytes each");
-    Err(problem("offset_bytes", message, "a multiple of the element's size, at most 1GiB"))
+    let message = format!("an offset of {offset} bytes is not a multiple of the element size, {element} bytes");
+    Err(problem("offset_bytes", message, "use a multiple of the element size, at most 1GiB"))
 }
 
 fn check_registration(fields: &Fields) -> Result<(), FieldError> {
     let is_window = fields.registration == Some(Registration::Window);
     if is_window && fields.buffers == Some(BufferKind::Private) {
-        let message = "a window is made of memory that the library allocated";
+        let message = "a window needs memory that the library allocated";
         return Err(problem("registration", message, "`buffers: registered`"));
     }
     Ok(())
 }
 
-/// Operations of a group run in no order: none may read what another writes.
+/// Operations of a group run in any order: none may read what another writes.
 fn check_group(fields: &Fields) -> Result<(), FieldError> {
     if fields.in_place == Some(true) {
-        let message = "operations of a group run in no order: in place each would read what another writes";
+        let message = "operations of a group run in any order: in place, each would read what another writes";
         return Err(problem("aggregate", message, "`in_place: false`"));
     }
     if fields.op == Collective::PingPong {
-        let message = "operations of a group run in no order: a message would not wait for its answer";
+        let message = "operations of a group run in any order: a message would not wait for its answer";
         return Err(problem("aggregate", message, "`op: send_recv`"));
     }
     Ok(())
@@ -94,7 +94,7 @@ fn check_sums(fields: &Fields, count: u32) -> Result<(), FieldError> {
         return Ok(());
     }
     let message = format!(
-        "{reduce} of {} in place stays exact for {exact} calls in a row, and the graph makes {count}",
+        "{reduce} of {} in place stays exact for {exact} calls in a row, but the graph makes {count}",
         fields.dtype
     );
     Err(problem("graph", message, format!("`graph: {exact}`, or `in_place: false`")))

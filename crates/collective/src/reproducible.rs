@@ -33,11 +33,12 @@ pub(super) fn check(fields: &Fields) -> Result<(), FieldError> {
         return Err(problem("data", message, "`dtype: f32`, f64, f16 or bf16"));
     }
     if fields.reproducible && fields.groups.is_some() {
-        let message = "`reproducible` compares the ranks of one communicator, and `groups` makes several";
+        let message = "`reproducible` compares the ranks of one communicator, but `groups` makes several";
         return Err(problem("reproducible", message, "leave `groups` out"));
     }
     if fields.reproducible && fields.cache == Some(Cache::Cold) {
-        let message = "`reproducible` compares calls on the same inputs, and `cache: cold` gives each call others";
+        let message =
+            "`reproducible` compares calls on the same inputs, but `cache: cold` gives each call other inputs";
         return Err(problem("reproducible", message, "leave `cache` out"));
     }
     check_bound(fields)
@@ -51,7 +52,7 @@ fn check_bound(fields: &Fields) -> Result<(), FieldError> {
         return Ok(());
     }
     let message = format!(
-        "rounding may change {reduce} of {} over {ranks} ranks by half of it: no check of random numbers would say anything",
+        "rounding may change {reduce} of {} over {ranks} ranks by half of its value: a check with random numbers would be meaningless",
         fields.dtype
     );
     Err(problem("data", message, "a wider type, for example `dtype: f32`"))

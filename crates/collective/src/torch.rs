@@ -87,20 +87,20 @@ pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(
     }
     if op != Collective::Barrier && fields.in_place.unwrap_or(false) != works_in_place(op) {
         let form = if works_in_place(op) { "in place" } else { "out of place" };
-        case.skip = Some(format!("torch.distributed has {op} {form} only"));
+        case.skip = Some(format!("torch.distributed supports {op} {form} only"));
     }
     if op.reduces() && matches!(fields.dtype, Dtype::U32 | Dtype::U64) {
         case.skip = Some(format!("torch.distributed does not reduce {}", fields.dtype));
     }
     if fields.ranks == 1 && matches!(op, Collective::SendRecv | Collective::PingPong) {
-        case.skip = Some("torch.distributed sends nothing from a rank to itself".to_owned());
+        case.skip = Some("torch.distributed cannot send from a rank to itself".to_owned());
     }
     let form = Fields::of(case)?.call.unwrap_or(Form::Blocking);
     if form == Form::Coalesced && !is_coalesced(op) {
-        case.skip = Some(format!("torch coalesces all_reduce, all_gather and reduce_scatter, and no {op}"));
+        case.skip = Some(format!("torch coalesces all_reduce, all_gather and reduce_scatter, not {op}"));
     }
     if form == Form::Async && op == Collective::PingPong {
-        case.skip = Some("a ping_pong is one message after the other: none can be started ahead".to_owned());
+        case.skip = Some("ping_pong sends one message after the other: none can be started early".to_owned());
     }
     Ok(())
 }
@@ -223,7 +223,7 @@ mod tests {
         assert!(skip(&[torch, ("op", "all_reduce"), ("in_place", "false")]).contains("all_reduce in place only"));
         assert!(skip(&[torch, ("op", "all_to_all"), ("in_place", "true")]).contains("all_to_all out of place only"));
         assert!(skip(&[torch, ("buffers", "registered")]).contains("ordinary memory"));
-        assert!(skip(&[torch, ("backend", "nccl")]).contains("memory of GPUs only"));
+        assert!(skip(&[torch, ("backend", "nccl")]).contains("moves GPU memory only"));
         for dtype in ["u32", "u64"] {
             let fields = |op| [torch, ("op", op), ("dtype", dtype)];
             assert_eq!(skip(&fields("all_reduce")), format!("torch.distributed does not reduce {dtype}"));

@@ -31,7 +31,7 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError
     let path = match (traffic, &fields.traffic_file) {
         (Traffic::File, Some(path)) => path,
         (Traffic::File, None) => return Err(problem("traffic=file needs a file".to_owned(), "`traffic_file: PATH`")),
-        (_, Some(_)) => return Err(problem(format!("traffic={traffic} reads no file"), "add `traffic: file`")),
+        (_, Some(_)) => return Err(problem(format!("traffic={traffic} does not read a file"), "add `traffic: file`")),
         (_, None) => return Ok(()),
     };
     let (weights, digest) = read(path, fields.ranks_of_a_call())?;

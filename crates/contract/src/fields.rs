@@ -26,7 +26,7 @@ pub mod groups {
     /// Links that are slowed down.
     pub const LINKS: Group = group("Slower links", 6);
     /// What the trace of a job had, where a plan is made of one.
-    pub const JOB: Group = group("What a job's trace had (rankmark import --as plan)", 6);
+    pub const JOB: Group = group("From the trace of a job (rankmark import --as plan)", 6);
     /// What multiplies on GPUs, and how.
     pub const GPUS: Group = group("Computation on GPUs (--device cuda)", 7);
     /// What PyTorch's ranks alone understand.
@@ -230,7 +230,7 @@ record::fields! {
         timeout: f64 = setting(
             Kind::Seconds,
             Some("120s"),
-            "time beyond max_seconds, and beyond samples asked for by number, until a case fails",
+            "time after max_seconds and any samples asked for by number, until a case fails",
         ),
         limits: String = LIMITS,
         expect: Vec<String> = setting(

@@ -24,8 +24,9 @@ pub fn memory(own: &Arc<Region>, context: &mut RankContext) -> Result<BTreeMap<u
     if ranks == 1 {
         return Ok(BTreeMap::new());
     }
-    let gpu = own.gpu().cloned().ok_or_else(|| Failure::new("the backend gave memory of the host"))?;
-    let others_hosts = || Failure::lacking("GPUs reach each other's memory on one host, and the ranks are on several");
+    let gpu = own.gpu().cloned().ok_or_else(|| Failure::new("the backend gave host memory"))?;
+    let others_hosts =
+        || Failure::lacking("GPUs can reach each other's memory on one host only, but the ranks are on several");
     let control = context.comm.control().ok_or_else(others_hosts)?;
     let exported = own.exported();
     let mut handle = exported.as_ref().map_or(vec![0], |_| vec![1]);

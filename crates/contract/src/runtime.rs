@@ -123,7 +123,7 @@ pub fn resolve(case: &mut Case, torch: &[&str], native: Native) -> Result<(), Fi
     };
     if !known {
         let message = format!("runtime `{runtime}` has no backend `{backend}`");
-        let hint = "each runtime has its own: leave one of the two fields out, or give each pair an entry of a plan";
+        let hint = "each runtime has its own backends: leave one of the two fields out, or give each pair its own entry in a plan";
         return Err(problem("backend", message, hint).excluded_by("runtime"));
     }
     set(case, "backend", Value::from(backend.as_str()));
@@ -215,7 +215,7 @@ pub fn check(case: &mut Case, torch: &[&'static str], native: Native) -> Result<
             Some(name) => Err(problem(name, format!("`{name}` is for runtime `pytorch`"), "`runtime: pytorch`")),
             None if !is_on_gpus(case) => Ok(()),
             None if native == Native::Host => {
-                Err(problem("device", "native ranks compute on the CPU", "`runtime: pytorch` has GPUs"))
+                Err(problem("device", "native ranks compute on the CPU", "`runtime: pytorch` supports GPUs"))
             }
             None => check_native_gpus(case, native),
         };
@@ -229,7 +229,7 @@ pub fn check(case: &mut Case, torch: &[&'static str], native: Native) -> Result<
     }
     let Common { backend, device, .. } = Common::of(case)?;
     if backend.as_deref() == Some("nccl") && device == "cpu" {
-        case.skip = Some("torch's nccl moves memory of GPUs only, and `device` is cpu".to_owned());
+        case.skip = Some("torch's nccl moves GPU memory only, but `device` is cpu".to_owned());
     }
     Ok(())
 }
@@ -243,17 +243,15 @@ fn check_native_gpus(case: &Case, native: Native) -> Result<(), FieldError> {
     if !native.moves_gpus_by(&backend) {
         let names = comm::backends().map(|backend| backend.about().name).filter(|name| native.moves_gpus_by(name));
         let by = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let message = format!("native ranks move memory of GPUs by {by}, and not by `{backend}`");
-        return Err(problem("backend", message, "one of these backends, or `device: cpu`"));
+        let message = format!("native ranks move GPU memory with {by}, not with `{backend}`");
+        return Err(problem("backend", message, "use one of these backends, or `device: cpu`"));
     }
     if World::of(case)?.progress_thread {
-        let message = "`progress_thread` moves memory of hosts only".to_owned();
+        let message = "`progress_thread` supports host memory only".to_owned();
         return Err(problem("progress_thread", message, "leave it out, or `device: cpu`"));
     }
     match PACES.into_iter().find(|name| case.value(name).is_some()) {
-        Some(name) => {
-            Err(problem(name, format!("`{name}` slows down links between memories of hosts only"), "`device: cpu`"))
-        }
+        Some(name) => Err(problem(name, format!("`{name}` can slow down links for host memory only"), "`device: cpu`")),
         None => Ok(()),
     }
 }
@@ -265,7 +263,8 @@ fn check_native_gpus(case: &Case, native: Native) -> Result<(), FieldError> {
 pub fn check_threads(case: &mut Case) -> Result<(), FieldError> {
     let threads = Common::of(case)?.threads;
     if World::of(case)?.bind == Some(Bind::Core) && threads.is_some_and(|threads| threads > 1) {
-        case.skip = Some("torch's threads would share the one core that a rank is bound to: `bind: none`".to_owned());
+        case.skip =
+            Some("torch's threads would share the one core that a rank is bound to: use `bind: none`".to_owned());
     }
     Ok(())
 }

@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn what_means_nothing_is_refused() {
         for (fields, said) in [
-            (vec![("test", "fma"), ("size", "5")], "fma takes no `size`"),
-            (vec![("test", "fma"), ("bytes", "5")], "fma takes no `bytes`"),
-            (vec![("test", "latency"), ("threads", "2")], "latency takes no `threads`"),
-            (vec![("test", "triad"), ("dtype", "f32")], "triad takes no `dtype`"),
-            (vec![("test", "triad"), ("path", "x")], "triad takes no `path`"),
+            (vec![("test", "fma"), ("size", "5")], "fma does not use `size`"),
+            (vec![("test", "fma"), ("bytes", "5")], "fma does not use `bytes`"),
+            (vec![("test", "latency"), ("threads", "2")], "latency does not use `threads`"),
+            (vec![("test", "triad"), ("dtype", "f32")], "triad does not use `dtype`"),
+            (vec![("test", "triad"), ("path", "x")], "triad does not use `path`"),
             (vec![("test", "storage_read"), ("ranks", "2")], "one rank"),
             (vec![("test", "latency"), ("bytes", "0")], "at least one byte"),
             (vec![("test", "latency"), ("ranks", "2"), ("inject", "delay:rank=2,time=1us")], "there is no rank 2"),

@@ -63,7 +63,7 @@ impl Allocator<'_> {
 }
 
 fn gpu_of(slice: &Slice) -> Result<&Arc<Gpu>, Failure> {
-    slice.gpu().ok_or_else(|| Failure::new("the backend gave memory of the host where a GPU's was asked for"))
+    slice.gpu().ok_or_else(|| Failure::new("the backend gave host memory where a GPU's was asked for"))
 }
 
 /// What the first error of filling was, until somebody can be told.

@@ -50,7 +50,7 @@ pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn 
     let mut device = || context.comm.alloc_private(bytes, Space::Cuda).map_err(failure);
     let (own, to) = (device()?, device()?);
     let table = pattern(&mut *context.comm, Space::Cuda)?;
-    let table = table.ok_or_else(|| Failure::new("the backend gave memory of the host"))?;
+    let table = table.ok_or_else(|| Failure::new("the backend gave host memory"))?;
     let theirs = contract::peers::memory(&own, context)?;
     let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
     let empty = cut(&region, 0)?;

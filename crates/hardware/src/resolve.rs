@@ -88,7 +88,7 @@ pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
     for (name, is_given, areas) in given {
         let means_nothing = !areas.contains(&area) || (name == "size" && test == Test::Fma);
         if is_given && area != Area::All && means_nothing {
-            return Err(problem(name, format!("{test} takes no `{name}`"), "leave it out"));
+            return Err(problem(name, format!("{test} does not use `{name}`"), "leave it out"));
         }
     }
     check_products(fields)?;

@@ -131,7 +131,7 @@ pub(super) fn prepare(task: &Task, space: Space, context: &mut RankContext) -> R
         return made(task, context.rank, &host()?, ON_HOST, how);
     }
     let own = context.comm.alloc_private(64, Space::Cuda).map_err(failure)?;
-    let gpu = own.gpu().ok_or_else(|| Failure::new("the backend gave memory of the host"))?.clone();
+    let gpu = own.gpu().ok_or_else(|| Failure::new("the backend gave host memory"))?.clone();
     let library = Cublas::found(comm::chosen_library(None, STEMS), None, &gpu).map_err(refused)?;
     let how = format!("{}, cuBLAS {}", gpu.name(), library.version());
     made(task, context.rank, &Cuda::new(&gpu, &library, false).map_err(of_engine)?, ON_GPU, how)

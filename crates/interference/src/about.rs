@@ -41,7 +41,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     }
     if contract::is_simulated(case) {
         let message = "the model of a simulated backend knows no interference";
-        return Err(problem("backend", message, "another backend, as `shm`"));
+        return Err(problem("backend", message, "use another backend, for example `shm`"));
     }
     let fields = Fields::of(case)?;
     // Ranks of other threads are others.

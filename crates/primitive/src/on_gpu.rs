@@ -59,7 +59,7 @@ impl OnGpu {
     /// # Errors
     /// What is missing: the library, a product of this type, memory.
     pub(super) fn new(task: &Task, of: &Slice) -> Result<Self, Failure> {
-        let none = || Failure::new("the backend gave memory of the host where a GPU's was asked for");
+        let none = || Failure::new("the backend gave host memory where a GPU's was asked for");
         let gpu = of.gpu().ok_or_else(none)?.clone();
         let unknown = || Failure::new(format!("nothing multiplies {} on GPUs", task.dtype));
         let arithmetic = Arithmetic::of(task.dtype, task.means.tf32).ok_or_else(unknown)?;

@@ -152,7 +152,7 @@ impl Prepared {
     /// What this machine lacks; what the driver or the library says.
     pub(super) fn new(given: &OnGpus, task: &Task, rank: u32, comm: &mut dyn Communicator) -> Result<Self, Failure> {
         let own = comm.alloc_private(64, Space::Cuda).map_err(failure)?;
-        let none = || Failure::new("the backend gave memory of the host where a GPU's was asked for");
+        let none = || Failure::new("the backend gave host memory where a GPU's was asked for");
         let gpu = own.gpu().ok_or_else(none)?.clone();
         let library = given.library.as_deref();
         let library = Cublas::found(comm::chosen_library(library, STEMS), library, &gpu).map_err(refused)?;

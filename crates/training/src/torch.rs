@@ -91,7 +91,7 @@ fn lacking(on_gpus: bool, bind: Option<Bind>, dimensions: &[(String, f64)], task
             several && on_cpu && recipe.synchronised && normalises(),
             "torch's SyncBatchNorm runs on GPUs only: `synchronised: false` trains the same on both runtimes",
         ),
-        (bound, "torch's threads would share the one core that a rank is bound to: `bind: none`"),
+        (bound, "torch's threads would share the one core that a rank is bound to: use `bind: none`"),
     ];
     reasons.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason)
 }

@@ -42,8 +42,8 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         case.world.insert("rendezvous".to_owned(), Value::from("tcp"));
     }
     if contract::is_simulated(case) {
-        let message = "the model of a simulated backend knows operations, and not how ranks join";
-        return Err(problem("backend", message, "another backend, as `shm`"));
+        let message = "a simulated backend models operations, not how ranks join";
+        return Err(problem("backend", message, "use another backend, for example `shm`"));
     }
     let fields = Fields::of(case)?;
     check_fields(&fields)?;
@@ -73,7 +73,8 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
 fn check_fields(fields: &Fields) -> Result<(), FieldError> {
     let Fields { stage, start, .. } = *fields;
     if stage == Stage::LaterCall && start == Start::Cold {
-        let message = "a later call is in processes that have made such calls: it has no `start: cold`";
+        let message =
+            "a later call runs in processes that have made such calls before: it does not support `start: cold`";
         return Err(problem("start", message, "`start: warm`, or `stage: first_call`"));
     }
     let given = [
@@ -83,7 +84,7 @@ fn check_fields(fields: &Fields) -> Result<(), FieldError> {
     ];
     for (name, is_given, has_meaning) in given {
         if is_given && stage != Stage::All && !has_meaning {
-            return Err(problem(name, format!("{stage} takes no `{name}`"), "leave it out"));
+            return Err(problem(name, format!("{stage} does not use `{name}`"), "leave it out"));
         }
     }
     Ok(())
@@ -194,10 +195,10 @@ mod tests {
     #[test]
     fn what_means_nothing_is_refused_by_name() {
         for (fields, said) in [
-            (vec![("stage", "join"), ("bytes", "5")], "join takes no `bytes`"),
-            (vec![("stage", "communicator"), ("op", "all_gather")], "communicator takes no `op`"),
-            (vec![("stage", "first_call"), ("communicators", "2")], "first_call takes no `communicators`"),
-            (vec![("stage", "later_call"), ("start", "cold")], "has no `start: cold`"),
+            (vec![("stage", "join"), ("bytes", "5")], "join does not use `bytes`"),
+            (vec![("stage", "communicator"), ("op", "all_gather")], "communicator does not use `op`"),
+            (vec![("stage", "first_call"), ("communicators", "2")], "first_call does not use `communicators`"),
+            (vec![("stage", "later_call"), ("start", "cold")], "does not support `start: cold`"),
             (vec![("stage", "join"), ("start", "cold"), ("iters", "5")], "one sample in each trial"),
             (vec![("stage", "join"), ("start", "cold"), ("warmup", "2")], "one sample in each trial"),
             (vec![("backend", "sim")], "not how ranks join"),

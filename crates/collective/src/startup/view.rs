@@ -74,7 +74,7 @@ fn verdict(ratio: &Estimate, above: &'static str, below: &'static str) -> &'stat
     match () {
         () if ratio.exceeds(1.0) => above,
         () if ratio.is_below(1.0) => below,
-        () if ratio.known => "which may be chance",
+        () if ratio.known => "which may be due to chance",
         () => "without an interval",
     }
 }

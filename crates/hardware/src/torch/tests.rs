@@ -122,7 +122,7 @@ fn what_torch_lacks_is_refused_with_what_it_has() {
         (vec![("test", "gemm"), GPU, ("dtype", "bf16"), ("matmul", "tf32")], "tf32 is of f32"),
         (vec![("test", "gemm"), ("tuned", "true")], "`tuned` is for products on GPUs"),
         (vec![("test", "triad"), GPU, ("cublas_library", "x")], "`cublas_library` is for products on GPUs"),
-        (vec![("test", "triad"), GPU, ("backend", "shm"), ("runtime", "native")], "by `nccl`, and not by `shm`"),
+        (vec![("test", "triad"), GPU, ("backend", "shm"), ("runtime", "native")], "with `nccl`, not with `shm`"),
         (vec![("test", "host_to_device"), TORCH], "no test `host_to_device` of `cpu`"),
         (vec![("test", "triad"), GPU, ("threads", "2")], "a GPU has no threads"),
         (
@@ -130,7 +130,7 @@ fn what_torch_lacks_is_refused_with_what_it_has() {
             "faults strike messages of native ranks",
         ),
         (vec![("test", "triad"), ("python", "python3")], "`python` is for runtime `pytorch`"),
-        (vec![("test", "host_to_device"), GPU, ("size", "5")], "host_to_device takes no `size`"),
+        (vec![("test", "host_to_device"), GPU, ("size", "5")], "host_to_device does not use `size`"),
     ] {
         let why = cases(&flags).unwrap_err();
         assert!(why.contains(said), "{flags:?}: {why}");

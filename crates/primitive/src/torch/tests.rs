@@ -68,8 +68,8 @@ fn what_a_runtime_lacks_is_refused_with_what_it_has() {
     refused(&[TORCH, ("implementation", "fused")], &["runtime `pytorch` has no implementation `fused`", ours]);
     let native = "valid values: all, compute_only, communication_only, dispatch_only, combine_only, sequential, pipelined, fused";
     refused(&[("implementation", "jax")], &["runtime `native` has no implementation `jax`", native]);
-    refused(&[("device", "cuda"), ("progress_thread", "true")], &["`progress_thread` moves memory of hosts only"]);
-    refused(&[("device", "cuda"), ("pace_bandwidth", "1GB/s")], &["links between memories of hosts only"]);
+    refused(&[("device", "cuda"), ("progress_thread", "true")], &["`progress_thread` supports host memory only"]);
+    refused(&[("device", "cuda"), ("pace_bandwidth", "1GB/s")], &["links for host memory only"]);
     refused(&[TORCH, ("backend", "shm")], &["runtime `pytorch` has no backend `shm`"]);
     refused(&[TORCH, ("pace_bandwidth", "1GB/s")], &["`pace_bandwidth` is for runtime `native`"]);
     refused(&[TORCH, ("implementation", "async_tp:order=AG_after")], &["valid values: order=AG_before"]);
@@ -79,7 +79,7 @@ fn what_a_runtime_lacks_is_refused_with_what_it_has() {
         let flags = [&[("primitive", "tp_rowwise"), TORCH, ("implementation", "sequential")], flags].concat();
         plan(&flags).unwrap().cases[0].skip.clone().unwrap_or_default()
     };
-    assert!(skip(&[("backend", "nccl")]).contains("memory of GPUs only"));
+    assert!(skip(&[("backend", "nccl")]).contains("moves GPU memory only"));
     assert!(skip(&[("bind", "core"), ("threads", "2")]).contains("`bind: none`"));
     assert_eq!(skip(&[("backend", "ucc/tl/cuda"), ("device", "cuda")]), "", "a torch tells what it has");
 }

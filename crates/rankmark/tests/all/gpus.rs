@@ -266,8 +266,8 @@ fn what_native_ranks_on_gpus_do_not_do_is_refused() {
     let place = Place::new();
     for (arguments, words) in [
         ("hardware triad --device cuda --runtime native --backend shm", "native ranks move memory of GPUs by `nccl`, "),
-        ("comm all_reduce --backend nccl --cache cold", "`cache: cold` is for memory of the host"),
-        ("comm all_reduce --backend nccl --pace-bandwidth 1GB/s", "links between memories of hosts only"),
+        ("comm all_reduce --backend nccl --cache cold", "`cache: cold` is for host memory"),
+        ("comm all_reduce --backend nccl --pace-bandwidth 1GB/s", "links for host memory only"),
         ("train --device cuda --threads 2", "training on GPUs takes no threads"),
         ("train --device cuda --matmul fma", "ways of CPUs to multiply"),
         ("train --tuned", "is for native ranks on GPUs"),
@@ -410,7 +410,7 @@ fn what_graphs_groups_and_registrations_exclude_is_refused() {
         ("--graph 4 --aggregate 4", "exclude each other"),
         ("--graph 4096 --dtype bf16 --in-place true", "stays exact for"),
         ("--aggregate 4 --in-place true", "run in no order"),
-        ("--registration window --buffers private", "a window is made of memory that the library allocated"),
+        ("--registration window --buffers private", "a window needs memory that the library allocated"),
         ("--offset-bytes 3", "not one of whole elements"),
         ("--graph 4 --runtime pytorch", "`graph` is for native ranks on GPUs"),
         ("--offset-bytes 8 --runtime pytorch", "`offset_bytes` is for runtime `native`"),

@@ -89,7 +89,7 @@ fn what_makes_no_groups_is_refused() {
         ("--ranks 6 --groups div4", "groups of 4, 2 of 6 ranks"),
         ("--ranks 4 --groups two", "`two` is not a rule that makes groups"),
         ("--ranks 4 --groups mod2 --backend sim", "knows no interference"),
-        ("--ranks 4 --alone 0", "names one of several groups"),
+        ("--ranks 4 --alone 0", "selects one of several groups"),
     ] {
         place.run(&format!("comm all_reduce {options}")).exits(2).refuses(&[words]);
     }

@@ -224,14 +224,14 @@ fn a_copy_that_fails_is_a_failed_case_in_the_drivers_words() {
 fn what_makes_no_sense_through_the_host_is_refused() {
     let place = Place::new();
     for (arguments, words) in [
-        ("--backend shm --cache cold", "`cache: cold` is for memory of the host"),
-        ("--backend shm --pace-bandwidth 1GB/s", "links between memories of hosts only"),
-        ("--backend shm --progress-thread true", "`progress_thread` moves memory of hosts only"),
+        ("--backend shm --cache cold", "`cache: cold` is for host memory"),
+        ("--backend shm --pace-bandwidth 1GB/s", "links for host memory only"),
+        ("--backend shm --progress-thread true", "`progress_thread` supports host memory only"),
         ("--backend reference", "by `shm`, `mpi`, `nccl`, and not by `reference`"),
     ] {
         place.run(&format!("comm all_reduce --device cuda --runtime native {arguments}")).refuses(&[words]);
     }
-    place.run("hardware triad --device cuda --backend shm --runtime native").refuses(&["by `nccl`, and not by `shm`"]);
+    place.run("hardware triad --device cuda --backend shm --runtime native").refuses(&["with `nccl`, not with `shm`"]);
 }
 
 /// PyTorch's ranks stay where PyTorch's fields or a Python are given, and where native ranks lack the backend.

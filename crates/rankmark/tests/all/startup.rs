@@ -91,7 +91,7 @@ fn what_has_no_start_up_is_refused() {
     let place = Place::new();
     for (options, words) in [
         ("--backend sim", "not how ranks join"),
-        ("join --bytes 1KiB", "join takes no `bytes`"),
+        ("join --bytes 1KiB", "join does not use `bytes`"),
         ("first_call --start cold --iters 20", "one sample in each trial"),
     ] {
         place.run(&format!("startup {options}")).refuses(&[words]);

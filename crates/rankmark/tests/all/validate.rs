@@ -340,7 +340,7 @@ fn torch_is_what_that_python_imports() {
     let good = validate("good");
     row(&good, "torch", "ready", &["9.9.9, built for the CPU only, sees no GPU"]);
     row(&good, "pytorch/gloo", "ready", &[]);
-    row(&good, "pytorch/nccl", "missing", &["moves memory of GPUs only"]);
+    row(&good, "pytorch/nccl", "missing", &["moves GPU memory only"]);
     for name in ["pytorch/mpi", "pytorch/ucc"] {
         row(&good, name, "missing", &["built without it"]);
     }

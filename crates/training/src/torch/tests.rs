@@ -90,7 +90,7 @@ fn what_torch_does_not_do_is_skipped_with_the_reason() {
             "synchronise batch norm with `sharded: 0` only",
         ),
         (vec![("bind", "core"), ("threads", "2")], "share the one core"),
-        (vec![("backend", "nccl")], "memory of GPUs only"),
+        (vec![("backend", "nccl")], "moves GPU memory only"),
     ] {
         let reason = skip(&fields);
         assert!(reason.contains(said), "{fields:?}: `{reason}`");

@@ -69,7 +69,7 @@ fn fields_of(row: &Finding, python: Option<&Path>) -> Option<Vec<(&'static str, 
     let mut fields = vec![("runtime", "pytorch".to_owned()), ("backend", backend.to_owned())];
     fields.extend(python.map(|python| ("python", python.display().to_string())));
     if backend == "nccl" && machine::gpus() > 0 {
-        // It moves memory of GPUs only, and each rank needs one.
+        // It moves GPU memory only, and each rank needs one.
         fields.extend([("device", "cuda".to_owned()), ("ranks", machine::gpus().min(2).to_string())]);
     }
     Some(fields)
