@@ -107,14 +107,14 @@ fn check_products(fields: &Fields) -> Result<(), FieldError> {
         return Err(problem("dtype", message, "`test: gemm`"));
     }
     if dtype.bytes() == 1 && (test == Test::Fma || !on_gpus) {
-        return Err(problem("dtype", format!("{dtype} is what GPUs multiply"), "`test: gemm` with `device: cuda`"));
+        return Err(problem("dtype", format!("{dtype} products need a GPU"), "`test: gemm` with `device: cuda`"));
     }
     if dtype == Dtype::F8E4M3 && fields.size.is_some_and(|size| !size.is_multiple_of(16)) {
         return Err(problem("size", "tensor cores read f8e4m3 in rows of 16", "a multiple of 16"));
     }
     let is_tf32 = fields.matmul == Products::Tf32;
     if is_tf32 && dtype != Dtype::F32 {
-        return Err(problem("matmul", format!("tf32 is of f32, and this case multiplies {dtype}"), "`dtype: f32`"));
+        return Err(problem("matmul", format!("tf32 applies to f32 inputs; this case uses {dtype}"), "`dtype: f32`"));
     }
     let given = [("matmul", is_tf32), ("tuned", fields.tuned), ("cublas_library", fields.cublas_library.is_some())];
     match given.into_iter().find(|(_, is_given)| *is_given) {

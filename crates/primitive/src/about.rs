@@ -46,7 +46,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     routed::settle(case)?;
     gpus::resolve(case)?;
     if contract::is_simulated(case) {
-        let message = "a primitive computes, and a simulated backend has no time for that";
+        let message = "a primitive computes, but a simulated backend does not model computation";
         return Err(problem("backend", message, "`backend: shm`"));
     }
     if fields.mode != Mode::Streaming && fields.primitive == Primitive::CpRing {
@@ -66,10 +66,10 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         gpus::check(case, None)?;
     }
     if name == implementations::fused::VARIANT.name && World::of(case)?.pace_bandwidth.is_some() {
-        case.skip = Some("fused reads other ranks' memory directly, and a paced link would slow nothing".to_owned());
+        case.skip = Some("fused reads other ranks' memory directly, so a paced link would not slow it down".to_owned());
     }
     if name == implementations::fused::VARIANT.name && routed::is_routed(&Fields::of(case)?) {
-        let message = "routed tokens have no fused implementation: those of one expert do not lie together";
+        let message = "routed tokens have no fused implementation: the tokens of an expert are not contiguous";
         return Err(problem("implementation", message, "`pipelined` overlaps them"));
     }
     contract::fields::check(case, &PrimitiveBenchmark)?;
@@ -107,7 +107,7 @@ fn check_sizes(case: &Case, options: &Options) -> Result<(), FieldError> {
     let task = task(case)?;
     let chunks = whole(options, CHUNKS.name).unwrap_or(1);
     if task.scheme == Scheme::Attention && task.dtype != Dtype::F32 {
-        return Err(problem("dtype", format!("cp_ring has no {}", task.dtype), "valid values: f32"));
+        return Err(problem("dtype", format!("cp_ring does not support {}", task.dtype), "valid values: f32"));
     }
     let (by_chunks, ranks) = (chunks > 1, task.ranks);
     let times = |what: &str| if by_chunks { format!("{what} x chunks") } else { what.to_owned() };
@@ -212,18 +212,18 @@ mod tests {
         };
         let implementation = |text, said: &str| refused(&[("primitive", "tp_rowwise"), ("implementation", text)], said);
         implementation("sequential:order=AG_before", "`order` is for tp_columnwise, not tp_rowwise");
-        implementation("pipelined:algorithm=ring_p2p,chunks=4", "ring_p2p takes no `chunks`");
+        implementation("pipelined:algorithm=ring_p2p,chunks=4", "ring_p2p does not support `chunks`");
         implementation("pipelined:sizes=3", "has no option `sizes`");
         implementation("overlapped", "does not take `overlapped`");
         refused(&[("primitive", "dp_all_reduce"), ("implementation", "fused")], "no fused implementation");
         refused(
             &[("primitive", "cp_ring"), ("dtype", "bf16"), ("implementation", "sequential")],
-            "cp_ring has no bf16",
+            "cp_ring does not support bf16",
         );
         refused(&[("primitive", "tp_rowwise"), ("tokens", "skewed")], "`tokens` is for ep_all_to_all");
         refused(&[("primitive", "tp_rowwise"), ("top_k", "2")], "`top_k` is for ep_all_to_all, not tp_rowwise");
         refused(&[("primitive", "tp_rowwise"), ("implementation", "dispatch_only")], "a part of ep_all_to_all");
-        refused(&[("primitive", "tp_rowwise"), ("backend", "sim")], "a simulated backend has no time");
+        refused(&[("primitive", "tp_rowwise"), ("backend", "sim")], "a simulated backend does not model computation");
         refused(&[("primitive", "tp_rowwise"), ("k", "0")], "`k` must be a whole number from 1");
     }
 
@@ -240,9 +240,9 @@ mod tests {
         refused(&[("top_k", "2"), ("k", "8388608")], "have no exact result to check against");
         refused(&[("tokens", "hot:share=1.5"), ("experts", "4")], "an expert cannot get 1.5 times all tokens");
         refused(&[("tokens", "hot:share=0.1"), ("top_k", "2")], "share = 0.1 leaves");
-        refused(&[("tokens", "zipf:exponent=17")], "leaves everything to one expert");
+        refused(&[("tokens", "zipf:exponent=17")], "gives all tokens to one expert");
         refused(&[("tokens", "file")], "tokens=file needs a file");
-        refused(&[("tokens_file", "counts")], "these `tokens` read no file");
+        refused(&[("tokens_file", "counts")], "these `tokens` do not read a file");
         refused(&[("tokens", "file"), ("tokens_file", "/nowhere/counts")], "No such file");
         refused(&[("tokens", "poisson")], "does not take `poisson`");
         refused(&[("top_k", "2"), ("implementation", "fused")], "routed tokens have no fused implementation");
@@ -257,17 +257,23 @@ mod tests {
         };
         let cuda = ("device", "cuda");
         let alone = ("implementation", "compute_only");
-        refused(&[("matmul", "tf32")], "tf32 is a way of GPUs to multiply");
-        refused(&[cuda, ("matmul", "tf32"), ("dtype", "bf16")], "tf32 is of f32, and this case multiplies bf16");
+        refused(&[("matmul", "tf32")], "tf32 is for products on GPUs");
+        refused(&[cuda, ("matmul", "tf32"), ("dtype", "bf16")], "tf32 applies to f32 inputs; this case uses bf16");
         refused(&[cuda, ("matmul", "tf32"), ("primitive", "cp_ring")], "scores must not be rounded");
         refused(&[("tuned", "true")], "`tuned` is for native ranks on GPUs");
         refused(&[("cublas_library", "/x.so")], "`cublas_library` is for native ranks on GPUs");
-        refused(&[cuda, ("threads", "2")], "products on GPUs take no threads");
-        refused(&[alone, ("dtype", "i8")], "i8 is what native ranks multiply on GPUs, with `compute_only`");
-        refused(&[cuda, ("dtype", "f8e4m3"), ("implementation", "sequential")], "f8e4m3 is what native ranks multiply");
+        refused(&[cuda, ("threads", "2")], "products on GPUs do not use threads");
+        refused(
+            &[alone, ("dtype", "i8")],
+            "i8 is supported only where native ranks multiply on GPUs, with `compute_only`",
+        );
+        refused(
+            &[cuda, ("dtype", "f8e4m3"), ("implementation", "sequential")],
+            "f8e4m3 is supported only where native ranks multiply",
+        );
         refused(&[cuda, ("dtype", "f8e4m3"), alone, ("k", "1000")], "k = 1000 is not a multiple of the 16 of f8e4m3");
         refused(&[cuda, ("dtype", "f8e4m3"), alone, ("n", "40")], "the nearest: 32 or 48");
-        refused(&[("data", "random"), alone], "random numbers are what native ranks multiply on GPUs");
+        refused(&[("data", "random"), alone], "random numbers are supported only where native ranks multiply on GPUs");
         refused(&[cuda, ("data", "random"), alone, ("primitive", "ep_all_to_all")], "`data: exact`");
         let large = [cuda, ("dtype", "i8"), alone, ("k", "131072"), ("m", "2"), ("n", "2")];
         refused(&[&large[..], &[("data", "random")]].concat(), "do not fit 32 bits");
@@ -342,7 +348,7 @@ mod tests {
         let why = flags("1003", "all").unwrap_err();
         assert!(why.contains("m = 1003 is not a multiple of ranks = 2") && why.contains("1002 or 1004"), "{why}");
         let why = plan(&[("primitive", "cp_ring"), ("dtype", "bf16")]).unwrap_err();
-        assert!(why.contains("cp_ring has no bf16") && why.contains("valid values: f32"), "{why}");
+        assert!(why.contains("cp_ring does not support bf16") && why.contains("valid values: f32"), "{why}");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) fn check(case: &Case, implementation: Option<&str>) -> Result<(), Fie
         }
     }
     if on_gpus && is_ours && fields.threads.is_some() {
-        return Err(problem("threads", "products on GPUs take no threads", "leave it out"));
+        return Err(problem("threads", "products on GPUs do not use threads", "leave it out"));
     }
     check_kind(case, &fields, implementation, on_gpus && is_ours)
 }
@@ -50,14 +50,14 @@ fn check_tf32(fields: &Fields, on_gpus: bool) -> Result<(), FieldError> {
         return Ok(());
     }
     if !on_gpus {
-        return Err(problem("matmul", "tf32 is a way of GPUs to multiply", "`device: cuda`"));
+        return Err(problem("matmul", "tf32 is for products on GPUs", "`device: cuda`"));
     }
     if fields.dtype != Dtype::F32 {
-        let message = format!("tf32 is of f32, and this case multiplies {}", fields.dtype);
+        let message = format!("tf32 applies to f32 inputs; this case uses {}", fields.dtype);
         return Err(problem("matmul", message, "`dtype: f32`"));
     }
     if fields.primitive == Primitive::CpRing {
-        return Err(problem("matmul", "attention is multiplied in f32: scores must not be rounded", "leave it out"));
+        return Err(problem("matmul", "attention multiplies in f32: its scores must not be rounded", "leave it out"));
     }
     Ok(())
 }
@@ -74,8 +74,12 @@ fn check_kind(case: &Case, fields: &Fields, implementation: Option<&str>, is_the
     if !is_there || !is_plain || !is_alone {
         let what = "native ranks multiply on GPUs, with `compute_only` of tp_columnwise, tp_rowwise and dp_all_reduce";
         return Err(match is_small {
-            true => problem("dtype", format!("{} is what {what}", fields.dtype), "valid values: f32, f64, bf16, f16"),
-            false => problem("data", format!("random numbers are what {what}"), "`data: exact`"),
+            true => problem(
+                "dtype",
+                format!("{} is supported only where {what}", fields.dtype),
+                "valid values: f32, f64, bf16, f16",
+            ),
+            false => problem("data", format!("random numbers are supported only where {what}"), "`data: exact`"),
         });
     }
     let depth = task(case)?.whole_depth();

@@ -61,7 +61,7 @@ impl OnGpu {
     pub(super) fn new(task: &Task, of: &Slice) -> Result<Self, Failure> {
         let none = || Failure::new("the backend gave host memory where a GPU's was asked for");
         let gpu = of.gpu().ok_or_else(none)?.clone();
-        let unknown = || Failure::new(format!("nothing multiplies {} on GPUs", task.dtype));
+        let unknown = || Failure::new(format!("{} cannot be multiplied on GPUs", task.dtype));
         let arithmetic = Arithmetic::of(task.dtype, task.means.tf32).ok_or_else(unknown)?;
         let library = cublas::open(task.means.library.as_deref(), &gpu)?;
         let products = Products::new(&gpu, &library, task.means.is_tuned).map_err(unmultiplied)?;

@@ -244,7 +244,7 @@ impl Site {
     /// # Errors
     /// Where nothing attends on a GPU: a bug in the caller.
     pub(super) fn attention_there(&self) -> Result<&AttentionOnGpu, Failure> {
-        self.attention_there.as_ref().ok_or_else(|| Failure::new("this case attends to nothing on a GPU"))
+        self.attention_there.as_ref().ok_or_else(|| Failure::new("this case does not compute attention on a GPU"))
     }
 
     /// A collective call between two buffers.

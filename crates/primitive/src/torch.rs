@@ -36,7 +36,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         return Err(problem(
             "experts",
             message,
-            "leave out `experts` and `top_k`, with `tokens: uniform` or `skewed`; or `runtime: native`",
+            "leave out `experts` and `top_k`, and use `tokens: uniform` or `skewed`; or use `runtime: native`",
         ));
     }
     if is_pytorch(case) { contract::runtime::check_threads(case) } else { Ok(()) }

@@ -265,7 +265,7 @@ impl View for PrimitiveView {
         let is_paced = ["pace_bandwidth", "runtime"].iter().any(|name| first.parameters.contains_key(name));
         let own = !is_paced && first.device != contract::fields::CUDA;
         if sizes.len() < 2 && section.name != "cp_ring" {
-            return Some(Next::changing("n", "16,64,256,1024", "from which size on overlap pays"));
+            return Some(Next::changing("n", "16,64,256,1024", "from which size overlap pays"));
         }
         // Without a thread of its own the link waits for the rank.
         let mut slower = Next::changing("pace_bandwidth", "250MB/s", "whether overlap pays on a slower link");

@@ -71,18 +71,18 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     if is_simulated(case) {
         return Err(problem(
             "backend",
-            "training computes, and a simulated backend has no time for that",
+            "training computes, but a simulated backend does not model computation",
             "`backend: shm`",
         ));
     }
     if World::of(case)?.progress_thread {
         let message = "training runs its exchanges on threads of its own";
-        return Err(problem("progress_thread", message, "`overlap: true` is what it is for here"));
+        return Err(problem("progress_thread", message, "use `overlap: true` instead"));
     }
     limit::check(case)?;
     let task = resolve::fill(case)?;
     if task.load_balance == fields::LoadBalance::Measured && task.recipe.micro_batches[0] < 2 {
-        let message = "with 1 micro-batch on each replica there is nothing to move";
+        let message = "with 1 micro-batch on each replica, none can be moved";
         return Err(problem("load_balance", message, "for example `accumulate: 4`"));
     }
     check_sleep(&task)?;

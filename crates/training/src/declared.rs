@@ -65,7 +65,7 @@ record::metrics! {
             "kernel_times_ms",
             "ms",
             Better::Lower,
-            "a step by kind of kernel, of operations given singly, so that gaps between them count; their sum; the usual step",
+            "a step by kind of kernel, of operations submitted one at a time, so gaps between them count; their sum; the usual step",
         )
         .shape(Shape::Map),
         CPU: Value = metric("cpu", "s", Better::Lower, "threads, and processor time of all ranks").shape(Shape::Map),
@@ -92,7 +92,7 @@ const LARGEST: Metric = metric(
     "max_batch",
     "samples",
     Better::Higher,
-    "the largest batch under the limit: one more does not fit by the plan",
+    "the largest batch under the limit: one more is predicted not to fit",
 );
 
 /// The largest batch under the limit.

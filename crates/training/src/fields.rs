@@ -40,7 +40,7 @@ impl Strategy {
             Self::Tensor => "every layer is cut over the ranks; mesh 1 x n x 1",
             Self::Pipeline => "stages of layers with micro-batches in flight; mesh 1 x 1 x n",
             Self::Model => "stages of layers, one batch at a time, the baseline of pipeline; mesh 1 x 1 x n",
-            Self::Hybrid => "any mesh, as in 2x2x1; without one, pairs of ranks share each layer",
+            Self::Hybrid => "any mesh, for example 2x2x1; without one, pairs of ranks share each layer",
         }
     }
 }
@@ -129,7 +129,7 @@ record::fields! {
         mesh: Option<String> = parameter(
             Kind::Text,
             None,
-            "replicas x parts of each layer x stages, as in 2x2x1",
+            "replicas x parts of each layer x stages, for example 2x2x1",
         )
         .of("strategy")
         .common()
@@ -355,7 +355,7 @@ pub(super) const DIMENSIONS: &[Field] = &[
 pub(super) const TORCH: &[Field] = &[
     switch("gradient_as_bucket_view", "gradients are views of DistributedDataParallel's buckets"),
     switch("static_graph", "tells DistributedDataParallel that all steps are alike"),
-    switch("compile", "compiles the model by torch.compile; needs a C++ compiler"),
+    switch("compile", "compiles the model with torch.compile; needs a C++ compiler"),
 ];
 
 const fn switch(name: &'static str, doc: &'static str) -> Field {

@@ -68,14 +68,10 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
         };
     }
     if task.threads > 1 {
-        return Err(problem("threads", "training on GPUs takes no threads", "leave it out"));
+        return Err(problem("threads", "training on GPUs does not use threads", "leave it out"));
     }
     if task.recipe.matmul != Matmul::Auto {
-        return Err(problem(
-            "matmul",
-            "`fma` and `bf16x6` are ways of CPUs to multiply",
-            "leave it out, or `device: cpu`",
-        ));
+        return Err(problem("matmul", "`fma` and `bf16x6` are for products on CPUs", "leave it out, or `device: cpu`"));
     }
     if task.sleep.is_some() {
         return Err(problem("compute", "blocks sleep on ranks of the CPU", "`device: cpu`"));

@@ -32,7 +32,7 @@ const LEAST: u64 = 4096;
 pub(super) fn check(case: &Case) -> Result<(), FieldError> {
     match Memory::of(case)?.limit {
         Some(limit) if limit < LEAST => {
-            let message = format!("a limit of {limit} bytes holds no model");
+            let message = format!("a limit of {limit} bytes is too small for any model");
             Err(problem("limit", message, format!("with its unit: `limit: {limit}GiB`")))
         }
         _ => Ok(()),

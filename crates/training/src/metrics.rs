@@ -300,7 +300,7 @@ pub(super) fn disagreement(notes: &[Notes]) -> Option<String> {
     for (rank, other) in notes.iter().enumerate().skip(1) {
         if other.loss_bits.len() != first.loss_bits.len() {
             let (a, b) = (first.loss_bits.len(), other.loss_bits.len());
-            return Some(format!("rank 0 made {a} steps, and rank {rank} {b}"));
+            return Some(format!("rank 0 made {a} steps, but rank {rank} made {b}"));
         }
         let differs = first.losses().zip(other.losses()).position(|(a, b)| a.to_bits() != b.to_bits());
         if let Some(step) = differs {

@@ -183,13 +183,13 @@ fn mesh(fields: &Fields) -> Result<Mesh, FieldError> {
     let given: Mesh = text.parse().map_err(|message: String| problem("mesh", message, "sizes are from 1 to 1024"))?;
     if given.ranks() != ranks {
         let Mesh { data, tensor, pipeline } = given;
-        let message = format!("{data} x {tensor} x {pipeline} = {} ranks, and there are {ranks}", given.ranks());
+        let message = format!("{data} x {tensor} x {pipeline} = {} ranks, but there are {ranks}", given.ranks());
         return Err(problem("mesh", message, format!("`ranks: {}`, or sizes with the product {ranks}", given.ranks())));
     }
     match along {
         Some(along) if along != given => {
             let message = format!("strategy `{strategy}` of {ranks} ranks is mesh {along}, not {given}");
-            Err(problem("mesh", message, "`strategy: hybrid` takes any mesh"))
+            Err(problem("mesh", message, "`strategy: hybrid` supports any mesh"))
         }
         _ => Ok(given),
     }

@@ -26,8 +26,12 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     let memory = case.benchmark == MEMORY;
     let theirs = |backend: &String| comm::backend(backend).is_none();
     if let Some(backend) = Common::of(case)?.backend.filter(|backend| memory && theirs(backend)) {
-        let message = format!("`memory` looks into this program's own ranks, and `{backend}` is PyTorch's");
-        return Err(problem("backend", message, "`rankmark train --runtime pytorch` shows what its ranks hold"));
+        let message = format!("`memory` inspects native ranks, but `{backend}` is a backend of PyTorch ranks");
+        return Err(problem(
+            "backend",
+            message,
+            "use `rankmark train --runtime pytorch`, which shows what its ranks hold",
+        ));
     }
     contract::runtime::resolve_products(case, &fields(), &[CUBLAS, CUDNN])
 }
@@ -60,23 +64,23 @@ fn lacking(on_gpus: bool, bind: Option<Bind>, dimensions: &[(String, f64)], task
     let bound = bind == Some(Bind::Core) && task.threads > 1;
     let on_cpu = !on_gpus;
     let reasons = [
-        (recipe.mesh.tensor * recipe.mesh.pipeline > 1, "PyTorch ranks train by strategy `data` only"),
+        (recipe.mesh.tensor * recipe.mesh.pipeline > 1, "PyTorch ranks support strategy `data` only"),
         (
             dimensions.iter().any(|(name, rate)| name == "dropout" && *rate > 0.0),
-            "torch draws its dropout in another order: losses would not be those of native ranks",
+            "torch draws dropout in another order: losses would differ from those of native ranks",
         ),
-        (recipe.precision == Dtype::F16, "PyTorch ranks train in f32, bf16 and f64: loss scaling is not there yet"),
+        (recipe.precision == Dtype::F16, "PyTorch ranks train in f32, bf16 and f64: loss scaling is not supported yet"),
         (
             recipe.matmul != Matmul::Auto,
-            "PyTorch chooses how it multiplies, and never f32 by parts: `matmul` is for native ranks",
+            "PyTorch chooses how it multiplies, and never splits f32: `matmul` is for native ranks",
         ),
         (task.sleep.is_some(), "PyTorch ranks compute: `compute: sleep` is for native ranks"),
         (recipe.recompute, "PyTorch ranks do not recompute activations"),
-        (task.load_balance == LoadBalance::Measured, "PyTorch ranks train on equally many micro-batches"),
-        (task.origin != Origin::Synthetic, "PyTorch ranks read no data files: synthetic samples only"),
+        (task.load_balance == LoadBalance::Measured, "PyTorch ranks train on the same number of micro-batches"),
+        (task.origin != Origin::Synthetic, "PyTorch ranks do not read data files: they use synthetic samples"),
         (
             several && recipe.sharded == 1,
-            "PyTorch ranks cut gradients with the optimizer (2), or parameters too (3), or nothing (0)",
+            "PyTorch ranks support `sharded` 0 (nothing), 2 (optimizer and gradients) and 3 (parameters, too)",
         ),
         (
             several && !recipe.overlap && recipe.communicate,

@@ -25,7 +25,7 @@ fn refused(entry: &str, words: &[&str]) {
 
 #[test]
 fn impossible_plans_are_refused_with_the_arithmetic() {
-    refused("mesh: 2x2x2, ranks: 4", &["2 x 2 x 2 = 8 ranks, and there are 4", "`ranks: 8`"]);
+    refused("mesh: 2x2x2, ranks: 4", &["2 x 2 x 2 = 8 ranks, but there are 4", "`ranks: 8`"]);
     refused("mesh: 2x2, ranks: 4", &["data x tensor x pipeline"]);
     refused("strategy: tensor, mesh: 2x1x1, ranks: 2", &["mesh 1x2x1, not 2x1x1", "hybrid"]);
     refused("model: gpt2-mini, strategy: tensor, ranks: 3", &["heads", "4"]);
@@ -41,7 +41,7 @@ fn impossible_plans_are_refused_with_the_arithmetic() {
     refused("model: gpt2-mini, sequence: 300", &["300", "256"]);
     refused("model: gtp2", &["did you mean `gpt2`?"]);
     refused("backend: sim", &["simulated"]);
-    refused("load_balance: measured, ranks: 2", &["nothing to move", "accumulate"]);
+    refused("load_balance: measured, ranks: 2", &["none can be moved", "accumulate"]);
     let images = "model: resnet18, image: 32, ranks: 2, batch: 4, accumulate: 4, load_balance: measured";
     refused(images, &["synchronised batch norm", "equal numbers"]);
     refused("steps: 3, data: {mmap: /nowhere}", &["/nowhere", "test.yaml:3:"]);

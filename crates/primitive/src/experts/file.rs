@@ -27,7 +27,7 @@ pub(crate) fn resolve(case: &mut Case, path: Option<&str>, is_wanted: bool) -> R
     let path = match (path, is_wanted) {
         (Some(path), true) => path,
         (None, true) => return Err(refused("tokens=file needs a file".to_owned(), "`tokens_file: PATH`")),
-        (Some(_), false) => return Err(refused("these `tokens` read no file".to_owned(), "add `tokens: file`")),
+        (Some(_), false) => return Err(refused("these `tokens` do not read a file".to_owned(), "add `tokens: file`")),
         (None, false) => return Ok(()),
     };
     // The ways of one case share what was read.

@@ -22,7 +22,7 @@ pub(crate) static TOKENS: &[Variant] = &[
         options: &[SIGMA],
     },
     Variant { name: "hot", doc: "one expert gets this share of all tokens", options: &[SHARE] },
-    Variant { name: "rotating", doc: "as hot, and the next call has another hot expert", options: &[SHARE] },
+    Variant { name: "rotating", doc: "like hot, but each call has another hot expert", options: &[SHARE] },
     Variant { name: "file", doc: "each expert gets its count in `tokens_file`", options: &[] },
 ];
 
@@ -73,13 +73,11 @@ impl Load {
             "skewed" => Ok(Self::Skewed),
             "zipf" => match number(&EXPONENT, 1.0) {
                 exponent if exponent <= 16.0 => Ok(Self::Zipf { exponent }),
-                exponent => {
-                    Err(refused(format!("exponent = {exponent} leaves everything to one expert"), "at most 16"))
-                }
+                exponent => Err(refused(format!("exponent = {exponent} gives all tokens to one expert"), "at most 16")),
             },
             "lognormal" => match number(&SIGMA, 1.0) {
                 sigma if sigma <= MOST_SIGMA => Ok(Self::LogNormal { sigma }),
-                sigma => Err(refused(format!("sigma = {sigma} leaves everything to one expert"), "at most 4")),
+                sigma => Err(refused(format!("sigma = {sigma} gives all tokens to one expert"), "at most 4")),
             },
             "hot" | "rotating" => match number(&SHARE, 0.5) {
                 share if share <= 1.0 => Ok(Self::Hot { share, rotates: name == "rotating" }),
@@ -162,10 +160,10 @@ fn hot(copies: usize, rows: usize, experts: usize, share: f64) -> Result<Vec<usi
     let (rest, others) = (copies - hot, experts - 1);
     if rest > rows.saturating_mul(others) {
         let message = format!(
-            "share = {share} leaves {rest} copies of a rank's {rows} tokens, and {others} other experts take at most {}",
+            "share = {share} leaves {rest} copies of a rank's {rows} tokens, but the {others} other experts take at most {}",
             rows * others
         );
-        return Err(refused(message, "a larger share, more experts, or a smaller `top_k`"));
+        return Err(refused(message, "use a larger share, more experts, or a smaller `top_k`"));
     }
     Ok(std::iter::once(hot).chain(spread(rest, rows, &vec![1; others])).collect())
 }
@@ -204,18 +202,18 @@ fn parts(rest: u128, most: usize, weights: &[u64], full: &[bool]) -> Vec<usize> 
 fn checked(counts: &[usize], experts: usize, (tokens, top_k): (usize, usize)) -> Result<Vec<usize>, FieldError> {
     let refused = |message: String, hint: String| Err(problem("tokens_file", message, hint));
     if counts.len() != experts {
-        let message = format!("the file has counts of {} experts, and experts = {experts}", counts.len());
+        let message = format!("the file has counts of {} experts, but experts = {experts}", counts.len());
         return refused(message, format!("`experts: {}`, or a count for each expert", counts.len()));
     }
     let sum = counts.iter().fold(0_usize, |sum, count| sum.saturating_add(*count));
     let wanted = tokens.saturating_mul(top_k);
     if sum != wanted {
-        let message = format!("the counts of the file add up to {sum}, and m x top_k = {tokens} x {top_k} = {wanted}");
-        return refused(message, "counts of as many tokens, or `m` and `top_k` of these counts".to_owned());
+        let message = format!("the counts of the file add up to {sum}, but m x top_k = {tokens} x {top_k} = {wanted}");
+        return refused(message, "give counts of as many tokens, or the `m` and `top_k` of these counts".to_owned());
     }
     if let Some(expert) = counts.iter().position(|count| *count > tokens) {
         let message = format!("expert {expert} gets {} copies of {tokens} tokens", counts[expert]);
-        return refused(message, "a token goes to an expert once".to_owned());
+        return refused(message, "a token goes to an expert at most once".to_owned());
     }
     Ok(counts.to_vec())
 }
@@ -298,8 +296,8 @@ mod tests {
         };
         assert!(why(Load::Hot { share: 0.5, rotates: false }, 2, 2).contains("leaves 15 copies of a rank's 10 tokens"));
         let file = |counts: &[usize]| why(Load::Counts(counts.to_vec()), 3, 2);
-        assert!(file(&[20, 10, 9]).contains("add up to 39, and m x top_k = 20 x 2 = 40"), "{}", file(&[20, 10, 9]));
-        assert!(file(&[20, 10, 5, 5]).contains("counts of 4 experts, and experts = 3"));
+        assert!(file(&[20, 10, 9]).contains("add up to 39, but m x top_k = 20 x 2 = 40"), "{}", file(&[20, 10, 9]));
+        assert!(file(&[20, 10, 5, 5]).contains("counts of 4 experts, but experts = 3"));
         assert!(file(&[21, 10, 9]).contains("expert 0 gets 21 copies of 20 tokens"));
         assert!(file(&[usize::MAX, usize::MAX, 1]).contains("add up to"));
     }

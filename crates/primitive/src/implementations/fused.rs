@@ -18,7 +18,7 @@ use crate::words::Primitive;
 
 pub(crate) const VARIANT: Variant = Variant {
     name: "fused",
-    doc: "computes on peers' memory in place (backends with a view of it)",
+    doc: "computes on peers' memory in place (backends that can access it)",
     options: &[OFFSET],
 };
 

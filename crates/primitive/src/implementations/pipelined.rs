@@ -59,7 +59,10 @@ fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError>
         }
         for name in [CHUNKS.name, OFFSET.name] {
             if options.contains_key(name) {
-                return refused(format!("ring_p2p takes no `{name}`: its parts are the ranks' blocks"), "leave it out");
+                return refused(
+                    format!("ring_p2p does not support `{name}`: its parts are the ranks' blocks"),
+                    "leave it out",
+                );
             }
         }
         return Ok(());
@@ -68,7 +71,7 @@ fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError>
     if has_blocks(scheme) {
         options.entry(OFFSET.name).or_insert(true.into());
     } else if options.contains_key(OFFSET.name) {
-        return refused(format!("{primitive} takes no `offset` here: a chunk is one block"), "leave it out");
+        return refused(format!("{primitive} does not support `offset` here: a chunk is one block"), "leave it out");
     }
     Ok(())
 }

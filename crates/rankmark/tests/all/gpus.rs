@@ -268,8 +268,8 @@ fn what_native_ranks_on_gpus_do_not_do_is_refused() {
         ("hardware triad --device cuda --runtime native --backend shm", "native ranks move memory of GPUs by `nccl`, "),
         ("comm all_reduce --backend nccl --cache cold", "`cache: cold` is for host memory"),
         ("comm all_reduce --backend nccl --pace-bandwidth 1GB/s", "links for host memory only"),
-        ("train --device cuda --threads 2", "training on GPUs takes no threads"),
-        ("train --device cuda --matmul fma", "ways of CPUs to multiply"),
+        ("train --device cuda --threads 2", "training on GPUs does not use threads"),
+        ("train --device cuda --matmul fma", "are for products on CPUs"),
         ("train --tuned", "is for native ranks on GPUs"),
     ] {
         place.run(arguments).refuses(&[words]);

@@ -47,7 +47,7 @@ fn loads_of_experts_tell_their_imbalance() {
         assert!((of("max_vio") - (of("expert_imbalance") - 1.0)).abs() < 1e-12 && of("max_vio") > 0.0, "{line}");
         assert!((of("balancedness") * of("rank_imbalance") - 1.0).abs() < 1e-12, "{line}");
     }
-    place.run(&format!("{ROUTED} --tokens lognormal:sigma=5")).refuses(&["sigma = 5 leaves everything to one expert"]);
+    place.run(&format!("{ROUTED} --tokens lognormal:sigma=5")).refuses(&["sigma = 5 gives all tokens to one expert"]);
 }
 
 /// Each of the loads that calls go through is compared: one of them alone is wrong here.

@@ -119,7 +119,7 @@ fn impossible_plans_are_refused_at_the_flag() {
     let refused = |arguments: &str, words: &[&str]| place.run(arguments).refuses(words);
     refused(
         "train --strategy hybrid --mesh 2x2x1 --ranks 2",
-        &["--mesh 2x2x1", "2 x 2 x 1 = 4 ranks, and there are 2"],
+        &["--mesh 2x2x1", "2 x 2 x 1 = 4 ranks, but there are 2"],
     );
     refused("train --model gtp2", &["did you mean `gpt2`?"]);
     refused("train --set layerz=6", &["`layerz`", "did you mean `layers`?"]);

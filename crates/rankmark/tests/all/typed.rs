@@ -54,7 +54,7 @@ fn words_that_mean_no_option_are_explained() {
     {
         place.run(word).refuses(&["a word of other tools, not a command", line]);
     }
-    place.run("memory --limit 80").refuses(&["a limit of 80 bytes holds no model", "80GiB"]);
+    place.run("memory --limit 80").refuses(&["a limit of 80 bytes is too small for any model", "80GiB"]);
 }
 
 #[test]

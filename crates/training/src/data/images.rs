@@ -43,13 +43,13 @@ impl ImageFile {
         let (images, has, known) = (number(8), [number(12), number(16), number(20)], number(24));
         if has != wanted {
             let shown = |[height, width, channels]: [usize; 3]| format!("{height} x {width} x {channels}");
-            return Err(format!("its images are {}, and the model takes {}", shown(has), shown(wanted)));
+            return Err(format!("its images are {}, but the model takes {}", shown(has), shown(wanted)));
         }
         if images == 0 {
             return Err("it holds 0 images".to_owned());
         }
         if known > classes {
-            return Err(format!("it has {known} classes, and the model has {classes}"));
+            return Err(format!("it has {known} classes, but the model has {classes}"));
         }
         let each: usize = wanted.iter().product();
         let pixels = HEADER + 2 * images;
@@ -57,14 +57,16 @@ impl ImageFile {
         if whole != Some(map.len()) {
             let whole = whole.map_or_else(|| "more than can be counted".to_owned(), |whole| whole.to_string());
             return Err(format!(
-                "{images} images take {whole} bytes ({HEADER} + {images} x 2 + {images} x {each}), and it has {}",
+                "{images} images take {whole} bytes ({HEADER} + {images} x 2 + {images} x {each}), but the file has {}",
                 map.len()
             ));
         }
         let file = Self { map, images, each, pixels };
         let wrong = (0..images).find(|image| file.class(*image) >= known);
         match wrong {
-            Some(image) => Err(format!("image {image} is of class {}, and there are {known}", file.class(image))),
+            Some(image) => {
+                Err(format!("image {image} is of class {}, but there are {known} classes", file.class(image)))
+            }
             None => Ok(file),
         }
     }

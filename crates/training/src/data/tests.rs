@@ -103,7 +103,7 @@ fn a_numpy_file_of_tokens_is_read() {
     };
     wrong("{'descr': '<f8', 'fortran_order': False, 'shape': (5,), }", "`<f8`, not `<u2`");
     wrong("{'descr': '<u2', 'fortran_order': False, 'shape': (5, 1), }", "not one dimension");
-    wrong("{'descr': '<u2', 'fortran_order': False, 'shape': (6,), }", "says 6 tokens of 2 bytes, and 10 bytes follow");
+    wrong("{'descr': '<u2', 'fortran_order': False, 'shape': (6,), }", "says 6 tokens of 2 bytes, but 10 bytes follow");
     assert!(refused(b"\x93NUMPY\x01\x00\xff\xff{}", DataKind::U16, TEXTS).contains("cut short"));
     assert!(refused(b"\x93NUMPY\x09", DataKind::U16, TEXTS).contains("version"));
 }
@@ -160,9 +160,9 @@ fn a_file_of_images_is_read_or_refused() {
         let said = refused(bytes, DataKind::Images, PICTURES);
         assert!(said.contains(words), "{said}");
     };
-    said(&images(5, [3, 5]), "image 1 is of class 5, and there are 5");
-    said(&images(6, [3, 5]), "6 classes, and the model has 5");
-    said(&images(5, [3, 4])[..47], "2 images take 48 bytes (32 + 2 x 2 + 2 x 6), and it has 47");
+    said(&images(5, [3, 5]), "image 1 is of class 5, but there are 5 classes");
+    said(&images(6, [3, 5]), "6 classes, but the model has 5");
+    said(&images(5, [3, 4])[..47], "2 images take 48 bytes (32 + 2 x 2 + 2 x 6), but the file has 47");
     said(&images(5, [3, 4])[..20], "cut short: 20 of 32");
     said(b"\x89PNG\r\n", "RMIMAGE1");
     let other = Input::Image { height: 3, width: 2, channels: 1, classes: 5 };

@@ -45,7 +45,7 @@ impl TokenFile {
         let windows = (count.saturating_sub(ahead) / sequence) as u64;
         if windows == 0 {
             let needed = sequence + ahead;
-            return Err(format!("it holds {count} tokens, and one sample takes {needed} ({sequence} + {ahead})"));
+            return Err(format!("it holds {count} tokens, but one sample takes {needed} ({sequence} + {ahead})"));
         }
         Ok(Self { map, begin, width, vocabulary, sequence, next, windows })
     }
@@ -146,6 +146,6 @@ fn numpy(map: &[u8], width: usize) -> Result<(usize, usize), String> {
     let bytes = map.len() - begin - length;
     match count.checked_mul(width) {
         Some(wanted) if wanted == bytes => Ok((begin + length, bytes)),
-        _ => Err(format!("its header says {count} tokens of {width} bytes, and {bytes} bytes follow")),
+        _ => Err(format!("its header says {count} tokens of {width} bytes, but {bytes} bytes follow")),
     }
 }

@@ -80,8 +80,8 @@ fn what_torch_does_not_do_is_skipped_with_the_reason() {
         (vec![("dropout", "10%")], "another order"),
         (vec![("precision", "f16")], "f32, bf16 and f64"),
         (vec![("recompute", "true")], "do not recompute"),
-        (vec![two, ("load_balance", "measured"), ("accumulate", "4")], "equally many micro-batches"),
-        (vec![two, ("sharded", "1")], "cut gradients with the optimizer (2)"),
+        (vec![two, ("load_balance", "measured"), ("accumulate", "4")], "the same number of micro-batches"),
+        (vec![two, ("sharded", "1")], "support `sharded` 0 (nothing), 2 (optimizer and gradients)"),
         (vec![two, ("overlap", "false")], "overlaps the exchange"),
         (vec![two, ("sharded", "3"), ("communicate", "false")], "cannot leave out its exchanges"),
         (vec![two, ("model", "resnet18"), ("image", "32")], "SyncBatchNorm runs on GPUs only"),
@@ -123,7 +123,7 @@ fn fields_of_the_other_runtime_are_refused() {
         assert!(error.contains(said), "{error}");
     }
     let error = planned(MemoryBenchmark.about(), &[("backend", "gloo")]).unwrap_err();
-    assert!(error.contains("this program's own ranks, and `gloo` is PyTorch's"), "{error}");
+    assert!(error.contains("native ranks, but `gloo` is a backend of PyTorch ranks"), "{error}");
 }
 
 #[test]

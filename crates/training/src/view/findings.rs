@@ -207,7 +207,7 @@ fn largest(operation: &Operation) -> Option<String> {
     let same = |case: &&&CaseLine| word(case, "model") == word(best, "model") && case.ranks == best.ranks;
     let failed = limited.iter().filter(same).filter(|case| case.status == Status::Failed && batch(case) > batch(best));
     let why = match (MAX_BATCH.of(best), failed.map(|case| batch(case)).min()) {
-        (Some(_), _) => "it ran, and one more does not fit by the plan".to_owned(),
+        (Some(_), _) => "it ran, and one more is predicted not to fit".to_owned(),
         (None, Some(failed)) => format!("it ran, and {failed} did not"),
         (None, None) => return None,
     };

@@ -89,7 +89,7 @@ pub(crate) fn training() -> Show {
             Table {
                 title: "Step by kind of kernel, ms".to_owned(),
                 columns: kernels,
-                note: "Operations are given singly, so that gaps between them count: the sum may be longer than the usual step."
+                note: "Operations are submitted one at a time, so gaps between them count: the sum may be longer than the usual step."
                     .to_owned(),
                 ..Table::default()
             },
@@ -117,7 +117,7 @@ pub(crate) fn memory() -> Show {
     ]);
     let note = "Bytes of all ranks together. `buffers` are those of communication; `rest` is input, scalars and scratch. \
                 `difference` compares `predicted` with `measured`, both of the case alone. `process` is what the processes held \
-                before it: no plan predicts that.";
+                before it: it cannot be predicted.";
     Show {
         timed: "step".to_owned(),
         tables: vec![Table {
