@@ -22,7 +22,7 @@ pub(super) static ABOUT: About = About {
         argument: "test",
         examples: &[
             ("", "everything: a profile of this machine"),
-            ("--quick", "the same as a first look"),
+            ("--quick", "the same, as a first look"),
             ("triad --threads 1,2", "memory bandwidth of one core and of two"),
             ("latency,bandwidth --ranks 8", "each pair of 8 ranks: which is slow?"),
             ("gemm --dtype bf16 --size 4096", "one product"),
@@ -58,7 +58,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         Area::Memory => round_size(case, &task),
         Area::Pairs => {
             if task.ranks < 2 {
-                case.skip = Some("one rank has no other to exchange messages with".to_owned());
+                case.skip = Some("a single rank has no other rank to exchange messages with".to_owned());
             }
             if task.bytes == 0 {
                 return Err(problem("bytes", "a message has at least one byte", "`bytes: 8`"));

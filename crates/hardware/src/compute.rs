@@ -34,7 +34,7 @@ struct Registers {
 pub(super) fn registers(task: &Task, context: &RankContext) -> Result<Box<dyn Prepared>, Failure> {
     let lacking = |error: std::io::Error| Failure::lacking(error.to_string());
     let multiplier = engine::multiplier(task.dtype, Matmul::Auto)
-        .ok_or_else(|| Failure::lacking(format!("nothing here multiplies {}", task.dtype)))?;
+        .ok_or_else(|| Failure::lacking(format!("{} cannot be multiplied here", task.dtype)))?;
     let chosen = peak::choose(task.dtype, multiplier);
     let team = Team::new(task.threads, context.index as usize * task.threads, &context.cores).map_err(lacking)?;
     let sums = (0..task.threads).map(|_| AtomicU64::new(0)).collect();

@@ -59,7 +59,7 @@ impl Benchmark for HardwareBenchmark {
     fn admit(&self, case: &Case, _host: &Host) -> Result<(), String> {
         let is_numa = task(case).is_ok_and(|task| task.test == Test::Numa);
         if is_numa && numa::nodes().len() < 2 {
-            return Err("there is one NUMA node, and no other to compare it with".to_owned());
+            return Err("there is only one NUMA node: none to compare it with".to_owned());
         }
         Ok(())
     }

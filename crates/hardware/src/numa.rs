@@ -81,9 +81,8 @@ impl Numa {
         let mut teams = Vec::new();
         for (number, cores) in nodes {
             let region = Region::host((len * 8 * ARRAYS).max(64)).map_err(lacking)?;
-            bind(&region, *number).map_err(|error| {
-                Failure::lacking(format!("memory of NUMA node {number} cannot be asked for: {error}"))
-            })?;
+            bind(&region, *number)
+                .map_err(|error| Failure::lacking(format!("memory cannot be bound to NUMA node {number}: {error}")))?;
             let base = region.base() as usize;
             memories.push(Memory { arrays: [0, 1, 2].map(|array| base + array * len * 8), _region: region });
             teams.push(Cores { cores: cores.clone(), team: Team::new(cores.len(), 0, cores).map_err(lacking)? });

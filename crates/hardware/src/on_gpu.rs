@@ -105,7 +105,7 @@ impl Swept {
             Test::Scale => Loop::Scale,
             Test::Add => Loop::Add,
             Test::Triad => Loop::Triad,
-            _ => return Err(Failure::new(format!("native ranks have no {test} on GPUs"))),
+            _ => return Err(Failure::new(format!("native ranks do not support {test} on GPUs"))),
         };
         let bytes = 8 * elements(test, task.bytes) as usize;
         let reads_b = matches!(which, Loop::Add | Loop::Triad);

@@ -93,7 +93,7 @@ pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
     }
     check_products(fields)?;
     if matches!(area, Area::Storage | Area::Nodes) && fields.ranks.is_some_and(|ranks| ranks > 1) {
-        return Err(problem("ranks", format!("{test} has one rank"), "leave it out"));
+        return Err(problem("ranks", format!("{test} runs with one rank"), "leave it out"));
     }
     Ok(())
 }
@@ -103,14 +103,15 @@ fn check_products(fields: &Fields) -> Result<(), FieldError> {
     let (test, on_gpus) = (fields.test, fields.device.as_deref() == Some(fields::CUDA));
     let dtype = fields.dtype.unwrap_or(Dtype::F32);
     if test == Test::Fma && on_gpus && !matches!(dtype, Dtype::F32 | Dtype::F64) {
-        let message = format!("fma of GPUs is of f32 and f64: tensor cores, which have {dtype}, multiply matrices");
+        let message =
+            format!("fma on GPUs supports f32 and f64: tensor cores, which support {dtype}, multiply matrices");
         return Err(problem("dtype", message, "`test: gemm`"));
     }
     if dtype.bytes() == 1 && (test == Test::Fma || !on_gpus) {
         return Err(problem("dtype", format!("{dtype} products need a GPU"), "`test: gemm` with `device: cuda`"));
     }
     if dtype == Dtype::F8E4M3 && fields.size.is_some_and(|size| !size.is_multiple_of(16)) {
-        return Err(problem("size", "tensor cores read f8e4m3 in rows of 16", "a multiple of 16"));
+        return Err(problem("size", "tensor cores read f8e4m3 in rows of 16", "use a multiple of 16"));
     }
     let is_tf32 = fields.matmul == Products::Tf32;
     if is_tf32 && dtype != Dtype::F32 {

@@ -84,11 +84,11 @@ fn set_where_open(case: &mut Case, name: &str, value: &Value) {
 pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     let (test, device) = (fields.test, fields.device.as_deref().unwrap_or("cpu"));
     if device == CUDA && fields.threads.is_some() {
-        return Err(problem("threads", "a GPU has no threads that one could choose", "leave it out"));
+        return Err(problem("threads", "threads cannot be chosen on a GPU", "leave it out"));
     }
     if !is_pytorch(case) {
         if device != "cpu" && !native_has(test) {
-            return Err(problem("device", format!("GPUs have no test `{test}`"), "`device: cpu`"));
+            return Err(problem("device", format!("test `{test}` does not run on GPUs"), "`device: cpu`"));
         }
         if device == "cpu" && (test.area() == Area::Transfer || test == Test::PeerCopy) {
             return Err(problem("device", format!("{test} moves data of a GPU"), "`device: cuda`"));
@@ -99,17 +99,17 @@ pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> 
         return contract::runtime::check(case, &[], native(test));
     }
     if !has(test, device) {
-        let message = format!("PyTorch's ranks have no test `{test}` of `{device}`");
+        let message = format!("PyTorch ranks do not support test `{test}` on `{device}`");
         let all = Test::ALL.iter().filter(|test| has(**test, device)).map(|test| test.name());
         let hint = format!("valid values: {}", all.collect::<Vec<_>>().join(", "));
         return Err(problem("test", message, hint));
     }
     if fields.dtype.is_some_and(|dtype| dtype.bytes() == 1) {
-        let message = format!("PyTorch's ranks multiply no {}", fields.dtype.unwrap_or(Dtype::I8));
+        let message = format!("PyTorch ranks do not multiply {}", fields.dtype.unwrap_or(Dtype::I8));
         return Err(problem("dtype", message, "`runtime: native`"));
     }
     if test.area() == Area::Pairs && !Sampling::of(case)?.inject.is_empty() {
-        let message = "faults strike messages of native ranks, and a tournament of PyTorch's is one call";
+        let message = "faults are injected into messages of native ranks; PyTorch ranks measure all pairs in one call";
         return Err(problem("inject", message, "`runtime: native`"));
     }
     contract::runtime::check(case, &[], Native::Host)?;
@@ -143,7 +143,7 @@ fn recipe(case: &Case, task: &Task) -> Result<Value, FieldError> {
                               "rounds": rounds(task.ranks), "messages": messages(task.bytes), "seed": task.seed}),
         Area::Transfer => json!({"test": test, "operation": "barrier", "bytes": task.bytes, "seed": task.seed}),
         Area::Nodes | Area::Storage | Area::Results | Area::All => {
-            let message = format!("PyTorch's ranks have no test `{test}`");
+            let message = format!("PyTorch ranks do not support test `{test}`");
             return Err(problem("test", message, "`runtime: native`"));
         }
     })

@@ -140,7 +140,7 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
                 "; pairs differ so much that only a rank that took {} as long would be named: none is cleared",
                 factor(least)
             ),
-            None => format!("; fewer than {} ranks cannot tell a slow one", stats::FEWEST_RANKS),
+            None => format!("; at least {} ranks are needed to tell a slow one", stats::FEWEST_RANKS),
         },
         "none" => format!(
             "; of {} ranks none is slow, and no pair{}",
@@ -241,7 +241,7 @@ mod tests {
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 85.6}));
         assert!(!sentences[0].contains("85.6") && sentences[0].contains("a slow rank would not show"), "{sentences:?}");
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell"}));
-        assert_eq!(sentences, [format!("{median}; fewer than 4 ranks cannot tell a slow one.")]);
+        assert_eq!(sentences, [format!("{median}; at least 4 ranks are needed to tell a slow one.")]);
     }
 
     #[test]

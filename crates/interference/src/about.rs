@@ -19,12 +19,12 @@ pub(super) static ABOUT: About = About {
     check,
     command: Some(Command {
         name: "interference",
-        doc: "Measures what slows collectives and products down: each activity alone, and beside each other",
+        doc: "Measures what slows collectives and products down: each activity alone, and two at a time",
         argument: "activity",
         examples: &[
-            ("", "each activity beside each other"),
-            ("--ranks 2 --quick", "the same as a first look"),
-            ("product,collective --collective-bytes 64MiB", "these two, beside everything"),
+            ("", "each activity with each other"),
+            ("--ranks 2 --quick", "the same, as a first look"),
+            ("product,collective --collective-bytes 64MiB", "these two, with each activity"),
             ("collective --beside product --threads 3", "one pair"),
         ],
         notes: "docs/how-to/interference.md explains the matrix of slowdowns.",
@@ -37,10 +37,14 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     runtime::resolve(case, &[], Native::Host)?;
     if contract::is_pytorch(case) {
         let message = "`interference` measures native ranks: torch's own threads are not under its control";
-        return Err(problem("runtime", message, "leave `runtime` out, or name a backend of native ranks, as `shm`"));
+        return Err(problem(
+            "runtime",
+            message,
+            "leave `runtime` out, or name a backend of native ranks, for example `shm`",
+        ));
     }
     if contract::is_simulated(case) {
-        let message = "the model of a simulated backend knows no interference";
+        let message = "a simulated backend does not model interference";
         return Err(problem("backend", message, "use another backend, for example `shm`"));
     }
     let fields = Fields::of(case)?;
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_or_skipped_by_name() {
         for (fields, said) in [
-            (vec![("backend", "sim")], "knows no interference"),
+            (vec![("backend", "sim")], "does not model interference"),
             (vec![("runtime", "pytorch")], "measures native ranks"),
             (vec![("backend", "gloo")], "measures native ranks"),
             (

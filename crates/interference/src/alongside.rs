@@ -41,7 +41,8 @@ impl Alongside {
         let seen = going.clone();
         let work = move || serve((activity, &case), threads, context, &seen, &inbox, &outbox);
         let thread = std::thread::Builder::new().name("beside".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| Failure::lacking(format!("a thread for what runs beside: {error}")))?;
+        let thread =
+            thread.map_err(|error| Failure::lacking(format!("starting the thread of the second activity: {error}")))?;
         let (orders, thread) = (Some(orders), Some(thread));
         let mut alongside = Self { orders, answers, going, thread, units: 0, units_ns: 0, failed: None };
         alongside.answer().map(|_| alongside)
@@ -84,7 +85,7 @@ impl Alongside {
     pub(super) fn check(&mut self) -> Result<WrongReport, Failure> {
         match self.ask(Order::Check)? {
             Answer::Checked(report) => Ok(report),
-            _ => Err(Failure::new("what runs beside the calls was not compared")),
+            _ => Err(Failure::new("the second activity was not compared")),
         }
     }
 
@@ -103,7 +104,7 @@ impl Alongside {
         match self.answers.recv() {
             Ok(Answer::Failed(failure)) => Err(failure),
             Ok(answer) => Ok(answer),
-            Err(_) => Err(Failure::new("the thread beside the calls has ended")),
+            Err(_) => Err(Failure::new("the thread of the second activity has ended")),
         }
     }
 }

@@ -10,7 +10,7 @@ record::metrics! {
             "slowdown",
             "",
             Better::Lower,
-            "time beside the other activity / time alone, in the same rounds",
+            "time while the other activity runs / time alone, in the same rounds",
         )
         .shape(Shape::Interval),
         ALONE_S: f64 = Metric::new("alone_s", "s", Better::Lower, "time of the same activity alone"),

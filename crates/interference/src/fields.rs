@@ -104,7 +104,7 @@ record::fields! {
         path: Option<String> = Field::new(
             Kind::Text,
             None,
-            "storage_read: folder for its file (default: where you are)",
+            "storage_read: folder for its file (default: the current folder)",
         )
         .label(Label::Quiet),
         seed: u64 = SEED,

@@ -74,7 +74,7 @@ impl Benchmark for InterferenceBenchmark {
         let beside = Fields::of(case).ok()?.beside;
         let name = beside.activity().map(|_| beside)?;
         let idle = trials.iter().filter(|trial| !alongside::ran_everywhere(trial)).count();
-        (idle > 0).then(|| format!("in {idle} of {} trials a rank ran no `{name}` beside the calls", trials.len()))
+        (idle > 0).then(|| format!("in {idle} of {} trials a rank ran no `{name}` during the calls", trials.len()))
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {

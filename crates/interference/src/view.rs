@@ -71,9 +71,9 @@ fn families<'a>(section: &'a Operation<'a>) -> Vec<Family<'a>> {
     found.into_values().collect()
 }
 
-/// `1.80x as long beside a collective (1.60x to 2.00x)`.
+/// `1.80x as long while a collective runs (1.60x to 2.00x)`.
 fn said((_, other): Key, cell: &Cell) -> String {
-    format!("{} as long beside {}{}", factor(cell.slowdown.mid), other.words(), cell.slowdown.range(factor))
+    format!("{} as long while {} runs{}", factor(cell.slowdown.mid), other.words(), cell.slowdown.range(factor))
 }
 
 /// What can be done about a pair.
@@ -81,7 +81,7 @@ fn advice((own, other): Key, case: &CaseLine) -> &'static str {
     let moves = |of: Activity| matches!(of, Activity::Collective | Activity::Second | Activity::HostCopy);
     match () {
         () if case.caveats.contains(&Caveat::Oversubscribed) => {
-            "More threads run than there are cores: fewer ranks or threads leave a core to what runs beside them."
+            "More threads run than there are cores: fewer ranks or threads leave a core to the other activity."
         }
         () if moves(own) && moves(other) => "Both move memory: they gain from running one after the other.",
         () if [own, other].contains(&Activity::StorageRead) => {
@@ -92,8 +92,8 @@ fn advice((own, other): Key, case: &CaseLine) -> &'static str {
 }
 
 /// Said where nothing is slower: of pairs with intervals, and of pairs without.
-const NONE_IS_SLOWER: &str = "no activity is slower beside another with its whole interval";
-const NONE_AT_A_LOOK: &str = "no activity is slower beside another, as far as a first look tells";
+const NONE_IS_SLOWER: &str = "no activity is slower with another by its whole interval";
+const NONE_AT_A_LOOK: &str = "no activity is slower with another, as far as a first look can tell";
 
 fn sentence(section: &str, family: &Family) -> Option<String> {
     let pairs = family.cells.len();
@@ -157,10 +157,10 @@ fn heatmap(section: &Operation, family: &Family) -> Option<NamedChart> {
     let names = |all: &[Activity]| all.iter().map(|activity| activity.name().to_owned()).collect();
     let axis = |title: &str| Axis { title: title.to_owned(), quantity: Quantity::Count, scale: Scale::Steps };
     let spec = ChartSpec {
-        title: format!("{}: time beside another activity / time alone", section.name),
+        title: format!("{}: time with another activity / time alone", section.name),
         subtitle: format!("{}, {}", family.among, family.rest),
-        note: "Above 1: slower beside the other. Grey where the interval holds 1.".to_owned(),
-        x: axis("runs beside it"),
+        note: "Above 1: slower with the other. Grey where the interval contains 1.".to_owned(),
+        x: axis("runs with it"),
         y: axis("is timed"),
         matrix: Some(Matrix {
             rows: names(&rows),
@@ -219,13 +219,13 @@ mod tests {
         let found = findings(&lines);
         assert_eq!(
             found[0],
-            "interference: 2 ranks over shm: a product takes 1.80x as long beside a collective (1.60x to 2.00x); a collective \
-             takes 1.10x as long beside a product (1.02x to 1.20x). They share caches and memory bandwidth: smaller pieces \
-             at a time, or cores that are further apart."
+            "interference: 2 ranks over shm: a product takes 1.80x as long while a collective runs (1.60x to 2.00x); a \
+             collective takes 1.10x as long while a product runs (1.02x to 1.20x). They share caches and memory bandwidth: \
+             smaller pieces at a time, or cores that are further apart."
         );
         assert!(found[1].ends_with("2 of 3 pairs are slower with their whole interval; 0 are slower by less than 5%."));
         lines[0].caveats.push(Caveat::Oversubscribed);
-        assert!(findings(&lines)[0].ends_with("leave a core to what runs beside them."));
+        assert!(findings(&lines)[0].ends_with("leave a core to the other activity."));
     }
 
     #[test]
@@ -234,16 +234,16 @@ mod tests {
             pair("product", "collective", (1.02, Some([0.98, 1.04]))),
             pair("collective", "product", (0.99, Some([0.97, 1.01]))),
         ]);
-        let expected = "no activity is slower beside another with its whole interval; the largest of 2 pairs: a product takes \
-                        1.02x as long beside a collective (0.980x to 1.04x).";
+        let expected = "no activity is slower with another by its whole interval; the largest of 2 pairs: a product takes \
+                        1.02x as long while a collective runs (0.980x to 1.04x).";
         assert!(found[0].ends_with(expected), "{found:?}");
     }
 
     #[test]
     fn a_first_look_says_that_it_has_no_intervals() {
         let found = findings(&[pair("host_copy", "second", (1.5, None))]);
-        let expected = "a copy in memory takes 1.50x as long beside a second collective. Without intervals: a first look. Both \
-                        move memory: they gain from running one after the other.";
+        let expected = "a copy in memory takes 1.50x as long while a second collective runs. Without intervals: a first look. \
+                        Both move memory: they gain from running one after the other.";
         assert!(found.len() == 1 && found[0].ends_with(expected), "{found:?}");
     }
 

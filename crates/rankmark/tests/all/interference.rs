@@ -25,7 +25,7 @@ fn a_pair_and_its_reverse_are_compared_with_each_alone() {
     let (pair, alone) = (pair.unwrap(), lines.iter().find(|line| name(line, "beside") == "none").unwrap());
     assert_eq!((name(alone, "activity"), &pair["alone_s"]), ("product".to_owned(), &alone["time_s"]["median"]));
     let report = place.read("out/report.md");
-    assert!(report.contains("time beside another activity / time alone"), "{report}");
+    assert!(report.contains("time with another activity / time alone"), "{report}");
     assert!(place.path("out/charts/interference-slowdown-2-ranks-over-shm.svg").exists());
 }
 
@@ -44,7 +44,7 @@ fn a_wrong_collective_fails_its_case() {
 fn what_knows_no_interference_is_refused() {
     let place = Place::new();
     for (options, words) in [
-        ("--backend sim", "knows no interference"),
+        ("--backend sim", "does not model interference"),
         ("--runtime pytorch", "`interference` measures native ranks"),
         ("collective --collective-bytes 7", "do not divide into whole elements"),
     ] {
