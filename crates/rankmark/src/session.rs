@@ -470,7 +470,7 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
     let (store, mut resumed) = Store::resume(directory)?;
     if resumed.file.interleaved.is_some() {
         // Pairs of now and pairs of then are not pairs.
-        return Err(Failure::new(format!("{} was measured interleaved and cannot go on", directory.display()))
+        return Err(Failure::new(format!("{} was measured interleaved and cannot be resumed", directory.display()))
             .hint("`rankmark compare --interleave` makes a new record"));
     }
     for line in resumed.cases.iter().filter(|line| line.lacks_trials()) {

@@ -83,7 +83,7 @@ const MESH: [&str; 8] =
     ["tp", "pp", "dp", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "tp_size", "pp_size"];
 
 const NO_MESH: NoField = NoField {
-    cause: "one option has the mesh: replicas x parts of each layer x stages",
+    cause: "one option sets the mesh: replicas x parts of each layer x stages",
     instead: &[("mesh", "DPxTPxPP", "divides the ranks, for example 2x2x1")],
     lines: "",
 };
@@ -92,7 +92,7 @@ const NO_MESH: NoField = NoField {
 const EXPORTS: [&str; 3] = ["export_json", "export_csv", "export_markdown"];
 
 const NO_EXPORT: NoField = NoField {
-    cause: "a run makes a record, which other commands write as files",
+    cause: "a run writes a record; other commands turn it into files",
     instead: &[],
     lines: "rankmark report DIR --format csv --output FILE\n`--json` prints each case as a line while it is measured",
 };

@@ -50,7 +50,7 @@ pub fn read_baseline(folder: &Path, name: &str) -> Result<Vec<Record>, StoreErro
         let names = names(folder).unwrap_or_default();
         let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         return Err(StoreError::new(format!("there is no baseline `{name}` in {}", folder.display()))
-            .cause(format!("baselines there: {known}"))
+            .cause(format!("existing baselines: {known}"))
             .hint(format!("`rankmark baseline save {name} DIR` makes it from a record")));
     }
     runs.iter().map(|run| read_run(&own.join(run))).collect()

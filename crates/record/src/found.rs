@@ -11,9 +11,9 @@ use crate::{Better, CaseLine, Metric, Shape};
 crate::metrics! {
     /// All metrics of this module.
     pub FOUND {
-        /// The levels of speed that the machine was at while the case ran.
+        /// The levels of speed of the machine while the case ran.
         LEVELS: Vec<Level> =
-            Metric::new("levels", "", Better::Lower, "levels of speed that the machine was at").shape(Shape::List),
+            Metric::new("levels", "", Better::Lower, "levels of speed of the machine").shape(Shape::List),
         /// The rank that others wait for.
         SLOW_RANK: u32 = Metric::new("slow_rank", "", Better::Lower, "the rank that others wait for"),
         /// How long they wait for it in a call.
@@ -24,13 +24,13 @@ crate::metrics! {
             "checked",
             "",
             Better::Higher,
-            "elements that the check compared, of those that ranks get in a call, where it did not compare all",
+            "elements compared, of all that ranks get in a call, if the check did not compare all",
         )
         .shape(Shape::Map),
         /// Seconds in which a call is given to a device, before it is waited for.
-        LAUNCH_S: f64 = Metric::new("launch_s", "s", Better::Lower, "time in which a call is given to the device"),
+        LAUNCH_S: f64 = Metric::new("launch_s", "s", Better::Lower, "time to submit a call to the device"),
         /// The way that data takes.
-        PATH: String = Metric::new("path", "", Better::Higher, "the way that data of a GPU takes, where there are several")
+        PATH: String = Metric::new("path", "", Better::Higher, "path of GPU data, if there are several")
             .shape(Shape::Word),
         /// Seconds of a call by the clock of the device.
         DEVICE_S: DeviceTimes =
@@ -42,7 +42,7 @@ crate::metrics! {
                 .shape(Shape::Map),
         /// Memory of the device that the communication library took.
         LIBRARY_BYTES: u64 =
-            Metric::new("library_bytes", "B", Better::Lower, "memory of the device that the library took, of a rank"),
+            Metric::new("library_bytes", "B", Better::Lower, "device memory that the library took on a rank"),
         /// What the machine's sensors showed.
         SENSORS: Sensors =
             Metric::new("sensors", "", Better::Lower, "what the machine's sensors showed").shape(Shape::Map),

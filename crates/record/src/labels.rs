@@ -58,7 +58,7 @@ impl Labels {
                 return Err((format!("`{}` cannot be a {what} of a run", shown(text)), rule));
             }
             if crate::holds_secret(text) {
-                let rule = "it would stand in the record: leave the password or token out";
+                let rule = "it would be written to the record: leave the password or token out";
                 return Err((format!("the {what} of a run seems to hold a secret"), rule.to_owned()));
             }
         }

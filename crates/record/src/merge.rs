@@ -15,7 +15,7 @@ use crate::{CaseCounts, CaseLine, Expected, Machine, Part, Record, Rounds, RunEn
 pub fn merge(mut parts: Vec<(String, Record)>) -> Result<Record, Error> {
     drop_open(&mut parts);
     if parts.len() < 2 {
-        return Err(Error::new("one record alone is merged already").hint("name two records or more"));
+        return Err(Error::new("a single record has nothing to merge with").hint("name two records or more"));
     }
     refuse_same_cases(&parts)?;
     refuse_other_machines(&parts)?;
@@ -121,7 +121,7 @@ fn expected(parts: &[(String, Record)]) -> (Vec<Expected>, Vec<String>) {
                 && part.cases.iter().any(|case| figure.is_of(case))
         };
         if let Some((other, _)) = parts.iter().find(matches_in) {
-            let of = format!("{directory} expects it, and cases of {other} are of another machine");
+            let of = format!("{directory} expects it, but cases of {other} come from another machine");
             notes.push(format!("expected {} is left out: {of}", subject(figure)));
         } else if !kept.iter().any(|known| is_same(known, figure)) {
             kept.push((*figure).clone());
@@ -196,9 +196,9 @@ fn refuse_other_machines(parts: &[(String, Record)]) -> Result<(), Error> {
             let (before, other) = *machines.entry(device).or_insert((directory, machine));
             if differ(other, machine) {
                 let described = |machine: &Machine| format!("{} ({})", machine.host, machine.cpu_model);
-                return Err(Error::new(format!("{before} and {directory} are of different machines"))
+                return Err(Error::new(format!("{before} and {directory} come from different machines"))
                     .cause(format!("device {device}: {} and {}", described(other), described(machine)))
-                    .hint("one record is of one machine for each device; report them one by one"));
+                    .hint("a record covers one machine for each device; report them one by one"));
             }
         }
     }
@@ -354,8 +354,7 @@ mod tests {
         for (host, kept) in [("b", 0), ("a", 1), ("", 1)] {
             let plan = merged(vec![with("a", "1", "cpu", &any), with(host, "2", "cuda", &[])]).unwrap().file.plan;
             assert_eq!(plan.expected.len(), kept, "{host}");
-            let said =
-                "expected busbw_gbs of collective is left out: r0 expects it, and cases of r1 are of another machine";
+            let said = "expected busbw_gbs of collective is left out: r0 expects it, but cases of r1 come from another machine";
             assert_eq!(plan.notes.iter().any(|note| note == said), kept == 0, "{:?}", plan.notes);
         }
     }
@@ -365,7 +364,7 @@ mod tests {
         let why = merged(vec![record("a", &[("1", "cpu")], 1), record("a", &[("1", "cpu")], 1)]).unwrap_err();
         assert!(why.contains("case 1 is in r0 and in r1"), "{why}");
         let why = merged(vec![record("a", &[("1", "cpu")], 1), record("b", &[("2", "cpu")], 1)]).unwrap_err();
-        assert!(why.contains("r0 and r1 are of different machines"), "{why}");
+        assert!(why.contains("r0 and r1 come from different machines"), "{why}");
         assert!(merged(vec![record("a", &[("1", "cpu")], 1), record("", &[("2", "cpu")], 1)]).is_ok(), "not known");
         assert!(merged(vec![record("a", &[("1", "cpu")], 1)]).unwrap_err().contains("two records"));
     }

@@ -78,7 +78,7 @@ pub fn pack(directory: &Path, to: &Path, mut redaction: Option<&mut Redaction>) 
         redaction.settle().map_err(|host| {
             StoreError::new(format!("the host name `{host}` is also a word of records"))
                 .cause("replacing it would change what the record says")
-                .hint("pack without --redact, and look at what you send")
+                .hint("pack without --redact, and check what you send")
         })?;
     }
     let failed = |error: io::Error| StoreError::io("cannot write", to, &error);

@@ -286,7 +286,7 @@ fn overrides_of(
     }
     for (key, _) in &fields {
         if !entries.is_empty() && !entries.iter().any(|entry| entry.about.field(&key.text).is_some()) {
-            errors.add(key.at, Error::new(format!("no case of this plan takes `{}`", key.text)));
+            errors.add(key.at, Error::new(format!("no case of this plan has a field `{}`", key.text)));
         }
     }
     fields

@@ -246,8 +246,7 @@ fn end(
         screen.line(&format!("{absent} of {cases} did not run"));
     }
     if incomplete {
-        screen
-            .line(&format!("go on with it: rankmark run --resume {}", report::shell(&directory.display().to_string())));
+        screen.line(&format!("continue it: rankmark run --resume {}", report::shell(&directory.display().to_string())));
     }
     session::exit_code(latest, incomplete)
 }

@@ -95,7 +95,7 @@ fn a_record_of_a_file_does_not_go_on() {
     assert!(!report.contains("--resume"), "{report}");
     assert!(report.contains("rankmark comm all_reduce --ranks 8 --backend nccl --dtype f32"), "{report}");
     let refused = place.run("run --resume kept").exits(2);
-    assert!(refused.err.contains("kept was imported from wrong.log and cannot go on"), "{}", refused.err);
+    assert!(refused.err.contains("kept was imported from wrong.log and cannot be resumed"), "{}", refused.err);
     assert_eq!(place.read("kept/cases.jsonl"), before);
 }
 

@@ -168,7 +168,7 @@ fn without_its_case_lines_a_record_is_refused_and_samples_are_not_needed() {
     place.run("run --resume out").exits(0);
     assert_eq!(statuses(&place.cases("out")), [3, 0, 0, 0]);
     fs::remove_file(place.path("out/cases.jsonl")).unwrap();
-    let words = ["the record out lacks its cases.jsonl", "copy it from where the record was written"];
+    let words = ["the record out has no cases.jsonl", "copy it from where the record was written"];
     place.run("report out").refuses(&words);
     place.run("run --resume out").refuses(&words);
     assert!(!place.path("out/cases.jsonl").exists(), "nothing is made");

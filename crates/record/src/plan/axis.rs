@@ -78,7 +78,7 @@ fn drop_obsolete(parts: &mut Vec<Part<'_>>, overrides: &[Written<'_>], notes: &m
         let Part::Field(Written { field, .. }) = part else { return true };
         let is_obsolete = replaced.contains(&field.of) && !is_given(field.name);
         if is_obsolete {
-            let note = format!("`{}` of the plan is dropped: it is of another `{}`", field.name, field.of);
+            let note = format!("`{}` of the plan is dropped: it belongs to another `{}`", field.name, field.of);
             if !notes.contains(&note) {
                 notes.push(note);
             }

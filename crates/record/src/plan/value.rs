@@ -65,9 +65,7 @@ fn whole(field: &Field, text: &str, low: u64, high: u64) -> Result<Value, Error>
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<u64>() {
         Ok(value) if (low..=high).contains(&value) => Ok(value.into()),
-        _ if is_number => {
-            Err(Error::new(format!("`{}` must be {}, and {} is not", field.name, wants(field), shown(text))))
-        }
+        _ if is_number => Err(Error::new(format!("`{}` must be {}, not {}", field.name, wants(field), shown(text)))),
         _ => Err(Error::new(format!("`{}` must be {}, not `{}`", field.name, wants(field), shown(text)))),
     }
 }

@@ -58,7 +58,7 @@ impl Store {
             if holds(name) {
                 let shown = directory.display();
                 return Err(StoreError::new(format!("{shown} holds a record already (`{name}`)")).hint(format!(
-                    "go on with it by `--resume {shown}`, or choose another place with `--output-dir DIR`"
+                    "continue it with `--resume {shown}`, or choose another place with `--output-dir DIR`"
                 )));
             }
         }
@@ -262,7 +262,7 @@ fn readable(line: &CaseLine, run: &str, number: u64) -> Result<Vec<u8>, StoreErr
     let back = from_json::<CaseLine>(&text).and_then(|back| to_json(&back));
     let back = back.map_err(|error| unwritable(&line.id, error.to_string()))?;
     if back != text || line.metrics.values().any(serde_json::Value::is_null) {
-        return Err(unwritable(&line.id, "it holds a number that JSON lacks (NaN or infinity)".to_owned()));
+        return Err(unwritable(&line.id, "it holds a number that JSON does not support (NaN or infinity)".to_owned()));
     }
     let mut text = masked_json(text.as_bytes()).into_owned();
     checksum::seal_line(&mut text, 0, run, Some(number));

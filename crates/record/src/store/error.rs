@@ -46,10 +46,10 @@ impl StoreError {
     pub(crate) fn io(what: &str, path: &Path, error: &io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Some("free some space, then go on with `--resume DIR`; what was written is valid")
+                Some("free some space, then continue with `--resume DIR`; what was written is valid")
             }
             io::ErrorKind::FileTooLarge => {
-                Some("raise the limit on file sizes (`ulimit -f`), then go on with `--resume DIR`")
+                Some("raise the limit on file sizes (`ulimit -f`), then continue with `--resume DIR`")
             }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Some("choose another place with `--output-dir DIR`")

@@ -34,7 +34,7 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Err(in_use(directory, &mut file)),
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
                     notes.push(format!(
-                        "{} is on a file system without locks: two runs in it would not notice each other",
+                        "{} is on a file system without locks: two runs could write to it at the same time",
                         directory.display()
                     ));
                     return Ok(Self { path, file: None });

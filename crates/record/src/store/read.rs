@@ -139,10 +139,10 @@ impl Store {
 fn refuse_imported(directory: &Path, file: &RunFile) -> Result<(), StoreError> {
     let of_parts = file.merged.iter().filter_map(|part| part.imported.as_ref());
     let Some(of) = file.imported.iter().chain(of_parts).next() else { return Ok(()) };
-    let what = format!("{} was imported from {} and cannot go on", directory.display(), of.file);
+    let what = format!("{} was imported from {} and cannot be resumed", directory.display(), of.file);
     Err(StoreError::new(what)
         .cause(format!("its cases were measured by {}: a run here would replace them", of.tool))
-        .hint("measure the same into a record of its own, then `rankmark compare` shows both side by side"))
+        .hint("measure the same into a new record; `rankmark compare` then shows both side by side"))
 }
 
 /// Parses the text of a run file. `name` is for messages.
@@ -253,8 +253,8 @@ fn case_lines(directory: &Path, run: &RunFile) -> Result<CaseLines, StoreError> 
         }
         // A run makes it before the run file: it was there.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(StoreError::new(format!("the record {} lacks its {CASES_FILE}", directory.display()))
-                .cause(format!("there is a {RUN_FILE} in it and no {CASES_FILE}, which holds the results of its cases"))
+            Err(StoreError::new(format!("the record {} has no {CASES_FILE}", directory.display()))
+                .cause(format!("it has a {RUN_FILE}, but no {CASES_FILE} with the results of its cases"))
                 .hint("copy it from where the record was written, or start a new record with `--output-dir DIR`"))
         }
         Err(error) => Err(StoreError::io("cannot read", &path, &error)),

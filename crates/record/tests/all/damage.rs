@@ -140,7 +140,7 @@ fn a_record_without_case_lines_is_refused() {
     recorded(root.path());
     fs::remove_file(root.path().join(CASES_FILE)).unwrap();
     let expected = format!(
-        "the record {} lacks its cases.jsonl\ncause: there is a run.json in it and no cases.jsonl, which holds the \
+        "the record {} has no cases.jsonl\ncause: it has a run.json, but no cases.jsonl with the \
          results of its cases\nhint:  copy it from where the record was written, or start a new record with \
          `--output-dir DIR`",
         root.path().display()

@@ -61,7 +61,7 @@ error: p.yaml:6:22: `op` does not take `brodcast`
    |                      ^^^^^^^^
 hint:  did you mean `broadcast`?
 
-error: p.yaml:7:12: `ranks` must be a whole number from 1 to 4096, and 0 is not
+error: p.yaml:7:12: `ranks` must be a whole number from 1 to 4096, not 0
  7 |     ranks: 0
    |            ^
 
@@ -80,11 +80,11 @@ hint:  valid values: collective, training",
 #[test]
 fn wrong_fields() {
     for (field, expected) in [
-        ("ranks: 10000", "error: p.yaml:5:12: `ranks` must be a whole number from 1 to 4096, and 10000 is not"),
-        ("ranks: -1", "error: p.yaml:5:12: `ranks` must be a whole number from 1 to 4096, and -1 is not"),
+        ("ranks: 10000", "error: p.yaml:5:12: `ranks` must be a whole number from 1 to 4096, not 10000"),
+        ("ranks: -1", "error: p.yaml:5:12: `ranks` must be a whole number from 1 to 4096, not -1"),
         (
             "ranks: 99999999999999999999999",
-            "error: p.yaml:5:12: `ranks` must be a whole number from 1 to 4096, and 99999999999999999999999 is not",
+            "error: p.yaml:5:12: `ranks` must be a whole number from 1 to 4096, not 99999999999999999999999",
         ),
         ("ranks: 2.5", "error: p.yaml:5:12: `ranks` must be a whole number from 1 to 4096, not `2.5`"),
         ("ranks: two", "error: p.yaml:5:12: `ranks` must be a whole number from 1 to 4096, not `two`"),
@@ -216,11 +216,11 @@ fn wrong_overrides() {
   | ^^^^^^^^^^
 hint:  did you mean `ranks`?
 
-error: no case of this plan takes `bytes`
+error: no case of this plan has a field `bytes`
   | --set bytes=8
   | ^^^^^^^^^^^
 
-error: `ranks` must be a whole number from 1 to 4096, and 0 is not
+error: `ranks` must be a whole number from 1 to 4096, not 0
   | --set ranks=0
   |             ^";
     assert_eq!(errors(text, &[("rank", "2"), ("bytes", "8"), ("ranks", "0")]), expected);

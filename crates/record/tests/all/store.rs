@@ -117,7 +117,7 @@ fn a_record_is_not_overwritten_and_not_shared() {
     assert_eq!(
         message(Store::create(root.path(), &run)),
         format!(
-            "{shown} holds a record already (`run.json`)\nhint:  go on with it by `--resume {shown}`, or choose another \
+            "{shown} holds a record already (`run.json`)\nhint:  continue it with `--resume {shown}`, or choose another \
              place with `--output-dir DIR`"
         )
     );

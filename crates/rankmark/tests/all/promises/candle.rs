@@ -276,7 +276,7 @@ fn what_an_override_makes_obsolete_is_dropped_with_a_note() {
         "experiment: x\ncases:\n  - {benchmark: training, model: gpt2-mini, layers: 3, strategy: hybrid, mesh: 1x1x2, ranks: 2}\n",
     );
     let other = place.run("run plan.yaml --model mlp --strategy data --dry-run").exits(0);
-    for field in ["`layers` of the plan is dropped: it is of another `model`", "`mesh` of the plan is dropped"] {
+    for field in ["`layers` of the plan is dropped: it belongs to another `model`", "`mesh` of the plan is dropped"] {
         assert!(other.out.contains(field), "{field}: {}", other.out);
     }
     let same = place.run("run plan.yaml --model gpt2-mini --dry-run").exits(0);
