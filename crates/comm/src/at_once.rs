@@ -17,7 +17,7 @@ pub(crate) fn host_region(backend: &'static str, bytes: usize, space: Space) -> 
 pub(crate) fn host_only(backend: &'static str, space: Space) -> Result<()> {
     match space {
         Space::Host => Ok(()),
-        Space::Cuda => Err(Error::Unsupported { backend, what: "move memory of a GPU".to_owned() }),
+        Space::Cuda => Err(Error::Unsupported { backend, what: "move GPU memory".to_owned() }),
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn group_of(exchange: &mut dyn Bootstrap, color: Option<u32>, key: u3
             bytes.get(at * 4..at * 4 + 4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
         };
         let (Some(given), Some(color), Some(key)) = (word(0), word(1), word(2)) else {
-            return Err(Error::Mismatch("some ranks split and others do not".to_owned()));
+            return Err(Error::Mismatch("some ranks split, but others do not".to_owned()));
         };
         Ok(((given == 1).then_some(color), key))
     };

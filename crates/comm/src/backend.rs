@@ -214,7 +214,7 @@ pub trait Communicator: Send {
     /// # Errors
     /// [`crate::Error::InvalidCall`] without a device; else as [`Communicator::start`].
     fn enqueue_grouped(&mut self, _call: &Call, _times: u32) -> Result<()> {
-        Err(Error::InvalidCall("operations are grouped by ranks that have a GPU".to_owned()))
+        Err(Error::InvalidCall("grouped operations need ranks that have a GPU".to_owned()))
     }
 
     /// Registers a buffer of [`Communicator::alloc`] until what is given back is dropped, which must be before the communicator.
@@ -223,7 +223,7 @@ pub trait Communicator: Send {
     /// # Errors
     /// [`crate::Error::Unsupported`] where the library has no such thing.
     fn register(&mut self, _region: &Arc<Region>, _how: Registration) -> Result<Box<dyn Any>> {
-        Err(Error::InvalidCall("buffers are registered by ranks that have a GPU".to_owned()))
+        Err(Error::InvalidCall("registered buffers need ranks that have a GPU".to_owned()))
     }
 
     /// From here on the device's own clock measures what it is given, up to the next [`Communicator::drain`]. Nothing where calls
@@ -425,7 +425,7 @@ pub trait Backend: Sync {
         by: StartedBy<'_>,
         _environment: &[(String, String)],
     ) -> std::result::Result<Vec<(String, String)>, String> {
-        Err(format!("`{}` takes no ranks that {} started", self.about().name, by.launcher))
+        Err(format!("`{}` cannot use ranks that {} started", self.about().name, by.launcher))
     }
 
     /// Bytes that each rank holds for a group of so many ranks, without its buffers: memory predictions add them for every

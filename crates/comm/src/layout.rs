@@ -104,7 +104,7 @@ impl Call {
         let invalid = |what: String| Err(Error::InvalidCall(format!("{}: {what}", self.op)));
         let size = self.dtype.bytes() as usize;
         if self.op.reduces() && !self.dtype.reduces() {
-            return invalid(format!("elements of {} are moved and not reduced", self.dtype));
+            return invalid(format!("elements of {} can be moved, but not reduced", self.dtype));
         }
         if (self.op.has_root() || self.op == Collective::PingPong) && self.peer >= shape.size {
             return invalid(format!("{} is not one of {} ranks", self.peer, shape.size));
@@ -159,7 +159,7 @@ impl Call {
         if in_place {
             Ok(())
         } else {
-            Err(Error::InvalidCall(format!("{}: input and output overlap, and not as its in-place form does", self.op)))
+            Err(Error::InvalidCall(format!("{}: input and output overlap, but not as in its in-place form", self.op)))
         }
     }
 

@@ -192,7 +192,7 @@ fn agree_on_library(bootstrap: &mut dyn Bootstrap, library: Option<&str>) -> Res
     let all = bootstrap.all_gather(own.as_bytes())?;
     if let Some(rank) = all.iter().position(|other| *other != all[0]) {
         let [first, other] = [0, rank].map(|rank| String::from_utf8_lossy(&all[rank]).into_owned());
-        let fix = "hint: all hosts need one version, which `--mpi-library` names";
+        let fix = "hint: all hosts need the same version: name it with `--mpi-library`";
         return Err(Error::Mismatch(format!("rank 0 has {first}, rank {rank} has {other} ({fix})")));
     }
     found.map(drop).map_err(|why| Error::Unsupported { backend: ABOUT.name, what: format!("use the library: {why}") })

@@ -172,7 +172,7 @@ fn lacks(root: &Path, has_driver: bool, has_library: bool, named: Option<&str>) 
                 hint = "install the driver's compute part (Debian: libcuda1; a container: docker run --gpus all)";
             }
             (_, None) => {
-                whys.insert(0, "memory of AMD's GPUs is not reached".to_owned());
+                whys.insert(0, "memory of AMD GPUs is not supported".to_owned());
                 hint = "only NVIDIA's GPUs can be used";
             }
         }

@@ -55,9 +55,9 @@ fn gpu(backend: &dyn Backend, bootstrap: &mut dyn Bootstrap, options: &Options) 
     match backend.gpu_memory() {
         _ if !options.gpus => Ok(None),
         GpuMemory::Itself => Ok(None),
-        GpuMemory::Never => unsupported("move memory of a GPU"),
-        GpuMemory::ThroughHost if options.progress_thread => unsupported("move memory of a GPU by a progress thread"),
-        GpuMemory::ThroughHost if options.pace.is_some() => unsupported("slow down links of memory of a GPU"),
+        GpuMemory::Never => unsupported("move GPU memory"),
+        GpuMemory::ThroughHost if options.progress_thread => unsupported("move GPU memory with a progress thread"),
+        GpuMemory::ThroughHost if options.pace.is_some() => unsupported("slow down links for GPU memory"),
         GpuMemory::ThroughHost => gpus::open(bootstrap, name, || Ok(())).map(|(opened, ())| Some(opened)),
     }
 }

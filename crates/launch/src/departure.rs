@@ -17,7 +17,9 @@ pub enum Departure {
     #[error(transparent)]
     Channel(#[from] ChannelError),
     /// The coordinator that the process of rank 0 starts did not make itself known.
-    #[error("rank {rank} of {launcher} finds no coordinator, which the process of rank 0 should have started: {cause}")]
+    #[error(
+        "rank {rank} of {launcher} cannot find the coordinator, which the process of rank 0 should have started: {cause}"
+    )]
     NoCoordinator {
         /// Who started this process.
         launcher: &'static str,
@@ -61,7 +63,7 @@ impl From<Departure> for Error {
                 Self::new("this is the argument of a rank process, which only a coordinator can start").cause(cause)
             }
             Departure::NoCoordinator { launcher, rank, cause } => Self::new(format!(
-                "rank {rank} of {launcher} finds no coordinator, which the process of rank 0 should have started"
+                "rank {rank} of {launcher} cannot find the coordinator, which the process of rank 0 should have started"
             ))
             .cause(cause),
             Departure::Channel(ChannelError::Unreachable { address, cause }) => {

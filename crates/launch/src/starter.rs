@@ -116,7 +116,7 @@ impl LocalStarter {
             let (process, output) = spawned.map_err(|error| {
                 let message = format!("starting the process of rank {rank} of {}: {error}", spec.ranks);
                 let full = error.raw_os_error() == Some(rustix::io::Errno::AGAIN.raw_os_error());
-                not_started(message, full.then(|| "`ulimit -u` bounds the number of processes".to_owned()))
+                not_started(message, full.then(|| "`ulimit -u` limits the number of processes".to_owned()))
             })?;
             world.add(Member::new(rank, process, output));
         }
@@ -225,7 +225,7 @@ pub(crate) fn check_descriptors(ranks: u32) -> Result<(), Verdict> {
     let needed = open + DESCRIPTORS * u64::from(ranks) + 80;
     let Some(allowed) = allowed.filter(|allowed| needed > *allowed) else { return Ok(()) };
     let message = format!(
-        "{ranks} ranks need {needed} descriptors ({open} open, {DESCRIPTORS} a rank, 80 to spare), {allowed} are allowed"
+        "{ranks} ranks need {needed} descriptors ({open} open, {DESCRIPTORS} a rank, 80 to spare), but only {allowed} are allowed"
     );
     Err(not_started(message, Some(format!("`ulimit -n {needed}` allows more"))))
 }

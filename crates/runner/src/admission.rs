@@ -84,7 +84,9 @@ impl<'h> Admission<'h> {
             return Err(format!("isolated mode needs a core for each rank: {ranks} ranks, {} cores", host.cores));
         }
         if is_in_process(case) && !is_modelled(case) && ranks > MOST_THREADS {
-            return Err(format!("its ranks would be threads of one process: {ranks}, and {MOST_THREADS} are the most"));
+            return Err(format!(
+                "its ranks would be threads of one process: {ranks}, but at most {MOST_THREADS} are supported"
+            ));
         }
         if let Some(benchmark) = benchmark(&case.benchmark) {
             benchmark.admit(case, host)?;
@@ -100,7 +102,7 @@ impl<'h> Admission<'h> {
         };
         let needs_all = || backend_of(case).is_some_and(|backend| backend.about().launched);
         let (ranks, count) = (case.ranks(), |ranks: u32| format!("{ranks} rank{}", if ranks == 1 { "" } else { "s" }));
-        let what = format!("{by} started {}, and this case is of {}", count(started), count(ranks));
+        let what = format!("{by} started {}, but this case needs {}", count(started), count(ranks));
         match ranks.cmp(&started) {
             Ordering::Greater => Err(what),
             Ordering::Less if needs_all() => {
@@ -238,7 +240,7 @@ mod tests {
             assert_eq!(admitted(&[("ranks", ranks), ("bytes", "1KiB")]), Ok(()), "{ranks}");
         }
         let more = admitted(&[("ranks", "8"), ("bytes", "1KiB")]).unwrap_err();
-        assert_eq!(more, "torchrun started 4 ranks, and this case is of 8 ranks");
+        assert_eq!(more, "torchrun started 4 ranks, but this case needs 8 ranks");
         assert_eq!(
             admitted(&[("ranks", "8"), ("backend", "sim"), ("bytes", "1KiB")]),
             Ok(()),

@@ -129,10 +129,10 @@ impl MpiCommunicator {
         let (session, Call { op, dtype, reduce, .. }) = (&self.common.session, call);
         let version = session.library.facts.version();
         let what = if left_out.contains(op) {
-            format!("run {op} by UCC: coll/ucc of {version} has no {}", name(*op, self.common.progress))
+            format!("run {op} with UCC: coll/ucc of {version} does not support {}", name(*op, self.common.progress))
         } else if op.reduces() && session.operator(*dtype, *reduce).1 {
             format!(
-                "run {op} of {dtype} by UCC: {reduce} uses an operator of Rankmark there, and UCC takes only MPI's own"
+                "run {op} of {dtype} with UCC: {reduce} uses an operator of Rankmark there, but UCC supports only those of MPI"
             )
         } else {
             return Ok(());

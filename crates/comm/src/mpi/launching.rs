@@ -44,7 +44,7 @@ pub(super) fn accepts(by: StartedBy<'_>) -> Result<(), String> {
     if by.process_manager {
         return Ok(());
     }
-    Err(format!("{} starts no MPI ranks: each would think that it is alone (hint: use mpirun)", by.launcher))
+    Err(format!("{} does not start MPI ranks: each would think that it is alone (hint: use mpirun)", by.launcher))
 }
 
 /// As [`crate::Backend::join`]: the library becomes the one that fits the launcher.
@@ -82,7 +82,7 @@ fn fitting(asked: Option<&str>, by: StartedBy<'_>) -> Result<Facts, String> {
             return Ok(facts);
         }
         return Err(format!(
-            "the ranks were started by {launcher}, and {} would see a world of one rank in each (hint: its own \
+            "the ranks were started by {launcher}, but with {} each would see a world of one rank (hint: its own \
              mpirun{slurm}, or `--mpi-library`)",
             facts.version()
         ));
@@ -92,7 +92,7 @@ fn fitting(asked: Option<&str>, by: StartedBy<'_>) -> Result<Facts, String> {
     first.ok_or_else(|| {
         let found: Vec<String> = found.iter().map(Facts::version).collect();
         let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
-        format!("no MPI library of {launcher} is found by the loader: {found} (hint: `--mpi-library PATH`)")
+        format!("the loader finds no MPI library of {launcher}: {found} (hint: `--mpi-library PATH`)")
     })
 }
 
@@ -112,7 +112,7 @@ impl Extras {
         }
         if own.tuned {
             if wished.iter().any(|(name, _)| name == TUNABLES.0) {
-                return Err(format!("`mpi_tuned` sets {0}, and `env` sets it otherwise", TUNABLES.0));
+                return Err(format!("`mpi_tuned` sets {0}, but `env` sets it to something else", TUNABLES.0));
             }
             extras.set(TUNABLES.0, TUNABLES.1);
             if facts.vendor == Vendor::OpenMpi {
@@ -143,7 +143,7 @@ impl Extras {
 /// built in, when it needs UCC itself. Whether they can be loaded and work the ranks see.
 fn has_ucc(facts: &Facts, wished: &[(String, String)]) -> Result<(), String> {
     if facts.vendor != Vendor::OpenMpi {
-        return Err(format!("`mpi_collectives: ucc` is for Open MPI, and this is {}", facts.version()));
+        return Err(format!("`mpi_collectives: ucc` is for Open MPI, but this is {}", facts.version()));
     }
     let folder = std::path::Path::new(&facts.path).parent().map(PathBuf::from).unwrap_or_default();
     let component = "mca_coll_ucc.so";
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn ranks_of_a_launcher_without_a_process_manager_are_refused() {
         let by = |process_manager| StartedBy { launcher: "torchrun", rank_variable: "RANK", process_manager };
-        let why = "torchrun starts no MPI ranks: each would think that it is alone (hint: use mpirun)";
+        let why = "torchrun does not start MPI ranks: each would think that it is alone (hint: use mpirun)";
         assert_eq!(accepts(by(false)), Err(why.to_owned()));
         assert_eq!(accepts(by(true)), Ok(()));
         // Before a library is looked for.
@@ -201,7 +201,7 @@ mod tests {
     fn ucc_is_asked_for_only_where_it_is() {
         let ucc = || json!({"mpi_collectives": "ucc"});
         let why = extras(Vendor::Mpich, ucc(), &[]).unwrap_err();
-        assert_eq!(why, "`mpi_collectives: ucc` is for Open MPI, and this is MPICH 1.0");
+        assert_eq!(why, "`mpi_collectives: ucc` is for Open MPI, but this is MPICH 1.0");
         assert_eq!(
             extras(Vendor::OpenMpi, ucc(), &[]).unwrap_err(),
             "Open MPI 1.0 (/no/lib/libmpi.so) has no mca_coll_ucc.so"

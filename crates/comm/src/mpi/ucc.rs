@@ -38,7 +38,7 @@ fn types(library: &Library) -> std::result::Result<String, &'static str> {
     let switch = tools.value(SWITCH)?.ok_or(unloaded)?;
     if c_int::from_ne_bytes([switch[0], switch[1], switch[2], switch[3]]) == 0 {
         return Err(
-            "UCC was asked for and has turned itself off (`coll_ucc_verbose` and UCC_LOG_LEVEL in `env` tell why)",
+            "UCC was asked for, but has turned itself off (`coll_ucc_verbose` and UCC_LOG_LEVEL in `env` show why)",
         );
     }
     let types = tools.value(TYPES)?.ok_or(unloaded)?;

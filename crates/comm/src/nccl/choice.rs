@@ -69,7 +69,7 @@ impl Choice {
         let Some(given) = own.get(field).and_then(Value::as_str) else { return Ok(()) };
         let sets = |entry: &String| entry.split_once('=').is_some_and(|(name, _)| name == variable);
         if environment.iter().any(sets) {
-            let message = format!("`{field}` sets {variable}, and `env` sets it, too");
+            let message = format!("`{field}` and `env` both set {variable}");
             return Err(refusal(message, "leave one of the two out".to_owned()));
         }
         let known = self.canonical(given).map_err(|why| {
@@ -106,7 +106,7 @@ impl Choice {
         let (operation, words) = match text.split_once(':') {
             Some((operation, words)) => (format!("{}:", spelt(operation, OPERATIONS)?), words),
             None if is_first => (String::new(), text),
-            None => return Err(format!("`{text}` is for no operation, as all lists but the first must be")),
+            None => return Err(format!("`{text}` names no operation: all lists but the first need one")),
         };
         let (except, words) = words.strip_prefix('^').map_or(("", words), |words| ("^", words));
         let words: Vec<&str> = words.split(',').map(|word| spelt(word, self.words)).collect::<Result<_, _>>()?;
@@ -151,7 +151,7 @@ mod tests {
             (&ALGO, "Rings", "did you mean `Ring`?"),
             (&ALGO, "LL128", "valid values: Tree, Ring, CollNetDirect"),
             (&ALGO, "Ring,^Tree", "`^Tree`"),
-            (&ALGO, "Ring;Tree", "`Tree` is for no operation"),
+            (&ALGO, "Ring;Tree", "`Tree` names no operation"),
             (&ALGO, "AllToAll:Ring", "`AllToAll`"),
             (&ALGO, "Ring,", "``"),
             (&ALGO, "", "``"),

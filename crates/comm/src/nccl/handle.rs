@@ -343,7 +343,7 @@ impl Drop for Handle {
 }
 
 fn lacking(function: &str) -> Error {
-    Error::Unsupported { backend: NAME, what: format!("call {function}: its library has none") }
+    Error::Unsupported { backend: NAME, what: format!("call {function}: the library does not have it") }
 }
 
 fn int(number: u32) -> Result<c_int> {

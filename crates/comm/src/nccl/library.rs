@@ -26,11 +26,7 @@ pub(super) fn open(given: Option<&str>) -> std::result::Result<Arc<Symbols>, Str
         None => all().into_iter().next().ok_or("no libnccl.so or librccl.so where the loader looks")?,
     };
     let old = |why: String| {
-        format!(
-            "{}: {why} (NCCL 2.18 or later is needed, and it is {})",
-            library.display(),
-            super::version_of(&library)
-        )
+        format!("{}: {why} (NCCL 2.18 or later is needed; this is {})", library.display(), super::version_of(&library))
     };
     let symbols = Symbols::open(&library).map_err(old)?;
     Ok(Arc::new(symbols))

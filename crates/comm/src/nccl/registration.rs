@@ -52,7 +52,7 @@ impl Registered {
         };
         symbols.succeeded(name, Some(comm), code)?;
         if handle.is_null() {
-            let what = "make a window of this memory: the library gives none on these devices".to_owned();
+            let what = "make a window of this memory: the library does not support windows on these devices".to_owned();
             return Err(Error::Unsupported { backend: NAME, what });
         }
         Ok(Self { symbols: symbols.clone(), comm, alive, handle, how, _region: region.clone() })

@@ -138,7 +138,7 @@ impl RoundPlan {
             let mut rest = *message;
             for (index, piece) in pieces.iter().enumerate() {
                 let (begin, len) = self.window(piece, round);
-                let short = || Error::Mismatch("a rank sent fewer bytes than its call has".to_owned());
+                let short = || Error::Mismatch("a rank sent fewer bytes than its call needs".to_owned());
                 let (data, behind) = rest.split_at_checked((len * self.element) as usize).ok_or_else(short)?;
                 rest = behind;
                 if piece.target == Target::All || piece.target == Target::One(rank) {

@@ -168,7 +168,8 @@ fn connect(name: &[u8], token: &[u8], rank: u32) -> Result<UnixStream> {
         stream.write_all(&rank.to_ne_bytes())?;
         Ok(stream)
     });
-    stream.map_err(|source| Error::System { what: "reach rank 0 by a Unix socket on this host".to_owned(), source })
+    stream
+        .map_err(|source| Error::System { what: "reach rank 0 through a Unix socket on this host".to_owned(), source })
 }
 
 /// Links to ranks 1..=`others`, in rank order. A process without the token is turned away.

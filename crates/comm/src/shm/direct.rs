@@ -99,7 +99,7 @@ impl Direct {
                 let at = found.as_ref().and_then(|views| views.at(endpoint.members[peer], offset, len));
                 at.ok_or_else(|| {
                     Error::Mismatch(format!(
-                        "rank {peer} names {len} bytes at {offset} of an allocation that does not have them"
+                        "rank {peer} names {len} bytes at {offset}, past the end of its allocation"
                     ))
                 })
             };

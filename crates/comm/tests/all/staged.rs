@@ -107,9 +107,9 @@ fn what_makes_no_sense_on_gpus_is_refused_in_words() {
     let pace = Some(Pace { bandwidth: terms::Bandwidth(1e9), latency: terms::Seconds(0.0) });
     let on_gpus = Options { gpus: true, ..Options::default() };
     for (backend, options, words) in [
-        ("reference", on_gpus.clone(), "move memory of a GPU"),
-        ("shm", Options { progress_thread: true, ..on_gpus.clone() }, "move memory of a GPU by a progress thread"),
-        ("shm", Options { pace, ..on_gpus.clone() }, "slow down links of memory of a GPU"),
+        ("reference", on_gpus.clone(), "move GPU memory"),
+        ("shm", Options { progress_thread: true, ..on_gpus.clone() }, "move GPU memory with a progress thread"),
+        ("shm", Options { pace, ..on_gpus.clone() }, "slow down links for GPU memory"),
     ] {
         let mut bootstrap = comm::threads(1, &comm::Abort::default()).remove(0);
         match comm::open(backend, &mut bootstrap, &options).map(drop) {

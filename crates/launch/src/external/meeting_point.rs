@@ -67,9 +67,9 @@ impl MeetingPoint {
                 let file = PathBuf::from(file);
                 Ok(Self::Address { place, secret: given(&file)?, file })
             }
-            (None, Some(_)) => Err(format!("{SECRET_FILE} is set, and {COORDINATOR} does not say where to connect")),
+            (None, Some(_)) => Err(format!("{SECRET_FILE} is set, but {COORDINATOR} does not say where to connect")),
             (Some(_), None) if !is_spare(variable, several) => {
-                Err(format!("{COORDINATOR} is set, and no {SECRET_FILE} with what they prove themselves by"))
+                Err(format!("{COORDINATOR} is set, but {SECRET_FILE}, with which they authenticate, is not"))
             }
             (_, None) => match store(variable).filter(|_| several && variable(RENDEZVOUS_DIR).is_none()) {
                 Some(place) => Ok(Self::Store(place)),
@@ -109,7 +109,7 @@ impl MeetingPoint {
             Ok(addresses) if several && leads_back(place, &addresses) => Ok(SocketAddr::new(outward()?, port)),
             Ok(addresses) => addresses.iter().find(|address| reach::is_own(address.ip())).copied().ok_or_else(|| {
                 let named: Vec<String> = addresses.iter().map(|address| address.ip().to_string()).collect();
-                format!("{COORDINATOR} is {place}, which is {}, no address of rank 0's host", named.join(", "))
+                format!("{COORDINATOR} is {place}, which is {}, not an address of rank 0's host", named.join(", "))
             }),
             // The name of a pod that starts just now may not be known yet, not even to itself.
             Err(_) => Ok(SocketAddr::new(outward()?, port)),
@@ -256,9 +256,7 @@ fn given(path: &Path) -> Result<Secret, String> {
     let bytes = bytes.trim_ascii_end();
     if bytes.len() < SHORTEST || bytes.len() as u64 > LONGEST {
         let enough = "`head -c 32 /dev/urandom | base64` makes one";
-        return Err(refusal(format!(
-            "a secret has from {SHORTEST} to {LONGEST} bytes, and this one does not ({enough})"
-        )));
+        return Err(refusal(format!("a secret must have from {SHORTEST} to {LONGEST} bytes ({enough})")));
     }
     Ok(Secret::given(bytes))
 }

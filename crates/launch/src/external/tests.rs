@@ -177,7 +177,7 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
     // Who did arrive is not left waiting.
     assert!(matches!(joined.map(|(mut channel, _)| channel.receive().map(drop)), Ok(Err(ChannelError::Lost))));
     let alone = arrive(&seat(folder.path(), 1, 3), None, SHORT).err().expect("nobody is there");
-    assert!(alone.to_string().contains("rank 1 of srun finds no coordinator"), "{alone}");
+    assert!(alone.to_string().contains("rank 1 of srun cannot find the coordinator"), "{alone}");
     // On another host, most likely since the folder there is another one.
     let abroad = External { several: true, ..seat(folder.path(), 1, 3) };
     let abroad = arrive(&abroad, None, Duration::ZERO).err().expect("nobody is there").to_string();
@@ -305,7 +305,7 @@ fn the_coordinator_listens_where_others_look_for_it() {
     assert_eq!(listening("127.0.0.1:29400", None), Ok("127.0.0.1:29400".parse().unwrap()));
     // TEST-NET-1 of RFC 5737: nobody's.
     let why = listening("192.0.2.1:29400", None).unwrap_err();
-    assert!(why.contains("192.0.2.1, no address of rank 0's host"), "{why}");
+    assert!(why.contains("192.0.2.1, not an address of rank 0's host"), "{why}");
     assert!(listening("127.0.0.1:29400", Some("no-such-interface")).is_err());
     // A name that leads back: where others look for it.
     let outward = control::reach::outward(None).map(|found| std::net::SocketAddr::new(found.address, 29400));

@@ -18,7 +18,7 @@ pub(super) const JOB_NAME: Choice =
 pub(super) const TIME: Choice = Choice {
     name: "time",
     value: "LIMIT",
-    doc: "after which the job is ended: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]",
+    doc: "time limit of the job: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]",
 };
 pub(super) const PER_NODE: Choice =
     Choice { name: "ranks-per-node", value: "N", doc: "ranks on each node (default: ranks / nodes)" };
@@ -34,7 +34,7 @@ pub(super) const MPI: Choice = Choice {
 pub(super) const HOSTFILE: Choice =
     Choice { name: "hostfile", value: "FILE", doc: "the hosts that mpirun starts ranks on" };
 pub(super) const ENDPOINT: Choice =
-    Choice { name: "endpoint", value: "HOST:PORT", doc: "where the nodes meet, on one of them" };
+    Choice { name: "endpoint", value: "HOST:PORT", doc: "address of one node, where all nodes connect" };
 pub(super) const IMAGE: Choice =
     Choice { name: "image", value: "IMAGE", doc: "the container image, with this program in it" };
 pub(super) const NAMESPACE: Choice =
@@ -51,7 +51,7 @@ pub(super) const RDMA: Choice = Choice {
 pub(super) const CLAIM: Choice = Choice {
     name: "claim",
     value: "NAME",
-    doc: "the PersistentVolumeClaim that keeps the record; without one it is lost with its pod",
+    doc: "the PersistentVolumeClaim for the record; without one, the record is lost with its pod",
 };
 
 /// A start of ranks, one after the other in a job.

@@ -105,7 +105,7 @@ fn stack(state: &RankState, search: &[PathBuf]) -> Vec<String> {
     let who = identity(state);
     if let Some(host) = &state.host {
         return vec![format!(
-            "no stack of rank {}: it is on {host}, and stacks are read on this host only",
+            "no stack of rank {}: it is on {host}, but stacks can be read on this host only",
             state.rank
         )];
     }

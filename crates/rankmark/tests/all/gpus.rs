@@ -265,7 +265,7 @@ fn errors_of_the_libraries_fail_the_case_in_their_words() {
 fn what_native_ranks_on_gpus_do_not_do_is_refused() {
     let place = Place::new();
     for (arguments, words) in [
-        ("hardware triad --device cuda --runtime native --backend shm", "native ranks move memory of GPUs by `nccl`, "),
+        ("hardware triad --device cuda --runtime native --backend shm", "native ranks move GPU memory with `nccl`, "),
         ("comm all_reduce --backend nccl --cache cold", "`cache: cold` is for host memory"),
         ("comm all_reduce --backend nccl --pace-bandwidth 1GB/s", "links for host memory only"),
         ("train --device cuda --threads 2", "training on GPUs does not use threads"),
@@ -404,14 +404,14 @@ fn calls_of_graphs_and_groups_on_registered_buffers_are_right() {
 fn what_graphs_groups_and_registrations_exclude_is_refused() {
     let Some(folder) = folder("what_graphs_groups_and_registrations_exclude_is_refused") else { return };
     for (options, said) in [
-        ("--graph 4 --mode isolated", "`mode: isolated` times each call, and `graph` launches 4 at once"),
+        ("--graph 4 --mode isolated", "`mode: isolated` times each call, but `graph` launches 4 at once"),
         ("--graph 4 --touch true", "`touch` rewrites buffers"),
-        ("--graph 4 --inject kill:rank=0,at=3", "faults strike single calls"),
+        ("--graph 4 --inject kill:rank=0,at=3", "faults are injected into single calls"),
         ("--graph 4 --aggregate 4", "exclude each other"),
         ("--graph 4096 --dtype bf16 --in-place true", "stays exact for"),
-        ("--aggregate 4 --in-place true", "run in no order"),
+        ("--aggregate 4 --in-place true", "run in any order"),
         ("--registration window --buffers private", "a window needs memory that the library allocated"),
-        ("--offset-bytes 3", "not one of whole elements"),
+        ("--offset-bytes 3", "not a multiple of the element size"),
         ("--graph 4 --runtime pytorch", "`graph` is for native ranks on GPUs"),
         ("--offset-bytes 8 --runtime pytorch", "`offset_bytes` is for runtime `native`"),
     ] {

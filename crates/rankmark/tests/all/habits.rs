@@ -94,8 +94,8 @@ fn element_types_have_their_other_names_in_plans_and_flags() {
     assert_eq!(dtypes("comm all_reduce --bytes 1KiB --dtype f32,float --dry-run --json"), ["f32"]);
     place.run("comm all_reduce --reduce float --dry-run").refuses(&["`reduce` does not take `float`"]);
     place.run("comm reduce --dtype fp8_e4m3 --dry-run").refuses(&[
-        "reduce does not take f8e4m3: sums of fp8 are not exact here",
-        "all_gather, broadcast and other moves take fp8",
+        "reduce does not support f8e4m3: sums of fp8 are not exact here",
+        "all_gather, broadcast and other moves support fp8",
     ]);
 }
 

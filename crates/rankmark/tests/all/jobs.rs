@@ -43,8 +43,13 @@ fn what_cannot_be_a_job_is_refused() {
     place.write("mpi.yaml", "experiment: mpi\ncases: [{benchmark: collective, op: barrier, ranks: 2, backend: mpi}]\n");
     refused("mpirun", "mpi.yaml", "--nodes 2", &["--hostfile"]);
     refused("kubernetes", "two.yaml", "--image x", &["`shm` needs all ranks on one host", "`--ranks 1`"]);
-    refused("trainjob", "mpi.yaml", "--image x", &["torchrun starts no MPI ranks", "`--for mpijob` writes a job"]);
-    refused("torchrun", "mpi.yaml", "", &["every case of the plan would be skipped", "torchrun starts no MPI ranks"]);
+    refused("trainjob", "mpi.yaml", "--image x", &["torchrun does not start MPI ranks", "`--for mpijob` writes a job"]);
+    refused(
+        "torchrun",
+        "mpi.yaml",
+        "",
+        &["every case of the plan would be skipped", "torchrun does not start MPI ranks"],
+    );
     assert_eq!(place.names(), ["bad.yaml", "mpi.yaml", "plan.yaml", "two.yaml"], "nothing is written");
 }
 

@@ -36,7 +36,7 @@ impl RunState<'_> {
         let total = wanted.len();
         // Ranks of a launcher that use MPI can be in one world only, and that one has ended.
         if total > 0 && !self.setup.starter.several() {
-            self.setup.observer.remarks("ranks of a launcher do not record steps after a run: `rankmark profile` does");
+            self.setup.observer.remarks("ranks of a launcher do not record steps after a run: use `rankmark profile`");
             return Ok(());
         }
         for (number, (case, takes_s)) in (1..).zip(&wanted) {

@@ -106,13 +106,13 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
     let place = [("RANKMARK_COORDINATOR", "node-a:29400"), ("RANKMARK_RENDEZVOUS_DIR", "/shared")];
     for (variables, changed) in [(SRUN, &place[..1]), (SRUN, &place[..]), (HYDRA, &place[..1])] {
         let text = why(variables, changed);
-        assert!(text.contains("RANKMARK_COORDINATOR is set, and no RANKMARK_SECRET_FILE"), "{text}");
+        assert!(text.contains("RANKMARK_COORDINATOR is set, but RANKMARK_SECRET_FILE"), "{text}");
         assert!(text.contains("(hint: RANKMARK_SECRET_FILE names a file of 32 bytes or more"), "{text}");
     }
     // To a pod it also names the Job.
     assert!(matches!(external_of(POD).meeting_point, MeetingPoint::Folder(_)));
     let apart = [("RANKMARK_LOCAL_WORLD_SIZE", "1"), place[1]];
-    assert!(why(POD, &apart[..1]).contains("no RANKMARK_SECRET_FILE"));
+    assert!(why(POD, &apart[..1]).contains("but RANKMARK_SECRET_FILE"));
     assert_eq!(lies_in(&read_environment(POD, &apart).unwrap().unwrap()), Path::new("/shared/rankmark"));
 }
 
@@ -195,7 +195,7 @@ fn what_could_not_be_right_is_refused() {
     assert!(why(HYDRA, &[("PMI_SIZE", "many")]).contains("sets PMI_SIZE to `many`"));
     let apart = why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1")]);
     assert!(
-        apart.contains("3 ranks on several hosts, and RANKMARK_COORDINATOR is set, and no RANKMARK_SECRET_FILE"),
+        apart.contains("3 ranks on several hosts, and RANKMARK_COORDINATOR is set, but RANKMARK_SECRET_FILE"),
         "{apart}"
     );
     let file = tempfile::tempdir().unwrap();

@@ -54,8 +54,8 @@ fn text(job: &Job, kind: &Kind) -> Result<String, Error> {
     })?;
     names::check_image(image)?;
     if job.plan_text.len() > LONGEST_PLAN {
-        let what = format!("the plan has {} bytes, and a ConfigMap holds {LONGEST_PLAN}", job.plan_text.len());
-        return Err(Error::new(what).hint("cut it into several plans"));
+        let what = format!("the plan has {} bytes, but a ConfigMap holds at most {LONGEST_PLAN}", job.plan_text.len());
+        return Err(Error::new(what).hint("split it into several plans"));
     }
     let secret = names::subdomain(job, &SECRET)?.map_or_else(|| format!("{name}-secret"), str::to_owned);
     let namespace = names::label(job, &NAMESPACE)?;

@@ -21,8 +21,7 @@ pub(super) fn label<'j>(job: &'j Job, choice: &Choice) -> Result<Option<&'j str>
 /// The name of a Secret or a claim, if one is given.
 pub(super) fn subdomain<'j>(job: &'j Job, choice: &Choice) -> Result<Option<&'j str>, Error> {
     let fits = |name: &str| name.len() <= LONGEST_SUBDOMAIN && name.split('.').all(is_label);
-    let hint =
-        "lower-case letters, digits, hyphens and dots, a letter or digit beside each dot and at both ends, at most 253";
+    let hint = "lower-case letters, digits, hyphens and dots, a letter or digit next to each dot and at both ends, at most 253";
     checked(job, choice, fits, hint)
 }
 
