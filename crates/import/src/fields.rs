@@ -19,7 +19,7 @@ impl<'n> Fields<'n> {
     /// The fields of a mapping.
     pub(crate) fn of_mapping(source: &'n Source, of: &str, node: &'n Node) -> Result<Self, Error> {
         let Tree::Map(entries) = &node.tree else {
-            return Err(source.error(node.at, format!("`{of}` is a mapping, and this is {}", kind(node))));
+            return Err(source.error(node.at, format!("`{of}` must be a mapping, not {}", kind(node))));
         };
         let entries = entries.iter().map(|(key, node)| (key.text.as_str(), key.at, node, false)).collect();
         Ok(Self { source, of: of.to_owned(), line: node.at, entries })
@@ -69,7 +69,7 @@ pub(crate) fn items<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&
 pub(crate) fn text<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&'n str, Error> {
     match &node.tree {
         Tree::Scalar { text, .. } => Ok(text),
-        _ => Err(source.error(node.at, format!("`{name}` takes a text, and this is {}", kind(node)))),
+        _ => Err(source.error(node.at, format!("`{name}` must be a text, not {}", kind(node)))),
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn whole(source: &Source, name: &str, node: &Node, low: u64, high: u6
         _ => None,
     };
     number.ok_or_else(|| {
-        let what = format!("`{name}` takes a whole number from {low} to {high}, and this is {}", kind(node));
+        let what = format!("`{name}` must be a whole number from {low} to {high}, not {}", kind(node));
         source.error(node.at, what)
     })
 }
@@ -99,7 +99,7 @@ pub(crate) fn number(source: &Source, name: &str, node: &Node, high: f64) -> Res
         _ => None,
     };
     number.ok_or_else(|| {
-        let what = format!("`{name}` takes a number above 0 and up to {high}, and this is {}", kind(node));
+        let what = format!("`{name}` must be a number above 0 and up to {high}, not {}", kind(node));
         source.error(node.at, what)
     })
 }
@@ -109,7 +109,7 @@ pub(crate) fn flag(source: &Source, name: &str, node: &Node) -> Result<bool, Err
     match &node.tree {
         Tree::Scalar { text, quoted: false } if matches!(text.as_str(), "true" | "True") => Ok(true),
         Tree::Scalar { text, quoted: false } if matches!(text.as_str(), "false" | "False") => Ok(false),
-        _ => Err(source.error(node.at, format!("`{name}` takes true or false, and this is {}", kind(node)))),
+        _ => Err(source.error(node.at, format!("`{name}` must be true or false, not {}", kind(node)))),
     }
 }
 

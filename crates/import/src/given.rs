@@ -25,9 +25,9 @@ pub(crate) fn check(source: &Source, results: &[Results]) -> Result<(), Error> {
         let cause = match (name, found.as_slice()) {
             ("ranks", [one]) => format!("the file says {one} ranks"),
             ("op", [one]) => format!("the file says {one}"),
-            _ => format!("the {plural} that the file says are {}", found.join(", ")),
+            _ => format!("the {plural} in the file are {}", found.join(", ")),
         };
-        return Err(Error::new(what).cause(cause).hint(format!("leave `--{name}` out: the file says it")));
+        return Err(Error::new(what).cause(cause).hint(format!("leave `--{name}` out: the file already has it")));
     }
     Ok(())
 }

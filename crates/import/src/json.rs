@@ -28,7 +28,7 @@ pub(crate) fn syntax(source: &Source, error: &serde_json::Error) -> Error {
     let expected = expected.iter().find(|(word, _)| text.contains(word)).map_or("a value", |(_, expected)| expected);
     let last = source.text().trim_end().lines().count().max(1);
     source
-        .error(last, format!("the JSON is cut off here: expected {expected}, and the file ends"))
+        .error(last, format!("the JSON is cut off here: expected {expected}, but the file ends"))
         .hint("a program that was killed leaves a file without its end: copy the file again, or measure again")
 }
 

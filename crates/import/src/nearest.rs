@@ -19,7 +19,7 @@ pub(crate) fn refusal(source: &Source) -> Error {
         share(a).cmp(&share(b))
     });
     let Some(nearest) = nearest else {
-        return error.cause("it has no line that results of a known tool have").hint(list);
+        return error.cause("no line of it looks like the results of a known tool").hint(list);
     };
     let quoted = |has_it: bool| {
         let marks = nearest.marks().iter().filter(|mark| has(mark) == has_it).map(|mark| format!("`{mark}`"));

@@ -120,7 +120,7 @@ fn what(fault: &Fault) -> String {
         Fault::TooLong(bytes) => format!("a text of {bytes} bytes; at most {}", LIMITS.scalar),
         Fault::Alias | Fault::Tag => "anchors, aliases and tags are not read: write the values out".to_owned(),
         Fault::NotAName => "a key must be a name, not a list or a mapping".to_owned(),
-        Fault::Second => "a second document begins here, and one file holds one configuration".to_owned(),
+        Fault::Second => "a second document begins here, but a file holds only one configuration".to_owned(),
     }
 }
 

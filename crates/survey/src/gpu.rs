@@ -24,7 +24,7 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
     let mut used = native::FOR_GPUS.iter().flat_map(|native| libraries(native, &folders)).collect::<Vec<_>>();
     if useless {
         used.iter_mut().filter(|row| row.state == State::Missing).for_each(|row| {
-            row.found = "not where the loader looks, and of no use without a GPU".to_owned();
+            row.found = "not where the loader looks; not needed without a GPU".to_owned();
             (row.impact, row.fix) = (None, None);
         });
     }
@@ -97,7 +97,7 @@ fn driver(folders: &[PathBuf], bus: &[String]) -> Vec<Finding> {
     rows.extend(cuda_driver(folders));
     let devices = about.get("devices").and_then(Value::as_array).cloned().unwrap_or_default();
     if devices.is_empty() {
-        rows.push(Finding::missing("GPU", "the driver knows none").impact(IMPACT));
+        rows.push(Finding::missing("GPU", "the driver reports none").impact(IMPACT));
     }
     let nvlinks = devices.iter().any(device::has_nvlinks);
     rows.extend(devices.iter().map(|device| device::row(device, nvlinks)));

@@ -20,7 +20,7 @@ static LAUNCHERS: &[Launcher] = &[
     Launcher {
         name: "mpirun",
         version: &["--version"],
-        impact: "no ranks by mpirun",
+        impact: "no ranks through mpirun",
         fix: "apt install openmpi-bin, or mpich",
     },
     Launcher {
@@ -29,7 +29,7 @@ static LAUNCHERS: &[Launcher] = &[
         impact: "no ranks under Slurm from here",
         fix: "run on a login node of the cluster (Debian: apt install slurm-client)",
     },
-    Launcher { name: "torchrun", version: &[], impact: "no ranks by torchrun", fix: "pip install torch" },
+    Launcher { name: "torchrun", version: &[], impact: "no ranks through torchrun", fix: "pip install torch" },
     Launcher {
         name: "kubectl",
         version: &["version", "--client"],

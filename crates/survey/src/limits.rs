@@ -75,7 +75,7 @@ fn memlock(limit: Option<u64>, rdma: bool) -> Finding {
             .impact("UCX, NCCL and MPI cannot register buffers: they fail, or fall back to TCP")
             .fix("ulimit -l unlimited (permanently: `* - memlock unlimited` in /etc/security/limits.conf)");
     }
-    Finding::ready("memlock", format!("{text}; only RDMA needs more, and there is none"))
+    Finding::ready("memlock", format!("{text}; only RDMA needs more, and no RDMA hardware was found"))
 }
 
 fn has_rdma() -> bool {
@@ -137,13 +137,15 @@ fn governors() -> Vec<String> {
 
 fn governor(governors: &[String]) -> Finding {
     if governors.is_empty() {
-        return Finding::ready("governor", "none: clocks are the hypervisor's or the firmware's");
+        return Finding::ready("governor", "none: the hypervisor or the firmware controls the clocks");
     }
     let text = governors.join(", ");
     if governors == ["performance"] {
         return Finding::ready("governor", text);
     }
-    Finding::slow("governor", text).impact("clocks wander with the load").fix("cpupower frequency-set -g performance")
+    Finding::slow("governor", text)
+        .impact("clock rates vary with the load")
+        .fix("cpupower frequency-set -g performance")
 }
 
 #[cfg(test)]

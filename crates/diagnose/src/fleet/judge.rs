@@ -197,7 +197,7 @@ fn take_now(criterion: usize, of_nodes: &[(usize, Vec<Run>)], fleet: &mut Fleet,
     changed.truncate(LISTED);
     fleet
         .notes
-        .push(format!("{label} changed: {}{more}. Nodes are judged by what they are since.", changed.join(", ")));
+        .push(format!("{label} changed: {}{more}. Nodes are judged by their values since then.", changed.join(", ")));
 }
 
 fn by_criterion(criterion: usize, level: f64, fleet: &mut Fleet, nodes: &mut [Gathered]) {
@@ -227,7 +227,7 @@ fn unblamed(taken: &Taken, fleet: &mut Fleet, nodes: &mut [Gathered]) {
     for fault in &taken.unblamed {
         fleet.failures.push(fault.why.clone());
         for gathered in nodes.iter_mut().filter(|gathered| fault.hosts.contains(&gathered.node.host)) {
-            gathered.unsettled.push(format!("it took part in {}, and whose fault that is cannot be told", fault.why));
+            gathered.unsettled.push(format!("it took part in {}, but whose fault that is cannot be told", fault.why));
         }
     }
 }
@@ -294,7 +294,7 @@ fn notes(fleet: &mut Fleet) {
             None if nodes < FEWEST_LINKED => fleet
                 .notes
                 .push(format!("{what} has {nodes} nodes: {FEWEST_LINKED} are needed to judge links.")),
-            None => fleet.notes.push(format!("{what} lacks the times of pairs: links cannot be judged.")),
+            None => fleet.notes.push(format!("{what} has no times of pairs: links cannot be judged.")),
             Some(smallest) if smallest > MOST_UNSEEN => fleet.notes.push(format!(
                 "{what} varies so much between pairs that a link 10% slower would not show: only one {:.0}% slower would.",
                 100.0 * smallest

@@ -49,7 +49,7 @@ fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> Sh
             shown.unknown.push((at, format!("{why}; {FEWEST_TRIALS} in different rounds are needed")));
         } else if of.short && !is_known && ratio <= FARTHEST {
             let why = format!("{label} with every other node takes {ratio:.2}x as long");
-            shown.unknown.push((at, format!("{why}: it is slow, or stands in another rack; --topology FILE tells")));
+            shown.unknown.push((at, format!("{why}: it is slow, or in another rack: --topology FILE tells which")));
         } else {
             shown.slow.push((at, ratio, standing.interval.map(f64::exp)));
         }

@@ -122,7 +122,7 @@ fn refuse(prepared: &Prepared, instances: &Instances, world: Option<u32>, pipeli
         return Err(format!("only {ranks} of {world} ranks are in the trace"));
     }
     if ranks < 2 && communicates {
-        return Err("the trace has one rank, and what it waits for is on others".to_owned());
+        return Err("the trace has one rank, but what it waits for is on other ranks".to_owned());
     }
     if pipeline || prepared.ranks.iter().any(|lanes| !lanes.point_to_point.is_empty()) {
         return Err("the trace does not say which send each receive waits for".to_owned());

@@ -144,7 +144,7 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
     let abstain = |reason: String| Verdict { abstains: Some(reason), ..Verdict::default() };
     let count = steps.numbers.len();
     if steps.ranks.len() < 2 {
-        return abstain(format!("a slow rank needs two ranks to compare, and there is {}", steps.ranks.len()));
+        return abstain(format!("naming a slow rank needs two ranks to compare, but there is {}", steps.ranks.len()));
     }
     if count < MINIMUM_STEPS {
         return abstain(format!(

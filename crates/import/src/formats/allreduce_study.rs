@@ -261,7 +261,7 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
         return Ok(());
     }
     if particulars.mode == Some(Mode::Decode) {
-        results.omit(line, "mode `decode`: the row does not tell what ranks computed between calls");
+        results.omit(line, "mode `decode`: the row does not say what ranks computed between calls");
         return Ok(());
     }
     let bytes = bytes(source, line, [BYTES, ELEMENTS, MEGABYTES].map(cell), dtype)?;

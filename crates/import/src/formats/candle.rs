@@ -72,7 +72,7 @@ fn configurations(source: &Source, root: &Node) -> Result<(String, Vec<Configura
         Some((Tree::List(items), _)) => all(source, items, &shared)?,
         Some((_, node)) => {
             return Err(
-                source.error(node.at, format!("a suite is a list of configurations, and this is {}", tree::kind(node)))
+                source.error(node.at, format!("a suite must be a list of configurations, not {}", tree::kind(node)))
             );
         }
     };

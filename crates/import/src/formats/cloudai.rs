@@ -78,7 +78,7 @@ fn plan(source: &Source, mut file: Fields<'_>) -> Result<ForeignPlan, Error> {
         environment(source, node, &mut plan)?;
     }
     for (name, _) in file.rest() {
-        plan.warning(format!("{}: CloudAI reads it, and the plan has nothing like it", shown(name)));
+        plan.warning(format!("{}: CloudAI reads it, but the plan has no counterpart", shown(name)));
     }
     let cases = cases(source, &mut args, &mut plan)?;
     plan.line(0, "defaults:");
@@ -105,7 +105,7 @@ fn plan(source: &Source, mut file: Fields<'_>) -> Result<ForeignPlan, Error> {
     }
     for (flag, value) in extra.iter().filter(|(flag, _)| !sizes::is_factor(flag)) {
         plan.warning(format!(
-            "{} {}: an option of nccl-tests that the plan has nothing like",
+            "{} {}: an option of nccl-tests without a counterpart in the plan",
             shown(flag),
             shown(value)
         ));
@@ -202,7 +202,7 @@ fn ranks(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Result<
     let ranks = source.given("ranks").map(str::to_owned).or(found).unwrap_or_else(|| RANKS.to_owned());
     if source.given("ranks").is_none() {
         plan.warning(format!(
-            "ranks: a scenario of CloudAI tells the nodes, and not this file: {ranks}; `--ranks N` gives others"
+            "ranks: a scenario of CloudAI sets the nodes, not this file: {ranks}; `--ranks N` sets another number"
         ));
     }
     plan.line(1, &format!("ranks: {} # num_nodes of the scenario", ranks));

@@ -102,7 +102,7 @@ fn ranks(source: &Source, plan: &mut PlanText) {
     let ranks = source.given("ranks").unwrap_or(RANKS);
     if source.given("ranks").is_none() {
         plan.warning(format!(
-            "ranks: the file does not tell them (DDLB takes those of `mpirun -np`): {ranks}; `--ranks N` gives others"
+            "ranks: the file does not say how many (DDLB uses those of `mpirun -np`): {ranks}; `--ranks N` sets another number"
         ));
     }
     plan.line(1, &format!("ranks: {ranks} # mpirun -np"));

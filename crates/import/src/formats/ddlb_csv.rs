@@ -146,7 +146,7 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
         None if base == "pytorch" || (base == "fuser" && option("algorithm").is_some()) => "tp_rowwise",
         None => {
             let hint = "add a column `primitive` with tp_columnwise or tp_rowwise";
-            results.omit(line, format!("`{}`: the file does not tell the primitive; {hint}", plain(label)));
+            results.omit(line, format!("`{}`: the file does not say which primitive; {hint}", plain(label)));
             return Ok(());
         }
     };

@@ -22,7 +22,7 @@ pub(super) fn refuse_other_runs(parts: &[(PathBuf, Spans)]) -> Result<(), Error>
         files.sort_by_key(|file| file.first_ns);
         let refused = files.windows(2).find_map(|pair| Some((pair[0].path, pair[1].path, pair[0].conflict(&pair[1])?)));
         if let Some((one, other, why)) = refused {
-            return Err(Error::new(format!("two files are of rank {rank}"))
+            return Err(Error::new(format!("two files belong to rank {rank}"))
                 .cause(format!("{} and {}: {why}", one.display(), other.display()))
                 .hint("name one file for each rank, or the cycles of one recording"));
         }
@@ -151,7 +151,7 @@ mod tests {
     fn files_of_two_runs_are_refused_with_what_does_not_fit() {
         let refused = |files: [String; 2]| read(&files).unwrap_err().to_string();
         let again = refused([cycle(0, 3..5, 0.0), cycle(0, 3..5, 5e5)]);
-        assert!(again.starts_with("two files are of rank 0"), "{again}");
+        assert!(again.starts_with("two files belong to rank 0"), "{again}");
         assert!(again.contains("the first ends with step 4, and the second begins with step 3"), "{again}");
         let parallel = refused([cycle(0, 3..5, 0.0), cycle(0, 5..7, 100.0)]);
         assert!(parallel.contains("they overlap in time"), "{parallel}");

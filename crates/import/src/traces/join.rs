@@ -19,7 +19,12 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
     let source = part.timeline.source.clone();
     if let Some((other, part)) = parts.iter().find(|(_, part)| part.timeline.source != source) {
         return Err(Error::new("traces of different tools cannot be joined")
-            .cause(format!("{} is of {source}, {} is of {}", first.display(), other.display(), part.timeline.source))
+            .cause(format!(
+                "{} is from {source}, {} is from {}",
+                first.display(),
+                other.display(),
+                part.timeline.source
+            ))
             .hint("name the files of one tool"));
     }
     let mut joined = Timeline { source, ..Timeline::default() };

@@ -99,7 +99,7 @@ impl<'t> JobCalls<'t> {
 fn refuse_several_jobs(traces: &Traces) -> Result<(), Error> {
     let Some(timeline) = &traces.timeline else { return Ok(()) };
     if let Some(note) = timeline.notes.iter().find(|note| note.starts_with(DIFFERENT_WORLDS)) {
-        return Err(Error::new("the traces are of several jobs")
+        return Err(Error::new("the traces come from several jobs")
             .cause(note.as_str())
             .hint("name the traces of one job"));
     }

@@ -216,9 +216,9 @@ fn traces_of_several_jobs_are_refused() {
         kineto(rank, world, "", &[step(1, 0.0), kernel(10.0, 5.0, ("allreduce", "Float"), [8, 8], FOUR)])
     };
     let error = made(&[("rank0.json", trace(0, 2)), ("rank1.json", trace(1, 4))], None).unwrap_err();
-    assert_eq!(error.what, "the traces are of several jobs", "{error}");
+    assert_eq!(error.what, "the traces come from several jobs", "{error}");
     let error = made(&[("a_rank0.json", trace(0, 2)), ("b_rank0.json", trace(0, 2))], None).unwrap_err();
-    assert!(error.what.starts_with("two files are of rank 0"), "{error}");
+    assert!(error.what.starts_with("two files belong to rank 0"), "{error}");
     let log = r#"{"header":{"id":"0xab","rank":0,"n_ranks":2},"metadata":{"inspector_output_format_version":"v4.0"},"coll_perf":{"coll":"AllReduce","coll_sn":0,"coll_msg_size_bytes":32,"coll_exec_time_us":5}}"#;
     let error = made(&[("rank0.json", trace(0, 2)), ("h-pid5.log", log.to_owned())], None).unwrap_err();
     assert_eq!(error.what, "two tools recorded the calls", "{error}");

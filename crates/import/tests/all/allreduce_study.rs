@@ -155,7 +155,7 @@ fn rows_of_ours_that_cannot_be_or_say_nothing_new_are_told_by_line() {
     let omitted = one(&row("native,f32,sum,true,streaming")).all_omitted();
     assert_eq!(omitted[0], "line 2: runtime `native` has no backend `gloo`");
     let omitted = one(&row("pytorch,f32,sum,true,decode")).all_omitted();
-    assert_eq!(omitted[0], "line 2: mode `decode`: the row does not tell what ranks computed between calls");
+    assert_eq!(omitted[0], "line 2: mode `decode`: the row does not say what ranks computed between calls");
     let last = text.lines().last().unwrap();
     let again = one(&format!("{text}{last}\n"));
     assert_eq!(again.shapes().last().unwrap().1.len(), 2);

@@ -91,12 +91,12 @@ fn lists_and_defaults_are_those_of_cloudai() {
 fn what_is_wrong_is_refused_by_line() {
     let whole = sample("cloudai", "all_gather.toml");
     for (from, to, why) in [
-        ("\"4G\"", "\"4GB\"", "line 10: `maxbytes` takes a size such as 128 or 4G, and this is `4GB`"),
-        ("\"4G\"", "\"1,5G\"", "line 10: `maxbytes` takes a size such as 128 or 4G, and this is `1,5G`"),
+        ("\"4G\"", "\"4GB\"", "line 10: `maxbytes` must be a size such as 128 or 4G, not `4GB`"),
+        ("\"4G\"", "\"1,5G\"", "line 10: `maxbytes` must be a size such as 128 or 4G, not `1,5G`"),
         ("\"4G\"", "\"64\"", "line 10: `maxbytes` 64 is smaller than `minbytes` 128"),
         ("\"stepfactor\" = 2", "", "line 10: 128 to 4G in steps of 1M are more than 256 sizes"),
         ("all_gather_perf_mpi", "all_father_perf", "line 7: `subtest_name` does not take `all_father_perf`"),
-        ("\"100\"", "\"many\"", "line 11: `iters` takes a whole number from 1 to 10000, and this is `many`"),
+        ("\"100\"", "\"many\"", "line 11: `iters` must be a whole number from 1 to 10000, not `many`"),
         ("\"4G\"", "\"4G", "line 10: not valid TOML"),
         ("[cmd_args]", "[cmd_args", "line 5: not valid TOML"),
     ] {

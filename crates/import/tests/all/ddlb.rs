@@ -85,7 +85,7 @@ fn a_column_tells_the_primitive_of_a_row_that_does_not() {
     let header = "implementation,mean_time (ms),m,n,k,dtype,world_size,Throughput (TFLOPS)";
     let row = "transformer_engine,2.5,1024,1024,1024,float16,2,10";
     let omitted = one(&format!("{header}\n{row}\n")).all_omitted();
-    let hint = "the file does not tell the primitive; add a column `primitive` with tp_columnwise or tp_rowwise";
+    let hint = "the file does not say which primitive; add a column `primitive` with tp_columnwise or tp_rowwise";
     assert_eq!(omitted, [format!("line 2: `transformer_engine`: {hint}")]);
     let named = one(&format!("{header},primitive\n{row},tp_rowwise\n"));
     assert!(

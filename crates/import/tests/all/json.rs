@@ -110,7 +110,7 @@ fn nccl_tests_of_another_version_or_cut_off_is_refused() {
     );
     let cut = nccl().split("\"out_of_bounds\"").next().unwrap().to_owned();
     assert!(
-        refusal(&cut).starts_with("x.log, line 6: the JSON is cut off here: expected a value, and the file ends"),
+        refusal(&cut).starts_with("x.log, line 6: the JSON is cut off here: expected a value, but the file ends"),
         "{}",
         refusal(&cut)
     );

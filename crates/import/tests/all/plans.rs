@@ -100,7 +100,7 @@ fn ddlb_without_torch_runs_natively_and_says_what_is_left_out() {
     }
     let warnings = foreign.warnings.join("\n");
     assert!(warnings.contains("compute_only, pytorch of PyTorch are left out, because no torch"), "{warnings}");
-    assert!(warnings.contains("ranks: the file does not tell them"), "{warnings}");
+    assert!(warnings.contains("ranks: the file does not say how many"), "{warnings}");
     // A launcher or `--ranks` gives them.
     let four = foreign_of(&source(&sample("ddlb", "readme.json")).with_given("ranks", "4")).unwrap();
     assert!(plan_of(&four).cases.iter().all(|case| case.ranks() == 4) && !four.warnings.join("").contains("ranks:"));
@@ -165,7 +165,7 @@ fn ddlb_names_what_it_has_beyond() {
     }
     let warnings = foreign.warnings.join("\n");
     for word in [
-        "fuser: nvFuser is none of the implementations here",
+        "fuser: nvFuser is not supported here",
         "inter_stream_synchronization: `true`, `false`",
         "output_csv: results/",
         "transformer_engine, jax",
@@ -320,15 +320,10 @@ fn what_is_wrong_is_refused_by_line() {
     let torchscale = sample("torchscale", "quick_start.yaml");
     let candle = sample("candle", "v100-nvlink.json");
     for (text, from, to, what) in [
-        (&ddlb, "\"m\": 65536", "\"m\": \"65536\"", "x.log, line 4: `m` takes a whole number from 1 to 2147483648"),
-        (&ddlb, "\"m\": 65536", "\"m\": 1e300", "line 4: `m` takes a whole number"),
-        (
-            &ddlb,
-            "\"m\": 65536",
-            "\"m\": NaN",
-            "line 4: `m` takes a whole number from 1 to 2147483648, and this is `NaN`",
-        ),
-        (&ddlb, "\"m\": 65536", "\"m\": 99999999999999999999", "line 4: `m` takes a whole number"),
+        (&ddlb, "\"m\": 65536", "\"m\": \"65536\"", "x.log, line 4: `m` must be a whole number from 1 to 2147483648"),
+        (&ddlb, "\"m\": 65536", "\"m\": 1e300", "line 4: `m` must be a whole number"),
+        (&ddlb, "\"m\": 65536", "\"m\": NaN", "line 4: `m` must be a whole number from 1 to 2147483648, not `NaN`"),
+        (&ddlb, "\"m\": 65536", "\"m\": 99999999999999999999", "line 4: `m` must be a whole number"),
         (&ddlb, "\"m\": 65536", "\"m\": []", "line 4: `m` is an empty list"),
         (&ddlb, "\"m\": 65536,", "", "line 2: `benchmark` has no `m`"),
         (
@@ -343,19 +338,14 @@ fn what_is_wrong_is_refused_by_line() {
         (&ddlb, "ucc/tl/nccl", "ucx", "line 17: `backend` does not take `ucx`"),
         (&ddlb, "true", "\"yes\"", "line 8: `validate` takes true or false"),
         (&ddlb, "\"n\": 1024,", "\"n\": 1024", "not valid YAML or JSON"),
-        (
-            &torchscale,
-            "- 64",
-            "- many",
-            "line 6: `batch_sizes` takes a whole number from 1 to 1048576, and this is `many`",
-        ),
+        (&torchscale, "- 64", "- many", "line 6: `batch_sizes` must be a whole number from 1 to 1048576, not `many`"),
         (
             &torchscale,
             "bert-large",
             "bert-lage",
             "line 4: `models` does not take `bert-lage`\nhint:  did you mean `bert-large`?",
         ),
-        (&torchscale, "- 8\n", "- 0\n", "line 13: `gpu_counts` takes a whole number from 1 to 1024, and this is `0`"),
+        (&torchscale, "- 8\n", "- 0\n", "line 13: `gpu_counts` must be a whole number from 1 to 1024, not `0`"),
         (&torchscale, "trigger:", "triger:", "line 17: `profiling` has no field `triger`"),
         (&torchscale, "gpu_counts", "gpu_count", "`the file` has no field `gpu_count`"),
         (&candle, "\"cuda\"", "\"tpu\"", "line 3: `device_type` does not take `tpu`"),

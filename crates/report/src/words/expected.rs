@@ -182,9 +182,9 @@ pub(crate) fn table(run: &Run) -> Vec<Block> {
     if table.is_empty() {
         return Vec::new();
     }
-    let mut note = "The best right case counts, by its median.".to_owned();
+    let mut note = "The correct case with the best median counts.".to_owned();
     if all.iter().any(|one| one.reached.is_none()) {
-        note += &format!(" `{NONE}`: the run has no right case for it.");
+        note += &format!(" `{NONE}`: the run has no correct case for it.");
     }
     vec![Block::Table(table), Block::Paragraph(Words::prose(&note))]
 }

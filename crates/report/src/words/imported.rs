@@ -27,7 +27,7 @@ pub(crate) fn method(run: &Run) -> String {
     let tools: Vec<String> = tools.into_iter().map(one_line).filter(|tool| !tool.is_empty()).collect();
     let tools = if tools.is_empty() { "another program".to_owned() } else { list(&tools) };
     format!(
-        "These figures are of {tools}: times are {statistic}. Rankmark did not measure them: there are no samples, no \
+        "These figures come from {tools}: times are {statistic}. Rankmark did not measure them: there are no samples, no \
          intervals, and no caveats about the machine."
     )
 }
@@ -49,7 +49,7 @@ fn of_file(imported: &Imported) -> Vec<Block> {
     let items = facts.chain(imported.notes.iter().map(|note| Words::prose(note)));
     let mut blocks = bullets(items);
     if !imported.omitted.is_empty() {
-        blocks.push(Block::Paragraph("These figures of the file are in no case:".into()));
+        blocks.push(Block::Paragraph("These figures of the file do not belong to a case:".into()));
         blocks.extend(prose_list(&imported.omitted));
     }
     blocks

@@ -80,7 +80,7 @@ pub fn compared_sentences(cases: &[ComparedCase], labels: &[String], threshold: 
         sentences.push(format!("Smallest change that such a comparison finds in 80% of tries: {range}."));
     }
     if !unknown.is_empty() {
-        sentences.push("More time (`--max-seconds`) or a quieter machine decides more.".to_owned());
+        sentences.push("Run longer (`--max-seconds`) or on a quieter machine to decide the rest.".to_owned());
     }
     sentences
 }
@@ -133,7 +133,7 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     let said = changes.into_iter().take(LISTED).chain(others);
     blocks.push(Block::List(said.map(|sentence| Words::prose(sentence).into()).collect()));
     let rule = format!(
-        "A change within {} is none. The intervals of all {} and of every look hold together with 95%.",
+        "A change within {} counts as none. The intervals of all {} and of every look hold together with 95%.",
         terms::Ratio(interleaved.threshold),
         count(cases.len(), "case", "cases"),
     );

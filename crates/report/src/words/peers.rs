@@ -201,7 +201,7 @@ pub(crate) fn sentence(operation: &Operation) -> Option<String> {
 }
 
 /// What would tell where intervals are too wide.
-const MORE: &str = "More trials on an idle machine would tell.";
+const MORE: &str = "Run more trials on an idle machine to tell.";
 
 /// How the native runtime compares with PyTorch, a line for each operation that both measured.
 pub fn runtimes(run: &Run) -> Vec<String> {

@@ -68,7 +68,7 @@ pub(crate) fn title_and_evidence(run: &Run) -> Option<[String; 2]> {
     let (_, main) = named.iter().max_by_key(|(state, _)| state.trials)?;
     if named.len() < 2 {
         let unseen: Vec<String> = run.unseen_states.iter().filter_map(|state| state.name.clone()).collect();
-        let title = format!("The machine was in one of its states: {main}");
+        let title = format!("The machine was in one state throughout: {main}");
         let meaning = meaning(&unseen.iter().map(String::as_str).collect::<Vec<_>>());
         let evidence =
             format!("Earlier runs on it also saw {}. {meaning} This run has no times in another state.", list(&unseen));
@@ -147,7 +147,7 @@ mod tests {
         let text = sentence(&run).unwrap();
         assert_eq!(
             text,
-            "The machine was in one of its states: far cores. Earlier runs on it also saw near cores. Near cores exchange data with each other faster than far cores: the same ranks ran on different ones. This run has no times in another state."
+            "The machine was in one state throughout: far cores. Earlier runs on it also saw near cores. Near cores exchange data with each other faster than far cores: the same ranks ran on different ones. This run has no times in another state."
         );
         assert!(action(&run).starts_with("Pin ranks with `--bind core`"));
         run.placement = vec![record::Placement { cpus: vec![vec![0], vec![1]], ..record::Placement::default() }];

@@ -39,7 +39,7 @@ pub(super) fn read(source: &Source, args: &mut Fields<'_>, extra: &[(String, Str
         let node = only(source, name, node)?;
         let word = text(source, name, node)?;
         let wrong = || {
-            let what = format!("`{name}` takes a size such as 128 or 4G, and this is `{}`", shown(word));
+            let what = format!("`{name}` must be a size such as 128 or 4G, not `{}`", shown(word));
             source.error(node.at, what)
         };
         Ok((bytes(word).ok_or_else(wrong)?, node.at, word.to_owned()))

@@ -170,7 +170,7 @@ fn fuser(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan:
         format!(" ({} {} no effect)", ignored.join(", "), if ignored.len() == 1 { "has" } else { "have" })
     };
     plan.warning(format!(
-        "fuser: nvFuser is none of the implementations here; its algorithms {} of {} run natively as {}{options}",
+        "fuser: nvFuser is not supported here; its algorithms {} of {} run natively as {}{options}",
         joined(&algorithms),
         joined(primitives),
         joined(&lines)

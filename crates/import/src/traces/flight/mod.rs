@@ -98,7 +98,11 @@ pub(super) fn report(mut dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Er
             let (used, left) = if is_better { (&path, other) } else { (other, &path) };
             // A file that names its rank has the recorder and other things; the recorder's own file lies next to it.
             if dump.known_rank.is_none() {
-                report.notes.push(format!("{} is left out: {} is of rank {rank}, too", left.display(), used.display()));
+                report.notes.push(format!(
+                    "{} is left out: {} is also from rank {rank}",
+                    left.display(),
+                    used.display()
+                ));
             }
             if let (Some(kept), true) = (kept, is_better) {
                 *kept = dump.rank;

@@ -394,7 +394,7 @@ fn ranks_are_joined_by_header_name_and_order() {
         assert!(names.contains(&"Optimizer.step#SGD.step") && names.contains(&"all_reduce"), "{names:?}");
     }
     let twice = read(&[("a.json", text(two, &[1])), ("rank2.json", text("", &[1]))]).unwrap_err().to_string();
-    assert!(twice.starts_with("two files are of rank 2"), "{twice}");
+    assert!(twice.starts_with("two files belong to rank 2"), "{twice}");
 }
 
 #[test]

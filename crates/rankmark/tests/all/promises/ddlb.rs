@@ -137,7 +137,7 @@ fn ranks_are_those_of_the_launcher() {
     );
     let run = place.run_file("out");
     let notes = run["plan"]["notes"].to_string();
-    assert!(!notes.contains("the file does not tell them"), "{notes}");
+    assert!(!notes.contains("the file does not say how many"), "{notes}");
     assert!(
         run["started_by"].as_str().is_some_and(|by| by.contains("mpirun") || by.contains("PMI")),
         "{}",

@@ -30,7 +30,7 @@ pub(super) fn scaling(run: &Run, operations: &[Operation]) -> Option<Finding> {
     let title =
         format!("{} reach {} ({} to {}) of ideal", ranks(case.ranks), percent(*value), percent(low), percent(high));
     if case.caveats.contains(&Caveat::Oversubscribed) {
-        let action = "The ranks share cores: judge scaling by runs of at most one rank a core.";
+        let action = "The ranks share cores: judge scaling by runs with at most one rank a core.";
         return Some(finding(Kind::Scaling, title, format!("{label}."), action).loses(1.0 - value));
     }
     let losses: Vec<(String, f64)> = losses(run, case).into_iter().filter(|(_, share)| *share > SMALL).collect();
