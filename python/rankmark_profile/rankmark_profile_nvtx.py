@@ -71,7 +71,7 @@ class Tool:
         self.version = VersionTable(ctypes.sizeof(VersionTable), 3, 0, self.told)
         self.export = ExportTable(self.export_table)
         if not self.library.InitializeInjectionNvtx2(self.export):
-            raise RuntimeError(f"{path}: its first function says that it failed")
+            raise RuntimeError(f"{path}: its first function reports a failure")
         self.mark_text = self.function(MARK, Text)
         self.push_text = self.function(PUSH, Text)
         self.pop_text = self.function(POP, Nothing)
@@ -152,7 +152,7 @@ class NvtxAgent(Agent):
 
     def why_no_window(self) -> str:
         if self.tool is None:
-            return "no steps are told: the tool did not name its library in NVTX_INJECTION64_PATH"
+            return "no steps are reported: the tool did not name its library in NVTX_INJECTION64_PATH"
         return super().why_no_window()
 
     def they_prepare(self) -> None:

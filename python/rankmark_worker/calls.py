@@ -45,7 +45,7 @@ def bind(form: str, operations: list[Operation], manager: Operation | None) -> C
         return lambda: _in_flight(operations)
     if form == "coalesced":
         if manager is None or "async_ops" not in inspect.signature(manager).parameters:
-            raise Failure("this torch coalesces no operations (torch 2.1 was the first)", True)
+            raise Failure("this torch cannot coalesce operations (2.1 or later is needed)", True)
         coalesce: Callable[[], AbstractContextManager[object]] = manager
         return lambda: _coalesced(operations, coalesce)
     (operation,) = operations

@@ -178,7 +178,7 @@ class Collective:
             raise Failure(f"{self.op}: torch.distributed cannot send from a rank to itself", True)
         if self.op in ("send_recv", "ping_pong") and self.place.type == "cuda" and dist.get_backend() == "gloo":
             # It would read the memory of the GPU as its own.
-            raise Failure(f"{self.op}: torch's gloo sends no memory of GPUs from rank to rank", True)
+            raise Failure(f"{self.op}: torch's gloo cannot send GPU memory from rank to rank", True)
         operations = [self._operation(given, got, number) for number, (given, got) in enumerate(self.buffers)]
         if self.form == "coalesced":
             # What is refused must be so before several are in flight: the first that fails is all that torch waits for,

@@ -67,7 +67,7 @@ def ready(load: Callable[[], object]) -> Any:
     os.waitpid(between, 0)
     count = threads()
     if count > 1:
-        return {"Refused": f"{count - 1} threads of its libraries run on, which a fork would lose"}
+        return {"Refused": f"{count - 1} threads of its libraries still run, and a fork would lose them"}
     return "Ready"
 
 

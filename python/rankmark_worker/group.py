@@ -147,7 +147,7 @@ def open_group(
     if not getattr(dist, f"is_{name}_available", lambda: False)():
         raise Failure(f"{torch_is} was built without {name}", True)
     if name == "nccl" and device == "cpu":
-        raise Failure(f"the nccl of {torch_is} moves GPU memory only, and `device` is cpu", True)
+        raise Failure(f"the nccl of {torch_is} moves GPU memory only, but `device` is cpu", True)
     begun_ns = now_ns()
     channel.all_gather(b"")
     # All ranks have given their answer: the last one has begun, too.
@@ -214,14 +214,14 @@ def refuse_shared(gpus: list[str]) -> None:
     """Fails where two ranks have the same GPU, or one has none: on all ranks alike."""
     without = [str(rank) for rank, gpu in enumerate(gpus) if not gpu]
     if without:
-        raise Failure(f"each rank needs a GPU, and there is none for rank {', '.join(without)}", True)
+        raise Failure(f"each rank needs a GPU, but there is none for rank {', '.join(without)}", True)
     # nccl itself tells apart who may share one.
     if os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE", "0") != "0":
         return
     for gpu in gpus:
         together = [str(rank) for rank, other in enumerate(gpus) if other == gpu]
         if len(together) > 1:
-            text = f"each rank needs a GPU of its own, and ranks {', '.join(together)} would share one: {gpu}"
+            text = f"each rank needs a GPU of its own, but ranks {', '.join(together)} would share one: {gpu}"
             raise Failure(f"{text} (hint: at most one rank for each GPU of a host)", True)
 
 

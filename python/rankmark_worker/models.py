@@ -423,7 +423,7 @@ def build(name: str, dimensions: dict[str, Any]) -> Model:
         stages = [given.pop(f"stage{number}") for number in range(1, 5)]
         return ResNet(stages=stages, bottleneck=word == "resnet50", **given)
     if word not in FAMILIES:
-        raise LookupError(f"there is no PyTorch module of the model `{name}`")
+        raise LookupError(f"there is no PyTorch module for the model `{name}`")
     return FAMILIES[word](**given)
 
 

@@ -20,7 +20,7 @@ from .steps import Site, Step
 def needs_gpu(site: Site, what: str) -> None:
     """Refuses buffers in ordinary memory."""
     if site.task.place.type != "cuda":
-        raise Failure(f"{what} needs CUDA, and `device` is {site.task.place.type}", True)
+        raise Failure(f"{what} needs CUDA, but `device` is {site.task.place.type}", True)
 
 
 def load(package: str) -> Any:

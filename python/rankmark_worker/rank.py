@@ -186,7 +186,7 @@ class RankWork:
             raise Failure(str(error)) from None
         make = self._benchmarks.get(case["benchmark"])
         if make is None:
-            raise Failure(f"PyTorch ranks run no benchmark `{case['benchmark']}`", True)
+            raise Failure(f"PyTorch ranks do not support benchmark `{case['benchmark']}`", True)
         prepared = make(values)
         # Of a step of training, what DistributedDataParallel does, as far as others can see.
         usual = "barrier" if case["benchmark"] == "startup" else "all_reduce"

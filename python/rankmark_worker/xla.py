@@ -64,7 +64,7 @@ def meeting(rank: int, ranks: int) -> str:
 def jax(site: Site) -> Step:
     """The product and its collective, compiled as one."""
     if site.task.ranks == 1:
-        raise Failure("jax is measured on two ranks or more", True)
+        raise Failure("jax needs two ranks or more", True)
     load("jax")
     return Compiled(Ranks.join(site), site).step()
 

@@ -93,7 +93,7 @@ class Forms(unittest.TestCase):
             raise AssertionError("is not called")
 
         for manager in (None, older):
-            with self.assertRaisesRegex(Failure, "coalesces no operations") as caught:
+            with self.assertRaisesRegex(Failure, "cannot coalesce operations") as caught:
                 calls.bind("coalesced", Operations("ab").all, manager)
             self.assertTrue(caught.exception.lacking)
 

@@ -130,7 +130,7 @@ class Checks(unittest.TestCase):
 class Libraries(unittest.TestCase):
     def test_what_is_missing_is_said(self) -> None:
         (site, _) = sites("gather_first")
-        asked = [(overlapped.async_tp, "needs CUDA, and `device` is cpu")]
+        asked = [(overlapped.async_tp, "needs CUDA, but `device` is cpu")]
         for package, step in (("transformer_engine", overlapped.transformer_engine), ("jax", xla.jax)):
             if importlib.util.find_spec(package) is None:
                 asked.append((step, f"has no {package}: No module named"))

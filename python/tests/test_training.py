@@ -182,7 +182,7 @@ class Steps(unittest.TestCase):
         with self.assertRaises(Failure) as caught:
             training.prepare({"recipe": {**RECIPE, "model": "mamba"}}, 0, Alone(self.place))  # type: ignore[arg-type]
         self.assertTrue(caught.exception.lacking)
-        self.assertIn("no PyTorch module of the model `mamba`", str(caught.exception))
+        self.assertIn("no PyTorch module for the model `mamba`", str(caught.exception))
 
     def test_a_rank_that_fails_alone_leaves_its_peers(self) -> None:
         case = training.Training(RECIPE, 0, 1, self.device)

@@ -30,6 +30,6 @@ pub(crate) fn refusal(source: &Source) -> Error {
         missing => format!("{missing} is missing"),
     };
     let cause =
-        format!("it is nearest to {} ({}): {} is there, {missing}", nearest.name(), nearest.doc(), quoted(true));
+        format!("it is closest to {} ({}): {} was found, {missing}", nearest.name(), nearest.doc(), quoted(true));
     error.cause(cause).hint(list)
 }

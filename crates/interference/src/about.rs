@@ -81,7 +81,8 @@ fn settle(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
         case.parameters.shift_remove(name);
     }
     if fields.beside.activity() == Some(fields.activity) {
-        case.skip = Some(format!("`{}` beside itself is not measured: another activity", fields.activity.name()));
+        case.skip =
+            Some(format!("`{}` cannot run concurrently with itself: choose another activity", fields.activity.name()));
     }
     let threads =
         World::of(case)?.progress_thread || contract::backend_of(case).is_none_or(|backend| backend.takes_threads());
@@ -185,7 +186,7 @@ mod tests {
             assert!(why.contains(said), "{fields:?}: {why}");
         }
         let skip = |fields: &[(&str, &str)]| cases(fields).unwrap().pop().unwrap().skip.unwrap_or_default();
-        assert!(skip(&[("activity", "product"), ("beside", "product")]).contains("beside itself"));
+        assert!(skip(&[("activity", "product"), ("beside", "product")]).contains("concurrently with itself"));
         let mpi = [("backend", "mpi"), ("activity", "product"), ("beside", "collective")];
         assert!(skip(&mpi).contains("serves one thread"), "{}", skip(&mpi));
         let alone = cases(&mpi).unwrap().remove(0);

@@ -140,7 +140,7 @@ pub(super) fn settle_experts(name: &str, primitive: Primitive) -> Result<(), Fie
     if primitive == Primitive::EpAllToAll {
         return Ok(());
     }
-    let message = format!("`{name}` is a part of ep_all_to_all, and {primitive} has no such part");
+    let message = format!("`{name}` is a part of ep_all_to_all, but {primitive} has no such part");
     Err(problem("implementation", message, "`communication_only`"))
 }
 

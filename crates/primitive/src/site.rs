@@ -299,7 +299,7 @@ impl Site {
             view?.slice(of.offset(), of.len())
         };
         let views: Option<Vec<Slice>> = (0..self.task.ranks).map(view).collect();
-        let lacks = "the backend gives no view of other ranks' memory (`backend: shm` does)";
+        let lacks = "ranks cannot access each other's memory with this backend (use `backend: shm`)";
         views.ok_or_else(|| Failure::lacking(lacks))
     }
 

@@ -80,7 +80,7 @@ pub(crate) fn can_renew(case: &Case, several: bool) -> Result<(), String> {
     if several || !launched || !needs_new_ranks(case) {
         return Ok(());
     }
-    Err("each trial needs new rank processes, and those of a launcher can join by this backend once: the same command without \
+    Err("each trial needs new rank processes, but those of a launcher can join this backend only once: the same command without \
          the launcher starts them, on one host"
         .to_owned())
 }

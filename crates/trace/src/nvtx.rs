@@ -172,7 +172,7 @@ pub fn open(library: &OsStr) -> Result<(), String> {
     let begin: Begin = unsafe { std::mem::transmute(begin.as_ptr()) };
     // SAFETY: the tables that the library asks for are as NVTX 3 says, and live as long as the process.
     if unsafe { begin(export_table) } == 0 {
-        return Err("its first function says that it failed".to_owned());
+        return Err("its first function reports a failure".to_owned());
     }
     let texts = |names: Vec<&str>| names.into_iter().map(|name| CString::new(name).unwrap_or_default()).collect();
     let operations = texts(Collective::ALL.iter().map(|operation| operation.name()).collect());

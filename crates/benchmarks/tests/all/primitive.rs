@@ -75,7 +75,7 @@ fn attention_is_that_of_plain_f64() {
 fn without_a_view_of_peers_memory_fused_is_skipped_with_the_reason() {
     for (entry, why) in [
         ("pace_bandwidth: 1GB/s", "a paced link would not slow it down"),
-        ("backend: reference", "gives no view of other ranks' memory"),
+        ("backend: reference", "cannot access each other's memory"),
     ] {
         let lines = all_right(&format!("primitive: tp_rowwise, m: 64, n: 8, k: 16, ranks: 2, {entry}"), 2);
         for skipped in lines.iter().filter(|line| line.status == Status::Skipped) {

@@ -62,8 +62,9 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     let joins_once = library.is_some_and(|backend| backend.about().launched);
     if fields.stage == Stage::Join && fields.start == Start::Warm && joins_once {
         let name = fields.backend.unwrap_or_default();
-        case.skip =
-            Some(format!("a process joins once by {name}, whose library can be initialised once: `start: cold`"));
+        case.skip = Some(format!(
+            "a process can join {name} only once, since its library can be initialised only once: use `start: cold`"
+        ));
     }
     contract::fields::reorder(case, &ABOUT);
     Ok(())
@@ -220,7 +221,7 @@ mod tests {
         }
         assert!(native.iter().all(|case| !case.world.contains_key("rendezvous")));
         let joins = cases(&[("stage", "join"), ("runtime", "pytorch"), ("backend", "mpi")]).unwrap();
-        assert!(joins[1].skip.as_ref().unwrap().contains("can be initialised once"), "{joins:?}");
+        assert!(joins[1].skip.as_ref().unwrap().contains("can be initialised only once"), "{joins:?}");
     }
 
     #[test]
@@ -228,7 +229,7 @@ mod tests {
         let joins = cases(&[("stage", "join"), ("backend", "mpi")]).unwrap();
         let skipped: Vec<bool> = joins.iter().map(|case| case.skip.is_some()).collect();
         assert_eq!(skipped, [false, true], "{joins:?}");
-        assert!(joins[1].skip.as_ref().unwrap().contains("can be initialised once"));
+        assert!(joins[1].skip.as_ref().unwrap().contains("can be initialised only once"));
     }
 
     #[test]

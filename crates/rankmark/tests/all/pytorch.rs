@@ -173,7 +173,7 @@ fn operations_in_flight_are_right_and_count_as_one_each() {
             // What a torch's gloo cannot coalesce is in its words.
             let why = match op {
                 "reduce_scatter" => "support",
-                _ if coalesces => "this torch coalesces no operations",
+                _ if coalesces => "this torch cannot coalesce operations",
                 _ => "torch coalesces all_reduce, all_gather and reduce_scatter",
             };
             assert!(call == "coalesced" && reason(case).contains(why), "{case}");
