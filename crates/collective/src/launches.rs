@@ -21,7 +21,7 @@ pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
         let able = comm::backends().filter(|backend| backend.records_launches());
         let able = able.map(|backend| format!("`{}`", backend.about().name)).collect::<Vec<_>>().join(" or ");
         let message = format!("`{name}` is for native ranks on GPUs, with backend {able}");
-        return Err(problem(name, message, format!("`backend`: {able}, and no `python`")));
+        return Err(problem(name, message, format!("use backend {able} without `python`")));
     }
     check_registration(fields)?;
     let Some((name, count)) = given else { return Ok(()) };

@@ -81,10 +81,10 @@ impl Backend for Nccl {
 
     fn refuses(&self, call: CallForm) -> Option<String> {
         if call.in_place && call.op == Collective::AllToAll {
-            return Some("NCCL has all_to_all out of place only".to_owned());
+            return Some("NCCL supports all_to_all out of place only".to_owned());
         }
         let what =
-            "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
+            "NCCL multiplies each number by 1/n before it adds, so its mean is exact only if n is a power of two";
         let rounds = call.is_exact_mean && call.op.reduces() && !call.ranks.is_power_of_two();
         rounds.then(|| format!("{what}, which {} is not", call.ranks))
     }

@@ -129,7 +129,7 @@ pub const CHAIN_MODE: Field = Field {
 
 /// What ranks do between the calls of a chain.
 pub const COMPUTE_S: Field =
-    Field::new(Kind::Seconds, None, "decode: each rank computes so long before a call (default: 20us)")
+    Field::new(Kind::Seconds, None, "decode: time that each rank computes before a call (default: 20us)")
         .label(Label::Around("{} of computing before each call"));
 
 /// Seconds of it, where none are given: about the products of a layer for one token.

@@ -84,7 +84,7 @@ pub fn pack(directory: &Path, to: &Path, mut redaction: Option<&mut Redaction>) 
     let failed = |error: io::Error| StoreError::io("cannot write", to, &error);
     let file = OpenOptions::new().write(true).create_new(true).open(to).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            StoreError::new(format!("{} is there already", to.display())).hint("`-o FILE` names another")
+            StoreError::new(format!("{} exists already", to.display())).hint("`-o FILE` names another")
         }
         _ => failed(error),
     })?;

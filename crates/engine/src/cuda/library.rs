@@ -86,7 +86,7 @@ impl Cublas {
         let newest: usize = runs.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
         if built_for > newest {
             let message =
-                format!("cuBLAS {} is of CUDA {built_for}, and the driver runs CUDA {runs}", library.version());
+                format!("cuBLAS {} is built for CUDA {built_for}, but the driver runs CUDA {runs}", library.version());
             return Err(format!("{message}: a library of CUDA {newest}, or a newer driver"));
         }
         Ok(Arc::new(library))

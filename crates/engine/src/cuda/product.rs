@@ -203,7 +203,7 @@ impl Products {
         let number = |[major, minor]: [u32; 2]| format!("sm_{major}{minor}");
         if own < since {
             let (what, own, since) = (form.arithmetic.operand(), number(own), number(since));
-            let why = format!("products of {what} need a GPU of {since} or later, and {} is of {own}", self.gpu.name());
+            let why = format!("products of {what} need a GPU of {since} or later, but {} is {own}", self.gpu.name());
             return Err(ProductError::Unsupported(why));
         }
         let layouts = descriptors::layouts(&self.library, form)?;

@@ -117,7 +117,7 @@ impl Cuda {
         Ok((narrow.is_some() && own < since).then(|| {
             let [major, minor] = own;
             format!(
-                "bf16 needs a GPU of sm_80 or later, and {} is of sm_{major}{minor}: `precision: f16` or `f32`",
+                "bf16 needs a GPU of sm_80 or later, but {} is sm_{major}{minor}: `precision: f16` or `f32`",
                 self.gpu.name()
             )
         }))

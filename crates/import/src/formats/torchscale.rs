@@ -107,7 +107,7 @@ fn runtimes(torch: Result<&str, &str>, plan: &mut PlanText) {
     match torch {
         Ok(version) => {
             plan.line(2, "runtime: [native, pytorch]");
-            plan.became("PyTorch", format!("runtime: pytorch (torch {version}), with native beside it"));
+            plan.became("PyTorch", format!("runtime: pytorch (torch {version}), compared with native"));
         }
         Err(why) => plan.warning(format!("runtime: native alone, because {}", one_line(why))),
     }

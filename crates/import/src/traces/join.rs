@@ -167,7 +167,7 @@ fn compare(ranks: &[RankTimeline], notes: &mut Vec<String>) {
     let apart: Vec<u32> = others.iter().filter(is_apart).map(|rank| rank.rank).collect();
     if let Some(rank) = apart.first() {
         notes.push(format!(
-            "ranks {} and {rank} have no time in common{}: their clocks differ, or the files are of different recordings",
+            "ranks {} and {rank} have no time in common{}: their clocks differ, or the files come from different recordings",
             first.rank,
             more(apart.len())
         ));

@@ -63,7 +63,7 @@ fn gpus_are_used_where_there_are_some_and_ranks_follow() {
     }
     let warnings = foreign.warnings.join("\n");
     assert!(warnings.contains("NCCL_P2P_DISABLE=1: a plan sets no environment"), "{warnings}");
-    assert!(warnings.contains("ranks: a scenario of CloudAI tells the nodes, and not this file: 8"), "{warnings}");
+    assert!(warnings.contains("ranks: a scenario of CloudAI sets the nodes, not this file: 8"), "{warnings}");
 }
 
 #[test]

@@ -336,7 +336,7 @@ fn what_is_wrong_is_refused_by_line() {
         (&ddlb, "\"compute_only\"", "\"<script>\"", "line 12: `implementations` does not take `<script>`"),
         (&ddlb, "unsharded", "halved", "line 13: `size` does not take `halved`"),
         (&ddlb, "ucc/tl/nccl", "ucx", "line 17: `backend` does not take `ucx`"),
-        (&ddlb, "true", "\"yes\"", "line 8: `validate` takes true or false"),
+        (&ddlb, "true", "\"yes\"", "line 8: `validate` must be true or false"),
         (&ddlb, "\"n\": 1024,", "\"n\": 1024", "not valid YAML or JSON"),
         (&torchscale, "- 64", "- many", "line 6: `batch_sizes` must be a whole number from 1 to 1048576, not `many`"),
         (
@@ -349,8 +349,8 @@ fn what_is_wrong_is_refused_by_line() {
         (&torchscale, "trigger:", "triger:", "line 17: `profiling` has no field `triger`"),
         (&torchscale, "gpu_counts", "gpu_count", "`the file` has no field `gpu_count`"),
         (&candle, "\"cuda\"", "\"tpu\"", "line 3: `device_type` does not take `tpu`"),
-        (&candle, "16.0", "-1", "line 5: `memory_per_device_gb` takes a number above 0"),
-        (&candle, "16.0", "1e400", "line 5: `memory_per_device_gb` takes a number above 0"),
+        (&candle, "16.0", "-1", "line 5: `memory_per_device_gb` must be a number above 0"),
+        (&candle, "16.0", "1e400", "line 5: `memory_per_device_gb` must be a number above 0"),
         (&candle, "\"medium\"", "\"medium|huge\"", "line 11: `size` does not take `huge`"),
         (
             &candle,

@@ -136,7 +136,9 @@ fn pods_of_a_job_are_one_run() {
     let cases = place.cases("r");
     assert_eq!(statuses(&cases), [1, 0, 1, 0]);
     let skipped = cases.iter().find(|line| line["status"] == "skipped").unwrap();
-    assert!(reason(skipped).contains("a Kubernetes Job starts no MPI ranks") || reason(skipped).contains("not ready"));
+    assert!(
+        reason(skipped).contains("a Kubernetes Job does not start MPI ranks") || reason(skipped).contains("not ready")
+    );
 }
 
 #[test]

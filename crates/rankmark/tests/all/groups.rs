@@ -88,7 +88,7 @@ fn what_makes_no_groups_is_refused() {
         ("--ranks 3 --groups mod2", "leaves rank 1 of 3 alone"),
         ("--ranks 6 --groups div4", "groups of 4, 2 ranks"),
         ("--ranks 4 --groups two", "`two` is not a rule for groups"),
-        ("--ranks 4 --groups mod2 --backend sim", "knows no interference"),
+        ("--ranks 4 --groups mod2 --backend sim", "does not model interference"),
         ("--ranks 4 --alone 0", "selects one of several groups"),
     ] {
         place.run(&format!("comm all_reduce {options}")).exits(2).refuses(&[words]);

@@ -57,7 +57,7 @@ fn what_cannot_be_a_job_is_refused() {
 fn a_file_is_replaced_only_by_force() {
     let place = Place::new();
     place.write("plan.yaml", PLAN).write("job.sh", "mine");
-    gen_job(&place, "mpirun", "plan.yaml", "--output job.sh").refuses(&["job.sh is there already", "`--force`"]);
+    gen_job(&place, "mpirun", "plan.yaml", "--output job.sh").refuses(&["job.sh exists already", "`--force`"]);
     assert_eq!(place.read("job.sh"), "mine");
     let said = gen_job(&place, "mpirun", "plan.yaml", "--ranks 2 --output job.sh --force").exits(0);
     assert!(

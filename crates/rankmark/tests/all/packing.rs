@@ -74,7 +74,7 @@ fn a_record_is_packed_whole_and_nothing_else() {
     // The same bytes again; nothing is overwritten.
     place.run("pack sent --output again.tgz").exits(0);
     assert!(std::fs::read(place.path("sent.tar.gz")).unwrap() == std::fs::read(place.path("again.tgz")).unwrap());
-    place.run("pack sent").refuses(&["sent.tar.gz is there already", "-o FILE"]);
+    place.run("pack sent").refuses(&["sent.tar.gz exists already", "-o FILE"]);
     place.run("pack temporary").refuses(&["temporary"]);
     assert!(!place.path("temporary.tar.gz").exists());
 }
@@ -175,12 +175,12 @@ fn a_packed_record_is_a_record_everywhere() {
     assert!(!again.err.contains("unpacked"), "it is there: {}", again.err);
     place.run("import b.pack --output-dir c").exits(0);
     assert_eq!(place.read("c/cases.jsonl"), b);
-    place.run("import b.pack --output-dir c").refuses(&["c is there already"]);
+    place.run("import b.pack --output-dir c").refuses(&["c exists already"]);
     place.run("history a.pack").exits(0);
     assert!(place.run("list records b.pack").exits(0).out.contains('b'));
     // Another record has the name that the archive would be unpacked into.
     std::fs::copy(place.path("b.pack"), place.path("a.tgz")).unwrap();
-    place.run("report a.tgz").refuses(&["a is there already, and is not the record of a.tgz"]);
+    place.run("report a.tgz").refuses(&["a exists already, but is not the record of a.tgz"]);
     assert_eq!(place.read("a/cases.jsonl"), a);
 }
 

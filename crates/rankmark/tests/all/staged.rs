@@ -227,7 +227,7 @@ fn what_makes_no_sense_through_the_host_is_refused() {
         ("--backend shm --cache cold", "`cache: cold` is for host memory"),
         ("--backend shm --pace-bandwidth 1GB/s", "links for host memory only"),
         ("--backend shm --progress-thread true", "`progress_thread` supports host memory only"),
-        ("--backend reference", "by `shm`, `mpi`, `nccl`, and not by `reference`"),
+        ("--backend reference", "with `shm`, `mpi`, `nccl`, not with `reference`"),
     ] {
         place.run(&format!("comm all_reduce --device cuda --runtime native {arguments}")).refuses(&[words]);
     }

@@ -103,7 +103,7 @@ fn what_cudnn_lacks_is_named() {
     }
     let images = format!("train {IMAGES} --batch 2");
     for (folder, arguments, said) in [
-        (folder, format!("{TRANSFORMER} --attention cudnn"), "cuDNN has attention of bf16 and f16, and not of f32"),
+        (folder, format!("{TRANSFORMER} --attention cudnn"), "cuDNN supports attention in bf16 and f16, not in f32"),
         (
             folder,
             format!("{TRANSFORMER} --attention cudnn --precision bf16")

@@ -39,7 +39,7 @@ pub fn is_packed(path: &Path) -> bool {
 pub fn unpack(file: &Path, into: &Path) -> Result<(), StoreError> {
     let failed = |error: io::Error| StoreError::io("cannot unpack", file, &error);
     if into.symlink_metadata().is_ok() {
-        return Err(StoreError::new(format!("{} is there already", into.display()))
+        return Err(StoreError::new(format!("{} exists already", into.display()))
             .cause(format!("{} would be unpacked there", file.display()))
             .hint("use that record, or move it away"));
     }
@@ -87,7 +87,7 @@ pub fn unpack_once(file: &Path, into: &Path) -> Result<bool, StoreError> {
         match run(into).is_some_and(|own| Some(own) == run(&fresh)) {
             true => Ok(false),
             false => {
-                let what = format!("{} is there already, and is not the record of {}", into.display(), file.display());
+                let what = format!("{} exists already, but is not the record of {}", into.display(), file.display());
                 Err(StoreError::new(what).hint("move one of them away"))
             }
         }

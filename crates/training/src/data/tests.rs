@@ -116,7 +116,7 @@ fn hostile_files_are_refused_with_numbers() {
     };
     token(b"", "empty: 0 bytes");
     token(&[1; 11], "11 bytes are not a whole number of 2-byte tokens: 5 and 1 bytes");
-    token(&u16s(&[1, 2, 3, 4]), "holds 4 tokens, and one sample takes 5 (4 + 1)");
+    token(&u16s(&[1, 2, 3, 4]), "holds 4 tokens, but one sample takes 5 (4 + 1)");
     token(&u16s(&[1, 2, 3, 49, 50, 1]), "token 50 at place 4 is past the vocabulary of 50 (0 to 49)");
     token(b"To be, or not to be, that is the question: ", "43 bytes");
     token(b"To be, or not to be, that is the question:", "it is text");
@@ -166,7 +166,7 @@ fn a_file_of_images_is_read_or_refused() {
     said(&images(5, [3, 4])[..20], "cut short: 20 of 32");
     said(b"\x89PNG\r\n", "RMIMAGE1");
     let other = Input::Image { height: 3, width: 2, channels: 1, classes: 5 };
-    assert!(refused(&images(5, [3, 4]), DataKind::Images, other).contains("2 x 3 x 1, and the model takes 3 x 2 x 1"));
+    assert!(refused(&images(5, [3, 4]), DataKind::Images, other).contains("2 x 3 x 1, but the model takes 3 x 2 x 1"));
 }
 
 #[test]

@@ -81,7 +81,9 @@ impl Shape {
         match self.dtype {
             Dtype::Bf16 => Ok(BF16),
             Dtype::F16 => Ok(F16),
-            other => Err(ProductError::Unsupported(format!("cuDNN has attention of bf16 and f16, and not of {other}"))),
+            other => {
+                Err(ProductError::Unsupported(format!("cuDNN supports attention in bf16 and f16, not in {other}")))
+            }
         }
     }
 

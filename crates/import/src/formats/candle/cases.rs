@@ -286,7 +286,7 @@ fn about_hardware(
             "cuda" if source.here().gpus == 0 => {
                 plan.warning("device_type: cuda: no GPU was found: all cases run on the CPU")
             }
-            "cuda" => plan.became("device_type: cuda", "device: cuda, each case beside the same on the CPU"),
+            "cuda" => plan.became("device_type: cuda", "device: cuda, with each case also on the CPU"),
             other => plan.warning(format!("device_type: {other}: all cases run on the CPU and its memory")),
         }
     }

@@ -23,7 +23,7 @@ pub(super) fn absolute(path: &Path) -> Result<String, Failure> {
 pub(super) fn write(path: &Path, text: &str, executable: bool, replace: bool) -> Result<(), Failure> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Failure::new(format!("{} is there already", path.display())).hint("`--force` replaces it")
+            Failure::new(format!("{} exists already", path.display())).hint("`--force` replaces it")
         }
         _ => Failure::new(format!("{} cannot be written", path.display())).cause(error),
     };
