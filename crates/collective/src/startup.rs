@@ -94,7 +94,7 @@ impl Benchmark for StartupBenchmark {
             (Stage::FirstCall, _) => calls::first(call, context),
             (Stage::LaterCall, _) => calls::later(call, context),
             (Stage::Communicator, start) => splitting::prepare(call, fields.communicators.unwrap_or(0), start, context),
-            (Stage::All, _) => Err(Failure::new("`all` stands for several stages, and is none itself")),
+            (Stage::All, _) => Err(Failure::new("`all` stands for several stages, and is not one itself")),
         }
     }
 

@@ -71,7 +71,7 @@ impl Rendezvous {
     /// Listens at this address, on a free port where that is 0, for the ranks of a world of `size`.
     ///
     /// # Errors
-    /// When it is not an address of this host, or the port is not to be had.
+    /// When it is not an address of this host, or the port is not available.
     pub fn open(address: SocketAddr, secret: Secret, size: u32) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;

@@ -96,7 +96,7 @@ impl Benchmark for HardwareBenchmark {
             Area::Storage => storage::prepare(&task),
             Area::Results => results::prepare(&task, fields::space(case), rank),
             Area::Transfer => Err(Failure::new("the host has no device to copy to")),
-            Area::All => Err(Failure::new("`all` stands for several tests, and is none itself")),
+            Area::All => Err(Failure::new("`all` stands for several tests, and is not one itself")),
         }
     }
 

@@ -46,7 +46,7 @@ fn case_of(activity: Activity, case: &Case) -> Result<Case, Failure> {
             let path = fields.path.clone().unwrap_or_else(|| ".".to_owned());
             vec![("test", "storage_read".into()), ("bytes", read_bytes(&fields).into()), ("path", path.into())]
         }
-        Activity::All => return Err(Failure::new("`all` stands for several activities, and is none itself")),
+        Activity::All => return Err(Failure::new("`all` stands for several activities, and is not one itself")),
     };
     let shared = [
         ("ranks", Value::from(fields.ranks)),

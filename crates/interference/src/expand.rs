@@ -36,7 +36,7 @@ fn each(case: &Case) -> Vec<Case> {
     cases
 }
 
-/// Nothing first: it is what the others are compared with. An activity beside itself is there only where it was named.
+/// Nothing first: it is what the others are compared with. An activity with itself is there only where it was named.
 fn besides(activity: Activity, fields: &Fields) -> Vec<Beside> {
     let others = match fields.beside {
         Beside::None => Vec::new(),

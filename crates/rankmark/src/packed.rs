@@ -1,4 +1,4 @@
-//! Packed records (`rankmark pack`) where a command takes the directory of a record: each is unpacked beside itself, once.
+//! Packed records (`rankmark pack`) where a command takes the directory of a record: each is unpacked next to its file, once.
 
 use std::path::{Path, PathBuf};
 

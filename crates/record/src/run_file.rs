@@ -306,7 +306,7 @@ impl RunFile {
         self.end.is_some() || !is_measured || self.id.is_empty() && self.rounds.is_some()
     }
 
-    /// Takes its end back: a run goes on with it.
+    /// Takes its end back, because a run continues it.
     pub fn reopen(&mut self) {
         self.end = None;
         if self.id.is_empty() {

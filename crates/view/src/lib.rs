@@ -1,7 +1,7 @@
 //! Case lines as they are read: grouped into sections and configurations, their values as text, charts without how they are
 //! drawn, and what a benchmark adds in words of its own ([`View`]).
 //!
-//! Pure functions over case lines and declarations. Never draws, reads no file, and names no benchmark.
+//! Pure functions over case lines and declarations. Never draws or reads a file, and names no benchmark.
 
 mod cell;
 mod charts;

@@ -62,6 +62,21 @@ static WORDS: &[Word] = &[
     refused("ever after", "from then on", &[Docs, Text]),
     refused("house words", "conventions", &[Docs, Text]),
     refused("neighbours", "other tenants", &[Docs]),
+    refused("is of f32", "applies to f32, supports f32, has type f32", &[Docs, Text]),
+    refused("make no groups", "do not support groups", &[Docs, Text]),
+    refused("makes no groups", "does not support groups", &[Docs, Text]),
+    refused("knows no interference", "does not model interference", &[Docs, Text]),
+    refused("take no threads", "do not use threads", &[Docs, Text]),
+    refused("takes no threads", "does not use threads", &[Docs, Text]),
+    refused("memory of hosts", "host memory", &[Docs, Text]),
+    refused("beside itself", "concurrently with itself", &[Docs, Text]),
+    refused("is none itself", "is not one itself", &[Docs, Text]),
+    refused("to be had", "available", &[Docs, Text]),
+    refused("reads no file", "does not read a file", &[Docs, Text]),
+    refused("multiplies no", "does not multiply", &[Docs, Text]),
+    refused("go on with it", "continue it", &[Docs, Text]),
+    refused("goes on with it", "continues it", &[Docs, Text]),
+    refused("is of no use", "is not needed, cannot be used", &[Docs, Text]),
 ];
 
 /// Words that are refused where they stand.

@@ -120,7 +120,7 @@ fn keep(path: &Path, key: &[u8], code: &[u8]) -> std::io::Result<()> {
     let mut file = private().write(true).create(true).truncate(true).open(&early)?;
     let written = file.write_all(&all).and_then(|()| std::fs::rename(&early, path));
     if written.is_err() {
-        // A disk that is full: what was begun is of no use.
+        // A disk that is full: the partial file is useless.
         let _ = std::fs::remove_file(&early);
     }
     written

@@ -88,7 +88,7 @@ enum How {
     Compiled,
     /// The code was kept before.
     Kept,
-    /// The folder is of no use, and why: then by the driver.
+    /// The folder cannot be used, and why: the driver compiles instead.
     Unkept(String),
 }
 

@@ -306,7 +306,7 @@ fn copies_go_between_pinned_and_device_memory_and_within_it() {
 }
 
 /// Without either wait the copies run in another order: the fake runs a stream when somebody waits for it, and no sooner.
-/// As memory of another library, which goes on with it under its own region.
+/// As memory of another library, which continues to use it under its own region.
 #[test]
 fn memory_of_a_region_is_pinned_for_as_long_as_the_result_lives() {
     let Some(gpu) = gpu("memory_of_a_region_is_pinned_for_as_long_as_the_result_lives") else { return };

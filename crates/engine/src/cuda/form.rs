@@ -94,7 +94,7 @@ pub struct Form {
     pub accumulate: bool,
     /// What happens to the result.
     pub epilogue: Epilogue,
-    /// C is of f32 though A and B are of 16 bits: gradients of weights.
+    /// C has type f32 although A and B have 16 bits: gradients of weights.
     pub is_wide: bool,
     /// Several such products at once.
     pub batch: Option<Batch>,

@@ -37,7 +37,7 @@ pub struct TrafficPlan {
     pub plan: ForeignPlan,
     /// The most ranks of a case.
     pub ranks: u32,
-    /// Whether all cases have as many ranks and make no groups, so that another number fits all of them.
+    /// Whether all cases have as many ranks and no groups, so that another number fits all of them.
     pub is_uniform: bool,
 }
 

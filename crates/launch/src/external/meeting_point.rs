@@ -81,7 +81,7 @@ impl MeetingPoint {
     /// The secret of the coordinator that opens this meeting point.
     ///
     /// # Errors
-    /// When there is none to be had.
+    /// When none is available.
     pub(super) fn secret(&self, job: &str) -> Result<Secret, String> {
         match self {
             Self::Folder(_) | Self::Store(_) => {

@@ -12,7 +12,7 @@ fn a_pair_and_its_reverse_are_compared_with_each_alone() {
     let place = Place::new();
     let ended = place.run(&format!("interference product,collective --beside product,collective {SHORT}")).exits(0);
     let lines = json_lines(&ended.out);
-    // Each alone, and beside the other; beside itself it is not measured.
+    // Each alone, and with the other; no activity is measured with itself.
     assert_eq!(statuses(&lines), [4, 0, 2, 0], "{}", ended.out);
     let name = |line: &Value, field: &str| line["parameters"][field].as_str().unwrap().to_owned();
     for line in lines.iter().filter(|line| line["status"] == "ok") {

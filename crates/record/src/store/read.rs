@@ -1,4 +1,4 @@
-//! Reading a record back: for reports, and to go on with it.
+//! Reading a record back: for reports, and to continue it.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

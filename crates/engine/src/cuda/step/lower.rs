@@ -35,7 +35,7 @@ pub(super) enum What {
 /// The form of a product.
 pub(super) fn form(product: &MatMul, memory: &Memory) -> Result<Form, Error> {
     let (a, c) = (memory.dtype(product.a), memory.dtype(product.c));
-    let none = || Error::Lacking(format!("cuBLAS multiplies no {a}"));
+    let none = || Error::Lacking(format!("cuBLAS does not multiply {a}"));
     let arithmetic = Arithmetic::of(a, false).ok_or_else(none)?;
     let epilogue = if product.bias.is_some() { Epilogue::Bias } else { Epilogue::Plain };
     let MatMul { m, n, k, a_transposed, b_transposed, accumulate, .. } = *product;
