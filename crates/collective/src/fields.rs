@@ -55,7 +55,7 @@ record::fields! {
         buffers: Option<BufferKind> = parameter(
             Kind::Word(BufferKind::names),
             None,
-            "registered: memory that peers reach",
+            "registered: memory that peers can access",
         )
         .role(Role::Implementation)
         .label(Label::Around("{} buffers")),
@@ -83,7 +83,7 @@ record::fields! {
         reproducible: bool = extra(
             Kind::Bool,
             Some("false"),
-            "compares all bits of results over ranks, calls, trials and cases (--data random)",
+            "compares all bits of results across ranks, calls, trials and cases (--data random)",
         )
         .label(Label::Quiet),
         cache: Option<Cache> = extra(

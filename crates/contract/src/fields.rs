@@ -190,7 +190,7 @@ pub const TRIALS: Field =
     setting(Kind::Whole(1, 1000), None, "fixed number of trials (default: 6 to 42; alias launches)").common();
 
 /// Time between trials.
-pub const SPACING: Field = setting(Kind::Seconds, Some("1.6s"), "least time between starts of a case's trials");
+pub const SPACING: Field = setting(Kind::Seconds, Some("1.6s"), "minimum time between starts of a case's trials");
 
 /// A look instead of a measurement.
 pub const QUICK: Field =

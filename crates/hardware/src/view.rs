@@ -134,10 +134,10 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
         "cannot tell" => match least_factor {
             // A factor that no fault has says nothing to a reader.
             Some(least) if least > FINDABLE => {
-                "; the times of pairs vary so much that a slow rank would not show: none is cleared".to_owned()
+                "; the times of pairs vary so much that a slow rank would not show: no rank is ruled out".to_owned()
             }
             Some(least) => format!(
-                "; pairs differ so much that only a rank that took {} as long would be named: none is cleared",
+                "; pairs differ so much that only a rank that took {} as long would be named: no rank is ruled out",
                 factor(least)
             ),
             None => format!("; at least {} ranks are needed to tell a slow one", stats::FEWEST_RANKS),
@@ -236,7 +236,7 @@ mod tests {
         let healthy = "of 4 ranks none is slow, and no pair (a rank that took 1.40x as long would be named)";
         assert_eq!(sentences, [format!("{median}; {healthy}.")]);
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 2.5}));
-        let wide = "pairs differ so much that only a rank that took 2.50x as long would be named: none is cleared";
+        let wide = "pairs differ so much that only a rank that took 2.50x as long would be named: no rank is ruled out";
         assert_eq!(sentences, [format!("{median}; {wide}.")]);
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 85.6}));
         assert!(!sentences[0].contains("85.6") && sentences[0].contains("a slow rank would not show"), "{sentences:?}");

@@ -20,7 +20,7 @@ pub(crate) fn parsed_values<T: DeserializeOwned>(source: &Source) -> Result<Vec<
 /// Where JSON is damaged, and what was expected there.
 pub(crate) fn syntax(source: &Source, error: &serde_json::Error) -> Error {
     if !error.is_eof() {
-        let hint = "`inf` and `nan` are not numbers of JSON: remove these entries, or measure them again";
+        let hint = "JSON does not support `inf` and `nan`: remove these entries, or measure them again";
         return source.error(error.line(), "this is not JSON").cause(error.to_string()).hint(hint);
     }
     let text = error.to_string();

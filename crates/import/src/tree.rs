@@ -118,7 +118,7 @@ fn what(fault: &Fault) -> String {
         Fault::TooDeep => format!("nested more than {} levels deep", LIMITS.depth),
         Fault::TooMany => format!("more than {} keys and values", LIMITS.nodes),
         Fault::TooLong(bytes) => format!("a text of {bytes} bytes; at most {}", LIMITS.scalar),
-        Fault::Alias | Fault::Tag => "anchors, aliases and tags are not read: write the values out".to_owned(),
+        Fault::Alias | Fault::Tag => "anchors, aliases and tags are not supported: write the values out".to_owned(),
         Fault::NotAName => "a key must be a name, not a list or a mapping".to_owned(),
         Fault::Second => "a second document begins here, but a file holds only one configuration".to_owned(),
     }

@@ -182,7 +182,7 @@ pub(crate) struct Wishes {
 impl Wishes {
     pub(crate) fn from_spec(spec: &WorldSpec) -> Result<Self, String> {
         if spec.ranks == 0 || spec.ranks > MAX_RANKS {
-            return Err(format!("{} ranks on one host: between 1 and {MAX_RANKS} are possible", spec.ranks));
+            return Err(format!("{} ranks on one host: valid numbers are 1 to {MAX_RANKS}", spec.ranks));
         }
         let bound = match spec.fields.get("bind") {
             None => true,

@@ -32,7 +32,7 @@ pub(super) fn check_implementation(case: &Case, implementation: &Implementation)
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     contract::runtime::check(case, &[], contract::runtime::Native::GpusThroughHost)?;
     if is_pytorch(case) && routed::is_routed(&Fields::of(case)?) {
-        let message = "PyTorch ranks have one expert each, and every token goes to one";
+        let message = "PyTorch ranks have one expert each, and a token goes to only one";
         return Err(problem(
             "experts",
             message,

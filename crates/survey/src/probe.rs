@@ -39,7 +39,7 @@ fn open(arguments: &[OsString]) -> Result<Value, String> {
     let wish = arguments.iter().find_map(|argument| argument.as_bytes().strip_prefix(ARGUMENT));
     let (key, path) = wish
         .and_then(|wish| wish.iter().position(|byte| *byte == b':').map(|at| (&wish[..at], &wish[at + 1..])))
-        .ok_or_else(|| "the argument names no library".to_owned())?;
+        .ok_or_else(|| "the argument does not name a library".to_owned())?;
     let native = native::LIBRARIES
         .iter()
         .find(|native| native.key.as_bytes() == key)
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn wrong_arguments_are_answered_with_an_error() {
         assert!(!is_probe(&["rankmark", "validate"].map(OsString::from)));
-        assert_eq!(answer("--rankmark-probe=mpi")["error"], "the argument names no library");
+        assert_eq!(answer("--rankmark-probe=mpi")["error"], "the argument does not name a library");
         assert_eq!(answer("--rankmark-probe=x:/y")["error"], "there is no probe `x`");
         let why = answer("--rankmark-probe=mpi:/nowhere/libmpi.so")["error"].to_string();
         assert!(why.contains("cannot open shared object file"), "{why}");

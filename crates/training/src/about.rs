@@ -104,7 +104,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
 fn check_sleep(task: &Task) -> Result<(), FieldError> {
     let measured = task.load_balance == fields::LoadBalance::Measured || task.balance == parallel::Balance::Measured;
     if task.sleep.is_some() && measured {
-        return Err(problem("compute", "blocks that sleep have no speed to balance by", "`compute: native`"));
+        return Err(problem("compute", "sleeping blocks have no speed to balance by", "`compute: native`"));
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ impl Strategy {
     const fn doc(self) -> &'static str {
         match self {
             Self::Data => "every rank trains the whole model on samples of its own; mesh n x 1 x 1",
-            Self::Tensor => "every layer is cut over the ranks; mesh 1 x n x 1",
+            Self::Tensor => "every layer is split over the ranks; mesh 1 x n x 1",
             Self::Pipeline => "stages of layers with micro-batches in flight; mesh 1 x 1 x n",
             Self::Model => "stages of layers, one batch at a time, the baseline of pipeline; mesh 1 x 1 x n",
             Self::Hybrid => "any mesh, for example 2x2x1; without one, pairs of ranks share each layer",
@@ -168,7 +168,7 @@ record::fields! {
             "parts of a replica's batch (default in pipelines: 2 a stage)",
         )
         .group(groups::DIVISION),
-        accumulate: u64 = extra(Kind::Whole(1, 1 << 16), Some("1"), "cuts each micro-batch again, and adds up gradients"),
+        accumulate: u64 = extra(Kind::Whole(1, 1 << 16), Some("1"), "splits each micro-batch again, and accumulates gradients"),
         optimizer: Optimizers = parameter(Kind::Word(Optimizers::names), Some("adamw"), "optimizer").common(),
         learning_rate: Option<f64> = extra(Kind::Ratio, None, "learning rate (default: sgd 0.01, adamw 0.0003)"),
         momentum: f64 = extra(Kind::Ratio, Some("0"), "momentum of sgd"),
@@ -185,7 +185,7 @@ record::fields! {
         sharded: u8 = extra(
             Kind::Whole(0, 3),
             Some("0"),
-            "cuts 1: optimizer, 2: + gradients, 3: + parameters",
+            "shards 1: optimizer, 2: + gradients, 3: + parameters",
         )
         .group(groups::DIVISION),
         bucket: usize = extra(Kind::Bytes, Some("25MiB"), "size of a gradient bucket")
@@ -218,10 +218,10 @@ record::fields! {
         sequence_parallel: bool = extra(
             Kind::Bool,
             Some("false"),
-            "cuts norms and dropout by rows, too",
+            "splits norms and dropout by rows, too",
         )
         .group(groups::DIVISION),
-        recompute: bool = extra(Kind::Bool, Some("false"), "keeps only block inputs, and computes the rest again"),
+        recompute: bool = extra(Kind::Bool, Some("false"), "keeps only block inputs, and recomputes the rest"),
         synchronised: bool = extra(Kind::Bool, Some("true"), "batch norm counts the samples of all replicas"),
         data_mmap: Option<String> = extra(
             Kind::Text,
@@ -247,7 +247,7 @@ record::fields! {
         ),
         sleep_time: f64 = extra(Kind::Seconds, Some("1ms"), "time of a pass of a block with `compute: sleep`"),
         sleep_jitter: f64 = extra(Kind::Ratio, Some("0.01"), "standard deviation of these times over steps, relative"),
-        sleep_tail: bool = extra(Kind::Bool, Some("false"), "one step of fifty sleeps longer, with a heavy tail"),
+        sleep_tail: bool = extra(Kind::Bool, Some("false"), "one step in fifty sleeps longer, with a heavy tail"),
     }
 }
 
@@ -257,7 +257,7 @@ record::fields! {
         reproducible: bool = extra(
             Kind::Bool,
             Some("false"),
-            "makes the first steps twice, and compares all bits of losses and parameters",
+            "runs the first steps twice, and compares all bits of losses and parameters",
         )
         .group(groups::SAMPLING)
         .label(Label::Quiet),
@@ -354,7 +354,7 @@ pub(super) const DIMENSIONS: &[Field] = &[
 /// What only PyTorch's ranks understand, without the runtime: switches that are off where they are not given.
 pub(super) const TORCH: &[Field] = &[
     switch("gradient_as_bucket_view", "gradients are views of DistributedDataParallel's buckets"),
-    switch("static_graph", "tells DistributedDataParallel that all steps are alike"),
+    switch("static_graph", "tells DistributedDataParallel that all steps are the same"),
     switch("compile", "compiles the model with torch.compile; needs a C++ compiler"),
 ];
 

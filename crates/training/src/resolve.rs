@@ -188,7 +188,7 @@ fn mesh(fields: &Fields) -> Result<Mesh, FieldError> {
     }
     match along {
         Some(along) if along != given => {
-            let message = format!("strategy `{strategy}` of {ranks} ranks is mesh {along}, not {given}");
+            let message = format!("strategy `{strategy}` with {ranks} ranks uses mesh {along}, not {given}");
             Err(problem("mesh", message, "`strategy: hybrid` supports any mesh"))
         }
         _ => Ok(given),
@@ -204,7 +204,7 @@ fn fill_schedule(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     let chunks = fields.chunks.unwrap_or(if interleaved { 2 } else { 1 });
     match interleaved {
         true if chunks < 2 => {
-            let message = format!("an interleaved pipeline has several chunks on each stage, not {chunks}");
+            let message = format!("an interleaved pipeline needs several chunks on each stage, not {chunks}");
             Err(problem("chunks", message, "`chunks: 2`, or `schedule: 1f1b`"))
         }
         false if chunks > 1 => {
@@ -220,7 +220,7 @@ fn fill_batch(case: &mut Case, fields: &Fields, mesh: Mesh, strategy: Strategy) 
     let batch = match (fields.batch, fields.global_batch) {
         (Some(batch), Some(global)) if batch * replicas != global => {
             let message = format!("{batch} samples x {replicas} replicas = {}, not {global}", batch * replicas);
-            return Err(problem("global_batch", message, "give one of `batch` and `global_batch`"));
+            return Err(problem("global_batch", message, "give only one of `batch` and `global_batch`"));
         }
         (Some(batch), _) => batch,
         (None, Some(global)) if global % replicas != 0 => {
@@ -234,7 +234,7 @@ fn fill_batch(case: &mut Case, fields: &Fields, mesh: Mesh, strategy: Strategy) 
     let stages = mesh.pipeline as u64;
     let accumulate = fields.accumulate;
     if strategy == Strategy::Model && fields.parts() > 1 {
-        let message = "strategy `model` passes one whole batch from stage to stage";
+        let message = "strategy `model` passes the whole batch from stage to stage";
         return Err(problem("micro_batches", message, "`strategy: pipeline` has micro-batches in flight"));
     }
     let mut parts = fields.parts();

@@ -34,7 +34,7 @@ fn impossible_plans_are_refused_with_the_arithmetic() {
     refused("batch: 7, micro_batches: 2", &["7 = 2 x 3 + 1", "6 or 8"]);
     refused("global_batch: 7, ranks: 2", &["7 = 2 x 3 + 1", "replicas"]);
     refused("global_batch: 7, batch: 4, ranks: 2", &["4 samples x 2 replicas = 8, not 7"]);
-    refused("strategy: model, ranks: 2, batch: 4, micro_batches: 2", &["one whole batch", "pipeline"]);
+    refused("strategy: model, ranks: 2, batch: 4, micro_batches: 2", &["the whole batch", "pipeline"]);
     refused("strategy: pipeline, ranks: 2, schedule: 1f1b, chunks: 2", &["interleaved"]);
     refused("model: gpt2-mini, heads: 5", &["width = 256 is not divisible by heads = 5", "test.yaml:3:"]);
     refused("model: resnet18, heads: 4", &["resnet18 has no setting `heads`"]);

@@ -14,7 +14,7 @@ pub struct Choice {
 }
 
 pub(super) const JOB_NAME: Choice =
-    Choice { name: "job-name", value: "NAME", doc: "the job's name (default: rankmark-EXPERIMENT)" };
+    Choice { name: "job-name", value: "NAME", doc: "name of the job (default: rankmark-EXPERIMENT)" };
 pub(super) const TIME: Choice = Choice {
     name: "time",
     value: "LIMIT",

@@ -35,7 +35,7 @@ pub(crate) fn items(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec
         && let Some(second) = found.iter().skip(1).find(|item| item.value != found[0].value)
     {
         let message = format!("`{}` says how to sample, not what: it takes one value", field.name);
-        errors.add(second.at, Error::new(message).hint("give cases that differ in it a plan of their own"));
+        errors.add(second.at, Error::new(message).hint("put cases that differ in it into separate plans"));
     }
     found
 }

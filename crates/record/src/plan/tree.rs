@@ -67,9 +67,9 @@ fn error(fault: Fault) -> Error {
         Fault::TooMany => Error::new(format!("more than {} keys and values", limits::NODES))
             .hint("use ranges (`8..1GiB*2`) and lists, or several plans"),
         Fault::TooLong(bytes) => Error::new(format!("a text of {bytes} bytes; at most {}", limits::SCALAR)),
-        Fault::Alias => Error::new("anchors, aliases and merge keys are not part of a plan")
+        Fault::Alias => Error::new("plans do not support anchors, aliases and merge keys")
             .hint("write the values out, or put what all cases share under `defaults`"),
-        Fault::Tag => Error::new("tags are not part of a plan").hint("write the value alone"),
+        Fault::Tag => Error::new("plans do not support tags").hint("write the value alone"),
         Fault::NotAName => Error::new("a key must be a name, not a list or a mapping"),
         Fault::Second => Error::new("a second document begins here").hint("one file holds one plan"),
     }

@@ -117,7 +117,7 @@ fn wrong_fields() {
         (
             "max_seconds: [1, 2]",
             "error: p.yaml:5:22: `max_seconds` says how to sample, not what: it takes one value\n\
-             hint:  give cases that differ in it a plan of their own",
+             hint:  put cases that differ in it into separate plans",
         ),
         ("bytes: 0..8", "error: p.yaml:5:12: `bytes`: a range starts above 0 and its factor is at least 2"),
         ("bytes: 8..64*1", "error: p.yaml:5:12: `bytes`: a range starts above 0 and its factor is at least 2"),
