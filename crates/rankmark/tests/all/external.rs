@@ -124,7 +124,7 @@ fn pods_of_a_job_are_one_run() {
     let arguments = format!("comm all_reduce --backend shm,mpi {FIXED}");
     // Pods are hosts to each other, and share no folder.
     for ended in pods(&place, &arguments, &[]) {
-        ended.refuses(&["a Kubernetes Job started 2 ranks on several hosts", "no RANKMARK_SECRET_FILE"]);
+        ended.refuses(&["a Kubernetes Job started 2 ranks on several hosts", "but RANKMARK_SECRET_FILE"]);
     }
     // Each would think that it is alone.
     for ended in pods(&place, &arguments, &[("RANKMARK_WORLD_SIZE", "")]) {
@@ -200,7 +200,7 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
             "shared",
             ["is `shared`, which is not an absolute path", "RANKMARK_RENDEZVOUS_DIR=/PATH"],
         ),
-        ("RANKMARK_COORDINATOR", "127.0.0.1:9", ["no RANKMARK_SECRET_FILE", "RANKMARK_SECRET_FILE names a file"]),
+        ("RANKMARK_COORDINATOR", "127.0.0.1:9", ["but RANKMARK_SECRET_FILE", "RANKMARK_SECRET_FILE names a file"]),
         ("RANKMARK_INTERFACE", "no-such", ["RANKMARK_INTERFACE is `no-such`, and ", "has no such interface"]),
     ];
     for (name, value, words) in cases {

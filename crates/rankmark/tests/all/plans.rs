@@ -55,7 +55,7 @@ fn unknown_words_name_the_nearest_and_the_place() {
 
 #[test]
 fn wrong_values_say_what_is_right() {
-    refused(plan("ranks: 0"), &["plan.yaml:4:12", "from 1 to 65536", "0 is not"]);
+    refused(plan("ranks: 0"), &["plan.yaml:4:12", "from 1 to 65536", "not 0"]);
     refused(plan("ranks: 10000"), &["plan.yaml:4:12", "10000 ranks: at most 1024 can be started"]);
     refused(plan("ranks: two"), &["plan.yaml:4:12", "two"]);
     refused(plan("bytes: -1"), &["plan.yaml:4:12"]);
