@@ -22,7 +22,7 @@ use trace::{Hook, Injection, Ring};
 use crate::benchmark;
 use crate::midway::{Midway, add};
 pub(crate) use active::agreed_ahead;
-use active::{ActiveCase, control, pause, quiet_barrier, tell};
+use active::{ActiveCase, control, pause, quiet_barrier, tell, tells};
 
 pub use open::open_rank;
 
@@ -86,7 +86,7 @@ impl RankWork {
             counts: None,
         };
         let barrier = call(Collective::Barrier, &empty, &empty);
-        let input = if context.rank == 0 { &word } else { &empty };
+        let input = if tells(&context) { &word } else { &empty };
         let start = call(Collective::Broadcast, input, &word);
         Ok(Self {
             context,

@@ -39,6 +39,39 @@ pub trait Bootstrap {
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>>;
 }
 
+/// The ranks of one host, as a world of their own: what connects them never leaves the host.
+pub struct HostBootstrap<'b> {
+    world: &'b mut dyn Bootstrap,
+    /// Ranks of the world on this host, ascending.
+    members: Vec<usize>,
+}
+
+impl<'b> HostBootstrap<'b> {
+    /// Of this rank's host. Collective over the whole world.
+    ///
+    /// # Errors
+    /// As [`Bootstrap::all_gather`].
+    pub fn new(world: &'b mut dyn Bootstrap) -> Result<Self> {
+        let own = world.place().host;
+        let hosts = world.all_gather(own.as_bytes())?;
+        let is_here = |(rank, host): (usize, Vec<u8>)| (host == own.as_bytes()).then_some(rank);
+        let members = hosts.into_iter().enumerate().filter_map(is_here).collect();
+        Ok(Self { world, members })
+    }
+}
+
+impl Bootstrap for HostBootstrap<'_> {
+    fn place(&self) -> RankPlacement {
+        let RankPlacement { host, index, here, .. } = self.world.place();
+        RankPlacement::alone(index, here, host)
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let mut all = self.world.all_gather(bytes)?;
+        Ok(self.members.iter().filter_map(|rank| all.get_mut(*rank).map(std::mem::take)).collect())
+    }
+}
+
 /// The bootstrap of ranks that are threads of this process.
 pub struct ThreadBootstrap {
     rank: u32,

@@ -45,7 +45,7 @@ pub use backend::{
     About, Backend, Call, CallForm, Capabilities, Communicator, Devices, GpuMemory, Model, Progress, Readiness, Shape,
     Ticket, Wait,
 };
-pub use bootstrap::{Bootstrap, RankPlacement, ThreadBootstrap, threads};
+pub use bootstrap::{Bootstrap, HostBootstrap, RankPlacement, ThreadBootstrap, threads};
 pub use clocks::Clocks;
 pub use counts::Counts;
 pub use error::{Error, Result};

@@ -114,6 +114,8 @@ pub struct Remote {
     pub spec: WorldSpec,
     /// What the rank's environment has besides, name and value.
     pub environment: Vec<(String, String)>,
+    /// The rank's number, where the world numbers it otherwise than the launcher does.
+    pub rank: Option<u32>,
 }
 
 /// What a process that a launcher of others started says of its host.

@@ -125,7 +125,7 @@ impl HostStarter {
         };
         let mut command = Command::new(&launch.program);
         command.args(&launch.arguments).arg(program);
-        command.arg(launched_argument(seat, &path_of(&invitation), &path_of(&status)));
+        command.arg(launched_argument(seat, None, &path_of(&invitation), &path_of(&status)));
         command.envs(launch.environment.iter().chain(&wishes.environment).map(|(name, value)| (name, value)));
         let launcher = Launcher::start(name.clone(), command)
             .map_err(|error| not_started(format!("starting {name} for {} ranks: {error}", spec.ranks), None))?;

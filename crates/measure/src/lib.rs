@@ -40,6 +40,6 @@ pub use straggler::{Straggler, straggler};
 pub use timing::{AgreedStart, Launches, Taken, Timed, take};
 pub use trial::{LimitTime, Trial};
 pub use world::{
-    Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Starter, StepTimes, Verdict,
+    APART, Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Starter, StepTimes, Verdict,
     VerdictKind, World, WorldSpec, WrongReport,
 };

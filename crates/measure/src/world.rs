@@ -401,6 +401,17 @@ pub struct WorldSpec {
     pub fields: Map<String, Value>,
 }
 
+/// The field of a world whose ranks exchange nothing between hosts: each host's ranks are connected among themselves, so a
+/// backend of one host serves, and no library that connects hosts is needed.
+pub const APART: &str = "apart";
+
+impl WorldSpec {
+    /// Whether nothing connects its hosts: [`APART`].
+    pub fn is_apart(&self) -> bool {
+        self.fields.get(APART) == Some(&Value::Bool(true))
+    }
+}
+
 /// Starts worlds.
 pub trait Starter {
     /// Starts the ranks of a world and waits until they can take commands.

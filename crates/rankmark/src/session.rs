@@ -89,6 +89,8 @@ pub(crate) struct Request<'a> {
     pub(crate) into_folder: bool,
     /// Whether cases that cannot make their fewest trials within the budget are left out.
     pub(crate) leaves_out: bool,
+    /// Whether the run ends once a node is lost that the others can go on without.
+    pub(crate) ends_on_loss: bool,
     /// Explains what a run recorded, with a sentence for each case. None for a profile, which explains it itself.
     pub(crate) explain: Option<Explain>,
 }
@@ -183,6 +185,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         Some(coordinator) => coordinator,
         None => &mut own,
     };
+    let can_go_on_without =
+        |ranks: &[u32]| request.entry.coordinator.is_some_and(|coordinator| coordinator.can_leave_out(ranks));
     let states = states::asked(wanted, &record.file, record.store.directory());
     let nvidia_smi = process::first_program(&environment::search_path(), "nvidia-smi");
     let mut sensors = nvidia_smi.as_deref().map(NvidiaSmi::new);
@@ -193,6 +197,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         starter,
         device_sensors: sensors.as_mut().map(|sensors| sensors as &mut dyn DeviceSensors),
         leaves_out: request.leaves_out,
+        ends_without: request.ends_on_loss.then_some(&can_go_on_without),
         states,
         observer: &mut screen,
     };

@@ -40,6 +40,8 @@ pub(crate) struct Driver<'a> {
     /// Whether the deadline has passed, and what cases without a trial then say.
     is_late: bool,
     late: &'static str,
+    /// Why no further case runs, once ranks are lost that the others go on without.
+    lost: Option<&'static str>,
 }
 
 /// Cases that are visited in rounds.
@@ -88,7 +90,7 @@ pub(crate) fn make_rounds<'a>(visits: &mut impl Visits<'a>) -> Result<(), StoreE
 impl<'a> Driver<'a> {
     /// A run that begins with this round. `late`: what cases say that the deadline leaves without a trial.
     pub(crate) fn new(setup: Setup<'a>, round: u32, late: &'static str) -> Self {
-        Self { setup, round, after: None, interrupted: None, is_late: false, late }
+        Self { setup, round, after: None, interrupted: None, is_late: false, late, lost: None }
     }
 
     /// Whether the user has ended the run.
@@ -100,17 +102,23 @@ impl<'a> Driver<'a> {
     /// Whether the user or the deadline has ended the run.
     pub(crate) fn is_over(&mut self) -> bool {
         self.is_late |= self.setup.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        self.is_interrupted() || self.is_late
+        self.is_interrupted() || self.is_late || self.lost.is_some()
+    }
+
+    /// Ends the run: cases without a trial say this.
+    pub(crate) fn end_because(&mut self, lost: &'static str) {
+        self.lost = Some(lost);
     }
 
     /// Whether it was over when somebody looked last.
     pub(crate) fn was_over(&self) -> bool {
-        self.interrupted.is_some() || self.is_late
+        self.interrupted.is_some() || self.is_late || self.lost.is_some()
     }
 
     /// Why the run is over.
     pub(crate) fn why_over(&self) -> String {
-        self.interrupted.clone().or_else(|| self.is_late.then(|| self.late.to_owned())).unwrap_or_default()
+        let ended = self.lost.or_else(|| self.is_late.then_some(self.late)).map(str::to_owned);
+        self.interrupted.clone().or(ended).unwrap_or_default()
     }
 
     /// Starts the world of a case. The first one of processes also measures what measuring costs.

@@ -23,6 +23,7 @@ use crate::{admission, lines, order};
 mod closed;
 mod closer;
 mod fitting;
+mod losses;
 mod spans;
 mod wanted;
 
@@ -47,6 +48,9 @@ pub trait Observer {
     fn ends(&mut self, line: &CaseLine);
 }
 
+/// Whether other ranks can go on without these.
+pub type GoesOnWithout<'a> = &'a dyn Fn(&[u32]) -> bool;
+
 /// What a run of a plan is made of.
 pub struct PlanSetup<'a> {
     /// What to run.
@@ -62,6 +66,8 @@ pub struct PlanSetup<'a> {
     /// Whether cases that cannot make their fewest trials within the budget are left out, and the first round visits cases in the
     /// order of the plan: the most telling first.
     pub leaves_out: bool,
+    /// Whether other ranks can go on without these in a run of their own: this one then ends once they are lost.
+    pub ends_without: Option<GoesOnWithout<'a>>,
     /// What is known of the machine's states, and which is wanted.
     pub states: StatesAsked,
     /// Who watches.
@@ -96,6 +102,7 @@ pub fn run<'a>(whole: Setup<'a>, setup: PlanSetup<'a>) -> Result<Vec<CaseLine>, 
         closed: HashMap::new(),
         last_visit: HashMap::new(),
         costs: HashMap::new(),
+        part_ends: None,
         gave_way: BTreeMap::new(),
     };
     if let Err(error) = run.all(&cases) {
@@ -131,6 +138,8 @@ struct RunState<'a> {
     last_visit: HashMap<String, Instant>,
     /// What that took.
     costs: HashMap<String, fitting::Cost>,
+    /// When the cases of the current world must have had their part of the budget.
+    part_ends: Option<Instant>,
     /// Trials that a budget left fewer samples than were asked for: how many, and of how many, by case.
     gave_way: BTreeMap<String, [u32; 2]>,
 }
@@ -190,9 +199,13 @@ impl RunState<'_> {
         } else {
             // Ranks of an external launcher can be in one world at a time, and of MPI only once: each world makes all of
             // its rounds before the next begins.
+            let mut left = cases.len();
             for world in order::worlds(cases) {
+                self.part_ends = self.part_of_budget(world.len(), left);
+                left -= world.len();
                 self.rounds(&world)?;
             }
+            self.part_ends = None;
         }
         self.studies()
     }
@@ -348,7 +361,7 @@ impl RunState<'_> {
 
     /// When this trial has to end, so that every case without one gets as much of the budget.
     fn share_of_budget(&self, run: &CaseRun) -> Option<Instant> {
-        let deadline = self.driver.setup.deadline?;
+        let deadline = self.deadline()?;
         let (now, own) = (Instant::now(), usize::from(run.trials.is_empty()));
         let waiting = self.open.values().filter(|run| run.trials.is_empty()).count() + own;
         Some(now + deadline.saturating_duration_since(now) / waiting.max(1) as u32)
@@ -413,10 +426,11 @@ impl RunState<'_> {
         }
         // Ranks that had less time than was asked for did not fail.
         let is_cut = verdict.kind == VerdictKind::Hung && run.settings.timeout < crate::settings_of(case).timeout;
-        if is_cut && self.driver.is_over() {
+        if is_cut && (self.driver.is_over() || self.is_late_for_all(&verdict)) {
             self.open.insert(case.id.clone(), run);
             return self.close(case);
         }
+        self.note_loss(&verdict);
         let needs_relaunch = verdict.kind == VerdictKind::NeedsRelaunch;
         if (needs_relaunch || verdict.kind == VerdictKind::Lacking) && !run.trials.is_empty() {
             // As where admission refuses: the machine has changed since, the measurement has not.

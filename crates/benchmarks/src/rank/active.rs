@@ -95,10 +95,15 @@ pub(super) fn pause(clock: &trace::Clock, ns: u64) {
     }
 }
 
+/// Whether this rank is the one whose word counts: rank 0, and of hosts that nothing connects the first of each.
+pub(super) fn tells(context: &RankContext) -> bool {
+    context.comm.shape().rank == 0
+}
+
 /// Rank 0's word goes to all ranks.
 pub(super) fn tell(context: &mut RankContext, start: &Call, word: u64) -> comm::Result<u64> {
     let place = start.output.ptr().cast::<u64>();
-    if context.rank == 0 {
+    if tells(context) {
         // SAFETY: eight aligned bytes of the measuring code's own buffer; no operation is in flight.
         unsafe { place.write(word) };
     }

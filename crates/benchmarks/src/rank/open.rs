@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use comm::{Abort, Bootstrap, Communicator, Observed, RankPlacement};
+use comm::{Abort, Bootstrap, Communicator, HostBootstrap, Observed, RankPlacement};
 use contract::{Common, Joining, RankContext, failure, options_of};
 use measure::{Failure, WorldSpec};
 use trace::{Clock, Hook, StatusPage, nvtx};
@@ -28,7 +28,11 @@ pub fn open_rank(
     let met_ns = Clock::default().now_ns();
     let name = common.backend.unwrap_or_default();
     let options = options_of(&spec.fields, &name, oversubscribed)?;
-    let (comm, abort) = comm::open(&name, bootstrap, &options).map_err(failure)?;
+    let (comm, abort) = match spec.is_apart() {
+        true => comm::open(&name, &mut HostBootstrap::new(bootstrap).map_err(failure)?, &options),
+        false => comm::open(&name, bootstrap, &options),
+    }
+    .map_err(failure)?;
     let joining = Joining { waited_ns: met_ns - begun_ns, opened_ns: Clock::default().now_ns() - met_ns };
     let clock = comm.clock();
     if let Some(ranges) = nvtx::ranges() {

@@ -29,6 +29,8 @@ use crate::world::ProcessWorld;
 use super::hosts::{RankHost, cores_for, group, layout};
 use super::{External, command, once};
 
+mod others;
+
 /// How long the ranks of a world have to come up.
 const STARTING: Duration = Duration::from_secs(60);
 
@@ -41,6 +43,10 @@ pub struct Coordinator {
     address: IpAddr,
     pub(super) agents: Agents,
     hosts: Vec<RankHost>,
+    /// Ranks of its worlds: those of the first agents.
+    size: u32,
+    /// Hosts were left out, so that ranks have other numbers than the launcher gave them.
+    renumbered: bool,
     /// Where programs are looked for.
     search: Vec<PathBuf>,
     /// An MPI world was started: what the launcher keeps for its processes can be used once.
@@ -95,6 +101,8 @@ impl Coordinator {
         let kept = allowed_cores().map_err(failed("reading the allowed cores"))?;
         hosts[0].cores.retain(|core| kept.contains(&core.number));
         Ok(Self {
+            size: external.size,
+            renumbered: false,
             external,
             secret,
             address: address.ip(),
@@ -121,12 +129,12 @@ impl Coordinator {
 
     /// Cores for all ranks; fewer than ranks where one of the hosts has fewer than ranks there.
     pub fn cores(&self) -> usize {
-        cores_for(&self.hosts, self.external.size)
+        cores_for(&self.hosts, self.size)
     }
 
-    /// Ranks that the launcher started.
+    /// Ranks that a world can have: those that the launcher started, without those of hosts that are left out.
     pub fn size(&self) -> u32 {
-        self.external.size
+        self.size
     }
 
     /// "Open MPI's mpirun".
@@ -173,7 +181,7 @@ impl Coordinator {
     /// # Errors
     /// As [`Starter::start`].
     pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
-        let (size, launcher) = (self.external.size, self.launcher());
+        let (size, launcher) = (self.size, self.launcher());
         // Fewer of them are a world, too: the first ones. Ranks that the launcher itself connects are all.
         let connects = |spec: &WorldSpec| backend(spec).is_some_and(|backend| backend.about().launched);
         if spec.ranks > size || (spec.ranks < size && connects(spec)) {
@@ -188,7 +196,7 @@ impl Coordinator {
         }
         let backend = backend(&spec);
         let is_on_others = self.hosts.iter().skip(1).any(|host| host.ranks.iter().any(|rank| *rank < spec.ranks));
-        if is_on_others && backend.is_some_and(|backend| backend.about().one_host) {
+        if is_on_others && !spec.is_apart() && backend.is_some_and(|backend| backend.about().one_host) {
             let name = backend.map_or("", |backend| backend.about().name);
             return Err(lacking(format!(
                 "`{name}` needs all ranks on one host, and they are on {}",
@@ -266,7 +274,10 @@ impl Coordinator {
         let opening =
             Opening::at(self.address, &secret, (layout.clone(), self.hosts[0].co_located), spec, bound, STARTING)?;
         let Opening { world: mut processes, address, invitation, status, .. } = opening;
-        let argument = launched_argument(self.external.adapter.seat, &path_of(&invitation), &path_of(&status));
+        let numbered = |rank: usize| self.renumbered.then_some(rank as u32);
+        let argument = |rank| {
+            launched_argument(self.external.adapter.seat, numbered(rank), &path_of(&invitation), &path_of(&status))
+        };
         let (hosts, spec, wait) = (layout.clone(), spec.clone(), STARTING);
         let abroad = Remote {
             world,
@@ -278,17 +289,19 @@ impl Coordinator {
             co_located: 0,
             spec,
             environment: environment.clone(),
+            rank: None,
         };
         let ranks = abroad.spec.ranks;
         for (agent, rank) in locked(&self.agents).iter_mut().zip(0..ranks as usize) {
             let host = layout.get(rank).map_or(0, |host| *host as usize);
             let order = if host == 0 {
-                ToRank::Serve { world, argument: argument.clone(), environment: environment.clone() }
+                ToRank::Serve { world, argument: argument(rank), environment: environment.clone() }
             } else {
                 let RankHost { co_located, .. } = self.hosts[host];
                 ToRank::ServeRemote(Box::new(Remote {
                     cores: self.hosts[host].numbers(),
                     co_located,
+                    rank: numbered(rank),
                     ..abroad.clone()
                 }))
             };

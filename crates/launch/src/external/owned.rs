@@ -46,7 +46,9 @@ impl OwnedRank {
 
     /// Starts a rank of another host, with what it opens there.
     pub(super) fn start_remote(seat: Seat, rank: u32, run: &Secret, remote: Remote) -> Result<Self, Departure> {
-        let Remote { world, address, wait, cores, bound, hosts, co_located, spec, environment } = remote;
+        let Remote { world, address, wait, cores, bound, hosts, co_located, spec, environment, rank: numbered } =
+            remote;
+        let rank = numbered.unwrap_or(rank);
         let (page, status) = StatusPage::create(spec.ranks).map_err(Departure::System)?;
         if rank >= spec.ranks {
             let why = format!("a world of {} ranks has no rank {rank}", spec.ranks);
@@ -55,7 +57,7 @@ impl OwnedRank {
         let mut invitation = Invitation::new(address, &run.of_world(&world), wait, (cores, bound), spec);
         (invitation.hosts, invitation.co_located) = (hosts, co_located);
         let invitation = invitation.into_memory().map_err(Departure::System)?;
-        let argument = launched_argument(seat, &path_of(&invitation), &path_of(&status));
+        let argument = launched_argument(seat, numbered, &path_of(&invitation), &path_of(&status));
         let process = start(&argument, &environment)?;
         let next = Instant::now() + LOOK;
         let mirror = Mirror { rank, page, _memory: [invitation, status], next };

@@ -7,7 +7,7 @@ use super::Seat;
 
 /// How it begins: `__rank=RANK,INVITATION,STATUS`. Of a child of the coordinator the rank is a number, and the others are
 /// descriptors that it inherits; of a rank that another program starts, the rank is where that program tells it
-/// ([`Seat`]), and the others are paths of the coordinator's descriptors.
+/// ([`Seat`]), or follows the seat (`ompi:3`), and the others are paths of the coordinator's descriptors.
 pub(super) const ARGUMENT: &str = "__rank=";
 
 /// The argument of a child of the coordinator.
@@ -15,9 +15,21 @@ pub(crate) fn argument(rank: u32, invitation: RawFd, status: RawFd) -> String {
     format!("{ARGUMENT}{rank},{invitation},{status}")
 }
 
-/// The argument of a rank that another program starts.
-pub(crate) fn launched_argument(seat: Seat, invitation: &str, status: &str) -> String {
-    format!("{ARGUMENT}{},{invitation},{status}", seat.name())
+/// The argument of a rank that another program starts. `rank`: where the world numbers it otherwise than that program does.
+pub(crate) fn launched_argument(seat: Seat, rank: Option<u32>, invitation: &str, status: &str) -> String {
+    let rank = rank.map_or_else(String::new, |rank| format!("{NUMBERED}{rank}"));
+    format!("{ARGUMENT}{}{rank},{invitation},{status}", seat.name())
+}
+
+/// Stands between a seat and a rank that the seat does not tell.
+const NUMBERED: char = ':';
+
+/// The seat in the argument of a rank that another program starts, and the rank where the argument has it.
+pub(super) fn find_seat(text: &str) -> (Option<Seat>, Option<&str>) {
+    match text.split_once(NUMBERED) {
+        Some((seat, rank)) => (Seat::of_name(seat), Some(rank)),
+        None => (Seat::of_name(text), None),
+    }
 }
 
 /// What stands in place of the rank in the argument of a fork server: `__rank=server,SOCKET,PYTHON`.

@@ -22,7 +22,7 @@ use crate::status::{MappedSlot, StatusPage};
 use crate::{Environment, Variables};
 
 pub use argument::is_rank;
-use argument::{ARGUMENT, find_argument, find_server};
+use argument::{ARGUMENT, find_argument, find_seat, find_server};
 pub(crate) use argument::{argument, launched_argument, python_server_argument, server_argument};
 use bootstrap::ControlBootstrap;
 pub use guardian::Guardian;
@@ -131,7 +131,7 @@ fn accept(args: &[OsString], variable: Variables<'_>) -> Result<Accepted, Depart
     let &[rank, invitation, status] = parts.as_slice() else {
         return Err(no(format!("`{ARGUMENT}{text}` is not a rank and two descriptors")));
     };
-    let seat = Seat::of_name(rank);
+    let (seat, numbered) = find_seat(rank);
     let take = |place: &str| match (seat, place.parse()) {
         (None, Ok(descriptor)) => inherited_memory(descriptor),
         (None, Err(_)) => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "no descriptor")),
@@ -139,9 +139,12 @@ fn accept(args: &[OsString], variable: Variables<'_>) -> Result<Accepted, Depart
     };
     let invited = take(invitation).map_err(|error| no(format!("descriptor {invitation}: {error}")))?;
     let invitation = Invitation::from_memory(&invited).map_err(|error| no(format!("the invitation: {error}")))?;
-    let rank = match seat {
-        Some(seat) => seat.rank(invitation.spec.ranks, variable).map_err(no)?,
-        None => rank.parse().map_err(|_| no(format!("`{rank}` is not a rank")))?,
+    let rank = match (seat, numbered) {
+        (Some(seat), None) => seat.rank(invitation.spec.ranks, variable).map_err(no)?,
+        (_, number) => {
+            let number = number.unwrap_or(rank);
+            number.parse().map_err(|_| no(format!("`{number}` is not a rank")))?
+        }
     };
     if rank >= invitation.spec.ranks {
         return Err(no("the rank is not one of the world".to_owned()));
@@ -222,6 +225,8 @@ mod tests {
             "__rank=x,y,z",
             "__rank=-1,9999999,9999998",
             "__rank=pmi,/proc/self/exe,/x",
+            "__rank=pmi:,/proc/self/exe,/x",
+            "__rank=nobody:1,/proc/self/exe,/x",
         ] {
             let departure = accept(&[OsString::from(wrong)], &|_| None).err();
             assert!(matches!(departure, Some(Departure::NotInvited(_))), "{wrong}: {departure:?}");

@@ -70,8 +70,8 @@ impl Typed for Fleet {
         let topology = self.topology.as_deref().map(read_topology).transpose()?;
         let (Measured { taken, notes }, missing, target) = match self.dir.is_empty() {
             true => {
-                let directory = measure::measure(&self, entry)?;
-                (of_records(std::slice::from_ref(&directory))?, measure::missing(entry, &directory)?, directory)
+                let measured = measure::measure(&self, entry)?;
+                (of_records(&measured.directories)?, measured.missing, measured.directories[0].clone())
             }
             false => (of_records(&crate::packed::all_opened(&self.dir)?)?, measure::Missing::default(), self.target()?),
         };
@@ -81,10 +81,7 @@ impl Typed for Fleet {
             None => fleet::fleet(&taken, topology.as_ref(), &missing.hosts),
         };
         judged.notes.extend(notes);
-        if missing.cases > 0 {
-            let cases = view::number::count(missing.cases, "case has", "cases have");
-            judged.notes.push(format!("{cases} no result: a longer --budget leaves time for them."));
-        }
+        judged.notes.extend(missing.note());
         if judged.nodes.is_empty() {
             return Err(Failure::new("there is no node to judge").hint("name records of nodes: rankmark fleet DIR..."));
         }

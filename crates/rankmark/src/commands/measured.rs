@@ -60,7 +60,15 @@ fn run(
     }
     let machine = machine::detect();
     measure(
-        &Request { options, machine, entry, into_folder: false, leaves_out: false, explain: Some(EXPLAIN) },
+        &Request {
+            options,
+            machine,
+            entry,
+            into_folder: false,
+            leaves_out: false,
+            ends_on_loss: false,
+            explain: Some(EXPLAIN),
+        },
         Some(plan),
     )
 }

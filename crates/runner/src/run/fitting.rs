@@ -13,15 +13,31 @@ use crate::lines::unmeasured;
 const LEAST: Duration = Duration::from_secs(5);
 
 impl RunState<'_> {
-    /// What is left of the budget; None without one.
-    fn left(&self) -> Option<Duration> {
-        self.driver.setup.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    /// The end of the budget, or of the part of it that the current world has; None without one.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let whole = self.driver.setup.deadline?;
+        Some(self.part_ends.map_or(whole, |part| part.min(whole)))
     }
 
-    /// How long ranks may take for everything but sampling: no longer than the budget lasts.
+    /// When this many cases of a world must have had their part of the budget, of so many that are left. Only runs that leave cases
+    /// out divide it: what they measure last would else get what the first leave.
+    pub(super) fn part_of_budget(&self, cases: usize, left: usize) -> Option<Instant> {
+        let deadline = self.driver.setup.deadline.filter(|_| self.setup.leaves_out)?;
+        let now = Instant::now();
+        Some(now + deadline.saturating_duration_since(now).mul_f64(cases as f64 / left.max(1) as f64))
+    }
+
+    /// What is left until then.
+    fn left(&self) -> Option<Duration> {
+        self.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// How long ranks may take for everything but sampling: no longer than the whole budget lasts.
     pub(super) fn patience(&self, asked: Duration, sampling_s: f64) -> Duration {
         let sampling = Duration::from_secs_f64(sampling_s.clamp(0.0, 86_400.0));
-        self.left().map_or(asked, |left| asked.min(left.saturating_sub(sampling).max(LEAST)))
+        let whole = self.driver.setup.deadline;
+        let left = whole.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        left.map_or(asked, |left| asked.min(left.saturating_sub(sampling).max(LEAST)))
     }
 
     /// Notes what a visit took besides its samples, which give way to the budget.

@@ -116,6 +116,7 @@ pub(crate) fn run_after(
         starter,
         device_sensors: None,
         leaves_out: budget.is_some(),
+        ends_without: None,
         states,
         observer: &mut order,
     };

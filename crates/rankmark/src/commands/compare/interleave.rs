@@ -48,6 +48,7 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
         entry,
         into_folder: false,
         leaves_out: false,
+        ends_on_loss: false,
         explain: None,
     };
     let mut record = session::create(&request, plan(&sides))?;

@@ -92,6 +92,7 @@ pub(super) fn run(
         entry,
         into_folder: false,
         leaves_out: false,
+        ends_on_loss: false,
         explain: None,
     };
     let Ended { code, directory } = session::measure(&request, Some(plan))?;

@@ -1,0 +1,29 @@
+//! Ranks that are lost for good: a run of a launcher ends with them where the others can go on in a run of their own.
+
+use measure::{Verdict, VerdictKind};
+
+use super::RunState;
+
+/// What cases say that did not run because of it.
+const LOST: &str = "a node was lost before it";
+
+impl RunState<'_> {
+    /// Ends the run where ranks were lost that the others can go on without.
+    pub(super) fn note_loss(&mut self, verdict: &Verdict) {
+        let is_loss = matches!(verdict.kind, VerdictKind::Died | VerdictKind::Hung | VerdictKind::NotStarted);
+        if is_loss && self.can_go_on_without(verdict) == Some(true) {
+            self.driver.end_because(LOST);
+        }
+    }
+
+    /// Whether the time was too short for most ranks, so that none of them hangs: of a run that could go on without one that does.
+    pub(super) fn is_late_for_all(&self, verdict: &Verdict) -> bool {
+        self.can_go_on_without(verdict) == Some(false)
+    }
+
+    /// Whether the others can go on without the ranks of a verdict; None where a run has no others.
+    fn can_go_on_without(&self, verdict: &Verdict) -> Option<bool> {
+        let ranks: Vec<u32> = verdict.ranks.iter().map(|rank| rank.0).collect();
+        self.setup.ends_without.map(|can_go_on_without| can_go_on_without(&ranks))
+    }
+}
