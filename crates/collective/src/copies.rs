@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn ranks_on_several_hosts_are_skipped() {
-        let spread = Spread { hosts: 2, most: 1, of: vec![0, 1] };
+        let spread = Spread { hosts: 2, most: 1, of: vec![0, 1], link: None };
         let host =
             Host { spread: Some(spread), cores: 2, available_memory: || None, virtualised: false, launched: None };
         let admitted = |fields: &[(&str, &str)]| CollectiveBenchmark.admit(&cases(fields).unwrap()[0], &host);

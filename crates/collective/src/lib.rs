@@ -3,6 +3,7 @@
 
 mod about;
 mod bare;
+mod between_hosts;
 mod ceilings;
 mod copies;
 mod data;
@@ -118,6 +119,14 @@ impl Benchmark for CollectiveBenchmark {
     fn sent(&self, case: &Case) -> f64 {
         let (op, bytes) = self.operation(case);
         op.bus_factor(Fields::of(case).map_or(1, |fields| fields.ranks_of_a_call())) * bytes as f64
+    }
+
+    fn between_hosts(&self, case: &Case, hosts: &[u32]) -> Option<f64> {
+        let fields = Fields::of(case).ok()?;
+        let (op, bytes) = self.operation(case);
+        // Groups may lie within hosts, and disturb each other where they do not.
+        let is_whole = Groups::of_fields(&fields).ok()?.is_none();
+        is_whole.then(|| between_hosts::bytes(op, bytes, hosts)).flatten()
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {

@@ -104,6 +104,12 @@ pub trait Benchmark: Sync {
         0.0
     }
 
+    /// Bytes that the link of one host must carry in one direction in a call, by any algorithm, where ranks are on these hosts: what
+    /// bounds calls across hosts. None where the benchmark does not know. `hosts`: the host of each rank.
+    fn between_hosts(&self, _case: &Case, _hosts: &[u32]) -> Option<f64> {
+        None
+    }
+
     /// The declared metrics of a measured case.
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value>;
 

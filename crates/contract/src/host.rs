@@ -1,5 +1,7 @@
 //! What the machine has that a case runs on, as the program that starts ranks knows it.
 
+use record::Link;
+
 /// What the machine has.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -33,4 +35,6 @@ pub struct Spread {
     pub most: u32,
     /// Which host each rank is on, by rank: equal numbers, one host.
     pub of: Vec<u32>,
+    /// The slowest of the hosts' links, each host's fastest; None where one of them is not known.
+    pub link: Option<Link>,
 }

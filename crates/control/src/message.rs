@@ -88,6 +88,15 @@ pub enum ToRank {
     End(Nonce),
     /// To the same on another host: tell what the clock there shows. The number comes back.
     Clock(u32),
+    /// To the same, on any host: listen for connections of other hosts, and tell where. The number comes back.
+    Listen(u32),
+    /// To the same: try to connect to these places, where others listen. The number comes back.
+    Reach {
+        /// Of the question.
+        number: u32,
+        /// Where others listen.
+        places: Vec<SocketAddr>,
+    },
     /// To a process that a launcher of others started: the run is over, with this exit code.
     Dismissed(u8),
 }
@@ -159,6 +168,20 @@ pub enum FromRank {
         number: u32,
         /// CLOCK_MONOTONIC_RAW.
         at_ns: u64,
+    },
+    /// From such a process, on any host: where it listens for connections of other hosts.
+    Listens {
+        /// Of the question.
+        number: u32,
+        /// Where; None if it cannot.
+        place: Option<SocketAddr>,
+    },
+    /// From such a process: which of the places it could not connect to, and why.
+    Reached {
+        /// Of the question.
+        number: u32,
+        /// The index of each such place, and the reason.
+        failures: Vec<(u32, String)>,
     },
     /// From such a process, on any host: this process of its launcher ("`orted` (pid 4711)") has ended.
     LauncherEnded(String),

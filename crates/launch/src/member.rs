@@ -238,6 +238,8 @@ impl Member {
             | FromRank::Shows { .. }
             | FromRank::Ended { .. }
             | FromRank::Clock { .. }
+            | FromRank::Listens { .. }
+            | FromRank::Reached { .. }
             | FromRank::LauncherEnded(_) => {
                 self.lost = Some(Lost::Broken("it sent what only the process that keeps it may".to_owned()));
             }

@@ -13,6 +13,8 @@ use crate::departure::launcher_ended;
 use crate::member::Member;
 use crate::status::StatusPage;
 
+mod blocked;
+
 /// Round trips; the shortest tells a clock. They are enough that some find both processes awake and both ways free.
 const TRIPS: usize = 16;
 

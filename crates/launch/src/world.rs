@@ -289,7 +289,22 @@ impl ProcessWorld {
             let hung = states.iter().filter(|state| verdict.ranks.contains(&Rank(state.rank)));
             verdict.error.what.extend(standing(hung).into_iter().map(|stack| format!("; {stack}")));
         }
+        self.tell_blocked(&mut verdict);
         self.end_with(verdict)
+    }
+
+    /// Tells which hosts cannot connect to each other, where ranks of several wait for each other in vain.
+    fn tell_blocked(&mut self, verdict: &mut Verdict) {
+        if !matches!(verdict.kind, VerdictKind::Hung | VerdictKind::NotStarted) {
+            return;
+        }
+        let Some(remote) = &mut self.remote else { return };
+        if let Some(blocked) = remote.blocked(&mut self.members, &self.page) {
+            verdict.error.what.extend(["; ", &blocked]);
+            let hint =
+                "ranks of all hosts must be able to connect to each other at any port: look at firewalls and routes";
+            verdict.error.hint = Some(hint.to_owned());
+        }
     }
 
     fn end_for(&mut self, message: String) -> Verdict {

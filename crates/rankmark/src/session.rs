@@ -171,7 +171,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     // The processes of a launcher start side by side with this one, so they would count as other programs.
     let load = is_alone(request).then(|| load::note(&plan, &record.file.machine, is_computed)).flatten();
     let bound = is_alone(request).then(|| load::one_core(&plan)).flatten();
-    let notes: Vec<String> = notes.chain(load).chain(bound).collect();
+    let slower = record::slower_interfaces(&record.file.hosts, &record.file.placement);
+    let notes: Vec<String> = notes.chain(load).chain(bound).chain(slower).collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
     let show_known = |record: &Record, screen: &mut Screen| {
         record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
@@ -368,7 +369,9 @@ fn spread(coordinator: &Coordinator) -> Option<Spread> {
     let hosts = coordinator.hosts().len() as u32;
     let host_of = |rank: u32| (0..hosts).find(|host| coordinator.hosts()[*host as usize].ranks.contains(&rank));
     let of = (0..coordinator.size()).filter_map(host_of).collect();
-    (hosts > 1).then_some(Spread { hosts, most, of })
+    let links: Option<Vec<record::Link>> = coordinator.hosts().iter().map(|host| host.machine.link()).collect();
+    let slowest = |links: Vec<record::Link>| links.into_iter().min_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+    (hosts > 1).then_some(Spread { hosts, most, of, link: links.and_then(slowest) })
 }
 
 /// Report, last words, exit code: all from the record, as anybody else would read it.

@@ -21,6 +21,8 @@ terms::named! {
         TwoLevels = "two_levels",
         /// No loop was found that is as fast as the operation itself.
         LimitNotFound = "limit_not_found",
+        /// Ranks are on several hosts, and the speed of a link between them is not known.
+        LinkSpeedUnknown = "link_speed_unknown",
         /// Warm-up ended by its budget, not because times had become steady.
         WarmUpNotConverged = "warm_up_not_converged",
         /// Times drifted during the case.
@@ -96,6 +98,9 @@ impl Caveat {
             }
             Self::LimitNotFound => {
                 "no share of a limit is shown: the operation is faster than every measured form of its limit, or too few trials measured it"
+            }
+            Self::LinkSpeedUnknown => {
+                "no share of a limit is shown: ranks are on several hosts, and the kernel of one of them does not tell the speed of any network interface (/sys/class/net/*/speed)"
             }
             Self::WarmUpNotConverged => "warm-up used its whole budget before times converged",
             Self::Drift => "times drifted during the case: the median depends on how long it ran",

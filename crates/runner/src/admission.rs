@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn pairs_are_on_one_host_or_on_two() {
         // A launcher may deal ranks out to hosts in turn.
-        let spread = Spread { hosts: 2, most: 2, of: vec![0, 1, 0, 1] };
+        let spread = Spread { hosts: 2, most: 2, of: vec![0, 1, 0, 1], link: None };
         let pair = |peer: &str| hosts_of_pair(&spread, &case(&[("op", "ping_pong"), ("ranks", "4"), ("peer", peer)]));
         assert_eq!(["1", "2", "3"].map(pair), [Some(2), Some(1), Some(2)]);
         assert_eq!(hosts_of_pair(&spread, &case(&[("op", "ping_pong"), ("ranks", "4")])), Some(2), "with rank 1");
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(fits(&[("bytes", "1KiB"), ("ranks", "128"), ("backend", "sim")]), Ok(()), "threads have not");
         let roomy = Host { available_memory: || Some(16 << 30), ..host.clone() };
         assert_eq!(admit(&case(&[("bytes", "1KiB"), ("ranks", "1024")]), &roomy), Ok(()), "what it needs is there");
-        let spread = Some(Spread { hosts: 64, most: 2, of: (0..128).map(|rank| rank / 2).collect() });
+        let spread = Some(Spread { hosts: 64, most: 2, of: (0..128).map(|rank| rank / 2).collect(), link: None });
         assert_eq!(
             admit(&case(&[("bytes", "1KiB"), ("ranks", "128")]), &Host { spread, ..host }),
             Ok(()),

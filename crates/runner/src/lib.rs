@@ -7,6 +7,7 @@ mod driver;
 mod in_process;
 mod interleave;
 mod lines;
+mod links;
 mod order;
 mod roofline;
 mod run;

@@ -8,7 +8,7 @@ use record::{Case, CaseLine, CaseSamples, Profile, Seen};
 use serde_json::Value;
 use terms::Status;
 
-use crate::{admission, roofline};
+use crate::{admission, links, roofline};
 
 /// The line of these trials. `open`: further ones may follow.
 pub(crate) fn measured(run: &CaseRun, host: &Host, profiles: &[Profile], open: bool) -> CaseLine {
@@ -25,6 +25,7 @@ pub(crate) fn measured(run: &CaseRun, host: &Host, profiles: &[Profile], open: b
     let mut line = case_line(run, about);
     line.hosts = spread.map(|spread| spread.hosts);
     line.pair_hosts = spread.and_then(|spread| admission::hosts_of_pair(spread, case));
+    links::place(run, host, &mut line);
     let profile = roofline::named(&run.case, profiles);
     if let Some(profile) = profile {
         roofline::place(&shown, &mut line, profile);

@@ -20,6 +20,7 @@ use crate::departure::Departure;
 
 use super::External;
 use super::above::{launchers, tell_end};
+use super::doors::{Door, unreached};
 use super::meeting_point::MeetingPoint;
 use super::owned::OwnedRank;
 
@@ -206,8 +207,9 @@ fn here(coordinator: &TcpStream, external: &External) -> Result<Here, Departure>
 fn obey(external: &External, channel: &mut RankChannel, run: &Secret) -> Result<u8, Departure> {
     let stream = channel.stream()?;
     let (mut owned, mut reported): (Option<OwnedRank>, bool) = (None, false);
+    let mut door = Door::default();
     loop {
-        let message = next(channel, &stream, &mut owned, &mut reported);
+        let message = next(channel, &stream, (&mut owned, &mut door), &mut reported);
         match message {
             Ok(ToRank::Serve { world, argument, environment }) => {
                 // That of the world before has left, or is killed now.
@@ -236,16 +238,20 @@ fn obey(external: &External, channel: &mut RankChannel, run: &Secret) -> Result<
     }
 }
 
-/// The coordinator's next order; what it asks of the clock is answered at once.
+/// The coordinator's next order; what it asks of the clock and of other hosts is answered at once.
 fn next(
     channel: &mut RankChannel,
     stream: &TcpStream,
-    owned: &mut Option<OwnedRank>,
+    (owned, door): (&mut Option<OwnedRank>, &mut Door),
     reported: &mut bool,
 ) -> Result<ToRank, Departure> {
     loop {
         match hear(channel, stream, owned, reported)? {
             ToRank::Clock(number) => channel.send(&FromRank::Clock { number, at_ns: Clock::default().now_ns() })?,
+            ToRank::Listen(number) => channel.send(&FromRank::Listens { number, place: door.open(stream) })?,
+            ToRank::Reach { number, places } => {
+                channel.send(&FromRank::Reached { number, failures: unreached(&places) })?;
+            }
             order => return Ok(order),
         }
     }

@@ -18,6 +18,7 @@ mod agent;
 mod c10d;
 mod command;
 mod coordinator;
+mod doors;
 mod hosts;
 mod meeting_point;
 mod names;

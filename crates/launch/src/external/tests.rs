@@ -162,6 +162,61 @@ fn the_clock_of_another_host_is_read_by_its_post() {
     }
 }
 
+/// An agent that answers what it is asked of other hosts. `listens`: it says that it listens at this place.
+fn with_door(external: &External, listens: Option<std::net::SocketAddr>) -> Result<(), Departure> {
+    let (mut channel, _) = arrive(external, None, Duration::from_secs(20))?;
+    let (stream, mut door) = (channel.stream()?, super::doors::Door::default());
+    loop {
+        match channel.receive()? {
+            ToRank::Listen(number) => {
+                // The answer to another question does not count.
+                channel.send(&FromRank::Listens { number: number.wrapping_sub(1), place: None })?;
+                channel.send(&FromRank::Listens { number, place: listens.or_else(|| door.open(&stream)) })?;
+            }
+            ToRank::Reach { number, places } => {
+                channel.send(&FromRank::Reached { number, failures: super::doors::unreached(&places) })?;
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
+#[test]
+fn hosts_that_cannot_connect_to_each_other_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let coordinator = gathering(seat(folder.path(), 0, 3), Duration::from_secs(20));
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let agents: Vec<_> = [None, None, Some(nobody)]
+        .into_iter()
+        .zip(0..)
+        .map(|(listens, rank)| {
+            let external = seat(folder.path(), rank, 3);
+            spawn(move || with_door(&external, listens))
+        })
+        .collect();
+    let coordinator = coordinator.join().unwrap().unwrap();
+    for (agent, rank) in crate::remote::locked(&coordinator.agents).iter_mut().zip(0..) {
+        agent.host = format!("h{rank}");
+    }
+    let remote = |ranks: usize| {
+        let abroad = (0..ranks).map(|rank| rank > 0);
+        Remote::new(coordinator.agents.clone(), Nonce::fresh().unwrap(), abroad)
+    };
+    let mut members = [Member::launched(0), Member::remote(1, "h1".to_owned()), Member::remote(2, "h2".to_owned())];
+    let page = StatusPage::create(3).unwrap().0;
+    assert_eq!(remote(2).blocked(&mut members[..2], &page), None, "the first two reach each other");
+    let told = remote(3).blocked(&mut members, &page).unwrap();
+    let port = nobody.port();
+    for from in ["h0 (rank 0)", "h1 (rank 1)"] {
+        let words = format!("{from} cannot connect to h2 (rank 2) at 127.0.0.1 port {port}: ");
+        assert!(told.contains(&words), "{words}: {told}");
+    }
+    coordinator.dismiss(0);
+    for agent in agents {
+        agent.join().unwrap().unwrap();
+    }
+}
+
 #[test]
 fn ranks_that_never_arrive_are_named_after_the_deadline() {
     let folder = tempfile::tempdir().unwrap();

@@ -59,6 +59,8 @@ fn to_rank() -> Vec<ToRank> {
             | ToRank::ServeRemote(_)
             | ToRank::End(_)
             | ToRank::Clock(_)
+            | ToRank::Listen(_)
+            | ToRank::Reach { .. }
             | ToRank::Dismissed(_) => {}
         }
     }
@@ -76,7 +78,7 @@ fn from_rank() -> Vec<FromRank> {
             FromRank::Started(_) | FromRank::Reply(_) | FromRank::Gather(_) => {}
             // Of the same.
             FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } | FromRank::Clock { .. } => {}
-            FromRank::LauncherEnded(_) => {}
+            FromRank::Listens { .. } | FromRank::Reached { .. } | FromRank::LauncherEnded(_) => {}
         }
     }
     all

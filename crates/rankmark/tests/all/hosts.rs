@@ -393,6 +393,28 @@ fn pytorch_reaches_other_hosts() {
     }
 }
 
+/// Two hosts lose each other's packets, as behind a firewall that drops them: both pairs are named, with address and port.
+#[test]
+fn hosts_that_cannot_connect_are_named() {
+    if !skip::heavy(NAME) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts that cannot connect", 3) else { return };
+    hosts.lose_packets(1, 2);
+    let place = Place::new();
+    let ended = hosts
+        .command(&place, &[1, 1, 1], &format!("comm all_to_all --backend mpi --bytes 64KiB --timeout 5s {FIXED}"))
+        .run()
+        .exits(1);
+    let cases = place.cases("r");
+    let why = reason(&cases[0]);
+    for (from, to, address) in [(1, 2, "10.77.0.3"), (2, 1, "10.77.0.2")] {
+        let words = format!("h{from} (rank {from}) cannot connect to h{to} (rank {to}) at {address} port ");
+        assert!(why.contains(&words), "{words}: {why}\n{}", ended.err);
+    }
+    assert!(!why.contains("h0 (rank 0) cannot"), "{why}");
+}
+
 #[test]
 fn the_script_of_torchrun_runs_on_two_hosts() {
     if !skip::heavy(NAME) {

@@ -101,6 +101,13 @@ impl Hosts {
         ["side0", "side1"].iter().for_each(|end| run(&format!("ip -n {space} link set {end} up")).unwrap());
     }
 
+    /// Lets what a host sends to another one be lost: nobody has the hardware address that it goes to.
+    pub(crate) fn lose_packets(&self, from: usize, to: usize) {
+        let (space, address) = (self.space(from), to + 1);
+        let nobody = "lladdr 02:00:00:00:00:99 dev eth0 nud permanent";
+        run(&format!("ip -n {space} neigh replace 10.77.0.{address} {nobody}")).unwrap();
+    }
+
     /// Takes a host's link down, or up again.
     pub(crate) fn link(&self, host: usize, state: &str) {
         run(&format!("ip link set {} {state}", self.end(host))).unwrap();

@@ -18,6 +18,7 @@ pub(crate) const fn mark(caveat: Caveat) -> &'static str {
         Caveat::MeanDiffers => "M",
         Caveat::TwoLevels => "2L",
         Caveat::LimitNotFound => "L",
+        Caveat::LinkSpeedUnknown => "LS",
         Caveat::WarmUpNotConverged => "W",
         Caveat::Drift => "D",
         Caveat::Noisy => "N",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{CaseLine, Machine, NetworkInterface, Placement};
+use record::{CaseLine, Machine, NetworkInterface, Placement, slower_interfaces};
 
 use crate::Run;
 use crate::document::{Align, Block, Table, Words, bullets};
@@ -25,6 +25,7 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     if run.placement.iter().any(|placement| placement.interfaces.iter().any(Option::is_some)) {
         parts.push(Block::Paragraph(Words::prose(MEANT)));
     }
+    parts.extend(bullets(slower_interfaces(&run.hosts, &run.placement)));
     parts
 }
 
@@ -33,20 +34,11 @@ const MEANT: &str = "`interface`: of the rank's connection with the coordinator;
 
 /// `node-a: 64 cores AMD EPYC, Linux 6.1; eth0 (25 Gbit/s), mlx5_0:1 (200 Gbit/s)`.
 fn host(machine: &Machine) -> String {
-    let interfaces: Vec<String> = machine.interfaces.iter().map(interface).collect();
+    let interfaces: Vec<String> = machine.interfaces.iter().map(NetworkInterface::label).collect();
     let interfaces = if interfaces.is_empty() { String::new() } else { format!("; {}", interfaces.join(", ")) };
     match machine_line(machine) + &interfaces {
         known if known.is_empty() => machine.host.clone(),
         known => format!("{}: {known}", machine.host),
-    }
-}
-
-/// `eth0 (25 Gbit/s)`.
-fn interface(one: &NetworkInterface) -> String {
-    match one.megabits {
-        Some(megabits) if megabits >= 1000 => format!("{} ({} Gbit/s)", one.name, megabits as f64 / 1000.0),
-        Some(megabits) => format!("{} ({megabits} Mbit/s)", one.name),
-        None => one.name.clone(),
     }
 }
 
@@ -139,7 +131,7 @@ fn interface_of(placement: &Placement, machines: &[Machine], rank: usize) -> Str
     let Some(Some(name)) = placement.interfaces.get(rank) else { return NONE.to_owned() };
     let machine = machines.iter().find(|machine| Some(&machine.host) == placement.hosts.get(rank));
     let known = machine.and_then(|machine| machine.interfaces.iter().find(|one| one.name == *name));
-    known.map_or_else(|| name.clone(), interface)
+    known.map_or_else(|| name.clone(), NetworkInterface::label)
 }
 
 #[cfg(test)]
