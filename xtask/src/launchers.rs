@@ -76,8 +76,11 @@ fn table(root: &Path, given: &Given<'_>) -> Result<(String, usize), String> {
         .collect();
     let missing = LAUNCHERS.iter().filter(|launcher| !is_here(launcher, &torch));
     let missing: Vec<String> = missing.map(|launcher| format!("{} ({})", launcher.title, launcher.needs.1)).collect();
-    // The folder of this run says nothing.
-    let text = page(&columns, &rows, &missing).replace(&format!("{}/", folder.display()), "");
+    // The folders of this run say nothing.
+    let mut text = page(&columns, &rows, &missing).replace(&format!("{}/", folder.display()), "");
+    if torch.is_absolute() {
+        text = text.replace(&format!("{}/", torch.display()), "");
+    }
     let holes: Vec<&Cell> =
         rows.iter().flat_map(|(_, cells)| cells).filter(|cell| matches!(cell, Cell::Hole(_))).collect();
     if only.is_empty() && holes.is_empty() {

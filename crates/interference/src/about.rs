@@ -40,7 +40,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         return Err(problem(
             "runtime",
             message,
-            "leave `runtime` out, or name a backend of native ranks, for example `shm`",
+            "leave `runtime` out and name a backend with native ranks: `shm` on one host, `mpi` under mpirun or srun on several",
         ));
     }
     if contract::is_simulated(case) {

@@ -149,7 +149,7 @@ pub(super) fn cell(folder: &Path, name: &str) -> Cell {
 }
 
 /// Codes that a command gives after a result: `fleet` and `validate` also end with 1 and 3.
-fn judged(code: &str, said: &str, cases: &str) -> Cell {
+pub(super) fn judged(code: &str, said: &str, cases: &str) -> Cell {
     let hint = || {
         let at = said.lines().position(|line| line.trim_start().starts_with("hint:"))?;
         let more = said.lines().skip(at + 1).take_while(|line| line.starts_with("      ") && !line.trim().is_empty());
@@ -190,7 +190,10 @@ fn of_cases(text: &str) -> Cell {
         // Of a failure that names processes, what to type.
         let hint =
             reason.split_once("(hint: ").filter(|_| is_of(line, "failed")).and_then(|(_, hint)| hint.strip_suffix(')'));
-        *reasons.entry(hint.unwrap_or(reason).to_owned()).or_default() += 1;
+        // How long trials took is of the machine that wrote the table.
+        let is_left_out = reason.starts_with("left out:");
+        let said = if is_left_out { "left out: its trials do not fit into the budget" } else { hint.unwrap_or(reason) };
+        *reasons.entry(said.to_owned()).or_default() += 1;
     }
     if reasons.contains_key("") {
         return Cell::Hole("a case has neither a result nor a reason".to_owned());
@@ -224,6 +227,10 @@ mod tests {
             judged("0", "", &(ok.clone() + &line("b", "skipped", "x"))),
             Cell::Says("1 of 2 cases: x".to_owned())
         );
+        let out =
+            |id: &str, seconds: u32| line(id, "not_run", &format!("left out: 6 trials of {seconds} s each do not fit"));
+        let left_out = Cell::Says("2 of 3 cases: left out: its trials do not fit into the budget".to_owned());
+        assert_eq!(judged("0", "", &(ok.clone() + &out("b", 2) + &out("c", 3))), left_out);
         assert_eq!(judged("1", "", &(ok + &line("b", "failed", "rank 1 died"))), Cell::Hole("rank 1 died".to_owned()));
         let hinted = line("b", "failed", "no world (hint: srun --mpi=pmix)");
         assert!(matches!(judged("1", "", &hinted), Cell::Says(_)), "what to type is said");

@@ -46,6 +46,10 @@ mod kills;
 mod kubernetes;
 mod labels;
 mod launched;
+#[path = "../../../../xtask/src/launchers/cells.rs"]
+#[expect(dead_code, reason = "the chore that writes the table needs more of it")]
+mod launcher_cells;
+mod launcher_table;
 mod lines;
 mod manners;
 mod manual;
