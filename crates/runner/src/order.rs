@@ -16,7 +16,7 @@ use rand::seq::SliceRandom;
 use record::{Case, Caveat};
 use serde_json::Value;
 
-use crate::worlds::MOST_RANKS;
+use crate::worlds::{MOST_RANKS, needs_new_ranks};
 
 /// Cases in their order. Their worlds stay alive until the last of them has run.
 pub(crate) type Meeting<'c> = Vec<&'c Case>;
@@ -49,6 +49,10 @@ pub(crate) fn of_round(cases: Vec<&Case>, seed: u64, round: u32, several: bool) 
     let injected = |case: &&Case| case.caveats.contains(&Caveat::Injected);
     meetings.iter_mut().for_each(|cases| cases.sort_by_key(injected));
     meetings.sort_by_key(|cases| cases.iter().any(injected));
+    if !several {
+        // New ranks for one case are a world that others cannot have any more.
+        meetings.iter_mut().for_each(|cases| cases.sort_by_key(|case| needs_new_ranks(case)));
+    }
     meetings
 }
 
@@ -188,6 +192,18 @@ mod tests {
                 let order = of_round(plan.cases.iter().collect(), 7, round, several).concat();
                 assert!(order.last().is_some_and(|case| case.value("inject").is_some()), "round {round}");
             }
+        }
+    }
+
+    #[test]
+    fn a_case_that_needs_new_ranks_leaves_the_only_world_to_others() {
+        let text = "experiment: order\ncases:\n\
+            - {benchmark: startup, stage: first_call, start: [cold, warm], backend: mpi, ranks: 2, trials: 1}\n";
+        let plan = plan(text);
+        for seed in 0..8 {
+            let order = of_round(plan.cases.iter().collect(), seed, 1, false).concat();
+            let starts: Vec<_> = order.iter().map(|case| case.text("start").unwrap().to_owned()).collect();
+            assert_eq!(starts.iter().position(|start| start == "cold"), Some(starts.len() - 1), "{starts:?}");
         }
     }
 

@@ -66,7 +66,7 @@ fn stays_prepared(case: &Case) -> bool {
 }
 
 /// Whether each trial of the case needs ranks that were started for it.
-fn needs_new_ranks(case: &Case) -> bool {
+pub(crate) fn needs_new_ranks(case: &Case) -> bool {
     benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.needs_new_ranks(case))
 }
 
@@ -77,11 +77,12 @@ fn needs_new_ranks(case: &Case) -> bool {
 /// Why they cannot.
 pub(crate) fn can_renew(case: &Case, several: bool) -> Result<(), String> {
     let launched = backend_of(case).is_some_and(|backend| backend.about().launched);
-    if several || !launched || !needs_new_ranks(case) {
+    // The ranks of each start of a launcher are new once.
+    if several || !launched || !needs_new_ranks(case) || case.trials() == Some(1) {
         return Ok(());
     }
-    Err("each trial needs new rank processes, but those of a launcher can join this backend only once: the same command without \
-         the launcher starts them, on one host"
+    Err("each trial needs new rank processes, but those of a launcher can join this backend only once: `--trials 1` measures one case \
+         in each start of the launcher; the same command without the launcher starts them, on one host"
         .to_owned())
 }
 
@@ -272,6 +273,9 @@ mod tests {
         for (start, backend, several) in [("cold", "mpi", true), ("cold", "shm", false), ("warm", "mpi", false)] {
             assert_eq!(says(start, backend, several), Ok(()), "{start} {backend} {several}");
         }
+        let mut once = startup("cold", "mpi");
+        once.settings.insert("trials".to_owned(), 1.into());
+        assert_eq!(can_renew(&once, false), Ok(()), "the ranks of its start are new");
     }
 
     #[test]

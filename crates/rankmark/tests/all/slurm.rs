@@ -324,13 +324,20 @@ fn startup_under_srun_has_each_case_or_says_what_to_type() {
     }
     let place = Place::new();
     let script = "srun --overcommit --mpi=pmi2 -n 2 \"$rankmark\" startup --bytes 1KiB --communicators 0 --trials 1 \
-                  --max-seconds 0.1s --backend mpi --mpi-library libmpich.so.12 --output-dir s; echo code $?\n";
+                  --max-seconds 0.1s --backend mpi --mpi-library libmpich.so.12 --output-dir s; echo code $?\n\
+                  cp s/cases.jsonl first.jsonl\n\
+                  srun --overcommit --mpi=pmi2 -n 2 \"$rankmark\" run --resume s; echo code $?\n";
     let said = in_cluster(&place, script).exits(0);
+    let latest = place.cases("s");
+    std::fs::copy(place.path("first.jsonl"), place.path("s/cases.jsonl")).unwrap();
     let cases = place.cases("s");
     let shown = format!("{}{}{cases:?}", said.out, said.err);
     let is_cold = |line: &&serde_json::Value| line["parameters"]["start"] == "cold";
     let (cold, warm): (Vec<_>, Vec<_>) = cases.iter().partition(|line| is_cold(line));
-    assert!(cold.iter().all(|line| reason(line).contains("the same command without the launcher")), "{shown}");
+    assert!(cold.iter().all(|line| reason(line).contains("`rankmark run --resume DIR` under the launcher")), "{shown}");
+    // Each further start of the launcher has new ranks for one of them.
+    let measured = latest.iter().filter(is_cold).filter(|line| line["status"] == "ok").count();
+    assert_eq!(measured, 1, "{shown}{latest:?}");
     let joins_again = |line: &&&serde_json::Value| line["parameters"]["stage"] != "join";
     assert!(warm.len() >= 3 && warm.iter().filter(joins_again).all(|line| line["status"] == "ok"), "{shown}");
 }

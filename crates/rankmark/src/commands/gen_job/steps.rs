@@ -31,15 +31,20 @@ pub(super) fn needed(steps: Vec<Step>, running: &[&Case]) -> Vec<Step> {
     steps.into_iter().filter_map(with_needs).collect()
 }
 
-/// How often a launcher must start the ranks of these cases: for each world that it connects.
+/// How often a launcher must start the ranks of these cases: for each world that it connects, and each case that needs new ranks.
 pub(super) fn starts(own: &[&Case]) -> u32 {
+    let is_cold = |case: &Case| {
+        let needs = benchmarks::benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.needs_new_ranks(case));
+        needs && case.trials() == Some(1) && super::is_launched(case) && case.ranks() > 1
+    };
+    let cold = own.iter().filter(|case| is_cold(case)).count();
     let mut worlds: Vec<&record::SharedMap> = Vec::new();
-    for case in own.iter().filter(|case| super::is_launched(case) && case.ranks() > 1) {
+    for case in own.iter().filter(|case| !is_cold(case)).filter(|case| super::is_launched(case) && case.ranks() > 1) {
         if !worlds.contains(&&case.world) {
             worlds.push(&case.world);
         }
     }
-    worlds.len().max(1) as u32
+    (worlds.len() + cold).max(1) as u32
 }
 
 /// Cores for each rank of the largest step, so that every step has enough on its nodes.
@@ -86,6 +91,21 @@ mod tests {
         // Its script runs on both nodes.
         assert_eq!(spread_over("torchrun", &[1, 2, 3, 4], 4, 2), [(2, 2), (4, 2)]);
         assert_eq!(spread_over("kubernetes", &[1, 2, 4], 4, 4), [(1, 1), (2, 2), (4, 4)]);
+    }
+
+    #[test]
+    fn a_case_that_needs_new_ranks_has_a_start_of_its_own() {
+        let starts_of = |more: &str| {
+            let text = format!(
+                "experiment: cold\ncases:\n  - {{benchmark: startup, stage: first_call, backend: mpi, ranks: 2, {more}}}\n"
+            );
+            let plan = record::plan::read(&text, "plan.yaml", &benchmarks::abouts(), &[]).unwrap();
+            starts(&plan.cases.iter().filter(|case| case.skip.is_none()).collect::<Vec<_>>())
+        };
+        assert_eq!(starts_of("start: warm"), 1);
+        // Two sizes, each with a start, and one for all warm cases together.
+        assert_eq!(starts_of("start: [cold, warm], bytes: [1KiB, 2KiB], trials: 1"), 3);
+        assert_eq!(starts_of("start: [cold, warm], bytes: [1KiB, 2KiB]"), 1, "with more trials they are skipped");
     }
 
     #[test]
