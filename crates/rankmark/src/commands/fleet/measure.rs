@@ -153,6 +153,7 @@ pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<Measurement, Fa
         others = Some(next);
     }
     missing.cases = open.not_run();
+    missing.is_connected_once = connection(coordinator).0 == "backend";
     Ok(Measurement { directories, missing })
 }
 
@@ -283,6 +284,8 @@ pub(super) struct Missing {
     pub(super) hosts: Vec<(HostName, String)>,
     /// Hosts that the others went on without.
     pub(super) lost: Vec<String>,
+    /// The launcher connects its ranks, which it can do once and with all of them.
+    is_connected_once: bool,
     /// Why they could not.
     pub(super) others_failed: Option<String>,
     /// Cases that did not run.
@@ -298,7 +301,9 @@ impl Missing {
         let cases = view::number::count(self.cases, "case has", "cases have");
         match (self.cases, self.lost.as_slice()) {
             (0, _) => None,
-            (_, []) => Some(format!("{cases} no result: a longer --budget leaves time for them.")),
+            (_, lost) if lost.is_empty() || !self.is_connected_once => {
+                Some(format!("{cases} no result: a longer --budget leaves time for them."))
+            }
             (_, lost) => Some(format!(
                 "{cases} no result: the processes of a launcher can be connected once, and {0} was among them. Run it again \
                  without {0} to measure the network of the others.",
@@ -315,4 +320,30 @@ fn missing(coordinator: &Coordinator, directory: &Path) -> Result<Missing, Failu
     let named = |name: &str| Ok((HostName::parse(name)?, "it was started, and has no result".to_owned()));
     let hosts = gone.map(|host| named(&host.name)).collect::<Result<Vec<_>, Failure>>()?;
     Ok(Missing { hosts, ..Missing::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_why_cases_have_no_result() {
+        let note = |lost: &[&str], is_connected_once, cases| {
+            let lost = lost.iter().map(|host| (*host).to_owned()).collect();
+            Missing { lost, is_connected_once, cases, ..Missing::default() }.note()
+        };
+        assert_eq!(note(&["n3"], true, 0), None);
+        let says =
+            |words: &str, note: Option<String>| assert!(note.as_ref().unwrap().contains(words), "{words}: {note:?}");
+        says(
+            "4 cases have no result: the processes of a launcher can be connected once, and n3",
+            note(&["n3"], true, 4),
+        );
+        // PyTorch's ranks are connected again, so that only time can have been missing.
+        says("1 case has no result: a longer --budget", note(&["n3"], false, 1));
+        says("1 case has no result: a longer --budget", note(&[], true, 1));
+        let failed =
+            Missing { lost: vec!["n3".to_owned()], others_failed: Some("no space".to_owned()), ..Missing::default() };
+        says("the others could not go on without n3: no space", failed.note());
+    }
 }
