@@ -17,6 +17,7 @@ use record::{CaseLine, Caveat, Record};
 pub use differs::{Difference, Mixed, Topic, other_machine};
 pub use matching::{Change, Lone, Unmatched};
 pub use quantity::{Quantity, Shown};
+pub use runs::equal_medians;
 pub use states::{StateSeen, in_common_states};
 
 use crate::Verdict;

@@ -32,7 +32,7 @@ pub use clock::{ClockCaveat, ClockFit, ClockReadings, Clocks, HostClock, LARGEST
 pub use device_sensors::{DeviceLook, DeviceSensors};
 pub use labels::Labels;
 pub use machine_states::{MachineStates, StatesAsked};
-pub use result::{BEYOND_LIMIT, Circumstances, case_line, conclude, limit_share};
+pub use result::{BEYOND_LIMIT, Circumstances, case_line, conclude, learn_from_runs, limit_share};
 pub use samples::Samples;
 pub use sensors::Sensors;
 pub use settings::{MAX_SAMPLES, Settings};

@@ -130,6 +130,16 @@ pub fn conclude(line: &mut CaseLine, correlation: Option<f64>) {
     }
 }
 
+/// Adds the interval that earlier equal runs tell, with these medians, to a line whose own trials cannot tell it. It also holds
+/// the run's own interval: an equal run is no better known than this one.
+pub fn learn_from_runs(line: &mut CaseLine, earlier: &[f64]) {
+    let Some(time) = line.time_s.as_mut().filter(|time| time.ci95_again.is_none()) else { return };
+    let Some([low, high]) = stats::equal_run_interval(time.median, earlier) else { return };
+    let [own_low, own_high] = time.ci95.unwrap_or([time.median; 2]);
+    time.ci95_earlier = Some([low.min(own_low), high.max(own_high)]);
+    time.earlier_runs = Some(earlier.len() as u32);
+}
+
 /// The fastest, the median and the slowest of several ranks.
 fn over_ranks(medians: &[f64]) -> Option<found::RankTimes> {
     let sorted = sorted(medians);
@@ -165,6 +175,8 @@ fn time_summary(trials: &[Vec<f64>], interval: bool) -> Option<TimeSummary> {
         median: median(&medians),
         ci95,
         ci95_again: None,
+        ci95_earlier: None,
+        earlier_runs: None,
         mean,
         std: None,
         p05,

@@ -23,6 +23,7 @@ use crate::{Failure, dry_run, environment, estimate};
 mod backends;
 pub(crate) mod directory;
 mod ending;
+mod equal_runs;
 mod load;
 pub(crate) mod next;
 mod outputs;
@@ -189,6 +190,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     let can_go_on_without =
         |ranks: &[u32]| request.entry.coordinator.is_some_and(|coordinator| coordinator.can_leave_out(ranks));
     let states = states::asked(wanted, &record.file, record.store.directory());
+    let directory = record.store.directory().to_owned();
+    let equal_runs = |file: &RunFile, lines: &[&CaseLine]| equal_runs::medians(&directory, file, lines);
     let nvidia_smi = process::first_program(&environment::search_path(), "nvidia-smi");
     let mut sensors = nvidia_smi.as_deref().map(NvidiaSmi::new);
     let planned = PlanSetup {
@@ -200,6 +203,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         leaves_out: request.leaves_out,
         ends_without: request.ends_on_loss.then_some(&can_go_on_without),
         states,
+        equal_runs: &equal_runs,
         observer: &mut screen,
     };
     let lines = runner::run(setup(request.entry, (&mut record.store, &mut record.file), budget), planned);

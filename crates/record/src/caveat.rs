@@ -86,7 +86,7 @@ impl Caveat {
             Self::OneCore => {
                 "all ranks of a host may run on one core only, though it has more: an affinity (taskset) or a control group (cgroup cpuset) binds them there; times include waiting for that core. `taskset -pc PID` shows it; run without taskset, or ask the scheduler or the container for more cores (--cpus-per-task, --cpuset-cpus)"
             }
-            Self::CiAboveTarget => "the printed 95% interval is wider than the target",
+            Self::CiAboveTarget => "the 95% interval of the median over the run's own span is wider than the target",
             Self::Preliminary => "the case does not have all its trials: the run still goes on, or it ended early",
             Self::ShortSpan => {
                 "fewer than six trials, or a span of less than eight seconds: changes of the machine within seconds are not seen"

@@ -20,6 +20,13 @@ pub struct TimeSummary {
     /// 95% interval of what an equal run soon after shows; absent where the trials are too few or too correlated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95_again: Option<[f64; 2]>,
+    /// 95% interval of what an equal run shows, from the scatter of earlier runs of the case on this machine; absent where
+    /// the trials tell it, or fewer than three such runs were found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95_earlier: Option<[f64; 2]>,
+    /// Earlier runs that this interval comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_runs: Option<u32>,
     /// Mean of the means of trials; as the rest, absent where another program measured and does not give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
@@ -62,10 +69,28 @@ pub struct WrongElement {
     pub got: String,
 }
 
+/// What a printed interval rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IntervalSource {
+    /// The trials of the run: it holds the median of an equal run.
+    Trials,
+    /// So many earlier runs: it holds the median of an equal run, too.
+    EarlierRuns(u32),
+    /// The trials of the run, which tell of its own span alone.
+    OwnSpan,
+}
+
 impl TimeSummary {
+    /// The interval that is printed, and what it rests on: where it is known, the one of an equal run.
+    pub fn printed(&self) -> Option<([f64; 2], IntervalSource)> {
+        let again = self.ci95_again.map(|ends| (ends, IntervalSource::Trials));
+        let earlier = || Some((self.ci95_earlier?, IntervalSource::EarlierRuns(self.earlier_runs.unwrap_or(0))));
+        again.or_else(earlier).or_else(|| Some((self.ci95?, IntervalSource::OwnSpan)))
+    }
+
     /// Low and high end of the printed interval; the median itself where there is none.
     pub fn ends(&self) -> [f64; 2] {
-        self.ci95.unwrap_or([self.median; 2])
+        self.printed().map_or([self.median; 2], |(ends, _)| ends)
     }
 }
 

@@ -8,6 +8,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Where the ends of a time's printed interval are, as `TimeSummary::printed` chooses them.
+pub const PRINTED_INTERVAL: &str = "time_s.ci95_again|time_s.ci95_earlier|time_s.ci95";
+
 /// How a benchmark's case lines are shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -128,9 +131,9 @@ impl Column {
         Self::new(title, "time_s.median", Format::Seconds)
     }
 
-    /// Half the width of the time's interval.
+    /// Half the width of the time's printed interval.
     pub fn precision() -> Self {
-        Self::new("±95%", "time_s.median", Format::Precision).ends("time_s.ci95")
+        Self::new("±95%", "time_s.median", Format::Precision).ends(PRINTED_INTERVAL)
     }
 
     /// Wrong elements.

@@ -38,6 +38,7 @@ pub use words::caveats;
 pub use words::damage::end_banner;
 pub use words::expected::sentences as expected;
 pub use words::interleaved::compared_sentences;
+pub use words::intervals::interval_claim;
 pub use words::peers::runtimes;
 pub use words::price::Price;
 pub use words::reproducible::sentences as reproducible;

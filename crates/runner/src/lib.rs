@@ -19,7 +19,7 @@ mod worlds;
 pub use admission::{Admission, admit, memory_of};
 pub use driver::Setup;
 pub use interleave::{Compared, Matched, PairObserver, PairSetup, interleave};
-pub use run::{GoesOnWithout, Observer, PlanSetup, run};
+pub use run::{EqualRuns, GoesOnWithout, Observer, PlanSetup, run};
 pub use states::look_at_states;
 pub use threads::ThreadWorld;
 pub use trial::trial;

@@ -11,7 +11,7 @@ use benchmarks::is_simulated;
 use measure::{
     CaseRun, DeviceSensors, MachineStates, Round, Settings, Starter, StatesAsked, Verdict, VerdictKind, World, align,
 };
-use record::{Case, CaseLine, CaseSamples, Caveat, Plan, SharedMap, StoreError};
+use record::{Case, CaseLine, CaseSamples, Caveat, Plan, RunFile, SharedMap, StoreError};
 use terms::Status;
 
 use crate::driver::{Driver, START, Setup, Visits, make_rounds, spec_of};
@@ -22,6 +22,7 @@ use crate::{admission, lines, order};
 
 mod closed;
 mod closer;
+mod earlier;
 mod fitting;
 mod losses;
 mod spans;
@@ -70,9 +71,14 @@ pub struct PlanSetup<'a> {
     pub ends_without: Option<GoesOnWithout<'a>>,
     /// What is known of the machine's states, and which is wanted.
     pub states: StatesAsked,
+    /// The medians of equal runs before this one, of a line whose own trials do not tell what an equal run shows.
+    pub equal_runs: &'a EqualRuns<'a>,
     /// Who watches.
     pub observer: &'a mut dyn Observer,
 }
+
+/// Medians of equal runs of each of these lines, oldest first, for the run with this file.
+pub type EqualRuns<'a> = dyn Fn(&RunFile, &[&CaseLine]) -> Vec<Vec<f64>> + 'a;
 
 /// Runs all cases. Gives their lines, in the order of the plan.
 ///
@@ -486,8 +492,9 @@ impl RunState<'_> {
         let all: Vec<&CaseLine> = self.setup.before.iter().filter(|line| self.setup.done.contains(&line.id)).collect();
         let unjudged = lines.clone();
         self.driver.judge(&mut lines, &all, |id| self.cases.get(id));
+        lines.iter_mut().for_each(|line| self.machine.conclude(line));
+        self.learn(&mut lines);
         for (line, unjudged) in lines.iter_mut().zip(unjudged) {
-            self.machine.conclude(line);
             if *line != unjudged {
                 self.driver.setup.store.append(line, &[])?;
             }

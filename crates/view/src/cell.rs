@@ -1,7 +1,7 @@
 //! Values of case lines by their source, and the text of a cell.
 
 use record::CaseLine;
-use record::show::{Column, Format};
+use record::show::{Column, Format, PRINTED_INTERVAL};
 use serde_json::Value;
 use terms::Named;
 
@@ -24,6 +24,8 @@ fn value_of(line: &CaseLine, source: &str) -> Option<Value> {
             "p99" => time.p99.map(Value::from),
             "p999" => time.p999.map(Value::from),
             "ci95" => Some(Value::from(time.ci95?.to_vec())),
+            "ci95_again" => Some(Value::from(time.ci95_again?.to_vec())),
+            "ci95_earlier" => Some(Value::from(time.ci95_earlier?.to_vec())),
             _ => None,
         }
     };
@@ -52,9 +54,10 @@ pub fn number_at(line: &CaseLine, source: &str) -> Option<f64> {
 
 /// The two ends of an interval at a source.
 pub fn ends(line: &CaseLine, source: &str) -> Option<[f64; 2]> {
-    // Every row of a record has it: no list is made of it.
-    if source == "time_s.ci95" {
-        return line.time_s.as_ref()?.ci95.filter(|ends| ends.iter().all(|end| end.is_finite()));
+    // Every row of a record has it: no list is made of it. Columns of earlier versions name the interval of the run's own span.
+    if source == PRINTED_INTERVAL || source == "time_s.ci95" {
+        let (ends, _) = line.time_s.as_ref()?.printed()?;
+        return Some(ends).filter(|ends| ends.iter().all(|end| end.is_finite()));
     }
     let value = value_at(line, source)?;
     let value = value.get("ci95").unwrap_or(&value);

@@ -101,7 +101,7 @@ impl<'a> Measured<'a> {
         let time = case.time_s.as_ref().filter(|_| Self::is_measured(case))?;
         // An end that is not a positive number bounds nothing: the estimate then has no width to that side.
         let end = |end: f64| if usable(end) { end } else { time.median };
-        let ends = time.ci95.map(|[low, high]| [end(low).min(time.median), end(high).max(time.median)]);
+        let ends = time.printed().map(|([low, high], _)| [end(low).min(time.median), end(high).max(time.median)]);
         let time = Estimate::new(time.median, ends);
         // Bandwidth is work over time, so its interval is the time's, turned over.
         let rate = |rate: record::Key<Option<f64>>| {

@@ -6,6 +6,7 @@ use record::{CaseLine, Caveat, Record};
 use stats::{FEWEST_RUNS, Variance, between_runs, moderated};
 use terms::Status;
 
+use super::differs::other_machine;
 use super::matching::{Held, declared, identity};
 use super::quantity::Quantity;
 use super::states::times_alike;
@@ -86,6 +87,26 @@ pub(super) fn series(cases: &[Held], records: &[&Record]) -> Vec<Series> {
         }
     }
     found
+}
+
+/// A run with more than so many times the trials of another scatters less than that does.
+const MOST_TRIALS: usize = 2;
+
+/// The median times that earlier runs of these cases of `own` show, by date: on the same hardware, in the state of the machine
+/// in which the line has its time, and with at most twice its trials. None of a case that is compared by something else.
+pub fn equal_medians(own: &Record, lines: &[&CaseLine], earlier: &[&Record]) -> Vec<Vec<f64>> {
+    let is_equal = |record: &&&Record| !record.file.simulated && !other_machine(&own.file, &record.file);
+    let earlier: Vec<&Record> = earlier.iter().filter(is_equal).copied().collect();
+    let held: Vec<Held> = lines.iter().map(|line| Held { record: own, line }).collect();
+    let of_case = |(line, series): (&&CaseLine, Series)| {
+        if !Quantity::from_declared(declared(own, line)).is_time() {
+            return Vec::new();
+        }
+        let most = MOST_TRIALS * line.trial_median_s.len();
+        let runs = series.values.into_iter().zip(series.trials);
+        runs.filter(|(_, trials)| *trials <= most).map(|(value, _)| value).collect()
+    };
+    lines.iter().zip(series(&held, &earlier)).map(of_case).collect()
 }
 
 /// Runs of another program that one file holds and that are the trials of this line; 0 for any other line.

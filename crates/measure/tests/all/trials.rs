@@ -105,6 +105,29 @@ fn equal_runs_are_told_by_correlation() {
 }
 
 #[test]
+fn earlier_runs_tell_what_few_trials_do_not() {
+    let learned = |medians: &[u64], earlier: &[f64]| {
+        let mut line = measure::case_line(&run(medians), REAL);
+        measure::conclude(&mut line, Some(0.5));
+        measure::learn_from_runs(&mut line, earlier);
+        line.time_s.unwrap()
+    };
+    let alike = [1e-4; 5];
+    let one = learned(&[100_000], &alike);
+    let [low, high] = one.ci95_earlier.unwrap();
+    assert!(low < one.median && one.median < high && one.earlier_runs == Some(5), "{one:?}");
+    assert_eq!(one.printed(), Some(([low, high], record::IntervalSource::EarlierRuns(5))));
+    assert_eq!(learned(&[100_000], &alike[..2]).printed(), None, "two runs tell nothing");
+    // An equal run is no better known than this one.
+    let six = learned(&[50_000, 60_000, 100_000, 100_000, 140_000, 200_000], &alike);
+    assert_eq!(six.printed(), Some(([5e-5, 2e-4], record::IntervalSource::EarlierRuns(5))));
+    let medians: Vec<u64> = (0..28).map(|i| 100_000 + (i * 11) % 28).collect();
+    let many = learned(&medians, &alike);
+    assert_eq!((many.ci95_earlier, many.earlier_runs), (None, None));
+    assert_eq!(many.printed().map(|(_, source)| source), Some(record::IntervalSource::Trials));
+}
+
+#[test]
 fn a_case_stops_at_a_look_when_it_is_precise() {
     let narrow = |trials: usize| run(&vec![100_000; trials]).stop();
     assert_eq!(

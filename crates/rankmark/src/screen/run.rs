@@ -218,7 +218,7 @@ impl Screen {
         if self.output.is_verbose() {
             self.explain(run);
         }
-        if let Some(claim) = claim(run) {
+        if let Some(claim) = report::interval_claim(run) {
             self.line("");
             self.line(&wrap(&claim, width()));
         }
@@ -338,21 +338,6 @@ fn duration(plan: &Plan, estimate: &Estimate) -> String {
     let is_quick = !plan.cases.is_empty() && plan.cases.iter().all(|case| case.is_quick());
     let look = if is_quick { ", a quick look without intervals" } else { "" };
     format!("{look}, {}", estimate.words())
-}
-
-/// What the printed intervals are intervals of.
-fn claim(run: &report::Run) -> Option<String> {
-    let timed = run.cases.iter().filter(|line| line.time_s.as_ref().is_some_and(|time| time.ci95.is_some()));
-    let spans: Vec<f64> = timed.filter_map(|line| line.span_s).collect();
-    let least = spans.iter().copied().reduce(f64::min)?;
-    let most = spans.iter().copied().reduce(f64::max)?;
-    let span = match (minutes(least), minutes(most)) {
-        (least, most) if least == most => most,
-        (least, most) => format!("{least} to {most}"),
-    };
-    Some(format!(
-        "±95% is the interval of the median over the {span} that a case's trials span; another run may differ by more."
-    ))
 }
 
 impl runner::Observer for Screen {

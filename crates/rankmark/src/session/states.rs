@@ -56,20 +56,30 @@ pub(crate) fn earlier(
     (machine, hosts): (&Machine, &[Machine]),
     own: &[MachineState],
 ) -> Vec<MachineState> {
+    let records = newest(folder);
+    let seen = records.iter().filter_map(|path| seen_states(path));
+    let of_these = |seen: &SeenStates| is_here(seen, (machine, hosts));
+    let mut runs: Vec<Vec<MachineState>> = vec![own.to_vec()];
+    runs.extend(seen.filter(of_these).map(|seen| seen.states));
+    known_states(runs.iter().map(Vec::as_slice))
+}
+
+/// The newest records in a folder, the newest first.
+pub(super) fn newest(folder: Option<&Path>) -> Vec<PathBuf> {
     let folder = folder.map(|folder| if folder == Path::new("") { Path::new(".") } else { folder });
     let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
     let mut records: Vec<PathBuf> =
         entries.map(|entry| entry.path()).filter(|path| path.join(RUN_FILE).is_file()).collect();
     // Their names begin with their times.
-    records.sort();
-    let seen = records.iter().rev().take(MOST).filter_map(|path| seen_states(path));
-    let of_these = |seen: &SeenStates| {
-        let alike = seen.hosts.len() == hosts.len() && seen.hosts.iter().zip(hosts).all(|(a, b)| same(a, b));
-        !seen.simulated && same(&seen.machine, machine) && alike
-    };
-    let mut runs: Vec<Vec<MachineState>> = vec![own.to_vec()];
-    runs.extend(seen.filter(of_these).map(|seen| seen.states));
-    known_states(runs.iter().map(Vec::as_slice))
+    records.sort_by(|a, b| b.cmp(a));
+    records.truncate(MOST);
+    records
+}
+
+/// Whether a record was measured on these machines.
+pub(super) fn is_here(seen: &SeenStates, (machine, hosts): (&Machine, &[Machine])) -> bool {
+    let alike = seen.hosts.len() == hosts.len() && seen.hosts.iter().zip(hosts).all(|(a, b)| same(a, b));
+    !seen.simulated && same(&seen.machine, machine) && alike
 }
 
 fn same(a: &Machine, b: &Machine) -> bool {

@@ -15,6 +15,7 @@ mod documented;
 mod dry_run;
 mod dumps;
 mod endings;
+mod equal_runs;
 mod expected;
 mod exports;
 mod external;

@@ -121,7 +121,7 @@ fn of_cases(run: &Run) -> Vec<Family> {
     ];
     for case in run.cases.iter().filter(|case| case.status == Status::Ok) {
         let labels = of_case(run, case);
-        let ends = case.time_s.as_ref().and_then(|time| time.ci95);
+        let ends = case.time_s.as_ref().and_then(|time| time.printed()).map(|(ends, _)| ends);
         let values = [
             case.time_s.as_ref().map(|time| time.median),
             ends.map(|ends| ends[0]),

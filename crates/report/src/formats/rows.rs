@@ -16,7 +16,7 @@ use crate::Run;
 use leaves::Leaves;
 
 /// Columns that stand first, where they occur, so that a reader sees what was measured before how.
-const FIRST: [&str; 20] = [
+const FIRST: [&str; 22] = [
     "id",
     "benchmark",
     "op",
@@ -33,6 +33,8 @@ const FIRST: [&str; 20] = [
     "time_s.ci95_high",
     "time_s.ci95_again_low",
     "time_s.ci95_again_high",
+    "time_s.ci95_earlier_low",
+    "time_s.ci95_earlier_high",
     "algbw_gbs",
     "busbw_gbs",
     "limit_share",
@@ -243,7 +245,7 @@ fn own(name: &str) -> Option<&str> {
 
 /// Whether a field holds the two ends of an interval, which get a column each.
 fn is_interval(name: &str) -> bool {
-    name.ends_with("ci95") || name.ends_with("ci95_again")
+    ["ci95", "ci95_again", "ci95_earlier"].iter().any(|interval| name.ends_with(interval))
 }
 
 #[cfg(test)]

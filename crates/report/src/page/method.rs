@@ -13,6 +13,7 @@ use crate::number::{count, list, seconds};
 use crate::study::cache;
 use crate::words::explained::explained_job;
 use crate::words::imported;
+use crate::words::intervals::interval_claim;
 use crate::words::names::what;
 
 /// The long form of each caveat that occurs, and how often.
@@ -56,11 +57,12 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
         "A sample's time is the maximum over ranks. A trial is one visit to a case; it gives one median. The time of a \
          case is the median of these. Nothing is dropped as an outlier.",
     );
-    if measured.iter().any(|case| case.time_s.as_ref().is_some_and(|time| time.ci95.is_some())) {
-        text += " ±95% is half the width of the 95% interval of that median over the span of the run's trials, relative \
-                 to it: the sign interval, which assumes no distribution. Another run may differ by more; `ci95_again` \
-                 in the record is the interval of what an equal run soon after shows. A ratio of two cases is the median \
-                 of the ratios of their trials round by round.";
+    if let Some(claim) = interval_claim(run) {
+        text += &format!(
+            " {claim} It is half the width of that interval, relative to the median. `ci95` in the record is the interval of the \
+             median over the run's own span: the sign interval, which assumes no distribution. A ratio of two cases is the \
+             median of the ratios of their trials round by round."
+        );
     }
     let modes: Vec<String> = terms::Mode::ALL
         .iter()

@@ -250,6 +250,9 @@ mod tests {
         assert_eq!(common(&[0.02, 0.02]), wording(Some(0.02)));
         assert_eq!(common(&[0.02, 0.05]).words(Caveat::CiAboveTarget), "CI above target");
         let explanation = common(&[0.05]).explanation(Caveat::CiAboveTarget);
-        assert_eq!(explanation, "the printed 95% interval is wider than the target of 5%");
+        assert_eq!(
+            explanation,
+            "the 95% interval of the median over the run's own span is wider than the target of 5%"
+        );
     }
 }

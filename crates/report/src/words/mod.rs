@@ -9,6 +9,7 @@ pub(crate) mod facts;
 pub(crate) mod findings;
 pub(crate) mod imported;
 pub(crate) mod interleaved;
+pub(crate) mod intervals;
 pub(crate) mod labels;
 pub(crate) mod layout;
 pub(crate) mod links;

@@ -107,8 +107,8 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
 fn row(name: &str, price: Price, case: &CaseLine) -> Option<[String; 4]> {
     let (second, time) = (price.of_second(case)?, case.time_s.as_ref()?);
     let dollars = |seconds: f64| format!("${}", three_digits(seconds * second));
-    let ranged = |factor: f64| match time.ci95 {
-        Some([low, high]) => {
+    let ranged = |factor: f64| match time.printed() {
+        Some(([low, high], _)) => {
             format!("{} ({} to {})", dollars(time.median * factor), dollars(low * factor), dollars(high * factor))
         }
         None => dollars(time.median * factor),

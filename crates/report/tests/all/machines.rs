@@ -225,7 +225,8 @@ fn bencher_has_a_benchmark_a_case_whatever_its_text() {
     let mut run = data::one_series();
     run.cases.truncate(3);
     run.cases[0].simulated = true;
-    run.cases[1].time_s.as_mut().unwrap().ci95 = None;
+    let time = run.cases[1].time_s.as_mut().unwrap();
+    (time.ci95, time.ci95_again) = (None, None);
     run.cases[0].caveats = vec![record::Caveat::Paced];
     run.cases[2].id = run.cases[1].id.clone();
     run.cases[2].bytes = run.cases[1].bytes;

@@ -3,6 +3,7 @@
 
 mod changes;
 mod coverage;
+mod equal_runs;
 mod properties;
 mod replay;
 mod series;

@@ -183,7 +183,7 @@ fn what_was_seen_twice_is_no_state() {
 const RUNS: &str = include_str!("../fixtures/equal_runs.txt");
 
 /// Round by round of one run: the three cases.
-fn runs() -> Vec<Vec<Vec<Option<f64>>>> {
+pub(crate) fn runs() -> Vec<Vec<Vec<Option<f64>>>> {
     let mut runs: Vec<Vec<Vec<Option<f64>>>> = Vec::new();
     for line in RUNS.lines().filter(|line| !line.starts_with('#')) {
         if line.starts_with("run") {

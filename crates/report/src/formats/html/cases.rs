@@ -134,7 +134,7 @@ fn row(case: &CaseLine, group: usize, cells: Json, quantiles: Option<&Vec<f64>>)
     if let Some(time) = time {
         let median = time.median;
         let number = |value: f64| json::number(value, DIGITS);
-        let ends = time.ci95.map_or_else(|| [none(), none()], |ends| ends.map(number));
+        let ends = time.printed().map_or_else(|| [none(), none()], |(ends, _)| ends.map(number));
         parts.push(number(median));
         parts.extend(ends);
         let packed = |times: &[f64]| if times.is_empty() { none() } else { json::text(&pack::pack(times, median)) };
