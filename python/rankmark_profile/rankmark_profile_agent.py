@@ -34,6 +34,8 @@ Fields of the JSON files that do not explain themselves:
     traced_step_s                  the steps of the trace in order, from first_traced_step on
     traced_descheduled_s           how long the thread of each traced step waited for a processor although it could run;
                                    null where the kernel does not count it
+    window_unix_s                  when the window began and ended, in seconds since 1970; null where there was none, or it is
+                                   still open
     untraced_step_s                the others, without step 0 and without the first one after the window: in it, other
                                    ranks may still write their traces. At most 10,000 steps are kept.
     step_ended_after_s             the rank was slow and went on; null where it ended no further step
@@ -120,6 +122,7 @@ class Agent:
         self.state = "before"
         self.opened_step = 0
         self.opened_ns = 0
+        self.window_unix_s: list[float] = []
         self.has_waited = False
         self.after_window = 0
         self.profiler: Any = None
@@ -303,6 +306,7 @@ class Agent:
             self.notes.append(BY_PASSES)
         self.opened_step = self.ended
         self.opened_ns = time.monotonic_ns()
+        self.window_unix_s = [time.time()]
         self.begin_span()
 
     def begin_span(self) -> None:
@@ -321,6 +325,7 @@ class Agent:
     def close(self, unfinished: bool = False) -> None:
         """Stops the profiler and writes what it has. The last span is not a step if it is unfinished."""
         self.end_span()
+        self.window_unix_s = [*self.window_unix_s[:1], time.time()]
         profiler, self.profiler, self.state = self.profiler, None, "after"
         self.look_at_group()
         plain, packed = self.path(f"trace-rank{self.rank}.json"), f"trace-rank{self.rank}.json.gz"
@@ -415,6 +420,7 @@ class Agent:
             "traced_step_s": self.traced_s,
             "traced_descheduled_s": None if None in self.descheduled_s else self.descheduled_s,
             "trace": self.trace,
+            "window_unix_s": self.window_unix_s if len(self.window_unix_s) == 2 else None,
             "notes": self.notes,
             "ended": self.end,
             "restarts": int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0),

@@ -11,6 +11,7 @@ mod collectives;
 mod critical_path;
 mod device;
 mod differences;
+mod disturbance;
 mod exchanges;
 mod findings;
 mod instances;
@@ -41,6 +42,7 @@ pub use collectives::{Collectives, Communicator, MessageSize, OperationTotals};
 pub use critical_path::{CriticalPath, PathPart};
 pub use device::{Idle, LISTED_KERNELS, TopKernel};
 pub use differences::{Difference, Part, differences};
+pub use disturbance::Disturbance;
 pub use exchanges::Exchange;
 pub use findings::{Confidence, Evidence, Finding, FindingKind};
 pub use instances::Clocks;
@@ -104,6 +106,7 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         idle: device::idle(&prepared),
         kernels: device::top_kernels(&prepared, &timeline.names),
         bubble,
+        disturbance: settings.disturbance.clone(),
         findings: Vec::new(),
         replay: None,
         replay_abstains: None,

@@ -209,11 +209,7 @@ impl Canary {
         if !oversubscribed && high > BARRIER_FACTOR * low && high - low > BARRIER_NS {
             caveats.push(Caveat::Noisy);
         }
-        let grown = |before: Option<f64>, after: Option<f64>| Some((after? - before?).max(0.0));
-        let stolen = grown(self.system.stolen_ticks, after.system.stolen_ticks);
-        let total = grown(self.system.total_ticks, after.system.total_ticks);
-        // Under fifty ticks, one stolen tick is already two percent.
-        if stolen.zip(total).is_some_and(|(stolen, total)| total >= 50.0 && stolen / total > STOLEN) {
+        if self.stolen(after).is_some_and(|share| share > STOLEN) {
             caveats.push(Caveat::StolenTime);
         }
         let switches = (after.involuntary_switches - self.involuntary_switches) / f64::from(ranks);
@@ -232,14 +228,27 @@ impl Canary {
         caveats
     }
 
+    /// Share of the time of all cores, between `self` and `after`, that the hypervisor gave to others.
+    pub fn stolen(&self, after: &Canary) -> Option<f64> {
+        let stolen = grown(self.system.stolen_ticks, after.system.stolen_ticks)?;
+        let total = grown(self.system.total_ticks, after.system.total_ticks)?;
+        // Under fifty ticks, one stolen tick is already two percent.
+        (total >= 50.0).then(|| stolen / total)
+    }
+
     /// Share of the time of the cores, between `self` and `after`, that neither ranks nor this process used. None where too
     /// little is known of it.
-    fn others(&self, after: &Canary) -> Option<f64> {
+    pub fn others(&self, after: &Canary) -> Option<f64> {
         let (from, to) = (self.system.cores?, after.system.cores?);
         let (busy_s, all_s) = (to.busy_s - from.busy_s, to.all_s - from.all_s);
         let own_s = (after.used_s? - self.used_s?) + (to.own_s - from.own_s);
         (all_s >= FEWEST_CORE_S).then(|| (busy_s - own_s) / all_s)
     }
+}
+
+/// By how much a counter has grown.
+fn grown(before: Option<f64>, after: Option<f64>) -> Option<f64> {
+    Some((after? - before?).max(0.0))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ mod visit;
 mod world;
 
 pub use barrier::{Early, Exits};
-pub use canary::{Canary, HostLevels, SystemCounters};
+pub use canary::{Canary, CoreTime, HostLevels, SystemCounters};
 pub use case::{CaseRun, Progress, Round, Sampling, StopReason, align};
 pub use clock::{ClockCaveat, ClockFit, ClockReadings, Clocks, HostClock, LARGEST_DRIFT, RoundTrip, apart_ns};
 pub use device_sensors::{DeviceLook, DeviceSensors};

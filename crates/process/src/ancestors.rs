@@ -79,6 +79,26 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
+/// Seconds of processor time so far of the processes below this one: of those that live, and of those that somebody waited
+/// for. None where /proc does not tell.
+pub fn processor_time_below() -> Option<f64> {
+    let own = times(&fs::read_to_string("/proc/self/stat").ok()?)?;
+    let of_others = below(std::process::id()).into_iter().filter_map(|one| {
+        let [used, waited_for] = times(&fs::read_to_string(format!("/proc/{}/stat", one.pid)).ok()?)?;
+        Some(used + waited_for)
+    });
+    Some(own[1] + of_others.sum::<f64>())
+}
+
+/// What a process used, and what its children did that it waited for, in seconds (proc(5): utime, stime, cutime, cstime).
+fn times(text: &str) -> Option<[f64; 2]> {
+    const TICKS: f64 = 100.0;
+    let (_, rest) = text.rsplit_once(')')?;
+    let times: Vec<f64> = rest.split_whitespace().skip(11).take(4).map_while(|word| word.parse().ok()).collect();
+    let [user, system, of_user, of_system] = times[..] else { return None };
+    Some([(user + system) / TICKS, (of_user + of_system) / TICKS])
+}
+
 /// The number of its parent, and itself, from /proc/PID/stat.
 fn stat(process: &OsStr) -> Option<(u32, Ancestor)> {
     parse(&fs::read_to_string(Path::new("/proc").join(process).join("stat")).ok()?)
@@ -104,6 +124,18 @@ mod tests {
         // None is above the first process of a container.
         assert!(all.first().is_none_or(|first| (first.pid, first.started) == (above.pid, above.started)));
         assert_eq!(began(above.pid), Some(above.started));
+    }
+
+    #[test]
+    fn what_processes_below_used_is_counted_while_they_live_and_afterwards() {
+        let stat = "42 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 50 30 20 0 0";
+        assert_eq!((times(stat), times("42 (a) S 1")), (Some([2.0, 0.5]), None));
+        let before = processor_time_below().unwrap();
+        // It takes a shell more than a tick of the kernel, which is ten milliseconds.
+        let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let mut shell = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
+        shell.wait().unwrap();
+        assert!(processor_time_below().unwrap() > before, "{before}");
     }
 
     #[test]

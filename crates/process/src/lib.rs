@@ -29,7 +29,7 @@ mod start;
 pub use activity::Activity;
 pub use adopt::Adoption;
 pub use alarm::Alarm;
-pub use ancestors::{Ancestor, ancestors, began, descendants, parent, parent_of};
+pub use ancestors::{Ancestor, ancestors, began, descendants, parent, parent_of, processor_time_below};
 pub use attached::attached;
 pub use courier::Courier;
 pub use descriptor::{inherited_memory, keep_on_exec, output_pipe, path_of, sealed_memory, sealed_memory_at};

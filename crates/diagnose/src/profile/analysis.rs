@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::listed::{self, is_zero};
 use super::{
-    Bubble, BusyRank, CallTotals, Collectives, CriticalPath, Exchange, Finding, Idle, Overlap, Parts, Pauses, Replay,
-    Rotating, Steps, Straggler, TopKernel, Without,
+    Bubble, BusyRank, CallTotals, Collectives, CriticalPath, Disturbance, Exchange, Finding, Idle, Overlap, Parts,
+    Pauses, Replay, Rotating, Steps, Straggler, TopKernel, Without,
 };
 
 /// Everything that was found.
@@ -67,6 +67,9 @@ pub struct Analysis {
     pub kernels: Vec<TopKernel>,
     /// The pipeline bubble; None without transfers between two ranks.
     pub bubble: Option<Bubble>,
+    /// What others took of the machine while the steps were recorded; absent where nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
     /// What to do, the largest credible loss first.
     pub findings: Vec<Finding>,
     /// How well a replay of the recorded dependencies gives the recorded steps; None where `replay_abstains` says why there is

@@ -6,6 +6,7 @@ mod traffic;
 use serde::Serialize;
 
 use super::Analysis;
+use super::disturbance::Disturbance;
 use super::lanes::Prepared;
 use super::replay::Replayer;
 use super::series::{Series, confidence_above};
@@ -82,6 +83,11 @@ impl Confidence {
         };
         Self { word, value }
     }
+
+    /// The next lower word.
+    pub(super) fn lowered(self) -> Self {
+        Self::new(if self.word == "high" { MEDIUM } else { self.value.min(0.5) })
+    }
 }
 
 /// One piece of advice.
@@ -136,8 +142,17 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
     found.extend(sources.bubble());
     found.extend(sources.analysis.collectives.communicators.iter().filter_map(|of| sources.small_messages(of)));
     found.extend(sources.slow_exchanges.iter().filter_map(|slow| sources.slow_exchange(slow)));
+    lower(&mut found, sources.analysis.disturbance.as_ref());
     order(&mut found);
     found
+}
+
+/// Lowers the confidence by one word, but for what says that the machine is busy: others may be the cause of all else.
+fn lower(found: &mut [Finding], disturbance: Option<&Disturbance>) {
+    if disturbance.is_some_and(Disturbance::is_felt) {
+        let others = found.iter_mut().filter(|finding| finding.kind != FindingKind::BusyMachine);
+        others.for_each(|finding| finding.confidence = finding.confidence.lowered());
+    }
 }
 
 fn order(found: &mut [Finding]) {

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::disturbance::Disturbance;
+
 /// Fewer steps carry no verdict on slow ranks.
 pub const MINIMUM_STEPS: usize = 10;
 
@@ -27,10 +29,12 @@ pub struct Settings {
     pub level: f64,
     /// The schedule, if the job is a pipeline.
     pub pipeline: Option<Pipeline>,
+    /// What others took of the machine meanwhile, where somebody looked.
+    pub disturbance: Option<Disturbance>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { steps: None, minimum_share: 0.005, level: 0.01, pipeline: None }
+        Self { steps: None, minimum_share: 0.005, level: 0.01, pipeline: None, disturbance: None }
     }
 }

@@ -1,6 +1,7 @@
 //! `rankmark profile`: runs steps, or another program's job, records where their time goes, and explains it.
 
 mod calls;
+mod disturbance;
 mod ends;
 pub(crate) mod explain;
 mod explanation;

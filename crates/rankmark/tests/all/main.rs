@@ -11,6 +11,7 @@ mod completions;
 mod containers;
 mod dashboards;
 mod directories;
+mod disturbed_jobs;
 mod documented;
 mod dry_run;
 mod dumps;

@@ -3,6 +3,7 @@
 use terms::Seconds;
 
 use super::{Confidence, Finding, FindingKind, Sources, largest, percent};
+use crate::profile::disturbance::Disturbance;
 use crate::profile::pauses::{Pauses, Who, lowest_rate};
 use crate::profile::series::{Series, confidence_above};
 
@@ -88,6 +89,13 @@ impl Sources<'_> {
         })
     }
 
+    /// Whether others may have made these steps long: ranks waited for a processor, or something disturbed the machine, and the
+    /// steps do not come regularly, as what a job does itself.
+    fn may_be_others(&self, pauses: &Pauses) -> bool {
+        let is_disturbed = self.analysis.disturbance.as_ref().is_some_and(Disturbance::is_felt);
+        pauses.who == Who::Busy || is_disturbed && pauses.every.is_none()
+    }
+
     /// Pauses that no verdict on ranks explains.
     pub(super) fn pauses(&self) -> Option<Finding> {
         let pauses = self.analysis.pauses.as_ref()?;
@@ -102,21 +110,30 @@ impl Sources<'_> {
         let longest = (0..times.len()).filter(of_pauses).max_by(|a, b| times[*a].total_cmp(&times[*b]));
         let shows = |level: &f64| lowest_rate(pauses.steps.len(), *level) * pauses.share > self.minimum_share;
         let value = [0.99, 0.95, 0.9, 0.8].into_iter().find(shows).unwrap_or(0.5);
+        let mut what = pauses_text(pauses, self.prepared.numbers.len());
+        if pauses.who != Who::Busy && self.may_be_others(pauses) {
+            what += " Other programs disturbed the machine meanwhile, and may be the cause.";
+        }
         Some(Finding {
             kind: FindingKind::Pauses,
-            what: pauses_text(pauses, self.prepared.numbers.len()),
+            what,
             saves_s_per_step: pauses.lost_s_per_step,
             share: pauses.share,
             evidence: self.evidence(rank, longest, "step"),
             confidence: Confidence::new(value),
-            advice: "Look for what runs in these steps only: saving a checkpoint (save it in the background, \
-                     `torch.distributed.checkpoint.async_save`), evaluation, logging, garbage collection (`gc.disable()` and \
-                     `gc.collect()` on all ranks in the same step)."
-                .to_owned(),
+            advice: if self.may_be_others(pauses) { OTHERS } else { OWN }.to_owned(),
             without: None,
         })
     }
 }
+
+/// What a job may do in some steps.
+const OWN: &str = "Look for what runs in these steps only: saving a checkpoint (save it in the background, \
+                   `torch.distributed.checkpoint.async_save`), evaluation, logging, garbage collection (`gc.disable()` and \
+                   `gc.collect()` on all ranks in the same step).";
+/// What to do where others may be the cause.
+const OTHERS: &str = "Find what else runs on this host (`top`, `ps -eLo psr,comm`), and profile again without it. Long steps that \
+                      remain are the job's own.";
 
 fn pauses_text(pauses: &Pauses, steps: usize) -> String {
     let every = pauses.every.map_or(String::new(), |every| format!(", about one in {every},"));

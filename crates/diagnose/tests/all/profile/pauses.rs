@@ -1,7 +1,8 @@
 //! Steps that take much longer than the others: kept apart from slow ranks, and no bound below what they cost.
 
 use super::simulation::{Fault, Scenario, Target};
-use diagnose::profile::{FindingKind, Phase, Who};
+use diagnose::profile::{Analysis, Disturbance, Finding, FindingKind, Phase, Settings, Who, analyse};
+use record::Caveat;
 
 use super::{analysed, close, delay, planted};
 
@@ -34,6 +35,50 @@ fn a_checkpoint_of_one_rank_is_a_pause_and_bounds_nothing() {
     let straggler = analysis.straggler.unwrap();
     assert_eq!((straggler.rank, straggler.persistent), (0, false));
     assert!(analysis.pauses.is_some() && analysis.findings.iter().all(|finding| finding.kind != FindingKind::Pauses));
+}
+
+/// What others took while the steps were recorded.
+fn neighbour() -> Option<Disturbance> {
+    let caveats = vec![Caveat::OtherPrograms];
+    Some(Disturbance { caveats, cores: 2, other_cores: Some(1.5), of_window: true, ..Disturbance::default() })
+}
+
+#[test]
+fn what_a_neighbour_may_have_done_is_not_blamed_on_checkpoints() {
+    let finding = |steps, disturbance| {
+        let scenario = Scenario { steps, ..quiet(vec![checkpoint(Target::Rank(0))]) };
+        let analysis = analyse(&scenario.timeline(1), &Settings { disturbance, ..Settings::default() });
+        let pauses = |finding: &Finding| finding.kind == FindingKind::Pauses;
+        analysis.findings.into_iter().find(pauses).unwrap()
+    };
+    let quiet = Some(Disturbance { caveats: Vec::new(), ..neighbour().unwrap() });
+    for undisturbed in [None, quiet] {
+        let found = finding(39, undisturbed);
+        assert_eq!(found.confidence.word, "high");
+        assert!(found.advice.contains("checkpoint") && !found.what.contains("Other programs"), "{found:?}");
+    }
+    // What comes in each tenth step is the job's own, and less certain all the same.
+    let regular = finding(39, neighbour());
+    assert_eq!(regular.confidence.word, "medium");
+    assert!(regular.advice.contains("checkpoint"), "{regular:?}");
+    // Two long steps have no period: another program may have made them.
+    let irregular = finding(29, neighbour());
+    assert!(!irregular.advice.contains("checkpoint") && irregular.advice.contains("profile again"), "{irregular:?}");
+    assert!(irregular.what.contains("Other programs disturbed the machine meanwhile"), "{irregular:?}");
+    assert!(finding(29, None).advice.contains("checkpoint"));
+}
+
+#[test]
+fn findings_of_a_disturbed_machine_are_less_certain() {
+    let slow = planted(vec![delay(1, Phase::Forward, 0.2)]);
+    let analysis = analyse(&slow.timeline(1), &Settings { disturbance: neighbour(), ..Settings::default() });
+    let calm = analysed(&slow);
+    let words = |analysis: &Analysis| -> Vec<&str> {
+        let of = |finding: &Finding| (finding.kind == FindingKind::Straggler).then_some(finding.confidence.word);
+        analysis.findings.iter().filter_map(of).collect()
+    };
+    assert_eq!((words(&calm), words(&analysis)), (vec!["high"], vec!["medium"]));
+    assert_eq!((calm.disturbance, analysis.disturbance), (None, neighbour()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use diagnose::profile::{Analysis, Pipeline, Scaling, Settings, analyse, differences, waterfall};
+use diagnose::profile::{Analysis, Disturbance, Pipeline, Scaling, Settings, analyse, differences, waterfall};
 use import::traces::{InspectorReport, Traces, join_flight, read_timeline};
 use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase, Machine};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use trace::timeline::{Kind, Timeline};
 use super::ends::{self, Ends};
 use super::explanation::Explanation;
 use super::wanted::Wanted;
-use super::{calls, hangs, job, kept, show, verdict};
+use super::{calls, disturbance, hangs, job, kept, show, verdict};
 use crate::session::directory;
 use crate::{Failure, incomplete, screen};
 
@@ -69,7 +69,7 @@ fn of_record(directory: &Path, cases: &[CaseLine], wanted: &Wanted) -> Result<Ve
         if !traces.timeline.as_ref().is_some_and(has_steps) {
             continue;
         }
-        all.push(explained(&line.id, title(line), traces, pipeline(line), wanted)?);
+        all.push(explained(&line.id, title(line), traces, (pipeline(line), None), wanted)?);
     }
     if !all.is_empty() {
         with_waterfall(&mut all, cases);
@@ -130,7 +130,7 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
         return Err(without_traces(traces, &steps));
     }
     let title = job::title(traces);
-    let mut explanation = explained("job", title, found, None, wanted)?;
+    let mut explanation = explained("job", title, found, (None, disturbance::noted(traces)), wanted)?;
     // What a rank without a trace did between its phases, nobody knows.
     explanation.analysis.is_whole &= !is_partial;
     explanation.recording = steps.recording;
@@ -176,7 +176,7 @@ pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -
             format!("{}{more} ({format})", path.display())
         }),
     };
-    let mut explanation = explained("import", title, traces, None, wanted)?;
+    let mut explanation = explained("import", title, traces, (None, None), wanted)?;
     let folder = match output {
         Some(folder) if folder.join(record::store::RUN_FILE).exists() => {
             let hint = "name a folder of its own, or leave --output-dir out";
@@ -202,7 +202,7 @@ pub(super) fn compare(before: &Path, after: &Path, wanted: &Wanted) -> Result<u8
         let path = if own.is_dir() { own } else { path.to_owned() };
         let traces = read_timeline(std::slice::from_ref(&path))?;
         let what = path.display().to_string();
-        Ok(explained("compare", what, traces, None, wanted)?.analysis)
+        Ok(explained("compare", what, traces, (None, None), wanted)?.analysis)
     });
     let (before, after) = (before?, after?);
     let found = differences(&before, &after);
@@ -218,7 +218,7 @@ fn explained(
     case: &str,
     title: String,
     mut traces: Traces,
-    pipeline: Option<Pipeline>,
+    (pipeline, disturbance): (Option<Pipeline>, Option<Disturbance>),
     wanted: &Wanted,
 ) -> Result<Explanation, Failure> {
     let is_hung = traces.hang_notes.iter().any(import::traces::HangNote::is_hang);
@@ -227,7 +227,7 @@ fn explained(
         join_flight(timeline, flight);
     }
     let mut timeline = timeline_of(&mut traces);
-    let settings = Settings { steps: wanted.steps.clone(), pipeline, ..Settings::default() };
+    let settings = Settings { steps: wanted.steps.clone(), pipeline, disturbance, ..Settings::default() };
     let mut analysis = analyse(&timeline, &settings);
     if is_hung {
         // What would make its steps shorter is not what this job needs.

@@ -10,6 +10,7 @@ use record::file::{FileName, HeldFolder, InnerPath, Whereabouts};
 use terms::{Error, Seconds, outside};
 use trace::timeline::{Recording, Timeline};
 
+use super::disturbance::{self, MACHINE, MachineWatch};
 use super::ends::{self, Ends, JOB_END, JobEnd, OwnEnd, RankFile};
 use super::explain;
 use super::hang_watch::HangWatch;
@@ -65,14 +66,20 @@ pub(super) fn run(words: &[OsString], asked: &Asked<'_>, wanted: &Wanted) -> Res
     // Ctrl-C ends the job; what its ranks wrote by then is explained.
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let kills_before = measure::machine::out_of_memory_kills();
+    let mut machine = MachineWatch::new();
     let ended = match asked.nsys {
-        true => with_nsys(program, arguments, &folder, (asked, wanted))?,
-        false => end_of(program, arguments, &agent(program, arguments, &folder, asked)?, (&traces, wanted))?,
+        true => with_nsys(program, arguments, &folder, (asked, wanted), &mut machine)?,
+        false => {
+            let variables = agent(program, arguments, &folder, asked)?;
+            end_of(program, arguments, &variables, (&traces, wanted), &mut machine)?
+        }
     };
+    let disturbance = machine.disturbance(disturbance::common_window(&windows(&traces)));
     let mut job_end = JobEnd::from_ended(&ended, crate::session::signal_code().is_some());
     let kills = measure::machine::out_of_memory_kills().zip(kills_before);
     job_end.oom_kills = kills.map_or(0, |(now, before)| now.saturating_sub(before));
-    note_end(&folder, job_end)?;
+    note(&folder, JOB_END, &job_end)?;
+    disturbance.map_or(Ok(()), |found| note(&folder, MACHINE, &found))?;
     // What the user asked for says more than how the job then ended.
     let ended = crate::session::signal_code().unwrap_or_else(|| job_end.shell_code());
     let explained = match explain::job(&folder, &traces, wanted) {
@@ -96,11 +103,17 @@ fn write(result: &Path, folder: &'static str, name: &'static str, text: &str) ->
     record::file::replace(result, &path, &FileName::literal(".new"), text.as_bytes())
 }
 
-/// Notes next to the traces how the command ended, for later analyses.
-fn note_end(folder: &Path, end: JobEnd) -> Result<(), Failure> {
-    let text = serde_json::to_string(&end).unwrap_or_default();
-    write(folder, TRACES, JOB_END, &text)
+/// Notes something of the whole job next to the traces, for later analyses.
+fn note(folder: &Path, name: &'static str, what: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(what).unwrap_or_default();
+    write(folder, TRACES, name, &text)
         .map_err(|error| Failure::new(format!("{} cannot be written", folder.display())).cause(error))
+}
+
+/// When each rank recorded, as its file of steps says.
+fn windows(traces: &Path) -> Vec<Option<[f64; 2]>> {
+    let files = texts(traces, "steps-", ".json").filter_map(|(_, text)| record::from_json::<StepFile>(&text).ok());
+    files.map(|file| file.window_unix_s).collect()
 }
 
 /// Traces of another job must not be taken for this one's.
@@ -152,6 +165,7 @@ fn with_nsys(
     arguments: &[OsString],
     folder: &Path,
     (asked, wanted): (&Asked<'_>, &Wanted),
+    machine: &mut MachineWatch,
 ) -> Result<Ended, Failure> {
     let nsys = process::first_program(&environment::search_path(), "nsys").ok_or_else(|| {
         Failure::new("nsys is not installed")
@@ -166,10 +180,11 @@ fn with_nsys(
         ["profile", "-s", "none", "--trace-fork-before-exec=true", "-o"].map(Into::into).into();
     words.extend([report.clone().into_os_string(), program.to_owned()]);
     words.extend(arguments.iter().cloned());
-    let ended = end_of(nsys.as_os_str(), &words, &variables, (&traces, wanted))?;
+    let ended = end_of(nsys.as_os_str(), &words, &variables, (&traces, wanted), machine)?;
     let export = ["export", "--type", "sqlite", "-o"].map(Into::into).into_iter();
     let files = [traces.join("job.sqlite").into_os_string(), report.into_os_string()];
-    let exported = end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[], (&traces, wanted))?;
+    let words: Vec<OsString> = export.chain(files).collect();
+    let exported = end_of(nsys.as_os_str(), &words, &[], (&traces, wanted), machine)?;
     // Where the job itself failed, its own code says more.
     match (exported, ended) {
         (Ended::Code(0), ended) => Ok(ended),
@@ -187,6 +202,7 @@ fn end_of(
     arguments: &[OsString],
     variables: &[(&str, OsString)],
     (traces, wanted): (&Path, &Wanted),
+    machine: &mut MachineWatch,
 ) -> Result<Ended, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{} cannot be opened", traces.display())).cause(error);
     let folder = HeldFolder::open(traces).map_err(failed)?;
@@ -195,6 +211,7 @@ fn end_of(
     let output = if wanted.json { std::io::stderr().into() } else { Stdio::inherit() };
     let mut look = || {
         watch.look();
+        machine.look();
         if lost.is_none()
             && let Some(error) = absence(&folder)
         {
@@ -301,6 +318,8 @@ struct StepFile {
     #[serde(default)]
     trace: Option<String>,
     #[serde(default)]
+    window_unix_s: Option<[f64; 2]>,
+    #[serde(default)]
     notes: Vec<String>,
     #[serde(default)]
     pid: Option<u64>,
@@ -369,7 +388,7 @@ pub(super) fn complaints(traces: &Path) -> Vec<String> {
 /// The traces and dumps of a folder; other files tell of the job.
 pub(super) fn files(traces: &Path) -> Vec<PathBuf> {
     const KINDS: [&str; 6] = [".json.gz", ".json", ".pickle", ".sqlite", ".log", ".gz"];
-    const OURS: [&str; 5] = ["steps-", "error-", "launcher-", "other-", JOB_END];
+    const OURS: [&str; 6] = ["steps-", "error-", "launcher-", "other-", JOB_END, MACHINE];
     let entries = traces.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let is_trace = |path: &PathBuf| {
         let Some(name) = path.file_name().and_then(OsStr::to_str).filter(|name| !name.starts_with('.')) else {

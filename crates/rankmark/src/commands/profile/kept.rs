@@ -122,6 +122,7 @@ fn line(case: &Case, one: &Explanation) -> CaseLine {
     line.time_s =
         Some(TimeSummary { median, mean: Some(steps.mean()), p05, p50, p95, p99, min, max, ..TimeSummary::default() });
     line.metrics = metrics(one).into();
+    line.caveats = analysis.disturbance.as_ref().map(|found| found.caveats.clone()).unwrap_or_default();
     if one.ends.is_failed {
         (line.status, line.reason) = (Status::Failed, one.ends.sentences.first().cloned());
     } else if one.is_hung {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use terms::{Bytes, Seconds};
 
 use super::calls;
+use super::disturbance;
 use super::explanation::Explanation;
 use super::kernel;
 use super::step_parts::StepParts;
@@ -291,9 +292,10 @@ fn whole_verdict(one: &Explanation) -> String {
 /// The cause first: of a hang what ranks wait for, and of a job that failed how it ended.
 fn first_sentences(one: &Explanation) -> Vec<String> {
     let ends = one.ends.sentences.iter().map(|end| sentence(end));
-    let verdict = [sentence(&verdict(one))];
+    let disturbed = one.analysis.disturbance.as_ref().and_then(disturbance::sentence);
+    let verdict = std::iter::once(sentence(&verdict(one))).chain(disturbed);
     if one.is_hung && !one.ends.is_failed {
-        return verdict.into_iter().chain(ends).collect();
+        return verdict.chain(ends).collect();
     }
     ends.chain(verdict).collect()
 }
