@@ -16,7 +16,8 @@ const BYTES: &str = "bytes";
 pub(super) fn relations<'a>(all: &[&'a CaseLine]) -> Relations<'a> {
     let mut like: HashMap<String, Vec<(u64, f64)>> = HashMap::new();
     for line in all {
-        if let (Some(limit), Some(bytes)) = (&line.limit, line.bytes) {
+        let possible = line.limit.as_ref().filter(|limit| limit.why_not.is_none());
+        if let (Some(limit), Some(bytes)) = (possible, line.bytes) {
             like.entry(key(line)).or_default().push((bytes, limit.time_s));
         }
     }
@@ -83,5 +84,13 @@ mod tests {
         assert!(related(&lines[1]).is_empty() && related(&lines[2]).is_empty(), "what agrees stays");
         let alone = relations(&all[..1]);
         assert!(alone(&lines[0]).is_empty());
+    }
+
+    #[test]
+    fn an_impossible_ceiling_bounds_no_smaller_size() {
+        let mut lines = [line(1, 1.0), line(2, 0.001)];
+        lines[1].limit.as_mut().unwrap().why_not = Some("too fast".to_owned());
+        let all: Vec<&CaseLine> = lines.iter().collect();
+        assert!(relations(&all)(&lines[0]).is_empty());
     }
 }

@@ -211,6 +211,7 @@ fn limit(run: &CaseRun, time: &TimeSummary) -> Option<Limit> {
         share_ci95: share.ends,
         paired_share: paired.map(|paired| paired.mid),
         paired_share_ci95: paired.and_then(|paired| paired.ends),
+        why_not: None,
     })
 }
 
@@ -228,9 +229,9 @@ fn ceiling(probed: &[(&LimitTime, Option<f64>)]) -> Option<stats::Ratio> {
     }
 }
 
-/// Whether the time is a share of the limit: not where it may lie well beyond the limit.
+/// Whether the time is a share of the limit: not where it may lie well beyond the limit, nor where the limit itself is impossible.
 fn is_share(limit: &Limit) -> bool {
-    limit.share_ci95.map_or(limit.share, |[_, high]| high) <= BEYOND_LIMIT
+    limit.why_not.is_none() && limit.share_ci95.map_or(limit.share, |[_, high]| high) <= BEYOND_LIMIT
 }
 
 /// The state that stands for the case, and the times in each; none where the run saw one state.

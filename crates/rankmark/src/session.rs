@@ -21,6 +21,7 @@ use crate::screen::Screen;
 use crate::{Failure, dry_run, environment, estimate};
 
 mod backends;
+mod bounds;
 pub(crate) mod directory;
 mod ending;
 mod equal_runs;
@@ -235,7 +236,8 @@ pub(crate) fn setup<'a>(
 ) -> Setup<'a> {
     let host = host(entry.coordinator, &file.machine);
     let seed = order_seed(&file.plan);
-    Setup { store, file, host, seed, deadline: budget.map(|budget| entry.begun + budget), interrupted }
+    let bounds = bounds::of_run(file, store.directory());
+    Setup { store, file, host, bounds, seed, deadline: budget.map(|budget| entry.begun + budget), interrupted }
 }
 
 /// Whether no launcher started the ranks.

@@ -97,7 +97,7 @@ impl Caveat {
                 "the machine was at different levels of speed during the case, for some time at each: `levels` has their times, and the median depends on how long each lasted"
             }
             Self::LimitNotFound => {
-                "no share of a limit is shown: the operation is faster than every measured form of its limit, or too few trials measured it"
+                "no share of a limit is shown: the operation is faster than every measured form of its limit, too few trials measured it, or the limit is beyond what this machine can do"
             }
             Self::LinkSpeedUnknown => {
                 "no share of a limit is shown: ranks are on several hosts, and the kernel of one of them does not tell the speed of any network interface (/sys/class/net/*/speed)"

@@ -117,6 +117,9 @@ pub struct Limit {
     /// 95% interval of the paired share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paired_share_ci95: Option<[f64; 2]>,
+    /// Why no share of it is shown, where nothing on this machine can be as fast; absent where the ceiling is possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
 }
 
 terms::named! {

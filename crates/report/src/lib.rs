@@ -41,6 +41,7 @@ pub use words::interleaved::compared_sentences;
 pub use words::intervals::interval_claim;
 pub use words::peers::runtimes;
 pub use words::price::Price;
+pub use words::refused_limits::refused_limits;
 pub use words::reproducible::sentences as reproducible;
 pub use words::sentences::sentences;
 pub use words::states::state_remedy;

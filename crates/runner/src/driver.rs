@@ -7,6 +7,7 @@ use benchmarks::{Host, is_in_process};
 use measure::{Probe, Starter, Verdict, World, WorldSpec, conclude};
 use record::{Case, CaseLine, Overhead, Rounds, RunFile, Store, StoreError};
 
+use crate::bounds::Bounds;
 use crate::in_process::InProcessWorld;
 use crate::lines::{missed, relations};
 
@@ -21,6 +22,8 @@ pub struct Setup<'a> {
     pub file: &'a mut RunFile,
     /// The machine.
     pub host: Host,
+    /// What ceilings are compared with.
+    pub bounds: Bounds,
     /// Seed of all orders.
     pub seed: u64,
     /// When the run ends whatever is left to measure.

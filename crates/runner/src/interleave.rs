@@ -293,8 +293,8 @@ impl State<'_> {
     }
 
     fn line(&self, at: usize, side: usize, open: bool) -> CaseLine {
-        let (case, Setup { host, file, .. }) = (&self.cases[at], &self.driver.setup);
-        let line = lines::measured(&case.runs[side], host, &file.profiles, open);
+        let (case, Setup { host, file, bounds, .. }) = (&self.cases[at], &self.driver.setup);
+        let line = lines::measured(&case.runs[side], host, (&file.profiles, bounds), open);
         CaseLine { id: case.kept[side].id.clone(), parameters: case.kept[side].parameters.clone(), ..line }
     }
 

@@ -3,6 +3,7 @@
 //! is.
 
 mod admission;
+mod bounds;
 mod driver;
 mod in_process;
 mod interleave;
@@ -17,6 +18,7 @@ mod trial;
 mod worlds;
 
 pub use admission::{Admission, admit, memory_of};
+pub use bounds::Bounds;
 pub use driver::Setup;
 pub use interleave::{Compared, Matched, PairObserver, PairSetup, interleave};
 pub use run::{EqualRuns, GoesOnWithout, Observer, PlanSetup, run};

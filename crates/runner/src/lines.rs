@@ -8,10 +8,11 @@ use record::{Case, CaseLine, CaseSamples, Profile, Seen};
 use serde_json::Value;
 use terms::Status;
 
+use crate::bounds::Bounds;
 use crate::{admission, links, roofline};
 
 /// The line of these trials. `open`: further ones may follow.
-pub(crate) fn measured(run: &CaseRun, host: &Host, profiles: &[Profile], open: bool) -> CaseLine {
+pub(crate) fn measured(run: &CaseRun, host: &Host, (profiles, bounds): (&[Profile], &Bounds), open: bool) -> CaseLine {
     let case = &run.case;
     let wanted = benchmark(&case.benchmark).map_or(0, |benchmark| benchmark.cores_wanted(case));
     let about = Circumstances {
@@ -27,8 +28,9 @@ pub(crate) fn measured(run: &CaseRun, host: &Host, profiles: &[Profile], open: b
     line.pair_hosts = spread.and_then(|spread| admission::hosts_of_pair(spread, case));
     links::place(run, host, &mut line);
     let profile = roofline::named(&run.case, profiles);
-    if let Some(profile) = profile {
-        roofline::place(&shown, &mut line, profile);
+    match profile {
+        Some(profile) => roofline::place(&shown, &mut line, profile),
+        None => bounds.check(&shown, &mut line),
     }
     let peak = profile.and_then(|profile| Some((roofline::peak(&shown, profile)?, profile.path.as_str())));
     complete(run, &shown, peak, &mut line);

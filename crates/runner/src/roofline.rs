@@ -12,7 +12,8 @@ pub(crate) fn named<'p>(case: &Case, profiles: &'p [Profile]) -> Option<&'p Prof
     profiles.iter().find(|profile| profile.path == path)
 }
 
-fn demand(run: &CaseRun) -> Option<Demand<'_>> {
+/// What a call of this run's case asks of the machine.
+pub(crate) fn demand(run: &CaseRun) -> Option<Demand<'_>> {
     let ready = &run.trials.last()?.ready;
     let messages = f64::from(ready.first()?.messages.max(1));
     let benchmark = benchmark(&run.case.benchmark)?;

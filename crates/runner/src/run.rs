@@ -412,7 +412,8 @@ impl RunState<'_> {
     fn measured(&mut self, run: &CaseRun, open: bool, samples: Vec<CaseSamples>) -> Result<bool, StoreError> {
         let case = &run.case;
         let open = open || self.driver.interrupted.is_some();
-        let mut line = lines::measured(run, &self.driver.setup.host, &self.driver.setup.file.profiles, open);
+        let setup = &self.driver.setup;
+        let mut line = lines::measured(run, &setup.host, (&setup.file.profiles, &setup.bounds), open);
         if let Some(why) = self.restarted.get(&case.id) {
             line.caveats.push(Caveat::Restarted);
             line.reason = line.reason.or_else(|| Some(format!("while other cases ran, {why}; started again")));

@@ -78,6 +78,15 @@ fn the_interval_of_a_share_holds_the_truth_whatever_disturbs() {
     }
 }
 
+/// What the machine cannot do is refused outside; then no share is shown, whatever the probes said.
+#[test]
+fn a_limit_that_is_impossible_has_no_share() {
+    let limit = *line(DISTURBANCES[0].1, 1).limit.unwrap();
+    assert!(measure::limit_share(Some(&limit)).is_some_and(|share| (share - 0.6).abs() < 0.05), "{limit:?}");
+    let refused = record::Limit { why_not: Some("too fast".to_owned()), ..limit };
+    assert_eq!(measure::limit_share(Some(&refused)), None);
+}
+
 #[test]
 fn a_limit_of_one_trial_is_none() {
     let mut run = run(&[100_000; 6]);

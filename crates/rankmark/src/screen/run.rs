@@ -218,9 +218,9 @@ impl Screen {
         if self.output.is_verbose() {
             self.explain(run);
         }
-        if let Some(claim) = report::interval_claim(run) {
+        for said in [report::interval_claim(run), report::refused_limits(run)].into_iter().flatten() {
             self.line("");
-            self.line(&wrap(&claim, width()));
+            self.line(&wrap(&said, width()));
         }
         self.matrices(run);
         self.findings(run);

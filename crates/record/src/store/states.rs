@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::RUN;
 use crate::file::open_inside;
-use crate::{Machine, MachineState};
+use crate::{CEILING, Machine, MachineState};
 
 /// Run files up to this size are read: 1 MiB is a plan of a thousand cases.
 const LARGEST: u64 = 1 << 20;
@@ -26,6 +26,27 @@ pub struct SeenStates {
     /// The states that the run saw.
     #[serde(default)]
     pub states: Vec<MachineState>,
+    /// What its benchmarks declare, as far as it tells whether there are ceilings.
+    #[serde(default)]
+    benchmarks: Vec<SeenBenchmark>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SeenBenchmark {
+    #[serde(default)]
+    metrics: Vec<SeenMetric>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SeenMetric {
+    name: String,
+}
+
+impl SeenStates {
+    /// Whether the record may hold a profile of its machine.
+    pub fn may_have_ceilings(&self) -> bool {
+        self.benchmarks.iter().flat_map(|of| &of.metrics).any(|metric| metric.name == CEILING.name())
+    }
 }
 
 /// The states that a record's run saw; None where it has no run file that can be read, or a large one.

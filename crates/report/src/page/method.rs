@@ -15,6 +15,7 @@ use crate::words::explained::explained_job;
 use crate::words::imported;
 use crate::words::intervals::interval_claim;
 use crate::words::names::what;
+use crate::words::refused_limits::refused_limits;
 
 /// The long form of each caveat that occurs, and how often.
 pub(crate) fn caveats(run: &Run) -> Vec<Block> {
@@ -26,7 +27,7 @@ pub(crate) fn caveats(run: &Run) -> Vec<Block> {
         let (words, explanation) = (run.wording.words(*caveat), run.wording.explanation(*caveat));
         format!("{} ({}): {explanation}.", strong(&words), count(*number, "case", "cases"))
     };
-    prose_list(numbers.iter().map(line))
+    prose_list(numbers.iter().map(line).chain(refused_limits(run)))
 }
 
 /// How the numbers of a profiled job came about.
@@ -59,7 +60,7 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
     );
     if let Some(claim) = interval_claim(run) {
         text += &format!(
-            " {claim} It is half the width of that interval, relative to the median. `ci95` in the record is the interval of the \
+            " {claim} The column has half its width, relative to the median. `ci95` in the record is the interval of the \
              median over the run's own span: the sign interval, which assumes no distribution. A ratio of two cases is the \
              median of the ratios of their trials round by round."
         );

@@ -18,6 +18,7 @@ pub(crate) mod origin;
 pub(crate) mod peers;
 pub(crate) mod placement;
 pub(crate) mod price;
+pub(crate) mod refused_limits;
 pub(crate) mod reproducible;
 pub(crate) mod results;
 pub(crate) mod sentences;

@@ -80,7 +80,7 @@ impl RunState<'_> {
         };
         let mut run = CaseRun::new(case, settings, false);
         match self.in_world(case, &mut run) {
-            Ok(()) => match lines::measured(&run, &self.driver.setup.host, &[], false) {
+            Ok(()) => match lines::measured(&run, &self.driver.setup.host, (&[], &self.driver.setup.bounds), false) {
                 line if line.status == Status::Ok => self.trace(&run)?,
                 // The trials were right, and these steps were not: readers of the results must know.
                 line => self.not_recorded(case, &line.reason.unwrap_or_else(|| line.status.to_string())),

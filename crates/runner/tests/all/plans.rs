@@ -106,7 +106,8 @@ pub(crate) fn run_after(
     let mut store = Store::create(directory.path(), &file).expect("a record");
     let mut order = Order::default();
     let deadline = budget.map(|budget| std::time::Instant::now() + budget);
-    let whole = Setup { store: &mut store, file: &mut file, host, seed, deadline, interrupted: || None };
+    let bounds = runner::Bounds::default();
+    let whole = Setup { store: &mut store, file: &mut file, host, bounds, seed, deadline, interrupted: || None };
     let done = HashSet::new();
     let states = measure::StatesAsked::default();
     let planned = PlanSetup {
