@@ -20,6 +20,7 @@ fn value_of(line: &CaseLine, source: &str) -> Option<Value> {
         let time = line.time_s.as_ref()?;
         match part {
             "median" => Some(Value::from(time.median)),
+            "mean" => time.mean.map(Value::from),
             "p50" => time.p50.map(Value::from),
             "p99" => time.p99.map(Value::from),
             "p999" => time.p999.map(Value::from),

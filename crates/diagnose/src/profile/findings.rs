@@ -221,6 +221,8 @@ impl Sources<'_> {
         let alone = without.filter(|_| self.analysis.stragglers.len() == 1);
         let when = if straggler.persistent { "in most steps" } else { "in some steps" };
         let host = straggler.host.as_ref().map_or(String::new(), |host| format!(" on host {host}"));
+        // The replay knows what else the others would wait for, such as another slow rank, which may be gone as well.
+        let saves = alone.map_or(*lost_s_per_step, |without| without.mean_saves_s.min(*lost_s_per_step));
         Finding {
             kind: FindingKind::Straggler,
             what: format!(
@@ -228,9 +230,8 @@ impl Sources<'_> {
                 loss(straggler),
                 without.map_or_else(String::new, |without| format!(" Without it {without}."))
             ),
-            // The replay knows what else the others would wait for, such as another slow rank, which may be gone as well.
-            saves_s_per_step: alone.map_or(*lost_s_per_step, |without| without.saves_s.min(*lost_s_per_step)),
-            share: alone.map_or(*share, |without| without.share.min(*share)),
+            saves_s_per_step: saves,
+            share: self.share(saves).min(*share),
             evidence: self.evidence(Some(*rank), place, phase.name()),
             confidence: Confidence::new(value),
             advice: advice_for(*phase, *rank, straggler.before_forward),

@@ -73,7 +73,8 @@ fn without(replayer: &Replayer, variant: &Variant, of: Typical) -> Option<Withou
     // Without it a step takes no longer: what a replay gives beyond that is its error.
     let step_s = typical(&steps).min(recorded_s);
     let saves_s = recorded_s - step_s;
-    Some(Without { of, step_s, ci95: ci95?, recorded_s, saves_s, share: saves_s / recorded_s.max(f64::MIN_POSITIVE) })
+    let share = saves_s / recorded_s.max(f64::MIN_POSITIVE);
+    Some(Without { of, step_s, ci95: ci95?, recorded_s, saves_s, share, mean_saves_s: mean(&savings).max(0.0) })
 }
 
 /// The place of a phase among the parts.

@@ -61,3 +61,27 @@ fn other_programs_are_measured_while_a_job_is_profiled() {
         assert!(words.contains("While the job ran, other programs used"), "{words:.3000}");
     }
 }
+
+/// Three of its steps take six times as long, so the mean step is not the median one. Whatever is a share or a part of a step is
+/// of the mean step; a median is called that.
+#[test]
+fn record_sentences_and_page_of_a_job_are_of_its_mean_step() {
+    let place = Place::new();
+    place.write("trace.json", trace().to_string());
+    let told = place.run("profile --json --import trace.json --output-dir r").exits(0).out;
+    let line: Value = told.lines().find_map(|line| serde_json::from_str(line).ok()).unwrap();
+    let finding = &line["analysis"]["findings"][0];
+    let number = |of: &Value| of.as_f64().unwrap();
+    let mean = number(&finding["saves_s_per_step"]) / number(&finding["share"]);
+    let [case] = &place.cases("r")[..] else { panic!("one case") };
+    assert!((number(&case["time_s"]["mean"]) / mean - 1.0).abs() < 1e-6, "{case} {mean}");
+    assert!(mean > 1.4 * number(&case["time_s"]["median"]), "{case}");
+    let kept: Value = serde_json::from_str(&place.read("r/profile.json")).unwrap();
+    let kept = &kept["cases"][0]["findings"][0];
+    assert!((number(&kept["seconds"]) / number(&kept["share"]) / mean - 1.0).abs() < 1e-6, "{kept}");
+    let page = place.read("r/report.md");
+    let head = page.lines().find(|line| line.contains("| mean step |")).unwrap_or_else(|| panic!("{page}"));
+    assert!(head.contains("| median step |") && !page.contains("| step |"), "{head}");
+    let text = place.run("profile --import trace.json --output-dir again").exits(0).out;
+    assert!(text.contains("on average and") && text.contains("in the median"), "{text}");
+}

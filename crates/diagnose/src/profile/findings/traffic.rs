@@ -191,8 +191,8 @@ impl Sources<'_> {
                 Seconds(slow.own_s),
                 Seconds(slow.others_s)
             ),
-            saves_s_per_step: without.saves_s,
-            share: without.share,
+            saves_s_per_step: without.mean_saves_s,
+            share: self.share(without.mean_saves_s),
             evidence: self.evidence(None, largest(&slow.values), &slow.group),
             confidence: Confidence::new(slow.confidence),
             advice: format!(

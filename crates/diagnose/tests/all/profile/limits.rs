@@ -1,6 +1,6 @@
 //! What was not analysed is said, and never reads as "nothing".
 
-use super::simulation::Scenario;
+use super::simulation::{Fault, Scenario};
 use diagnose::profile::{Analysis, FindingKind, Phase, Settings, analyse, differences};
 use trace::timeline::{CollectiveCall, Kind, Timeline};
 
@@ -26,6 +26,27 @@ fn an_analysis_is_whole_with_all_ranks_and_a_verdict() {
     assert!(analyse_default(&one).is_whole);
     assert!(!analysed(&Scenario { steps: 5, ..healthy.clone() }).is_whole, "too few steps");
     assert!(!analyse_default(&Timeline::default()).is_whole);
+}
+
+/// One step in five takes three times as long on all ranks, so the mean step is not the median one. All numbers of findings are of
+/// the mean step.
+#[test]
+fn seconds_and_shares_of_findings_are_of_the_mean_step() {
+    let often = (0..4).map(|rank| Fault { every: 5, ..delay(rank, Phase::Host, 2.0) });
+    let faults = often.chain([delay(1, Phase::Forward, 0.3)]).collect();
+    let scenario = Scenario { jitter: 0.01, steps: 100, ..planted(faults) };
+    let analysis = analysed(&scenario);
+    let (mean, median) = (analysis.steps.mean_s(), analysis.steps.step.median.unwrap());
+    assert!(mean > 1.2 * median, "{mean} {median}");
+    assert!(analysis.findings.iter().any(|finding| finding.without.is_some()), "{:?}", analysis.findings);
+    for finding in &analysis.findings {
+        let step_s = finding.saves_s_per_step / finding.share;
+        assert!((step_s / mean - 1.0).abs() < 0.01, "{:?}: a step of {step_s}, not {mean}", finding.kind);
+        if let Some(without) = finding.without {
+            let said = without.to_string();
+            assert!(said.starts_with("a median step") || said.starts_with("a mean step"), "{said}");
+        }
+    }
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_step_without_the_slow_rank_has_its_time_without_the_delay() {
             near(without.recorded_s, 1.2 * STEP_S);
             near(without.saves_s, 0.2 * STEP_S);
             assert!(without.ci95[0] <= without.step_s && without.step_s <= without.ci95[1]);
-            let words = "Without it a step would take 100 ms instead of 120 ms";
+            let words = "Without it a median step would take 100 ms instead of 120 ms";
             assert!(finding.what.contains(words), "{}", finding.what);
         }
     }

@@ -28,14 +28,24 @@ pub(in crate::commands) static ABOUT: About = About {
     doc: "training steps of another program, as its traces show them",
     fields: &[|| FIELDS],
     metrics: &[
-        Metric::new("exposed_s", "s", Better::Lower, "communication of a step that nothing overlaps, mean over ranks"),
+        Metric::new(
+            "exposed_s",
+            "s",
+            Better::Lower,
+            "communication of a step that nothing overlaps, mean over steps and ranks",
+        ),
         Metric::new(
             "wait_s",
             "s",
             Better::Lower,
-            "time of a step that ranks wait for communication, median over ranks",
+            "time of a step that ranks wait for communication, mean over steps and ranks",
         ),
-        Metric::new("input_s", "s", Better::Lower, "time of a step lost to waiting for data, median over ranks"),
+        Metric::new(
+            "input_s",
+            "s",
+            Better::Lower,
+            "time of a step lost to waiting for data, mean over steps and ranks",
+        ),
         Metric::new("slow_share", "", Better::Lower, "share of a step that the slow rank costs"),
     ],
     check: |_| Ok(()),
@@ -48,7 +58,8 @@ fn show() -> Show {
         Column::new("recorder", "recorder", Format::Word),
         Column::new("ranks", "ranks", Format::Count),
         Column::new("steps", "samples", Format::Count),
-        Column::time("step"),
+        Column::new("mean step", "time_s.mean", Format::Seconds),
+        Column::time("median step").gives_way(1),
         Column::new("not overlapped", "exposed_s", Format::Seconds),
         Column::new("wait", "wait_s", Format::Seconds),
         Column::new("input", "input_s", Format::Seconds),
@@ -119,8 +130,17 @@ fn line(case: &Case, one: &Explanation) -> CaseLine {
     let at = |place: f64| Some(stats::quantile(&sorted, place));
     let (p05, p50, p95, p99) = (at(0.05), at(0.5), at(0.95), at(0.99));
     let (min, max) = (sorted.first().copied(), sorted.last().copied());
-    line.time_s =
-        Some(TimeSummary { median, mean: Some(steps.mean()), p05, p50, p95, p99, min, max, ..TimeSummary::default() });
+    line.time_s = Some(TimeSummary {
+        median,
+        mean: Some(analysis.steps.mean_s()),
+        p05,
+        p50,
+        p95,
+        p99,
+        min,
+        max,
+        ..TimeSummary::default()
+    });
     line.metrics = metrics(one).into();
     line.caveats = analysis.disturbance.as_ref().map(|found| found.caveats.clone()).unwrap_or_default();
     if one.ends.is_failed {
@@ -133,14 +153,16 @@ fn line(case: &Case, one: &Explanation) -> CaseLine {
 
 fn metrics(one: &Explanation) -> Map<String, Value> {
     let analysis = &one.analysis;
-    let of_ranks = |of: fn(&diagnose::profile::RankSteps) -> Option<f64>| -> Option<f64> {
-        let values: Option<Vec<f64>> = analysis.steps.ranks.iter().map(of).collect();
-        values.filter(|values| !values.is_empty()).map(|values| stats::median(&values))
+    let ranks = &analysis.steps.ranks;
+    // Means, as all shares and seconds of findings are: their sums are the step's.
+    let of_ranks = |of: fn(&diagnose::profile::RankSteps) -> &diagnose::profile::Series| -> Option<f64> {
+        let sum: Option<f64> = ranks.iter().map(|rank| of(rank).mean).sum();
+        sum.filter(|_| !ranks.is_empty()).map(|sum| sum / ranks.len() as f64)
     };
     let found = [
-        ("exposed_s", analysis.overlap.exposed_s.median),
-        ("wait_s", of_ranks(|rank| rank.wait.median)),
-        ("input_s", of_ranks(|rank| rank.lost_to_input().median)),
+        ("exposed_s", analysis.overlap.exposed_s.mean),
+        ("wait_s", of_ranks(|rank| &rank.wait)),
+        ("input_s", of_ranks(diagnose::profile::RankSteps::lost_to_input)),
         ("slow_share", analysis.straggler.as_ref().map(|slow| slow.share)),
     ];
     found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect()

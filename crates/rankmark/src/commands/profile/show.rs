@@ -236,7 +236,7 @@ pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Differen
         let [old, new] = times;
         table.push(Row::new([cut(&name, room), one.part.name().to_owned(), old, new, change]).remarks(sure));
     }
-    let head = format!("a step takes {} before and {} after\n", step(before), step(after));
+    let head = format!("a median step takes {} before and {} after\n", step(before), step(after));
     let rest = match alike {
         0 => String::new(),
         1 => "1 kernel takes as long as before, or differs within noise\n".to_owned(),

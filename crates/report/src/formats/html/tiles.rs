@@ -105,7 +105,7 @@ fn step(all: &[MeasuredPoint]) -> Vec<Tile> {
         let interval = if rate.known { half(rate) } else { half(point.time) };
         tiles.push(tile(word, three_digits(rate.mid), interval, of.clone()));
     }
-    tiles.push(tile("step", seconds(point.time.mid), half(point.time), of.clone()));
+    tiles.push(tile("median step", seconds(point.time.mid), half(point.time), of.clone()));
     if let Some(mfu) = view::number_at(point.case, "mfu.headline") {
         let convention = view::value_at(point.case, "mfu.convention").map(|word| format!("{}, ", view::plain(&word)));
         tiles.push(tile("MFU", percent(mfu), half(point.time), format!("{}{of}", convention.unwrap_or_default())));
