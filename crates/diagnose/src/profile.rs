@@ -49,7 +49,7 @@ pub use instances::Clocks;
 pub use overlap::{Overlap, Parts, RankOverlap};
 pub use pauses::{Pauses, Who};
 pub use series::Series;
-pub use settings::{MINIMUM_STEPS, Pipeline, Settings};
+pub use settings::{LEAST_FINDING, MINIMUM_STEPS, Pipeline, Settings};
 pub use step_without::{Replay, Typical, Without};
 pub use steps::{RankSteps, Steps};
 pub use straggler::{BusyRank, Phase, PhaseExcess, Rotating, Straggler};
@@ -150,6 +150,7 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         transfer: &transfer,
         waiting: &waits,
         minimum_share: settings.minimum_share,
+        least_finding: settings.least_finding,
         replayer: replayer.as_ref().ok(),
         slow_exchanges: &slow_exchanges,
     });

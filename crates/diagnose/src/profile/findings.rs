@@ -120,13 +120,14 @@ pub(super) struct Sources<'a> {
     /// Exposed waits for other ranks of each step, mean over ranks.
     pub(super) waiting: &'a Series,
     pub(super) minimum_share: f64,
+    pub(super) least_finding: f64,
     /// What answers how long a step would take without a finding.
     pub(super) replayer: Option<&'a Replayer<'a>>,
     /// Communicators that are slower than the others.
     pub(super) slow_exchanges: &'a [SlowExchange],
 }
 
-/// All findings above the minimum share, that with the largest credible loss first.
+/// All findings above the minimum share that are large enough for advice, that with the largest credible loss first.
 pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
     if sources.analysis.steps.numbers.is_empty() {
         return Vec::new();
@@ -142,6 +143,7 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
     found.extend(sources.bubble());
     found.extend(sources.analysis.collectives.communicators.iter().filter_map(|of| sources.small_messages(of)));
     found.extend(sources.slow_exchanges.iter().filter_map(|slow| sources.slow_exchange(slow)));
+    found.retain(|finding| finding.share >= sources.least_finding);
     lower(&mut found, sources.analysis.disturbance.as_ref());
     order(&mut found);
     found

@@ -23,6 +23,7 @@ fn explained() -> Explained {
             confidence: "high".into(),
             action: "Look at its core.".into(),
             seconds: 0.011,
+            share: Some(0.3548),
             without: Some(ExplainedWithout { step_s: 0.02, low_s: 0.019, high_s: 0.021, recorded_s: 0.031 }),
         }],
         notes: vec!["Two steps were traced.".into()],

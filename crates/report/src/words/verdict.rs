@@ -87,7 +87,12 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     }
     if let Some(job) = explained_job(run) {
         // What limited a job that failed is said of the steps until then.
-        let tone = if troubles.is_empty() && job.findings.is_empty() { Tone::Good } else { Tone::Bad };
+        let tone = match troubles.is_empty() {
+            true if job.findings.is_empty() => Tone::Good,
+            // What is small or an estimate alone is worth reading, and no alarm.
+            true if !super::findings::loses_time(run, job) => Tone::Care,
+            _ => Tone::Bad,
+        };
         return Verdict { tone, word: one_line(job.verdict.trim().trim_end_matches('.')), rest: troubles.join("; ") };
     }
     // What limits two sides is not what their comparison found.

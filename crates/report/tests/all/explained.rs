@@ -123,6 +123,7 @@ fn hostile() -> Run {
             confidence: HOSTILE.into(),
             action: HOSTILE.into(),
             seconds: 1.0,
+            share: None,
             without: None,
         }],
         notes: texts(),

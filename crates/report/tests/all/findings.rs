@@ -186,12 +186,41 @@ fn the_largest_credible_loss_comes_first() {
         said(&run)
     };
     let first = |said: &Said, what: &str| said.cards.iter().position(|card| card.contains(what));
-    let estimate = traced("low", 0.018);
+    let estimate = traced("low", 0.18);
     assert!(estimate.verdict.contains("Scaling is below good"), "{}", estimate.verdict);
     assert!(!estimate.verdict.contains("moving bytes"), "{}", estimate.verdict);
     assert!(first(&estimate, "of ideal") < first(&estimate, "moving bytes"), "{:?}", estimate.cards);
-    let small = traced("high", 0.018);
+    let small = traced("high", 0.028);
     assert!(first(&small, "of ideal") < first(&small, "moving bytes"), "{:?}", small.cards);
     let large = traced("high", 0.7);
     assert!(first(&large, "moving bytes") < first(&large, "of ideal"), "{:?}", large.cards);
+}
+
+#[test]
+fn a_small_loss_of_steps_is_neither_a_verdict_nor_a_finding() {
+    let traced = |confidence: &str, share: Option<f64>, seconds: f64| {
+        let mut run = trained([0.97, 0.98, 0.99], &[]);
+        let what = "moving bytes takes part of the step".to_owned();
+        let confidence = confidence.to_owned();
+        let found = ExplainedFinding { what, confidence, seconds, share, ..ExplainedFinding::default() };
+        run.explained.as_mut().unwrap().cases[0].findings = vec![found];
+        let step = run.cases.iter().max_by_key(|line| line.ranks).and_then(|line| line.time_s.clone()).unwrap().median;
+        run.explained.as_mut().unwrap().cases[0].findings[0].seconds *= step;
+        said(&run)
+    };
+    let has_card = |said: &Said| said.cards.iter().any(|card| card.starts_with("<h3>moving bytes"));
+    // Records of earlier versions have no share.
+    for share in [Some(0.006), None] {
+        let small = traced("high", share, 0.006);
+        assert!(!small.verdict.contains("Steps lose time") && !has_card(&small), "{share:?}: {}", small.verdict);
+        let large = traced("high", share.map(|_| 0.5), 0.5);
+        assert!(
+            large.verdict.contains("Steps lose time") && has_card(&large),
+            "{share:?}: {} {:?}",
+            large.verdict,
+            large.cards
+        );
+    }
+    let estimate = traced("low", Some(0.3), 0.3);
+    assert!(!estimate.verdict.contains("Steps lose time") && has_card(&estimate), "{}", estimate.verdict);
 }

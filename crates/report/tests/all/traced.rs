@@ -34,7 +34,7 @@ fn spans(rank: usize) -> Vec<(f64, f64, usize)> {
 
 fn finding(what: &str, evidence: &str, confidence: &str, action: &str, seconds: f64) -> ExplainedFinding {
     let [what, evidence, confidence, action] = [what, evidence, confidence, action].map(str::to_owned);
-    ExplainedFinding { what, evidence, confidence, action, seconds, without: None }
+    ExplainedFinding { what, evidence, confidence, action, seconds, share: None, without: None }
 }
 
 fn tables(ranks: &[String]) -> Vec<ExplainedTable> {

@@ -109,7 +109,9 @@ fn clears_nothing(analysis: &Analysis, number: usize) {
                 | FindingKind::Waits
         )
     };
-    let is_said = analysis.findings.iter().any(|finding| explains(finding.kind));
+    // What costs less than a finding has to is in the analysis all the same.
+    let is_small = !analysis.stragglers.is_empty() || !analysis.busy.is_empty() || analysis.rotating.is_some();
+    let is_said = is_small || analysis.findings.iter().any(|finding| explains(finding.kind));
     let share = analysis.steps.share(waited);
     assert!(is_said || share < 0.01, "job {number}: ranks wait for {share} of the time: {:?}", analysis.findings);
 }

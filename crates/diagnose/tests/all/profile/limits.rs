@@ -28,6 +28,17 @@ fn an_analysis_is_whole_with_all_ranks_and_a_verdict() {
     assert!(!analyse_default(&Timeline::default()).is_whole);
 }
 
+#[test]
+fn what_costs_little_is_no_finding_however_certain_it_is() {
+    let of = |delay_share: f64| {
+        let analysis = analysed(&planted(vec![delay(1, Phase::Forward, delay_share)]));
+        let findings = analysis.findings.iter().filter(|finding| finding.kind == FindingKind::Straggler).count();
+        (analysis.straggler.map(|slow| slow.rank), findings)
+    };
+    // The rank is slow for sure, and that is said.
+    assert_eq!((of(0.007), of(0.05)), ((Some(1), 0), (Some(1), 1)));
+}
+
 /// One step in five takes three times as long on all ranks, so the mean step is not the median one. All numbers of findings are of
 /// the mean step.
 #[test]

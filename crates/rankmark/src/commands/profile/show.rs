@@ -307,6 +307,7 @@ fn kept_finding(finding: &Finding) -> ExplainedFinding {
         confidence: finding.confidence.word.to_owned(),
         action: finding.advice.clone(),
         seconds: finding.saves_s_per_step,
+        share: Some(finding.share),
         without: finding.without.map(|without| ExplainedWithout {
             step_s: without.step_s,
             low_s: without.ci95[0],

@@ -1,6 +1,6 @@
 //! The sentence that says what limits the steps.
 
-use diagnose::profile::{Analysis, Finding, FindingKind, Straggler};
+use diagnose::profile::{Analysis, Finding, FindingKind, LEAST_FINDING, Straggler};
 
 use super::calls;
 use super::explanation::Explanation;
@@ -39,7 +39,9 @@ pub(super) fn verdict(one: &Explanation) -> String {
     match first {
         Some(Finding { kind: FindingKind::Pauses, what, .. }) => format!("{what} {}", sentence(&ranks)),
         Some(finding) => format!("{}. {}", ranks.trim_end_matches('.'), finding.what),
-        None if analysis.is_whole => format!("{ranks}; nothing else costs more than 0.5% of the time"),
+        None if analysis.is_whole => {
+            format!("{ranks}; nothing else costs more than {} of the time", percent(LEAST_FINDING))
+        }
         None => ranks,
     }
 }

@@ -6,7 +6,7 @@ mod limits;
 
 use std::collections::HashMap;
 
-use record::{CaseLine, Caveat, ExplainedFinding};
+use record::{CaseLine, Caveat, ExplainedCase, ExplainedFinding};
 use terms::Status;
 
 use crate::escape::one_line;
@@ -18,6 +18,9 @@ use crate::{Run, words::expected, words::explained::explained_job};
 const MOST: usize = 3;
 /// A rank that takes this much longer than the median rank is a finding.
 const SLOWER: f64 = 1.03;
+/// Less of a step that is lost for sure is neither a verdict nor a finding of the page: steps of one machine differ by as much
+/// from one run to the next.
+const LEAST_LOSS: f64 = 0.01;
 /// Below this share an expected figure is missed.
 const EXPECTED: f64 = 0.9;
 
@@ -129,24 +132,39 @@ fn of_traces(found: &ExplainedFinding) -> Finding {
     finding(Kind::Steps, what, found.evidence.clone(), found.action.clone())
 }
 
-/// The share of a step that it costs, times what its confidence is worth: nothing where it is an estimate alone.
-fn credible_loss(run: &Run, of: &str, found: &ExplainedFinding) -> f64 {
+/// The share of a step that it costs; None where nobody knows how long a step takes.
+fn loss_of(run: &Run, of: &str, found: &ExplainedFinding) -> Option<f64> {
     let recorded = found.without.as_ref().map(|without| without.recorded_s);
     let case = run.cases.iter().find(|case| case.id == of).and_then(|case| case.time_s.as_ref());
-    let step_s = recorded.or(case.map(|time| time.median)).filter(|step| *step > 0.0);
-    let worth = match found.confidence.as_str() {
+    let step_s = || case.and_then(|time| time.mean).or(recorded).or(case.map(|time| time.median));
+    let share = found.share.or_else(|| Some(found.seconds / step_s().filter(|step| *step > 0.0)?));
+    share.filter(|share| share.is_finite())
+}
+
+/// What its confidence is worth: nothing where it is an estimate alone.
+fn worth(found: &ExplainedFinding) -> f64 {
+    match found.confidence.as_str() {
         "high" => 1.0,
         "medium" => 0.8,
         _ => 0.0,
+    }
+}
+
+/// Whether a job of another program loses so much for sure that its verdict is about that.
+pub(super) fn loses_time(run: &Run, job: &ExplainedCase) -> bool {
+    let loses = |found: &ExplainedFinding| {
+        loss_of(run, &job.case, found).is_none_or(|share| worth(found) * share >= LEAST_LOSS)
     };
-    step_s.map_or(0.0, |step_s| worth * found.seconds / step_s)
+    job.findings.iter().any(loses)
 }
 
 /// The finding in the traces of our own cases with the largest credible loss; their section has the others.
 fn traced(run: &Run) -> Option<Finding> {
     let all = run.explained.iter().flat_map(|of| &of.cases);
     let first = all.filter_map(|case| case.findings.first().map(|found| (case, found)));
-    let with_loss = first.map(|(case, found)| (case, found, credible_loss(run, &case.case, found)));
+    let with_share = first.map(|(case, found)| (case, found, loss_of(run, &case.case, found)));
+    let large = with_share.filter(|(.., share)| share.is_none_or(|share| share >= LEAST_LOSS));
+    let with_loss = large.map(|(case, found, share)| (case, found, worth(found) * share.unwrap_or(0.0)));
     let (case, found, loss) = with_loss.max_by(|a, b| a.2.total_cmp(&b.2).then(a.1.seconds.total_cmp(&b.1.seconds)))?;
     let verdict = one_line(case.verdict.trim().trim_end_matches('.'));
     let title = one_line(&case.title);
@@ -157,7 +175,7 @@ fn traced(run: &Run) -> Option<Finding> {
     let of_case = of_traces(found);
     let head = if verdict.is_empty() { of_case.title.clone() } else { verdict };
     // An estimate alone is worth a look, and no verdict.
-    let kind = if loss > 0.0 { Kind::Steps } else { Kind::Hint };
+    let kind = if loss >= LEAST_LOSS { Kind::Steps } else { Kind::Hint };
     Some(Finding { kind, title: head, evidence: one_line(&evidence), ..of_case }.loses(loss))
 }
 
