@@ -78,7 +78,7 @@ pub struct ExplainedFinding {
     pub action: String,
     /// Seconds that the mean step would save; 0: not known.
     pub seconds: f64,
-    /// The same as a share of the mean step; absent in records of earlier versions.
+    /// Share of the mean step that it would save; absent in records of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
     /// How long a step would take without it, by replay of the recorded steps.

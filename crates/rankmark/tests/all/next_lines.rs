@@ -146,10 +146,8 @@ fn what_measurements_propose_runs_when_typed() {
 fn what_is_proposed_for_memory_fits_its_limit_when_typed() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("temporary/bin")).unwrap();
-    for command in ["memory --model mlp --layers 1 --width 8 --features 4 --classes 2 --batch 2 --ranks 1"] {
-        let lines = typed(&place, command, 3);
-        assert!(lines.len() > 1, "{command}");
-    }
+    let command = "memory --model mlp --layers 1 --width 8 --features 4 --classes 2 --batch 2 --ranks 1";
+    assert!(typed(&place, command, 3).len() > 1);
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(crate) struct Placed {
 pub(crate) struct Expanded {
     pub(crate) cases: Vec<Placed>,
     /// Where the value of an override is excluded by what the plan says of another field (the backend of another runtime): that
-    /// combination is no case. It is an error where no case is left.
+    /// combination is left out. It is an error where no case is left.
     pub(crate) excluded: Vec<(At, Error)>,
 }
 

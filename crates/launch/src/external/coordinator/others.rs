@@ -13,7 +13,7 @@ impl Coordinator {
         can_leave_out(&self.hosts, ranks)
     }
 
-    /// The same launcher without the hosts of these names, the ranks of the others numbered again in their order. What the
+    /// This launcher without the hosts of these names, the ranks of the others numbered again in their order. What the
     /// launcher itself connects cannot go on, because it has all of its processes. Worlds of this one must have ended. None if
     /// [too few hosts](Self::can_leave_out) are left.
     pub fn without(&self, names: &[String]) -> Option<Self> {

@@ -222,10 +222,14 @@ fn failure(
             if job.was_asked || is_asked && !is_first {
                 return None;
             }
-            let memory = if name == "SIGKILL" { out_of_memory(job.oom_kills) } else { String::new() };
+            let why = match &*name {
+                "SIGKILL" => out_of_memory(job.oom_kills),
+                "SIGABRT" => ABORTED.to_owned(),
+                _ => String::new(),
+            };
             made(
                 order,
-                format!("rank {rank} was killed by {name}{after}{memory}"),
+                format!("rank {rank} was killed by {name}{after}{why}"),
                 format!("killed by {name}"),
                 json!({"how": "signal", "signal": name}),
             )
@@ -260,6 +264,10 @@ fn failure(
         _ => None,
     }
 }
+
+/// A library in C++ that finds a fault prints it and aborts: only the output of the job has its words.
+const ABORTED: &str = ": it aborted itself, and its last words are in the output of the job (`what():`). gloo ends a rank like this where ranks \
+                       make different calls";
 
 /// What the kernel killed while the job ran; empty where that is nothing.
 fn out_of_memory(kills: u64) -> String {
@@ -463,6 +471,9 @@ mod tests {
         let job = |oom_kills| Some(JobEnd { code: Some(1), oom_kills, ..JobEnd::default() });
         assert!(sentences_for(&[file(0, EXIT)], killed, job(1))[0].contains("OOM killer ended one process"));
         assert!(!sentences_for(&[file(0, EXIT)], killed, job(0))[0].contains("OOM"));
+        // gloo's own words are in the job's output alone.
+        let aborted = r#"{"rank":1,"exit_code":-6,"message":null}"#;
+        assert!(sentences_for(&[file(0, EXIT)], aborted, job(0))[0].contains("output of the job (`what():`)"));
         // A file of another process says nothing about the rank.
         let other = RankFile { pid: Some(99), ..file(1, EXIT) };
         assert!(sentences_for(&[file(0, EXIT), other], "", code(1))[0].contains("without a word"));
