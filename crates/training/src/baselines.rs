@@ -84,8 +84,7 @@ mod tests {
 
     fn case(ranks: u64, overlap: bool) -> Case {
         let text = format!(r#"{{"model": "mlp", "ranks": {ranks}, "overlap": {overlap}, "seed": 1}}"#);
-        let case = Case::new("training", serde_json::from_str(&text).unwrap());
-        case
+        Case::new("training", serde_json::from_str(&text).unwrap())
     }
 
     fn completed(cases: Vec<Case>) -> Plan {

@@ -159,14 +159,13 @@ impl World for Scripted {
 /// An all_reduce of `ranks` ranks with these settings.
 pub(crate) fn case(ranks: usize, settings: Value) -> Case {
     let map = |value: Value| -> Map<String, Value> { serde_json::from_value(value).expect("an object") };
-    let case = Case {
+    Case {
         settings: map(settings).into(),
         ..Case::new(
             "collective",
             map(json!({"op": "all_reduce", "ranks": ranks, "backend": "shm", "device": "cpu"})).into(),
         )
-    };
-    case
+    }
 }
 
 /// Circumstances of a quiet, real machine.
