@@ -94,7 +94,7 @@ record::fields! {
         cold_bytes: Option<u64> = setting(
             Kind::Bytes,
             None,
-            "cold: minimum size of all copies (default: twice the last-level caches)",
+            "cold: minimum size of copies (twice the last-level caches)",
         ),
         touch: bool = parameter(Kind::Bool, Some("false"), "rewrites buffers before each call, untimed"),
         mode: Mode = CHAIN_MODE,

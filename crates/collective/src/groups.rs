@@ -229,7 +229,7 @@ mod tests {
     fn what_makes_no_groups_says_why() {
         for (rule, ranks, why) in [
             ("mod 2", 3, "leaves rank 1 of 3 alone"),
-            ("div 4", 6, "groups of 4, 2 of 6 ranks"),
+            ("div 4", 6, "6 ranks into groups of 4, 2 ranks"),
             ("div 8", 8, "all 8 ranks into one group"),
             ("mod 0", 4, "divides by zero"),
             ("2", 4, "not a rule"),

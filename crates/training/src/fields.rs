@@ -185,7 +185,7 @@ record::fields! {
         sharded: u8 = extra(
             Kind::Whole(0, 3),
             Some("0"),
-            "shards 1: optimizer, 2: + gradients, 3: + parameters",
+            "shards 1: optimizer, 2: +gradients, 3: +parameters",
         )
         .group(groups::DIVISION),
         bucket: usize = extra(Kind::Bytes, Some("25MiB"), "size of a gradient bucket")

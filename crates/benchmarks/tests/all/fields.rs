@@ -92,7 +92,7 @@ fn choices_of_nccl_are_for_nccl_of_any_runtime_and_are_said_once() {
         ("backend: gloo, nccl: {proto: LL}", "`nccl_proto` is for the backend `nccl`"),
         ("backend: nccl, nccl: {algo: Rings}", "did you mean `Ring`?"),
         ("backend: nccl, nccl: {proto: Ring}", "`env: [NCCL_PROTO=...]`"),
-        ("backend: nccl, nccl: {proto: LL}, env: [A=1, NCCL_PROTO=LL]", "`nccl_proto` sets NCCL_PROTO"),
+        ("backend: nccl, nccl: {proto: LL}, env: [A=1, NCCL_PROTO=LL]", "`nccl_proto` and `env` both set NCCL_PROTO"),
     ] {
         let why = cases(entry).unwrap_err();
         assert!(why.contains(said), "{entry}: {why}");

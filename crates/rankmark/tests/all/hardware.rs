@@ -125,7 +125,7 @@ fn gpus_that_are_not_there_are_skipped_with_the_reason() {
     let lines = place.cases("out");
     assert_eq!(statuses(&lines), [0, 0, 4, 0]);
     assert!(lines.iter().all(|line| line["reason"].as_str().unwrap().contains("finds no GPU")), "{lines:?}");
-    assert!(ended.out.contains("hardware  triad  pytorch/gloo  cuda"), "{}", ended.out);
+    assert!(ended.out.contains("hardware  pytorch/gloo  cuda"), "{}", ended.out);
 }
 
 /// What ranks of a library send is bounded by the links that its own messages found.

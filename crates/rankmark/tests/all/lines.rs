@@ -138,8 +138,9 @@ fn cases_in_random_order_end_in_tables() {
     let said = place.run(arguments).exits(0).out;
     let lines: Vec<&str> = said.lines().collect();
     let headings = lines.iter().filter(|line| line.starts_with("collective ")).count();
-    let rows: Vec<&&str> = lines.iter().filter(|line| line.trim_start().starts_with(['1', '2'])).collect();
-    assert_eq!((headings, rows.len()), (4, 8), "{said}");
+    let rows: Vec<&&str> =
+        lines.iter().filter(|line| line.starts_with("all_") && !line.contains(" peaks at ")).collect();
+    assert_eq!((headings, rows.len()), (1, 8), "{said}");
     assert!(rows.iter().all(|row| row.contains("KiB") && !row.contains("short span")), "{said}");
     assert!(said.contains("All 8 rows: ") && said.matches("short span").count() == 1, "said once: {said}");
 }
@@ -154,7 +155,9 @@ fn six_trials_have_an_interval_and_say_of_what() {
     let median = line["time_s"]["median"].as_f64().unwrap();
     assert!(ends[0] <= median && median <= ends[1], "{line}");
     assert_eq!((line["trials"].as_u64(), line["trial_median_s"].as_array().map(Vec::len)), (Some(6), Some(6)));
-    assert!(ended.err.contains("that a case's trials span"), "{}", ended.err);
+    // Of a quiet machine, what an equal run would show is told; else what the trials of this run show.
+    let either = ["in which the median of an equal run lies", "that a case's trials span"];
+    assert!(either.iter().any(|claim| ended.err.contains(claim)), "{}", ended.err);
     let file: Value = serde_json::from_str(&place.read("r/run.json")).unwrap();
     assert_eq!((file["rounds"]["made"].as_u64(), file["rounds"]["seed"].is_u64()), (Some(6), true));
 }
@@ -215,4 +218,13 @@ fn a_budget_ends_the_run_with_what_it_has() {
         assert!(line["trials"].as_u64().is_some_and(|trials| (1..=3).contains(&trials)), "{line}");
         assert!(line["caveats"].as_array().unwrap().iter().any(|caveat| caveat == "short_span"), "{line}");
     }
+}
+
+#[test]
+fn a_size_of_what_has_none_is_refused() {
+    let place = Place::new();
+    place.run("comm barrier --bytes 1KiB --dry-run").refuses(&["`barrier` has no bytes", "leave `--bytes` out"]);
+    place.run("comm barrier --dry-run").exits(0);
+    place.run("comm barrier,broadcast --bytes 1KiB --dry-run").exits(0);
+    place.run("primitive cp_ring --m 64 --n 4 --k 16 --ranks 1 --dry-run").exits(0);
 }
