@@ -20,7 +20,7 @@ const fn of_gpus(kind: Kind, default: Option<&'static str>, doc: &'static str) -
 
 /// How f32 is multiplied.
 pub const MATMUL: Field =
-    of_gpus(Kind::Word(Products::names), Some("auto"), "tf32: multiplies f32 on tensor cores, which round it");
+    of_gpus(Kind::Word(Products::names), Some("auto"), "tf32: rounds f32 on tensor cores");
 const fn dimension(doc: &'static str) -> Field {
     parameter(Kind::Whole(1, 1 << 31), None, doc)
 }
@@ -47,7 +47,7 @@ record::fields! {
     pub(super) struct Fields {
         primitive: Primitive = parameter(Kind::Word(Primitive::names), Some("tp_columnwise"), "what is computed"),
         m: Option<u64> = dimension("rows, or tokens (default: 4096)"),
-        n: Option<u64> = dimension("columns (default: 1024); cp_ring: heads (default: 8)"),
+        n: Option<u64> = dimension("columns; cp_ring: heads (its default: 8)"),
         k: Option<u64> = dimension("depth, or width (default: 1024; cp_ring: 64)"),
         implementation: String = IMPLEMENTATION,
         experts: Option<u64> =
