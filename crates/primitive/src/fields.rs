@@ -19,8 +19,7 @@ const fn of_gpus(kind: Kind, default: Option<&'static str>, doc: &'static str) -
 }
 
 /// How f32 is multiplied.
-pub const MATMUL: Field =
-    of_gpus(Kind::Word(Products::names), Some("auto"), "tf32: rounds f32 on tensor cores");
+pub const MATMUL: Field = of_gpus(Kind::Word(Products::names), Some("auto"), "tf32: rounds f32 on tensor cores");
 const fn dimension(doc: &'static str) -> Field {
     parameter(Kind::Whole(1, 1 << 31), None, doc)
 }
