@@ -34,8 +34,8 @@ Fields of the JSON files that do not explain themselves:
     traced_step_s                  the steps of the trace in order, from first_traced_step on
     traced_descheduled_s           how long the thread of each traced step waited for a processor although it could run;
                                    null where the kernel does not count it
-    window_unix_s                  when the window began and ended, in seconds since 1970; null where there was none, or it
-                                   is still open
+    window_unix_s                  when the window began and ended, in seconds since 1970; null where there was none, or
+                                   it is still open
     untraced_step_s                the others, without step 0 and without the first one after the window: in it, other
                                    ranks may still write their traces. At most 10,000 steps are kept.
     step_ended_after_s             the rank was slow and went on; null where it ended no further step
