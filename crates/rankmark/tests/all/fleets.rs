@@ -126,8 +126,8 @@ fn a_node_whose_link_is_slow_is_named_under_a_launcher() {
     hosts.limit(4, "100mbit").unwrap();
     let place = Place::new();
     let begun = Instant::now();
-    let ended = hosts.command(&place, &[1; 6], "fleet --budget 80s --output-dir r").run();
-    assert!(begun.elapsed() < Duration::from_secs(90), "{:?}", begun.elapsed());
+    let ended = hosts.command(&place, &[1; 6], "fleet --budget 240s --output-dir r").run();
+    assert!(begun.elapsed() < Duration::from_secs(255), "{:?}", begun.elapsed());
     let verdict: Value = serde_json::from_str(&place.read("r/fleet.json")).unwrap();
     let of =
         |host: &str| verdict["nodes"].as_array().unwrap().iter().find(|node| node["host"] == host).unwrap().clone();
