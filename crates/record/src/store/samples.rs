@@ -98,7 +98,7 @@ pub fn read_samples(directory: &Path, run: &str) -> Result<SampleLines, StoreErr
     read_samples_of(directory, run, |_| true)
 }
 
-/// Opens the samples of some cases, by identity: the lines of others are checked, and their places are not kept.
+/// Opens the samples of some cases, by identity: the lines of others are checked, and their places are not stored.
 ///
 /// # Errors
 /// As [`read_samples`].
