@@ -97,6 +97,21 @@ pub(crate) struct Request<'a> {
     pub(crate) explain: Option<Explain>,
 }
 
+impl<'a> Request<'a> {
+    /// A run of its own on this machine, whose cases all count, and which nobody explains.
+    pub(crate) fn new(options: &'a RunOptions, entry: Entry<'a>) -> Self {
+        Self {
+            options,
+            machine: measure::machine::detect(),
+            entry,
+            into_folder: false,
+            leaves_out: false,
+            ends_on_loss: false,
+            explain: None,
+        }
+    }
+}
+
 /// How the run came to be.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {

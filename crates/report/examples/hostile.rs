@@ -12,8 +12,10 @@ mod stranger;
 
 use std::path::PathBuf;
 
-use report::index::{Index, IndexCase, IndexChange, IndexMachine, IndexMark, IndexPoint, IndexRun, write_index};
-use report::{AgainstBase, CaseAgainstBase, Differing, FleetCell, FleetPage, FleetRow, FleetTone, Run};
+use diagnose::compare::{Settings, compare};
+use diagnose::fleet::{Criterion, Fleet, Node, NodeVerdict};
+use diagnose::history::{LeftOut, histories};
+use report::{Against, Comparisons, NamedHistory};
 use stranger::Stranger;
 
 /// A page that calls the port whatever forbids it: the listener hears this one.
@@ -60,9 +62,7 @@ fn main() -> Result<(), report::Error> {
             runs.push(run);
         }
         let of = |name: &str| dir.join(format!("{name}-{number}"));
-        report::write_together(&runs, &[against(&call, &runs[0]), against(&call, &runs[1])], &of("together"))?;
-        write_index(&index(&call), &of("index").join("index.html"))?;
-        report::write_fleet(&fleet(&call), &of("fleet"), "fleet.html")?;
+        write_others(&call, &runs, &of)?;
     }
     let control = dir.join("control");
     std::fs::create_dir_all(&control)
@@ -70,74 +70,44 @@ fn main() -> Result<(), report::Error> {
         .map_err(|error| report::Error::new(error.to_string()))
 }
 
-fn against(text: &str, run: &Run) -> AgainstBase {
-    let own = || text.to_owned();
-    let case = |case: &record::CaseLine| CaseAgainstBase {
-        id: case.id.clone(),
-        label: own(),
-        values: [own(), own()],
-        ratio: Some(1.1),
-        interval: Some([1.0, 1.2]),
-        extrapolated: true,
-        verdict: own(),
+/// The pages about several records: compared, over time, and of a fleet.
+fn write_others(call: &str, runs: &[report::Run], of: &dyn Fn(&str) -> PathBuf) -> Result<(), report::Error> {
+    let records = ["all", "some"].map(|name| record::read_run(&of(name)));
+    let [base, other] = records.map(|record| record.map_err(report::Error::from));
+    let (base, other) = (base?, other?);
+    let comparison = compare(&[&base], &other, &Settings { threshold: 0.03, history: Vec::new() });
+    let others = vec![Against { name: call.to_owned(), latest: &other, comparison }];
+    let compared = Comparisons { name: call.to_owned(), base: &base, others };
+    report::write_together(runs, Some(&compared), &of("together"))?;
+    let runs = [&base, &other].into_iter().filter_map(|record| diagnose::history::Run::of(call, record, true).ok());
+    let named = |history: diagnose::history::History| NamedHistory {
+        names: vec![call.to_owned(); history.series.len()],
+        history,
     };
-    AgainstBase {
-        verdict: own(),
-        sentence: own(),
-        largest: own(),
-        warnings: vec![own()],
-        cases: run.cases.iter().map(case).collect(),
-        notes: vec![own()],
-        lone: [vec![own()], vec![own()]],
-        differences: vec![Differing { topic: own(), name: own(), base: Some(own()), new: Some(own()) }],
-        ..AgainstBase::default()
-    }
+    let machines: Vec<NamedHistory> = histories(runs.collect()).into_iter().map(named).collect();
+    let left_out = [LeftOut { directory: call.to_owned(), why: call.to_owned(), copy_of: None }];
+    report::history(call, &machines, &left_out, None).write_page(&of("index").join("index.html"))?;
+    report::fleet(&fleet(call)).write_page(&of("fleet").join("fleet.html"))
 }
 
-fn index(text: &str) -> Index {
+fn fleet(text: &str) -> Fleet {
     let own = || text.to_owned();
-    let run = IndexRun {
-        date: own(),
-        name: own(),
-        tags: own(),
-        plan: own(),
-        counts: [1, 2, 3, 4],
-        note: own(),
-        link: Some(own()),
-        directory: own(),
+    let node = Node {
+        host: terms::HostName::parse("node01").expect("it is a name"),
+        kind: 0,
+        records: vec![own()],
+        verdict: NodeVerdict::Failed,
+        slow: Vec::new(),
+        failed: vec![own()],
+        unknown: own(),
+        ratios: vec![Some(1.0)],
     };
-    let points = (0..8).map(|run| IndexPoint { run, median_s: 1e-5 * (1.0 + run as f64), ci95: Some([9e-6, 1e-4]) });
-    let case = IndexCase {
-        label: own(),
-        points: points.collect(),
-        noise: own(),
-        changes: vec![IndexMark { at: 4, ratio: 2.0 }],
-    };
-    let changes = vec![IndexChange { run: 4, cases: vec![own()], better: false, differences: vec![own()] }];
-    let machine = IndexMachine {
-        name: own(),
-        banner: Some(own()),
-        runs: vec![run; 8],
-        cases: vec![case.clone(), IndexCase { changes: Vec::new(), ..case }],
-        changes,
-        noise: own(),
-    };
-    Index { title: own(), summary: own(), machines: vec![machine], left_out: vec![[own(), own()]] }
-}
-
-fn fleet(text: &str) -> FleetPage {
-    let own = || text.to_owned();
-    let rows = vec![FleetRow { tone: FleetTone::Slow, cells: vec![own(); 4] }];
-    FleetPage {
-        title: own(),
-        sentence: own(),
-        tone: FleetTone::Failed,
-        actions: vec![own()],
-        cells: vec![FleetCell { tone: FleetTone::Slow, name: own(), figure: own(), tip: own() }],
-        columns: vec![own()],
-        nodes: rows.clone(),
-        criteria: rows.clone(),
-        links: rows,
+    let criterion = Criterion { key: own(), label: own(), kind: 0, nodes: 1, level: None, smallest: None };
+    Fleet {
+        nodes: vec![node],
+        criteria: vec![criterion],
+        failures: vec![own()],
         notes: vec![own()],
+        ..Fleet::default()
     }
 }

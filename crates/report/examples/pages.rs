@@ -20,7 +20,7 @@ fn main() -> Result<(), report::Error> {
     for (name, run) in &runs {
         report::write_formats(run, &dir.join(name), &html)?;
     }
-    report::write_together(&[data::study(), data::scaled(), data::hostile()], &[], &dir.join("together"))?;
+    report::write_together(&[data::study(), data::scaled(), data::hostile()], None, &dir.join("together"))?;
     for record in arguments {
         let record = Path::new(&record);
         let run = report::Run::read(record, benchmarks::VIEWS)?;

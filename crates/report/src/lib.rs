@@ -8,32 +8,34 @@
 mod again;
 pub mod chart;
 mod charts;
+mod compare;
 mod document;
 mod error;
 mod escape;
 mod fleet;
 mod formats;
-pub mod index;
+mod history;
 mod markup;
 mod page;
 mod policy;
 mod run;
-mod together;
 mod words;
 
 use view::{number, study};
 
+pub use compare::{Against, Comparisons, Labels as CaseLabels, comparison, sentence as comparison_sentence, why};
+pub use document::Document;
 pub use escape::shell;
-pub use fleet::{FleetCell, FleetPage, FleetRow, FleetTone, write_fleet};
+pub use fleet::fleet;
 pub use formats::format::Format;
 pub use formats::html::write_together;
 pub use formats::junit::{JunitCase, JunitOutcome, junit};
 pub use formats::layouts::{LAYOUTS, candle_table, layout, write_results_json, write_study_csv};
 pub use formats::write::{Artifact, Out, Written};
 pub use formats::{FORMATS, append_file, default_formats, format, rendered, write, write_file, write_formats};
+pub use history::{NamedHistory, case_names, history};
 pub use run::{Run, machine_line, profile_lines};
 pub use terms::Error;
-pub use together::{AgainstBase, CaseAgainstBase, Differing, nothing_differs};
 pub use words::caveats;
 pub use words::damage::end_banner;
 pub use words::expected::sentences as expected;

@@ -13,6 +13,7 @@ mod field;
 mod host;
 mod mix;
 mod name;
+pub mod number;
 pub mod outside;
 mod quantity;
 pub mod text;

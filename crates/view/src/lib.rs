@@ -8,7 +8,6 @@ mod charts;
 mod grouping;
 mod label;
 mod next;
-pub mod number;
 mod own;
 mod pivot;
 pub mod roofline;
@@ -16,6 +15,8 @@ mod spec;
 pub mod study;
 mod styles;
 mod table;
+
+pub use terms::number;
 
 pub use cell::{ends, number_at, shown, value_at};
 pub use charts::{AS_IMPORTED, NamedChart, bar_chart, declared as declared_charts, note_of_points, told_apart};

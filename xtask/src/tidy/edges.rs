@@ -41,7 +41,7 @@ static BELOW: &[(&str, &[&str])] = &[
     // meaning
     ("diagnose", &["stats", "record", "trace"]),
     ("import", &["stats", "record", "trace"]),
-    ("report", &["view"]),
+    ("report", &["view", "diagnose", "terminal"]),
     ("predict", &["model", "stats", "record"]),
     // face
     ("terminal", &["stats"]),

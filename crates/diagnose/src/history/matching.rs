@@ -20,10 +20,10 @@ pub(super) fn series(runs: &[Run]) -> Vec<Series> {
     for (number, run) in runs.iter().enumerate() {
         for case in &run.cases {
             let key = fields.key(case);
-            let shown = (case.state, case.median_s, case.ci95);
-            let others = case.in_others.iter().map(|(state, median_s, ci95)| (Some(*state), *median_s, *ci95));
-            for (state, median_s, ci95) in std::iter::once(shown).chain(others) {
-                let point = SeriesPoint { run: number, median_s, ci95 };
+            let shown = (case.state, case.median_s, [case.ci95, case.printed]);
+            let others = case.in_others.iter().map(|(state, median_s, ends)| (Some(*state), *median_s, [*ends; 2]));
+            for (state, median_s, [ci95, printed]) in std::iter::once(shown).chain(others) {
+                let point = SeriesPoint { run: number, median_s, ci95, printed };
                 let state =
                     names.as_ref().map(|names| of_series(state.and_then(|state| names[number].get(state)?.clone())));
                 let place = *places.entry((key.clone(), state.clone())).or_insert(all.len());

@@ -112,6 +112,8 @@ pub struct RunCase {
     pub median_s: f64,
     /// 95% interval over the run's own span.
     pub ci95: Option<[f64; 2]>,
+    /// The interval that is shown: of an equal run, where that is known.
+    pub printed: Option<[f64; 2]>,
     /// The state of the machine that these are of, as a place among the run's; None where it is not known.
     pub state: Option<usize>,
     /// Median times and intervals in other states.
@@ -226,6 +228,7 @@ fn case(line: &CaseLine, states: &[MachineState], settings: Option<&SharedMap>) 
         bytes: line.bytes,
         median_s: time.median,
         ci95: time.ci95,
+        printed: time.printed().map(|(ends, _)| ends),
         state: line.state.as_ref().map_or((states.len() == 1).then_some(0), place),
         in_others: others.filter_map(|times| Some((place(&times.name)?, times.median_s, times.ci95_s))).collect(),
         settings: settings.cloned().unwrap_or_default(),
@@ -292,6 +295,7 @@ mod tests {
             bytes: None,
             median_s: 1.0,
             ci95: None,
+            printed: None,
             state: None,
             in_others: Vec::new(),
             settings: Map::new().into(),

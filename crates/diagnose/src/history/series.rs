@@ -46,6 +46,8 @@ pub struct SeriesPoint {
     pub median_s: f64,
     /// 95% interval over that run's own span.
     pub ci95: Option<[f64; 2]>,
+    /// The interval that is shown: of an equal run, where that is known.
+    pub printed: Option<[f64; 2]>,
 }
 
 /// A change of one case.

@@ -4,6 +4,7 @@ mod machine;
 mod traffic;
 
 use serde::Serialize;
+use terms::number::percent;
 
 use super::Analysis;
 use super::disturbance::Disturbance;
@@ -168,10 +169,6 @@ impl Finding {
     fn credible_s(&self) -> f64 {
         if self.confidence.value < MEDIUM { 0.0 } else { self.saves_s_per_step * self.confidence.value }
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1}%", 100.0 * share)
 }
 
 /// The place of the largest value.

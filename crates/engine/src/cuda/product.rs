@@ -109,18 +109,7 @@ impl Products {
     /// # Errors
     /// [`ProductError::Unsupported`] where this GPU or this library has none.
     pub fn algorithm(&self, form: &Form) -> Result<Algorithm, ProductError> {
-        let key = (*form, [ALIGNED as u32; 5]);
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = plans.get(&key) {
-            return Ok(plan.algorithm);
-        }
-        let (plan, _) = self.plan(&key)?;
-        let algorithm = plan.algorithm;
-        // Which is the fastest is only known once there are operands.
-        if !self.is_tuned {
-            plans.insert(key, plan);
-        }
-        Ok(algorithm)
+        self.algorithm_of((*form, [ALIGNED as u32; 5]))
     }
 
     /// The algorithm for a product whose matrices lie there, as aligned as they are. The product takes it.
@@ -129,7 +118,11 @@ impl Products {
     /// [`ProductError::Unsupported`] where this GPU or this library has none for such places; operands that do not fit the form.
     pub fn algorithm_for(&self, form: &Form, operands: &Operands<'_>) -> Result<Algorithm, ProductError> {
         self.check(form, operands)?;
-        let key = (*form, alignments(operands));
+        self.algorithm_of((*form, alignments(operands)))
+    }
+
+    /// The algorithm of a plan, which is kept.
+    fn algorithm_of(&self, key: Key) -> Result<Algorithm, ProductError> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = plans.get(&key) {
             return Ok(plan.algorithm);

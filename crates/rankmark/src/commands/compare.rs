@@ -1,18 +1,12 @@
 //! `rankmark compare A B [C...]`: what became better, worse, stayed the same, or is undecided. One module each for what is
 //! read, how it is said, and what becomes of the exit code.
 
-mod apart;
 mod interleave;
 mod json;
-mod label;
 mod options;
-pub(super) mod page;
 mod plans;
-mod several;
 mod side;
 pub(super) mod sources;
-mod states;
-pub(super) mod text;
 mod traces;
 
 use std::path::{Path, PathBuf};
@@ -21,17 +15,19 @@ use clap::ValueHint;
 use diagnose::Verdict;
 use diagnose::compare::{Comparison, Settings, compare, compare_sides};
 use record::Record;
-use report::{JunitCase, JunitOutcome};
+use report::{Against, CaseLabels, Comparisons, JunitCase, JunitOutcome};
 
 use super::{Ended, Row};
 use crate::options::{Gate, GateOptions, parts};
 use crate::session::Entry;
 use crate::{Failure, packed, screen};
-use label::Labels;
 use options::Interleave;
 pub(super) use options::Outputs;
 use side::{Side, write_cases};
 use sources::Source;
+
+/// Rows that are printed unless all are asked for.
+const MOST_ROWS: usize = 40;
 
 const EXAMPLES: &str = "Examples:
   rankmark compare results/monday results/today             what changed
@@ -170,15 +166,12 @@ pub(super) fn sides(
         screen::print_json(&json::lines(base, &sides))?;
         return Ok(code);
     }
-    let limit = if outputs.all { usize::MAX } else { text::MOST_ROWS };
+    let limit = if outputs.all { usize::MAX } else { MOST_ROWS };
     if quiet {
         return Ok(code);
     }
-    let said = match sides.as_slice() {
-        [side] => text::comparison_text(base, side, limit),
-        sides => several::comparison_text(base, sides, limit),
-    };
-    screen::print(&said)?;
+    let compared = named(base, sides.into_iter().zip(others).collect());
+    screen::print(&report::comparison(&compared, limit).text(screen::width()))?;
     Ok(code)
 }
 
@@ -204,10 +197,10 @@ fn refuse_nothing(base: &Source, sides: &[Side]) -> Result<(), Failure> {
 fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure> {
     let mut cases = Vec::new();
     for side in sides {
-        let labels = Labels::new(base.latest(), &side.comparison);
+        let labels = CaseLabels::new(base.latest(), &side.comparison);
         let several = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
         for case in &side.comparison.cases {
-            let why = text::why(case, side.comparison.threshold);
+            let why = report::why(case, side.comparison.threshold);
             let outcome = match case.verdict {
                 Some(Verdict::Worse) => JunitOutcome::Failed(format!("worse: {why}")),
                 Some(Verdict::CannotTell) => JunitOutcome::Skipped(format!("cannot tell: {why}")),
@@ -233,8 +226,46 @@ pub(super) fn at_end(base: &mut Source, mut new: Source, gate: &Gate) -> Result<
     base.meet(std::slice::from_mut(&mut new));
     let records: Vec<&Record> = base.records.iter().collect();
     let comparison = compare(&records, new.latest(), &Settings { threshold: gate.threshold, history: Vec::new() });
-    let sides = [Side { name: new.name.clone(), comparison }];
-    refuse_nothing(base, &sides)?;
-    let [side] = &sides;
-    Ok((text::comparison_text(base, side, text::MOST_ROWS), gate.code(&[&side.comparison])))
+    let side = Side { name: new.name.clone(), comparison };
+    refuse_nothing(base, std::slice::from_ref(&side))?;
+    let code = gate.code(&[&side.comparison]);
+    let compared = named(base, vec![(side, &new)]);
+    Ok((report::comparison(&compared, MOST_ROWS).text(screen::width()), code))
+}
+
+/// Comparisons with the names of what was compared.
+fn named<'r>(base: &'r Source, sides: Vec<(Side<'r>, &'r Source)>) -> Comparisons<'r> {
+    let against = |(side, of): (Side<'r>, &'r Source)| Against {
+        name: side.name,
+        latest: of.latest(),
+        comparison: side.comparison,
+    };
+    Comparisons { name: base.name.clone(), base: base.latest(), others: sides.into_iter().map(against).collect() }
+}
+
+/// Writes the page about several records, each compared with the first, below a folder.
+///
+/// # Errors
+/// Where a record cannot be read, or the page cannot be written.
+pub(super) fn write_together(
+    runs: &[report::Run],
+    directories: &[PathBuf],
+    gate: &Gate,
+    folder: &Path,
+) -> Result<Vec<PathBuf>, Failure> {
+    // What is damaged was said when the report of each was read.
+    let mut sources = directories.iter().map(|directory| {
+        Ok::<_, Failure>(Source { name: directory.display().to_string(), records: vec![record::read_run(directory)?] })
+    });
+    let Some(base) = sources.next() else { return Ok(report::write_together(runs, None, folder)?) };
+    let (mut base, mut others) = (base?, sources.collect::<Result<Vec<_>, _>>()?);
+    base.meet(&mut others);
+    let settings = Settings { threshold: gate.threshold, history: Vec::new() };
+    let records: Vec<&Record> = base.records.iter().collect();
+    let mut sides: Vec<(Side, &Source)> = Vec::new();
+    for other in &others {
+        let comparison = compare(&records, other.latest(), &settings);
+        sides.push((Side { name: other.name.clone(), comparison }, other));
+    }
+    Ok(report::write_together(runs, Some(&named(&base, sides)), folder)?)
 }

@@ -4,10 +4,10 @@ mod json;
 mod learned;
 mod lists;
 mod measure;
-mod page;
 mod samples;
 mod text;
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,9 @@ use crate::record_folders::RecordFolders;
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
 use crate::{Failure, screen};
+
+/// The file of the page.
+const PAGE: &str = "fleet.html";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,7 +74,8 @@ impl Typed for Fleet {
         let (Measured { taken, notes }, missing, target) = match self.dir.is_empty() {
             true => {
                 let measured = measure::measure(&self, entry)?;
-                (of_records(&measured.directories)?, measured.missing, measured.directories[0].clone())
+                let target = measured.directory;
+                (of_records(std::slice::from_ref(&target))?, measured.missing, target)
             }
             false => (of_records(&crate::packed::all_opened(&self.dir)?)?, measure::Missing::default(), self.target()?),
         };
@@ -86,13 +90,14 @@ impl Typed for Fleet {
             return Err(Failure::new("there is no node to judge").hint("name records of nodes: rankmark fleet DIR..."));
         }
         let written = lists::write(&target, &judged)?;
-        page::write(&target, &judged)?;
+        let document = report::fleet(&judged);
+        document.write_page(&target.join(PAGE))?;
         if self.json {
             screen::print_json(&format!("{}\n", json::fleet(&judged)))?;
         } else if !self.quiet {
             let is_learned = judged.criteria.iter().any(|criterion| criterion.level.is_some());
             let next = (criteria.is_none() && is_learned).then(|| text::next(&target));
-            let said = text::text(&judged, screen::width()) + &text::files(&target, &written);
+            let said = format!("{}\n{}", document.text(screen::width()), text::files(&target, &written));
             screen::print(&(said + &next.unwrap_or_default()))?;
         }
         Ok(code(&judged))
@@ -143,13 +148,16 @@ struct Measured {
 /// What the nodes of these records took. A record that cannot be read is left out, with a warning.
 fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
     let Measured { taken: mut all, mut notes } = Measured::default();
+    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
     for place in named {
         let found = RecordFolders::below(place).or_warn();
         if found.is_empty() {
             read_run(place)?;
         }
         let is_named = found.len() < 2;
-        for directory in found {
+        // A fleet that lost a node goes on in a record within its record.
+        let found = found.into_iter().flat_map(measure::with_others);
+        for directory in found.filter(|directory| seen.insert(directory.clone())) {
             let name = directory.display().to_string();
             let taken = read_run(&directory).map_err(terms::Error::from).and_then(|record| {
                 let refused = |error: terms::Error| terms::Error { what: format!("{name}: {}", error.what), ..error };

@@ -2,25 +2,24 @@
 
 mod found;
 mod json;
-mod names;
 mod next;
-mod page;
 pub(super) mod records;
-mod text;
-mod words;
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use diagnose::history::histories;
+use record::Declared;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::session::directory::RESULTS;
 use crate::{Failure, not_a_record, packed, screen};
 
-use found::{Histories, NamedHistory};
-pub(crate) use page::INDEX_FILE;
+use found::Histories;
+
+/// The name of the page in a folder of records.
+pub(crate) const INDEX_FILE: &str = "index.html";
 
 /// How results changed over the runs of a machine: a series for each case, noise between runs, change points
 #[derive(clap::Args)]
@@ -59,7 +58,7 @@ impl Typed for History {
             found.keep(wanted)?;
         }
         if let Some(file) = &self.html {
-            let written = page::write(&found, &titled(&folders), file)?;
+            let written = write_page(&found, &titled(&folders), file)?;
             screen::remark(&format!("page     {}\n", written.display()));
         }
         if self.json {
@@ -67,14 +66,28 @@ impl Typed for History {
             let text = text.map_err(|error| Failure::new("the history cannot be written as JSON").cause(error))?;
             return screen::print_json(&(text + "\n"));
         }
-        screen::print(&(text::text(&found, screen::width()) + &next::after(&found)))
+        let document = report::history(&titled(&folders), &found.machines, &found.left_out, None);
+        screen::print(&format!("{}{}", document.text(screen::width()), next::after(&found)))
     }
 }
 
 /// Writes the index page of these records into their folder.
 pub(super) fn write_index(folder: &Path) -> Result<PathBuf, Failure> {
     let found = found(&[folder.to_owned()], false)?;
-    page::write(&found, &titled(&[folder.to_owned()]), &folder.join(INDEX_FILE))
+    write_page(&found, &titled(&[folder.to_owned()]), &folder.join(INDEX_FILE))
+}
+
+/// Writes the page to this file. Links are relative to the file's folder.
+fn write_page(found: &Histories, title: &str, file: &Path) -> Result<PathBuf, Failure> {
+    let Some(name) = file.file_name() else {
+        return Err(Failure::new(format!("`{}` cannot name a page", file.display())).hint("--html history.html"));
+    };
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A folder that is made with the page has no links on its way.
+    let base = folder.canonicalize().or_else(|_| std::path::absolute(folder)).ok();
+    let file = folder.join(name);
+    report::history(title, &found.machines, &found.left_out, base.as_deref()).write_page(&file)?;
+    Ok(file)
 }
 
 fn found(folders: &[PathBuf], any_host: bool) -> Result<Histories, Failure> {
@@ -83,7 +96,11 @@ fn found(folders: &[PathBuf], any_host: bool) -> Result<Histories, Failure> {
         let hint = "runs make `results`; `rankmark history DIR` names another folder";
         return Err(Failure::new(format!("there is no record in {}", titled(folders))).hint(hint));
     }
-    let named = |history: diagnose::history::History| NamedHistory { names: names::case_names(&history), history };
+    let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
+    let named = |history: diagnose::history::History| report::NamedHistory {
+        names: report::case_names(&history, &declared),
+        history,
+    };
     Ok(Histories { machines: histories(runs).into_iter().map(named).collect(), left_out })
 }
 

@@ -62,18 +62,7 @@ fn run(
         options.output.note_first(&note);
     }
     let machine = machine::detect();
-    measure(
-        &Request {
-            options,
-            machine,
-            entry,
-            into_folder: false,
-            leaves_out: false,
-            ends_on_loss: false,
-            explain: Some(EXPLAIN),
-        },
-        Some(plan),
-    )
+    measure(&Request { machine, explain: Some(EXPLAIN), ..Request::new(options, entry) }, Some(plan))
 }
 
 /// Adds the values that a command sweeps where nobody names any. True: somebody did.

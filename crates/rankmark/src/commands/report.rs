@@ -236,12 +236,12 @@ fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
     }
     let read = |directory: &PathBuf| Ok(report::Run { price: asked.price, ..read(directory)? });
     let runs = directories.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
-    let compared = super::compare::page::against_first(&directories, &Gate::from_options(&GateOptions::default()))?;
     // Beside the records, never in one of them: that one's own report is there.
     let first = Path::new(sources[0]);
     let beside = first.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let into = asked.output.clone().unwrap_or_else(|| beside.to_owned());
-    let written = report::write_together(&runs, &compared, &into)?;
+    let gate = Gate::from_options(&GateOptions::default());
+    let written = super::compare::write_together(&runs, &directories, &gate, &into)?;
     let text: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
     ended(&text, &written, asked)
 }

@@ -130,10 +130,7 @@ fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -
         }
     };
     let explain = Some(measured::EXPLAIN);
-    measured::measure(
-        &Request { options: &options, machine, entry, into_folder, leaves_out: false, ends_on_loss: false, explain },
-        plan,
-    )
+    measured::measure(&Request { machine, into_folder, explain, ..Request::new(&options, entry) }, plan)
 }
 
 /// The quick plan of this machine; of a benchmark that it does not have, what the benchmark's own command runs.

@@ -31,13 +31,8 @@ pub(crate) fn heading(line: &CaseLine, declared: Option<&Declared>) -> String {
 fn text(line: &CaseLine, declared: Option<&Declared>, pivots: bool) -> String {
     let table = main_table(declared);
     // A field with its own column is not part of a heading.
-    let has_own_place = |name: &str| {
-        table.columns.iter().any(|column| column.source == name)
-            || table.covers.iter().any(|covered| covered == name)
-            || line_repeats(name)
-            || pivots && table.pivot == name
-            || declared.and_then(|declared| declared.field(name)).is_some_and(|field| field.label == "quiet")
-    };
+    let has_own_place =
+        |name: &str| stands_apart(table, name) || pivots && table.pivot == name || is_quiet(declared, name);
     let parameters = line.parameters.iter().filter(|(name, _)| !has_own_place(name));
     let mut labels = parameters.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
     let mut parts = vec![view::one_line(&line.benchmark)];
@@ -58,6 +53,32 @@ fn text(line: &CaseLine, declared: Option<&Declared>, pivots: bool) -> String {
         parts.push("SIMULATED: computed, not measured".to_owned());
     }
     parts.join("  ")
+}
+
+/// What these rows differ in of the fields that are shown only there, for each row: `seed 2`.
+pub(super) fn quiet_parts(lines: &[&CaseLine], declared: Option<&Declared>) -> Vec<Vec<String>> {
+    let table = main_table(declared);
+    let Some(first) = lines.first() else { return Vec::new() };
+    let differs = |name: &str| lines.iter().any(|line| line.parameters.get(name) != first.parameters.get(name));
+    let of = |line: &&CaseLine| {
+        let shown = line.parameters.iter().filter(|(name, _)| {
+            is_quiet(declared, name) && !stands_apart(table, name) && table.pivot != **name && differs(name)
+        });
+        shown.map(|(name, value)| view::label_of(declared, name, &view::plain(value))).collect()
+    };
+    lines.iter().map(of).collect()
+}
+
+/// Whether a field is shown only where two cases differ in it.
+fn is_quiet(declared: Option<&Declared>, name: &str) -> bool {
+    declared.and_then(|declared| declared.field(name)).is_some_and(|field| field.label == "quiet")
+}
+
+/// Whether a field has a place of its own: a column, or one that every heading has.
+fn stands_apart(table: &Table, name: &str) -> bool {
+    table.columns.iter().any(|column| column.source == name)
+        || table.covers.iter().any(|covered| covered == name)
+        || line_repeats(name)
 }
 
 /// Parameters that have their own place in a heading, whatever the benchmark.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use record::{CaseLine, Declared, Plan};
 use terms::Status;
 
-use super::heading::{heading, parts};
+use super::heading::{heading, parts, quiet_parts};
 
 /// More cases than a screen has rows stand under headings.
 const MOST: usize = 60;
@@ -38,7 +38,9 @@ pub(super) struct Words {
 /// form that most of them have (registered buffers), where a row that differs says so; but not what they are (the operation, what
 /// moves the bytes), which a row would then seem to have.
 pub(super) fn words(lines: &[&CaseLine], declared: Option<&Declared>) -> Words {
-    let all: Vec<Vec<String>> = lines.iter().map(|line| parts(line, declared)).collect();
+    let quiet = quiet_parts(lines, declared);
+    let all = lines.iter().zip(quiet).map(|(line, quiet)| parts(line, declared).into_iter().chain(quiet).collect());
+    let all: Vec<Vec<String>> = all.collect();
     let mut times: HashMap<&str, usize> = HashMap::new();
     let mut order: Vec<&str> = Vec::new();
     for part in all.iter().flatten() {
@@ -101,6 +103,17 @@ mod tests {
         let (_, lines, declared) = lines(&[("op", "all_reduce"), ("backend", "shm,shm,mpi"), ("bytes", "1KiB,2KiB")]);
         let words = words(&lines.iter().collect::<Vec<_>>(), Some(&declared));
         assert!(!words.heading.contains("shm") && words.labels[0] == "shm", "{} {:?}", words.heading, words.labels);
+    }
+
+    #[test]
+    fn rows_that_differ_in_their_seed_alone_say_it() {
+        let (_, lines, declared) = lines(&[("op", "all_reduce,broadcast"), ("bytes", "1KiB"), ("seed", "1,2")]);
+        let words = words(&lines.iter().collect::<Vec<_>>(), Some(&declared));
+        assert_eq!(
+            words.labels,
+            ["all_reduce, seed 1", "all_reduce, seed 2", "broadcast, seed 1", "broadcast, seed 2"]
+        );
+        assert!(!words.heading.contains("seed"), "{}", words.heading);
     }
 
     #[test]

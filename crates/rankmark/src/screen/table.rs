@@ -7,7 +7,7 @@ use report::caveats::Shared;
 use terms::Status;
 use view::Pivot;
 
-use super::heading::{folded, lifted, main_table, whole_heading};
+use super::heading::{folded, lifted, main_table, quiet_parts, whole_heading};
 use super::joined;
 use super::remarks::remarks;
 use terminal::{Row, Side, Style};
@@ -57,7 +57,7 @@ impl<'c> Rows<'c> {
 pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], said: &Shared, width: usize) -> Vec<String> {
     let table = main_table(declared);
     if let Some(side_by_side) = Rows::side_by_side(table, declared, lines) {
-        let drawn = of_rows(table, lines, &side_by_side, said);
+        let drawn = of_rows((table, declared), lines, &side_by_side, said);
         if drawn.fits(width) {
             return under(&whole_heading(declared, lines), &drawn, width);
         }
@@ -71,7 +71,8 @@ pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], said: &Sha
         }
     }
     let one = |members: &Vec<&CaseLine>| {
-        under(&whole_heading(declared, members), &of_rows(table, members, &Rows::single(members), said), width)
+        let drawn = of_rows((table, declared), members, &Rows::single(members), said);
+        under(&whole_heading(declared, members), &drawn, width)
     };
     apart.iter().flat_map(one).collect()
 }
@@ -94,9 +95,17 @@ fn under(heading: &str, table: &terminal::Table, width: usize) -> Vec<String> {
     std::iter::once(String::new()).chain(heading).chain(table.lines(width)).collect()
 }
 
-/// The rows in the columns that their benchmark declares.
-fn of_rows(table: &Table, lines: &[&CaseLine], rows: &Rows, said: &Shared) -> terminal::Table {
-    with_labels(table, lines, rows, said, &[])
+/// The rows in the columns that their benchmark declares, behind what they differ in and no column shows.
+fn of_rows(
+    (table, declared): (&Table, Option<&Declared>),
+    lines: &[&CaseLine],
+    rows: &Rows,
+    said: &Shared,
+) -> terminal::Table {
+    let firsts: Vec<&CaseLine> = rows.rows.iter().filter_map(|cases| cases.iter().flatten().next().copied()).collect();
+    let names: Vec<String> = quiet_parts(&firsts, declared).iter().map(|parts| parts.join(", ")).collect();
+    let names = if names.iter().all(String::is_empty) { Vec::new() } else { names };
+    with_labels(table, lines, rows, said, &names)
 }
 
 /// The rows, each behind a label where there are any.
@@ -275,6 +284,19 @@ mod tests {
             let text = plain(&lines, width).join("\n");
             assert!(text.contains("noisy; in place: CI above target"), "{text}");
         }
+    }
+
+    #[test]
+    fn rows_that_differ_in_their_seed_alone_say_it() {
+        let seeded = |seed: u64| {
+            let mut line = line("f32", 1024);
+            line.parameters.insert("seed", seed.into());
+            line
+        };
+        let text = plain(&[seeded(1), seeded(2)], 100);
+        assert!(text.iter().any(|row| row.starts_with("seed 1 ")), "{text:#?}");
+        assert!(text.iter().any(|row| row.starts_with("seed 2 ")), "{text:#?}");
+        assert!(!plain(&[seeded(1), seeded(1)], 100).join("").contains("seed"));
     }
 
     #[test]

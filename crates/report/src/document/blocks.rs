@@ -2,6 +2,7 @@
 
 use view::NamedChart;
 
+use super::timeline::Timeline;
 use super::{Table, Words};
 
 /// One part of a document.
@@ -12,6 +13,24 @@ pub(crate) enum Block {
     /// What no reader may miss: simulated or damaged data.
     Warning(Words),
     Paragraph(Words),
+    /// The answer in one sentence.
+    Verdict(Tone, Words),
+    /// What to do, the most urgent first.
+    Actions(Vec<Words>),
+    /// What a reader may pass over.
+    Note(Words),
+    /// Many things of one kind, such as the nodes of a fleet, side by side.
+    Tiles(Vec<Tile>),
+    /// Times over runs, a chart each.
+    Cards(Vec<Card>),
+    /// What only a page has room for.
+    OnPage(Vec<Block>),
+    /// What a page shows when its title is clicked, or at once.
+    Folded {
+        title: String,
+        open: bool,
+        blocks: Vec<Block>,
+    },
     /// Where a document with pages lists its sections.
     Contents,
     List(Vec<Item>),
@@ -20,6 +39,47 @@ pub(crate) enum Block {
     Command(String),
     /// A chart.
     Figure(Box<NamedChart>),
+}
+
+impl Block {
+    /// Whether only a page shows it: text has no tiles, and nothing to click.
+    pub(super) fn is_on_pages_alone(&self) -> bool {
+        matches!(self, Self::Contents | Self::Tiles(_) | Self::Cards(_) | Self::OnPage(_) | Self::Folded { .. })
+    }
+}
+
+/// How something is, in words and in colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tone {
+    /// Nothing is said of it.
+    #[default]
+    Plain,
+    /// Nothing has to be done.
+    Good,
+    /// It is right, and has to be read with care; or nobody can tell.
+    Care,
+    /// Something is wrong.
+    Bad,
+}
+
+/// One of many things of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tile {
+    pub(crate) tone: Tone,
+    pub(crate) name: String,
+    /// What stands below the name: `+12%`.
+    pub(crate) figure: String,
+    /// What is shown when the pointer rests on it.
+    pub(crate) tip: String,
+}
+
+/// Times over runs with their title.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Card {
+    pub(crate) title: String,
+    /// What stands below the title.
+    pub(crate) note: String,
+    pub(crate) timeline: Timeline,
 }
 
 /// An item of a list, and the items below it.

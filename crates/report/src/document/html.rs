@@ -1,8 +1,8 @@
 //! Blocks as HTML, for the page.
 
-use super::{Align, Block, Item, Part, Table, Words};
+use super::{Align, Block, Card, Item, Part, Table, Tile, Tone, Words, timeline};
 use crate::chart;
-use crate::markup::{Html, Literal, html};
+use crate::markup::{Address, Html, Literal, html};
 use crate::number::NONE;
 use crate::words::layout::filled;
 
@@ -16,6 +16,19 @@ fn block(block: &Block) -> Html {
         Block::Heading(level, words) => heading(*level, &inline(words)),
         Block::Warning(words) => html!("<p class=\"banner\">{}</p>", inline(words)),
         Block::Paragraph(words) => html!("<p>{}</p>", inline(words)),
+        Block::Verdict(tone, words) => html!("<p class=\"verdict {}\">{}</p>", class(*tone), inline(words)),
+        Block::Actions(actions) => {
+            let items: Html = actions.iter().map(|words| html!("<li>{}</li>", inline(words))).collect();
+            html!("<h2>What to do</h2><ul>{}</ul>", items)
+        }
+        Block::Note(words) => html!("<p class=\"quiet\">{}</p>", inline(words)),
+        Block::Tiles(tiles) => html!("<div class=\"map\">{}</div>", tiles.iter().map(tile).collect::<Html>()),
+        Block::Cards(cards) => html!("<div class=\"cards\">{}</div>", cards.iter().map(card).collect::<Html>()),
+        Block::OnPage(blocks) => elements(blocks),
+        Block::Folded { title, open, blocks } => {
+            let open = Literal(if *open { " open" } else { "" });
+            html!("<details{}><summary>{}</summary>{}</details>", open, title, elements(blocks))
+        }
         // The page has its own.
         Block::Contents => Html::new(),
         Block::List(items) => html!("<ul>{}</ul>", items.iter().map(item).collect::<Html>()),
@@ -25,6 +38,25 @@ fn block(block: &Block) -> Html {
             html!("<figure>{}<figcaption>{}</figcaption></figure>", chart::inline(&chart.spec), chart.spec.title)
         }
     }
+}
+
+/// The class of a tone.
+pub(super) fn class(tone: Tone) -> Literal {
+    Literal(match tone {
+        Tone::Plain => "",
+        Tone::Good => "good",
+        Tone::Care => "care",
+        Tone::Bad => "bad",
+    })
+}
+
+fn tile(Tile { tone, name, figure, tip }: &Tile) -> Html {
+    html!("<div class=\"{}\" title=\"{}: {}\"><b>{}</b>{}</div>", class(*tone), name, tip, name, figure)
+}
+
+fn card(Card { title, note, timeline }: &Card) -> Html {
+    let chart = timeline::chart(title, timeline);
+    html!("<figure class=\"card\"><figcaption>{}<span>{}</span></figcaption>{}</figure>", title, note, chart)
 }
 
 /// A heading of a level from 1 to 4.
@@ -44,26 +76,32 @@ fn item(Item { words, below }: &Item) -> Html {
 }
 
 fn table(table: &Table) -> Html {
-    let class = |at: usize| {
-        let right = table.columns()[at].1 == Align::Right;
+    let class = |at: usize, tone: Tone| {
+        let column = &table.columns()[at];
+        let number = column.align == Align::Right;
         // On a narrow screen these stand in the first column.
-        Literal(match (right, (1..=table.also().len()).contains(&at)) {
-            (true, true) => " class=\"n apart\"",
-            (true, false) => " class=\"n\"",
-            (false, true) => " class=\"apart\"",
-            (false, false) => "",
+        Literal(match (tone, number, (1..=table.also().len()).contains(&at)) {
+            (Tone::Good, ..) => " class=\"good\"",
+            (Tone::Care, ..) => " class=\"care\"",
+            (Tone::Bad, ..) => " class=\"bad\"",
+            (_, true, true) => " class=\"n apart\"",
+            (_, true, false) => " class=\"n\"",
+            (_, false, true) => " class=\"apart\"",
+            (_, false, false) if column.wraps.is_some() => " class=\"long\"",
+            (_, false, false) => "",
         })
     };
     let mut out = Html::new();
     out.literal("<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table><thead><tr>");
-    for (at, (title, _)) in table.columns().iter().enumerate() {
-        html!(out => "<th scope=\"col\"{}>{}</th>", class(at), inline(title));
+    for (at, column) in table.columns().iter().enumerate() {
+        html!(out => "<th scope=\"col\"{}>{}</th>", class(at, Tone::Plain), inline(&column.title));
     }
     out.literal("</tr></thead><tbody>");
-    for row in table.rows() {
+    for (number, row) in table.rows().enumerate() {
         out.literal("<tr>");
         for (at, cell) in row.iter().enumerate() {
-            html!(out => "<td{}>{}{}</td>", class(at), inline(cell), (at == 0).then(|| also(table, &row)));
+            let drawn = table.drawn(number, at).map(timeline::spark);
+            html!(out => "<td{}>{}{}{}</td>", class(at, table.tone(number, at)), inline(cell), drawn, (at == 0).then(|| also(table, &row)));
         }
         out.literal("</tr>");
     }
@@ -92,6 +130,7 @@ pub(crate) fn inline(words: &Words) -> Html {
             Part::Text(text) => html!(out => "{}", text),
             Part::Code(text) => html!(out => "<code>{}</code>", text),
             Part::Strong(text) => html!(out => "<strong>{}</strong>", text),
+            Part::Link(text, path) => html!(out => "<a href=\"{}\">{}</a>", Address::of_path(path), text),
         }
     }
     out

@@ -5,7 +5,7 @@ use crate::markup::{Markdown, Sign, put};
 
 /// Adds a block, with an empty line before it.
 pub(crate) fn push(text: &mut Markdown, block: &Block) {
-    if matches!(block, Block::Contents) {
+    if block.is_on_pages_alone() {
         return;
     }
     if !text.is_empty() {
@@ -17,10 +17,12 @@ pub(crate) fn push(text: &mut Markdown, block: &Block) {
             put!(Markdown: text, " {}\n", line(words));
         }
         Block::Warning(words) => put!(Markdown: text, "> {}\n", line(words)),
-        Block::Paragraph(words) => put!(Markdown: text, "{}\n", line(words)),
+        Block::Paragraph(words) | Block::Note(words) => put!(Markdown: text, "{}\n", line(words)),
+        Block::Verdict(_, words) => put!(Markdown: text, "**{}**\n", line(&words.plain().as_str().into())),
+        Block::Actions(actions) => actions.iter().for_each(|words| put!(Markdown: text, "* {}\n", line(words))),
         Block::List(items) => items.iter().for_each(|item| push_item(text, item)),
         Block::Table(table) => push_table(text, table),
-        Block::Contents => {}
+        Block::Contents | Block::Tiles(_) | Block::Cards(_) | Block::OnPage(_) | Block::Folded { .. } => {}
         Block::Command(command) => text.push_command(command),
         Block::Figure(chart) => {
             let title = line(&Words::from(chart.spec.title.as_str()));
@@ -51,7 +53,7 @@ fn line(words: &Words) -> Markdown {
 fn push_words(text: &mut Markdown, words: &Words, begins: bool) {
     for (at, part) in words.parts().enumerate() {
         match part {
-            Part::Text(words) => text.push_inert(words, begins && at == 0),
+            Part::Text(words) | Part::Link(words, _) => text.push_inert(words, begins && at == 0),
             Part::Code(words) => text.push_code(words),
             Part::Strong(words) => {
                 text.literal("**");
@@ -65,7 +67,7 @@ fn push_words(text: &mut Markdown, words: &Words, begins: bool) {
 /// Cells are escaped twice, for their widths and for the text: all of a large table at once would be held twice.
 fn push_table(text: &mut Markdown, table: &Table) {
     let mut widths = vec![3; table.columns().len()];
-    let titles = || table.columns().iter().map(|(title, _)| title);
+    let titles = || table.columns().iter().map(|column| &column.title);
     let mut measure = |cells: &mut dyn Iterator<Item = &Words>| {
         for (words, width) in cells.zip(&mut widths) {
             let mut cell = Markdown::new();
@@ -76,7 +78,7 @@ fn push_table(text: &mut Markdown, table: &Table) {
     measure(&mut titles());
     table.rows().for_each(|cells| measure(&mut cells.iter()));
     let columns: Vec<(usize, Align)> =
-        widths.into_iter().zip(table.columns().iter().map(|(_, align)| *align)).collect();
+        widths.into_iter().zip(table.columns().iter().map(|column| column.align)).collect();
     push_row(text, titles(), &columns);
     text.literal("|");
     for (width, align) in &columns {

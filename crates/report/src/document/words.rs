@@ -7,6 +7,10 @@ const CODE: char = '\u{1}';
 /// Begins and ends strong text.
 const STRONG: char = '\u{2}';
 
+/// Begins and ends a link, and stands between its text and its address.
+const LINK: char = '\u{3}';
+const TO: char = '\u{4}';
+
 /// One line of text in which some words are code and some are strong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Words(String);
@@ -17,14 +21,21 @@ pub(crate) enum Part<'w> {
     Text(&'w str),
     Code(&'w str),
     Strong(&'w str),
+    /// A text, and the path of a file next to the document.
+    Link(&'w str, &'w str),
 }
 
 impl<'w> Part<'w> {
     pub(crate) fn text(self) -> &'w str {
         match self {
-            Part::Text(text) | Part::Code(text) | Part::Strong(text) => text,
+            Part::Text(text) | Part::Code(text) | Part::Strong(text) | Part::Link(text, _) => text,
         }
     }
+}
+
+/// Text that leads to a file, by its path from the document, to stand in a `format!` that becomes [`Words`].
+pub(crate) fn link(text: &str, path: &str) -> String {
+    format!("{LINK}{}{TO}{}{LINK}", one_line(text), one_line(path))
 }
 
 /// Text as code, to stand in a `format!` that becomes [`Words`].
@@ -82,13 +93,17 @@ impl Words {
         let next = move || {
             let first = rest.chars().next()?;
             let (part, behind) = match first {
-                CODE | STRONG => rest[1..].split_once(first).unwrap_or((&rest[1..], "")),
-                _ => rest.split_at(rest.find([CODE, STRONG]).unwrap_or(rest.len())),
+                CODE | STRONG | LINK => rest[1..].split_once(first).unwrap_or((&rest[1..], "")),
+                _ => rest.split_at(rest.find([CODE, STRONG, LINK]).unwrap_or(rest.len())),
             };
             rest = behind;
             Some(match first {
                 CODE => Part::Code(part),
                 STRONG => Part::Strong(part),
+                LINK => match part.split_once(TO) {
+                    Some((text, path)) => Part::Link(text, path),
+                    None => Part::Text(part),
+                },
                 _ => Part::Text(part),
             })
         };
@@ -103,7 +118,7 @@ impl Words {
 
 impl From<String> for Words {
     fn from(text: String) -> Self {
-        let is_mark = |c: char| c == CODE || c == STRONG;
+        let is_mark = |c: char| [CODE, STRONG, LINK, TO].contains(&c);
         if !text.contains(is_mark) {
             return Self(into_one_line(text));
         }
@@ -127,7 +142,7 @@ impl From<String> for Words {
 
 impl From<&str> for Words {
     fn from(text: &str) -> Self {
-        if text.contains([CODE, STRONG]) { Self::from(text.to_owned()) } else { Self(one_line(text)) }
+        if text.contains([CODE, STRONG, LINK]) { Self::from(text.to_owned()) } else { Self(one_line(text)) }
     }
 }
 

@@ -7,20 +7,10 @@ use super::explained::explained_job;
 use super::findings::{Finding, Kind};
 use super::{facts, interleaved};
 use crate::Run;
+use crate::document::Tone;
 use crate::escape::one_line;
 use crate::number::{count, list};
 use crate::study::Operation;
-
-/// How a verdict is drawn, in words and in colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
-    /// Nothing has to be done.
-    Good,
-    /// The results are right; what was measured of them has to be read with care.
-    Care,
-    /// Something is wrong.
-    Bad,
-}
 
 /// How the verdict of a comparison is drawn.
 pub(crate) fn tone_of(verdict: &str) -> Tone {

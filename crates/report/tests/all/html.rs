@@ -80,7 +80,7 @@ fn every_tag_is_closed() {
 fn identities_are_there_once() {
     let folder = tempfile::tempdir().unwrap();
     let runs = [data::study(), data::study(), data::scaled()];
-    let written = write_together(&runs, &[], folder.path()).unwrap();
+    let written = write_together(&runs, None, folder.path()).unwrap();
     assert_eq!(written, [folder.path().join("report.html")]);
     let page = std::fs::read_to_string(&written[0]).unwrap();
     let mut ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();

@@ -1,48 +1,58 @@
 //! One page about several records, and the pages of a record that holds two sides.
 
-use report::{AgainstBase, CaseAgainstBase, Differing, Run, format, write_together};
-use serde_json::Value;
+use diagnose::compare::{Settings, compare};
+use record::{CaseLine, Record, RunEnd};
+use report::{Against, Comparisons, Run, format, write_together};
+use serde_json::{Value, json};
 
 use crate::data;
 
-/// A record of three sizes, slower by this factor than the base.
-fn record(title: &str, slower: f64) -> Run {
+/// A record of three sizes, each slower by its factor than the base, and equal otherwise.
+fn record_of(title: &str, slower: [f64; 3]) -> Run {
     let sizes = [1u64 << 10, 1 << 16, 1 << 20];
-    let time = |bytes: u64| data::transport(bytes, 1e-6, 40.0, 28.0) * slower;
-    let cases = sizes.map(|bytes| data::Invented::new(2, bytes, time(bytes)).line());
-    Run { title: title.into(), ..data::run(cases.to_vec()) }
+    let case = |(bytes, slower): (u64, f64)| {
+        let time = data::transport(bytes, 1e-6, 40.0, 28.0) * slower;
+        let trials = (0..12).map(|trial| time * (1.0 + 1e-3 * f64::from(trial % 4))).collect();
+        CaseLine { trial_median_s: trials, trials: Some(12), ..data::Invented::new(2, bytes, time).line() }
+    };
+    Run { title: title.into(), ..data::run(sizes.into_iter().zip(slower).map(case).collect()) }
 }
 
-/// A comparison in which the second case is worse.
-fn worse() -> AgainstBase {
-    let case = |id: &str, label: &str, ratio: f64, verdict: &str| CaseAgainstBase {
-        id: id.into(),
-        label: label.into(),
-        values: ["1.00 us".into(), format!("{ratio:.2} us")],
-        ratio: Some(ratio),
-        interval: Some([ratio - 0.05, ratio + 0.05]),
-        extrapolated: verdict == "same",
-        verdict: verdict.into(),
-    };
-    AgainstBase {
-        verdict: "worse".into(),
-        sentence: "worse: 1 of 2 cases, all_reduce 64 KiB by +12%; 1 the same within 3%".into(),
-        largest: "all_reduce 64 KiB, 2 ranks: +12% (+7.0% to +17%)".into(),
-        cases: vec![case("b", "all_reduce 64 KiB", 1.12, "worse"), case("a", "all_reduce 1 KiB", 1.0, "same")],
-        notes: vec!["These are two single runs.".into()],
-        differences: vec![Differing {
-            topic: "environment".into(),
-            name: "NCCL_ALGO".into(),
-            base: None,
-            new: Some("Ring".into()),
-        }],
-        ..AgainstBase::default()
+fn record(title: &str, slower: f64) -> Run {
+    record_of(title, [slower; 3])
+}
+
+/// What a comparison reads of a run.
+fn as_record(run: &Run) -> Record {
+    let file = json!({"schema": 1, "tool": {"name": "rankmark", "version": "0.1.0"}, "experiment": "sweep",
+        "started": "2026-11-20T10:15:00Z", "command_line": [], "simulated": false,
+        "plan": {"experiment": "sweep", "profiling": false, "cases": []}, "benchmarks": run.benchmarks,
+        "environment": {"TITLE": run.title}});
+    Record {
+        file: serde_json::from_value(file).unwrap(),
+        cases: run.cases.clone(),
+        end: RunEnd::Ended,
+        damaged: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
-fn written(runs: &[Run], compared: &[AgainstBase]) -> (String, Value) {
+/// The page of these runs, each compared with the first, and the values of its script.
+fn written(runs: &[Run]) -> (String, Value) {
+    let records: Vec<Record> = runs.iter().map(as_record).collect();
+    compared(runs, &records)
+}
+
+fn compared(runs: &[Run], records: &[Record]) -> (String, Value) {
+    let settings = Settings { threshold: 0.03, history: Vec::new() };
+    let mut others: Vec<Against> = Vec::new();
+    for (latest, run) in records[1..].iter().zip(&runs[1..]) {
+        let comparison = compare(&[&records[0]], latest, &settings);
+        others.push(Against { name: run.title.clone(), latest, comparison });
+    }
+    let compared = Comparisons { name: runs[0].title.clone(), base: &records[0], others };
     let folder = tempfile::tempdir().unwrap();
-    let page = std::fs::read_to_string(&write_together(runs, compared, folder.path()).unwrap()[0]).unwrap();
+    let page = std::fs::read_to_string(&write_together(runs, Some(&compared), folder.path()).unwrap()[0]).unwrap();
     let (_, values) = page.split_once("id=\"data\">").unwrap();
     let values = serde_json::from_str(values.split_once("</script>").unwrap().0).unwrap();
     let body = page.split_once("<main>").unwrap().1.split_once("</main>").unwrap().0;
@@ -62,22 +72,21 @@ fn in_order(page: &str, texts: &[&str]) {
 
 #[test]
 fn two_records_are_one_page_that_begins_with_what_changed() {
-    let (page, values) = written(&[record("monday", 1.0), record("today", 1.12)], &[worse()]);
+    let (page, values) = written(&[record("monday", 1.0), record_of("today", [1.0, 2.0, 1.0])]);
     in_order(
         &page,
         &[
-            "<strong>Worse</strong>: 1 of 2 cases, all_reduce 64 KiB by +12%; 1 the same within 3%",
-            "+12% (+7.0% to +17%)",
-            "NCCL_ALGO",
-            "all_reduce 64 KiB</th>",
-            "1.120 (1.070 to 1.170)",
-            "all_reduce 1 KiB</th>",
-            "1.000 (0.950 to 1.050)*",
+            "<p class=\"verdict bad\"><strong>worse</strong>: 1 of 3 cases, all_reduce 64 KiB, 2 ranks by 2.00x",
+            "Largest change: all_reduce 64 KiB, 2 ranks: 2.00x (",
+            "environment TITLE",
+            "all_reduce 64 KiB, 2 ranks</td>",
+            "<td class=\"n\">2.000 (",
+            "<td class=\"bad\">worse</td>",
+            "all_reduce 1 KiB, 2 ranks</td>",
             "<figure",
             "<details",
         ],
     );
-    assert!(page.contains("class=\"verdict bad\""), "the colour agrees");
     assert_eq!(page.matches("<details class=\"record\"").count(), 2, "each report is folded");
     let charts = values["charts"].as_array().unwrap();
     let labels = |chart: &Value| -> Vec<String> {
@@ -93,15 +102,15 @@ fn two_records_are_one_page_that_begins_with_what_changed() {
 fn charts_show_the_times_that_were_compared() {
     let (monday, today) = (record("monday", 1.0), record("today", 1.12));
     let slower = |run: &Run, factor: f64| {
-        let mut lines = run.cases.clone();
-        for line in &mut lines {
+        let mut record = as_record(run);
+        for line in &mut record.cases {
             line.time_s.as_mut().unwrap().median *= factor;
             line.metrics.clear();
         }
-        lines
+        record
     };
-    let compared = AgainstBase { lines: [slower(&monday, 2.0), slower(&today, 1.0)], ..worse() };
-    let (_, values) = written(&[monday.clone(), today], &[compared]);
+    let records = [slower(&monday, 2.0), slower(&today, 1.0)];
+    let (_, values) = compared(&[monday.clone(), today], &records);
     let charts = values["charts"].as_array().unwrap();
     let first = |title: &str| {
         let chart = charts.iter().find(|chart| chart["t"].as_str().unwrap().contains(title)).expect("a chart");
@@ -117,13 +126,15 @@ fn charts_show_the_times_that_were_compared() {
 #[test]
 fn lines_of_charts_are_those_of_their_record() {
     let (mut a, b) = (record("a", 1.0), record("b", 1.12));
+    let records = [as_record(&a), as_record(&b)];
     let sided = |side: &str| {
         let mut lines = a.cases.clone();
         lines.iter_mut().for_each(|line| line.parameters.insert("side", side.into()));
         lines
     };
     a.cases = [sided("A"), sided("B")].concat();
-    let (_, values) = written(&[a, b], &[worse()]);
+    let sided = Record { cases: a.cases.clone(), ..records[0].clone() };
+    let (_, values) = compared(&[a, b], &[sided, records[1].clone()]);
     let series = values["charts"][0]["s"].as_array().unwrap();
     let labels: Vec<&str> = series.iter().map(|one| one[0].as_str().unwrap()).collect();
     assert_eq!(labels, ["A, 2 ranks, A", "A, 2 ranks, B", "B, 2 ranks"]);
@@ -131,40 +142,32 @@ fn lines_of_charts_are_those_of_their_record() {
 
 #[test]
 fn of_several_records_each_is_compared_with_the_base() {
-    let better = AgainstBase {
-        verdict: "better".into(),
-        sentence: "better: 1 of 1 case".into(),
-        cases: vec![CaseAgainstBase { ratio: Some(0.5), verdict: "better".into(), ..worse().cases[1].clone() }],
-        ..AgainstBase::default()
-    };
-    let runs = [record("a", 1.0), record("b", 1.12), record("c", 0.5)];
-    let (page, values) = written(&runs, &[worse(), better]);
+    let runs = [record("a", 1.0), record("b", 2.0), record("c", 0.5)];
+    let (page, values) = written(&runs);
     in_order(
         &page,
         &[
-            "B against A: <strong>Worse</strong>",
-            "C against A: <strong>Better</strong>",
+            "B b: worse: 3 of 3 cases",
+            "C c: better: 3 of 3 cases",
             "<table",
-            "B/A",
-            "C/A",
+            "B / base",
+            "C / base",
             "0.500",
             "<details",
         ],
     );
     assert_eq!(values["charts"][0]["s"].as_array().unwrap().len(), 3);
-    assert_eq!(page.matches("<th scope=\"row\">all_reduce 1 KiB").count(), 1, "a row a case");
+    assert_eq!(page.matches("<td>all_reduce 1 KiB, 2 ranks").count(), 1, "a row a case");
 }
 
 #[test]
 fn records_with_nothing_in_common_say_so_and_are_both_shown() {
-    let nothing = AgainstBase {
-        sentence: "no case of A measures the same workload in the same world as one of B".into(),
-        ..AgainstBase::default()
-    };
-    let (page, _) = written(&[record("monday", 1.0), record("today", 1.0)], &[nothing]);
+    let mut other = record("today", 1.0);
+    other.cases.iter_mut().for_each(|line| line.parameters.insert("op", "broadcast".into()));
+    let (page, _) = written(&[record("monday", 1.0), other]);
     in_order(
         &page,
-        &["Nothing in common", "no case of A measures the same workload", "<details class=\"record\" open"],
+        &["nothing in common", "measures the same workload in the same world", "<details class=\"record\" open"],
     );
     assert_eq!(page.matches("<details class=\"record\" open").count(), 2);
 }

@@ -6,7 +6,6 @@ mod sides;
 
 use diagnose::Verdict;
 use launch::external::External;
-use measure::machine;
 use record::{Interleaved, Plan, of_side};
 use runner::{PairSetup, interleave};
 
@@ -42,15 +41,7 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     }
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let options = own.run_options(outputs.json);
-    let request = Request {
-        options: &options,
-        machine: machine::detect(),
-        entry,
-        into_folder: false,
-        leaves_out: false,
-        ends_on_loss: false,
-        explain: None,
-    };
+    let request = Request::new(&options, entry);
     let mut record = session::create(&request, plan(&sides))?;
     record::declare_sides(&mut record.file);
     let interleaved = Interleaved { sides: sides.sides.clone(), threshold, ..Interleaved::default() };

@@ -2,18 +2,17 @@
 
 use diagnose::Verdict;
 use diagnose::compare::{Compared, Comparison, FAMILY_LEVEL, Lone, Mixed, Reason, Source as Noise, Unmatched};
+use report::CaseLabels;
 use serde_json::{Value, json};
 use terms::Named;
 
-use super::label::Labels;
 use super::side::Side;
 use super::sources::Source;
-use super::text;
 
 pub(super) fn lines(base: &Source, sides: &[Side]) -> String {
     let mut all = String::new();
     for side in sides {
-        let labels = Labels::new(base.latest(), &side.comparison);
+        let labels = CaseLabels::new(base.latest(), &side.comparison);
         for case in &side.comparison.cases {
             all += &format!("{}\n", of_case(side, &labels, case));
         }
@@ -50,7 +49,7 @@ fn reason(reason: &Reason) -> &'static str {
     }
 }
 
-fn of_case(side: &Side, labels: &Labels, case: &Compared) -> Value {
+fn of_case(side: &Side, labels: &CaseLabels, case: &Compared) -> Value {
     let mut object = json!({
         "kind": "case",
         "record": side.name,
@@ -62,7 +61,7 @@ fn of_case(side: &Side, labels: &Labels, case: &Compared) -> Value {
         "trials": { "base": case.trials[0], "new": case.trials[1] },
         "verdict": word(case.verdict),
         "reason": reason(&case.reason),
-        "why": text::why(case, side.comparison.threshold),
+        "why": report::why(case, side.comparison.threshold),
     });
     let mut add = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -127,7 +126,7 @@ fn summary(base: &Source, side: &Side) -> Value {
         "base": base.name,
         "record": side.name,
         "verdict": word(comparison.verdict()),
-        "sentence": text::sentence(side, &Labels::new(base.latest(), comparison)),
+        "sentence": report::comparison_sentence(comparison, &CaseLabels::new(base.latest(), comparison)),
         "threshold": comparison.threshold,
         "cases": counts,
         "only_base": lone(&comparison.only_base),

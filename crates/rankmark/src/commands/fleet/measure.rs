@@ -102,12 +102,24 @@ impl Work {
     }
 }
 
-/// The records of a fleet that was measured now.
+/// The record of a fleet that was measured now.
 pub(super) struct Measurement {
-    /// That of all nodes; then that of the others, if a node was lost.
-    pub(super) directories: Vec<PathBuf>,
+    /// That of all nodes; those of the others lie in it, if a node was lost.
+    pub(super) directory: PathBuf,
     /// What they do not have.
     pub(super) missing: Missing,
+}
+
+/// Where the record of those lies who went on after so many losses, in the folder of the first record.
+fn folder_of_others(losses: usize) -> String {
+    if losses == 1 { "others".to_owned() } else { format!("others-{losses}") }
+}
+
+/// A record of a fleet, then those of the nodes that went on after a loss.
+pub(super) fn with_others(directory: PathBuf) -> Vec<PathBuf> {
+    let others = (1..=MOST_LOSSES).map(|losses| directory.join(folder_of_others(losses)));
+    let others: Vec<PathBuf> = others.take_while(|other| other.join(record::store::RUN_FILE).is_file()).collect();
+    std::iter::once(directory).chain(others).collect()
 }
 
 /// Measures the nodes of the launcher. Once one is lost, the others go on without it, in a record of their own.
@@ -135,11 +147,7 @@ pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<Measurement, Fa
             break;
         }
         screen::remark(&format!("{} lost: the others go on without it\n", missing.lost.join(", ")));
-        let place = directories[0].join(if directories.len() == 1 {
-            "others".to_owned()
-        } else {
-            format!("others-{}", directories.len())
-        });
+        let place = directories[0].join(folder_of_others(directories.len()));
         // What is known of all nodes is worth more than an error of the others.
         let directory = match run((given, entry), &next, &work, plan, Some(place)) {
             Ok(directory) => directory,
@@ -154,7 +162,7 @@ pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<Measurement, Fa
     }
     missing.cases = open.not_run();
     missing.is_connected_once = connection(coordinator).0 == "backend";
-    Ok(Measurement { directories, missing })
+    Ok(Measurement { directory: directories.swap_remove(0), missing })
 }
 
 /// Measures a plan with these ranks. Gives the record.

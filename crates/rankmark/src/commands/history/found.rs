@@ -1,6 +1,7 @@
 //! The histories that the records make together.
 
-use diagnose::history::{History, LeftOut};
+use diagnose::history::LeftOut;
+use report::NamedHistory;
 
 use crate::Failure;
 
@@ -8,12 +9,6 @@ use crate::Failure;
 pub(super) struct Histories {
     pub(super) machines: Vec<NamedHistory>,
     pub(super) left_out: Vec<LeftOut>,
-}
-
-/// A history, with the name of each of its cases.
-pub(super) struct NamedHistory {
-    pub(super) history: History,
-    pub(super) names: Vec<String>,
 }
 
 impl Histories {

@@ -5,7 +5,8 @@ use record::RunEnd;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::found::{Histories, NamedHistory};
+use super::found::Histories;
+use report::NamedHistory;
 
 /// `{"machines": [...], "left_out": [...]}`.
 #[derive(Serialize)]

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use measure::machine;
 use record::{About, Plan};
 use terms::Seconds;
 
@@ -86,15 +85,7 @@ pub(super) fn run(
     }
     "profile".clone_into(&mut plan.experiment);
     plan.profiling = true;
-    let request = Request {
-        options: &options,
-        machine: machine::detect(),
-        entry,
-        into_folder: false,
-        leaves_out: false,
-        ends_on_loss: false,
-        explain: None,
-    };
+    let request = Request::new(&options, entry);
     let Ended { code, directory } = session::measure(&request, Some(plan))?;
     let Some(directory) = directory else { return Ok(code) };
     let explained = explain::record(&directory, wanted)?;

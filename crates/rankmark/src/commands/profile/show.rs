@@ -4,13 +4,14 @@ use diagnose::profile::{Analysis, Difference, Finding, LISTED_KERNELS, Part, Wat
 use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, ExplainedWithout, Phases, Waterfall};
 use serde_json::{Value, json};
 use terms::{Bytes, Seconds};
+use view::number::percent;
 
 use super::calls;
 use super::disturbance;
 use super::explanation::Explanation;
 use super::kernel;
 use super::step_parts::StepParts;
-use super::verdict::{percent, sentence, verdict};
+use super::verdict::{sentence, verdict};
 use super::wanted::Target;
 use crate::screen;
 use terminal::{Column, Row, Table, cut};

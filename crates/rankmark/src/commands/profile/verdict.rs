@@ -2,6 +2,8 @@
 
 use diagnose::profile::{Analysis, Finding, FindingKind, LEAST_FINDING, Straggler};
 
+use view::number::percent;
+
 use super::calls;
 use super::explanation::Explanation;
 
@@ -113,16 +115,6 @@ fn ranks(analysis: &Analysis, pauses: bool) -> String {
         }
         (None, None) if pauses => format!("no rank is slow{others}"),
         (None, None) => "no rank is slow in most steps, and what single steps cost is not known".to_owned(),
-    }
-}
-
-/// A share in percent.
-pub(super) fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    match percent.abs() {
-        size if size >= 10.0 => format!("{percent:.0}%"),
-        size if size >= 1.0 => format!("{percent:.1}%"),
-        _ => format!("{percent:.2}%"),
     }
 }
 

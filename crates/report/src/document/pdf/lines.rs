@@ -53,7 +53,7 @@ const SLACK: f64 = 1e-6;
 /// The words as spans; `face` is that of plain text.
 pub(super) fn spans(words: &Words, face: Face) -> Vec<Span<'_>> {
     let span = |part| match part {
-        Part::Text(text) => Span { text, face, role: Role::Plain },
+        Part::Text(text) | Part::Link(text, _) => Span { text, face, role: Role::Plain },
         Part::Strong(text) => Span { text, face: Face::Bold, role: Role::Strong },
         Part::Code(text) => Span { text, face: Face::Mono, role: Role::Code },
     };

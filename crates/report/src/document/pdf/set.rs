@@ -103,7 +103,9 @@ impl Setter {
         match block {
             Block::Heading(level, words) => self.heading(level, &words),
             Block::Warning(words) => self.warning(&words),
-            Block::Paragraph(words) => self.paragraph(&words, next),
+            Block::Paragraph(words) | Block::Verdict(_, words) | Block::Note(words) => self.paragraph(&words, next),
+            Block::Actions(actions) => self.list(&actions.into_iter().map(Item::from).collect::<Vec<_>>()),
+            Block::Tiles(_) | Block::Cards(_) | Block::OnPage(_) | Block::Folded { .. } => {}
             Block::Contents if self.headings.is_empty() => {}
             Block::Contents => self.contents(),
             Block::List(items) => self.list(&items),

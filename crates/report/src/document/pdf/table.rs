@@ -50,7 +50,7 @@ pub(super) fn set(flow: &mut Flow, tags: &mut Tags, table: &Table) {
     }
     let grid = Grid::new(table);
     let part = tags.part(tags.root(), Kind::Table);
-    let titles: Vec<&Words> = table.columns().iter().map(|(title, _)| title).collect();
+    let titles: Vec<&Words> = table.columns().iter().map(|column| &column.title).collect();
     let look = Look { face: Face::Bold, kind: Kind::ColumnHead, fill: None, line: (0.8, QUIET) };
     let row = row_of(tags, part, Kind::TableHead);
     let heads = grid.row(tags, row, &titles, &look, flow.room() / 2.0);
@@ -97,10 +97,10 @@ impl Grid {
     fn new(table: &Table) -> Self {
         let columns::Columns { size, inset, widths } = columns::fit(&measures(table), WIDTH);
         let mut right = LEFT;
-        let column = |(width, (_, align)): (f64, &(Words, Align))| {
+        let column = |(width, of): (f64, &super::super::Column)| {
             let left = right + inset;
             right = left + width + inset;
-            Column { left, width, align: *align }
+            Column { left, width, align: of.align }
         };
         let columns = widths.into_iter().zip(table.columns()).map(column).collect();
         let style = Style { size, leading: TIGHT, rgb: INK, ..Style::TEXT };
@@ -158,7 +158,7 @@ impl Grid {
 /// What holds each cell of a column, for each column.
 fn measures(table: &Table) -> Vec<Measure> {
     let of = |words: &Words, face| lines::measure(&lines::spans(words, face));
-    let mut measures: Vec<Measure> = table.columns().iter().map(|(title, _)| of(title, Face::Bold)).collect();
+    let mut measures: Vec<Measure> = table.columns().iter().map(|column| of(&column.title, Face::Bold)).collect();
     for row in table.rows() {
         for (measure, words) in measures.iter_mut().zip(&row) {
             *measure = measure.max(of(words, Face::Regular));

@@ -7,13 +7,14 @@ use terms::{Named as _, Status};
 use super::bar::{bar, shares};
 use super::tiles::{Tile, tiles};
 use crate::Run;
+use crate::document::Tone;
 use crate::document::html::{elements, heading, inline, prose};
 use crate::escape::one_line;
 use crate::markup::{Html, html};
 use crate::page::{meta, status};
 use crate::study::{Operation, banner};
 use crate::words::findings::Finding;
-use crate::words::verdict::{Tone, verdict};
+use crate::words::verdict::verdict;
 use crate::words::{damage, interleaved, peers};
 
 /// The head of a page, with a title of this level.
@@ -27,7 +28,7 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], level
     html!(out => "{}<p class=\"meta\">{}</p>", heading(level, &html!("{}", title)), meta(run));
     let verdict = verdict(run, operations, found);
     let class = match verdict.tone {
-        Tone::Good => "verdict",
+        Tone::Plain | Tone::Good => "verdict",
         Tone::Care => "verdict care",
         Tone::Bad => "verdict bad",
     };
@@ -63,7 +64,7 @@ fn share(run: &Run, tone: Tone) -> Html {
     }
     let all_ok = run.cases.iter().all(|case| case.status == Status::Ok && !case.lacks_trials());
     let ok = match tone {
-        Tone::Good => "ok",
+        Tone::Plain | Tone::Good => "ok",
         Tone::Care => "ok care",
         Tone::Bad if all_ok => "ok bad",
         // The cases that are not ok have the colour.

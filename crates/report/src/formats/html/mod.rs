@@ -33,7 +33,7 @@ use crate::words::caveats::Wording;
 use crate::words::findings::findings;
 use crate::words::layout::Layout;
 use crate::{
-    AgainstBase, Artifact, Error, Format, Run, chart, charts, words::drift, words::explained as traces, words::peers,
+    Artifact, Comparisons, Error, Format, Run, chart, charts, words::drift, words::explained as traces, words::peers,
     words::results, words::sentences,
 };
 
@@ -73,16 +73,16 @@ impl Format for Html {
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
-        Ok(vec![Artifact::new(FILE, page(&[run], &[]).into_bytes())])
+        Ok(vec![Artifact::new(FILE, page(&[run], None).into_bytes())])
     }
 }
 
 /// Writes one page about several records below `dir`, and returns its path. `compared` says of each record behind the first,
-/// the base, what its comparison with that one found.
+/// the base, what its comparison with that one found; without it the page compares nothing.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_together(runs: &[Run], compared: &[AgainstBase], dir: &Path) -> Result<Vec<PathBuf>, Error> {
+pub fn write_together(runs: &[Run], compared: Option<&Comparisons>, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let runs: Vec<&Run> = runs.iter().collect();
     let mut out = Out::below(dir);
     out.put(&Artifact::new(FILE, page(&runs, compared).into_bytes()))?;
@@ -98,7 +98,7 @@ struct Data {
     tables: Vec<Json>,
 }
 
-fn page(runs: &[&Run], compared: &[AgainstBase]) -> Elements {
+fn page(runs: &[&Run], compared: Option<&Comparisons>) -> Elements {
     let mut style = chart::rules();
     style.literal(STYLE);
     let mut data = Data::default();

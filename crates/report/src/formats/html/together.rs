@@ -3,59 +3,55 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use diagnose::compare::Comparison;
 use record::{CaseLine, Declared, DeclaredField, Shape};
+use terms::Named as _;
 use view::{COLOURS, ChartSpec, NamedChart, declared_charts};
 
 use super::bar::bar;
 use super::{Data, THEME, figures, record};
-use crate::document::html::{elements, inline, prose};
-use crate::document::{Align, Block, Table, Words, bullets};
+use crate::Run;
+use crate::compare::{self, Comparisons, letter};
+use crate::document::html::{elements, inline};
 use crate::escape::one_line;
 use crate::markup::{Html, Literal, html};
-use crate::number::{NONE, count};
+use crate::number::count;
 use crate::page::status;
 use crate::study::operations;
-use crate::words::interleaved::title_of;
-use crate::words::verdict::{Tone, tone_of};
-use crate::{AgainstBase, CaseAgainstBase, Run};
 
 /// Rows of the table of cases.
 const ROWS: usize = 500;
 /// Operations whose charts are drawn.
 const DRAWN: usize = 24;
-/// Characters of a value that differs.
-const VALUE: usize = 120;
 /// The parameter that tells the cases of the records apart in charts. No benchmark declares it.
 const RECORD: &str = "record";
 
-/// The page of several runs: the first run is the base, and each other one has its comparison with it.
-pub(super) fn together(runs: &[&Run], compared: &[AgainstBase], data: &mut Data) -> Html {
+/// The page of several runs, the first of which is the base, and what the comparison of each other with it says; None: they are
+/// not compared.
+pub(super) fn together(runs: &[&Run], compared: Option<&Comparisons>, data: &mut Data) -> Html {
     let mut out = html!("<div class=\"top\"><h1>{}</h1>{}</div>", count(runs.len(), "record", "records"), THEME);
-    for (at, one) in compared.iter().enumerate() {
-        let prefix = if compared.len() > 1 { format!("{} against A: ", letter(at + 1)) } else { String::new() };
-        for warning in &one.warnings {
-            html!(out => "<p class=\"banner\">{}{}</p>", prefix, prose(warning));
-        }
-    }
-    for (at, one) in compared.iter().enumerate() {
-        out += verdict(one, (compared.len() > 1).then(|| letter(at + 1)));
+    let others = compared.map_or(&[][..], |compared| &compared.others);
+    for (at, compared) in compared.iter().flat_map(|compared| (0..others.len()).map(move |at| (at, compared))) {
+        out += elements(&compare::verdict(compared, at));
+        out += shares_of(&others[at].comparison);
     }
     out += records(runs);
-    // What a reader must know before the figures: what else differs, and why a verdict is what it is.
-    if !compared.is_empty() {
-        out += apart(compared);
+    let any = others.iter().any(|one| !one.comparison.cases.is_empty());
+    if let Some(compared) = compared {
+        // What a reader must know before the figures: what else differs.
+        html!(out => "<h2>What sets the records apart</h2>{}", elements(&[compare::differences(compared)]));
+        if any {
+            html!(out => "<h2 id=\"cases\">Cases</h2>{}", elements(&compare::cases(compared, ROWS)));
+        }
+        let rests_on = compare::rests_on(compared);
+        if !rests_on.is_empty() {
+            html!(out => "<h2>What the verdicts rest on</h2>{}", elements(&rests_on));
+        }
     }
-    let any = compared.iter().any(|one| !one.cases.is_empty());
-    if any {
-        out += cases(compared);
-    }
-    if !compared.is_empty() {
-        out += rests_on(compared);
-    }
-    if any {
+    if let Some(compared) = compared.filter(|_| any) {
         out += charts(runs, compared, data);
     }
-    let is_open = compared.iter().any(|one| one.verdict.is_empty()) || compared.is_empty();
+    let is_open = others.iter().any(|one| one.comparison.verdict().is_none()) || others.is_empty();
     for (index, run) in runs.iter().enumerate() {
         html!(
             out => "<details class=\"record\"{} id=\"r{}\"><summary>Report of {}: {}</summary>{}</details>\n",
@@ -69,10 +65,14 @@ pub(super) fn together(runs: &[&Run], compared: &[AgainstBase], data: &mut Data)
     out
 }
 
-/// What a record is called: A, B, ... Z, then by its number.
-fn letter(index: usize) -> String {
-    let letter = u8::try_from(index).ok().filter(|index| *index < 26).map(|index| char::from(b'A' + index));
-    letter.map_or_else(|| format!("#{}", index + 1), |letter| letter.to_string())
+/// A bar of the verdicts of cases.
+fn shares_of(comparison: &Comparison) -> Html {
+    match comparison.verdict() {
+        Some(_) => bar(|word| {
+            comparison.cases.iter().filter(|case| case.verdict.is_some_and(|one| one.name() == word)).count()
+        }),
+        None => Html::new(),
+    }
 }
 
 /// What a record is called in labels of charts, where a letter alone may be a value of another field.
@@ -83,30 +83,6 @@ fn name(index: usize) -> String {
 fn title(run: &Run) -> String {
     let title = one_line(&run.title);
     if title.is_empty() { "Report".to_owned() } else { title }
-}
-
-/// The verdict in one sentence, a bar of the verdicts of cases, and the largest change.
-fn verdict(one: &AgainstBase, name: Option<String>) -> Html {
-    let name = name.map_or_else(String::new, |name| format!("{name} against A: "));
-    if one.verdict.is_empty() {
-        let sentence = prose(&one.sentence);
-        return html!("<p class=\"verdict care\">{}<strong>Nothing in common</strong>: {}.</p>", name, sentence);
-    }
-    let sentence = one_line(&one.sentence);
-    let rest = sentence.strip_prefix(&one.verdict).unwrap_or(&sentence);
-    let class = match tone_of(&one.verdict) {
-        Tone::Good => "verdict",
-        Tone::Care => "verdict care",
-        Tone::Bad => "verdict bad",
-    };
-    let title = title_of(&one.verdict);
-    let mut out = html!("<p class=\"{}\">{}<strong>{}</strong>{}.</p>", class, name, title, prose(rest));
-    let of = |verdict: &str| one.cases.iter().filter(|case| case.verdict == verdict).count();
-    out += bar(of);
-    if !one.largest.is_empty() {
-        html!(out => "<p class=\"meta\">{}</p>", prose(&one.largest));
-    }
-    out
 }
 
 /// Which record is which.
@@ -128,92 +104,8 @@ fn records(runs: &[&Run]) -> Html {
     html!("<dl class=\"facts\">{}</dl>", runs.iter().enumerate().map(line).collect::<Html>())
 }
 
-/// A table that scrolls on its own where the screen is narrow. A title comes with whether its cells are numbers.
-fn wide(name: &str, titles: &[(String, bool)], rows: &Html) -> Html {
-    let head = |(title, number): &(String, bool)| {
-        html!("<th scope=\"col\"{}>{}</th>", Literal(if *number { " class=\"n\"" } else { "" }), title)
-    };
-    html!(
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"compared\"><thead><tr>{}\
-         </tr></thead><tbody>{}</tbody></table></div>\n",
-        name,
-        titles.iter().map(head).collect::<Html>(),
-        rows
-    )
-}
-
-/// The cases that the base shares with any record, the most important first.
-fn cases(compared: &[AgainstBase]) -> Html {
-    let rows = rows_of(compared);
-    let mut titles = vec![("case".to_owned(), false), ("A".to_owned(), true)];
-    for at in 1..=compared.len() {
-        let letter = letter(at);
-        titles.extend([
-            (letter.clone(), true),
-            (format!("{letter}/A (interval)"), true),
-            ("verdict".to_owned(), false),
-        ]);
-    }
-    let mut body = Html::new();
-    for row in rows.iter().take(ROWS) {
-        let Some(any) = row.iter().flatten().next() else { continue };
-        let base = row.iter().flatten().map(|case| case.values[0].as_str()).find(|value| *value != NONE);
-        let base = one_line(base.unwrap_or(NONE));
-        html!(body => "<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td>", one_line(&any.label), base);
-        row.iter().for_each(|case| body += cells(*case));
-        body.literal("</tr>");
-    }
-    let more = rows.len().saturating_sub(ROWS);
-    let more = (more > 0).then(|| {
-        let more = count(more, "case", "cases");
-        html!("<p>{} more: <code>rankmark compare --all</code> lists them.</p>", more)
-    });
-    html!("<h2 id=\"cases\">Cases</h2>{}{}", more, wide("cases of both records", &titles, &body))
-}
-
-fn cells(case: Option<&CaseAgainstBase>) -> Html {
-    let Some(case) = case else {
-        return html!("<td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>", NONE, NONE, NONE);
-    };
-    let three = crate::number::ratio;
-    let ends = case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", three(low), three(high)));
-    let mark = if case.extrapolated { "*" } else { "" };
-    let ratio = case.ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{}{ends}{mark}", three(ratio)));
-    let class = Literal(match case.verdict.as_str() {
-        "worse" => " class=\"unwell\"",
-        "better" => " class=\"better\"",
-        "cannot tell" => " class=\"idle\"",
-        _ => "",
-    });
-    let (value, verdict) = (one_line(&case.values[1]), one_line(&case.verdict));
-    html!("<td class=\"n\">{}</td><td class=\"n wraps\">{}</td><td{}>{}</td>", value, ratio, class, verdict)
-}
-
-/// A row for each case: what each comparison says of it. Of one comparison in its order, of several by the verdict that
-/// matters most.
-fn rows_of(compared: &[AgainstBase]) -> Vec<Vec<Option<&CaseAgainstBase>>> {
-    let mut rows: Vec<Vec<Option<&CaseAgainstBase>>> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for (at, one) in compared.iter().enumerate() {
-        for case in &one.cases {
-            let place = *places.entry(&case.id).or_insert_with(|| {
-                rows.push(vec![None; compared.len()]);
-                rows.len() - 1
-            });
-            rows[place][at] = Some(case);
-        }
-    }
-    let weight = |case: &CaseAgainstBase| {
-        ["worse", "better", "cannot tell", "same"].iter().position(|word| *word == case.verdict).unwrap_or(4)
-    };
-    if compared.len() > 1 {
-        rows.sort_by_key(|row| row.iter().flatten().map(|case| weight(case)).min());
-    }
-    rows
-}
-
 /// Charts of the operations that several records have, with a line for each record.
-fn charts(runs: &[&Run], compared: &[AgainstBase], data: &mut Data) -> Html {
+fn charts(runs: &[&Run], compared: &Comparisons, data: &mut Data) -> Html {
     let mut benchmarks: Vec<Declared> = Vec::new();
     for declared in runs.iter().flat_map(|run| &run.benchmarks) {
         match benchmarks.iter_mut().find(|other| other.name == declared.name) {
@@ -242,8 +134,8 @@ fn charts(runs: &[&Run], compared: &[AgainstBase], data: &mut Data) -> Html {
         };
         // As they were compared, so that table and chart show the same times.
         let compared = match index {
-            0 => compared.iter().map(|one| &one.lines[0]).find(|lines| !lines.is_empty()),
-            other => compared.get(other - 1).map(|one| &one.lines[1]).filter(|lines| !lines.is_empty()),
+            0 => Some(&compared.base.cases),
+            other => compared.others.get(other - 1).map(|one| &one.latest.cases),
         };
         compared.unwrap_or(&run.cases).iter().map(of_case).collect::<Vec<_>>()
     };
@@ -330,63 +222,4 @@ fn overlaid(mut spec: ChartSpec, records: usize) -> Option<ChartSpec> {
     // Of two points on top of each other, both are seen.
     spec.series.sort_by_key(|one| one.style % COLOURS);
     Some(spec)
-}
-
-/// The values of a field in the base and in another record.
-type Both<'c> = [&'c Option<String>; 2];
-
-/// What sets machines, plans, versions and environments apart: only fields that differ.
-fn apart(compared: &[AgainstBase]) -> Html {
-    let mut fields: BTreeMap<(usize, &str, &str), Vec<Option<Both>>> = BTreeMap::new();
-    let topics: Vec<&str> = compared.iter().flat_map(|one| &one.differences).map(|one| one.topic.as_str()).collect();
-    for (at, one) in compared.iter().enumerate() {
-        for field in &one.differences {
-            let topic = topics.iter().position(|topic| *topic == field.topic).unwrap_or(0);
-            let row = fields.entry((topic, &field.topic, &field.name)).or_insert_with(|| vec![None; compared.len()]);
-            row[at] = Some([&field.base, &field.new]);
-        }
-    }
-    let short = |value: &Option<String>| {
-        let value = value.as_deref().map_or(NONE.to_owned(), one_line);
-        if value.chars().count() <= VALUE { value } else { value.chars().take(VALUE).collect::<String>() + "..." }
-    };
-    let letters = (0..=compared.len()).map(|index| (letter(index), Align::Left));
-    let titles = [(String::new(), Align::Left), ("field".to_owned(), Align::Left)];
-    let mut table = Table::new(titles.into_iter().chain(letters));
-    for ((_, topic, name), row) in &fields {
-        let base = row.iter().flatten().next().map_or(NONE.to_owned(), |[base, _]| short(base));
-        let others = row.iter().map(|both| both.map_or("as A".to_owned(), |[_, new]| short(new)));
-        table.row([(*topic).to_owned(), one_line(name), base].into_iter().chain(others).collect::<Vec<_>>());
-    }
-    let body = if table.is_empty() {
-        let lines = || compared.iter().flat_map(|one| &one.lines).flatten();
-        let imported = lines().any(|line| line.caveats.contains(&record::Caveat::Imported));
-        elements(&[Block::Paragraph(crate::nothing_differs(imported).into())])
-    } else {
-        elements(&[Block::Table(table)])
-    };
-    html!("<h2>What sets the records apart</h2>{}", body)
-}
-
-/// What the verdicts rest on, and the cases without a partner.
-fn rests_on(compared: &[AgainstBase]) -> Html {
-    let mut said: Vec<String> = Vec::new();
-    for (at, one) in compared.iter().enumerate() {
-        let other = letter(at + 1);
-        let prefix = if compared.len() > 1 { format!("{other}: ") } else { String::new() };
-        let lone = ["A".to_owned(), other].into_iter().zip(&one.lone).filter(|(_, cases)| !cases.is_empty());
-        let lone = lone.map(|(letter, cases)| {
-            let few: Vec<&str> = cases.iter().take(3).map(String::as_str).collect();
-            let more = if cases.len() > 3 { format!(" and {} more", cases.len() - 3) } else { String::new() };
-            format!("Only {letter} has {}: {}{more}.", count(cases.len(), "case", "cases"), few.join("; "))
-        });
-        let notes = one.notes.iter().cloned().chain(lone);
-        said.extend(notes.map(|note| one_line(&format!("{prefix}{note}"))));
-    }
-    let items: Vec<Words> = said.iter().map(|line| Words::prose(line)).collect();
-    if items.is_empty() {
-        Html::new()
-    } else {
-        html!("<h2>What the verdicts rest on</h2>{}", elements(&bullets(items)))
-    }
 }

@@ -1,8 +1,8 @@
-//! Every number that a report shows becomes text here: three significant digits and a unit.
+//! Every number that a person reads becomes text here: three significant digits and a unit.
 //!
 //! Nothing here ever writes NaN or an infinity: what is not a number is [`NONE`]. Exact values are in `cases.csv`.
 
-use terms::Bytes;
+use crate::Bytes;
 
 /// What stands where there is no number.
 pub const NONE: &str = "-";
@@ -61,7 +61,7 @@ pub fn thousands(value: i64) -> String {
     text
 }
 
-/// The unit in which a duration is read, and how many of it are a second. The bounds are those of `terms::Seconds`.
+/// The unit in which a duration is read, and how many of it are a second. The bounds are those of [`Seconds`](crate::Seconds).
 pub fn time_unit(seconds: f64) -> (f64, &'static str) {
     match seconds.abs() {
         s if s == 0.0 || s >= 0.999_5 => (1.0, "s"),

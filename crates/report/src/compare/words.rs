@@ -1,4 +1,4 @@
-//! A comparison as a person reads it: one sentence, a table with the worst case first, what it rests on, and what differs.
+//! What a comparison says in words: the verdict, why a case has its own, and what verdicts rest on.
 
 use std::collections::HashMap;
 
@@ -6,41 +6,17 @@ use diagnose::Verdict;
 use diagnose::compare::{Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, StateSeen, Unmatched};
 use record::show::Format;
 use terms::{Named, Status};
-use view::number::{bytes, count, percent, ratio as three, seconds, three_digits, width};
+use view::number::{NONE, bytes, count, percent, ratio as three, seconds, three_digits, width};
 
-use super::apart::{differences, mixed};
-use super::label::Labels;
-use super::side::Side;
-use super::sources::Source;
+use super::apart::mixed;
+use super::labels::Labels;
 use super::states::in_states;
-use crate::screen;
-use terminal::{Cell, Column, Row, Style, Table, wrap};
 
-/// Rows that are printed unless all are asked for.
-pub(super) const MOST_ROWS: usize = 40;
-/// Differences, and cases without a partner, that are listed.
+/// Reasons, and cases without a partner, that are listed.
 const MOST_LISTED: usize = 12;
-/// Columns that names of cases need next to a metric.
-const ROOM: usize = 18;
-/// Columns that a case has at least.
-const FEWEST: usize = 14;
 
-/// The whole text.
-pub(super) fn comparison_text(base: &Source, side: &Side, limit: usize) -> String {
-    let labels = Labels::new(base.latest(), &side.comparison);
-    let width = screen::width();
-    let mut text = format!("{}\n", wrap(&format!("{} -> {}", base.shown(), view::one_line(&side.name)), width));
-    text += &format!("{}\n", Style::Bold.paint(&wrap(&sentence(side, &labels), width)));
-    text += &warnings(&side.comparison, width);
-    text += &format!("{}\n", differences(&side.comparison, &labels, width));
-    text += &table(&side.comparison, &labels, width, limit);
-    text += &notes(&side.comparison, &labels, width);
-    text
-}
-
-/// The verdict in one sentence.
-pub(super) fn sentence(side: &Side, labels: &Labels) -> String {
-    let comparison = &side.comparison;
+/// The verdict in one sentence that begins with its word.
+pub fn sentence(comparison: &Comparison, labels: &Labels) -> String {
     let of = |verdict| comparison.count(verdict);
     let judged = comparison.cases.iter().filter(|case| case.verdict.is_some()).count();
     let cases = count(judged, "case", "cases");
@@ -51,7 +27,7 @@ pub(super) fn sentence(side: &Side, labels: &Labels) -> String {
     };
     let same = format!("the same within {threshold}");
     let text = match comparison.verdict() {
-        None => "nothing can be compared".to_owned(),
+        None => return format!("nothing in common: {}", nothing(comparison)),
         Some(Verdict::Worse) => {
             let failed =
                 comparison.cases.iter().filter(|case| matches!(case.reason, Reason::NotOk(Status::Failed, _))).count();
@@ -130,7 +106,7 @@ pub(super) fn changed(ratio: f64) -> String {
 }
 
 /// Why a case has its verdict, in one sentence.
-pub(super) fn why(case: &Compared, threshold: f64) -> String {
+pub fn why(case: &Compared, threshold: f64) -> String {
     let within = share(threshold);
     let smallest = case.smallest_change.map_or(String::new(), |change| format!(" (smallest change {})", width(change)));
     match &case.reason {
@@ -195,7 +171,7 @@ fn other_state(seen: &[StateSeen; 2]) -> String {
         }
     };
     format!(
-        "the machine was in another state: {} in the base, {} now. Measure both interleaved (`rankmark compare --interleave`),          pinned (`--bind core`), or for longer (`--max-seconds`)",
+        "the machine was in another state: {} in the base, {} now. Measure both interleaved (`rankmark compare --interleave`), pinned (`--bind core`), or for longer (`--max-seconds`)",
         one(&seen[0]),
         one(&seen[1])
     )
@@ -228,63 +204,8 @@ pub(super) fn values(case: &Compared) -> [String; 2] {
 }
 
 /// A verdict as a cell of a table.
-pub(super) fn word(verdict: Option<Verdict>) -> (&'static str, Style) {
-    match verdict {
-        Some(Verdict::Worse) => ("worse", Style::Red),
-        Some(Verdict::Better) => ("better", Style::Green),
-        Some(Verdict::CannotTell) => ("cannot tell", Style::Yellow),
-        Some(Verdict::Same) => ("same", Style::Plain),
-        None => ("-", Style::Plain),
-    }
-}
-
-/// The column of cases, which gets only the room that the figures leave.
-pub(super) fn case_column() -> Column {
-    Column::left("case").wraps(ROOM, FEWEST)
-}
-
-/// The table: a row for each case, with a metric where there is room for it.
-fn table(comparison: &Comparison, labels: &Labels, width: usize, limit: usize) -> String {
-    let rows: Vec<&Compared> = comparison.cases.iter().take(limit).collect();
-    let mut names = rows.iter().flat_map(|case| &case.shown).map(|shown| shown.name.as_str());
-    let first = names.next();
-    let metric = first.map(|first| view::one_line(if names.all(|name| name == first) { first } else { "metric" }));
-    let mut table = Table::new([
-        case_column(),
-        Column::right("base"),
-        Column::right("new"),
-        Column::right("new / base"),
-        Column::right("smallest"),
-        Column::right(metric.unwrap_or_default()).gives_way(1).optional(),
-        Column::left("verdict"),
-    ]);
-    rows.iter().for_each(|case| table.push(row(case, labels, first.is_some())));
-    let rest = match comparison.cases.len().saturating_sub(rows.len()) {
-        0 => String::new(),
-        more => format!("... and {} (--all)\n", count(more, "more case", "more cases")),
-    };
-    table.lines(width).iter().map(|line| format!("{line}\n")).collect::<String>() + &rest
-}
-
-fn row(case: &Compared, labels: &Labels, metric: bool) -> Row {
-    let dash = || "-".to_owned();
-    let [base, new] = values(case);
-    let ratio = case.ratio.map_or_else(dash, |ratio| {
-        let ends = case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", three(low), three(high)));
-        format!("{}{ends}{}", three(ratio), if case.extrapolated { "*" } else { "" })
-    });
-    let shown =
-        |shown: &diagnose::compare::Shown| format!("{} -> {}", three_digits(shown.base), three_digits(shown.new));
-    let shown = if metric { case.shown.as_ref().map_or_else(dash, shown) } else { String::new() };
-    let smallest = case.smallest_change.map_or_else(dash, width);
-    let (verdict, style) = word(case.verdict);
-    let cells = [labels.label(case), base, new, ratio, smallest, shown].map(Cell::from);
-    Row::new(cells.into_iter().chain([Cell::styled(verdict, style)]))
-}
-
-/// What must be known before any figure is read.
-pub(super) fn warnings(comparison: &Comparison, width: usize) -> String {
-    warning_lines(comparison).iter().map(|part| format!("{}\n", wrap(part, width))).collect()
+pub(super) fn word(verdict: Option<Verdict>) -> &'static str {
+    verdict.map_or(NONE, Verdict::name)
 }
 
 /// What must be known before any figure is read, a line each.
@@ -321,17 +242,6 @@ fn injected(comparison: &Comparison) -> Option<String> {
     Some(format!("FAULT INJECTED on request into {sides}: their changes are those of the fault."))
 }
 
-/// What the verdicts rest on, what has no partner, and what else differs.
-pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> String {
-    let mut text = String::new();
-    for part in basis(comparison) {
-        text += &format!("\n{}\n", wrap(&part, width));
-    }
-    text += &unmatched("only in the base", &comparison.only_base, labels, width);
-    text += &unmatched("only in the new record", &comparison.only_new, labels, width);
-    text
-}
-
 /// What the verdicts rest on, a paragraph each.
 pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     let mut parts: Vec<String> = reasons(comparison);
@@ -350,7 +260,7 @@ fn reasons(comparison: &Comparison) -> Vec<String> {
             Reason::Interval => continue,
             Reason::BelowSmallest | Reason::NoHistory => continue,
             Reason::NotOk(..) | Reason::NowOk(_) | Reason::NeverOk(_) => why(case, comparison.threshold),
-            _ => format!("{}: {}", word(case.verdict).0, why(case, comparison.threshold)),
+            _ => format!("{}: {}", word(case.verdict), why(case, comparison.threshold)),
         };
         let place = *places.entry(text).or_insert_with_key(|text| {
             found.push((text.clone(), 0));
@@ -452,26 +362,62 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn unmatched(what: &str, cases: &[Unmatched], labels: &Labels, width: usize) -> String {
-    if cases.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("\n{what}: {}\n", count(cases.len(), "case", "cases"));
-    for case in cases.iter().take(MOST_LISTED) {
+/// The cases that one side alone has, a line each; of many only the first.
+pub(super) fn unmatched(cases: &[Unmatched], labels: &Labels) -> Vec<String> {
+    let line = |case: &Unmatched| {
         let why = match &case.why {
             Lone::NothingAlike => "no such workload on the other side".to_owned(),
             Lone::Several(fields) => {
                 format!("the other side has it with other values of {}", view::number::list(fields))
             }
         };
-        text += &format!(
-            "  {}\n",
-            wrap(&format!("{}: {}", labels.line(case.line), view::one_line(&why)), width.saturating_sub(2))
-                .replace('\n', "\n  ")
-        );
+        format!("{}: {why}", labels.line(case.line))
+    };
+    let more = cases.len().saturating_sub(MOST_LISTED);
+    let more = (more > 0).then(|| format!("... and {more} more"));
+    cases.iter().take(MOST_LISTED).map(line).chain(more).collect()
+}
+
+/// Why nothing can be compared.
+fn nothing(comparison: &Comparison) -> String {
+    match comparison.cases.len() {
+        0 => format!(
+            "no case of the base ({}) measures the same workload in the same world as one of the other ({})",
+            count(comparison.only_base.len(), "case", "cases"),
+            count(comparison.only_new.len(), "case", "cases"),
+        ),
+        both => format!("of {}, none is ok in the base", count(both, "common case", "common cases")),
     }
-    if cases.len() > MOST_LISTED {
-        text += &format!("  ... and {} more\n", cases.len() - MOST_LISTED);
+}
+
+/// The largest change that was shown, with its interval; where none was, the largest that was seen.
+pub(super) fn largest(comparison: &Comparison, labels: &Labels) -> Option<String> {
+    let shown = |case: &&Compared| matches!(case.verdict, Some(Verdict::Worse | Verdict::Better));
+    let size = |case: &&Compared| case.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+    let largest = |cases: &mut dyn Iterator<Item = &Compared>| -> Option<String> {
+        let case = cases.max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        let change = changed(case.ratio?);
+        let ends =
+            case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", changed(low), changed(high)));
+        Some(format!("{}: {change}{ends}", labels.label(case)))
+    };
+    let ratios = || comparison.cases.iter().filter(|case| case.ratio.is_some());
+    if let Some(change) = largest(&mut ratios().filter(shown)) {
+        return Some(format!("Largest change: {change}."));
     }
-    text
+    let seen = largest(&mut ratios())?;
+    Some(format!("No change was shown. The largest difference is that of {seen}."))
+}
+
+/// A ratio with its interval: `1.05 (0.98 to 1.12)`. A star marks one that needs more trials than there are.
+pub(super) fn ratio(case: &Compared) -> String {
+    case.ratio.map_or_else(
+        || NONE.to_owned(),
+        |ratio| {
+            let ends =
+                case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", three(low), three(high)));
+            let is_marked = case.extrapolated && case.interval.is_some();
+            format!("{}{ends}{}", three(ratio), if is_marked { "*" } else { "" })
+        },
+    )
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 /// A name for each series of a history. No two are equal: where words do not tell cases apart, the beginnings of their
 /// identities do.
-pub(super) fn case_names(history: &History) -> Vec<String> {
-    let mut names = worded(history);
+pub fn case_names(history: &History, declared: &[Declared]) -> Vec<String> {
+    let mut names = worded(history, declared);
     let mut times: HashMap<String, usize> = HashMap::new();
     names.iter().for_each(|name| *times.entry(name.clone()).or_default() += 1);
     for (name, series) in names.iter_mut().zip(&history.series) {
@@ -25,8 +25,7 @@ pub(super) fn case_names(history: &History) -> Vec<String> {
 const ID_DIGITS: usize = 8;
 
 /// Names by what cases differ in.
-fn worded(history: &History) -> Vec<String> {
-    let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
+fn worded(history: &History, declared: &[Declared]) -> Vec<String> {
     let shorts: Vec<String> = history.series.iter().map(|series| short(&series.latest)).collect();
     let mut alike: HashMap<(&str, &str), Alike> = HashMap::new();
     for (series, short) in history.series.iter().zip(&shorts) {
@@ -40,7 +39,7 @@ fn worded(history: &History) -> Vec<String> {
         let extra = differing.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
         let state = series.state.iter().map(|state| format!(" ({state})"));
         let parts: Vec<String> = std::iter::once(short.clone()).chain(extra).collect();
-        super::words::plain(&format!("{}{}", parts.join(", "), state.collect::<String>()))
+        view::one_line(&format!("{}{}", parts.join(", "), state.collect::<String>()))
     };
     history.series.iter().zip(&shorts).map(name).collect()
 }
@@ -101,6 +100,7 @@ mod tests {
             bytes: Some(1024),
             median_s: 1.0,
             ci95: None,
+            printed: None,
             state: None,
             in_others: Vec::new(),
             settings: SharedMap::default(),
@@ -138,7 +138,8 @@ mod tests {
             "barrier 1 KiB, 2 ranks, shm, case 01234567",
             "barrier 1 KiB, 2 ranks, shm, case ba987654",
         ];
-        let names = case_names(&history);
+        let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
+        let names = case_names(&history, &declared);
         assert_eq!(names, expected);
     }
 }

@@ -10,7 +10,7 @@ use view::{label_of, plain};
 const ALWAYS: [&str; 3] = ["model", "bytes", "ranks"];
 
 /// Names of the cases of one comparison.
-pub(super) struct Labels<'r> {
+pub struct Labels<'r> {
     record: &'r Record,
     /// By section, the parameters in which its cases differ.
     varying: BTreeMap<String, BTreeSet<String>>,
@@ -31,7 +31,8 @@ fn said(value: Option<&serde_json::Value>) -> String {
 }
 
 impl<'r> Labels<'r> {
-    pub(super) fn new(record: &'r Record, comparison: &'r Comparison) -> Self {
+    /// Names by what the compared cases differ in; the fields are those that the record declares.
+    pub fn new(record: &'r Record, comparison: &'r Comparison) -> Self {
         let changes = comparison.cases.first().map_or(&[][..], |first| &first.changes);
         let alike = comparison.cases.len() > 1 && comparison.cases.iter().all(|case| case.changes == changes);
         let lines = comparison.cases.iter().map(|case| case.base);
@@ -61,7 +62,7 @@ impl<'r> Labels<'r> {
     }
 
     /// `all_reduce 64 KiB, 2 ranks`, and in what the compared cases differ.
-    pub(super) fn label(&self, case: &Compared) -> String {
+    pub fn label(&self, case: &Compared) -> String {
         let own = case.changes.iter().filter(|_| self.alike.is_empty());
         let changes = own
             .map(|change| format!("{} {} -> {}", change.field, said(change.base.as_ref()), said(change.new.as_ref())));

@@ -1,13 +1,44 @@
-//! A case over its runs, drawn for the index page: colours come from the page's style sheet.
+//! Times over runs, drawn for a page: colours come from the page's style sheet.
 //!
 //! Across is the order of the runs and not their dates: a week of nightly runs and an afternoon of ten are both read run by
 //! run. Each point names its date.
 
+use std::rc::Rc;
+
 use view::number::seconds;
 
-use super::{IndexCase, IndexMachine, IndexMark};
 use crate::escape::one_line;
 use crate::markup::{Html, html};
+
+/// Times over the runs of a machine, and where they changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Timeline {
+    /// The date of each run, whether or not it has a time.
+    pub(crate) dates: Rc<[String]>,
+    /// Times in seconds, the oldest first.
+    pub(crate) points: Vec<TimePoint>,
+    /// Where they changed.
+    pub(crate) changes: Vec<TimeChange>,
+}
+
+/// A time of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct TimePoint {
+    /// Place of the run among all.
+    pub(crate) run: usize,
+    pub(crate) seconds: f64,
+    /// The interval that a terminal prints with it.
+    pub(crate) interval: Option<[f64; 2]>,
+}
+
+/// A change of times.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct TimeChange {
+    /// Place of the first point after it.
+    pub(crate) at: usize,
+    /// Time after it over time before it.
+    pub(crate) ratio: f64,
+}
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 132.0;
@@ -29,10 +60,10 @@ struct Frame {
 }
 
 impl Frame {
-    fn around(case: &IndexCase, runs: usize, [left, right, top, bottom]: [f64; 4]) -> Self {
-        let ends = case.points.iter().flat_map(|point| {
-            let [low, high] = point.ci95.unwrap_or([point.median_s; 2]);
-            [low, high, point.median_s]
+    fn around(of: &Timeline, [left, right, top, bottom]: [f64; 4]) -> Self {
+        let ends = of.points.iter().flat_map(|point| {
+            let [low, high] = point.interval.unwrap_or([point.seconds; 2]);
+            [low, high, point.seconds]
         });
         let usable: Vec<f64> = ends.filter(|value| value.is_finite() && *value > 0.0).collect();
         let low = usable.iter().copied().fold(f64::INFINITY, f64::min);
@@ -41,7 +72,7 @@ impl Frame {
         // Equal times stand in the middle, and noise of a thousandth does not fill the chart.
         let least = 0.02 * high;
         let more = ((least - (high - low)) / 2.0).max(0.04 * (high - low));
-        Self { low: low - more, high: high + more, runs, left, right, top, bottom }
+        Self { low: low - more, high: high + more, runs: of.dates.len(), left, right, top, bottom }
     }
 
     fn x(&self, run: usize) -> f64 {
@@ -61,13 +92,13 @@ fn place(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// The line of a case, small enough for a table's cell.
-pub(super) fn spark(case: &IndexCase, runs: usize) -> Html {
-    let frame = Frame::around(case, runs, [2.0, 118.0, 3.0, 21.0]);
+/// The line, small enough for a table's cell.
+pub(super) fn spark(of: &Timeline) -> Html {
+    let frame = Frame::around(of, [2.0, 118.0, 3.0, 21.0]);
     let mut out = html!(r#"<svg class="spark" viewBox="0 0 120 24" aria-hidden="true">"#);
-    line(&mut out, case, &frame);
-    for change in &case.changes {
-        if let Some(point) = case.points.get(change.at) {
+    line(&mut out, of, &frame);
+    for change in &of.changes {
+        if let Some(point) = of.points.get(change.at) {
             let x = place(frame.x(point.run));
             html!(out => r#"<line class="mark {}" x1="{}" x2="{}" y1="1" y2="23"/>"#, kind(change), x, x);
         }
@@ -76,27 +107,27 @@ pub(super) fn spark(case: &IndexCase, runs: usize) -> Html {
     out
 }
 
-fn line(out: &mut Html, case: &IndexCase, frame: &Frame) {
-    let point = |point: &super::IndexPoint| format!("{},{}", place(frame.x(point.run)), place(frame.y(point.median_s)));
-    let points: Vec<String> = case.points.iter().map(point).collect();
+fn line(out: &mut Html, of: &Timeline, frame: &Frame) {
+    let point = |point: &TimePoint| format!("{},{}", place(frame.x(point.run)), place(frame.y(point.seconds)));
+    let points: Vec<String> = of.points.iter().map(point).collect();
     html!(out => r#"<polyline class="line" points="{}"/>"#, points.join(" "));
 }
 
-pub(super) fn kind(change: &IndexMark) -> &'static str {
+fn kind(change: &TimeChange) -> &'static str {
     if change.ratio > 1.0 { "worse" } else { "better" }
 }
 
 /// `+12%`, `-3.1%`.
-pub(super) fn size(change: &IndexMark) -> String {
+fn size(change: &TimeChange) -> String {
     let relative = change.ratio - 1.0;
     format!("{}{}", if relative < 0.0 { "" } else { "+" }, view::number::percent(relative))
 }
 
-/// The chart of a case: its runs with intervals, levels, and the changes between them.
-pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> Html {
-    let frame = Frame::around(case, machine.runs.len(), [LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM]);
-    let date = |run: usize| machine.runs.get(run).map_or("", |run| run.date.as_str());
-    let described = one_line(&format!("{}: median time over {} runs", case.label, case.points.len()));
+/// A chart: runs with intervals, levels, and the changes between them.
+pub(super) fn chart(title: &str, of: &Timeline) -> Html {
+    let frame = Frame::around(of, [LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM]);
+    let date = |run: usize| of.dates.get(run).map_or("", String::as_str);
+    let described = one_line(&format!("{title}: median time over {} runs", of.points.len()));
     let mut out = html!(r#"<svg viewBox="0 0 {} {}" role="img"><title>{}</title>"#, WIDTH, HEIGHT, described);
     for (value, share) in [(frame.high, 0.0), ((frame.low + frame.high) / 2.0, 0.5), (frame.low, 1.0)] {
         let y = TOP + share * (HEIGHT - BOTTOM - TOP);
@@ -113,19 +144,19 @@ pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> Html {
         );
     }
     let day = |run: usize| date(run).get(..10).unwrap_or_default().to_owned();
-    let (first, last) = (day(0), day(machine.runs.len().saturating_sub(1)));
+    let (first, last) = (day(0), day(of.dates.len().saturating_sub(1)));
     let below = HEIGHT - 5.0;
     html!(out => r#"<text x="{}" y="{}">{}</text>"#, LEFT, below, one_line(&first));
     if last != first {
         let right = WIDTH - RIGHT;
         html!(out => r#"<text x="{}" y="{}" text-anchor="end">{}</text>"#, right, below, one_line(&last));
     }
-    marks(&mut out, case, &frame);
-    line(&mut out, case, &frame);
-    for point in &case.points {
-        let (x, y) = (place(frame.x(point.run)), place(frame.y(point.median_s)));
-        let mut title = format!("{}: {}", date(point.run), seconds(point.median_s));
-        if let Some([low, high]) = point.ci95 {
+    marks(&mut out, of, &frame);
+    line(&mut out, of, &frame);
+    for point in &of.points {
+        let (x, y) = (place(frame.x(point.run)), place(frame.y(point.seconds)));
+        let mut title = format!("{}: {}", date(point.run), seconds(point.seconds));
+        if let Some([low, high]) = point.interval {
             title += &format!(" (95%: {} to {})", seconds(low), seconds(high));
             let (low, high) = (place(frame.y(low)), place(frame.y(high)));
             html!(out => r#"<line class="bar" x1="{}" x2="{}" y1="{}" y2="{}"/>"#, x, x, low, high);
@@ -138,23 +169,23 @@ pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> Html {
 }
 
 /// Levels, and a line with its size at each change.
-fn marks(out: &mut Html, case: &IndexCase, frame: &Frame) {
-    let mut edges: Vec<usize> = case.changes.iter().map(|change| change.at).collect();
+fn marks(out: &mut Html, of: &Timeline, frame: &Frame) {
+    let mut edges: Vec<usize> = of.changes.iter().map(|change| change.at).collect();
     edges.insert(0, 0);
-    edges.push(case.points.len());
-    if !case.changes.is_empty() {
+    edges.push(of.points.len());
+    if !of.changes.is_empty() {
         for pair in edges.windows(2) {
-            let part = case.points.get(pair[0]..pair[1]).unwrap_or_default();
+            let part = of.points.get(pair[0]..pair[1]).unwrap_or_default();
             let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
-            let middle = stats::median(&part.iter().map(|point| point.median_s).collect::<Vec<_>>());
+            let middle = stats::median(&part.iter().map(|point| point.seconds).collect::<Vec<_>>());
             let (from, to, y) = (place(frame.x(first.run)), place(frame.x(last.run)), place(frame.y(middle)));
             html!(out => r#"<line class="level" x1="{}" x2="{}" y1="{}" y2="{}"/>"#, from, to, y, y);
         }
     }
-    for change in &case.changes {
-        let Some(after) = case.points.get(change.at) else { continue };
+    for change in &of.changes {
+        let Some(after) = of.points.get(change.at) else { continue };
         // Between the two runs: nothing is known of the time between them.
-        let before = case.points.get(change.at.wrapping_sub(1)).unwrap_or(after);
+        let before = of.points.get(change.at.wrapping_sub(1)).unwrap_or(after);
         let at = (frame.x(before.run) + frame.x(after.run)) / 2.0;
         let (x, kind) = (place(at), kind(change));
         let anchor = if at > (frame.left + frame.right) / 2.0 { "end" } else { "start" };

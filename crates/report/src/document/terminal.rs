@@ -1,0 +1,131 @@
+//! Blocks as lines of a terminal.
+
+use terminal::{Cell, Side, Style, hanging, sparkline, wrap};
+
+use super::{Align, Block, Column, Item, Part, Table, Tone, Words};
+
+/// Characters of a line of values, where there is room.
+const SPARK: usize = 20;
+
+/// Blocks as text of at most so many columns.
+pub(super) fn text(blocks: &[Block], width: usize) -> String {
+    let mut out = String::new();
+    let mut before: Option<&Block> = None;
+    for block in blocks.iter().filter(|block| !block.is_on_pages_alone()) {
+        let lines = self::block(block, width);
+        if lines.is_empty() {
+            continue;
+        }
+        if before.is_some_and(|before| !is_tight(before, block)) {
+            out.push('\n');
+        }
+        out += &lines;
+        before = Some(block);
+    }
+    out
+}
+
+/// Whether no empty line stands between two blocks.
+fn is_tight(before: &Block, block: &Block) -> bool {
+    let is_text = |block: &Block| matches!(block, Block::Paragraph(_) | Block::Warning(_) | Block::Note(_));
+    match (before, block) {
+        (Block::Heading(..), _) | (Block::Verdict(..), Block::Warning(_)) | (_, Block::Actions(_)) => true,
+        (_, Block::Verdict(..)) => is_text(before),
+        _ => is_text(before) && is_text(block),
+    }
+}
+
+fn block(block: &Block, width: usize) -> String {
+    match block {
+        Block::Heading(_, words) | Block::Verdict(_, words) => {
+            format!("{}\n", Style::Bold.paint(&wrap(&said(words), width)))
+        }
+        Block::Warning(words) => warning(words, width),
+        Block::Paragraph(words) | Block::Note(words) => format!("{}\n", wrap(&said(words), width)),
+        Block::Actions(actions) => hung("do: ", actions.iter(), width),
+        Block::List(items) => items.iter().map(|item| self::item(item, width)).collect(),
+        Block::Table(table) => self::table(table, width),
+        Block::Command(command) => format!("  {command}\n"),
+        Block::Figure(_)
+        | Block::Contents
+        | Block::Tiles(_)
+        | Block::Cards(_)
+        | Block::OnPage(_)
+        | Block::Folded { .. } => String::new(),
+    }
+}
+
+/// Words with a label before each, the lines after the first indented.
+fn hung<'w>(label: &str, all: impl Iterator<Item = &'w Words>, width: usize) -> String {
+    all.map(|words| format!("{}\n", hanging(label, &said(words), width))).collect()
+}
+
+/// A warning begins with a word in capitals, or says that it is one.
+fn warning(words: &Words, width: usize) -> String {
+    let text = wrap(&said(words), width);
+    let first = words.parts().next();
+    match first {
+        Some(Part::Strong(first)) if text.starts_with(first) => {
+            format!("{}{}\n", Style::Warning.paint(first), &text[first.len()..])
+        }
+        _ => hung("warning: ", std::iter::once(words), width),
+    }
+}
+
+fn item(Item { words, below }: &Item, width: usize) -> String {
+    hung("  ", std::iter::once(words), width) + &hung("    ", below.iter(), width)
+}
+
+/// Words without their marks; code stands between backticks, as a person would type it in prose.
+fn said(words: &Words) -> String {
+    let part = |part: Part<'_>| match part {
+        Part::Code(text) => format!("`{text}`"),
+        other => other.text().to_owned(),
+    };
+    words.parts().map(part).collect()
+}
+
+/// The table, with lines of values as long as there is room for; then without columns that give way; then its cells wrap.
+fn table(table: &Table, width: usize) -> String {
+    let drawn = table.columns().iter().enumerate().any(|(at, _)| table.drawn(0, at).is_some());
+    if !drawn {
+        return laid_out(table, SPARK, true).text(width);
+    }
+    let whole = [SPARK, SPARK / 2].map(|spark| laid_out(table, spark, false));
+    let fitting = whole.into_iter().find(|table| table.fits(width));
+    fitting.unwrap_or_else(|| laid_out(table, SPARK / 2, true)).text(width)
+}
+
+fn laid_out(table: &Table, spark: usize, wraps: bool) -> terminal::Table {
+    let mut out = terminal::Table::new(table.columns().iter().map(|column| self::column(column, wraps)));
+    for (number, cells) in table.rows().enumerate() {
+        let cell = |(at, words): (usize, &Words)| match table.drawn(number, at) {
+            Some(timeline) => {
+                let values: Vec<f64> = timeline.points.iter().map(|point| point.seconds).collect();
+                Cell::from(sparkline(&values, spark))
+            }
+            None => Cell::styled(words.plain(), style(table.tone(number, at))),
+        };
+        out.push(terminal::Row::new(cells.iter().enumerate().map(cell)));
+    }
+    out
+}
+
+fn column(column: &Column, wraps: bool) -> terminal::Column {
+    let side = if column.align == Align::Right { Side::Right } else { Side::Left };
+    let out = terminal::Column::new(column.title.plain(), side).gives_way(column.gives_way);
+    let out = if column.optional { out.optional() } else { out };
+    match column.wraps.filter(|_| wraps) {
+        Some([preferred, fewest]) => out.wraps(preferred, fewest),
+        None => out,
+    }
+}
+
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Plain => Style::Plain,
+        Tone::Good => Style::Green,
+        Tone::Care => Style::Yellow,
+        Tone::Bad => Style::Red,
+    }
+}
