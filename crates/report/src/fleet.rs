@@ -27,7 +27,7 @@ pub fn fleet(fleet: &Fleet) -> Document {
     blocks.push(Block::Table(criteria(fleet)));
     let results = fleet.results.iter().map(results);
     blocks.extend(results.map(|said| Block::Paragraph(said.into())));
-    blocks.extend(fleet.notes.iter().map(|note| Block::Note(Words::prose(note).behind("note: "))));
+    blocks.extend(fleet.notes.iter().map(|note| Block::Note(Words::prose(note))));
     blocks.push(Block::OnPage(nodes(fleet)));
     blocks.retain(|block| !matches!(block, Block::Actions(actions) if actions.is_empty()));
     Document { title: "Fleet".to_owned(), blocks }

@@ -68,7 +68,7 @@ fn section(machine: &NamedHistory, folder: Option<&Path>) -> Vec<Block> {
     blocks.push(Block::Table(cases(machine, &dates)));
     // The newest first: what somebody asks for who looks now.
     history.changes.iter().rev().for_each(|change| blocks.extend(changed(machine, change, &dates)));
-    blocks.extend(explained(history).into_iter().map(|line| Block::Note(line.into())));
+    blocks.extend(explained(history).into_iter().map(|line| Block::Paragraph(line.into())));
     blocks.push(Block::OnPage(charts(machine, &dates)));
     blocks.push(Block::OnPage(vec![
         Block::Heading(3, "Runs, the newest first".into()),

@@ -82,6 +82,15 @@ pub fn without_commands(line: String) -> String {
     if named { format!("{}: :{}", &line[..begin], &line[begin + 2..]) } else { line }
 }
 
+/// With a capital letter and a full stop.
+pub fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().collect());
+    let rest = letters.as_str();
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{rest}{stop}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,26 +4,21 @@ mod calls;
 mod disturbance;
 mod ends;
 pub(crate) mod explain;
-mod explanation;
 mod hang_watch;
 pub(crate) mod hangs;
 mod job;
 pub(crate) mod job_words;
 mod kept;
-mod kernel;
-mod lanes;
 mod native;
 mod ras_words;
-mod show;
 mod spill;
-mod step_parts;
-mod verdict;
 mod wanted;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, ValueHint};
+use report::Target;
 use terms::{Group, Seconds};
 
 use super::{Ended, Row};
@@ -31,8 +26,7 @@ use crate::Failure;
 use crate::options::{RunOptions, fields, names_given, parts};
 use crate::session::Entry;
 pub(super) use kept::ABOUT as JOB;
-pub(super) use verdict::sentence;
-use wanted::{Target, Wanted, range_of};
+use wanted::{Wanted, range_of};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,6 +17,10 @@ pub(crate) enum Block {
     Verdict(Tone, Words),
     /// What to do, the most urgent first.
     Actions(Vec<Words>),
+    /// What was found, what shows it, and what to do about it.
+    Advice(Advice),
+    /// Parts of a whole as bars of letters, one bar a row; a page has a chart instead.
+    Bars(Bars),
     /// What a reader may pass over.
     Note(Words),
     /// Many things of one kind, such as the nodes of a fleet, side by side.
@@ -71,6 +75,29 @@ pub(crate) struct Tile {
     pub(crate) figure: String,
     /// What is shown when the pointer rests on it.
     pub(crate) tip: String,
+}
+
+/// What was found, and what to do about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Advice {
+    /// Its place among others, from 1.
+    pub(crate) number: usize,
+    pub(crate) what: Words,
+    pub(crate) evidence: Words,
+    pub(crate) action: Words,
+}
+
+/// Parts of a whole, one whole a row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Bars {
+    /// Above the labels, the totals and the bars.
+    pub(crate) titles: [&'static str; 3],
+    /// Each part, with its letter.
+    pub(crate) kinds: Vec<(&'static str, char)>,
+    /// Label, total as it is read, and the parts in the order of their kinds.
+    pub(crate) rows: Vec<(String, String, Vec<f64>)>,
+    /// Rows that are not shown.
+    pub(crate) more: usize,
 }
 
 /// Times over runs with their title.

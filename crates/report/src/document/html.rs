@@ -21,6 +21,14 @@ fn block(block: &Block) -> Html {
             let items: Html = actions.iter().map(|words| html!("<li>{}</li>", inline(words))).collect();
             html!("<h2>What to do</h2><ul>{}</ul>", items)
         }
+        Block::Advice(advice) => html!(
+            "<div class=\"card\"><h4>{}</h4><p class=\"evidence\">{}</p><p>{}</p></div>",
+            inline(&advice.what),
+            inline(&advice.evidence),
+            inline(&advice.action)
+        ),
+        // A chart shows it.
+        Block::Bars(_) => Html::new(),
         Block::Note(words) => html!("<p class=\"quiet\">{}</p>", inline(words)),
         Block::Tiles(tiles) => html!("<div class=\"map\">{}</div>", tiles.iter().map(tile).collect::<Html>()),
         Block::Cards(cards) => html!("<div class=\"cards\">{}</div>", cards.iter().map(card).collect::<Html>()),

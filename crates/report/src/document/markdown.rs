@@ -1,11 +1,11 @@
 //! Blocks as Markdown in GitHub's dialect, with tables that read well in a terminal and in a diff.
 
-use super::{Align, Block, Item, Part, Table, Words};
+use super::{Advice, Align, Block, Item, Part, Table, Words};
 use crate::markup::{Markdown, Sign, put};
 
 /// Adds a block, with an empty line before it.
 pub(crate) fn push(text: &mut Markdown, block: &Block) {
-    if block.is_on_pages_alone() {
+    if block.is_on_pages_alone() || matches!(block, Block::Bars(_)) {
         return;
     }
     if !text.is_empty() {
@@ -19,10 +19,14 @@ pub(crate) fn push(text: &mut Markdown, block: &Block) {
         Block::Warning(words) => put!(Markdown: text, "> {}\n", line(words)),
         Block::Paragraph(words) | Block::Note(words) => put!(Markdown: text, "{}\n", line(words)),
         Block::Verdict(_, words) => put!(Markdown: text, "**{}**\n", line(&words.plain().as_str().into())),
+        Block::Advice(Advice { what, evidence, action, .. }) => {
+            let item = Item { words: what.clone(), below: vec![evidence.clone(), action.clone()] };
+            push_item(text, &item);
+        }
         Block::Actions(actions) => actions.iter().for_each(|words| put!(Markdown: text, "* {}\n", line(words))),
         Block::List(items) => items.iter().for_each(|item| push_item(text, item)),
         Block::Table(table) => push_table(text, table),
-        Block::Contents | Block::Tiles(_) | Block::Cards(_) | Block::OnPage(_) | Block::Folded { .. } => {}
+        Block::Contents | Block::Bars(_) | Block::Tiles(_) | Block::Cards(_) | Block::OnPage(_) | Block::Folded { .. } => {}
         Block::Command(command) => text.push_command(command),
         Block::Figure(chart) => {
             let title = line(&Words::from(chart.spec.title.as_str()));

@@ -13,7 +13,7 @@ mod terminal;
 mod timeline;
 mod words;
 
-pub(crate) use blocks::{Block, Card, Item, Tile, Tone, bullets, prose_list};
+pub(crate) use blocks::{Advice, Bars, Block, Card, Item, Tile, Tone, bullets, prose_list};
 pub(crate) use table::{Align, Column, Row, Table};
 pub(crate) use timeline::{TimeChange, TimePoint, Timeline};
 pub(crate) use words::{Part, Words, code, link, strong, strong_title};

@@ -2,10 +2,13 @@
 
 use terminal::{Cell, Side, Style, hanging, sparkline, wrap};
 
-use super::{Align, Block, Column, Item, Part, Table, Tone, Words};
+use super::{Advice, Align, Bars, Block, Column, Item, Part, Table, Tone, Words};
 
 /// Characters of a line of values, where there is room.
 const SPARK: usize = 20;
+
+/// Longer lines of prose are hard to read.
+const PROSE: usize = 100;
 
 /// Blocks as text of at most so many columns.
 pub(super) fn text(blocks: &[Block], width: usize) -> String {
@@ -30,21 +33,26 @@ fn is_tight(before: &Block, block: &Block) -> bool {
     let is_text = |block: &Block| matches!(block, Block::Paragraph(_) | Block::Warning(_) | Block::Note(_));
     match (before, block) {
         (Block::Heading(..), _) | (Block::Verdict(..), Block::Warning(_)) | (_, Block::Actions(_)) => true,
+        (Block::Verdict(..), Block::Paragraph(_)) => true,
         (_, Block::Verdict(..)) => is_text(before),
         _ => is_text(before) && is_text(block),
     }
 }
 
-fn block(block: &Block, width: usize) -> String {
+fn block(block: &Block, screen: usize) -> String {
+    let width = screen.min(PROSE);
     match block {
         Block::Heading(_, words) | Block::Verdict(_, words) => {
             format!("{}\n", Style::Bold.paint(&wrap(&said(words), width)))
         }
         Block::Warning(words) => warning(words, width),
-        Block::Paragraph(words) | Block::Note(words) => format!("{}\n", wrap(&said(words), width)),
+        Block::Paragraph(words) => format!("{}\n", wrap(&said(words), width)),
+        Block::Note(words) => hung("note: ", std::iter::once(words), width),
+        Block::Advice(advice) => self::advice(advice, width),
+        Block::Bars(bars) => self::bars(bars, screen),
         Block::Actions(actions) => hung("do: ", actions.iter(), width),
         Block::List(items) => items.iter().map(|item| self::item(item, width)).collect(),
-        Block::Table(table) => self::table(table, width),
+        Block::Table(table) => self::table(table, screen),
         Block::Command(command) => format!("  {command}\n"),
         Block::Figure(_)
         | Block::Contents
@@ -53,6 +61,37 @@ fn block(block: &Block, width: usize) -> String {
         | Block::OnPage(_)
         | Block::Folded { .. } => String::new(),
     }
+}
+
+fn advice(Advice { number, what, evidence, action }: &Advice, width: usize) -> String {
+    let one = |label: &str, words: &Words| hung(label, std::iter::once(words), width);
+    one(&format!("{number}. "), what) + &one("   evidence: ", evidence) + &one("   do: ", action)
+}
+
+/// A letter for each part, as long as its share of the longest bar.
+fn bars(of: &Bars, screen: usize) -> String {
+    let width = screen.saturating_sub(20).clamp(20, 80);
+    let longest = of.rows.iter().map(|(.., parts)| parts.iter().sum::<f64>()).fold(0.0, f64::max).max(1e-12);
+    let [label, total, bar] = of.titles;
+    let mut table = terminal::Table::new([
+        terminal::Column::right(label),
+        terminal::Column::right(total),
+        terminal::Column::left(bar),
+    ]);
+    for (label, total, parts) in &of.rows {
+        let (mut bar, mut sum) = (String::new(), 0.0);
+        for (part, (_, letter)) in parts.iter().zip(&of.kinds) {
+            sum += part;
+            let end = (sum / longest * width as f64).round() as usize;
+            bar.extend(std::iter::repeat_n(*letter, end.saturating_sub(bar.len())));
+        }
+        table.push(terminal::Row::new([view::one_line(label), total.clone(), bar]));
+    }
+    let used = |at: usize| of.rows.iter().any(|(.., parts)| parts.get(at).is_some_and(|part| *part > 0.0));
+    let key: Vec<String> =
+        of.kinds.iter().enumerate().filter(|(at, _)| used(*at)).map(|(_, (name, letter))| format!("{letter} {name}")).collect();
+    let more = if of.more > 0 { format!("... {} more\n", of.more) } else { String::new() };
+    format!("{}{more}{:16}{}\n", table.text(usize::MAX), "", key.join("   "))
 }
 
 /// Words with a label before each, the lines after the first indented.

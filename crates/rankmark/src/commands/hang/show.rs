@@ -5,7 +5,7 @@ use terminal::{Cell, Column, Row, Style, Table, hanging, wrap};
 
 use super::verdict::{Seen, Verdict, call_text};
 use crate::commands::profile::hangs::is_own;
-use crate::commands::profile::sentence;
+use terms::text::sentence;
 
 /// Ranks that the table lists.
 const LISTED: usize = 64;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use diagnose::profile::Disturbance;
 use measure::{Canary, SystemCounters};
+#[cfg(test)]
 use record::Caveat;
-use view::number::{list, percent};
 
 /// Where it is noted, next to the traces.
 pub(super) const MACHINE: &str = "machine.json";
@@ -105,30 +105,6 @@ pub(super) fn noted(traces: &Path) -> Option<Disturbance> {
     record::from_json(&text).ok()
 }
 
-/// What it means for the findings; None where nothing disturbed the job.
-pub(super) fn sentence(found: &Disturbance) -> Option<String> {
-    let part = |caveat: &Caveat| match caveat {
-        Caveat::OtherPrograms => {
-            let cores =
-                found.other_cores.map_or_else(String::new, |used| format!(" {used:.1} of {} cores", found.cores));
-            format!("other programs used{cores}")
-        }
-        Caveat::StolenTime => {
-            let share =
-                found.stolen_share.map_or_else(String::new, |share| format!(" {} of their time", percent(share)));
-            format!("the hypervisor gave{share} to others")
-        }
-        Caveat::Throttled => "the clock of processors was held down".to_owned(),
-        Caveat::QuotaReached => "the quota of processor time stopped processes".to_owned(),
-        other => other.explanation().to_owned(),
-    };
-    let parts: Vec<String> = found.caveats.iter().map(part).collect();
-    let when = if found.of_window { "While the steps were recorded" } else { "While the job ran" };
-    let text =
-        format!("{when}, {} on this host: what is said of single ranks and steps is less certain.", list(&parts));
-    found.is_felt().then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,8 +130,8 @@ mod tests {
         assert_eq!((quiet.caveats.as_slice(), quiet.other_cores), (&[][..], Some(0.0)));
         assert_eq!((during.caveats.as_slice(), during.other_cores), (&[Caveat::OtherPrograms][..], Some(0.5 * cores)));
         assert!(whole.other_cores.unwrap() < 0.5 * cores && whole.is_felt(), "{whole:?}");
-        assert_eq!(sentence(&quiet), None);
-        let said = sentence(&Disturbance { cores: 2, other_cores: Some(1.0), of_window: true, ..during }).unwrap();
+        assert_eq!(report::disturbed(&quiet), None);
+        let said = report::disturbed(&Disturbance { cores: 2, other_cores: Some(1.0), of_window: true, ..during }).unwrap();
         assert!(
             said.starts_with("While the steps were recorded, other programs used 1.0 of 2 cores on this host"),
             "{said}"
@@ -166,7 +142,7 @@ mod tests {
     fn stolen_time_is_said_too() {
         let found = between(&at(0.0, 0.0, 0.0), &at(2.0, 2.0, 40.0));
         assert_eq!(found.caveats, [Caveat::StolenTime]);
-        assert!(sentence(&found).unwrap().contains("the hypervisor gave 10% of their time to others"), "{found:?}");
+        assert!(report::disturbed(&found).unwrap().contains("the hypervisor gave 10% of their time to others"), "{found:?}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use process::child::Ended;
 use process::signal_name;
+use report::Ends;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -101,61 +102,48 @@ struct Failure {
     json: Value,
 }
 
-/// How a job ended.
-#[derive(Debug, Default)]
-pub(super) struct Ends {
-    /// Sentences, the most important first; empty where all ended well and the window is whole.
-    pub(super) sentences: Vec<String>,
-    /// Whether a rank failed. Then the first sentence names it.
-    pub(super) is_failed: bool,
-    /// How the job ended, for other programs; null where there is nothing to say.
-    pub(super) json: Value,
-}
-
-impl Ends {
-    /// Puts together what ranks, launcher and command said.
-    pub(super) fn from_files(files: &[RankFile], spills: &[Spill], launchers: &[String], job: Option<JobEnd>) -> Self {
-        let mut seen: BTreeMap<u32, (usize, LauncherRank)> = BTreeMap::new();
-        for text in launchers {
-            let launcher: Launcher = record::from_json(text).unwrap_or_default();
-            for (place, rank) in launcher.ranks.into_iter().enumerate() {
-                seen.entry(rank.rank).or_insert((place, rank));
-            }
+/// Puts together what ranks, launcher and command said.
+pub(super) fn from_files(files: &[RankFile], spills: &[Spill], launchers: &[String], job: Option<JobEnd>) -> Ends {
+    let mut seen: BTreeMap<u32, (usize, LauncherRank)> = BTreeMap::new();
+    for text in launchers {
+        let launcher: Launcher = record::from_json(text).unwrap_or_default();
+        for (place, rank) in launcher.ranks.into_iter().enumerate() {
+            seen.entry(rank.rank).or_insert((place, rank));
         }
-        let job = job.unwrap_or_default();
-        let mut known: Vec<u32> =
-            files.iter().map(|file| file.rank).chain(spills.iter().map(|spill| spill.rank)).collect();
-        known.extend(seen.keys());
-        known.sort_unstable();
-        known.dedup();
-        let mut failures: Vec<Failure> = known
-            .iter()
-            .filter_map(|rank| {
-                let spill = spills.iter().find(|spill| spill.rank == *rank);
-                let file = files.iter().find(|file| file.rank == *rank && is_of(file, spill));
-                failure(*rank, file, spill, seen.get(rank), (job, known.len() == 1))
-            })
-            .collect();
-        failures.sort_by_key(|failure| (failure.order, failure.rank));
-        let mut sentences = Vec::new();
-        if let Some((first, others)) = failures.split_first() {
-            sentences.push(first.what.clone());
-            sentences.extend(consequences(others));
-        } else if job.was_asked {
-            sentences.push("the job was ended by a signal to rankmark, such as Ctrl-C".to_owned());
-        }
-        sentences.extend(window(files, spills, failures.first(), job));
-        let json = match sentences.is_empty() {
-            true => Value::Null,
-            false => json!({
-                "failed": failures.iter().map(|failure| failure.json.clone()).collect::<Vec<_>>(),
-                "kept": spills.iter().map(kept_json).collect::<Vec<_>>(),
-                "code": job.code,
-                "signal": job.signal,
-            }),
-        };
-        Self { sentences, is_failed: !failures.is_empty(), json }
     }
+    let job = job.unwrap_or_default();
+    let mut known: Vec<u32> =
+        files.iter().map(|file| file.rank).chain(spills.iter().map(|spill| spill.rank)).collect();
+    known.extend(seen.keys());
+    known.sort_unstable();
+    known.dedup();
+    let mut failures: Vec<Failure> = known
+        .iter()
+        .filter_map(|rank| {
+            let spill = spills.iter().find(|spill| spill.rank == *rank);
+            let file = files.iter().find(|file| file.rank == *rank && is_of(file, spill));
+            failure(*rank, file, spill, seen.get(rank), (job, known.len() == 1))
+        })
+        .collect();
+    failures.sort_by_key(|failure| (failure.order, failure.rank));
+    let mut sentences = Vec::new();
+    if let Some((first, others)) = failures.split_first() {
+        sentences.push(first.what.clone());
+        sentences.extend(consequences(others));
+    } else if job.was_asked {
+        sentences.push("the job was ended by a signal to rankmark, such as Ctrl-C".to_owned());
+    }
+    sentences.extend(window(files, spills, failures.first(), job));
+    let json = match sentences.is_empty() {
+        true => Value::Null,
+        false => json!({
+            "failed": failures.iter().map(|failure| failure.json.clone()).collect::<Vec<_>>(),
+            "kept": spills.iter().map(kept_json).collect::<Vec<_>>(),
+            "code": job.code,
+            "signal": job.signal,
+        }),
+    };
+    Ends { sentences, is_failed: !failures.is_empty(), json }
 }
 
 /// Ranks that say why they have no trace, equal reasons in one sentence. Gives what else they noted.
@@ -412,7 +400,7 @@ mod tests {
     fn sentences_for(files: &[RankFile], launcher: &str, job: Option<JobEnd>) -> Vec<String> {
         let launchers: Vec<String> =
             (!launcher.is_empty()).then(|| format!("{{\"ranks\":[{launcher}]}}")).into_iter().collect();
-        Ends::from_files(files, &[spill(0, 49), spill(1, 49)], &launchers, job).sentences
+        from_files(files, &[spill(0, 49), spill(1, 49)], &launchers, job).sentences
     }
 
     #[test]

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use diagnose::profile::{Analysis, Disturbance, Pipeline, Scaling, Settings, analyse, differences, waterfall};
 use import::traces::{InspectorReport, Traces, join_flight, read_timeline};
+use report::{Ends, Explanation};
 use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase, Machine};
 use serde_json::{Value, json};
 use terms::Status;
 use trace::timeline::{Kind, Timeline};
 
-use super::ends::{self, Ends};
-use super::explanation::Explanation;
+use super::ends;
 use super::wanted::Wanted;
-use super::{calls, disturbance, hangs, job, kept, show, verdict};
+use super::{calls, disturbance, hangs, job, kept};
 use crate::session::directory;
 use crate::{Failure, incomplete, screen};
 
@@ -73,7 +73,7 @@ fn of_record(directory: &Path, cases: &[CaseLine], wanted: &Wanted) -> Result<Ve
     }
     if !all.is_empty() {
         with_waterfall(&mut all, cases);
-        let cases: Vec<ExplainedCase> = all.iter().map(show::kept).collect();
+        let cases: Vec<ExplainedCase> = all.iter().map(report::explained_case).collect();
         record::write_explained(directory, &Explained { version: EXPLAINED_VERSION, cases })?;
     }
     Ok(all)
@@ -105,7 +105,7 @@ pub(crate) fn after_run(directory: &Path, cases: &[CaseLine]) -> Result<Vec<Stri
     let wanted = Wanted { quiet: true, ..Wanted::default() };
     let all = of_record(directory, cases, &wanted)?;
     let several = all.iter().filter(|one| one.ranks > 1);
-    Ok(several.map(|one| format!("{}: {}", one.title, verdict::verdict(one))).collect())
+    Ok(several.map(|one| format!("{}: {}", one.title, report::job_verdict(one))).collect())
 }
 
 /// Explains the traces that ranks of a job wrote.
@@ -159,7 +159,7 @@ fn keep(folder: &Path, machine: Machine, explanation: &mut Explanation, wanted: 
     } else {
         kept::create(folder, machine, explanation, &wanted.labels)?;
     }
-    let explained = Explained { version: EXPLAINED_VERSION, cases: vec![show::kept(explanation)] };
+    let explained = Explained { version: EXPLAINED_VERSION, cases: vec![report::explained_case(explanation)] };
     record::write_explained(folder, &explained)?;
     report::write(&report::Run::read(folder, benchmarks::VIEWS)?, folder)?;
     Ok(())
@@ -210,7 +210,7 @@ pub(super) fn compare(before: &Path, after: &Path, wanted: &Wanted) -> Result<u8
         let line = json!({"kind": "profile_differences", "differences": found});
         return screen::print_json(&(line.to_string() + "\n"));
     }
-    screen::print(&show::differences(&before, &after, &found))
+    screen::print(&report::differences(&before, &after, &found).text(screen::width()))
 }
 
 /// Analyses one set of traces.
@@ -368,12 +368,12 @@ fn print(all: &[Explanation], wanted: &Wanted) -> Result<(), Failure> {
             line["ends"] = one.ends.json.clone();
             line["analysis"] = serde_json::to_value(&one.analysis).unwrap_or_default();
             line["straggler"] = line["analysis"]["straggler"].clone();
-            line["recording"] = show::recording_json(one);
+            line["recording"] = report::recording_json(one);
             screen::print_json(&(line.to_string() + "\n"))?;
         }
     }
     for one in all {
-        wanted.say(&show::text(one, wanted.target))?;
+        wanted.say(&format!("\n{}", report::explained(one, wanted.target).text(screen::width())))?;
     }
     Ok(())
 }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use process::child::Ended;
+use report::Ends;
 use record::file::{FileName, HeldFolder, InnerPath, Whereabouts};
 use terms::{Error, Seconds, outside};
 use trace::timeline::{Recording, Timeline};
 
 use super::disturbance::{self, MACHINE, MachineWatch};
-use super::ends::{self, Ends, JOB_END, JobEnd, OwnEnd, RankFile};
+use super::ends::{self, JOB_END, JobEnd, OwnEnd, RankFile};
 use super::explain;
 use super::hang_watch::HangWatch;
 use super::spill::{self, Spill};
@@ -341,7 +342,7 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
     let spills: Vec<Spill> = texts(traces, "spill-", ".jsonl").filter_map(|(_, text)| Spill::read(&text)).collect();
     let launchers: Vec<String> = texts(traces, "launcher-", ".json").map(|(_, text)| text).collect();
     let of_ranks: Vec<RankFile> = files.iter().map(StepFile::end).collect();
-    let mut ends = Ends::from_files(&of_ranks, &spills, &launchers, ends::job_end(traces));
+    let mut ends = ends::from_files(&of_ranks, &spills, &launchers, ends::job_end(traces));
     let others = texts(traces, "other-", ".json").count();
     if others > 0 {
         let process = if others == 1 { "another process trains" } else { "other processes train" };

@@ -11,7 +11,7 @@ use record::{About, Better, Case, CaseLine, Labels, Machine, Metric, Plan, RunFi
 use serde_json::{Map, Value, json};
 use terms::{Field, Kind, Role, Status};
 
-use super::explanation::Explanation;
+use report::Explanation;
 use crate::{Failure, environment};
 
 /// The name of what is recorded.

@@ -1,37 +1,9 @@
 //! What to show of traces.
 
 use record::Labels;
+use report::Target;
 
 use crate::{Failure, screen};
-
-/// What the user wants to see.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Everything.
-    #[default]
-    All,
-    /// Ranks that wait for others, and for whom.
-    SyncStalls,
-    /// Communication that overlaps computation.
-    Overlap,
-    /// Waiting for data.
-    Input,
-}
-
-impl Target {
-    pub(super) const NAMES: [(&'static str, Self); 4] =
-        [("all", Self::All), ("sync_stalls", Self::SyncStalls), ("overlap", Self::Overlap), ("input", Self::Input)];
-
-    pub(super) fn named(name: Option<&str>) -> Self {
-        let name = name.unwrap_or("all");
-        Self::NAMES.into_iter().find(|(known, _)| *known == name).map_or(Self::All, |(_, target)| target)
-    }
-
-    /// Whether something that belongs to `part` is shown.
-    pub(crate) fn shows(self, part: Self) -> bool {
-        self == Self::All || self == part
-    }
-}
 
 /// How to show what was recorded.
 #[derive(Default)]
@@ -78,11 +50,5 @@ mod tests {
         for wrong in ["10", "20:10", "10:10", "a:b", "-1:4"] {
             assert!(range_of(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_target_shows_its_own_part_and_all_shows_everything() {
-        assert!(Target::All.shows(Target::Input) && Target::Input.shows(Target::Input));
-        assert!(!Target::Input.shows(Target::Overlap));
     }
 }

@@ -8,7 +8,7 @@ use view::NamedChart;
 
 use crate::chart::Draw as _;
 
-use super::super::blocks::{Block, Item};
+use super::super::blocks::{Advice, Block, Item};
 use super::super::words::Words;
 use super::flow::Flow;
 use super::fonts::Face;
@@ -105,7 +105,10 @@ impl Setter {
             Block::Warning(words) => self.warning(&words),
             Block::Paragraph(words) | Block::Verdict(_, words) | Block::Note(words) => self.paragraph(&words, next),
             Block::Actions(actions) => self.list(&actions.into_iter().map(Item::from).collect::<Vec<_>>()),
-            Block::Tiles(_) | Block::Cards(_) | Block::OnPage(_) | Block::Folded { .. } => {}
+            Block::Advice(Advice { what, evidence, action, .. }) => {
+                self.list(&[Item { words: what, below: vec![evidence, action] }]);
+            }
+            Block::Bars(_) | Block::Tiles(_) | Block::Cards(_) | Block::OnPage(_) | Block::Folded { .. } => {}
             Block::Contents if self.headings.is_empty() => {}
             Block::Contents => self.contents(),
             Block::List(items) => self.list(&items),

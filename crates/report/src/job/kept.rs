@@ -1,92 +1,18 @@
-//! What an analysis looks like: in the terminal, and in the record for the report.
+//! What an explanation is in the record, for its reports.
 
-use diagnose::profile::{Analysis, Difference, Finding, LISTED_KERNELS, Part, Waterfall as Losses, Without};
+use diagnose::profile::{Analysis, Finding, LISTED_KERNELS, Waterfall as Losses, Without};
 use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, ExplainedWithout, Phases, Waterfall};
 use serde_json::{Value, json};
-use terms::{Bytes, Seconds};
+use terms::Seconds;
+use terms::text::sentence;
 use view::number::percent;
 
-use super::calls;
-use super::disturbance;
-use super::explanation::Explanation;
-use super::kernel;
 use super::step_parts::StepParts;
-use super::verdict::{sentence, verdict};
-use super::wanted::Target;
-use crate::screen;
-use terminal::{Column, Row, Table, cut};
-
-/// A mean that is so far from the median is shown beside it: some steps take much longer than the others.
-const UNEVEN: f64 = 0.05;
-/// Findings that the terminal shows; the record has all.
-const FINDINGS: usize = 3;
-
-/// The whole explanation for the terminal.
-pub(super) fn text(one: &Explanation, target: Target) -> String {
-    let analysis = &one.analysis;
-    let mut lines = vec![String::new(), format!("profile  {}", one.title), header(one)];
-    lines.extend(recording(one));
-    lines.push(String::new());
-    let bars = bars(analysis);
-    if !bars.is_empty() {
-        lines.extend(bars);
-        lines.push(String::new());
-    }
-    lines.extend(first_sentences(one).iter().map(|text| wrapped(text, 0)));
-    for hang in one.hangs.iter().skip(1) {
-        lines.push(wrapped(&sentence(hang), 0));
-    }
-    let findings: Vec<&Finding> = analysis.findings.iter().filter(|finding| belongs(finding, target)).collect();
-    for (number, finding) in findings.iter().take(FINDINGS).enumerate() {
-        lines.push(String::new());
-        lines.push(wrapped(&format!("{}. {}", number + 1, sentence(&finding.what)), 3));
-        let shown = format!("evidence: {}; confidence {}", evidence(finding), finding.confidence.word);
-        lines.push(format!("   {}", wrapped(&shown, 13)));
-        lines.push(format!("   {}", wrapped(&format!("do: {}", finding.advice), 7)));
-    }
-    if findings.len() > FINDINGS {
-        let more = view::number::count(findings.len() - FINDINGS, "more finding is", "more findings are");
-        lines.push(format!("{more} in the report"));
-    }
-    if target.shows(Target::SyncStalls) || target.shows(Target::Overlap) {
-        lines.extend(communication(analysis));
-        lines.extend(calls::text(analysis));
-    }
-    if let Some(losses) = &one.waterfall {
-        lines.extend(losses_of(losses));
-    }
-    for note in one.notes.iter().chain(&analysis.notes) {
-        lines.push(wrapped(&format!("note: {note}"), 6));
-    }
-    lines.iter().map(|text| format!("{text}\n")).collect()
-}
-
-fn header(one: &Explanation) -> String {
-    let steps = &one.analysis.steps;
-    let numbers = match steps.numbers.as_slice() {
-        [] => String::new(),
-        [one] => format!(" (number {one})"),
-        [first, .., last] => format!(" (between {first} and {last})"),
-    };
-    let time = match (steps.step.mean.map(|_| steps.mean_s()), steps.step.median) {
-        (Some(mean), Some(median)) if (mean / median - 1.0).abs() >= UNEVEN => {
-            format!(", a step takes {} on average and {} in the median", Seconds(mean), Seconds(median))
-        }
-        (Some(mean), _) => format!(", a step takes {}", Seconds(mean)),
-        _ => String::new(),
-    };
-    let world = one.analysis.world.filter(|world| *world != one.ranks);
-    let of = world.map_or(String::new(), |world| format!(" of {world}"));
-    let ranks = view::study::ranks(one.ranks);
-    let number = match steps.numbers.len() {
-        0 => "no steps".to_owned(),
-        number => view::number::count(number, "step", "steps"),
-    };
-    format!("{ranks}{of}, {number}{numbers}{time}; traced by {}", one.analysis.source)
-}
+use super::verdict::verdict;
+use super::{Explanation, calls, disturbed, kernel};
 
 /// What recording took, from steps with and without it.
-fn recording(one: &Explanation) -> Option<String> {
+pub(super) fn recording(one: &Explanation) -> Option<String> {
     let recording = one.recording.as_ref()?;
     let span = recording.span_ns.filter(|ns| *ns > 0.0).map_or(String::new(), |ns| format!(", {ns:.0} ns a span"));
     let lost: u64 = one.timeline.ranks.iter().map(|rank| rank.lost).sum();
@@ -110,144 +36,15 @@ fn overhead(one: &Explanation) -> Option<(f64, Option<[f64; 2]>)> {
     Some((middle, ends))
 }
 
-pub(super) fn recording_json(one: &Explanation) -> Value {
+/// What recording took, for other programs; null where that is not known.
+pub fn recording_json(one: &Explanation) -> Value {
     let Some(recording) = &one.recording else { return Value::Null };
     let (share, ci95) = overhead(one).map_or((None, None), |(share, ends)| (Some(share), ends));
     json!({"overhead": share, "ci95": ci95, "span_ns": recording.span_ns, "recorded_steps": recording.with_s.len()})
 }
 
-/// A bar for each rank: a letter for each part, as long as its time.
-fn bars(analysis: &Analysis) -> Vec<String> {
-    const MOST: usize = 64;
-    let ranks = &analysis.steps.ranks;
-    if ranks.iter().all(|rank| rank.total.median.is_none()) {
-        return Vec::new();
-    }
-    let width = screen::width().saturating_sub(20).clamp(20, 80);
-    let parts = StepParts::from_analysis(analysis);
-    let longest = ranks.iter().map(|rank| parts.seconds(rank).iter().sum::<f64>()).fold(0.0, f64::max).max(1e-12);
-    let columns = [Column::right("rank"), Column::right("mean step").at_least(9), Column::left("where its time goes")];
-    let mut table = Table::new(columns);
-    for rank in ranks.iter().take(MOST) {
-        let seconds = parts.seconds(rank);
-        let (mut bar, mut sum) = (String::new(), 0.0);
-        for (seconds, (_, letter)) in seconds.iter().zip(parts.kinds()) {
-            sum += seconds;
-            let end = (sum / longest * width as f64).round() as usize;
-            bar.extend(std::iter::repeat_n(*letter, end.saturating_sub(bar.len())));
-        }
-        let step = Seconds(rank.total.mean()).to_string();
-        table.push(Row::new([rank.rank.to_string(), step, bar]));
-    }
-    let mut lines = table.lines(usize::MAX);
-    if ranks.len() > MOST {
-        lines.push(format!("... {} more ranks", ranks.len() - MOST));
-    }
-    let used = |at: usize| ranks.iter().any(|rank| parts.seconds(rank)[at] > 0.0);
-    let kinds = parts.kinds().iter().enumerate().filter(|(at, _)| used(*at));
-    let key: Vec<String> = kinds.map(|(_, (name, letter))| format!("{letter} {name}")).collect();
-    lines.push(format!("                {}", key.join("   ")));
-    lines
-}
-
-fn communication(analysis: &Analysis) -> Vec<String> {
-    let operations = &analysis.collectives.operations;
-    if operations.is_empty() {
-        return Vec::new();
-    }
-    let overlapped = analysis
-        .overlap
-        .overlapped_share
-        .map_or(String::new(), |share| format!(", {} of it overlapped", percent(share)));
-    let (comm, exposed) = (analysis.overlap.comm_s.mean(), analysis.overlap.exposed_s.mean());
-    let mut lines = vec![
-        String::new(),
-        format!("communication takes {} of a step{overlapped}; {} delay it", Seconds(comm), Seconds(exposed)),
-    ];
-    let numbers = ["calls", "bytes", "time", "transfer", "wait"].map(|title| Column::right(title).at_least(7));
-    let mut table = Table::new(["operation", "communicator"].map(Column::left).into_iter().chain(numbers));
-    let shown = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |seconds| Seconds(seconds).to_string());
-    for one in operations.iter().take(8) {
-        let bytes = one.bytes_per_step.map_or("-".to_owned(), |bytes| Bytes(bytes as u64).about().to_string());
-        let series = |series: &Option<diagnose::profile::Series>| shown(series.as_ref().and_then(|series| series.mean));
-        table.push(Row::new([
-            cut(&one.operation, 16),
-            cut(&one.group, 14),
-            format!("{:.0}", one.calls_per_step),
-            bytes,
-            shown(one.time_s.mean),
-            series(&one.transfer_s),
-            series(&one.wait_s),
-        ]));
-    }
-    lines.extend(table.lines(usize::MAX));
-    if operations.len() > 8 {
-        let more = operations.len() - 8 + analysis.collectives.operations_left_out;
-        lines.push(format!("... {more} more; per step, means over ranks and steps"));
-    } else {
-        lines.push("per step, means over ranks and steps".to_owned());
-    }
-    lines
-}
-
-fn losses_of(losses: &Losses) -> Vec<String> {
-    let Some(base) = losses.base_ranks else { return Vec::new() };
-    let mut lines = vec![String::new(), format!("scaling from {}, as shares of a step", view::study::ranks(base))];
-    for bar in &losses.bars {
-        lines.push(format!("{} ranks: efficiency {}, lost {}", bar.ranks, percent(bar.efficiency), percent(bar.loss)));
-        let mut table =
-            Table::new([Column::left("  cause"), Column::right("share").at_least(8), Column::right("step without it")]);
-        let terms = bar.terms.iter().map(|term| (term.cause.name(), term.share, term.without));
-        for (cause, share, without) in terms.chain([("unexplained", bar.unexplained, None)]) {
-            let without = without.map_or("-".to_owned(), |without| Seconds(without.step_s).to_string());
-            table.push(Row::new([format!("  {cause}"), percent(share), without]));
-        }
-        lines.extend(table.lines(usize::MAX));
-    }
-    lines
-}
-
-/// What got slower, for the terminal.
-pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Difference]) -> String {
-    let step = |analysis: &Analysis| Seconds(analysis.steps.step.median.unwrap_or(0.0));
-    let numbers = ["before", "after", "change"].map(|title| Column::right(title).at_least(8));
-    let mut table = Table::new(["per step", "part"].map(Column::left).into_iter().chain(numbers));
-    // So that a remark stands behind the numbers, also on 80 columns.
-    let room = screen::width().saturating_sub(50).clamp(24, 60);
-    // Most kernels of a large job are alike: their rows would hide the others.
-    let is_shown =
-        |one: &&Difference| one.change_s != 0.0 && (one.part != Part::Kernel || one.certain || !one.is_judged);
-    let (shown, alike) = found.iter().partition::<Vec<_>, _>(is_shown);
-    let alike = alike.iter().filter(|one| one.part == Part::Kernel).count();
-    for one in shown {
-        let sign = if one.change_s > 0.0 { "+" } else { "-" };
-        let sure = match (one.certain, one.is_judged) {
-            (true, _) => "",
-            (false, true) => "within noise",
-            (false, false) => "too few steps",
-        };
-        let change = format!("{sign}{}", Seconds(one.change_s.abs()));
-        let sure = match (one.before_s > 0.0, one.after_s > 0.0) {
-            (false, _) => "new",
-            (_, false) => "gone",
-            _ => sure,
-        };
-        let name = if one.part == Part::Kernel { kernel::short(&one.name) } else { one.name.clone() };
-        let times = [one.before_s, one.after_s].map(|time| Seconds(time).to_string());
-        let [old, new] = times;
-        table.push(Row::new([cut(&name, room), one.part.name().to_owned(), old, new, change]).remarks(sure));
-    }
-    let head = format!("a median step takes {} before and {} after\n", step(before), step(after));
-    let rest = match alike {
-        0 => String::new(),
-        1 => "1 kernel takes as long as before, or differs within noise\n".to_owned(),
-        alike => format!("{alike} kernels take as long as before, or differ within noise\n"),
-    };
-    head + &table.lines(screen::width()).join("\n") + "\n" + &rest
-}
-
 /// An explanation as the record has it.
-pub(super) fn kept(one: &Explanation) -> ExplainedCase {
+pub fn explained_case(one: &Explanation) -> ExplainedCase {
     let analysis = &one.analysis;
     ExplainedCase {
         case: one.case.clone(),
@@ -291,9 +88,9 @@ fn whole_verdict(one: &Explanation) -> String {
 }
 
 /// The cause first: of a hang what ranks wait for, and of a job that failed how it ended.
-fn first_sentences(one: &Explanation) -> Vec<String> {
+pub(super) fn first_sentences(one: &Explanation) -> Vec<String> {
     let ends = one.ends.sentences.iter().map(|end| sentence(end));
-    let disturbed = one.analysis.disturbance.as_ref().and_then(disturbance::sentence);
+    let disturbed = one.analysis.disturbance.as_ref().and_then(disturbed);
     let verdict = std::iter::once(sentence(&verdict(one))).chain(disturbed);
     if one.is_hung && !one.ends.is_failed {
         return verdict.chain(ends).collect();
@@ -476,24 +273,7 @@ fn blame(one: &Explanation) -> Option<Blame> {
     Some(Blame { title: "Time of a step that ranks (rows) wait for others (columns)".to_owned(), ranks, seconds })
 }
 
-fn belongs(finding: &Finding, target: Target) -> bool {
-    use diagnose::profile::FindingKind as Kind;
-    let part = match finding.kind {
-        Kind::Straggler
-        | Kind::BusyMachine
-        | Kind::RotatingDelays
-        | Kind::Waits
-        | Kind::Pauses
-        | Kind::PipelineBubble => Target::SyncStalls,
-        Kind::InputBound => Target::Input,
-        Kind::ExposedCommunication | Kind::SmallMessages | Kind::HostBoundDevice | Kind::SlowExchange => {
-            Target::Overlap
-        }
-    };
-    target.shows(part)
-}
-
-fn evidence(finding: &Finding) -> String {
+pub(super) fn evidence(finding: &Finding) -> String {
     let found = &finding.evidence;
     let mut parts = vec![format!("{} a step, {}", Seconds(finding.saves_s_per_step), percent(finding.share))];
     parts.extend(found.rank.map(|rank| format!("rank {rank}")));
@@ -502,10 +282,4 @@ fn evidence(finding: &Finding) -> String {
     }
     parts.extend(found.step.map(|step| format!("largest in step {step}")));
     parts.join(", ")
-}
-
-/// Lines no wider than the terminal; those after the first are indented.
-fn wrapped(text: &str, indent: usize) -> String {
-    let width = screen::width().min(100).saturating_sub(indent);
-    terminal::wrap(text, width).replace('\n', &format!("\n{}", " ".repeat(indent)))
 }

@@ -3,7 +3,7 @@
 use record::{Lane, Lanes};
 use trace::timeline::Kind;
 
-use super::explanation::Explanation;
+use super::Explanation;
 
 /// What the step's thread does where no span is: the name of that part of a step in the other charts.
 const HOST: &str = "host";

@@ -2,13 +2,14 @@
 
 use diagnose::profile::{Analysis, Finding, FindingKind, LEAST_FINDING, Straggler};
 
+use terms::text::sentence;
 use view::number::percent;
 
 use super::calls;
-use super::explanation::Explanation;
+use super::Explanation;
 
 /// A sentence about what limits the steps: of what was found, the first, which is the largest loss that is credible.
-pub(super) fn verdict(one: &Explanation) -> String {
+pub fn verdict(one: &Explanation) -> String {
     let analysis = &one.analysis;
     if let Some(hang) = one.hangs.first() {
         return hang.clone();
@@ -116,13 +117,4 @@ fn ranks(analysis: &Analysis, pauses: bool) -> String {
         (None, None) if pauses => format!("no rank is slow{others}"),
         (None, None) => "no rank is slow in most steps, and what single steps cost is not known".to_owned(),
     }
-}
-
-/// With a capital letter and a full stop.
-pub(crate) fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().collect());
-    let rest = letters.as_str();
-    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{first}{rest}{stop}")
 }
