@@ -34,8 +34,11 @@ pub use formats::junit::{JunitCase, JunitOutcome, junit};
 pub use formats::layouts::{LAYOUTS, candle_table, layout, write_results_json, write_study_csv};
 pub use formats::write::{Artifact, Out, Written};
 pub use formats::{FORMATS, append_file, default_formats, format, rendered, write, write_file, write_formats};
-pub use job::{Ends, Explanation, Target, differences, disturbed, explained, explained_case, recording_json, verdict as job_verdict};
 pub use history::{NamedHistory, case_names, history};
+pub use job::{
+    Ends, Explanation, Target, differences, disturbed, explained, explained_case, recording_json,
+    verdict as job_verdict,
+};
 pub use run::{Run, machine_line, profile_lines};
 pub use terms::Error;
 pub use words::caveats;

@@ -26,7 +26,12 @@ pub(crate) fn push(text: &mut Markdown, block: &Block) {
         Block::Actions(actions) => actions.iter().for_each(|words| put!(Markdown: text, "* {}\n", line(words))),
         Block::List(items) => items.iter().for_each(|item| push_item(text, item)),
         Block::Table(table) => push_table(text, table),
-        Block::Contents | Block::Bars(_) | Block::Tiles(_) | Block::Cards(_) | Block::OnPage(_) | Block::Folded { .. } => {}
+        Block::Contents
+        | Block::Bars(_)
+        | Block::Tiles(_)
+        | Block::Cards(_)
+        | Block::OnPage(_)
+        | Block::Folded { .. } => {}
         Block::Command(command) => text.push_command(command),
         Block::Figure(chart) => {
             let title = line(&Words::from(chart.spec.title.as_str()));

@@ -88,8 +88,13 @@ fn bars(of: &Bars, screen: usize) -> String {
         table.push(terminal::Row::new([view::one_line(label), total.clone(), bar]));
     }
     let used = |at: usize| of.rows.iter().any(|(.., parts)| parts.get(at).is_some_and(|part| *part > 0.0));
-    let key: Vec<String> =
-        of.kinds.iter().enumerate().filter(|(at, _)| used(*at)).map(|(_, (name, letter))| format!("{letter} {name}")).collect();
+    let key: Vec<String> = of
+        .kinds
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| used(*at))
+        .map(|(_, (name, letter))| format!("{letter} {name}"))
+        .collect();
     let more = if of.more > 0 { format!("... {} more\n", of.more) } else { String::new() };
     format!("{}{more}{:16}{}\n", table.text(usize::MAX), "", key.join("   "))
 }

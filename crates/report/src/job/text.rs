@@ -105,8 +105,7 @@ fn communication(analysis: &Analysis) -> Vec<Block> {
     let overlapped = analysis.overlap.overlapped_share;
     let overlapped = overlapped.map_or(String::new(), |share| format!(", {} of it overlapped", percent(share)));
     let (comm, exposed) = (analysis.overlap.comm_s.mean(), analysis.overlap.exposed_s.mean());
-    let head =
-        format!("communication takes {} of a step{overlapped}; {} delay it", Seconds(comm), Seconds(exposed));
+    let head = format!("communication takes {} of a step{overlapped}; {} delay it", Seconds(comm), Seconds(exposed));
     let words = ["operation", "communicator"].map(|title| Column::left(title).wraps(16, 12));
     let numbers = ["calls", "bytes", "time", "transfer", "wait"].map(Column::right);
     let mut table = Table::new(words.into_iter().chain(numbers));
@@ -139,10 +138,8 @@ fn losses_of(losses: &Losses) -> Vec<Block> {
     let head = format!("scaling from {}, as shares of a step", view::study::ranks(base));
     let mut blocks = vec![Block::Heading(4, head.into())];
     for bar in &losses.bars {
-        let head =
-            format!("{} ranks: efficiency {}, lost {}", bar.ranks, percent(bar.efficiency), percent(bar.loss));
-        let mut table =
-            Table::new([Column::left("cause"), Column::right("share"), Column::right("step without it")]);
+        let head = format!("{} ranks: efficiency {}, lost {}", bar.ranks, percent(bar.efficiency), percent(bar.loss));
+        let mut table = Table::new([Column::left("cause"), Column::right("share"), Column::right("step without it")]);
         let terms = bar.terms.iter().map(|term| (term.cause.name(), term.share, term.without));
         for (cause, share, without) in terms.chain([("unexplained", bar.unexplained, None)]) {
             let without = without.map_or(NONE.to_owned(), |without| Seconds(without.step_s).to_string());
@@ -197,10 +194,10 @@ fn belongs(finding: &Finding, target: Target) -> bool {
         | FindingKind::Pauses
         | FindingKind::PipelineBubble => Target::SyncStalls,
         FindingKind::InputBound => Target::Input,
-        FindingKind::ExposedCommunication | FindingKind::SmallMessages | FindingKind::HostBoundDevice | FindingKind::SlowExchange => {
-            Target::Overlap
-        }
+        FindingKind::ExposedCommunication
+        | FindingKind::SmallMessages
+        | FindingKind::HostBoundDevice
+        | FindingKind::SlowExchange => Target::Overlap,
     };
     target.shows(part)
 }
-

@@ -5,8 +5,8 @@ use diagnose::profile::{Analysis, Finding, FindingKind, LEAST_FINDING, Straggler
 use terms::text::sentence;
 use view::number::percent;
 
-use super::calls;
 use super::Explanation;
+use super::calls;
 
 /// A sentence about what limits the steps: of what was found, the first, which is the largest loss that is credible.
 pub fn verdict(one: &Explanation) -> String {

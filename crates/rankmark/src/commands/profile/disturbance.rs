@@ -131,7 +131,8 @@ mod tests {
         assert_eq!((during.caveats.as_slice(), during.other_cores), (&[Caveat::OtherPrograms][..], Some(0.5 * cores)));
         assert!(whole.other_cores.unwrap() < 0.5 * cores && whole.is_felt(), "{whole:?}");
         assert_eq!(report::disturbed(&quiet), None);
-        let said = report::disturbed(&Disturbance { cores: 2, other_cores: Some(1.0), of_window: true, ..during }).unwrap();
+        let said =
+            report::disturbed(&Disturbance { cores: 2, other_cores: Some(1.0), of_window: true, ..during }).unwrap();
         assert!(
             said.starts_with("While the steps were recorded, other programs used 1.0 of 2 cores on this host"),
             "{said}"
@@ -142,7 +143,10 @@ mod tests {
     fn stolen_time_is_said_too() {
         let found = between(&at(0.0, 0.0, 0.0), &at(2.0, 2.0, 40.0));
         assert_eq!(found.caveats, [Caveat::StolenTime]);
-        assert!(report::disturbed(&found).unwrap().contains("the hypervisor gave 10% of their time to others"), "{found:?}");
+        assert!(
+            report::disturbed(&found).unwrap().contains("the hypervisor gave 10% of their time to others"),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -112,8 +112,7 @@ pub(super) fn from_files(files: &[RankFile], spills: &[Spill], launchers: &[Stri
         }
     }
     let job = job.unwrap_or_default();
-    let mut known: Vec<u32> =
-        files.iter().map(|file| file.rank).chain(spills.iter().map(|spill| spill.rank)).collect();
+    let mut known: Vec<u32> = files.iter().map(|file| file.rank).chain(spills.iter().map(|spill| spill.rank)).collect();
     known.extend(seen.keys());
     known.sort_unstable();
     known.dedup();

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use diagnose::profile::{Analysis, Disturbance, Pipeline, Scaling, Settings, analyse, differences, waterfall};
 use import::traces::{InspectorReport, Traces, join_flight, read_timeline};
-use report::{Ends, Explanation};
 use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase, Machine};
+use report::{Ends, Explanation};
 use serde_json::{Value, json};
 use terms::Status;
 use trace::timeline::{Kind, Timeline};

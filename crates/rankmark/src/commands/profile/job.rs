@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use process::child::Ended;
-use report::Ends;
 use record::file::{FileName, HeldFolder, InnerPath, Whereabouts};
+use report::Ends;
 use terms::{Error, Seconds, outside};
 use trace::timeline::{Recording, Timeline};
 

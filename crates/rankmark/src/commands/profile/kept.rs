@@ -11,8 +11,8 @@ use record::{About, Better, Case, CaseLine, Labels, Machine, Metric, Plan, RunFi
 use serde_json::{Map, Value, json};
 use terms::{Field, Kind, Role, Status};
 
-use report::Explanation;
 use crate::{Failure, environment};
+use report::Explanation;
 
 /// The name of what is recorded.
 const NAME: &str = "job";
