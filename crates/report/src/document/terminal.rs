@@ -107,13 +107,11 @@ fn hung<'w>(label: &str, all: impl Iterator<Item = &'w Words>, width: usize) -> 
 /// A warning begins with a word in capitals, or says that it is one.
 fn warning(words: &Words, width: usize) -> String {
     let text = wrap(&said(words), width);
-    let first = words.parts().next();
-    match first {
-        Some(Part::Strong(first)) if text.starts_with(first) => {
-            format!("{}{}\n", Style::Warning.paint(first), &text[first.len()..])
-        }
-        _ => hung("warning: ", std::iter::once(words), width),
+    let first = text.split([' ', ':', '\n']).next().unwrap_or_default();
+    if first.len() < 3 || !first.chars().all(|letter| letter.is_uppercase()) {
+        return hung("warning: ", std::iter::once(words), width);
     }
+    format!("{}{}\n", Style::Warning.paint(first), &text[first.len()..])
 }
 
 fn item(Item { words, below }: &Item, width: usize) -> String {
