@@ -36,10 +36,9 @@ pub fn history(title: &str, machines: &[NamedHistory], left_out: &[LeftOut], fol
         vec![Block::OnPage(vec![Block::Heading(1, title.into()), Block::Paragraph(summary(machines).into())])];
     machines.iter().for_each(|machine| blocks.extend(section(machine, folder)));
     if !left_out.is_empty() {
-        let mut table = Table::new([Column::left("left out"), Column::left("reason").wraps(60, 24)]);
-        left_out.iter().for_each(|left| table.row([left.directory.as_str(), &left.why]));
+        let item = |left: &LeftOut| Item::from(format!("left out: {}: {}", left.directory, left.why));
         blocks.push(Block::OnPage(vec![Block::Heading(2, "Records that are left out".into())]));
-        blocks.push(Block::Table(table));
+        blocks.push(Block::List(left_out.iter().map(item).collect()));
     }
     Document { title: title.to_owned(), blocks }
 }
@@ -56,7 +55,9 @@ fn summary(machines: &[NamedHistory]) -> String {
 fn section(machine: &NamedHistory, folder: Option<&Path>) -> Vec<Block> {
     let history = &machine.history;
     let dates: Rc<[String]> = history.runs.iter().map(|run| date(run.started)).collect();
-    let mut blocks = vec![Block::Heading(2, name(history).into())];
+    let mut blocks = vec![Block::Heading(2, history.machine.as_str().into())];
+    let latest = history.runs.last().filter(|run| !run.several_hosts).map(|run| crate::machine_line(&run.machine));
+    blocks.extend(latest.map(|line| Block::OnPage(vec![Block::Note(line.into())])));
     if history.simulated() {
         let words = format!("{}: times are computed by a model and never measured", strong("SIMULATED"));
         blocks.push(Block::Warning(words.into()));
@@ -75,15 +76,6 @@ fn section(machine: &NamedHistory, folder: Option<&Path>) -> Vec<Block> {
         Block::Table(runs(history, folder)),
     ]));
     blocks
-}
-
-/// Of one host its whole line, which the key of the machine repeats in part.
-fn name(history: &History) -> String {
-    let latest = history.runs.last().map(|run| (run, crate::machine_line(&run.machine)));
-    match latest.filter(|(run, line)| !run.several_hosts && !line.is_empty()) {
-        Some((run, line)) => format!("{}: {line}", run.machine.host),
-        None => history.machine.clone(),
-    }
 }
 
 fn extent(machine: &NamedHistory, dates: &[String]) -> String {

@@ -111,7 +111,7 @@ mod tests {
         let words = words(&lines.iter().collect::<Vec<_>>(), Some(&declared));
         assert_eq!(
             words.labels,
-            ["all_reduce, seed 1", "all_reduce, seed 2", "broadcast, seed 1", "broadcast, seed 2"]
+            ["all_reduce, sum, seed 1", "all_reduce, sum, seed 2", "broadcast, seed 1", "broadcast, seed 2"]
         );
         assert!(!words.heading.contains("seed"), "{}", words.heading);
     }

@@ -158,7 +158,7 @@ fn a_run_with_an_injected_fault_is_compared_under_a_banner() {
     for part in [
         "worse: 2 of 2 cases",
         "FAULT INJECTED on request into 2 cases of the new record",
-        "all cases inject: not set -> delay",
+        "all cases inject  not set  delay",
     ] {
         assert!(told.out.contains(part), "{part} is missing in {}", told.out);
     }

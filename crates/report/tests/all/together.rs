@@ -27,7 +27,7 @@ fn as_record(run: &Run) -> Record {
     let file = json!({"schema": 1, "tool": {"name": "rankmark", "version": "0.1.0"}, "experiment": "sweep",
         "started": "2026-11-20T10:15:00Z", "command_line": [], "simulated": false,
         "plan": {"experiment": "sweep", "profiling": false, "cases": []}, "benchmarks": run.benchmarks,
-        "environment": {"TITLE": run.title}});
+        "environment": {"NCCL_ALGO": run.title}, "machine": record::Machine::default()});
     Record {
         file: serde_json::from_value(file).unwrap(),
         cases: run.cases.clone(),
@@ -78,7 +78,7 @@ fn two_records_are_one_page_that_begins_with_what_changed() {
         &[
             "<p class=\"verdict bad\"><strong>worse</strong>: 1 of 3 cases, all_reduce 64 KiB, 2 ranks by 2.00x",
             "Largest change: all_reduce 64 KiB, 2 ranks: 2.00x (",
-            "environment TITLE",
+            "environment NCCL_ALGO",
             "all_reduce 64 KiB, 2 ranks</td>",
             "<td class=\"n\">2.000 (",
             "<td class=\"bad\">worse</td>",

@@ -82,7 +82,7 @@ fn a_device_that_waits_for_the_host_is_idle_in_one_step_too() {
     let analysis = analyse_default(&timeline);
     let finding = &analysis.findings[0];
     assert_eq!(finding.kind, FindingKind::HostBoundDevice);
-    assert!(finding.what.contains("no kernel and no copy for 93.0% of the time"), "{}", finding.what);
+    assert!(finding.what.contains("no kernel and no copy for 93% of the time"), "{}", finding.what);
     assert!(!analysis.is_whole);
 }
 
