@@ -147,7 +147,7 @@ fn cases(machine: &NamedHistory, dates: &Rc<[String]>) -> Table {
         Column::right("first").gives_way(1).optional(),
         Column::right("median"),
         Column::right("last").optional(),
-        Column::left("time over runs").optional(),
+        Column::left("time").optional(),
         Column::right("runs differ by").optional(),
         Column::left("changes").optional(),
     ]);

@@ -112,12 +112,13 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
     let code = sides((&given.outputs, gate, given.interleave.quiet), base, others)?;
     if !given.outputs.json && !given.interleave.quiet {
         let directories: Vec<&Path> = named.iter().map(Path::new).collect();
-        screen::print(&match is_single {
+        let next = match is_single {
             true => screen::next_report(&directories, "one page about these records"),
             false => {
                 screen::next(&[&["rankmark", "history"], &words(&named)[..]].concat(), "each run in order of time")
             }
-        })?;
+        };
+        screen::print(&format!("\n{next}"))?;
     }
     Ok(code)
 }

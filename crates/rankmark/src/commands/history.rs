@@ -67,7 +67,7 @@ impl Typed for History {
             return screen::print_json(&(text + "\n"));
         }
         let document = report::history(&titled(&folders), &found.machines, &found.left_out, None);
-        screen::print(&format!("{}{}", document.text(screen::width()), next::after(&found)))
+        screen::print(&format!("{}\n{}", document.text(screen::width()), next::after(&found)))
     }
 }
 

@@ -95,7 +95,7 @@ fn a_change_is_found_with_its_date_its_size_and_what_changed() {
     let changed: Vec<&str> = out.lines().filter(|line| line.starts_with("changed ")).collect();
     assert_eq!(changed.len(), 1, "{out}");
     assert!(changed[0].starts_with("changed 2026-11-15 10:15: nightly-14 (results/run-14)"), "{out}");
-    let case = out.lines().find(|line| line.starts_with("  all_reduce 16 KiB, 2 ranks, sim: +")).unwrap();
+    let case = out.lines().find(|line| line.starts_with("* all_reduce 16 KiB, 2 ranks, sim: +")).unwrap();
     assert!(case.contains("14 runs before, 6 after"), "{out}");
     assert!(out.contains("also changed: rankmark 0.1.0 -> 0.2.0\n"), "{out}");
     let row = out.lines().find(|line| line.starts_with("all_reduce 16 KiB, 2 ranks, sim")).unwrap();

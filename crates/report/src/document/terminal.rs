@@ -115,7 +115,7 @@ fn warning(words: &Words, width: usize) -> String {
 }
 
 fn item(Item { words, below }: &Item, width: usize) -> String {
-    hung("  ", std::iter::once(words), width) + &hung("    ", below.iter(), width)
+    hung("* ", std::iter::once(words), width) + &hung("  * ", below.iter(), width)
 }
 
 /// Words without their marks; code stands between backticks, as a person would type it in prose.

@@ -23,7 +23,7 @@ const OPERATIONS: usize = 8;
 pub fn explained(one: &Explanation, target: Target) -> Document {
     let analysis = &one.analysis;
     let line = |text: String| Block::Paragraph(text.into());
-    let mut blocks = vec![line(format!("profile  {}", one.title)), line(header(one))];
+    let mut blocks = vec![Block::Heading(2, format!("profile {}", one.title).into()), line(header(one))];
     blocks.extend(recording(one).map(line));
     blocks.extend(bars(analysis));
     let hangs = one.hangs.iter().skip(1).map(|hang| sentence(hang));

@@ -163,7 +163,10 @@ fn of_several_records_each_is_compared_with_the_base() {
 #[test]
 fn records_with_nothing_in_common_say_so_and_are_both_shown() {
     let mut other = record("today", 1.0);
-    other.cases.iter_mut().for_each(|line| line.parameters.insert("op", "broadcast".into()));
+    for line in &mut other.cases {
+        line.parameters.insert("op", "broadcast".into());
+        line.id.push('x');
+    }
     let (page, _) = written(&[record("monday", 1.0), other]);
     in_order(
         &page,
