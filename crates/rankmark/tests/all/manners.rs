@@ -310,7 +310,7 @@ fn several_records_make_one_page_beside_them() {
     assert!(page.contains("<h1>2 records</h1>") && page.contains("SIMULATED"), "{page}");
     let said = place.run("compare a b").exits(0).out;
     let (_, sentence) = said.lines().nth(1).and_then(|line| line.split_once("same")).expect("a verdict");
-    let (verdict, cases) = page.split_once("<strong>Same</strong>").expect("the verdict of the terminal");
+    let (verdict, cases) = page.split_once("<strong>same</strong>").expect("the verdict of the terminal");
     assert!(cases.starts_with(sentence.trim()) && !verdict.contains("<table"), "{sentence}: {page}");
     let ended = place.run("report a b --format csv").exits(2);
     assert!(ended.err.contains("several records make one HTML page") && ended.err.contains("rankmark report b"));

@@ -84,6 +84,7 @@ fn item(Item { words, below }: &Item) -> Html {
 }
 
 fn table(table: &Table) -> Html {
+    let table = &*table.used();
     let class = |at: usize, tone: Tone| {
         let column = &table.columns()[at];
         let number = column.align == Align::Right;

@@ -1,5 +1,7 @@
 //! Tables.
 
+use std::borrow::Cow;
+
 use super::timeline::Timeline;
 use super::{Tone, Words};
 
@@ -176,6 +178,10 @@ impl Table {
             let cells: Vec<Words> = self.rows.iter().map(|row| row.cell(at)).collect();
             if goes(at, &cells) {
                 self.columns.remove(at);
+                self.timelines = self.timelines.filter(|(drawn, _)| *drawn != at);
+                if let Some((drawn, _)) = &mut self.timelines {
+                    *drawn -= usize::from(*drawn > at);
+                }
                 if (1..=self.also.len()).contains(&at) {
                     self.also.remove(at - 1);
                 }
@@ -188,6 +194,18 @@ impl Table {
             }
         }
         self
+    }
+
+    /// The table without optional columns that say nothing.
+    pub(crate) fn used(&self) -> Cow<'_, Self> {
+        if !self.columns.iter().any(|column| column.optional) {
+            return Cow::Borrowed(self);
+        }
+        let columns = self.columns.clone();
+        let is_drawn = |at: usize| self.drawn(0, at).is_some();
+        let is_unused =
+            |at: usize, cells: &[Words]| columns[at].optional && !is_drawn(at) && cells.iter().all(Words::is_empty);
+        Cow::Owned(self.clone().without(is_unused))
     }
 
     /// The table without columns in which every cell is `empty`: a column of dashes says nothing.

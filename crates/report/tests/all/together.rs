@@ -157,7 +157,7 @@ fn of_several_records_each_is_compared_with_the_base() {
         ],
     );
     assert_eq!(values["charts"][0]["s"].as_array().unwrap().len(), 3);
-    assert_eq!(page.matches("<td>all_reduce 1 KiB, 2 ranks").count(), 1, "a row a case");
+    assert_eq!(page.matches("<td class=\"long\">all_reduce 1 KiB, 2 ranks<").count(), 1, "a row a case");
 }
 
 #[test]

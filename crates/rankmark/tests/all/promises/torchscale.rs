@@ -78,7 +78,7 @@ fn its_profile_looks_for_sync_stalls() {
     place.run("comm all_reduce --backend sim --bytes 1KiB --output-dir scaling_results/first").exits(0);
     let asked = "profile --gpus 2 --duration 3s --target sync_stalls --output-dir ./scaling_results";
     let out = place.run(&format!("{asked} --compute sleep")).exits(0).out;
-    assert!(out.contains("profile  gpt2-mini, data, 2 ranks, shm") && out.contains("where its time goes"), "{out}");
+    assert!(out.contains("profile gpt2-mini, data, 2 ranks, shm") && out.contains("where its time goes"), "{out}");
     assert_eq!(records(&place, "scaling_results").len(), 2);
     let nsys = place.run("profile --tool nsys -g 2").exits(2).err;
     assert!(nsys.contains("nsys traces another program's job"), "{nsys}");
@@ -89,7 +89,7 @@ fn its_short_options_of_profile_are_taken() {
     let place = Place::new();
     let sleeping = "--compute sleep --sleep-time 1ms --model gpt2-mini";
     let ended = place.run(&format!("profile -g 2 -d 3 -t sync_stalls -o ./scaling_results -v {sleeping}")).exits(0);
-    assert!(ended.out.contains("profile  gpt2-mini, data, 2 ranks, shm"), "{}", ended.out);
+    assert!(ended.out.contains("profile gpt2-mini, data, 2 ranks, shm"), "{}", ended.out);
     assert!(place.path("scaling_results/report.html").is_file());
     let line = place.run_file("scaling_results")["command_line"].to_string();
     assert!(line.contains("\"-o\""), "{line}");

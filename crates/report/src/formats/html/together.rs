@@ -85,6 +85,16 @@ fn title(run: &Run) -> String {
     if title.is_empty() { "Report".to_owned() } else { title }
 }
 
+/// A record's letter, with what two records are called in sentences.
+fn called(index: usize, records: usize) -> String {
+    let word = match (index, records) {
+        (0, _) => " (base)",
+        (_, 2) => " (new)",
+        _ => "",
+    };
+    letter(index) + word
+}
+
 /// Which record is which.
 fn records(runs: &[&Run]) -> Html {
     let line = |(index, run): (usize, &&Run)| {
@@ -94,7 +104,7 @@ fn records(runs: &[&Run]) -> Html {
         let parts: Vec<String> = parts.iter().map(|part| one_line(part)).filter(|part| !part.is_empty()).collect();
         html!(
             "<dt>{}</dt><dd><a href=\"#r{}\">{}</a> · {} · {}</dd>",
-            letter(index),
+            called(index, runs.len()),
             index,
             title(run),
             parts.join(" · "),
