@@ -185,7 +185,7 @@ fn the_others_go_on_without_a_killed_node() {
     assert_eq!(others["placement"][0]["hosts"], json!(["h0", "h1", "h3"]));
     let line = place.cases("r/others").remove(0);
     assert_eq!((&line["status"], &line["wrong"], &line["hosts"]), (&json!("ok"), &json!(0), &json!(3)), "{line}");
-    // Whoever judges the folder later finds their record in it.
+    // Their record is found in the folder that is judged later.
     let again: Value = serde_json::from_str(&place.run("fleet r --json --output-dir again").out).unwrap();
     let records = again["nodes"][0]["records"].to_string();
     assert!(records.contains("r/others"), "{again}");

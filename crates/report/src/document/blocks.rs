@@ -80,7 +80,7 @@ pub(crate) struct Tile {
 /// What was found, and what to do about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Advice {
-    /// Its place among others, from 1.
+    /// The place among others, from 1.
     pub(crate) number: usize,
     pub(crate) what: Words,
     pub(crate) evidence: Words,

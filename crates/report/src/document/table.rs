@@ -40,7 +40,7 @@ impl Column {
         Self::new(title, Align::Right)
     }
 
-    /// Its cells wrap: at best at the first width, and at the second where the screen is narrow.
+    /// Cells of the column wrap: at best at the first width, and at the second where the screen is narrow.
     pub(crate) fn wraps(self, preferred: usize, fewest: usize) -> Self {
         Self { wraps: Some([preferred, fewest]), ..self }
     }
