@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 
 use engine::cuda::LOGITS_MULTIPLE;
-use engine::op::{Dense, Rows, Update};
-use engine::{Kind, Op, Program, View};
+use engine::op::{Dense, Update};
+use engine::{Kind, Op, Program};
 use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule};
 use terms::{Dtype, Named};
 
@@ -162,7 +162,7 @@ fn by_kind(gpu: &Gpu, program: &Program) -> BTreeMap<&'static str, Work> {
     let mut found: BTreeMap<&'static str, Work> = BTreeMap::new();
     let mut before: Option<&Op> = None;
     for (_, op) in program.operations(0..program.instructions.len()) {
-        let joins = before.is_some_and(|before| is_epilogue(before, op));
+        let joins = before.is_some_and(|before| engine::is_epilogue(before, op));
         let (flops, bytes) = (engine::flops(op), bytes(program, op, joins));
         let arithmetic = flops / (gpu.products * 1e12 * share_of_products(gpu, op));
         let memory = bytes / (gpu.memory * 1e12 * ROWS_OF_COPY);
@@ -178,15 +178,6 @@ fn by_kind(gpu: &Gpu, program: &Program) -> BTreeMap<&'static str, Work> {
     found
 }
 
-/// Whether a product computes this operation as it writes its result.
-fn is_epilogue(product: &Op, op: &Op) -> bool {
-    match (product, op) {
-        (Op::Dense(Dense::MatMul(product)), Op::Rows(Rows::GeluForward { x, .. })) => product.c == *x,
-        (Op::Dense(Dense::MatMul(product)), Op::Rows(Rows::GeluBackward { dy, .. })) => product.c == *dy,
-        _ => false,
-    }
-}
-
 /// Updates in a row are one launch.
 fn is_update(op: &Op) -> bool {
     matches!(op, Op::Update(Update::AdamW { .. }))
@@ -194,26 +185,8 @@ fn is_update(op: &Op) -> bool {
 
 /// Bytes that an operation reads and writes.
 fn bytes(program: &Program, op: &Op, joins: bool) -> f64 {
-    let (mut all, mut largest) = (0.0, 0.0_f64);
-    let bytes = |view: View| (view.len as u64 * program.dtype(view).bytes()) as f64;
-    op.for_each_view(&mut |view| {
-        all += bytes(view);
-        largest = largest.max(bytes(view));
-    });
-    all += changed(op).into_iter().flatten().map(bytes).sum::<f64>();
-    if joins { all - largest } else { all }
-}
-
-/// What an operation changes where it is: it is read and written.
-fn changed(op: &Op) -> [Option<View>; 3] {
-    match *op {
-        Op::Update(Update::AdamW { parameters, first, second, .. }) => [Some(parameters), Some(first), Some(second)],
-        Op::Update(Update::Sgd { parameters, velocity, .. }) => [Some(parameters), velocity, None],
-        Op::Rows(Rows::CrossEntropy { logits, .. } | Rows::CrossEntropyFinish { logits, .. }) => {
-            [Some(logits), None, None]
-        }
-        _ => [None; 3],
-    }
+    let all = engine::bytes(program, op) as f64;
+    if joins { all - engine::largest_view(program, op) as f64 } else { all }
 }
 
 /// The share of large products' rate that an operation reaches.

@@ -25,6 +25,7 @@ mod labels;
 mod line;
 mod links;
 mod machine;
+mod machine_profile;
 mod merge;
 mod metrics;
 mod origin;
@@ -66,6 +67,10 @@ pub use labels::Labels;
 pub use line::{CaseLine, HostClock, IntervalSource, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};
 pub use links::{Link, slower_interfaces};
 pub use machine::{Cache, Machine, NetworkInterface, Processor};
+pub use machine_profile::{
+    Constant, ConstantName, KernelTime, MACHINE_PROFILE_VERSION, MachineProfile, ProfileBasis, Slowdowns, TransferTime,
+    read_machine_profile, write_machine_profile,
+};
 pub use merge::merge;
 pub use metrics::Key;
 pub use origin::{DatedBy, Imported, Part};
