@@ -6,6 +6,7 @@ mod check;
 mod groups;
 mod mesh;
 mod outline;
+mod pieces;
 mod product;
 mod recipe;
 mod schedule;
@@ -19,6 +20,9 @@ pub use check::check;
 pub use engine::Matmul;
 pub use mesh::{Coordinate, Mesh};
 pub use outline::{Outline, PhaseWork, Traffic, outline, program};
+pub use pieces::{
+    BlockPieces, Event, Pass, PassWork, Pieces, StagePieces, Transfer, UnitPieces, pieces, stage_pieces, timetable,
+};
 pub use product::product_rate;
 pub use recipe::{Balance, Optimizer, Recipe, Schedule};
 pub use source::Source;

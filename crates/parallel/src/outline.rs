@@ -185,7 +185,7 @@ fn traffic(program: &Program) -> Vec<Traffic> {
 }
 
 /// S: the larger side, which for gathering and scattering is all ranks' blocks together.
-fn bytes_of(program: &Program, exchange: &Exchange) -> u64 {
+pub(crate) fn bytes_of(program: &Program, exchange: &Exchange) -> u64 {
     let each = program.dtype(exchange.output).bytes();
     exchange.input.len.max(exchange.output.len) as u64 * each
 }

@@ -11,33 +11,33 @@ use crate::recipe::Schedule;
 
 /// One pass of one micro-batch through one chunk of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Pass {
+pub struct Pass {
     /// Forward or backward.
-    pub(crate) backward: bool,
+    pub backward: bool,
     /// Which of the stage's chunks.
-    pub(crate) chunk: usize,
+    pub chunk: usize,
     /// Which micro-batch.
-    pub(crate) micro: usize,
+    pub micro: usize,
 }
 
 /// Data that crosses from one stage to a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Transfer {
+pub struct Transfer {
     /// Joins stage `link` and the next (the last: the last and the first).
-    pub(crate) link: usize,
+    pub link: usize,
     /// Up with activations, or down with their gradients.
-    pub(crate) up: bool,
+    pub up: bool,
     /// Which micro-batch.
-    pub(crate) micro: usize,
+    pub micro: usize,
     /// The sender's chunk.
-    pub(crate) from_chunk: usize,
+    pub from_chunk: usize,
     /// The receiver's chunk.
-    pub(crate) to_chunk: usize,
+    pub to_chunk: usize,
 }
 
 /// What a rank does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
     /// Compute.
     Pass(Pass),
     /// Send.
@@ -154,28 +154,30 @@ pub(crate) fn fits(schedule: Schedule, of: Dimensions) -> bool {
 
 /// Everything that `stage` does, in order. None when the schedule does not fit these numbers.
 pub(crate) fn events(schedule: Schedule, of: Dimensions, stage: usize) -> Option<Vec<Event>> {
+    all_events(schedule, of).map(|mut all| all.swap_remove(stage))
+}
+
+/// Everything that each stage does, in order. None when the schedule does not fit these numbers.
+pub(crate) fn all_events(schedule: Schedule, of: Dimensions) -> Option<Vec<Vec<Event>>> {
     let orders: Vec<Vec<Pass>> = (0..of.stages).map(|stage| order(schedule, of, stage)).collect();
     let times = play(of, &orders)?;
     // (time, passes after transfers, tie): the order that all ranks share.
-    let mut listed: Vec<((u64, u8, Transfer), Event)> = Vec::new();
+    let mut listed: Vec<Vec<((u64, u8, Transfer), Event)>> = vec![Vec::new(); of.stages];
     let none = Transfer { link: 0, up: false, micro: 0, from_chunk: 0, to_chunk: 0 };
     for (at, order) in orders.iter().enumerate() {
         for (pass, (begin, end)) in order.iter().zip(&times[at]) {
-            if at == stage {
-                listed.push(((*begin, 1, none), Event::Pass(*pass)));
-            }
+            listed[at].push(((*begin, 1, none), Event::Pass(*pass)));
             let Some((transfer, to)) = crossing(of, at, *pass) else { continue };
             let key = (*end, 0, transfer);
-            if at == stage {
-                listed.push((key, Event::Send(transfer)));
-            }
-            if to == stage {
-                listed.push((key, Event::Receive(transfer)));
-            }
+            listed[at].push((key, Event::Send(transfer)));
+            listed[to].push((key, Event::Receive(transfer)));
         }
     }
-    listed.sort_by_key(|(key, _)| *key);
-    Some(listed.into_iter().map(|(_, event)| event).collect())
+    let in_order = |mut listed: Vec<((u64, u8, Transfer), Event)>| {
+        listed.sort_by_key(|(key, _)| *key);
+        listed.into_iter().map(|(_, event)| event).collect()
+    };
+    Some(listed.into_iter().map(in_order).collect())
 }
 
 /// What a pass gives to another stage, and to which.

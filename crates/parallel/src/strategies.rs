@@ -35,6 +35,8 @@ pub(crate) struct Built {
     pub(crate) model_flops: f64,
     /// Which instructions belong to which block, in order.
     pub(crate) marks: Vec<Mark>,
+    /// Bytes of each block's output, for a micro-batch.
+    pub(crate) output_bytes: Vec<u64>,
 }
 
 /// A pass of a block.
@@ -87,11 +89,11 @@ pub(crate) fn build(recipe: &Recipe, at: Coordinate) -> Result<Built, FieldError
     Ok(builder.built())
 }
 
-struct Builder<'a> {
+pub(crate) struct Builder<'a> {
     recipe: &'a Recipe,
     at: Coordinate,
-    program: Program,
-    store: Store,
+    pub(crate) program: Program,
+    pub(crate) store: Store,
     terms: Terms,
     control: View,
     chunks: Vec<std::ops::Range<usize>>,
@@ -126,7 +128,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(recipe: &'a Recipe, at: Coordinate) -> Self {
+    pub(crate) fn new(recipe: &'a Recipe, at: Coordinate) -> Self {
         let mut program = Program::default();
         let state = state_of(recipe.precision);
         let part = Part { index: at.tensor, of: recipe.mesh.tensor };
@@ -240,7 +242,10 @@ impl<'a> Builder<'a> {
     }
 
     fn built(self) -> Built {
+        let each = self.terms.element.bytes();
+        let output_bytes = self.outputs.iter().map(|output| (output.rows * output.columns) as u64 * each).collect();
         Built {
+            output_bytes,
             program: self.program,
             store: self.store,
             loss: self.terms.loss,

@@ -9,7 +9,7 @@ use crate::recipe::Optimizer;
 use crate::units::Held;
 
 impl Builder<'_> {
-    pub(super) fn update(&mut self) {
+    pub(crate) fn update(&mut self) {
         let scaled = self.recipe.precision == Dtype::F16;
         if self.recipe.clip.is_some() || scaled {
             while self.finish_first().is_some() {}
