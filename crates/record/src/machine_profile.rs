@@ -36,10 +36,10 @@ terms::named! {
         AttentionShare = "attention_share",
         /// Bytes a second that operations reach which read and write rows.
         MemoryRate = "memory_rate",
-        /// Seconds that each operation takes in addition to its work.
+        /// Seconds that an operation takes at least, however little it does.
         OperationTime = "operation_time",
-        /// Seconds that each pass of a stage takes in addition, for each micro-batch.
-        PassTime = "pass_time",
+        /// Share of its rate that a product keeps if one of its sizes is above 32,768, which libraries cut differently.
+        WideProductShare = "wide_product_share",
         /// Seconds that each step takes in addition.
         StepTime = "step_time",
         /// Bytes a second that a rank sends to ranks of its node.
@@ -61,9 +61,9 @@ impl ConstantName {
         match self {
             Self::ProductRate => "FLOP/s",
             Self::ProductRamp => "FLOP",
-            Self::AttentionShare | Self::OverlapSlowdown => "ratio",
+            Self::AttentionShare | Self::WideProductShare | Self::OverlapSlowdown => "ratio",
             Self::MemoryRate | Self::LinkRate | Self::NetworkRate => "B/s",
-            Self::OperationTime | Self::PassTime | Self::StepTime | Self::LinkLatency | Self::NetworkLatency => "s",
+            Self::OperationTime | Self::StepTime | Self::LinkLatency | Self::NetworkLatency => "s",
         }
     }
 }

@@ -42,10 +42,10 @@ static BELOW: &[(&str, &[&str])] = &[
     ("diagnose", &["stats", "record", "trace"]),
     ("import", &["stats", "record", "trace"]),
     ("report", &["view", "diagnose", "terminal"]),
-    ("predict", &["model", "stats", "record"]),
+    ("predict", &["parallel", "stats", "record"]),
     // face
     ("terminal", &["stats"]),
-    ("rankmark", &["runner", "launch", "diagnose", "import", "report", "terminal"]),
+    ("rankmark", &["runner", "launch", "diagnose", "import", "predict", "report", "terminal"]),
     // Chores know the repository, never the product; `coverage` judges records by the same pure functions.
     ("xtask", &["stats"]),
 ];

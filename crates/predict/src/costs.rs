@@ -1,0 +1,54 @@
+//! What an operation and an exchange take: measured times where there are some, constants elsewhere.
+
+mod curve;
+mod exchanges;
+mod operations;
+
+use std::collections::HashMap;
+
+use record::{ConstantName, MachineProfile};
+use terms::Dtype;
+
+use crate::constants::Constants;
+use crate::software::{Habits, Software};
+use curve::Points;
+
+pub use exchanges::Group;
+pub use operations::OperationTime;
+
+/// The times of a machine, as one program meets them.
+pub struct Costs<'a> {
+    profile: &'a MachineProfile,
+    constants: Constants,
+    habits: Habits,
+    kernels: HashMap<(&'a str, Dtype), Points>,
+}
+
+impl<'a> Costs<'a> {
+    /// The times of this machine with these constants, if so many ranks of a node compute at the same time.
+    pub fn new(profile: &'a MachineProfile, constants: Constants, software: Software, ranks: u32) -> Self {
+        let kernels = operations::measured(profile, ranks);
+        Self { profile, constants, habits: software.habits(), kernels }
+    }
+
+    /// The value of a constant.
+    pub fn get(&self, name: ConstantName) -> f64 {
+        self.constants.get(name)
+    }
+
+    /// How the program runs operations.
+    pub fn habits(&self) -> Habits {
+        self.habits
+    }
+
+    /// Time of computation beside a collective over its time alone.
+    pub fn slowdown(&self) -> f64 {
+        let measured = self.profile.slowdowns.map(|slowdowns| slowdowns.computation);
+        measured.unwrap_or_else(|| self.get(ConstantName::OverlapSlowdown)).max(1.0)
+    }
+
+    /// Time of a collective beside computation over its time alone.
+    pub fn collective_slowdown(&self) -> f64 {
+        self.profile.slowdowns.map_or(1.0, |slowdowns| slowdowns.collective).max(1.0)
+    }
+}

@@ -1,0 +1,163 @@
+//! The time of an exchange.
+
+use record::{ConstantName, TransferTime};
+use terms::Collective;
+
+use super::Costs;
+
+/// The ranks of an exchange, and what they share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// Ranks of the group.
+    pub ranks: u32,
+    /// Of these, how many are on one node.
+    pub per_node: u32,
+    /// Groups with ranks on the same node, which exchange at the same time.
+    pub groups: u32,
+    /// Ranks on one node.
+    pub node: u32,
+}
+
+impl Group {
+    /// The group of ranks at this distance from each other, on nodes of `node` ranks each, of `all` ranks.
+    pub fn strided(ranks: usize, stride: usize, node: usize, all: usize) -> Self {
+        let node = node.min(all).max(1);
+        let per_node = (node / stride.max(1)).clamp(1, ranks.max(1));
+        Self { ranks: ranks as u32, per_node: per_node as u32, groups: (node / per_node).max(1) as u32, node: node as u32 }
+    }
+
+    /// Nodes that the group spans.
+    pub fn nodes(self) -> u32 {
+        self.ranks.div_ceil(self.per_node)
+    }
+}
+
+/// Steps of a ring take about this share of an exchange's own latency each.
+const STEP_OF_LATENCY: f64 = 0.1;
+
+impl Costs<'_> {
+    /// The time of an exchange of these bytes (S of docs/explanation/bandwidth.md).
+    pub fn exchange(&self, operation: Collective, group: Group, bytes: u64) -> f64 {
+        if group.ranks <= 1 {
+            return 0.0;
+        }
+        let modelled = self.modelled_exchange(operation, group, bytes);
+        modelled * self.measured_ratio(operation, group, bytes).unwrap_or(1.0)
+    }
+
+    /// The time that constants give: a ring within a node, a ring over nodes whose links its groups share.
+    fn modelled_exchange(&self, operation: Collective, group: Group, bytes: u64) -> f64 {
+        let (ranks, nodes) = (f64::from(group.ranks), f64::from(group.nodes()));
+        let (share, steps) = match operation {
+            Collective::AllReduce => (2.0 * (ranks - 1.0) / ranks, 2.0 * (ranks - 1.0)),
+            Collective::AllGather | Collective::ReduceScatter => ((ranks - 1.0) / ranks, ranks - 1.0),
+            _ => (1.0, 1.0),
+        };
+        let own = self.get(ConstantName::LinkRate);
+        // All links of a node serve the groups that leave it: each has an equal part of them.
+        let of_node = self.get(ConstantName::NetworkRate) * f64::from(group.node) / f64::from(group.groups.max(1));
+        let (rate, latency) = match nodes > 1.0 {
+            false => (own, self.get(ConstantName::LinkLatency) * (1.0 + STEP_OF_LATENCY * (steps - 2.0).max(0.0))),
+            true => {
+                // Long rings become trees: the number of hops grows with the logarithm.
+                let hops = 1.0 + nodes.log2();
+                (own.min(of_node), self.get(ConstantName::LinkLatency) + self.get(ConstantName::NetworkLatency) * hops)
+            }
+        };
+        latency + share * bytes as f64 / rate
+    }
+
+    /// Measured over modelled time, of the measured curve that is nearest to the group, at these bytes.
+    fn measured_ratio(&self, operation: Collective, group: Group, bytes: u64) -> Option<f64> {
+        let matches = |transfer: &&TransferTime| serves(transfer.operation, operation) && transfer.ranks > 1;
+        let all: Vec<&TransferTime> = self.profile.transfers.iter().filter(matches).collect();
+        let far = |transfer: &TransferTime| {
+            let apart = |a: u32, b: u32| (f64::from(a.max(1)) / f64::from(b.max(1))).ln().abs();
+            apart(transfer.ranks, group.ranks)
+                + apart(transfer.groups, group.groups)
+                + 2.0 * apart(transfer.ranks.div_ceil(transfer.ranks_per_node), group.nodes())
+        };
+        let nearest = all.iter().map(|transfer| far(transfer)).min_by(f64::total_cmp)?;
+        let mut curve: Vec<(f64, f64)> = Vec::new();
+        for transfer in all.iter().filter(|transfer| far(transfer) <= nearest + 1e-9) {
+            let of = Group {
+                ranks: transfer.ranks,
+                per_node: transfer.ranks_per_node,
+                groups: transfer.groups,
+                node: group.node,
+            };
+            let modelled = self.modelled_exchange(transfer.operation, of, transfer.bytes);
+            curve.push(((transfer.bytes as f64).max(1.0).ln(), (transfer.seconds / modelled).ln()));
+        }
+        curve.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Some(interpolated(&curve, (bytes as f64).max(1.0).ln()).exp())
+    }
+}
+
+/// Whether the times of one operation tell those of another: between two ranks, sending is sending.
+fn serves(measured: Collective, wanted: Collective) -> bool {
+    let sends = |operation| matches!(operation, Collective::SendRecv | Collective::PingPong | Collective::Broadcast);
+    measured == wanted || sends(measured) && sends(wanted)
+}
+
+/// The value on the line through the neighbours; beyond them, that of the nearest.
+fn interpolated(curve: &[(f64, f64)], x: f64) -> f64 {
+    match curve.iter().position(|point| point.0 >= x) {
+        Some(0) => curve[0].1,
+        None => curve.last().map_or(0.0, |point| point.1),
+        Some(above) => {
+            let ((low, from), (high, to)) = (curve[above - 1], curve[above]);
+            if high > low { from + (x - low) / (high - low) * (to - from) } else { (from + to) / 2.0 }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constants::Constants;
+    use crate::machines::machine;
+    use crate::software::Software;
+
+    #[test]
+    fn a_group_knows_who_shares_the_links_of_its_node() {
+        // 64 ranks, 8 a node. Tensor groups of 4 stay on a node.
+        let tensor = Group::strided(4, 1, 8, 64);
+        assert_eq!((tensor.per_node, tensor.groups, tensor.nodes()), (4, 2, 1));
+        // Replicas of such groups: two members a node, four groups share it.
+        let data = Group::strided(16, 4, 8, 64);
+        assert_eq!((data.per_node, data.groups, data.nodes()), (2, 4, 8));
+        // Stages on different nodes: all eight ranks of a node send at once.
+        let link = Group::strided(2, 16, 8, 64);
+        assert_eq!((link.per_node, link.groups, link.nodes()), (1, 8, 2));
+        assert_eq!(Group::strided(2, 1, 8, 2).nodes(), 1);
+    }
+
+    #[test]
+    fn measured_times_are_met_and_carried_to_other_numbers_of_ranks() {
+        let mut profile = machine("a100-nvlink").unwrap().profile();
+        let group = Group { ranks: 2, per_node: 2, groups: 1, node: 8 };
+        let time = |profile: &record::MachineProfile, group, bytes| {
+            let costs = Costs::new(profile, Constants::of(profile), Software::Rankmark, 8);
+            costs.exchange(Collective::AllReduce, group, bytes)
+        };
+        let (small, large) = (time(&profile, group, 1 << 20), time(&profile, group, 1 << 24));
+        for (bytes, seconds) in [(1 << 20, 2.0 * small), (1 << 24, 3.0 * large)] {
+            profile.transfers.push(TransferTime {
+                operation: Collective::AllReduce,
+                backend: "nccl".to_owned(),
+                ranks: 2,
+                ranks_per_node: 2,
+                groups: 1,
+                bytes,
+                seconds,
+                spread: 0.0,
+            });
+        }
+        assert!((time(&profile, group, 1 << 24) / large - 3.0).abs() < 1e-9);
+        let four = Group { ranks: 4, per_node: 4, ..group };
+        let plain = machine("a100-nvlink").unwrap().profile();
+        assert!((time(&profile, four, 1 << 20) / time(&plain, four, 1 << 20) - 2.0).abs() < 1e-9);
+        assert_eq!(time(&profile, Group { ranks: 1, ..group }, 1 << 20), 0.0);
+    }
+}

@@ -1,0 +1,159 @@
+//! The time of an operation.
+
+use std::collections::HashMap;
+
+use engine::{Kind, Shape};
+use record::{ConstantName, KernelTime, MachineProfile};
+use terms::Dtype;
+
+use super::Costs;
+use super::curve::Points;
+
+/// Rows and columns of a tile of a product on a GPU.
+const TILE: u64 = 128;
+/// Share of its rate that a product keeps in rounds of tiles that are not full: libraries cut long sums among multiprocessors
+/// that would idle.
+const LAST_ROUND: f64 = 0.8;
+/// Share of its rate that a product keeps whose rows no 16-byte load reaches.
+const UNALIGNED: f64 = 0.6;
+/// A product that is wider or longer than this is wide.
+const WIDE: u64 = 1 << 15;
+/// How often each score of attention is read or written, where scores are kept in memory: products, softmax, dropout with its mask.
+const SCORE_PASSES: [f64; 2] = [6.5, 9.5];
+/// Kernels of attention, where scores are kept in memory: each way.
+const SCORE_KERNELS: [f64; 2] = [4.0, 7.0];
+
+/// What an operation takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OperationTime {
+    /// Seconds of work.
+    pub work_s: f64,
+    /// Seconds in addition, in which the device waits for the host.
+    pub host_s: f64,
+}
+
+impl Costs<'_> {
+    /// The time of an operation. `joins`: bytes that are not read again because the product before it computes it.
+    pub fn operation(&self, shape: &Shape, kind: Kind, joins: Option<u64>) -> OperationTime {
+        if self.is_fused(shape.kernel) {
+            return OperationTime::default();
+        }
+        let joins = joins.filter(|_| self.habits.epilogues && self.profile.multiprocessors > 0);
+        let measured = self.kernels.get(&(shape.kernel, shape.dtype));
+        let work_s = match measured {
+            Some(points) => work(shape.kernel, &shape.dims) * points.at(&shape.dims),
+            None => self.modelled(shape, kind, joins),
+        };
+        let kernels = match (self.habits.scores_in_memory, shape.kernel) {
+            (true, "attention_forward") => SCORE_KERNELS[0],
+            (true, "attention_backward") => SCORE_KERNELS[1],
+            _ => 1.0,
+        };
+        let least = if joins.is_some() || measured.is_some() { 0.0 } else { kernels * self.get(ConstantName::OperationTime) };
+        OperationTime { work_s, host_s: (least - work_s).max(0.0) }
+    }
+
+    /// Whether another operation does its work as well.
+    fn is_fused(&self, kernel: &str) -> bool {
+        self.habits.fused_additions && matches!(kernel, "add_bias" | "dropout")
+    }
+
+    /// The time that constants give.
+    fn modelled(&self, shape: &Shape, kind: Kind, joins: Option<u64>) -> f64 {
+        let bytes = (shape.bytes - joins.unwrap_or(0).min(shape.bytes)) as f64;
+        let memory = bytes / self.get(ConstantName::MemoryRate);
+        match kind {
+            Kind::Products => self.product(shape, memory),
+            Kind::Attention => self.attention(shape, memory),
+            Kind::Convolutions => (shape.flops / self.rate(shape)).max(memory),
+            _ => memory,
+        }
+    }
+
+    /// Operations a second of large products of this type: a GPU multiplies f32 and f64 at a share of the rate of 16-bit types.
+    fn rate(&self, shape: &Shape) -> f64 {
+        let of_type = match (self.profile.multiprocessors > 0, shape.dtype) {
+            (true, Dtype::F32) => 0.125,
+            (true, Dtype::F64) => 0.06,
+            (false, Dtype::F64) => 0.5,
+            _ => 1.0,
+        };
+        self.get(ConstantName::ProductRate) * of_type
+    }
+
+    /// A product loads and stores its tiles in addition to multiplying: what of this is hidden is in the rate.
+    fn product(&self, shape: &Shape, memory: f64) -> f64 {
+        let &[m, n, k, ..] = shape.dims.as_slice() else { return memory };
+        let mut share = 1.0;
+        if self.profile.multiprocessors > 0 {
+            let tiles = (m.div_ceil(TILE) * n.div_ceil(TILE)) as f64;
+            let rounds = tiles / f64::from(self.profile.multiprocessors);
+            share *= (m * n) as f64 / (tiles * (TILE * TILE) as f64);
+            share *= (rounds / rounds.ceil()).max(LAST_ROUND);
+            if [m, n, k].iter().any(|size| !size.is_multiple_of(8)) {
+                share *= UNALIGNED;
+            }
+            if [m, n, k].iter().any(|size| *size > WIDE) {
+                share *= self.get(ConstantName::WideProductShare);
+            }
+        }
+        let flops = shape.flops / share + self.get(ConstantName::ProductRamp);
+        flops / self.rate(shape) + memory
+    }
+
+    fn attention(&self, shape: &Shape, memory: f64) -> f64 {
+        let rate = self.rate(shape) * self.get(ConstantName::AttentionShare);
+        if !self.habits.scores_in_memory {
+            return (shape.flops / rate).max(memory);
+        }
+        let &[batch, sequence, heads, _, width, _] = shape.dims.as_slice() else { return memory };
+        let is_backward = usize::from(shape.kernel == "attention_backward");
+        // Scores that a causal mask hides are computed, too.
+        let scores = (batch * heads * sequence * sequence) as f64;
+        let flops = 4.0 * scores * width as f64 * (1 + is_backward) as f64;
+        let bytes = scores * SCORE_PASSES[is_backward] * shape.dtype.bytes() as f64;
+        flops / rate + bytes / self.get(ConstantName::MemoryRate) + memory
+    }
+
+    /// How far this operation is from what was measured of its kernel; None where nothing was.
+    pub fn distance(&self, shape: &Shape) -> Option<f64> {
+        self.kernels.get(&(shape.kernel, shape.dtype))?.distance(&shape.dims)
+    }
+}
+
+/// The measured points of each kernel and type, for the number of ranks that is nearest to this.
+pub(super) fn measured(profile: &MachineProfile, ranks: u32) -> HashMap<(&str, Dtype), Points> {
+    let mut nearest: HashMap<(&str, Dtype), u32> = HashMap::new();
+    for KernelTime { kernel, dtype, ranks: of, .. } in &profile.kernels {
+        let known = nearest.entry((kernel, *dtype)).or_insert(*of);
+        if of.abs_diff(ranks) < known.abs_diff(ranks) {
+            *known = *of;
+        }
+    }
+    let mut found: HashMap<(&str, Dtype), Points> = HashMap::new();
+    for KernelTime { kernel, dtype, dims, ranks: of, seconds, .. } in &profile.kernels {
+        let key = (kernel.as_str(), *dtype);
+        if nearest.get(&key) == Some(of) {
+            found.entry(key).or_default().add(dims, seconds / work(kernel, dims));
+        }
+    }
+    found
+}
+
+/// What the time of a kernel is about proportional to, from its sizes (see [`engine::Shape`]); at least one.
+fn work(kernel: &str, dims: &[u64]) -> f64 {
+    let of = |at: usize| dims.get(at).copied().unwrap_or(1).max(1) as f64;
+    let first = |count: usize| (0..count).map(of).product::<f64>();
+    match kernel {
+        _ if kernel.starts_with("product") => first(3),
+        _ if kernel.starts_with("attention") => of(0) * of(1) * of(1) * of(2) * of(4),
+        // The number of kernel elements counts in both directions, and strides leave out pixels.
+        _ if kernel.starts_with("conv_") => first(3) * of(3) * of(3) * of(6) * of(7) / (of(4) * of(4)),
+        _ if kernel.contains("pool") => of(0) * of(1) * of(5) * of(6),
+        "rotary" => of(0) * (of(1) + 2.0 * of(2)) * of(3),
+        "fill" | "add" | "relu_forward" | "relu_backward" | "convert" | "gelu_forward" | "gelu_backward" | "dropout"
+        | "sum_squares" | "sgd" | "adamw" | "batch_norm_parameters" => of(0),
+        "begin_norm" | "judge" | "end_step" => 1.0,
+        _ => first(2),
+    }
+}

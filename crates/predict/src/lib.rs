@@ -1,0 +1,23 @@
+//! What a training step takes that was not measured: seconds by part, memory by category, and how sure that is.
+//!
+//! The step is the list that the engine runs: operations, exchanges and events are those of `parallel`, with times instead of
+//! work. Pure: it starts nothing, reads no clock, and everything that it says follows from its arguments.
+
+#![forbid(unsafe_code)]
+
+mod constants;
+pub mod costs;
+pub mod machines;
+pub mod passes;
+pub mod simulate;
+mod software;
+pub mod fit;
+pub mod rows;
+mod workload;
+
+pub use constants::{CONSTANTS, Constants};
+pub use costs::Costs;
+pub use passes::Parts;
+pub use simulate::{Simulated, simulate};
+pub use software::{Habits, Software};
+pub use workload::{Step, Workload};

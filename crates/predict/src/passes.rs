@@ -1,0 +1,182 @@
+//! What the passes of blocks take, from the list of their operations.
+
+use engine::{ExchangeKind, Kind};
+use model::Model;
+use parallel::{PassWork, Pieces, StagePieces};
+use terms::Collective;
+
+use crate::costs::{Costs, Group};
+use crate::workload::Workload;
+
+/// Seconds by what they are spent on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Parts {
+    /// Products, attention and convolutions.
+    pub compute: f64,
+    /// Operations that read and write rows.
+    pub element_wise: f64,
+    /// Exchanges of tensor groups.
+    pub tensor: f64,
+    /// Exchanges of gradients and parameters among replicas that computation does not hide.
+    pub data: f64,
+    /// Transfers between stages that computation does not hide.
+    pub pipeline: f64,
+    /// Waiting for other stages.
+    pub bubble: f64,
+    /// Norms and updates.
+    pub optimizer: f64,
+    /// Waiting for the host, and what a step takes in addition.
+    pub host: f64,
+}
+
+impl Parts {
+    /// All seconds.
+    pub fn total(&self) -> f64 {
+        self.listed().iter().map(|(_, seconds)| seconds).sum()
+    }
+
+    /// Each part with its name.
+    pub fn listed(&self) -> [(&'static str, f64); 8] {
+        [
+            ("compute", self.compute),
+            ("element_wise", self.element_wise),
+            ("tensor", self.tensor),
+            ("data", self.data),
+            ("pipeline", self.pipeline),
+            ("bubble", self.bubble),
+            ("optimizer", self.optimizer),
+            ("host", self.host),
+        ]
+    }
+
+    /// Adds another's seconds, this many times.
+    pub fn add(&mut self, other: &Self, times: f64) {
+        self.compute += times * other.compute;
+        self.element_wise += times * other.element_wise;
+        self.tensor += times * other.tensor;
+        self.data += times * other.data;
+        self.pipeline += times * other.pipeline;
+        self.bubble += times * other.bubble;
+        self.optimizer += times * other.optimizer;
+        self.host += times * other.host;
+    }
+}
+
+/// The times of a block's passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockTimes {
+    /// The forward pass.
+    pub forward: Parts,
+    /// The backward pass, with what is computed again.
+    pub backward: Parts,
+}
+
+/// The times of all different blocks.
+pub fn block_times(costs: &Costs<'_>, workload: &Workload, pieces: &Pieces) -> Vec<BlockTimes> {
+    let recipe = &workload.recipe;
+    let mesh = recipe.mesh;
+    let tensor = Group::strided(mesh.tensor, 1, workload.ranks_per_node, mesh.ranks());
+    let last = pieces.blocks.len() - 1;
+    let times = pieces.blocks.iter().enumerate().map(|(at, block)| {
+        let forward = sum(costs, &block.forward, tensor, false);
+        let mut backward = sum(costs, &block.backward, tensor, false);
+        // The last block's backward pass follows its forward pass at once.
+        if recipe.recompute && at != last {
+            backward.add(&forward, 1.0);
+        } else if workload.recompute_attention && costs.habits().scores_in_memory {
+            backward.add(&sum(costs, &block.forward, tensor, true), 1.0);
+        }
+        BlockTimes { forward, backward }
+    });
+    times.collect()
+}
+
+/// The seconds of a list, or of its attention only.
+fn sum(costs: &Costs<'_>, list: &[PassWork], tensor: Group, attention_only: bool) -> Parts {
+    let mut parts = Parts::default();
+    for piece in list {
+        match piece {
+            PassWork::Run { shape, kind, joins } => {
+                if attention_only && *kind != Kind::Attention {
+                    continue;
+                }
+                let time = costs.operation(shape, *kind, *joins);
+                match kind {
+                    Kind::Products | Kind::Attention | Kind::Convolutions => parts.compute += time.work_s,
+                    _ => parts.element_wise += time.work_s,
+                }
+                parts.host += time.host_s;
+            }
+            PassWork::Exchange { kind, bytes, .. } if !attention_only => {
+                parts.tensor += costs.exchange(operation(*kind), tensor, *bytes);
+            }
+            PassWork::Exchange { .. } => {}
+        }
+    }
+    parts
+}
+
+/// What ends a step on a stage: the norm of gradients, the updates, and what is put together again.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct UpdateTimes {
+    /// Norms, before all ranks agree on them.
+    pub norm: f64,
+    /// Whether there is a norm.
+    pub has_norm: bool,
+    /// Updates.
+    pub update: f64,
+    /// Gathering parameters.
+    pub gather: f64,
+}
+
+/// The times of a stage's update.
+pub fn update_times(costs: &Costs<'_>, workload: &Workload, stage: &StagePieces) -> UpdateTimes {
+    let data = data_group(workload);
+    let mut times = UpdateTimes::default();
+    let mut before = "";
+    for piece in &stage.update {
+        match piece {
+            PassWork::Run { shape, kind, joins } => {
+                let time = costs.operation(shape, *kind, *joins);
+                // Updates in a row are one launch.
+                let seconds = time.work_s + if shape.kernel == before { 0.0 } else { time.host_s };
+                before = shape.kernel;
+                match shape.kernel {
+                    "begin_norm" | "sum_squares" | "judge" => {
+                        times.norm += seconds;
+                        times.has_norm = true;
+                    }
+                    _ => times.update += seconds,
+                }
+            }
+            PassWork::Exchange { kind: ExchangeKind::AllGather, bytes, .. } => {
+                times.gather += costs.exchange(Collective::AllGather, data, *bytes);
+            }
+            // The sum of the norm: all ranks meet in the simulation.
+            PassWork::Exchange { .. } => {}
+        }
+    }
+    times
+}
+
+/// The group of replicas of a rank.
+pub fn data_group(workload: &Workload) -> Group {
+    let mesh = workload.recipe.mesh;
+    Group::strided(mesh.data, mesh.tensor, workload.ranks_per_node, mesh.ranks())
+}
+
+/// Which operation an exchange is.
+pub fn operation(kind: ExchangeKind) -> Collective {
+    match kind {
+        ExchangeKind::Sum | ExchangeKind::Max => Collective::AllReduce,
+        ExchangeKind::AllGather => Collective::AllGather,
+        ExchangeKind::ReduceScatter => Collective::ReduceScatter,
+        ExchangeKind::Transfer { .. } => Collective::SendRecv,
+    }
+}
+
+/// Whether a model has attention.
+pub fn has_attention(model: &Model) -> bool {
+    let nodes = || model.blocks.iter().flat_map(|block| &block.nodes);
+    nodes().any(|node| matches!(node.layer, model::Layer::Attention(_)))
+}
