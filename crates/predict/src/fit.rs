@@ -92,7 +92,11 @@ pub fn fit(profile: &MachineProfile, before: Constants, rows: &[Observed]) -> Re
     let mut left_out = vec![0.0; rows.len()];
     for fold in 0..folds {
         let others: Vec<usize> = all.iter().copied().filter(|row| row % folds != fold).collect();
-        let without = if others.is_empty() { [0.0; CONSTANTS] } else { solver.solve(&others, solved.steps, ROUNDS_LEFT_OUT).steps };
+        let without = if others.is_empty() {
+            [0.0; CONSTANTS]
+        } else {
+            solver.solve(&others, solved.steps, ROUNDS_LEFT_OUT).steps
+        };
         for row in all.iter().filter(|row| *row % folds == fold) {
             left_out[*row] = solver.residual(*row, &before.moved(&without)).exp() - 1.0;
         }

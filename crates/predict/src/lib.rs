@@ -7,17 +7,25 @@
 
 mod constants;
 pub mod costs;
+pub mod fit;
 pub mod machines;
+mod memory;
 pub mod passes;
+mod prediction;
+pub mod rows;
 pub mod simulate;
 mod software;
-pub mod fit;
-pub mod rows;
 mod workload;
+
+#[cfg(test)]
+mod tests;
 
 pub use constants::{CONSTANTS, Constants};
 pub use costs::Costs;
+pub use fit::{Fit, fit};
+pub use memory::{MemoryNeed, category_name, memory};
 pub use passes::Parts;
+pub use prediction::{Evidence, Prediction, Predictor, Spreads};
 pub use simulate::{Simulated, simulate};
 pub use software::{Habits, Software};
 pub use workload::{Step, Workload};

@@ -82,7 +82,7 @@ const OF_ALL: [(ConstantName, f64, f64); 7] = [
     (ConstantName::AttentionShare, 0.5, 0.3),
     // Between the kernels of a graph.
     (ConstantName::OperationTime, 2e-6, 0.7),
-    (ConstantName::WideProductShare, 0.9, 0.5),
+    (ConstantName::WideProductShare, 0.8, 0.8),
     (ConstantName::StepTime, 1e-3, 1.0),
     (ConstantName::LinkLatency, 3e-5, 0.5),
     (ConstantName::NetworkLatency, 2e-5, 0.7),
@@ -92,8 +92,8 @@ impl PublicMachine {
     /// The machine as a profile.
     pub fn profile(&self) -> MachineProfile {
         let own = [
-            (ConstantName::ProductRate, self.products, 0.06),
-            (ConstantName::MemoryRate, self.memory, 0.12),
+            (ConstantName::ProductRate, self.products, 0.08),
+            (ConstantName::MemoryRate, self.memory, 0.15),
             (ConstantName::LinkRate, self.link, 0.15),
             (ConstantName::NetworkRate, self.network, 0.3),
             (ConstantName::OverlapSlowdown, 1.05, 0.05),

@@ -94,6 +94,7 @@ pub fn block_times(costs: &Costs<'_>, workload: &Workload, pieces: &Pieces) -> V
 /// The seconds of a list, or of its attention only.
 fn sum(costs: &Costs<'_>, list: &[PassWork], tensor: Group, attention_only: bool) -> Parts {
     let mut parts = Parts::default();
+    let (mut starts, mut gaps) = (0.0, 0.0);
     for piece in list {
         match piece {
             PassWork::Run { shape, kind, joins } => {
@@ -105,7 +106,8 @@ fn sum(costs: &Costs<'_>, list: &[PassWork], tensor: Group, attention_only: bool
                     Kind::Products | Kind::Attention | Kind::Convolutions => parts.compute += time.work_s,
                     _ => parts.element_wise += time.work_s,
                 }
-                parts.host += time.host_s;
+                starts += time.start_s;
+                gaps += time.gap_s;
             }
             PassWork::Exchange { kind, bytes, .. } if !attention_only => {
                 parts.tensor += costs.exchange(operation(*kind), tensor, *bytes);
@@ -113,6 +115,8 @@ fn sum(costs: &Costs<'_>, list: &[PassWork], tensor: Group, attention_only: bool
             PassWork::Exchange { .. } => {}
         }
     }
+    // The host starts operations ahead of the device: of both, the slower decides.
+    parts.host = gaps.max(starts - parts.compute - parts.element_wise);
     parts
 }
 
@@ -139,7 +143,7 @@ pub fn update_times(costs: &Costs<'_>, workload: &Workload, stage: &StagePieces)
             PassWork::Run { shape, kind, joins } => {
                 let time = costs.operation(shape, *kind, *joins);
                 // Updates in a row are one launch.
-                let seconds = time.work_s + if shape.kernel == before { 0.0 } else { time.host_s };
+                let seconds = if shape.kernel == before { time.work_s } else { time.work_s.max(time.start_s) };
                 before = shape.kernel;
                 match shape.kernel {
                     "begin_norm" | "sum_squares" | "judge" => {

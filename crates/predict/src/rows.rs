@@ -79,7 +79,8 @@ pub fn read_rows(text: &str) -> Result<Rows, Error> {
     for (line, cells) in table.lines() {
         match row(&table, line, cells) {
             Ok(row) => {
-                let key: Vec<String> = COLUMNS[..15].iter().map(|(name, _)| table.cell(cells, name).to_owned()).collect();
+                let key: Vec<String> =
+                    COLUMNS[..15].iter().map(|(name, _)| table.cell(cells, name).to_owned()).collect();
                 match known.get_mut(&key) {
                     Some((_, times)) => times.push(row.step_s),
                     None => {

@@ -85,7 +85,11 @@ impl Times {
         Self {
             blocks: block_times(costs, workload, &step.pieces),
             links: (0..mesh.pipeline).map(link).collect(),
-            ends: if mesh.pipeline > 1 { costs.exchange(Collective::AllReduce, ends, tied(&step.stages[0])) } else { 0.0 },
+            ends: if mesh.pipeline > 1 {
+                costs.exchange(Collective::AllReduce, ends, tied(&step.stages[0]))
+            } else {
+                0.0
+            },
             updates,
             data: data.collect(),
             world: costs.exchange(Collective::AllReduce, world, 8),

@@ -77,7 +77,9 @@ impl Workload {
         let (pipeline, blocks) = (recipe.mesh.pipeline, recipe.model.blocks.len());
         let places = pipeline * recipe.chunks;
         let adds_up = recipe.stages.is_empty()
-            || recipe.stages.len() == places && recipe.stages.iter().sum::<usize>() == blocks && !recipe.stages.contains(&0);
+            || recipe.stages.len() == places
+                && recipe.stages.iter().sum::<usize>() == blocks
+                && !recipe.stages.contains(&0);
         if places > blocks || !adds_up {
             let message = format!("{pipeline} stages x {} chunks = {places} places for {blocks} blocks", recipe.chunks);
             let hint = format!("at most {blocks} places, or a model of more layers");

@@ -23,7 +23,12 @@ impl Group {
     pub fn strided(ranks: usize, stride: usize, node: usize, all: usize) -> Self {
         let node = node.min(all).max(1);
         let per_node = (node / stride.max(1)).clamp(1, ranks.max(1));
-        Self { ranks: ranks as u32, per_node: per_node as u32, groups: (node / per_node).max(1) as u32, node: node as u32 }
+        Self {
+            ranks: ranks as u32,
+            per_node: per_node as u32,
+            groups: (node / per_node).max(1) as u32,
+            node: node as u32,
+        }
     }
 
     /// Nodes that the group spans.

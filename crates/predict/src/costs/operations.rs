@@ -16,20 +16,29 @@ const TILE: u64 = 128;
 const LAST_ROUND: f64 = 0.8;
 /// Share of its rate that a product keeps whose rows no 16-byte load reaches.
 const UNALIGNED: f64 = 0.6;
+/// Each tile of a product on a GPU fills its pipeline and writes its result in the time of so many more products in each sum.
+const DEPTH_ON_GPU: f64 = 64.0;
+/// Share of a product's memory traffic that its arithmetic does not hide.
+const EXPOSED: f64 = 0.5;
 /// A product that is wider or longer than this is wide.
 const WIDE: u64 = 1 << 15;
 /// How often each score of attention is read or written, where scores are kept in memory: products, softmax, dropout with its mask.
-const SCORE_PASSES: [f64; 2] = [6.5, 9.5];
+const SCORE_PASSES: [f64; 2] = [6.0, 8.5];
 /// Kernels of attention, where scores are kept in memory: each way.
 const SCORE_KERNELS: [f64; 2] = [4.0, 7.0];
+
+/// The gap between two operations on a device over the time in which the host starts one. Assumed.
+const GAP: f64 = 0.4;
 
 /// What an operation takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OperationTime {
     /// Seconds of work.
     pub work_s: f64,
-    /// Seconds in addition, in which the device waits for the host.
-    pub host_s: f64,
+    /// Seconds in which the host starts it. Starts run ahead of the device where its work takes longer.
+    pub start_s: f64,
+    /// Seconds between this operation and the next on the device, however far ahead the host is.
+    pub gap_s: f64,
 }
 
 impl Costs<'_> {
@@ -49,8 +58,9 @@ impl Costs<'_> {
             (true, "attention_backward") => SCORE_KERNELS[1],
             _ => 1.0,
         };
-        let least = if joins.is_some() || measured.is_some() { 0.0 } else { kernels * self.get(ConstantName::OperationTime) };
-        OperationTime { work_s, host_s: (least - work_s).max(0.0) }
+        let start_s =
+            if joins.is_some() || measured.is_some() { 0.0 } else { kernels * self.get(ConstantName::OperationTime) };
+        OperationTime { work_s, start_s, gap_s: GAP * start_s }
     }
 
     /// Whether another operation does its work as well.
@@ -81,11 +91,12 @@ impl Costs<'_> {
         self.get(ConstantName::ProductRate) * of_type
     }
 
-    /// A product loads and stores its tiles in addition to multiplying: what of this is hidden is in the rate.
+    /// A product loads and stores its tiles beside multiplying.
     fn product(&self, shape: &Shape, memory: f64) -> f64 {
         let &[m, n, k, ..] = shape.dims.as_slice() else { return memory };
-        let mut share = 1.0;
+        let (mut share, mut depth) = (1.0, 0.0);
         if self.profile.multiprocessors > 0 {
+            depth = DEPTH_ON_GPU;
             let tiles = (m.div_ceil(TILE) * n.div_ceil(TILE)) as f64;
             let rounds = tiles / f64::from(self.profile.multiprocessors);
             share *= (m * n) as f64 / (tiles * (TILE * TILE) as f64);
@@ -97,8 +108,8 @@ impl Costs<'_> {
                 share *= self.get(ConstantName::WideProductShare);
             }
         }
-        let flops = shape.flops / share + self.get(ConstantName::ProductRamp);
-        flops / self.rate(shape) + memory
+        let flops = shape.flops / share * (1.0 + depth / k.max(1) as f64) + self.get(ConstantName::ProductRamp);
+        flops / self.rate(shape) + EXPOSED * memory
     }
 
     fn attention(&self, shape: &Shape, memory: f64) -> f64 {
@@ -151,8 +162,18 @@ fn work(kernel: &str, dims: &[u64]) -> f64 {
         _ if kernel.starts_with("conv_") => first(3) * of(3) * of(3) * of(6) * of(7) / (of(4) * of(4)),
         _ if kernel.contains("pool") => of(0) * of(1) * of(5) * of(6),
         "rotary" => of(0) * (of(1) + 2.0 * of(2)) * of(3),
-        "fill" | "add" | "relu_forward" | "relu_backward" | "convert" | "gelu_forward" | "gelu_backward" | "dropout"
-        | "sum_squares" | "sgd" | "adamw" | "batch_norm_parameters" => of(0),
+        "fill"
+        | "add"
+        | "relu_forward"
+        | "relu_backward"
+        | "convert"
+        | "gelu_forward"
+        | "gelu_backward"
+        | "dropout"
+        | "sum_squares"
+        | "sgd"
+        | "adamw"
+        | "batch_norm_parameters" => of(0),
         "begin_norm" | "judge" | "end_step" => 1.0,
         _ => first(2),
     }

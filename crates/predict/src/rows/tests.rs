@@ -1,1 +1,83 @@
+//! Tables with mistakes.
 
+use super::*;
+
+const HEAD: &str = "machine,gpus,gpus_per_node,hidden,heads,layers,sequence,vocabulary,tensor,data,pipeline,interleave,micro_batch,\
+                    global_batch,recompute,sequence_parallel,step_s,source";
+
+fn line(change: impl Fn(usize) -> Option<&'static str>) -> String {
+    let plain = [
+        "\"8x, \"\"A\"\"\"",
+        "8",
+        "8",
+        "1024",
+        "16",
+        "24",
+        "1024",
+        "51200",
+        "2",
+        "2",
+        "2",
+        "1",
+        "4",
+        "32",
+        "full",
+        "0",
+        "0.25",
+        "x",
+    ];
+    let cells = plain.iter().enumerate().map(|(at, cell)| change(at).unwrap_or(cell));
+    cells.collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn rows_that_cannot_be_used_are_listed_with_the_reason() {
+    let with = |at: usize, cell: &'static str| line(move |place| (place == at).then_some(cell));
+    let lines = [
+        line(|_| None),
+        with(16, "NaN"),
+        with(16, "0"),
+        with(16, "-1.5"),
+        with(1, "16"),
+        with(13, "30"),
+        with(4, "15"),
+        with(10, "0"),
+        with(14, "sometimes"),
+        with(5, "25"),
+    ];
+    let rows = read_rows(&format!("{HEAD}\n{}\n", lines.join("\n"))).unwrap();
+    assert_eq!((rows.rows.len(), rows.rows[0].line, rows.rows[0].step_s), (1, 2, 0.25));
+    let says = [
+        "step_s is `NaN`",
+        "step_s is `0`",
+        "step_s is `-1.5`",
+        "has 8 ranks, not 16",
+        "30 samples",
+        "heads",
+        "pipeline is `0`",
+        "recompute is `sometimes`",
+        "25 layers",
+    ];
+    assert_eq!(rows.skipped.len(), says.len(), "{:?}", rows.skipped);
+    for ((number, why), (at, says)) in rows.skipped.iter().zip(says.iter().enumerate()) {
+        assert!(*number == at + 3 && why.contains(says), "line {number}: {why} lacks {says}");
+    }
+}
+
+#[test]
+fn equal_rows_become_one_with_a_spread() {
+    let other = line(|at| (at == 16).then_some("0.36"));
+    let rows = read_rows(&format!("{HEAD}\n{}\n{other}\n", line(|_| None))).unwrap();
+    let [row] = rows.rows.as_slice() else { panic!("{rows:?}") };
+    assert!((row.step_s - 0.3).abs() < 1e-9 && row.count == 2, "{row:?}");
+    assert!((row.spread - (0.36_f64 / 0.25).ln() / 2_f64.sqrt()).abs() < 1e-9, "{}", row.spread);
+}
+
+#[test]
+fn a_table_without_a_column_or_without_rows_is_refused() {
+    let why = read_rows(&HEAD.replace("micro_batch,", "")).unwrap_err();
+    assert!(why.cause.unwrap().contains("micro_batch"));
+    let why = read_rows(HEAD).unwrap_err();
+    assert!(why.what.contains("no row"), "{why}");
+    assert!(read_rows("").is_err());
+}

@@ -12,7 +12,8 @@ pub(super) struct Table<'a> {
 
 impl Table<'_> {
     pub(super) fn parse(text: &str, most: usize) -> Result<Self, Error> {
-        let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().is_empty());
+        let mut lines =
+            text.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().is_empty());
         let Some((_, head)) = lines.next() else { return Err(Error::new("the table of steps is empty")) };
         let head = cells(head).into_iter().map(|name| name.trim().to_lowercase()).collect();
         let lines: Vec<(usize, Vec<String>)> = lines.map(|(at, line)| (at, cells(line))).take(most + 1).collect();

@@ -39,7 +39,9 @@ impl DataTimes {
             false => 0.0,
         });
         let gather = stage.units.iter().map(|unit| match exchanges && stage.level == 3 {
-            true => beside * costs.exchange(Collective::AllGather, group, unit.elements as u64 * bytes_of(recipe.precision)),
+            true => {
+                beside * costs.exchange(Collective::AllGather, group, unit.elements as u64 * bytes_of(recipe.precision))
+            }
             false => 0.0,
         });
         let partial = stage.units.iter().map(|unit| match unit.partial_bytes {
@@ -69,4 +71,12 @@ impl DataTimes {
 
 fn bytes_of(dtype: Dtype) -> u64 {
     dtype.bytes()
+}
+
+#[cfg(test)]
+impl DataTimes {
+    /// Makes every exchange of gradients take so long.
+    pub(crate) fn set(&mut self, seconds: f64) {
+        self.reduce.fill(seconds);
+    }
 }

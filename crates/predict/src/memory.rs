@@ -1,0 +1,100 @@
+//! The memory of a rank by category, before any program is written.
+//!
+//! Parameters, gradients and optimizer state are those of the program's own buffers. Activations are what passes leave for each other,
+//! for as many micro-batches as the schedule holds at once; how the memory plan packs them is not known, so they are bounds within a
+//! few percent. `memory` and [`parallel::outline`] give the plan itself.
+
+use std::collections::BTreeMap;
+
+use engine::Category;
+use parallel::{Event, Pass};
+
+use crate::workload::Step;
+
+/// Bytes of the stage that needs the most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryNeed {
+    /// Which stage.
+    pub stage: usize,
+    /// Bytes by category.
+    pub categories: BTreeMap<Category, u64>,
+}
+
+impl MemoryNeed {
+    /// Bytes in all.
+    pub fn bytes(&self) -> u64 {
+        self.categories.values().sum()
+    }
+}
+
+/// The name of a category in tables and in JSON.
+pub fn category_name(category: Category) -> &'static str {
+    match category {
+        Category::Parameter => "parameters",
+        Category::Gradient => "gradients",
+        Category::Optimizer => "optimizer",
+        Category::Activation => "activations",
+        Category::Communication => "communication",
+        Category::Input => "inputs",
+        Category::Scalar => "scalars",
+    }
+}
+
+/// What the stage needs that needs the most.
+pub fn memory(step: &Step) -> MemoryNeed {
+    let needs = (0..step.stages.len()).map(|stage| of_stage(step, stage));
+    needs.max_by_key(MemoryNeed::bytes).unwrap_or_default()
+}
+
+fn of_stage(step: &Step, at: usize) -> MemoryNeed {
+    let stage = &step.stages[at];
+    let recipe = &step.workload.recipe;
+    let blocks = recipe.model.blocks.len();
+    let mut categories = stage.held.clone();
+    let piece = |block: usize| &step.pieces.blocks[step.pieces.places[block]];
+    // What a block leaves for its backward pass: all that it saves, or its input only.
+    let again = |block: usize| recipe.recompute && block + 1 < blocks;
+    let kept = |block: usize| match again(block) {
+        true => block.checked_sub(1).map_or(0, |before| piece(before).output_bytes),
+        false => piece(block).saved_bytes,
+    };
+    let each: Vec<u64> = stage.chunks.iter().map(|chunk| chunk.clone().map(kept).sum()).collect();
+    // The most that a pass holds itself: blocks give back what they kept from the last to the first.
+    let within = |chunk: &std::ops::Range<usize>| {
+        let mut so_far = 0;
+        let held = chunk.clone().map(|block| {
+            so_far += kept(block);
+            so_far + piece(block).working_bytes + if again(block) { piece(block).saved_bytes } else { 0 }
+        });
+        held.max().unwrap_or(0)
+    };
+    let passes: Vec<u64> = stage.chunks.iter().map(within).collect();
+    let (mut held, mut most) = (0_u64, 0_u64);
+    for event in &step.timetable[at] {
+        let Event::Pass(Pass { backward, chunk, .. }) = event else { continue };
+        if *backward {
+            held = held.saturating_sub(each[*chunk]);
+            most = most.max(held + passes[*chunk]);
+        } else {
+            held += each[*chunk];
+        }
+    }
+    let of_blocks = || stage.chunks.iter().cloned().flatten();
+    *categories.entry(Category::Activation).or_insert(0) += most;
+    // The largest unit is put together for each micro-batch where replicas hold shards of it, and the next meanwhile.
+    let largest = stage.units.iter().map(|unit| unit.elements as u64).max().unwrap_or(0);
+    if stage.level >= 2 {
+        *categories.entry(Category::Gradient).or_insert(0) += 2 * largest * stage.state.bytes();
+    }
+    if stage.level == 3 {
+        *categories.entry(Category::Communication).or_insert(0) += 2 * largest * recipe.precision.bytes();
+    }
+    if recipe.mesh.pipeline > 1 {
+        let crossing = of_blocks().map(|block| piece(block).output_bytes).max().unwrap_or(0);
+        *categories.entry(Category::Communication).or_insert(0) += 2 * crossing;
+    }
+    MemoryNeed { stage: at, categories }
+}
+
+#[cfg(test)]
+mod tests;

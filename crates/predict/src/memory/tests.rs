@@ -1,0 +1,25 @@
+//! The bounds of activations against the plan.
+
+use super::*;
+use crate::tests::workload;
+use parallel::Mesh;
+
+#[test]
+fn categories_are_near_those_of_the_plan() {
+    for (data, tensor, pipeline) in [(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 2, 1)] {
+        for recompute in [false, true] {
+            let mut workload = workload(Mesh { data, tensor, pipeline });
+            workload.recipe.recompute = recompute;
+            let step = workload.step().unwrap();
+            let own = of_stage(&step, 0);
+            let plan = parallel::outline(&workload.recipe, 0, |_| 0).unwrap();
+            for category in [Category::Parameter, Category::Optimizer, Category::Gradient] {
+                assert_eq!(own.categories[&category], plan.categories[&category] as u64, "{category:?}");
+            }
+            let of_plan = plan.categories[&Category::Activation] as f64;
+            let ratio = own.categories[&Category::Activation] as f64 / of_plan;
+            
+            assert!((0.98..1.2).contains(&ratio), "{data}x{tensor}x{pipeline} {recompute}: {ratio} of {of_plan}");
+        }
+    }
+}
