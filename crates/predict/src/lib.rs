@@ -15,6 +15,7 @@ mod prediction;
 pub mod rows;
 pub mod simulate;
 mod software;
+pub mod sweep;
 mod workload;
 
 #[cfg(test)]

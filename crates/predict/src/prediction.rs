@@ -148,6 +148,11 @@ impl Predictor {
 
     /// Predicts a step that is listed already.
     pub fn predict_step(&self, step: &Step) -> Prediction {
+        self.predict_with_slopes(step).0
+    }
+
+    /// A prediction, with the derivatives of the logarithm of its time by the logarithms of the constants.
+    pub(crate) fn predict_with_slopes(&self, step: &Step) -> (Prediction, [f64; CONSTANTS]) {
         let workload = &step.workload;
         let ranks = workload.ranks_per_node.min(workload.recipe.mesh.ranks());
         let costs = Costs::new(&self.profile, self.constants, workload.software, ranks as u32);
@@ -160,7 +165,7 @@ impl Predictor {
         };
         let half = NORMAL_90 * spreads.total();
         let known = half <= UNKNOWN.ln();
-        Prediction {
+        let prediction = Prediction {
             seconds: simulated.seconds,
             interval: known.then(|| (simulated.seconds * (-half).exp(), simulated.seconds * half.exp())),
             spreads,
@@ -170,7 +175,8 @@ impl Predictor {
             memory_bytes: self.profile.memory_bytes,
             evidence: self.evidence,
             would_help: self.would_help(&slopes, &spreads),
-        }
+        };
+        (prediction, slopes)
     }
 
     /// Derivatives of the logarithm of the time by the logarithms of the constants.
@@ -183,7 +189,7 @@ impl Predictor {
         })
     }
 
-    fn by_constants(&self, slopes: &[f64; CONSTANTS]) -> f64 {
+    pub(crate) fn by_constants(&self, slopes: &[f64; CONSTANTS]) -> f64 {
         let mut variance = 0.0;
         for a in 0..CONSTANTS {
             for b in 0..CONSTANTS {

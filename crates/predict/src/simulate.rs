@@ -50,6 +50,11 @@ pub fn simulate(step: &Step, costs: &Costs<'_>) -> Simulated {
 
 impl Times {
     pub(crate) fn new(step: &Step, costs: &Costs<'_>) -> Self {
+        Self::with_blocks(step, costs, block_times(costs, &step.workload, &step.pieces))
+    }
+
+    /// All times, with those of blocks that are known already.
+    pub(crate) fn with_blocks(step: &Step, costs: &Costs<'_>, blocks: Vec<BlockTimes>) -> Self {
         let workload = &step.workload;
         let recipe = &workload.recipe;
         let mesh = recipe.mesh;
@@ -83,7 +88,7 @@ impl Times {
         }
         let data = step.stages.iter().map(|stage| DataTimes::new(costs, step, stage, state(stage)));
         Self {
-            blocks: block_times(costs, workload, &step.pieces),
+            blocks,
             links: (0..mesh.pipeline).map(link).collect(),
             ends: if mesh.pipeline > 1 {
                 costs.exchange(Collective::AllReduce, ends, tied(&step.stages[0]))

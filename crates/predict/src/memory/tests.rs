@@ -18,7 +18,7 @@ fn categories_are_near_those_of_the_plan() {
             }
             let of_plan = plan.categories[&Category::Activation] as f64;
             let ratio = own.categories[&Category::Activation] as f64 / of_plan;
-            
+
             assert!((0.98..1.2).contains(&ratio), "{data}x{tensor}x{pipeline} {recompute}: {ratio} of {of_plan}");
         }
     }

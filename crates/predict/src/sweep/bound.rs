@@ -1,0 +1,132 @@
+//! Bounds of a candidate without a simulation.
+
+use std::ops::Range;
+
+use model::{Part, Shard};
+use parallel::{Optimizer, Pieces, Schedule};
+use terms::Dtype;
+
+use super::Candidate;
+use crate::passes::BlockTimes;
+use crate::workload::Workload;
+
+/// What bounds need of a model.
+pub(super) struct Bounds {
+    blocks: usize,
+    /// Elements of each block's parameters: those that a tensor group cuts, and those that each part holds.
+    cut: Vec<u64>,
+    whole: Vec<u64>,
+    /// Elements of a parameter that the last block borrows from the first.
+    tied: u64,
+    bytes: u64,
+    state_bytes: u64,
+    /// Numbers of state for each parameter.
+    states: u64,
+}
+
+impl Bounds {
+    pub(super) fn new(base: &Workload) -> Self {
+        let recipe = &base.recipe;
+        let blocks = &recipe.model.blocks;
+        let sum = |block: &model::Block, cut: bool| {
+            let wanted = |parameter: &model::Parameter| (parameter.shard != Shard::Whole) == cut;
+            block
+                .parameters()
+                .iter()
+                .filter(|parameter| wanted(parameter))
+                .map(|parameter| parameter.len() as u64)
+                .sum()
+        };
+        let borrowed = blocks.iter().flat_map(|block| &block.nodes).find_map(|node| match &node.layer {
+            model::Layer::Linear(layer) => layer.tied.clone(),
+            _ => None,
+        });
+        let all = recipe.model.parameters();
+        let tied = all.iter().find(|parameter| Some(&parameter.name) == borrowed.as_ref());
+        let state_bytes = if recipe.precision == Dtype::F64 { 8 } else { 4 };
+        Self {
+            blocks: blocks.len(),
+            cut: blocks.iter().map(|block| sum(block, true)).collect(),
+            whole: blocks.iter().map(|block| sum(block, false)).collect(),
+            tied: tied.map_or(0, |parameter| parameter.len() as u64),
+            bytes: recipe.precision.bytes(),
+            state_bytes,
+            states: match recipe.optimizer {
+                Optimizer::Sgd { momentum, .. } => u64::from(momentum != 0.0),
+                Optimizer::AdamW { .. } => 2,
+            },
+        }
+    }
+
+    /// The blocks of a place.
+    fn range(&self, candidate: &Candidate, place: usize) -> Range<usize> {
+        Part { index: place, of: candidate.mesh.pipeline * candidate.chunks }.range(self.blocks)
+    }
+
+    /// Bytes of the rank that needs the most, without what a plan adds between buffers: a little below the truth.
+    pub(super) fn bytes(&self, candidate: &Candidate, pieces: &Pieces) -> u64 {
+        let most = (0..candidate.mesh.pipeline).map(|stage| self.bytes_of(candidate, pieces, stage));
+        // The first stage holds the most micro-batches, the last the head: stages between hold no more than these two.
+        most.max().unwrap_or(0)
+    }
+
+    fn bytes_of(&self, candidate: &Candidate, pieces: &Pieces, stage: usize) -> u64 {
+        let (data, tensor, pipeline) =
+            (candidate.mesh.data as u64, candidate.mesh.tensor as u64, candidate.mesh.pipeline);
+        let ranges = || (0..candidate.chunks).map(|chunk| self.range(candidate, chunk * pipeline + stage));
+        let mut elements: u64 = ranges().flatten().map(|block| self.cut[block] / tensor + self.whole[block]).sum();
+        if stage + 1 == pipeline && pipeline > 1 {
+            elements += self.tied / tensor;
+        }
+        let cut = |from: u8| if candidate.sharded >= from { data } else { 1 };
+        let masters = if self.bytes == self.state_bytes { 0 } else { self.state_bytes * elements / cut(1) };
+        let lasting = self.bytes * elements / cut(3)
+            + masters
+            + self.state_bytes * elements / cut(2)
+            + self.states * self.state_bytes * elements / cut(1);
+        let kept = |range: Range<usize>| -> u64 {
+            let of_block = |block: usize| {
+                let piece = &pieces.blocks[pieces.places[block]];
+                match candidate.recompute && block + 1 < self.blocks {
+                    true => block.checked_sub(1).map_or(0, |before| pieces.blocks[pieces.places[before]].output_bytes),
+                    false => piece.saved_bytes,
+                }
+            };
+            range.map(of_block).sum()
+        };
+        let all: u64 = ranges().map(kept).sum();
+        lasting + all * self.held(candidate, stage) as u64 / candidate.chunks as u64
+    }
+
+    /// Passes whose values a stage holds at once.
+    fn held(&self, candidate: &Candidate, stage: usize) -> usize {
+        let (pipeline, chunks) = (candidate.mesh.pipeline, candidate.chunks);
+        let all = candidate.micros * chunks;
+        match candidate.schedule {
+            Schedule::GPipe => all,
+            Schedule::OneForwardOneBackward => (pipeline - stage).min(all),
+            Schedule::Interleaved if candidate.micros == pipeline => all,
+            Schedule::Interleaved => ((pipeline - stage - 1) * 2 + (chunks - 1) * pipeline + 1).min(all),
+        }
+    }
+
+    /// Seconds that no simulation is below.
+    pub(super) fn seconds(&self, candidate: &Candidate, pieces: &Pieces, times: &[BlockTimes]) -> f64 {
+        let pipeline = candidate.mesh.pipeline;
+        let passes = |range: Range<usize>| -> f64 {
+            range
+                .map(|block| &times[pieces.places[block]])
+                .map(|block| block.forward.total() + block.backward.total())
+                .sum()
+        };
+        let (mut before, mut most) = (0.0, 0.0_f64);
+        for stage in 0..pipeline {
+            let first = passes(self.range(candidate, stage));
+            let others: f64 =
+                (1..candidate.chunks).map(|chunk| passes(self.range(candidate, chunk * pipeline + stage))).sum();
+            most = most.max(before + candidate.micros as f64 * (first + others));
+            before += first;
+        }
+        most
+    }
+}
