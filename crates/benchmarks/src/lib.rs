@@ -27,7 +27,7 @@ pub use contract::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytor
 pub use modelled::{ModelledWorld, is_modelled};
 pub use primitive::primitives;
 pub use rank::{RankWork, open_rank};
-pub use training::{ModelLine, models, parameters, strategies};
+pub use training::{ModelLine, models, parameters, recipe, strategies};
 
 /// Every benchmark, in the order in which help lists them.
 pub static BENCHMARKS: &[&dyn Benchmark] = &[

@@ -53,6 +53,7 @@ const COMMANDS: &[Section] = &[
         heading: Some("Explain"),
         rows: &[
             commands::profile::ROW,
+            Row::typed::<commands::predict::Predict>(),
             Row::typed::<commands::hang::Hang>(),
             Row::typed::<commands::report::Report>(),
             Row::typed::<commands::history::History>(),

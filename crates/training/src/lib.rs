@@ -55,6 +55,12 @@ pub struct MemoryBenchmark;
 /// Ranks whose memory is measured even where they share cores.
 const MEASURED: usize = 8;
 
+/// The recipe of a case of training, and whether it is computed rather than slept; None for other cases.
+pub fn recipe(case: &Case) -> Option<Result<(parallel::Recipe, bool), terms::FieldError>> {
+    let is_native = case.benchmark == TRAINING.name && !is_pytorch(case);
+    is_native.then(|| Task::from_case(case).map(|task| (task.recipe, task.sleep.is_none())))
+}
+
 /// A checked case's task, on a rank.
 fn task(case: &Case) -> Result<Task, Failure> {
     Ok(Task::from_case(case)?)

@@ -14,6 +14,7 @@ pub(crate) mod man;
 pub(crate) mod measured;
 pub(crate) mod merge;
 pub(crate) mod pack;
+pub(crate) mod predict;
 pub(crate) mod profile;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -1,0 +1,121 @@
+//! Predictions as text for a terminal.
+
+use predict::sweep::{Choices, Swept};
+use predict::{Evidence, Prediction, Predictor, Workload, category_name};
+use terminal::{Column, Row, Table};
+
+use super::{Predict, plan};
+use crate::screen;
+
+/// What every answer begins with: nothing was measured.
+pub(super) fn banner(predictor: &Predictor) -> String {
+    let rests = match predictor.evidence {
+        Evidence::Public => "a guess from public numbers",
+        Evidence::Rows => "from public numbers, moved by measured steps",
+        Evidence::Measured => "from measured operations and exchanges",
+    };
+    format!("PREDICTED, NOT MEASURED: {} ({rests})\n\n", view::one_line(&predictor.profile.name))
+}
+
+/// Seconds with three digits.
+pub(super) fn seconds(value: f64) -> String {
+    match value {
+        value if value >= 1.0 => format!("{value:.2} s"),
+        value if value >= 1e-3 => format!("{:.1} ms", value * 1e3),
+        value => format!("{:.1} us", value * 1e6),
+    }
+}
+
+fn interval(prediction: &Prediction) -> String {
+    match prediction.interval {
+        Some((low, high)) => format!("{} to {}", seconds(low), seconds(high)),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// One prediction.
+pub(super) fn prediction(workload: &Workload, prediction: &Prediction) -> String {
+    let recipe = &workload.recipe;
+    let step = if prediction.interval.is_some() { seconds(prediction.seconds) } else { "unknown".to_owned() };
+    let mut text = format!(
+        "{}, mesh {} ({} ranks), {} samples a step in {} micro-batches of {}\n\nstep      {step}  (90%: {})\nlimit     {}\n",
+        recipe.model.name,
+        recipe.mesh,
+        recipe.mesh.ranks(),
+        recipe.global_batch(),
+        workload.micros(),
+        recipe.micro_batch,
+        interval(prediction),
+        prediction.limit
+    );
+    let fits = if prediction.fits() { "fits" } else { "DOES NOT FIT" };
+    text += &format!(
+        "memory    {:.2} GB of {:.0} GB on stage {}: {fits}\n\n",
+        prediction.memory.bytes() as f64 / 1e9,
+        prediction.memory_bytes as f64 / 1e9,
+        prediction.memory.stage
+    );
+    let mut table = Table::new([Column::left("part"), Column::right("time"), Column::right("share")]);
+    for (name, part) in prediction.parts.listed() {
+        let share = format!("{:.1}%", 100.0 * part / prediction.seconds);
+        table.push(Row::new([name.replace('_', "-"), seconds(part), share]));
+    }
+    text += &table.text(screen::width());
+    let mut table = Table::new([Column::left("memory"), Column::right("GB")]);
+    for (category, bytes) in &prediction.memory.categories {
+        table.push(Row::new([category_name(*category).to_owned(), format!("{:.3}", *bytes as f64 / 1e9)]));
+    }
+    text += &format!("\n{}\n", table.text(screen::width()));
+    let spreads = prediction.spreads;
+    text + &format!(
+        "interval  constants {:.0}%, launches {:.0}%, model {:.0}%\nsurer by  {}\n",
+        100.0 * spreads.constants,
+        100.0 * spreads.launches,
+        100.0 * spreads.model,
+        prediction.would_help
+    )
+}
+
+/// The best of a sweep.
+pub(super) fn sweep(options: &Predict, base: &Workload, choices: &Choices, found: &Swept) -> String {
+    let mut text = format!(
+        "{} on {} ranks, {} samples a step: {} legal, {} fit, {} simulated\n\n",
+        base.recipe.model.name, choices.ranks, choices.global_batch, found.legal, found.fitting, found.simulated
+    );
+    let mut table = Table::new([
+        Column::right("#"),
+        Column::right("step"),
+        Column::right("90%"),
+        Column::right("GB"),
+        Column::left("mesh, schedule, micro-batches x samples").wraps(40, 20),
+        Column::left("limited by").wraps(24, 12),
+    ]);
+    for (at, ranked) in found.best.iter().enumerate() {
+        let prediction = &ranked.prediction;
+        let place = format!("{}{}", at + 1, if ranked.tied { "=" } else { "" });
+        table.push(Row::new([
+            place,
+            seconds(prediction.seconds),
+            interval(prediction),
+            format!("{:.1}", prediction.memory.bytes() as f64 / 1e9),
+            plan::words(&ranked.candidate),
+            prediction.limit.to_owned(),
+        ]));
+    }
+    text += &table.text(screen::width());
+    if found.best.iter().any(|ranked| ranked.tied) {
+        text += "\n= cannot be told apart from the first\n";
+    }
+    if let Some(first) = found.best.first() {
+        let parts = first.prediction.parts.listed();
+        let shares = parts.iter().filter(|(_, part)| *part >= 0.005 * first.prediction.seconds);
+        let words: Vec<String> = shares
+            .map(|(name, part)| format!("{} {:.0}%", name.replace('_', "-"), 100.0 * part / first.prediction.seconds))
+            .collect();
+        text += &format!("\nparts of the first: {}\nsurer by: {}\n", words.join(", "), first.prediction.would_help);
+    }
+    if options.plan.is_none() {
+        text += "measure the first three: add `--plan FILE`, then `rankmark run FILE`\n";
+    }
+    text
+}

@@ -1,0 +1,125 @@
+//! From options to a workload.
+
+use engine::Matmul;
+use engine::cuda::LOGITS_MULTIPLE;
+use parallel::{Mesh, Optimizer, Recipe, Schedule};
+use predict::{Predictor, Workload};
+use terms::Named;
+
+use super::Predict;
+use crate::Failure;
+
+/// Samples of a replica's step when nobody says.
+const BATCH: usize = 4;
+
+impl Predict {
+    /// Samples of a step over all replicas of a sweep: by default one of each rank's.
+    pub(super) fn samples(&self, ranks: usize) -> usize {
+        match (self.global_batch, self.batch) {
+            (Some(all), _) => all as usize,
+            (None, Some(each)) => each as usize * ranks,
+            (None, None) => ranks,
+        }
+    }
+
+    /// What all candidates of a sweep have in common, and a workload begins as.
+    pub(super) fn base(&self, predictor: &Predictor) -> Result<Workload, Failure> {
+        let mut settings = Vec::new();
+        for pair in &self.set {
+            let parsed = pair.split_once('=').and_then(|(name, value)| Some((name.trim(), value.trim().parse().ok()?)));
+            let (name, value): (&str, f64) = parsed.ok_or_else(|| {
+                Failure::new(format!("--set {pair} is not FIELD=VALUE")).hint("for example `--set width=1024`")
+            })?;
+            settings.push((name.to_owned(), value));
+        }
+        if let Some(sequence) = self.sequence {
+            settings.push(("sequence".to_owned(), f64::from(sequence)));
+        }
+        let entry = model::entry(&self.model).map_err(refused)?;
+        // A longer sequence needs as many learned positions.
+        let sets = |name: &str| settings.iter().any(|(given, _)| terms::normalize(given) == name);
+        let has_positions = entry.settings.iter().any(|setting| setting.name == "positions");
+        if let Some(sequence) = self.sequence.filter(|_| has_positions && !sets("positions")) {
+            let default = entry.resolved(&[]).map_err(refused)?;
+            let positions = default.iter().find(|(name, _)| *name == "positions").map_or(0.0, |(_, value)| *value);
+            settings.push(("positions".to_owned(), positions.max(f64::from(sequence))));
+        }
+        let model = entry.model(&settings).map_err(refused)?;
+        let optimizer = match self.optimizer.as_str() {
+            "sgd" => Optimizer::Sgd { rate: 1e-3, momentum: 0.9 },
+            _ => Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
+        };
+        let on_gpus = predictor.profile.multiprocessors > 0;
+        let recipe = Recipe {
+            model,
+            mesh: Mesh::SERIAL,
+            precision: self.precision,
+            matmul: Matmul::Auto,
+            micro_batch: 1,
+            micro_batches: vec![1],
+            schedule: self.schedule.unwrap_or(Schedule::OneForwardOneBackward),
+            chunks: 1,
+            stages: Vec::new(),
+            sharded: self.sharded,
+            bucket_bytes: 25 << 20,
+            overlap: !self.no_overlap,
+            sequence_parallel: self.sequence_parallel,
+            recompute: self.recompute,
+            synchronised: false,
+            optimizer,
+            clip: None,
+            seed: 1,
+            logits_multiple: if on_gpus { LOGITS_MULTIPLE } else { 1 },
+            communicate: true,
+        };
+        let node = self.ranks_per_node.unwrap_or(predictor.profile.ranks_per_node);
+        Ok(Workload {
+            recipe,
+            ranks_per_node: node.max(1) as usize,
+            software: self.software,
+            recompute_attention: false,
+        })
+    }
+
+    /// The workload that the options describe.
+    pub(super) fn workload(&self, predictor: &Predictor) -> Result<Workload, Failure> {
+        let mut workload = self.base(predictor)?;
+        let ranks = self.ranks.map_or(1, |ranks| ranks as usize);
+        let mesh = self.mesh.unwrap_or(Mesh { data: ranks, tensor: 1, pipeline: 1 });
+        if let Some(ranks) = self.ranks.filter(|ranks| *ranks as usize != mesh.ranks()) {
+            let what = format!("the mesh {mesh} has {} ranks, not {ranks}", mesh.ranks());
+            return Err(Failure::new(what).hint("leave out --ranks, or name a mesh of as many"));
+        }
+        let batch = match (self.global_batch, self.batch) {
+            (Some(all), _) if !(all as usize).is_multiple_of(mesh.data) => {
+                let what = format!("{all} samples do not divide into {} replicas", mesh.data);
+                return Err(Failure::new(what).hint(format!("a multiple of {}", mesh.data)));
+            }
+            (Some(all), _) => all as usize / mesh.data,
+            (None, each) => each.map_or(BATCH, |each| each as usize),
+        };
+        let wanted = if mesh.pipeline > 1 { 2 * mesh.pipeline } else { 1 };
+        let micros = match self.micro_batches {
+            Some(micros) => micros as usize,
+            None => (1..=wanted.min(batch)).rev().find(|count| batch.is_multiple_of(*count)).unwrap_or(1),
+        };
+        if !batch.is_multiple_of(micros) {
+            let what = format!("{batch} samples of a replica do not divide into {micros} micro-batches");
+            return Err(Failure::new(what).hint(format!("`--batch` a multiple of {micros}")));
+        }
+        let recipe = &mut workload.recipe;
+        recipe.mesh = mesh;
+        recipe.micro_batch = batch / micros;
+        recipe.micro_batches = vec![micros; mesh.data];
+        recipe.chunks = self.chunks.unwrap_or(if recipe.schedule == Schedule::Interleaved { 2 } else { 1 }) as usize;
+        if recipe.chunks > 1 && recipe.schedule != Schedule::Interleaved {
+            let what = format!("{} has no {} chunks", recipe.schedule.name(), recipe.chunks);
+            return Err(Failure::new(what).hint("`--schedule interleaved`"));
+        }
+        Ok(workload)
+    }
+}
+
+fn refused(why: model::Error) -> Failure {
+    why.error.into()
+}
