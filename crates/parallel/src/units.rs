@@ -106,15 +106,18 @@ fn of_logits(block: &Block) -> Vec<String> {
 
 /// The units of a stage that holds these blocks of the model.
 pub(crate) fn units(model: &Model, blocks: &BTreeSet<usize>, rules: Rules) -> Vec<Unit> {
-    let owners: HashMap<String, (usize, Parameter)> = model
-        .blocks
-        .iter()
-        .enumerate()
-        .flat_map(|(at, block)| block.parameters().into_iter().map(move |held| (held.name.clone(), (at, held))))
-        .collect();
-    let borrowers = |name: &str| -> BTreeSet<usize> {
-        let borrows = |at: &usize| borrowed(&model.blocks[*at]).iter().any(|other| other == name);
-        (0..model.blocks.len()).filter(borrows).collect()
+    let mut borrowers: HashMap<String, BTreeSet<usize>> = HashMap::new();
+    for (at, block) in model.blocks.iter().enumerate() {
+        for name in borrowed(block) {
+            borrowers.entry(name).or_default().insert(at);
+        }
+    }
+    // Few parameters are borrowed, and most models have their owner first: no other block's parameters are listed.
+    let owner = |name: &str| {
+        let owned = model.blocks.iter().enumerate().filter(|(_, block)| name.starts_with(&block.name));
+        owned
+            .flat_map(|(at, block)| block.parameters().into_iter().map(move |held| (at, held)))
+            .find(|(_, held)| held.name == name)
     };
     let of_logits = model.blocks.iter().flat_map(of_logits).collect();
     let mut made = Units { rules, of_logits, units: Vec::new(), open: None };
@@ -123,17 +126,17 @@ pub(crate) fn units(model: &Model, blocks: &BTreeSet<usize>, rules: Rules) -> Ve
             made.close();
         }
         for name in borrowed(&model.blocks[*block]) {
-            let Some((owner, parameter)) = owners.get(&name).filter(|(owner, _)| !blocks.contains(owner)) else {
+            let Some((owner, parameter)) = owner(&name).filter(|(owner, _)| !blocks.contains(owner)) else {
                 continue;
             };
-            debug_assert_ne!(owner, block);
+            debug_assert_ne!(owner, *block);
             made.close();
-            made.add(parameter.clone(), BTreeSet::from([*block]), true, true);
+            made.add(parameter, BTreeSet::from([*block]), true, true);
             made.close();
         }
         // Gradients of later nodes become final first.
         for parameter in model.blocks[*block].parameters().into_iter().rev() {
-            let all = borrowers(&parameter.name);
+            let all = borrowers.get(&parameter.name).cloned().unwrap_or_default();
             let across = all.iter().any(|borrower| !blocks.contains(borrower));
             let mut writers: BTreeSet<usize> = all.intersection(blocks).copied().collect();
             writers.insert(*block);

@@ -82,7 +82,7 @@ const OF_ALL: [(ConstantName, f64, f64); 7] = [
     (ConstantName::AttentionShare, 0.5, 0.3),
     // Between the kernels of a graph.
     (ConstantName::OperationTime, 2e-6, 0.7),
-    (ConstantName::WideProductShare, 0.8, 0.8),
+    (ConstantName::WideProductShare, 0.85, 0.5),
     (ConstantName::StepTime, 1e-3, 1.0),
     (ConstantName::LinkLatency, 3e-5, 0.5),
     (ConstantName::NetworkLatency, 2e-5, 0.7),

@@ -58,13 +58,13 @@ const PLAYED: usize = 3;
 struct Cache<'a> {
     base: &'a Workload,
     costs: &'a Costs<'a>,
-    blocks: HashMap<(usize, usize, bool, bool), Option<Arc<(Pieces, Vec<BlockTimes>, Vec<BlockTimes>)>>>,
+    blocks: HashMap<(usize, usize, bool, bool), Option<Arc<(Arc<Pieces>, Vec<BlockTimes>, Vec<BlockTimes>)>>>,
     stages: HashMap<(usize, usize, usize, usize, u8, bool), Option<Arc<Vec<StagePieces>>>>,
 }
 
 impl Cache<'_> {
     /// Pieces, times without and with recomputation of a candidate's blocks; None where the tensor group cannot cut the model.
-    fn blocks(&mut self, candidate: &Candidate) -> Option<Arc<(Pieces, Vec<BlockTimes>, Vec<BlockTimes>)>> {
+    fn blocks(&mut self, candidate: &Candidate) -> Option<Arc<(Arc<Pieces>, Vec<BlockTimes>, Vec<BlockTimes>)>> {
         let is_single = candidate.micros == 1 || candidate.sharded >= 2 && candidate.mesh.data > 1;
         let key = (candidate.mesh.tensor, candidate.micro_batch, candidate.sequence_parallel, is_single);
         if let Some(known) = self.blocks.get(&key) {
@@ -78,7 +78,7 @@ impl Cache<'_> {
                 block_times(self.costs, &workload, &pieces)
             };
             let (plain, again) = (times(false), times(true));
-            Arc::new((pieces, plain, again))
+            Arc::new((Arc::new(pieces), plain, again))
         });
         self.blocks.insert(key, made.clone());
         made
@@ -114,7 +114,7 @@ pub fn sweep(predictor: &Predictor, base: &Workload, choices: &Choices, top: usi
         }
         if bytes <= predictor.profile.memory_bytes {
             let times = if candidate.recompute { again } else { plain };
-            open.push((bounds.seconds(candidate, pieces, times), *candidate));
+            open.push((bounds.seconds(candidate, pieces, times, &costs), *candidate));
         }
     });
     if legal == 0 {
@@ -147,13 +147,13 @@ fn quick(
     costs: &Costs<'_>,
     workload: Workload,
     candidate: &Candidate,
-    blocks: &(Pieces, Vec<BlockTimes>, Vec<BlockTimes>),
-    stages: &[StagePieces],
+    blocks: &(Arc<Pieces>, Vec<BlockTimes>, Vec<BlockTimes>),
+    stages: &Arc<Vec<StagePieces>>,
 ) -> Option<f64> {
     let stages_of_pipeline = candidate.mesh.pipeline;
     let round = stages_of_pipeline * candidate.chunks;
     let times = if candidate.recompute { &blocks.2 } else { &blocks.1 };
-    let mut step = Step { pieces: blocks.0.clone(), stages: stages.to_vec(), timetable: Vec::new(), workload };
+    let mut step = Step { pieces: Arc::clone(&blocks.0), stages: Arc::clone(stages), timetable: Vec::new(), workload };
     let times = Times::with_blocks(&step, costs, times.clone());
     let mut seconds = |micros: usize| {
         step.timetable = step.workload.timetable(micros).ok()?;

@@ -1,6 +1,7 @@
 //! What is predicted: a recipe, the nodes that it runs on, and the program that follows it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use parallel::{Event, Mesh, Pieces, Recipe, StagePieces, pieces, stage_pieces, timetable};
 use terms::{Error, FieldError};
@@ -26,9 +27,9 @@ pub struct Step {
     /// What it is a step of.
     pub workload: Workload,
     /// The passes of blocks.
-    pub pieces: Pieces,
+    pub pieces: Arc<Pieces>,
     /// What each stage holds, and how it ends a step.
-    pub stages: Vec<StagePieces>,
+    pub stages: Arc<Vec<StagePieces>>,
     /// What each stage does, in order.
     pub timetable: Vec<Vec<Event>>,
 }
@@ -45,8 +46,8 @@ impl Workload {
     /// The first thing that does not fit, with the arithmetic.
     pub fn step(&self) -> Result<Step, Error> {
         Ok(Step {
-            pieces: pieces(&self.recipe)?,
-            stages: self.stages()?,
+            pieces: Arc::new(pieces(&self.recipe)?),
+            stages: Arc::new(self.stages()?),
             timetable: self.timetable(self.micros())?,
             workload: self.clone(),
         })

@@ -4,16 +4,22 @@ use std::ops::Range;
 
 use model::{Part, Shard};
 use parallel::{Optimizer, Pieces, Schedule};
-use terms::Dtype;
+use terms::{Collective, Dtype};
 
 use super::Candidate;
+use crate::costs::{Costs, Group};
 use crate::passes::BlockTimes;
 use crate::workload::Workload;
+
+/// Share of an exchange of all units at once that its exchanges one by one take at least: measured curves are not straight.
+const SURE: f64 = 0.8;
 
 /// What bounds need of a model.
 pub(super) struct Bounds {
     blocks: usize,
-    /// Elements of each block's parameters: those that a tensor group cuts, and those that each part holds.
+    /// Ranks on one node.
+    node: usize,
+    /// Elements of the parameters of all blocks before each: those that a tensor group cuts, and those that each part holds.
     cut: Vec<u64>,
     whole: Vec<u64>,
     /// Elements of a parameter that the last block borrows from the first.
@@ -46,8 +52,9 @@ impl Bounds {
         let state_bytes = if recipe.precision == Dtype::F64 { 8 } else { 4 };
         Self {
             blocks: blocks.len(),
-            cut: blocks.iter().map(|block| sum(block, true)).collect(),
-            whole: blocks.iter().map(|block| sum(block, false)).collect(),
+            node: base.ranks_per_node,
+            cut: running(blocks.iter().map(|block| sum(block, true))),
+            whole: running(blocks.iter().map(|block| sum(block, false))),
             tied: tied.map_or(0, |parameter| parameter.len() as u64),
             bytes: recipe.precision.bytes(),
             state_bytes,
@@ -71,13 +78,9 @@ impl Bounds {
     }
 
     fn bytes_of(&self, candidate: &Candidate, pieces: &Pieces, stage: usize) -> u64 {
-        let (data, tensor, pipeline) =
-            (candidate.mesh.data as u64, candidate.mesh.tensor as u64, candidate.mesh.pipeline);
+        let (data, pipeline) = (candidate.mesh.data as u64, candidate.mesh.pipeline);
         let ranges = || (0..candidate.chunks).map(|chunk| self.range(candidate, chunk * pipeline + stage));
-        let mut elements: u64 = ranges().flatten().map(|block| self.cut[block] / tensor + self.whole[block]).sum();
-        if stage + 1 == pipeline && pipeline > 1 {
-            elements += self.tied / tensor;
-        }
+        let elements = self.elements(candidate, stage);
         let cut = |from: u8| if candidate.sharded >= from { data } else { 1 };
         let masters = if self.bytes == self.state_bytes { 0 } else { self.state_bytes * elements / cut(1) };
         let lasting = self.bytes * elements / cut(3)
@@ -98,6 +101,18 @@ impl Bounds {
         lasting + all * self.held(candidate, stage) as u64 / candidate.chunks as u64
     }
 
+    /// Elements of the parameters that a rank of a stage computes with.
+    fn elements(&self, candidate: &Candidate, stage: usize) -> u64 {
+        let (tensor, pipeline) = (candidate.mesh.tensor as u64, candidate.mesh.pipeline);
+        let ranges = (0..candidate.chunks).map(|chunk| self.range(candidate, chunk * pipeline + stage));
+        let sums = ranges.map(|range| {
+            let of = |sums: &[u64]| sums[range.end] - sums[range.start];
+            of(&self.cut) / tensor + of(&self.whole)
+        });
+        let own: u64 = sums.sum();
+        if stage + 1 == pipeline && pipeline > 1 { own + self.tied / tensor } else { own }
+    }
+
     /// Passes whose values a stage holds at once.
     fn held(&self, candidate: &Candidate, stage: usize) -> usize {
         let (pipeline, chunks) = (candidate.mesh.pipeline, candidate.chunks);
@@ -111,22 +126,71 @@ impl Bounds {
     }
 
     /// Seconds that no simulation is below.
-    pub(super) fn seconds(&self, candidate: &Candidate, pieces: &Pieces, times: &[BlockTimes]) -> f64 {
+    pub(super) fn seconds(
+        &self,
+        candidate: &Candidate,
+        pieces: &Pieces,
+        times: &[BlockTimes],
+        costs: &Costs<'_>,
+    ) -> f64 {
         let pipeline = candidate.mesh.pipeline;
         let passes = |range: Range<usize>| -> f64 {
-            range
-                .map(|block| &times[pieces.places[block]])
-                .map(|block| block.forward.total() + block.backward.total())
-                .sum()
+            let blocks = range.map(|block| &times[pieces.places[block]]);
+            blocks.map(|block| block.forward.total() + block.backward.total()).sum()
         };
+        let link = self.link(candidate, pieces, costs);
         let (mut before, mut most) = (0.0, 0.0_f64);
         for stage in 0..pipeline {
             let first = passes(self.range(candidate, stage));
             let others: f64 =
                 (1..candidate.chunks).map(|chunk| passes(self.range(candidate, chunk * pipeline + stage))).sum();
-            most = most.max(before + candidate.micros as f64 * (first + others));
-            before += first;
+            let (within, after) = self.of_replicas(candidate, stage, costs);
+            let micros = candidate.micros as f64;
+            // What a stage computes goes through all stages before it, first and last; its update does not.
+            let computed = before + micros * (first + others) + after;
+            most = most.max(computed).max(micros * within + after);
+            before += first + 2.0 * link;
         }
         most
     }
+
+    /// Seconds of a transfer between two stages, at least.
+    fn link(&self, candidate: &Candidate, pieces: &Pieces, costs: &Costs<'_>) -> f64 {
+        let mesh = candidate.mesh;
+        if mesh.pipeline == 1 {
+            return 0.0;
+        }
+        let bytes = pieces.blocks.iter().map(|block| block.output_bytes).min().unwrap_or(0);
+        let cut = if costs.habits().cut_transfers { mesh.tensor as u64 } else { 1 };
+        let group = Group::strided(2, mesh.tensor * mesh.data, self.node, mesh.ranks());
+        SURE * costs.exchange(Collective::SendRecv, group, bytes / cut)
+    }
+
+    /// Seconds of exchanges among replicas, at least: within each micro-batch, and after the last.
+    fn of_replicas(&self, candidate: &Candidate, stage: usize, costs: &Costs<'_>) -> (f64, f64) {
+        let mesh = candidate.mesh;
+        if mesh.data == 1 || candidate.sharded == 0 {
+            return (0.0, 0.0);
+        }
+        let group = Group::strided(mesh.data, mesh.tensor, self.node, mesh.ranks());
+        let elements = self.elements(candidate, stage);
+        let state = if costs.habits().narrow_gradients { self.bytes } else { self.state_bytes };
+        let time = |operation, each: u64| SURE * costs.exchange(operation, group, elements * each);
+        let gathered = || time(Collective::AllGather, self.bytes);
+        match candidate.sharded {
+            1 => (0.0, gathered()),
+            2 => (time(Collective::ReduceScatter, state), gathered()),
+            // Once for the forward and once for the backward pass.
+            _ => (time(Collective::ReduceScatter, state) + 2.0 * gathered(), 0.0),
+        }
+    }
+}
+
+/// Sums of all before each, and of all.
+fn running(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut sums = vec![0];
+    for value in values {
+        sums.push(sums[sums.len() - 1] + value);
+    }
+    sums
 }

@@ -24,7 +24,7 @@ fn a_sweep_finds_what_simulating_all_finds() {
         let Ok(step) = workload.step() else { return };
         let seconds = crate::simulate(&step, &costs).seconds;
         let times = block_times(&costs, &workload, &step.pieces);
-        let bound = bounds.seconds(candidate, &step.pieces, &times);
+        let bound = bounds.seconds(candidate, &step.pieces, &times, &costs);
         assert!(bound <= seconds * (1.0 + 1e-9), "{candidate:?}: {bound} is above {seconds}");
         let (bytes, least) = (memory(&step).bytes(), bounds.bytes(candidate, &step.pieces));
         assert!(least <= bytes, "{candidate:?}: {least} bytes are above {bytes}");
