@@ -30,6 +30,22 @@ pub(crate) fn refuse_file(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(format!("{name} is a file, not a record")).hint(hint))
 }
 
+/// Refuses what `predict` wrote where a measurement is wanted.
+///
+/// # Errors
+/// When the file holds a prediction.
+pub(crate) fn refuse_prediction(path: &Path) -> Result<(), Failure> {
+    let is_small = path.metadata().is_ok_and(|about| about.is_file() && about.len() <= LARGEST);
+    let text = if is_small { std::fs::read(path).unwrap_or_default() } else { Vec::new() };
+    let keys: Option<serde_json::Map<String, serde_json::Value>> = record::from_json(&text).ok();
+    match keys.is_some_and(|keys| keys.get("predicted") == Some(&true.into())) {
+        true => Err(Failure::new(format!("{} is a prediction, not a measurement", path.display()))
+            .cause("nothing was measured for it, so it has no trials to compare")
+            .hint("`rankmark predict --check PLAN` measures what it predicts, and says the errors")),
+        false => Ok(()),
+    }
+}
+
 /// Says that a plan is not what is wanted.
 pub(crate) fn plan(name: &str) -> Failure {
     Failure::new(format!("{name} is a plan, not a record"))

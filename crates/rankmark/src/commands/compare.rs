@@ -20,7 +20,7 @@ use report::{Against, CaseLabels, Comparisons, JunitCase, JunitOutcome};
 use super::{Ended, Row};
 use crate::options::{Gate, GateOptions, parts};
 use crate::session::Entry;
-use crate::{Failure, packed, screen};
+use crate::{Failure, not_a_record, packed, screen};
 use options::Interleave;
 pub(super) use options::Outputs;
 use side::{Side, write_cases};
@@ -81,6 +81,7 @@ impl Compare {
         if self.interleave.interleave {
             return interleave::run((&self.sides, &self.interleave, &self.outputs), gate, entry);
         }
+        self.sides.iter().chain(&self.new).try_for_each(|side| not_a_record::refuse_prediction(Path::new(side)))?;
         let (sides, new) = (packed::names_opened(&self.sides)?, packed::names_opened(&self.new)?);
         records(&Self { sides, new, ..self }, &gate)
     }

@@ -1,5 +1,6 @@
 //! `rankmark predict`: what a training step takes that was not measured, and the best mesh for it.
 
+mod check;
 mod constants;
 mod json;
 mod plan;
@@ -109,6 +110,12 @@ pub(crate) struct Predict {
     /// writes the plan that measures the three best of a sweep
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "sweep")]
     plan: Option<PathBuf>,
+    /// predicts the training cases of a plan, seals that, measures them, and says the errors
+    #[arg(long, value_name = "PLAN", value_hint = ValueHint::FilePath, conflicts_with_all = ["sweep", "rows", "mesh", "draw"])]
+    check: Option<PathBuf>,
+    /// directory of the record of --check (default: results/TIME-EXPERIMENT)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "check")]
+    output_dir: Option<PathBuf>,
     /// one JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -117,12 +124,15 @@ pub(crate) struct Predict {
 impl Typed for Predict {
     const NAME: &'static str = "predict";
 
-    fn run(self, _: Entry<'_>) -> Ended {
+    fn run(self, entry: Entry<'_>) -> Ended {
         let mut predictor = self.predictor()?;
         let fitted = match &self.fit {
             Some(path) => Some(rows::fitted(&mut predictor, path, self.draw.map(|count| (count as usize, self.seed)))?),
             None => None,
         };
+        if let Some(path) = &self.check {
+            return check::run(&self, &predictor, path, entry);
+        }
         if self.rows.is_some() || fitted.as_ref().is_some_and(|fitted| !fitted.rest.is_empty()) {
             return self.errors(&predictor, fitted.as_ref());
         }

@@ -20,6 +20,11 @@ pub(crate) struct LabelOptions {
 }
 
 impl LabelOptions {
+    /// A remark on the run, and nothing else.
+    pub(crate) fn noted(note: String) -> Self {
+        Self { note: Some(note), ..Self::default() }
+    }
+
     /// The labels that were given.
     ///
     /// # Errors
