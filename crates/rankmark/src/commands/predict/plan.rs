@@ -40,7 +40,8 @@ pub(super) fn plan(options: &Predict, base: &Workload, best: &[Ranked]) -> Strin
          model: {}\n  precision: {}\n  optimizer: {optimizer}\n  overlap: {}\n",
         options.model, base.recipe.precision, base.recipe.overlap
     );
-    if let Some(sequence) = options.sequence {
+    // A plan's own default is shorter than that of most models.
+    if let model::Input::Tokens { sequence, .. } = base.recipe.model.input {
         text += &format!("  sequence: {sequence}\n");
     }
     for pair in &options.set {
