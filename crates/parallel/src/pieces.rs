@@ -84,7 +84,7 @@ pub struct UnitPieces {
 /// What a stage holds, and how it ends a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StagePieces {
-    /// Its parameters, in the order in which their gradients become final.
+    /// Parameters of the stage, in the order in which their gradients become final.
     pub units: Vec<UnitPieces>,
     /// Norms, updates, and parameters put together again, in order.
     pub update: Vec<PassWork>,

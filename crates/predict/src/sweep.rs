@@ -43,7 +43,7 @@ pub struct Swept {
 pub struct Ranked {
     /// The candidate.
     pub candidate: Candidate,
-    /// Its prediction.
+    /// The prediction of the candidate.
     pub prediction: Prediction,
     /// Whether the first may well be slower than this one.
     pub tied: bool,
@@ -54,17 +54,24 @@ const OWN_ERROR: f64 = 0.3;
 /// Rounds of micro-batches, one for each place, that are played: a pipeline in steady state repeats itself.
 const PLAYED: usize = 3;
 
+/// Pieces of blocks, and their times without and with recomputation.
+type Blocks = (Arc<Pieces>, Vec<BlockTimes>, Vec<BlockTimes>);
+/// Tensor size, samples, sequence parallelism, whether gradients are written once.
+type BlocksKey = (usize, usize, bool, bool);
+/// Tensor size, stages, chunks, replicas, degree of sharding, sequence parallelism.
+type StagesKey = (usize, usize, usize, usize, u8, bool);
+
 /// What candidates share: lists and times that depend on few of their choices.
 struct Cache<'a> {
     base: &'a Workload,
     costs: &'a Costs<'a>,
-    blocks: HashMap<(usize, usize, bool, bool), Option<Arc<(Arc<Pieces>, Vec<BlockTimes>, Vec<BlockTimes>)>>>,
-    stages: HashMap<(usize, usize, usize, usize, u8, bool), Option<Arc<Vec<StagePieces>>>>,
+    blocks: HashMap<BlocksKey, Option<Arc<Blocks>>>,
+    stages: HashMap<StagesKey, Option<Arc<Vec<StagePieces>>>>,
 }
 
 impl Cache<'_> {
     /// Pieces, times without and with recomputation of a candidate's blocks; None where the tensor group cannot cut the model.
-    fn blocks(&mut self, candidate: &Candidate) -> Option<Arc<(Arc<Pieces>, Vec<BlockTimes>, Vec<BlockTimes>)>> {
+    fn blocks(&mut self, candidate: &Candidate) -> Option<Arc<Blocks>> {
         let is_single = candidate.micros == 1 || candidate.sharded >= 2 && candidate.mesh.data > 1;
         let key = (candidate.mesh.tensor, candidate.micro_batch, candidate.sequence_parallel, is_single);
         if let Some(known) = self.blocks.get(&key) {
@@ -147,7 +154,7 @@ fn quick(
     costs: &Costs<'_>,
     workload: Workload,
     candidate: &Candidate,
-    blocks: &(Arc<Pieces>, Vec<BlockTimes>, Vec<BlockTimes>),
+    blocks: &Blocks,
     stages: &Arc<Vec<StagePieces>>,
 ) -> Option<f64> {
     let stages_of_pipeline = candidate.mesh.pipeline;

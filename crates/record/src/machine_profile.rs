@@ -74,7 +74,7 @@ impl ConstantName {
 pub struct Constant {
     /// Which constant.
     pub name: ConstantName,
-    /// Its value, above zero.
+    /// Value of the constant, above zero.
     pub value: f64,
     /// The unit of the value: [`ConstantName::unit`].
     pub unit: String,

@@ -131,7 +131,7 @@ impl Typed for Predict {
             None => None,
         };
         if let Some(path) = &self.check {
-            return check::run(&self, &predictor, path, entry);
+            return check::run(&predictor, path, (self.output_dir.as_deref(), self.json), entry);
         }
         if self.rows.is_some() || fitted.as_ref().is_some_and(|fitted| !fitted.rest.is_empty()) {
             return self.errors(&predictor, fitted.as_ref());
@@ -224,7 +224,7 @@ impl Predict {
                 .hint("more ranks, a smaller global batch, or a smaller model"));
         }
         if let Some(path) = &self.plan {
-            let text = plan::plan(self, &base, &found.best);
+            let text = plan::plan((&self.model, &self.set), &base, &found.best);
             record::file::replace_named(path, text.as_bytes())
                 .map_err(|error| Failure::new(format!("cannot write {}", path.display())).cause(error))?;
             screen::remark(&format!("plan     {}\n", path.display()));
@@ -233,6 +233,6 @@ impl Predict {
             return screen::print_json(&json::sweep(predictor, &base, &choices, &found, fitted));
         }
         let head = fitted.map_or_else(String::new, constants::text);
-        screen::print(&(text::banner(predictor) + &head + &text::sweep(self, &base, &choices, &found)))
+        screen::print(&(text::banner(predictor) + &head + &text::sweep(self.plan.is_some(), &base, &choices, &found)))
     }
 }

@@ -8,7 +8,6 @@ use record::{Case, CaseLine, SEAL, read_run, seal, write_predictions};
 use serde_json::{Value, json};
 use terms::Status;
 
-use super::Predict;
 use super::rows::Judged;
 use crate::commands::Ended;
 use crate::options::{LabelOptions, Output, RunOptions, Whole};
@@ -28,7 +27,12 @@ struct Sealed {
 ///
 /// # Errors
 /// When the plan has no training case, or cannot run.
-pub(super) fn run(options: &Predict, predictor: &Predictor, path: &Path, entry: Entry<'_>) -> Ended {
+pub(super) fn run(
+    predictor: &Predictor,
+    path: &Path,
+    (output_dir, as_json): (Option<&Path>, bool),
+    entry: Entry<'_>,
+) -> Ended {
     let plan = plans::load(path, &[], entry.coordinator)?.plan;
     let mut complete = plan.clone();
     benchmarks::complete(&mut complete);
@@ -41,7 +45,7 @@ pub(super) fn run(options: &Predict, predictor: &Predictor, path: &Path, entry: 
     let text = text(predictor, &sealed);
     let digest = seal(&text);
     screen::remark(&format!("predicted {} cases, sha256 {digest}\n", sealed.len()));
-    let output = Output { output_dir: options.output_dir.clone(), quiet: options.json, ..Output::default() };
+    let output = Output { output_dir: output_dir.map(Path::to_owned), quiet: as_json, ..Output::default() };
     let labels = LabelOptions::noted(format!("{SEAL} {digest}"));
     let run_options = RunOptions { output, whole: Whole::labelled(labels), has_plan: true, ..RunOptions::default() };
     let request = Request {
@@ -59,8 +63,8 @@ pub(super) fn run(options: &Predict, predictor: &Predictor, path: &Path, entry: 
     let record = read_run(&directory)?;
     let judged = judge(&sealed, &record.cases);
     let regrets = regrets(&sealed, &record.cases);
-    let printed = match options.json {
-        true => screen::print_json(&format!("{}\n", as_json(predictor, &digest, &judged, &regrets))),
+    let printed = match as_json {
+        true => screen::print_json(&format!("{}\n", object(predictor, &digest, &judged, &regrets))),
         false => {
             screen::print(&(super::text::banner(predictor) + &super::rows::text(&judged) + &regret_text(&regrets)))
         }
@@ -178,7 +182,7 @@ fn regret_text(regrets: &Regrets) -> String {
     )
 }
 
-fn as_json(predictor: &Predictor, digest: &str, judged: &Judged, regrets: &Regrets) -> Value {
+fn object(predictor: &Predictor, digest: &str, judged: &Judged, regrets: &Regrets) -> Value {
     let sizes = |errors: &[f64]| {
         let [mean, median, p90] = Judged::sizes(errors);
         json!({ "mean": mean, "median": median, "p90": p90 })

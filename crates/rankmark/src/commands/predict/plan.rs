@@ -5,8 +5,6 @@ use predict::Workload;
 use predict::sweep::{Candidate, Ranked};
 use terms::Named;
 
-use super::Predict;
-
 /// A candidate in one line.
 pub(super) fn words(candidate: &Candidate) -> String {
     let mut words = vec![candidate.mesh.to_string()];
@@ -30,7 +28,7 @@ pub(super) fn words(candidate: &Candidate) -> String {
 }
 
 /// The plan that measures the three best.
-pub(super) fn plan(options: &Predict, base: &Workload, best: &[Ranked]) -> String {
+pub(super) fn plan((model, set): (&str, &[String]), base: &Workload, best: &[Ranked]) -> String {
     let optimizer = match base.recipe.optimizer {
         Optimizer::Sgd { .. } => "sgd",
         Optimizer::AdamW { .. } => "adamw",
@@ -38,13 +36,13 @@ pub(super) fn plan(options: &Predict, base: &Workload, best: &[Ranked]) -> Strin
     let mut text = format!(
         "# The three best meshes of a sweep by prediction: `rankmark run` measures them.\nexperiment: predicted\ndefaults:\n  \
          model: {}\n  precision: {}\n  optimizer: {optimizer}\n  overlap: {}\n",
-        options.model, base.recipe.precision, base.recipe.overlap
+        model, base.recipe.precision, base.recipe.overlap
     );
     // A plan's own default is shorter than that of most models.
     if let model::Input::Tokens { sequence, .. } = base.recipe.model.input {
         text += &format!("  sequence: {sequence}\n");
     }
-    for pair in &options.set {
+    for pair in set {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         text += &format!("  {}: {}\n", terms::normalize(name), value.trim());
     }

@@ -4,7 +4,7 @@ use predict::sweep::{Choices, Swept};
 use predict::{Evidence, Prediction, Predictor, Workload, category_name};
 use terminal::{Column, Row, Table};
 
-use super::{Predict, plan};
+use super::plan;
 use crate::screen;
 
 /// What every answer begins with: nothing was measured.
@@ -77,7 +77,7 @@ pub(super) fn prediction(workload: &Workload, prediction: &Prediction) -> String
 }
 
 /// The best of a sweep.
-pub(super) fn sweep(options: &Predict, base: &Workload, choices: &Choices, found: &Swept) -> String {
+pub(super) fn sweep(has_plan: bool, base: &Workload, choices: &Choices, found: &Swept) -> String {
     let mut text = format!(
         "{} on {} ranks, {} samples a step: {} legal, {} fit, {} simulated\n\n",
         base.recipe.model.name, choices.ranks, choices.global_batch, found.legal, found.fitting, found.simulated
@@ -114,7 +114,7 @@ pub(super) fn sweep(options: &Predict, base: &Workload, choices: &Choices, found
             .collect();
         text += &format!("\nparts of the first: {}\nsurer by: {}\n", words.join(", "), first.prediction.would_help);
     }
-    if options.plan.is_none() {
+    if !has_plan {
         text += "measure the first three: add `--plan FILE`, then `rankmark run FILE`\n";
     }
     text
