@@ -70,6 +70,7 @@ mod packing;
 mod pages_launched;
 mod place;
 mod plans;
+mod predicting;
 mod presets;
 mod primitive_gpus;
 mod processes;

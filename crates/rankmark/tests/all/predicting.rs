@@ -1,0 +1,72 @@
+//! Predictions of steps that were not measured: what they say, and what nobody takes them for.
+
+use serde_json::Value;
+
+use crate::place::Place;
+
+const BANNER: &str = "PREDICTED, NOT MEASURED";
+
+fn object(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn every_answer_says_that_nothing_was_measured() {
+    let place = Place::new();
+    let said = place.run("predict --model gpt2-mini --machine a100-nvlink --mesh 2x2x2 --batch 8").exits(0).out;
+    assert!(
+        said.starts_with(BANNER) && said.contains("a guess from public numbers") && said.contains("fits"),
+        "{said}"
+    );
+    let said =
+        place.run("predict --model gpt2-mini --machine a100-nvlink --ranks 8 --sweep --plan best.yaml").exits(0).out;
+    assert!(said.starts_with(BANNER) && said.contains("simulated"), "{said}");
+    // The plan is one that `run` takes.
+    place.run("run best.yaml --dry-run").exits(0);
+    let json = place.run("predict --model gpt2-mini --machine a100-nvlink --mesh 2x2x2 --batch 8 --json").exits(0).out;
+    let found = object(&json);
+    assert_eq!((&found["predicted"], &found["basis"]), (&Value::from(true), &Value::from("public")));
+    let parts: f64 = found["prediction"]["parts_s"].as_object().unwrap().values().filter_map(Value::as_f64).sum();
+    let step = found["prediction"]["step_s"].as_f64().unwrap();
+    assert!((parts / step - 1.0).abs() < 1e-9, "parts of {parts} s in a step of {step} s");
+}
+
+#[test]
+fn a_prediction_is_not_compared_as_a_measurement() {
+    let place = Place::new();
+    let json = place.run("predict --model gpt2-mini --machine a100-nvlink --json").exits(0).out;
+    place.write("predicted.json", &json);
+    let why = place.run("compare predicted.json predicted.json").exits(2).err;
+    assert!(why.contains("is a prediction, not a measurement"), "{why}");
+}
+
+#[test]
+fn what_cannot_be_predicted_is_refused_with_the_way_out() {
+    let place = Place::new();
+    place.write("damaged.json", "{\"schema\": 1, \"name\": 3}");
+    place.write("other.json", "{\"schema\": 99}");
+    place.write("steps.csv", "gpus,step_s\n8,nan\n");
+    for (words, says) in [
+        ("predict", "predict needs a machine"),
+        ("predict --machine a100", "a100-nvlink"),
+        ("predict --machine a100-nvlink --mesh 2x2x1 --ranks 3", "has 4 ranks, not 3"),
+        ("predict --machine a100-nvlink --mesh 1x5x1", "do not divide into 5 parts"),
+        ("predict --machine a100-nvlink --mesh 1x1x99", "places for 14 blocks"),
+        (
+            "predict --machine a100-nvlink --mesh 1x1x4 --schedule interleaved --batch 6 --micro-batches 6",
+            "does not fit",
+        ),
+        ("predict --machine a100-nvlink --mesh 1x1x1 --set widht=3", "width"),
+        ("predict --profile damaged.json", "damaged.json"),
+        ("predict --profile other.json", "schema 99"),
+        ("predict --profile absent.json", "rankmark calibrate"),
+        ("predict --machine a100-nvlink --fit steps.csv", "no column"),
+        (
+            "predict --machine a100-nvlink --ranks 7 --sweep --model gpt2-mini --global-batch 1 --set heads=2",
+            "no mesh of 7 ranks",
+        ),
+    ] {
+        let why = place.run(words).exits(2).err;
+        assert!(why.contains(says) && why.starts_with("error: "), "{words}: {why}");
+    }
+}
