@@ -22,7 +22,7 @@ pub(super) struct Fitted {
 
 /// Whether a path is that of a table rather than of a record.
 pub(super) fn is_table(path: &Path) -> bool {
-    path.is_file()
+    path.is_file() || path.extension().is_some_and(|kind| kind == "csv")
 }
 
 /// Reads measured steps.
