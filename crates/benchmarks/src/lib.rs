@@ -13,7 +13,7 @@ mod rank;
 mod skip;
 
 use collective::{CollectiveBenchmark, StartupBenchmark};
-use hardware::HardwareBenchmark;
+use hardware::{HardwareBenchmark, KernelBenchmark};
 use interference::InterferenceBenchmark;
 use primitive::PrimitiveBenchmark;
 use training::{MemoryBenchmark, TrainingBenchmark};
@@ -36,6 +36,7 @@ pub static BENCHMARKS: &[&dyn Benchmark] = &[
     &TrainingBenchmark,
     &MemoryBenchmark,
     &HardwareBenchmark,
+    &KernelBenchmark,
     &StartupBenchmark,
     &InterferenceBenchmark,
 ];

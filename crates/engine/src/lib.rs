@@ -18,6 +18,7 @@ mod memory;
 pub mod op;
 mod plan;
 mod program;
+mod sample;
 mod shape;
 mod views;
 
@@ -33,6 +34,7 @@ pub use memory::Memory;
 pub use op::Op;
 pub use plan::{BufferPlace, MemoryPlan, plan};
 pub use program::{Axis, Exchange, ExchangeKind, Instruction, Phase, Program};
+pub use sample::{KERNELS, Sample};
 pub use shape::{Shape, bytes, is_epilogue, largest_view};
 
 /// What tests reach besides all this. They stand in tests/all: as unit tests they would compile all kernels a second time.

@@ -1,10 +1,12 @@
-//! The benchmark `hardware`: what this machine can do, whatever uses it: memory, computation, links between ranks, storage.
+//! The benchmark `hardware`: what this machine can do, whatever uses it: memory, computation, links between ranks, storage. The
+//! benchmark `kernel`: one operation of a training step.
 
 mod about;
 mod compute;
 mod declared;
 mod expand;
 mod fields;
+mod kernel;
 mod loops;
 mod memory;
 mod metrics;
@@ -30,6 +32,8 @@ use terms::Collective;
 
 use fields::{Area, Test};
 use resolve::task;
+
+pub use kernel::KernelBenchmark;
 
 /// The benchmark `hardware`.
 pub struct HardwareBenchmark;

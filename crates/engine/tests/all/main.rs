@@ -13,6 +13,7 @@ mod occupancy;
 mod old_libraries;
 mod plan;
 mod rows;
+mod sample;
 mod simd;
 #[path = "../../../../tests/skip.rs"]
 mod skip;

@@ -72,7 +72,7 @@ impl Source for Zeros {
     }
 }
 
-fn recipe(model: model::Model, precision: Dtype, mesh: Mesh) -> Recipe {
+pub(crate) fn recipe(model: model::Model, precision: Dtype, mesh: Mesh) -> Recipe {
     Recipe {
         model,
         mesh,

@@ -4,5 +4,6 @@ mod allocations;
 #[path = "../../../../tests/fakes.rs"]
 mod fakes;
 mod gpus;
+mod samples;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
