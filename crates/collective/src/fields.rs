@@ -117,11 +117,16 @@ record::fields! {
         alone: Option<u32> = extra(Kind::Whole(0, 1023), None, "runs only this group")
             .role(Role::Implementation)
             .label(Label::Around("group {} alone")),
-        traffic: Traffic = extra(Kind::Word(Traffic::names), Some("uniform"), "all_to_allv: how counts are drawn"),
+        traffic: Traffic = extra(Kind::Word(Traffic::names), Some("uniform"), "counts of an all_to_allv"),
         traffic_file: Option<String> = extra(
             Kind::Text,
             None,
             "traffic=file: file of ranks x ranks weights",
+        ),
+        refine: Option<u32> = setting(
+            Kind::Whole(3, 64),
+            None,
+            "adds sizes where the curve of time bends, up to so many",
         ),
         trace_calls: Option<u64> = traced(Kind::Whole(1, MOST_CALLS), "calls of a rank"),
         trace_steps: Option<u64> =

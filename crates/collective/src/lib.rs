@@ -20,6 +20,7 @@ mod parameters;
 mod pattern;
 mod prepared;
 mod random;
+mod refine;
 mod reproducible;
 mod segments;
 mod share;
@@ -41,7 +42,7 @@ mod facts;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
-use contract::{Benchmark, Host, Measured, Modelled, Prepared, RankContext, Relations};
+use contract::{Benchmark, Host, Measured, Modelled, Prepared, RankContext, Relations, Study};
 use measure::Failure;
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
@@ -144,6 +145,10 @@ impl Benchmark for CollectiveBenchmark {
 
     fn modelled(&self, case: &Case) -> Result<Box<dyn Modelled>, Failure> {
         Ok(Box::new(modelled::prepare(&Parameters::from_case(case)?)?))
+    }
+
+    fn study(&self, cases: &[&Case], _host: &Host) -> Option<Box<dyn Study>> {
+        Some(Box::new(refine::Curves::for_cases(cases)?))
     }
 
     fn complete(&self, plan: &mut Plan) {
