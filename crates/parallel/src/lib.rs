@@ -10,6 +10,7 @@ mod pieces;
 mod product;
 mod recipe;
 mod schedule;
+mod sleep_table;
 mod source;
 mod store;
 mod strategies;
@@ -25,8 +26,9 @@ pub use pieces::{
 };
 pub use product::product_rate;
 pub use recipe::{Balance, Optimizer, Recipe, Schedule};
+pub use sleep_table::SleepTable;
 pub use source::Source;
-pub use trainer::{Agreement, Asleep, Error, Piece, StepReport, Trainer};
+pub use trainer::{Agreement, Asleep, Error, Piece, SleepTimes, StepReport, Trainer};
 
 #[cfg(test)]
 mod tests;

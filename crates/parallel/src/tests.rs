@@ -8,4 +8,4 @@ mod mutants;
 mod precisions;
 mod programs;
 mod refusals;
-mod scaffold;
+pub(crate) mod scaffold;

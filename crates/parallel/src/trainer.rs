@@ -26,7 +26,7 @@ use crate::source::Source;
 use crate::strategies::{Built, Mark, build};
 
 pub use agreement::Agreement;
-pub use asleep::Asleep;
+pub use asleep::{Asleep, SleepTimes};
 pub use inspect::Piece;
 use run::{Lap, Running};
 
@@ -255,10 +255,23 @@ impl Trainer {
     ) -> Result<(), Error> {
         let Self { built, program, loaded, groups, abort, exchanges, steps, recorder, asleep, laps, .. } = self;
         let pool = loaded.pool();
-        let (loaded, step, asleep) = (&mut **loaded, *steps, *asleep);
-        let last = None;
-        let mut running =
-            Running { program, loaded, step, groups, abort, exchanges, world, report, recorder, asleep, laps, last };
+        let (loaded, step, asleep) = (&mut **loaded, *steps, asleep.clone());
+        let (last, late_ns) = (None, 0);
+        let mut running = Running {
+            program,
+            loaded,
+            step,
+            groups,
+            abort,
+            exchanges,
+            world,
+            report,
+            recorder,
+            asleep,
+            late_ns,
+            laps,
+            last,
+        };
         let ran = pool.install(|| work(&mut running, &built.marks));
         ran.inspect_err(|_| self.groups.abandon(world))
     }

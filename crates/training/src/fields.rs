@@ -245,8 +245,18 @@ record::fields! {
             Some("native"),
             "sleep: nothing is computed, each pass of a block takes sleep_time",
         ),
-        sleep_time: f64 = extra(Kind::Seconds, Some("1ms"), "time of a pass of a block with `compute: sleep`"),
-        sleep_jitter: f64 = extra(Kind::Ratio, Some("0.01"), "standard deviation of these times over steps, relative"),
+        sleep_table: Option<String> = extra(
+            Kind::Text,
+            None,
+            "file with the times of each block",
+        )
+        .label(Label::Around("times of {}")),
+        sleep_time: Option<f64> = extra(
+            Kind::Seconds,
+            None,
+            "time of a pass of a block with `compute: sleep` (default: 1ms)",
+        ),
+        sleep_jitter: f64 = extra(Kind::Ratio, Some("0.01"), "standard deviation of these times, relative"),
         sleep_tail: bool = extra(Kind::Bool, Some("false"), "one step in fifty sleeps longer, with a heavy tail"),
     }
 }

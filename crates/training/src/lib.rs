@@ -2,6 +2,7 @@
 //! looked at for what it holds.
 
 mod about;
+mod asleep;
 mod balance;
 mod baselines;
 mod catalog;

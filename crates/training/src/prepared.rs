@@ -107,8 +107,8 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     notes.base_bytes = device.base().unwrap_or_else(|| Held::now().map_or(0, Held::resident_once));
     let mut trainer = trainer(&task, &device, context)?;
     trainer.record_with(StepRecorder::new(context.clock.clone(), Some(context.hook.clone())));
-    if let Some(Sleep { pass_s, jitter, heavy_tail }) = task.sleep {
-        trainer.sleep_instead(Asleep { pass_s, jitter, heavy_tail, seed: task.recipe.seed, rank: context.rank });
+    if let Some(Sleep { times, jitter, heavy_tail }) = task.sleep.clone() {
+        trainer.sleep_instead(Asleep { times, jitter, heavy_tail, seed: task.recipe.seed, rank: context.rank });
     }
     if let Computes::Host(_) = device {
         notes.multiplied = trainer.multiplied();

@@ -42,6 +42,8 @@ const FIXED: &[&str] = &[
     "data_kind",
     "seed",
     "compute",
+    "sleep_table",
+    "sleep_sha256",
     "sleep_time",
     "sleep_jitter",
     "sleep_tail",

@@ -4,11 +4,12 @@ use contract::fields::problem;
 use engine::cuda::{Cuda, LOGITS_MULTIPLE};
 use engine::{Host, Program};
 use model::{Fallback, Input, Model};
-use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule};
+use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule, SleepTimes};
 use record::{Case, Caveat};
 use serde_json::Value;
 use terms::{Dtype, FieldError, Named};
 
+use super::asleep;
 use super::data::Origin;
 use super::fields::{Compute, DIMENSIONS, Fields, LoadBalance, Optimizers, Sleeping, Strategy};
 use super::gpus::OnGpus;
@@ -38,9 +39,9 @@ pub(super) struct Task {
 }
 
 /// How passes of blocks sleep.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sleep {
-    pub(super) pass_s: f64,
+    pub(super) times: SleepTimes,
     pub(super) jitter: f64,
     pub(super) heavy_tail: bool,
 }
@@ -86,11 +87,14 @@ impl Task {
             origin: Origin::new(&fields, &recipe.model.input),
             backend: fields.backend.clone().unwrap_or_default(),
             accumulates,
-            sleep: (sleeping.compute == Compute::Sleep).then_some(Sleep {
-                pass_s: sleeping.sleep_time,
-                jitter: sleeping.sleep_jitter,
-                heavy_tail: sleeping.sleep_tail,
-            }),
+            sleep: match sleeping.compute {
+                Compute::Native => None,
+                Compute::Sleep => Some(Sleep {
+                    times: asleep::times(case, &sleeping, &recipe)?,
+                    jitter: sleeping.sleep_jitter,
+                    heavy_tail: sleeping.sleep_tail,
+                }),
+            },
             gpus,
             recipe,
         })
@@ -126,6 +130,7 @@ pub(super) fn fill(case: &mut Case) -> Result<Task, FieldError> {
     let sleeps = Sleeping::of(case)?.compute == Compute::Sleep;
     let stays = |name: &str| concerns(name) && (single || name != "matmul") && (sleeps || !name.starts_with("sleep_"));
     case.parameters.retain(|name, _| stays(name));
+    asleep::resolve(case)?;
     if sleeps && !case.caveats.contains(&Caveat::ComputeAsleep) {
         case.caveats.push(Caveat::ComputeAsleep);
     }

@@ -53,7 +53,7 @@ impl Source for Formula {
 }
 
 /// A serial recipe: one rank, so many micro-batches.
-pub(super) fn recipe(model: Model, micro_batch: usize, micros: usize) -> Recipe {
+pub(crate) fn recipe(model: Model, micro_batch: usize, micros: usize) -> Recipe {
     Recipe {
         model,
         mesh: Mesh::SERIAL,

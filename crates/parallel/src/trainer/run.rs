@@ -26,6 +26,8 @@ pub(super) struct Running<'a> {
     pub(super) recorder: &'a mut StepRecorder,
     /// Where nothing is computed.
     pub(super) asleep: Option<Asleep>,
+    /// By how much the last sleep ended late.
+    pub(super) late_ns: u64,
     /// What took its time by the device's clock, until that is asked.
     pub(super) laps: &'a mut Vec<Lap>,
     /// The last exchange that the device was to wait for.
@@ -35,6 +37,7 @@ pub(super) struct Running<'a> {
 /// The pass of a block that runs.
 struct Open {
     block: usize,
+    phase: Phase,
     end: usize,
     /// By the host's clock.
     begun_ns: u64,
@@ -55,7 +58,7 @@ impl Running<'_> {
             if let Some(mark) = blocks.next_if(|mark| mark.begin == index) {
                 self.recorder.open(Kind::Block, mark.block as u64);
                 let (begun_ns, begun) = (self.recorder.now_ns(), self.now()?);
-                open = Some(Open { block: mark.block, end: mark.end, begun_ns, begun });
+                open = Some(Open { block: mark.block, phase, end: mark.end, begun_ns, begun });
             }
             match &self.program.instructions[index] {
                 Instruction::Run(_) => {
@@ -69,7 +72,7 @@ impl Running<'_> {
                     phase = *next;
                     self.recorder.enter(kind_of(phase));
                     if phase == Phase::Optimizer {
-                        self.rest(self.recorder.now_ns());
+                        self.rest(self.recorder.now_ns(), (phase, 0));
                     }
                 }
                 Instruction::Start { ticket, .. } => {
@@ -128,8 +131,8 @@ impl Running<'_> {
     }
 
     fn end_block(&mut self, index: usize, open: &mut Option<Open>) -> Result<(), Error> {
-        if let Some(Open { block, begun_ns, begun, .. }) = open.take_if(|open| open.end <= index) {
-            self.rest(begun_ns);
+        if let Some(Open { block, phase, begun_ns, begun, .. }) = open.take_if(|open| open.end <= index) {
+            self.rest(begun_ns, (phase, block));
             let now = self.now()?;
             self.recorder.close();
             self.note(What::Block(block as u32), begun, now);
@@ -138,9 +141,9 @@ impl Running<'_> {
     }
 
     /// Where nothing is computed: sleeps as long as a pass that began then takes.
-    fn rest(&self, begun_ns: u64) {
+    fn rest(&mut self, begun_ns: u64, of: (Phase, usize)) {
         if let Some(asleep) = &self.asleep {
-            asleep.rest(begun_ns, self.recorder);
+            asleep.rest(begun_ns, of, &mut self.late_ns, self.recorder);
         }
     }
 
