@@ -7,7 +7,9 @@ use record::CaseLine;
 use serde_json::{Map, Value};
 use terms::Named;
 
-use super::declared::{ALONE_S, SLOWDOWN, Slowdown};
+use record::found::Slowdown;
+
+use super::declared::{ALONE_S, SLOWDOWN};
 use super::fields::{Activity, Beside, own};
 
 /// The lines of activities that run alone.

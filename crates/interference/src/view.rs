@@ -198,7 +198,7 @@ mod tests {
     /// A pair with this slowdown.
     fn pair(activity: &str, beside: &str, (value, ci95): (f64, Option<[f64; 2]>)) -> CaseLine {
         let mut line = line(activity, beside, &[], &[1e-3; 6]);
-        SLOWDOWN.put(&mut line.metrics, super::super::declared::Slowdown { value, ci95 });
+        SLOWDOWN.put(&mut line.metrics, record::found::Slowdown { value, ci95 });
         line
     }
 
@@ -276,7 +276,7 @@ mod tests {
     fn ranks_of_other_numbers_have_a_matrix_of_their_own() {
         let of = |ranks: &str, activity: &str, beside: &str| {
             let mut line = line(activity, beside, &[("ranks", ranks)], &[1e-3; 6]);
-            SLOWDOWN.put(&mut line.metrics, super::super::declared::Slowdown { value: 1.5, ci95: None });
+            SLOWDOWN.put(&mut line.metrics, record::found::Slowdown { value: 1.5, ci95: None });
             line
         };
         let pairs = [("product", "collective"), ("collective", "product")];

@@ -88,7 +88,25 @@ crate::metrics! {
         CACHE: String =
             Metric::new("cache", "", Better::Higher, "cold: the system has forgotten the pages of the file")
                 .shape(Shape::Word),
+        /// By how much another activity slows one down.
+        SLOWDOWN: Slowdown = Metric::new(
+            "slowdown",
+            "",
+            Better::Lower,
+            "time while the other activity runs / time alone, in the same rounds",
+        )
+        .shape(Shape::Interval),
     }
+}
+
+/// By how much another activity slows one down.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slowdown {
+    /// Time beside the other over time alone.
+    pub value: f64,
+    /// 95% interval of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
 }
 
 /// How much of a call's result a check compared.
