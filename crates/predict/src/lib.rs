@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 mod constants;
 pub mod costs;
 pub mod fit;

@@ -45,6 +45,7 @@ const COMMANDS: &[Section] = &[
         rows: &[
             commands::run::ROW,
             commands::measured::ROW,
+            Row::typed::<commands::calibrate::Calibrate>(),
             Row::typed::<commands::fleet::Fleet>(),
             Row::typed::<commands::watch::Watch>(),
         ],

@@ -1,6 +1,7 @@
 //! One module a command: its arguments as a type, and what it does. The table of all stands in lib.rs.
 
 pub(crate) mod baseline;
+pub(crate) mod calibrate;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod fleet;

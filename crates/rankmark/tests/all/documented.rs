@@ -65,7 +65,7 @@ dry() {
     [ $code = 0 ] || { [ $code = 2 ] && [ -n "$said" ]; }
 }
 case "$1 $*" in
-    run*|comm*|primitive*|train*|memory*|hardware*|startup*|interference*|"profile "*" --model "*) dry "$@"; exit ;;
+    run*|comm*|primitive*|train*|memory*|hardware*|kernel*|calibrate*|startup*|interference*|"profile "*" --model "*) dry "$@"; exit ;;
     *--quick*) ;;
     validate*) set -- "$@" --quick ;;
 esac

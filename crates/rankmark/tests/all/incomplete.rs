@@ -80,6 +80,7 @@ const READERS: &[(&str, &str, Where)] = &[
     ("merge", "merge out other --output-dir merged", Where::Error),
     ("fleet", "fleet out", Where::Output),
     ("profile", "profile out", Where::Error),
+    ("calibrate", "calibrate out", Where::Error),
 ];
 
 /// Commands that read no record, or only make one.
@@ -91,6 +92,7 @@ const OTHERS: &[&str] = &[
     "train",
     "memory",
     "hardware",
+    "kernel",
     "startup",
     "interference",
     "import",
