@@ -139,8 +139,7 @@ impl Typed for Predict {
         if self.sweep {
             return self.swept(&predictor, fitted.as_ref());
         }
-        if self.mesh.is_none() && fitted.is_some() {
-            let fitted = fitted.as_ref().expect("it is there");
+        if let Some(fitted) = fitted.as_ref().filter(|_| self.mesh.is_none()) {
             return match self.json {
                 true => screen::print_json(&json::fitted(fitted)),
                 false => screen::print(&(text::banner(&predictor) + &constants::text(fitted))),
