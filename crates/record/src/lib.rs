@@ -83,7 +83,7 @@ pub use run_file::{
     BackendState, Declared, DeclaredField, DeclaredMetric, End, Overhead, Placement, Rounds, RunFile, Tool,
 };
 pub use run_identity::{RunIdentity, copies};
-pub use sealed::{PREDICTIONS_FILE, SEAL, seal, write_predictions};
+pub use sealed::{PREDICTIONS_FILE, PredictedCase, Predictions, SEAL, read_predictions, seal, write_predictions};
 pub use secrets::{command_line, holds_secret, masked, masked_lines, smells_like_secret};
 pub use shared_fields::SHARED_FIELDS;
 pub use shared_map::{Pool, SharedMap};

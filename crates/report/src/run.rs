@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use record::store::SAMPLES_FILE;
 use record::{
     BackendState, CaseLine, CaseSamples, DamagedLine, Declared, EXPLAINED_FILE, Expected, Explained, JobCalls, Labels,
-    Machine, Overhead, Placement, RunEnd,
+    Machine, Overhead, PREDICTIONS_FILE, Placement, RunEnd,
 };
 use terms::Bytes;
 use view::Views;
@@ -93,6 +93,8 @@ pub struct Run {
     pub samples: BTreeMap<String, Vec<f64>>,
     /// What traces of its cases showed, where the record says so.
     pub explained: Option<Explained>,
+    /// What was predicted of its cases before they were measured.
+    pub predictions: Option<record::Predictions>,
     /// What an hour costs, where the reader says so.
     pub price: Option<crate::Price>,
 }
@@ -108,6 +110,10 @@ impl Run {
             Ok(explained) => run.explained = explained,
             // It adds to the results and is none of them: a report does without it.
             Err(error) => run.notes.push(format!("{EXPLAINED_FILE} is left out: {}", why(error.into()))),
+        }
+        match record::read_predictions(directory, run.labels.note.as_deref()) {
+            Ok(predictions) => run.predictions = predictions,
+            Err(error) => run.notes.push(format!("{PREDICTIONS_FILE} is left out: {}", why(error.into()))),
         }
         let long: Vec<String> =
             run.cases.iter().filter(|case| drift::is_long(case)).map(|case| case.id.clone()).collect();
@@ -184,6 +190,7 @@ impl Run {
             views: Views::NONE,
             samples: BTreeMap::new(),
             explained: None,
+            predictions: None,
             price: None,
         }
     }

@@ -19,7 +19,7 @@ use crate::{Failure, screen};
 /// The profile within its record. Where it goes, too, follows from `--output`.
 const FILE: &str = "machine-profile.json";
 /// Where `predict` looks for the profile of this machine.
-const USUAL: &str = "results/machine-profile.json";
+pub(super) const USUAL: &str = "results/machine-profile.json";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ mod rows;
 mod text;
 mod wanted;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use parallel::{Mesh, Schedule};
@@ -16,6 +16,7 @@ use predict::sweep::{Choices, sweep};
 use predict::{Predictor, Software};
 use terms::Dtype;
 
+use super::calibrate::USUAL;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::{Failure, screen};
@@ -38,7 +39,7 @@ pub(crate) struct Predict {
     /// a machine that is known by public numbers
     #[arg(long, value_name = "NAME", conflicts_with = "profile")]
     machine: Option<String>,
-    /// a machine that was measured: the file of `rankmark calibrate`
+    /// a machine that was measured: the file of `rankmark calibrate` (default: results/machine-profile.json)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     profile: Option<PathBuf>,
     /// ranks in all (default: those of the mesh)
@@ -160,10 +161,14 @@ impl Predict {
         let profile = match (&self.machine, &self.profile) {
             (_, Some(path)) => record::read_machine_profile(path)?,
             (Some(name), None) => predict::machines::machine(name)?.profile(),
+            (None, None) if Path::new(USUAL).is_file() => {
+                screen::remark(&format!("machine  {USUAL}, of `rankmark calibrate`\n"));
+                record::read_machine_profile(Path::new(USUAL))?
+            }
             (None, None) => {
                 let names: Vec<&str> = predict::machines::MACHINES.iter().map(|machine| machine.name).collect();
                 return Err(Failure::new("predict needs a machine").hint(format!(
-                    "`--profile FILE` of `rankmark calibrate`, or `--machine` with one of: {}",
+                    "`rankmark calibrate --quick` measures this one; or `--profile FILE`, or `--machine` with one of: {}",
                     names.join(", ")
                 )));
             }

@@ -16,7 +16,7 @@ use crate::study::operations;
 use crate::words::findings::findings;
 use crate::{
     Run, charts, words::damage, words::drift, words::expected, words::explained, words::imported, words::interleaved,
-    words::peers, words::placement, words::price, words::results, words::sentences, words::traffic,
+    words::peers, words::placement, words::predicted, words::price, words::results, words::sentences, words::traffic,
 };
 
 /// Hands over the report, one block after another: charts of all sections at once would be large.
@@ -26,6 +26,7 @@ pub(crate) fn page(run: &Run, put: &mut dyn FnMut(Block)) {
     let found = findings(run, &operations);
     head::head(run, &operations, &found).into_iter().for_each(&mut *put);
     section("Comparison", interleaved::blocks(run), put);
+    section(predicted::TITLE, predicted::blocks(run), put);
     section("What to do", head::to_do(&found), put);
     put(Block::Contents);
     section("What the data show", prose_list(sentences::beyond(run, &operations, &found)), put);

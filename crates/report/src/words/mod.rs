@@ -17,6 +17,7 @@ pub(crate) mod names;
 pub(crate) mod origin;
 pub(crate) mod peers;
 pub(crate) mod placement;
+pub(crate) mod predicted;
 pub(crate) mod price;
 pub(crate) mod refused_limits;
 pub(crate) mod reproducible;

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use measure::machine;
 use predict::{Predictor, Software, Workload};
 use record::{Case, CaseLine, SEAL, read_run, seal, write_predictions};
 use serde_json::{Value, json};
+use terminal::{Column, Row, Style, Table};
 use terms::Status;
+use view::number::percent;
 
-use super::rows::Judged;
+use super::rows::{Judged, Line};
 use crate::commands::Ended;
 use crate::options::{LabelOptions, Output, RunOptions, Whole};
 use crate::session::{self, Entry, Request};
@@ -48,28 +49,67 @@ pub(super) fn run(
     let output = Output { output_dir: output_dir.map(Path::to_owned), quiet: as_json, ..Output::default() };
     let labels = LabelOptions::noted(format!("{SEAL} {digest}"));
     let run_options = RunOptions { output, whole: Whole::labelled(labels), has_plan: true, ..RunOptions::default() };
-    let request = Request {
-        options: &run_options,
-        machine: machine::detect(),
-        entry,
-        into_folder: false,
-        leaves_out: false,
-        ends_on_loss: false,
-        explain: None,
-    };
-    let ended = session::measure(&request, Some(plan))?;
+    let ended = session::measure(&Request::new(&run_options, entry), Some(plan))?;
     let Some(directory) = ended.directory else { return Ok(ended.code) };
     write_predictions(&directory, &text)?;
     let record = read_run(&directory)?;
     let judged = judge(&sealed, &record.cases);
     let regrets = regrets(&sealed, &record.cases);
+    // The report of the run was written before there was anything to compare.
+    report::write(&report::Run::read(&directory, benchmarks::VIEWS)?, &directory)?;
+    let gates = gates(&judged, &regrets);
     let printed = match as_json {
-        true => screen::print_json(&format!("{}\n", object(predictor, &digest, &judged, &regrets))),
+        true => screen::print_json(&format!("{}\n", object(predictor, &digest, (&judged, &regrets), &gates))),
         false => {
-            screen::print(&(super::text::banner(predictor) + &super::rows::text(&judged) + &regret_text(&regrets)))
+            let said = super::text::banner(predictor) + &super::rows::text(&judged) + &regret_text(&regrets);
+            screen::print(&(said + &gates_text(&gates)))
         }
     }?;
-    Ok(ended.code.max(printed))
+    let missed = u8::from(gates.iter().any(|gate| !gate.holds));
+    Ok(ended.code.max(printed).max(missed))
+}
+
+/// What predictions are to reach: docs/appendix/prediction.md says why so much.
+#[derive(Clone, Debug, PartialEq)]
+struct Gate {
+    what: &'static str,
+    value: f64,
+    limit: f64,
+    holds: bool,
+}
+
+/// The gates for which this check has figures.
+fn gates(judged: &Judged, regrets: &Regrets) -> Vec<Gate> {
+    let [mean, median, p90] = Judged::sizes(&judged.errors);
+    let [rate, ..] = Judged::sizes(&judged.constant_rate);
+    let most = |what, value: f64, limit: f64| Gate { what, value, limit, holds: value <= limit };
+    let mut gates = vec![most("median error", median, 0.04), most("90th percentile of errors", p90, 0.12)];
+    if rate > 0.0 {
+        gates.push(most("mean error over that of a constant rate", mean / rate, 0.6));
+    }
+    gates.extend(judged.coverage().map(|share| Gate {
+        what: "share of 90% intervals that hold",
+        value: share,
+        limit: 0.85,
+        holds: share >= 0.85,
+    }));
+    if regrets.choices > 0 {
+        gates.push(most("lost by the first choice", regrets.first, 0.03));
+        gates.push(most("lost by the best of three", regrets.best_of_three, 0.01));
+    }
+    gates
+}
+
+fn gates_text(gates: &[Gate]) -> String {
+    let mut table =
+        Table::new([Column::left("gate"), Column::right("reached"), Column::right("limit"), Column::left("")]);
+    for gate in gates {
+        let word = if gate.holds { "ok" } else { "missed" };
+        let cells = [gate.what.to_owned(), percent(gate.value), percent(gate.limit), word.to_owned()];
+        let row = Row::new(cells);
+        table.push(if gate.holds { row } else { row.style(Style::Red) });
+    }
+    format!("\n{}", table.text(screen::width()))
 }
 
 /// A case's prediction; None for cases of other benchmarks, and for those that compute nothing.
@@ -109,13 +149,14 @@ fn judge(sealed: &[Sealed], lines: &[CaseLine]) -> Judged {
         judged.holds.push(case.interval.map(|(low, high)| (low..=high).contains(&measured)));
         let of_case = Case::new(&line.benchmark, line.parameters.clone());
         if let Some(Ok((recipe, _))) = benchmarks::recipe(&of_case) {
-            judged.lines.push((
-                recipe.mesh.to_string(),
-                recipe.micro_batch,
-                recipe.micro_batches[0],
-                measured,
-                case.step_s,
-            ));
+            judged.lines.push(Line {
+                model: recipe.model.name,
+                mesh: recipe.mesh.to_string(),
+                micro_batch: recipe.micro_batch,
+                micros: recipe.micro_batches[0],
+                measured_s: measured,
+                predicted_s: case.step_s,
+            });
         }
         rates.push(case.flops / measured);
     }
@@ -182,7 +223,8 @@ fn regret_text(regrets: &Regrets) -> String {
     )
 }
 
-fn object(predictor: &Predictor, digest: &str, judged: &Judged, regrets: &Regrets) -> Value {
+fn object(predictor: &Predictor, digest: &str, (judged, regrets): (&Judged, &Regrets), gates: &[Gate]) -> Value {
+    let gate = |gate: &Gate| json!({"what": gate.what, "value": gate.value, "limit": gate.limit, "holds": gate.holds});
     let sizes = |errors: &[f64]| {
         let [mean, median, p90] = Judged::sizes(errors);
         json!({ "mean": mean, "median": median, "p90": p90 })
@@ -196,6 +238,7 @@ fn object(predictor: &Predictor, digest: &str, judged: &Judged, regrets: &Regret
         "constant_rate": sizes(&judged.constant_rate),
         "bias": judged.bias(),
         "coverage90": judged.coverage(),
+        "gates": gates.iter().map(gate).collect::<Vec<_>>(),
         "regret": {
             "choices": regrets.choices,
             "first": regrets.first,
@@ -203,4 +246,35 @@ fn object(predictor: &Predictor, digest: &str, judged: &Judged, regrets: &Regret
             "random": regrets.random,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_hold_what_was_reached() {
+        let judged = |errors: &[f64]| Judged {
+            errors: errors.to_vec(),
+            constant_rate: vec![0.2; errors.len()],
+            holds: errors.iter().map(|error| Some(error.abs() < 0.1)).collect(),
+            ..Judged::default()
+        };
+        let missed = |judged: &Judged, regrets: &Regrets| -> Vec<&'static str> {
+            gates(judged, regrets).iter().filter(|gate| !gate.holds).map(|gate| gate.what).collect()
+        };
+        let none = Regrets::default();
+        assert_eq!(missed(&judged(&[0.02, -0.03, 0.01, 0.05]), &none), Vec::<&str>::new());
+        assert_eq!(
+            missed(&judged(&[0.2, -0.3, 0.15, 0.25]), &none),
+            [
+                "median error",
+                "90th percentile of errors",
+                "mean error over that of a constant rate",
+                "share of 90% intervals that hold"
+            ]
+        );
+        let lost = Regrets { first: 0.05, best_of_three: 0.02, random: 0.3, choices: 4 };
+        assert_eq!(missed(&judged(&[0.0; 4]), &lost), ["lost by the first choice", "lost by the best of three"]);
+    }
 }

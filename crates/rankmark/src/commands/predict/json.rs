@@ -123,10 +123,10 @@ pub(super) fn errors(predictor: &Predictor, fitted: Option<&Fitted>, judged: &Ju
         .lines
         .iter()
         .zip(&judged.errors)
-        .map(|((mesh, micro_batch, micros, measured, predicted), error)| {
+        .map(|(line, error)| {
             json!({
-                "mesh": mesh, "micro_batch": micro_batch, "micro_batches": micros,
-                "measured_s": measured, "predicted_s": predicted, "error": error,
+                "model": line.model, "mesh": line.mesh, "micro_batch": line.micro_batch, "micro_batches": line.micros,
+                "measured_s": line.measured_s, "predicted_s": line.predicted_s, "error": error,
             })
         })
         .collect();

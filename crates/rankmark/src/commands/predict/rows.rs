@@ -6,7 +6,9 @@ use std::path::Path;
 use predict::fit::{Observed, errors};
 use predict::{Fit, Predictor};
 use record::read_run;
+use terminal::{Column, Row, Table};
 use terms::Status;
+use view::number::seconds;
 
 use crate::{Failure, screen};
 
@@ -97,6 +99,17 @@ pub(super) fn fitted(predictor: &mut Predictor, path: &Path, draw: Option<(usize
     Ok(Fitted { fit, rows: all.len(), rest })
 }
 
+/// A step that was measured and predicted.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Line {
+    pub(super) model: String,
+    pub(super) mesh: String,
+    pub(super) micro_batch: usize,
+    pub(super) micros: usize,
+    pub(super) measured_s: f64,
+    pub(super) predicted_s: f64,
+}
+
 /// Predictions of rows beside what was measured.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Judged {
@@ -106,8 +119,8 @@ pub(super) struct Judged {
     pub(super) holds: Vec<Option<bool>>,
     /// Errors of one rate for all rows: operations over time, by the median of these rows.
     pub(super) constant_rate: Vec<f64>,
-    /// Each row: mesh, micro-batch, micro-batches, measured and predicted seconds.
-    pub(super) lines: Vec<(String, usize, usize, f64, f64)>,
+    /// Each row, in the order of the errors.
+    pub(super) lines: Vec<Line>,
 }
 
 impl Judged {
@@ -139,13 +152,14 @@ pub(super) fn judge(predictor: &Predictor, rows: &[Observed]) -> Judged {
         let prediction = predictor.predict_step(&row.step);
         judged.holds.push(prediction.interval.map(|(low, high)| (low..=high).contains(&row.seconds)));
         let recipe = &row.step.workload.recipe;
-        judged.lines.push((
-            recipe.mesh.to_string(),
-            recipe.micro_batch,
-            row.step.workload.micros(),
-            row.seconds,
-            row.seconds * (1.0 + error),
-        ));
+        judged.lines.push(Line {
+            model: recipe.model.name.clone(),
+            mesh: recipe.mesh.to_string(),
+            micro_batch: recipe.micro_batch,
+            micros: row.step.workload.micros(),
+            measured_s: row.seconds,
+            predicted_s: row.seconds * (1.0 + error),
+        });
         rates.push(flops(row) / row.seconds);
     }
     let mut sorted = rates.clone();
@@ -179,13 +193,20 @@ pub(super) fn text(judged: &Judged) -> String {
         None => text += ", no interval is known\n",
     }
     if judged.lines.len() <= 40 {
-        text += "\n  mesh        micro-batch  micro-batches   measured  predicted   error\n";
-        for ((mesh, micro_batch, micros, measured, predicted), error) in judged.lines.iter().zip(&judged.errors) {
-            text += &format!(
-                "  {mesh:<10}  {micro_batch:>11}  {micros:>13}  {measured:>8.3}s  {predicted:>8.3}s  {:>+5.1}%\n",
-                100.0 * error
-            );
+        let columns = ["micro-batch", "micro-batches", "measured", "predicted", "error"].map(Column::right);
+        let mut table = Table::new(["model", "mesh"].map(Column::left).into_iter().chain(columns));
+        for (line, error) in judged.lines.iter().zip(&judged.errors) {
+            table.push(Row::new([
+                view::one_line(&line.model),
+                line.mesh.clone(),
+                line.micro_batch.to_string(),
+                line.micros.to_string(),
+                seconds(line.measured_s),
+                seconds(line.predicted_s),
+                format!("{:+.1}%", 100.0 * error),
+            ]));
         }
+        text += &format!("\n{}", table.text(screen::width()));
     }
     text
 }

@@ -15,7 +15,7 @@ use crate::page::{meta, status};
 use crate::study::{Operation, banner};
 use crate::words::findings::Finding;
 use crate::words::verdict::verdict;
-use crate::words::{damage, interleaved, peers};
+use crate::words::{damage, interleaved, peers, predicted};
 
 /// The head of a page, with a title of this level.
 pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], level: u8) -> Html {
@@ -38,6 +38,7 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], level
     out += plan(run);
     out += runtimes(operations);
     out += comparison(run);
+    out += predictions(run);
     out += cards(found);
     out += glance(&tiles(run, operations));
     out
@@ -47,6 +48,12 @@ pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding], level
 fn runtimes(operations: &[Operation]) -> Html {
     let lines = peers::runtimes_of(operations);
     lines.iter().map(|line| html!("<p class=\"runtimes\">{}</p>", prose(line))).collect()
+}
+
+/// What was predicted of the cases, beside what was measured.
+fn predictions(run: &Run) -> Html {
+    let blocks = predicted::blocks(run);
+    if blocks.is_empty() { Html::new() } else { html!("<h2>{}</h2>{}", predicted::TITLE, elements(&blocks)) }
 }
 
 /// What an interleaved comparison found, case by case.
