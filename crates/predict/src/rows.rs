@@ -75,21 +75,26 @@ pub fn read_rows(text: &str) -> Result<Rows, Error> {
             .hint(format!("columns: {}", all.join(", "))));
     }
     let mut found = Rows::default();
-    let mut known: HashMap<Vec<String>, (usize, Vec<f64>)> = HashMap::new();
+    let mut read: Vec<(Vec<String>, Row)> = Vec::new();
     for (line, cells) in table.lines() {
         match row(&table, line, cells) {
             Ok(row) => {
-                let key: Vec<String> =
-                    COLUMNS[..15].iter().map(|(name, _)| table.cell(cells, name).to_owned()).collect();
-                match known.get_mut(&key) {
-                    Some((_, times)) => times.push(row.step_s),
-                    None => {
-                        known.insert(key, (found.rows.len(), vec![row.step_s]));
-                        found.rows.push(row);
-                    }
-                }
+                let key = COLUMNS[..15].iter().map(|(name, _)| table.cell(cells, name).to_owned()).collect();
+                read.push((key, row));
             }
             Err(why) => found.skipped.push((line, why)),
+        }
+    }
+    found.skipped.extend(without_odd_units(&mut read));
+    found.skipped.sort_by_key(|(line, _)| *line);
+    let mut known: HashMap<Vec<String>, (usize, Vec<f64>)> = HashMap::new();
+    for (key, row) in read {
+        match known.get_mut(&key) {
+            Some((_, times)) => times.push(row.step_s),
+            None => {
+                known.insert(key, (found.rows.len(), vec![row.step_s]));
+                found.rows.push(row);
+            }
         }
     }
     for (at, times) in known.into_values() {
@@ -100,6 +105,42 @@ pub fn read_rows(text: &str) -> Result<Rows, Error> {
         return Err(Error::new("no row of the table can be used").cause(format!("line {line}: {why}")));
     }
     Ok(found)
+}
+
+/// Rates of rows are so far from the median rate where a time is in milliseconds, or in minutes.
+const OTHER_UNIT: f64 = 50.0;
+
+/// Takes rows away whose rate is far from that of the others, and says why: their times are in another unit.
+fn without_odd_units(rows: &mut Vec<(Vec<String>, Row)>) -> Vec<(usize, String)> {
+    let rates: Vec<f64> = rows.iter().map(|(_, row)| rate(row)).collect();
+    let mut sorted: Vec<f64> = rates.iter().copied().filter(|rate| *rate > 0.0).collect();
+    sorted.sort_by(f64::total_cmp);
+    let Some(median) = sorted.get(sorted.len() / 2).copied() else { return Vec::new() };
+    let mut odd = Vec::new();
+    let mut at = 0;
+    rows.retain(|(_, row)| {
+        let times = median / rates[at];
+        at += 1;
+        let is_odd = rates[at - 1] > 0.0 && !(1.0 / OTHER_UNIT..=OTHER_UNIT).contains(&times);
+        if is_odd {
+            odd.push((
+                row.line,
+                format!(
+                    "step_s is {}, {times:.3} times what the rate of the other rows gives: seconds are read",
+                    row.step_s
+                ),
+            ));
+        }
+        !is_odd
+    });
+    odd
+}
+
+/// Operations a second on each rank.
+fn rate(row: &Row) -> f64 {
+    let recipe = &row.workload.recipe;
+    let of_sample = recipe.model.flops(recipe.model.headline()).ok().flatten().unwrap_or(0.0);
+    of_sample * recipe.global_batch() as f64 / recipe.mesh.ranks() as f64 / row.step_s
 }
 
 /// Equal rows become one: what they differ by is the spread between launches.

@@ -81,3 +81,14 @@ fn a_table_without_a_column_or_without_rows_is_refused() {
     assert!(why.what.contains("no row"), "{why}");
     assert!(read_rows("").is_err());
 }
+
+#[test]
+fn a_time_in_another_unit_is_left_out() {
+    let with = |cell: &'static str| line(move |place| (place == 16).then_some(cell));
+    let text = format!("{HEAD}\n{}\n{}\n{}\n{}\n", with("0.25"), with("0.26"), with("250"), with("0.27"));
+    let rows = read_rows(&text).unwrap();
+    assert_eq!((rows.rows.len(), rows.rows[0].count), (1, 3));
+    assert!(rows.rows[0].spread < 0.1, "{:?}", rows.rows[0]);
+    let [(4, why)] = rows.skipped.as_slice() else { panic!("{:?}", rows.skipped) };
+    assert!(why.contains("step_s is 250") && why.contains("seconds are read"), "{why}");
+}

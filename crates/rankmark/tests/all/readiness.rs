@@ -30,7 +30,7 @@ fn every_ready_backend_answers_what_is_known() {
         let found = library["found"].as_str().unwrap();
         assert!(found.contains("64 KiB all_reduce on 2 ranks right, "), "{library:#}");
     }
-    assert_eq!(whole["benchmarks"].as_array().unwrap().len(), 7);
+    assert_eq!(whole["benchmarks"].as_array().unwrap().len(), 8);
     let quick = answer(place.run("validate --json --quick"));
     row(&quick, "shm", "ready", &["not run"]);
     let left_out: Vec<&str> =
@@ -123,10 +123,10 @@ fn the_page_is_plain_in_a_pipe_and_ends_with_what_can_run() {
     assert!(!out.contains('\u{1b}') && !out.contains('\r') && ended.err.is_empty(), "{ended:?}");
     assert!(out.lines().all(|line| line.chars().count() <= 100 && line == line.trim_end()), "{out}");
     let (page, next) = out.split_once("\nnext ").unwrap_or_else(|| panic!("{out}"));
-    let last = page.rfind("7 of 7 benchmarks").unwrap_or_else(|| panic!("{page}"));
+    let last = page.rfind("8 of 8 benchmarks").unwrap_or_else(|| panic!("{page}"));
     assert_eq!(
         page[last..].split_whitespace().collect::<Vec<_>>().join(" "),
-        "7 of 7 benchmarks can run here: collective, primitive, training, memory, hardware, startup, interference"
+        "8 of 8 benchmarks can run here: collective, primitive, training, memory, hardware, kernel, startup, interference"
     );
     assert!(next.trim_start().starts_with("rankmark run\n"), "{next}");
     // What its own machine is like is not this test's affair; that code and text agree is.

@@ -45,7 +45,7 @@ pub(super) fn run(
     }
     let text = text(predictor, &sealed);
     let digest = seal(&text);
-    screen::remark(&format!("predicted {} cases, sha256 {digest}\n", sealed.len()));
+    screen::remark(&format!("predicted {}, sha256 {digest}\n", view::number::count(sealed.len(), "case", "cases")));
     let output = Output { output_dir: output_dir.map(Path::to_owned), quiet: as_json, ..Output::default() };
     let labels = LabelOptions::noted(format!("{SEAL} {digest}"));
     let run_options = RunOptions { output, whole: Whole::labelled(labels), has_plan: true, ..RunOptions::default() };

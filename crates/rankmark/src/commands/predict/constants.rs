@@ -7,7 +7,8 @@ use super::rows::{Fitted, Judged};
 /// The constants as a table, with the errors of the fit.
 pub(super) fn text(fitted: &Fitted) -> String {
     let fit = &fitted.fit;
-    let mut text = format!("constants moved by {} measured steps\n", fitted.rows);
+    let mut text =
+        format!("constants moved by {}\n", view::number::count(fitted.rows, "measured step", "measured steps"));
     for (before, after) in fit.before.listed().iter().zip(fit.after.listed()) {
         text += &format!(
             "  {:<20} {:>10.3e} -> {:>10.3e} {:<6} (+- {:.0}% -> {:.0}%)\n",

@@ -183,8 +183,10 @@ pub(super) fn text(judged: &Judged) -> String {
     let line = |name: &str, [mean, median, ninth]: [f64; 3]| {
         format!("  {name:<16}  mean {:>6}  median {:>6}  p90 {:>6}\n", percent(mean), percent(median), percent(ninth))
     };
-    let mut text =
-        format!("errors of {} rows that were not fitted (predicted over measured - 1)\n", judged.errors.len());
+    let mut text = format!(
+        "errors of {} that were not fitted (predicted over measured - 1)\n",
+        view::number::count(judged.errors.len(), "row", "rows")
+    );
     text += &line("predicted", Judged::sizes(&judged.errors));
     text += &line("a constant rate", Judged::sizes(&judged.constant_rate));
     text += &format!("  bias {:+.1}%", 100.0 * judged.bias());

@@ -3,6 +3,7 @@
 use predict::sweep::{Choices, Swept};
 use predict::{Evidence, Prediction, Predictor, Workload, category_name};
 use terminal::{Column, Row, Table};
+use view::number::count;
 
 use super::plan;
 use crate::screen;
@@ -38,12 +39,12 @@ pub(super) fn prediction(workload: &Workload, prediction: &Prediction) -> String
     let recipe = &workload.recipe;
     let step = if prediction.interval.is_some() { seconds(prediction.seconds) } else { "unknown".to_owned() };
     let mut text = format!(
-        "{}, mesh {} ({} ranks), {} samples a step in {} micro-batches of {}\n\nstep      {step}  (90%: {})\nlimit     {}\n",
+        "{}, mesh {} ({}), {} a step in {} of {}\n\nstep      {step}  (90%: {})\nlimit     {}\n",
         recipe.model.name,
         recipe.mesh,
-        recipe.mesh.ranks(),
-        recipe.global_batch(),
-        workload.micros(),
+        count(recipe.mesh.ranks(), "rank", "ranks"),
+        count(recipe.global_batch(), "sample", "samples"),
+        count(workload.micros(), "micro-batch", "micro-batches"),
         recipe.micro_batch,
         interval(prediction),
         prediction.limit
@@ -79,8 +80,13 @@ pub(super) fn prediction(workload: &Workload, prediction: &Prediction) -> String
 /// The best of a sweep.
 pub(super) fn sweep(has_plan: bool, base: &Workload, choices: &Choices, found: &Swept) -> String {
     let mut text = format!(
-        "{} on {} ranks, {} samples a step: {} legal, {} fit, {} simulated\n\n",
-        base.recipe.model.name, choices.ranks, choices.global_batch, found.legal, found.fitting, found.simulated
+        "{} on {}, {} a step: {} legal, {} fit, {} simulated\n\n",
+        base.recipe.model.name,
+        count(choices.ranks, "rank", "ranks"),
+        count(choices.global_batch, "sample", "samples"),
+        found.legal,
+        found.fitting,
+        found.simulated
     );
     let mut table = Table::new([
         Column::right("#"),

@@ -52,7 +52,7 @@ PyTorch
         page.contains("left out by --quick: profilers (slow)\n1 ready, 1 slow, 1 misconfigured, 4 missing\n"),
         "{page}"
     );
-    assert!(page.ends_with("fix first: torch\n1 of 7 benchmarks can run here: collective\n"), "{page}");
+    assert!(page.ends_with("fix first: torch\n1 of 8 benchmarks can run here: collective\n"), "{page}");
 }
 
 #[test]
