@@ -43,7 +43,6 @@ const FIXED: &[&str] = &[
     "seed",
     "compute",
     "sleep_table",
-    "sleep_sha256",
     "sleep_time",
     "sleep_jitter",
     "sleep_tail",

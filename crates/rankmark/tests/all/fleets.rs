@@ -59,7 +59,7 @@ fn a_slow_node_is_named_and_listed() {
     assert_eq!(place.read("out/slurm.exclude"), "node07\n");
     assert_eq!(place.read("out/hosts.good").lines().count(), 11);
     let page = place.read("out/fleet.html");
-    assert!(page.contains("<div class=\"slow\" title=\"node07: slow: all_reduce 16 KiB takes 1.15x"), "{page}");
+    assert!(page.contains("<div class=\"bad\" title=\"node07: slow: all_reduce 16 KiB takes 1.15x"), "{page}");
     let summary = json_lines(&place.run("fleet nodes --output-dir out --json").exits(1).out).remove(0);
     assert_eq!(summary["nodes_by_verdict"], json!({"failed": 0, "slow": 1, "cannot_tell": 0, "good": 11}));
     let deficit = summary["nodes"][6]["slow"][0]["ratio"].as_f64().unwrap();

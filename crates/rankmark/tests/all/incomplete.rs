@@ -81,6 +81,7 @@ const READERS: &[(&str, &str, Where)] = &[
     ("fleet", "fleet out", Where::Output),
     ("profile", "profile out", Where::Error),
     ("calibrate", "calibrate out", Where::Error),
+    ("predict", "predict --machine a100-nvlink --fit out", Where::Error),
 ];
 
 /// Commands that read no record, or only make one.

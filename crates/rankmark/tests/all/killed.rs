@@ -96,7 +96,7 @@ fn a_case_without_all_its_trials_is_no_part_of_a_history_or_a_baseline() {
     }
     let told = place.run("history").exits(0).out;
     assert!(told.contains("1 run, 6 cases"), "{told}");
-    assert!(told.contains("left out  results/out: no case of it has all its trials. KILLED RUN: "), "{told}");
+    assert!(told.contains("left out: results/out: no case of it has all its trials. KILLED RUN: "), "{told}");
     let refused = place.run("baseline save main results/out");
     assert!(refused.err.contains("no case of results/out can be part of a baseline"), "{}", refused.err);
     assert!(refused.err.contains("KILLED RUN: ") && refused.err.contains("--resume"), "{}", refused.err);

@@ -10,7 +10,7 @@ use terminal::{Column, Row, Table};
 use terms::Status;
 use view::number::seconds;
 
-use crate::{Failure, screen};
+use crate::{Failure, incomplete, screen};
 
 /// Most bytes of a table.
 const LARGEST: u64 = 64 << 20;
@@ -58,6 +58,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Observed>, Failure> {
 /// The training steps of a record that computed something.
 fn of_record(path: &Path) -> Result<Vec<Observed>, Failure> {
     let record = read_run(path)?;
+    incomplete::warn(path, record.banner().as_deref());
     let mut found = Vec::new();
     for line in record.cases.iter().filter(|line| line.status == Status::Ok) {
         let case = record::Case::new(&line.benchmark, line.parameters.clone());
