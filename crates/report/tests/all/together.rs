@@ -147,8 +147,8 @@ fn of_several_records_each_is_compared_with_the_base() {
     in_order(
         &page,
         &[
-            "B b: worse: 3 of 3 cases",
-            "C c: better: 3 of 3 cases",
+            "B  b: <strong>worse</strong>: 3 of 3 cases",
+            "C  c: <strong>better</strong>: 3 of 3 cases",
             "<table",
             "B / base",
             "C / base",
