@@ -53,7 +53,7 @@ pub fn machine_profile(lines: &[CaseLine], machine: &Machine, given: Given) -> R
     let memory = machine.memory_limit_bytes.or(machine.memory_bytes);
     let memory = memory.ok_or_else(|| Error::new("the size of this machine's memory is not known"))?;
     let transfers: Vec<TransferTime> = right.iter().filter_map(|line| transfer(line, given.ranks)).collect();
-    let slowdowns = slowdowns(&right);
+    let slowdowns = slowdowns(&right, machine.allowed_cpus.len());
     let constants = constants::constants(&measured, &transfers, slowdowns.as_ref(), &right);
     Ok(MachineProfile {
         schema: MACHINE_PROFILE_VERSION,
@@ -136,10 +136,13 @@ fn grouped(rule: &str, ranks: u32) -> Option<(u32, u32)> {
     }
 }
 
-fn slowdowns(lines: &[&CaseLine]) -> Option<Slowdowns> {
+/// What computation and exchanges cost each other. Two activities of a rank run in two threads: where there are fewer cores
+/// than that, they wait for each other's core, which a step does not, so nothing is known. `cores` is 0 where it is not known.
+fn slowdowns(lines: &[&CaseLine], cores: usize) -> Option<Slowdowns> {
     let of = |activity: &str, beside: &str| {
         let is_pair = |line: &&&CaseLine| {
             line.benchmark == "interference"
+                && (cores == 0 || 2 * line.ranks as usize <= cores)
                 && text(line, "activity") == Some(activity)
                 && text(line, "beside") == Some(beside)
         };
@@ -256,6 +259,8 @@ pub(super) mod tests {
         assert_eq!((groups.ranks, groups.groups, groups.ranks_per_node, groups.bytes), (2, 4, 2, 4096));
         let slowdowns = profile.slowdowns.unwrap();
         assert_eq!((slowdowns.computation, slowdowns.collective), (1.3, 1.0), "nothing is quicker beside another");
+        let crowded = Machine { allowed_cpus: vec![0, 1], ..machine() };
+        assert_eq!(machine_profile(&lines(), &crowded, given()).unwrap().slowdowns, None, "four threads on two cores");
         // Deviations of 2%, 0 and 2%, of three trials each.
         assert!((profile.launch_spread / 0.0363 - 1.0).abs() < 0.02, "{}", profile.launch_spread);
         let constant = |name| profile.constant(name).map(|constant| constant.value).unwrap();
