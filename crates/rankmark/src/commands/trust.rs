@@ -32,7 +32,8 @@ mod tests {
 
     /// Fields that take any text and neither name a file nor reach another program as code. A new field belongs here, or
     /// into docs/explanation/security.md.
-    const HARMLESS: [&str; 8] = ["dims", "inject", "expect", "groups", "nccl_algo", "nccl_cta_policy", "nccl_proto", "mesh"];
+    const HARMLESS: [&str; 8] =
+        ["dims", "inject", "expect", "groups", "nccl_algo", "nccl_cta_policy", "nccl_proto", "mesh"];
 
     /// What a rank lets other processes of its user do stands on the page, as long as the backend does it.
     #[test]
