@@ -69,7 +69,7 @@ pub(super) fn run(
     Ok(ended.code.max(printed).max(missed))
 }
 
-/// What predictions are to reach: docs/appendix/prediction.md says why so much.
+/// What predictions are to reach: docs/how-to/predict.md lists it.
 #[derive(Clone, Debug, PartialEq)]
 struct Gate {
     what: &'static str,
