@@ -274,7 +274,7 @@ record::fields! {
 }
 
 /// A refusal of a field's value, with its hint.
-pub fn problem(field: &'static str, what: impl Into<String>, hint: impl Into<String>) -> FieldError {
+pub fn problem(field: &'static str, what: impl std::fmt::Display, hint: impl std::fmt::Display) -> FieldError {
     FieldError::new(field, what).hint(hint)
 }
 

@@ -16,6 +16,7 @@ mod formats;
 mod given;
 mod here;
 mod json;
+pub mod lines;
 mod nearest;
 mod numbers;
 mod pasted;

@@ -210,12 +210,12 @@ pub struct Failure {
 
 impl Failure {
     /// Something went wrong.
-    pub fn new(what: impl Into<String>) -> Self {
+    pub fn new(what: impl std::fmt::Display) -> Self {
         Self { error: Error::new(what), lacking: false }
     }
 
     /// This machine lacks something.
-    pub fn lacking(what: impl Into<String>) -> Self {
+    pub fn lacking(what: impl std::fmt::Display) -> Self {
         Self { error: Error::new(what), lacking: true }
     }
 }

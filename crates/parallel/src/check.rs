@@ -7,7 +7,7 @@ use crate::recipe::{Recipe, Schedule};
 use crate::schedule::{self, Dimensions};
 use crate::strategies::stages;
 
-fn refuse(field: &'static str, message: String, hint: impl Into<String>) -> Result<(), FieldError> {
+fn refuse(field: &'static str, message: String, hint: impl std::fmt::Display) -> Result<(), FieldError> {
     Err(FieldError::new(field, message).hint(hint))
 }
 

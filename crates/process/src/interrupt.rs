@@ -90,9 +90,14 @@ pub fn why() -> Option<String> {
     requested().map(|signal| format!("interrupted by {}", signal_name(signal))).or_else(stopped)
 }
 
-/// The signal that ended the run, if one has; the exit code of such a program is 128 + this.
+/// The signal that ended the run, if one has.
 pub fn requested() -> Option<i32> {
     Some(SIGNAL.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+}
+
+/// The exit code of a program that a signal ended, where one has come: 130 after Ctrl-C.
+pub fn exit_code() -> Option<u8> {
+    requested().and_then(|signal| u8::try_from(128 + signal).ok())
 }
 
 /// Readable once a signal has come, or [`stop`] was called.

@@ -1,19 +1,13 @@
 //! Arguments as clap gets them: what users write in another place or spelling, moved to where it belongs.
 
-mod ddlb;
-mod foreign;
-mod study;
-
 use std::ffi::{OsStr, OsString};
+
+use import::lines::{DDLB_CONFIG, READ_AS, STUDY_CSV};
+use measure::machine;
 
 use crate::Failure;
 use crate::external::measures;
 use crate::options::fields;
-use measure::machine;
-
-pub(crate) use ddlb::DDLB_CONFIG;
-pub(crate) use foreign::READ_AS;
-pub(crate) use study::STUDY_CSV;
 
 /// Options that only this program writes: no hint names them.
 pub(crate) const INTERNAL: [&str; 3] = [READ_AS, STUDY_CSV, DDLB_CONFIG];
@@ -40,8 +34,7 @@ pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// # Errors
 /// When something is said twice, or cannot be said with our options.
 pub(crate) fn of_others(arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    let arguments = ddlb::rewritten(of_torchscale(arguments))?;
-    of_launchers(foreign::rewritten(study::rewritten(arguments, machine::gpus)?)?)
+    of_launchers(import::lines::rewritten(of_torchscale(arguments), machine::gpus)?)
 }
 
 /// `benchmark -o DIR`, as TorchScale has it; elsewhere `-o` is another option.

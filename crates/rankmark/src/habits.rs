@@ -10,7 +10,7 @@ use terms::{Collective, Kind, Named, normalize};
 
 use crate::commands::profile::job_words;
 use crate::options::fields;
-use crate::{Failure, external, plans};
+use crate::{Failure, external};
 
 /// Options without a value, so that what stands behind them is a word of its own.
 const FLAGS: [&str; 10] =
@@ -119,7 +119,7 @@ fn instead(word: &str) -> Option<(String, &'static str)> {
     if normalize(word) == "quick" {
         return Some(("rankmark run".to_owned(), "the plan that is run without one"));
     }
-    if plans::names().contains(&word) {
+    if plans::presets::names().contains(&word) {
         let line = format!("rankmark gen-config {word} > {word}.yaml && rankmark run {word}.yaml");
         return Some((line, "a preset of gen-config"));
     }

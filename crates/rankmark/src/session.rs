@@ -10,33 +10,23 @@ use std::time::{Duration, Instant};
 use benchmarks::{Host, Launched, Spread};
 use launch::external::Coordinator;
 use measure::{DeviceSensors, Starter, machine};
+use plans::next::{self, Proposal};
+use plans::{backends, dry_run, equal_runs, estimate, placement};
 use record::{Case, CaseLine, Interruption, Machine, Plan, Resumed, RunFile, Store, Tool};
-use runner::{PlanSetup, Setup};
+use runner::{PlanSetup, Setup, earlier, load, restart};
 use survey::NvidiaSmi;
 use terms::Status;
 use trace::nvtx;
 
 use crate::options::{Exports, RunOptions};
 use crate::screen::Screen;
-use crate::{Failure, dry_run, environment, estimate};
+use crate::{Failure, environment, screen};
 
-mod backends;
-mod bounds;
-pub(crate) mod directory;
 mod ending;
-mod equal_runs;
-mod load;
-pub(crate) mod next;
 mod outputs;
-mod placement;
-mod restart;
-pub(crate) mod states;
 
-pub(crate) use backends::torch_states;
-pub(crate) use ending::{cut_short, interrupted, signal_code};
-
-use backends::backends;
-use next::Proposal;
+pub(crate) use ending::{cut_short, interrupted};
+pub(crate) use process::interrupt::exit_code as signal_code;
 
 /// A rank process: it was started by a coordinator, not by a person.
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
@@ -151,12 +141,12 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         return Ok(Ended { code: dry_run(request, plan)?, directory: None });
     }
     let exports = request.options.whole.exports.exports()?;
-    let wanted = states::wanted(request.options.whole.state.as_deref(), plan.as_ref())?;
+    let wanted = earlier::wanted(request.options.whole.state.as_deref(), plan.as_ref())?;
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let mut record = match resumed(request) {
         Some(directory) => {
             if wanted.is_some() {
-                states::refuse_computed(&record::read_run(directory)?.file.plan)?;
+                earlier::refuse_computed(&record::read_run(directory)?.file.plan)?;
             }
             resume(directory, plan.as_ref())?
         }
@@ -205,7 +195,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     };
     let can_go_on_without =
         |ranks: &[u32]| request.entry.coordinator.is_some_and(|coordinator| coordinator.can_leave_out(ranks));
-    let states = states::asked(wanted, &record.file, record.store.directory());
+    let states = earlier::asked(wanted, &record.file, record.store.directory());
     let directory = record.store.directory().to_owned();
     let equal_runs = |file: &RunFile, lines: &[&CaseLine]| equal_runs::medians(&directory, file, lines);
     let nvidia_smi = process::first_program(&environment::search_path(), "nvidia-smi");
@@ -251,7 +241,7 @@ pub(crate) fn setup<'a>(
 ) -> Setup<'a> {
     let host = host(entry.coordinator, &file.machine);
     let seed = order_seed(&file.plan);
-    let bounds = bounds::of_run(file, store.directory());
+    let bounds = earlier::bounds(file, store.directory());
     Setup { store, file, host, bounds, seed, deadline: budget.map(|budget| entry.begun + budget), interrupted }
 }
 
@@ -296,7 +286,9 @@ fn conclude(
     if request.entry.coordinator.is_none() && process::interrupt::requested().is_none() {
         process::interrupt::release().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     }
-    let after = |run: &report::Run| says_next.then(|| next::after(request.options, &plan, &file, run)).flatten();
+    let fields_of = |about| request.options.fields_of(about);
+    let given = next::Given { fields_of: &fields_of, has_plan: request.options.has_plan };
+    let after = |run: &report::Run| says_next.then(|| next::after(&given, &plan, &file, run)).flatten();
     // What other steps of a launcher run does not concern this one.
     let is_of_other_step =
         |line: &CaseLine| line.status == Status::NotRun && own.as_ref().is_some_and(|own| !own.contains(&line.id));
@@ -367,7 +359,11 @@ fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
         several: request.entry.coordinator.is_none(),
         is_done: &|id| done.contains(id),
     };
-    dry_run::show(&plan, &bounds, request.options.output.json)
+    let as_json = request.options.output.json;
+    let shown = dry_run::dry_run(&plan, &bounds, as_json);
+    if as_json { screen::print_json(&shown.said) } else { screen::print(&shown.said) }?;
+    // As of a run that skips all.
+    Ok(if shown.runs { 0 } else { 2 })
 }
 
 /// The seed of the order of simulated cases.
@@ -446,14 +442,18 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     let name = labels.name.as_ref().unwrap_or(&plan.experiment);
     let directory = match &request.options.whole.resume {
         Some(new) => new.clone(),
-        None => directory::choose(request.options.output.output_dir.as_deref(), (started, name), request.into_folder)?,
+        None => record::store::directory_for(
+            request.options.output.output_dir.as_deref(),
+            (started, name),
+            request.into_folder,
+        )?,
     };
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
     file.labels = labels;
     (file.launcher, file.command_line) = command_line(request);
     file.environment = record::environment(environment::variables());
-    file.backends = backends(&file.plan, request.entry.coordinator);
+    file.backends = backends::backends(&file.plan, request.entry.coordinator, &environment::search_path());
     file.started_by = request.entry.coordinator.map(|coordinator| coordinator.launcher().to_owned());
     file.placement = placement::for_plan(&file.plan, &file.machine, request.entry.coordinator);
     note_hosts(&mut file, request.entry.coordinator);
@@ -463,9 +463,14 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new(), resumed: None })
 }
 
+/// How often torchrun has started these ranks again.
+fn restarts() -> u32 {
+    std::env::var("TORCHELASTIC_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
 /// The record of the attempt before, where a launcher has started its ranks again.
 fn again(request: &Request<'_>, plan: &Plan) -> Result<Option<Record>, Failure> {
-    let count = if request.entry.coordinator.is_some() { restart::count() } else { 0 };
+    let count = if request.entry.coordinator.is_some() { restarts() } else { 0 };
     let line = command_line(request).1;
     let found =
         if count > 0 { restart::earlier(request.options.output.output_dir.as_deref(), plan, &line) } else { None };

@@ -25,7 +25,7 @@ use crate::file::FileName;
 pub use append::{Store, line_text};
 pub(crate) use checksum::{reseal, reseal_run};
 pub use damage::DamagedLine;
-pub use directory::{directory_name, fresh_directory};
+pub use directory::{RESULTS, directory_for, directory_name, fresh_directory};
 pub use error::StoreError;
 pub use follow::{Follower, Liveness, liveness, run_end};
 pub use lines::{CaseLines, read_case_lines};

@@ -1,6 +1,7 @@
 //! Records compared with a base: the verdict, what sets them apart, a row for each case, and what the verdicts rest on.
 
 mod apart;
+mod json;
 mod labels;
 mod states;
 mod words;
@@ -15,6 +16,7 @@ use view::one_line;
 
 use crate::document::{Block, Column, Document, Item, Row, Table, Tone, Words, strong};
 
+pub use json::lines;
 pub use labels::Labels;
 pub use words::{sentence, why};
 

@@ -1,5 +1,6 @@
 //! The runs of machines over time: a line for each case, the runs at which cases changed, and what that rests on.
 
+mod json;
 mod names;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ use crate::document::{
     Block, Card, Column, Document, Item, Row, Table, TimeChange, TimePoint, Timeline, Tone, Words, link, strong,
 };
 
+pub use json::HistoryJson;
 pub use names::case_names;
 
 /// Cases that are listed at one change.

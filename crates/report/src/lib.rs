@@ -19,12 +19,16 @@ mod job;
 mod markup;
 mod page;
 mod policy;
+pub mod rows;
 mod run;
 mod words;
 
 use view::{number, study};
 
-pub use compare::{Against, Comparisons, Labels as CaseLabels, comparison, sentence as comparison_sentence, why};
+pub use compare::{
+    Against, Comparisons, Labels as CaseLabels, comparison, lines as comparison_lines, sentence as comparison_sentence,
+    why,
+};
 pub use document::Document;
 pub use escape::shell;
 pub use fleet::fleet;
@@ -34,7 +38,7 @@ pub use formats::junit::{JunitCase, JunitOutcome, junit};
 pub use formats::layouts::{LAYOUTS, candle_table, layout, write_results_json, write_study_csv};
 pub use formats::write::{Artifact, Out, Written};
 pub use formats::{FORMATS, append_file, default_formats, format, rendered, write, write_file, write_formats};
-pub use history::{NamedHistory, case_names, history};
+pub use history::{HistoryJson, NamedHistory, case_names, history};
 pub use job::{
     Ends, Explanation, Target, differences, disturbed, explained, explained_case, recording_json,
     verdict as job_verdict,

@@ -17,20 +17,20 @@ pub struct Error {
 
 impl Error {
     /// An error that says what is wrong.
-    pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), cause: None, hint: None }
+    pub fn new(what: impl fmt::Display) -> Self {
+        Self { what: what.to_string(), cause: None, hint: None }
     }
 
     /// Says why.
     #[must_use]
-    pub fn cause(self, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..self }
+    pub fn cause(self, cause: impl fmt::Display) -> Self {
+        Self { cause: Some(cause.to_string()), ..self }
     }
 
     /// Says what to do.
     #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+    pub fn hint(self, hint: impl fmt::Display) -> Self {
+        Self { hint: Some(hint.to_string()), ..self }
     }
 
     /// `WHAT: CAUSE`, for callers that show the hint elsewhere.
@@ -79,13 +79,13 @@ pub struct FieldError {
 
 impl FieldError {
     /// A field, and what is wrong with its value.
-    pub fn new(field: &'static str, what: impl Into<String>) -> Self {
+    pub fn new(field: &'static str, what: impl fmt::Display) -> Self {
         Self { field, error: Error::new(what), excluded_by: None }
     }
 
     /// Says what would be right.
     #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
+    pub fn hint(self, hint: impl fmt::Display) -> Self {
         Self { error: self.error.hint(hint), ..self }
     }
 

@@ -164,6 +164,16 @@ pub fn list<T: std::fmt::Display>(items: &[T]) -> String {
     }
 }
 
+/// A length of time for people: `200 ms`, `42 s`, `3 min`, `2.1 h`.
+pub fn lasting(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.95 => crate::Seconds(s).to_string(),
+        s if s < 99.5 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,5 +242,10 @@ mod tests {
         }
         assert_eq!(list(&[2, 4, 6]), "2, 4 and 6");
         assert_eq!(count(1234, "case", "cases"), "1,234 cases");
+    }
+
+    #[test]
+    fn lengths_of_time_are_for_people() {
+        assert_eq!((lasting(42.4), lasting(180.0), lasting(7560.0)), ("42 s".into(), "3 min".into(), "2.1 h".into()));
     }
 }

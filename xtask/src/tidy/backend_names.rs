@@ -6,7 +6,7 @@ use super::mask::product_code;
 use super::tree::Tree;
 
 /// Crates that know backends by `comm::Backend`.
-const ABOVE: [&str; 13] = [
+const ABOVE: [&str; 15] = [
     "contract",
     "collective",
     "primitive",
@@ -18,6 +18,8 @@ const ABOVE: [&str; 13] = [
     "diagnose",
     "report",
     "view",
+    "plans",
+    "job",
     "rankmark",
     "launch",
 ];
@@ -29,10 +31,10 @@ const ALLOWED: [(&str, &str); 11] = [
     ("crates/hardware/src/torch.rs", "PyTorch's backends"),
     ("crates/report/src/formats/", "files of other tools, in their words"),
     ("crates/report/src/words/peers.rs", "the comparison of shared memory with other engines"),
-    ("crates/rankmark/src/arguments/", "command lines of other tools"),
     ("crates/rankmark/src/habits", "words of other tools"),
     ("crates/rankmark/src/commands/validate/", "its known answer is by shared memory, and PyTorch's backends"),
     ("crates/rankmark/src/commands/gen_job.rs", "tables of launchers and job files"),
+    ("crates/plans/src/job.rs", "tables of launchers and job files"),
     ("crates/launch/src/job/", "tables of launchers and job files"),
     ("crates/launch/src/starter.rs", "tables of launchers"),
 ];

@@ -6,14 +6,13 @@ use super::mask::product_code;
 use super::tree::Tree;
 
 /// Crates that know benchmarks by their declarations.
-const ABOVE: [&str; 7] = ["measure", "runner", "view", "report", "diagnose", "launch", "rankmark"];
+const ABOVE: [&str; 9] = ["measure", "runner", "view", "report", "diagnose", "launch", "plans", "job", "rankmark"];
 
 /// Where a name may stand, and why.
-const ALLOWED: [(&str, &str); 6] = [
+const ALLOWED: [(&str, &str); 5] = [
     ("crates/report/src/formats/layouts/", "files of other tools, in their words"),
-    ("crates/rankmark/src/only.rs", "words of other suites for a benchmark"),
-    ("crates/rankmark/src/arguments/ddlb.rs", "DDLB's command line"),
-    ("crates/rankmark/src/plans.rs", "names of presets"),
+    ("crates/plans/src/only.rs", "words of other suites for a benchmark"),
+    ("crates/plans/src/presets.rs", "names of presets"),
     ("crates/rankmark/src/commands/validate/backends.rs", "the known answer of each backend is an all_reduce"),
     ("crates/launch/src/pytorch.rs", "modules of the Python package"),
 ];

@@ -17,8 +17,8 @@ use crate::options::gate::BaselineOptions;
 use crate::options::{Gate, GateOptions};
 use crate::record_folders::RecordFolders;
 use crate::session::Entry;
-use crate::session::directory::RESULTS;
 use crate::{Failure, incomplete, not_a_record, screen};
+use record::store::RESULTS;
 
 /// Keeps records in .rankmark/baselines, and compares runs with them
 #[derive(clap::Args)]

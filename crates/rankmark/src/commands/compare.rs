@@ -2,7 +2,6 @@
 //! read, how it is said, and what becomes of the exit code.
 
 mod interleave;
-mod json;
 mod options;
 mod plans;
 mod side;
@@ -165,7 +164,8 @@ pub(super) fn sides(
     let comparisons: Vec<&Comparison> = sides.iter().map(|side| &side.comparison).collect();
     let code = gate.code(&comparisons);
     if outputs.json {
-        screen::print_json(&json::lines(base, &sides))?;
+        let compared: Vec<_> = sides.iter().map(|side| (side.name.as_str(), &side.comparison)).collect();
+        screen::print_json(&report::comparison_lines((&base.name, base.latest()), &compared))?;
         return Ok(code);
     }
     let limit = if outputs.all { usize::MAX } else { MOST_ROWS };

@@ -1,10 +1,6 @@
 //! `rankmark fleet`: which nodes of a cluster are slow, and which links: measured now under a launcher, or from records.
 
-mod json;
-mod learned;
-mod lists;
 mod measure;
-mod samples;
 mod text;
 
 use std::collections::BTreeSet;
@@ -13,14 +9,15 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use diagnose::fleet::{self, Fleet as Judged, NodeVerdict, RankBits, Reader, Taken, Topology};
+use record::file::FileName;
 use record::{CaseLine, Record, read_run};
 use terms::Seconds;
 
 use super::{Ended, Typed};
 use crate::record_folders::RecordFolders;
 use crate::session::Entry;
-use crate::session::directory::RESULTS;
 use crate::{Failure, screen};
+use record::store::RESULTS;
 
 /// The file of the page.
 const PAGE: &str = "fleet.html";
@@ -69,7 +66,7 @@ impl Typed for Fleet {
     const NAME: &'static str = "fleet";
 
     fn run(self, entry: Entry<'_>) -> Ended {
-        let criteria = self.criteria.as_deref().map(learned::read).transpose()?;
+        let criteria = self.criteria.as_deref().map(read_learned).transpose()?;
         let topology = self.topology.as_deref().map(read_topology).transpose()?;
         let (Measured { taken, notes }, missing, target) = match self.dir.is_empty() {
             true => {
@@ -89,11 +86,11 @@ impl Typed for Fleet {
         if judged.nodes.is_empty() {
             return Err(Failure::new("there is no node to judge").hint("name records of nodes: rankmark fleet DIR..."));
         }
-        let written = lists::write(&target, &judged)?;
+        let written = write_files(&target, &judged)?;
         let document = report::fleet(&judged);
         document.write_page(&target.join(PAGE))?;
         if self.json {
-            screen::print_json(&format!("{}\n", json::fleet(&judged)))?;
+            screen::print_json(&format!("{}\n", fleet::json(&judged)))?;
         } else if !self.quiet {
             let is_learned = judged.criteria.iter().any(|criterion| criterion.level.is_some());
             let next = (criteria.is_none() && is_learned).then(|| text::next(&target));
@@ -162,7 +159,7 @@ fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
             let taken = read_run(&directory).map_err(terms::Error::from).and_then(|record| {
                 let refused = |error: terms::Error| terms::Error { what: format!("{name}: {}", error.what), ..error };
                 notes.extend(record.banner().map(|banner| format!("{name}: {banner}")));
-                let samples = samples::Samples::of(&directory, &record);
+                let samples = fleet::Samples::of(&directory, &record);
                 let rank_trials = |line: &CaseLine| samples.rank_trials(line);
                 let reader = Reader {
                     is_local: &is_local,
@@ -184,6 +181,38 @@ fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
         }
     }
     Ok(Measured { taken: all, notes })
+}
+
+/// Writes the lists of hosts and what the fleet learned; gives the files that are not empty, each with what it is for.
+fn write_files(folder: &Path, judged: &Judged) -> Result<Vec<(PathBuf, &'static str)>, Failure> {
+    let mut written = Vec::new();
+    for fleet::FleetFile { name, text, what } in fleet::files(judged) {
+        let path = folder.join(name);
+        let name = FileName::literal(name);
+        record::file::replace(folder, &name.clone().into(), &name.temporary(), text.as_bytes())
+            .map_err(|error| Failure::new(format!("cannot write {}", path.display())).cause(error))?;
+        if !text.is_empty() {
+            written.push((path, what));
+        }
+    }
+    Ok(written)
+}
+
+/// Reads what nodes are judged by from the fleet.json of a fleet.
+fn read_learned(path: &Path) -> Result<Judged, Failure> {
+    // A fleet of ten thousand nodes has less.
+    const LARGEST: u64 = 256 << 20;
+    let name = path.display();
+    let hint = "`rankmark fleet` writes it next to its lists of hosts";
+    let unread = |cause: String| Failure::new(format!("{name} is not what a fleet learned")).cause(cause).hint(hint);
+    let file = record::file::open_named(path)
+        .map_err(|error| Failure::new(format!("cannot read {name}")).cause(error).hint(hint))?;
+    if file.metadata().is_ok_and(|about| about.len() > LARGEST) {
+        return Err(unread(format!("it is larger than {} MiB", LARGEST >> 20)));
+    }
+    let mut text = Vec::new();
+    file.take(LARGEST).read_to_end(&mut text).map_err(|error| unread(error.to_string()))?;
+    fleet::learned(&text).map_err(unread)
 }
 
 /// A file with the switches of nodes, at most so large.

@@ -2,16 +2,17 @@
 
 use clap::builder::PossibleValuesParser;
 use measure::machine;
+use plans::{hardware, presets};
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, hardware, plans, screen};
+use crate::{Failure, screen};
 
 /// Prints a plan to start from
 #[derive(clap::Args)]
 pub(crate) struct GenConfig {
     /// which plan (default: quick)
-    #[arg(value_parser = PossibleValuesParser::new(plans::names()))]
+    #[arg(value_parser = PossibleValuesParser::new(presets::names()))]
     preset: Option<String>,
     #[arg(long, value_name = "NAME", value_parser = hardware::named, conflicts_with = "preset", help = hardware_help())]
     hardware: Option<&'static str>,
@@ -30,7 +31,7 @@ impl Typed for GenConfig {
             return screen::print(&hardware::text(name));
         }
         let name = self.preset.as_deref().unwrap_or("quick");
-        let preset = plans::PRESETS.iter().find(|preset| preset.name == name);
+        let preset = presets::PRESETS.iter().find(|preset| preset.name == name);
         let preset = preset.ok_or_else(|| Failure::new(format!("there is no preset `{name}`")))?;
         screen::print(&(preset.text)(machine::allowed_cpus().len()))
     }

@@ -1,21 +1,17 @@
 //! `rankmark hang`: who waits for whom in a job that runs, and in which call. Only reads.
 
-mod collect;
-mod ras;
-mod show;
-mod verdict;
-
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
 use import::traces::{Traces, read_timeline};
+use job::live;
 use launch::attach::{Interval, Target};
 use terms::Seconds;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, screen};
+use crate::{Failure, environment, screen};
 
 /// The shortest time between the first look and the last.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -51,7 +47,7 @@ pub(crate) struct Hang {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::AnyPath, num_args = 1..)]
     dumps: Vec<PathBuf>,
     /// also ask NCCL's RAS at this address, or read this answer of `ncclras -f json`
-    #[arg(long, value_name = "HOST:PORT|FILE", value_hint = ValueHint::AnyPath, num_args = 0..=1, default_missing_value = ras::USUAL)]
+    #[arg(long, value_name = "HOST:PORT|FILE", value_hint = ValueHint::AnyPath, num_args = 0..=1, default_missing_value = live::USUAL_RAS)]
     ras: Option<String>,
     /// prints one JSON object
     #[arg(long)]
@@ -67,7 +63,7 @@ impl Typed for Hang {
     fn run(self, _: Entry<'_>) -> Ended {
         let interval = self.interval()?;
         if self.part {
-            return collect::print_part(&self.target(), interval);
+            return screen::print_json(&live::part(&self.target(), interval)?);
         }
         let target = self.target();
         if target == Target::Host && self.hosts.is_empty() {
@@ -75,16 +71,16 @@ impl Typed for Hang {
                 .hint("name a process (`--pid PID`), a job of Slurm (`--slurm JOB`) or hosts (`--hosts a,b`)"));
         }
         let dumps = self.dumps()?;
-        let before = self.ras.as_deref().map(ras::ask).transpose()?;
-        let looked = collect::collect(&target, &self.hosts, interval)?;
-        let after = self.ras.as_deref().map(ras::ask).transpose()?;
-        let found = verdict::verdict(looked, dumps, before.zip(after))?;
-        let text = if self.json { show::json(&found) } else { show::text(&found, screen::width()) };
-        if self.json {
-            screen::print_json(&text)?;
-        } else {
-            screen::print(&text)?;
-        }
+        let search_path = environment::search_path();
+        let ask = || self.ras.as_deref().map(|place| live::ask_ras(place, &search_path)).transpose();
+        let before = ask()?;
+        let looked = live::collect(&target, &self.hosts, interval, &search_path)?;
+        let after = ask()?;
+        let found = live::verdict(looked, dumps, before.zip(after))?;
+        match self.json {
+            true => screen::print_json(&format!("{}\n", found.json()))?,
+            false => screen::print(&found.text(screen::width()))?,
+        };
         Ok(u8::from(found.is_hung))
     }
 }

@@ -1,7 +1,6 @@
 //! `rankmark history DIR...`: the records of one machine over time: a series for each case, and the runs at which it changed.
 
 mod found;
-mod json;
 mod next;
 pub(super) mod records;
 
@@ -13,8 +12,8 @@ use record::Declared;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::session::directory::RESULTS;
 use crate::{Failure, not_a_record, packed, screen};
+use record::store::RESULTS;
 
 use found::Histories;
 
@@ -62,7 +61,7 @@ impl Typed for History {
             screen::remark(&format!("page     {}\n", written.display()));
         }
         if self.json {
-            let text = serde_json::to_string(&json::Json::new(&found));
+            let text = serde_json::to_string(&report::HistoryJson::new(&found.machines, &found.left_out));
             let text = text.map_err(|error| Failure::new("the history cannot be written as JSON").cause(error))?;
             return screen::print_json(&(text + "\n"));
         }

@@ -15,8 +15,9 @@ use terms::{Collective, Named};
 
 use super::{Ended, Typed, profile};
 use crate::session::Entry;
-use crate::session::directory::RESULTS;
-use crate::{Failure, foreign, hardware, packed, screen};
+use crate::{Failure, packed, plan_files, screen};
+use plans::{foreign, hardware};
+use record::store::RESULTS;
 
 /// The name of a source without a file.
 const STANDARD_INPUT: &str = "standard input";
@@ -124,7 +125,7 @@ fn source_of(given: &Import, mut source: Source, read_as: Option<&'static dyn Fo
     match read_as {
         Some(format) => {
             let python = given.python.clone().map(|python| ("python".to_owned(), python));
-            foreign::here(source, format, &python.into_iter().collect::<Vec<_>>(), None)
+            foreign::here(source, format, &python.into_iter().collect::<Vec<_>>(), &plan_files::here(None))
         }
         None => source,
     }
@@ -281,7 +282,7 @@ fn refuse_others(files: &[PathBuf], why: &str, hint: &str) -> Result<(), Failure
 /// The plan; what each field became goes to standard error.
 fn show_plan(source: &Source, format: &dyn Format, plan: &ForeignPlan, as_json: bool) -> Result<String, Failure> {
     // What is printed must be a plan: a fault of the reader is an error here, not at the next command.
-    record::plan::read(&plan.text, &crate::plans::made_of(source), &benchmarks::abouts(), &[])?;
+    record::plan::read(&plan.text, &plans::made_of(source), &benchmarks::abouts(), &[])?;
     if as_json {
         let summary = json!({
             "file": source.name(), "format": format.name(), "read_as": plan.read_as, "warnings": plan.warnings,

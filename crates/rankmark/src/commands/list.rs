@@ -11,8 +11,8 @@ use terms::{Bytes, Collective, Kind, Named};
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::session::directory::RESULTS;
-use crate::{Failure, hardware, packed, plans, screen};
+use crate::{Failure, packed, screen};
+use record::store::RESULTS;
 
 /// The kind that is on disk, not in a table.
 const RECORDS: &str = "records";
@@ -66,8 +66,8 @@ pub(crate) fn sections() -> Vec<Section> {
         ("formats", report::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
         ("layouts", report::LAYOUTS.iter().map(|layout| own(layout.name(), layout.doc())).collect()),
         ("imports", import::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
-        ("presets", plans::PRESETS.iter().map(|preset| own(preset.name, preset.doc)).collect()),
-        ("hardware", hardware::HARDWARE.iter().map(|hardware| own(hardware.name, hardware.doc)).collect()),
+        ("presets", plans::presets::PRESETS.iter().map(|preset| own(preset.name, preset.doc)).collect()),
+        ("hardware", plans::hardware::HARDWARE.iter().map(|hardware| own(hardware.name, hardware.doc)).collect()),
         ("fields", fields(&abouts)),
         ("caveats", Caveat::ALL.iter().map(|caveat| own(caveat.name(), caveat.explanation())).collect()),
         ("injections", trace::INJECTION_USAGE.split(" | ").map(|usage| own(usage, "")).collect()),

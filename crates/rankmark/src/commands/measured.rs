@@ -7,10 +7,10 @@ use record::{About, Plan};
 
 use super::profile::explain;
 use super::{Ended, Row, baseline};
-use crate::arguments::{READ_AS, STUDY_CSV};
 use crate::options::{Pairs, RunOptions, default_ranks, fields, parts, ranks_with_gpus};
 use crate::session::{self, Entry, Explain, Request};
 use crate::{Failure, external, screen};
+use import::lines::{READ_AS, STUDY_CSV};
 
 /// What the options of other programs became: our own reader of arguments writes it.
 #[derive(clap::Args)]

@@ -7,8 +7,8 @@ use record::Store;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::session::directory::RESULTS;
 use crate::{Failure, incomplete, not_a_record, packed, screen};
+use record::store::RESULTS;
 
 /// Makes one record of several: parts of a study that ran at different times or on different devices
 #[derive(clap::Args)]

@@ -20,7 +20,6 @@ pub(crate) mod profile;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod schema;
-pub(crate) mod trust;
 pub(crate) mod validate;
 pub(crate) mod version;
 pub(crate) mod watch;

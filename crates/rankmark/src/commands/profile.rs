@@ -1,17 +1,9 @@
 //! `rankmark profile`: runs steps, or another program's job, records where their time goes, and explains it.
 
-mod calls;
-mod disturbance;
-mod ends;
 pub(crate) mod explain;
-mod hang_watch;
-pub(crate) mod hangs;
-mod job;
 pub(crate) mod job_words;
-mod kept;
 mod native;
-mod ras_words;
-mod spill;
+mod own_job;
 mod wanted;
 
 use std::ffi::OsString;
@@ -25,8 +17,7 @@ use super::{Ended, Row};
 use crate::Failure;
 use crate::options::{RunOptions, fields, names_given, parts};
 use crate::session::Entry;
-pub(super) use kept::ABOUT as JOB;
-use wanted::{Wanted, range_of};
+use wanted::{Wanted, origin, range_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,10 +112,13 @@ fn run(matches: &ArgMatches, entry: Entry<'_>) -> Ended {
     let steps = native::take_steps(&mut options.fields);
     let wanted = Wanted {
         target: Target::named(own.target.as_deref()),
-        steps: steps.as_deref().map(range_of).transpose()?,
         json: options.output.json,
         quiet: options.output.quiet,
-        labels: options.whole.labels.labels()?,
+        traces: job::Wanted {
+            steps: steps.as_deref().map(range_of).transpose()?,
+            labels: options.whole.labels.labels()?,
+            origin,
+        },
     };
     if let Some(failure) = record.as_deref().and_then(job_words::instead_of_record) {
         return Err(failure);
@@ -147,8 +141,9 @@ fn run(matches: &ArgMatches, entry: Entry<'_>) -> Ended {
             (entry, &wanted),
         );
     }
-    let job = job::Asked { nsys, steps, duration: own.duration, output: &options.output };
-    job::run(&command, &job, &wanted)
+    let request =
+        own_job::Request { nsys, steps, duration: own.duration, output_dir: options.output.output_dir.as_deref() };
+    own_job::run(&command, request, &wanted)
 }
 
 /// Explains traces of other tools as `--import` does, for the command that takes their files.

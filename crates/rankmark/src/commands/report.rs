@@ -12,8 +12,8 @@ use super::{Ended, Typed};
 use crate::options::{ExportOptions, Exports, Gate, GateOptions};
 use crate::record_folders::{RecordFolders, is_absence};
 use crate::session::Entry;
-use crate::session::directory::RESULTS;
 use crate::{Failure, incomplete, not_a_record, packed, screen};
+use record::store::RESULTS;
 
 /// The format that `--open` opens, and the ending of its file.
 const HTML: &str = "html";

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use measure::machine;
+use plans::only::Only;
+use plans::{Loaded, foreign, presets};
 use record::Plan;
 
 use super::{Ended, Row, measured};
-use crate::arguments::DDLB_CONFIG;
-use crate::only::Only;
 use crate::options::{Pairs, RUN, RunOptions, fields, parts};
-use crate::plans::Loaded;
 use crate::session::{Entry, Request};
-use crate::{Failure, foreign, habits, not_a_record, plans};
+use crate::{Failure, habits, not_a_record, plan_files};
+use import::lines::DDLB_CONFIG;
 
 /// Runs a plan: every benchmark, every combination; without one, the quick plan of this machine
 #[derive(clap::Args)]
@@ -101,15 +101,17 @@ fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -
     let only = if own.only.is_empty() { None } else { Some(Only::named(&own.only)?) };
     let mut into_folder = false;
     let loaded = match (&file, &planned.ddlb_config) {
-        (Some(file), _) => Some(plans::load_kept(Path::new(file), (&overrides, only.as_ref()), entry.coordinator)?),
-        (None, Some(text)) => Some(plans::of_command_line(text, &overrides, entry.coordinator)?),
+        (Some(file), _) => {
+            Some(plan_files::load_kept(Path::new(file), (&overrides, only.as_ref()), entry.coordinator)?)
+        }
+        (None, Some(text)) => Some(plans::of_command_line(text, &overrides, &plan_files::here(entry.coordinator))?),
         (None, None) => None,
     };
     let plan = match loaded {
         Some(Loaded { mut plan, format }) => {
             into_folder = format.is_some_and(|format| format.shares_output_dir());
             if let Some(only) = only.filter(|only| !only.keep(&mut plan)) {
-                return Err(only.missing(&plan));
+                return Err(only.missing(&plan).into());
             }
             Some(plan)
         }
@@ -123,8 +125,8 @@ fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -
         }
         None => {
             let text = match entry.coordinator {
-                Some(coordinator) => plans::quick_of_launched(coordinator.size()),
-                None => (plans::PRESETS[0].text)(machine.allowed_cpus.len()),
+                Some(coordinator) => presets::quick_of_launched(coordinator.size()),
+                None => (presets::PRESETS[0].text)(machine.allowed_cpus.len()),
             };
             Some(quick(&mut overrides, only.as_ref(), &text)?)
         }
@@ -145,9 +147,9 @@ fn quick(overrides: &mut Pairs, only: Option<&Only>, text: &str) -> Result<Plan,
     if only.abouts.iter().copied().any(|about| in_plan(&about)) {
         let is_kept = |about: &record::About| only.keeps(about);
         let mut plan = record::plan::read_kept(text, "the quick plan", &abouts, (overrides, &is_kept))?;
-        return if only.keep(&mut plan) { Ok(plan) } else { Err(only.missing(&plan)) };
+        return if only.keep(&mut plan) { Ok(plan) } else { Err(only.missing(&plan).into()) };
     }
-    let [about] = only.abouts.as_slice() else { return Err(only.missing(&whole)) };
+    let [about] = only.abouts.as_slice() else { return Err(only.missing(&whole).into()) };
     let mut fields: Pairs = overrides.drain(..).filter(|(name, _)| name != "steps").collect();
     foreign::with_steps(&mut fields, |name| about.field(name).is_some());
     let mut plan = record::plan::from_flags(about, &fields, &[])?;

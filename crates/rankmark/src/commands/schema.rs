@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::profile::JOB;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::{Failure, screen};
@@ -31,5 +30,5 @@ impl Typed for Schema {
 
 /// The schema of records, those of profiled jobs included.
 pub(crate) fn of_records() -> Value {
-    record::schema::record(&[&benchmarks::abouts()[..], &[&JOB]].concat())
+    record::schema::record(&[&benchmarks::abouts()[..], &[&job::ABOUT]].concat())
 }

@@ -2,7 +2,6 @@
 
 mod backends;
 mod page;
-pub(crate) mod plan;
 mod states;
 
 use std::path::PathBuf;
@@ -11,14 +10,16 @@ use benchmarks::Host;
 use clap::ValueHint;
 use launch::external::External;
 use measure::machine;
+use plans::backends::torch_states;
+use plans::outlook::{self, Outlook, Trust};
+use plans::trust;
 use serde_json::{Value, json};
 use survey::{Finding, Request, State, survey};
 use terminal::Style;
 
-use super::{Ended, Typed, trust};
-use crate::screen;
+use super::{Ended, Typed};
 use crate::session::{Entry, launched};
-use plan::{Outlook, Trust};
+use crate::{environment, plan_files, screen};
 
 /// Everything that is shown.
 struct Findings {
@@ -82,7 +83,7 @@ fn validate(given: Validate, entry: Entry<'_>) -> Ended {
         launched: launched(entry.coordinator),
     };
     // A plan that cannot be read is refused before anything is checked.
-    let plan = given.plan.as_deref().map(plan::load).transpose()?;
+    let plan = given.plan.as_deref().map(plan_files::complete).transpose()?;
     let quick = given.quick;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let request = Request {
@@ -108,9 +109,10 @@ fn validate(given: Validate, entry: Entry<'_>) -> Ended {
     let usable = checked.iter().any(|row| row.state == State::Ready && measures(&row.name));
     let rows = merged(rows, checked);
     let findings = Findings {
-        outlook: plan.map(|(file, plan)| {
+        outlook: plan.map(|plan| {
+            let file = given.plan.as_deref().map_or_else(String::new, |file| file.display().to_string());
             let trust = Trust { whole: given.trust_plan, python: request.python.as_deref() };
-            plan::outlook(file, &plan, &host, &rows, &trust)
+            outlook::outlook(file, &plan, &host, &rows, &trust, |plan| torch_states(plan, &environment::search_path()))
         }),
         rows,
         left_out,
@@ -190,7 +192,7 @@ impl Findings {
         });
         if let Some(outlook) = &self.outlook {
             all["plan"] = outlook.json();
-            all["plan"]["not_looked_at"] = outlook.not_looked_at.iter().map(plan::Skipped::json).collect();
+            all["plan"]["not_looked_at"] = outlook.not_looked_at.iter().map(outlook::Skipped::json).collect();
         }
         if let Some(host) = host {
             all["host"] = host.into();

@@ -11,9 +11,9 @@ use terms::Seconds;
 
 use super::{Ended, Typed};
 use crate::screen::{State, Watch as Screen, remark, unwritten};
-use crate::session::directory::RESULTS;
 use crate::session::{self, Entry};
 use crate::{Failure, not_a_record};
+use record::store::RESULTS;
 
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(50);

@@ -1,26 +1,21 @@
 //! What a person sees: a table that grows, a line of progress, a last paragraph. Data goes to standard output; with
 //! `--json` that is JSON lines, and the text goes to standard error.
 
-mod heading;
-mod joined;
 mod live;
 mod next;
 mod output;
 mod pairs;
 mod progress_pause;
-mod remarks;
 mod run;
-mod table;
 mod watch;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
-pub(crate) use heading::{heading as case_heading, whole_heading};
 pub(crate) use next::{next, next_report};
 pub(crate) use output::Verbosity;
 pub(crate) use pairs::PairScreen;
-pub(crate) use run::{Screen, minutes as lasting};
+pub(crate) use run::Screen;
 use terminal::Style;
 pub(crate) use watch::{State, Watch};
 

@@ -10,13 +10,12 @@ use record::{Case, CaseLine, Caveat, ComparedCase, Interleaved, RunFile, Side};
 use report::caveats::Wording;
 use runner::{Compared, Matched, PairObserver};
 use terms::Status;
-use view::number;
+use view::number::{self, lasting};
 
 use super::live::bar;
 use super::next::next_report;
 use super::output::Output;
 use super::progress_pause::ProgressPause;
-use super::run::minutes;
 use super::{Verbosity, is_watched, width};
 use terminal::{Cell, Column, Row, Style, Table, hanging, parts};
 
@@ -73,7 +72,7 @@ impl PairScreen {
     pub(crate) fn header(&mut self, file: &RunFile, directory: &Path, max_seconds: f64, notes: &[String]) {
         let program = format!("rankmark {}", file.tool.version);
         let cases = number::count(self.rows.len(), "case", "cases");
-        let plan = format!("interleaved comparison, {cases}, at most {} each", minutes(max_seconds));
+        let plan = format!("interleaved comparison, {cases}, at most {} each", lasting(max_seconds));
         let text = parts(&[program.clone(), plan, format!("record {}", directory.display())], width());
         self.line(&text.replacen(&program, &Style::Bold.paint(&program), 1));
         self.line(&hanging("machine  ", &report::machine_line(&file.machine), width()));
@@ -144,7 +143,7 @@ impl PairScreen {
         if !self.output.is_due(whatever) {
             return;
         }
-        let since = minutes(self.begun.elapsed().as_secs_f64());
+        let since = lasting(self.begun.elapsed().as_secs_f64());
         let progress = self.now.as_ref().map(|(what, done)| format!("  [{}]  {what}   {since}", bar(*done)));
         let rows = self.table(super::columns().unwrap_or(100) - 1);
         self.output.draw(&rows, progress.as_deref());
@@ -244,7 +243,7 @@ impl PairObserver for PairScreen {
         if self.output.is_live() {
             self.draw(true);
         } else if open > 0 && self.progress_pause.is_due(Instant::now()) {
-            let (since, total) = (minutes(self.begun.elapsed().as_secs_f64()), self.rows.len());
+            let (since, total) = (lasting(self.begun.elapsed().as_secs_f64()), self.rows.len());
             self.line(&format!("pair {made} made after {since}, {open} of {total} cases open"));
         }
     }

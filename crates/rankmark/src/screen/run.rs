@@ -1,20 +1,21 @@
 //! The screen of a measuring command: it watches the run.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use record::{Case, CaseLine, Caveat, Plan, RunFile};
+use plans::estimate::Estimate;
+use plans::next::Proposal;
+use record::{Case, CaseLine, Caveat, Declared, Plan, RunFile};
+use report::rows::{self, Rows, label};
 use terms::{Seconds, Status};
+use view::number::lasting;
 
-use super::live::{Rows, bar};
+use super::live::bar;
 use super::output::Output;
 use super::progress_pause::ProgressPause;
 use super::{Verbosity, is_watched, width};
-use crate::estimate::Estimate;
-use crate::session::next::Proposal;
 use terminal::{Style, hanging, parts, wrap};
 
 /// See the module's documentation.
@@ -44,9 +45,6 @@ struct Now {
     round: u32,
 }
 
-/// Findings at the end: the report has them all.
-const FINDINGS: usize = 3;
-
 impl Screen {
     pub(crate) fn new(
         verbosity: Verbosity,
@@ -60,7 +58,7 @@ impl Screen {
             first_sample: None,
             begun: Instant::now(),
             now: None,
-            rows: Rows::new(plan),
+            rows: Rows::new(plan, benchmarks::abouts().into_iter().map(Declared::of).collect()),
             open: plan.cases.len(),
             total: plan.cases.len(),
             progress_pause: ProgressPause::new(Instant::now()),
@@ -73,6 +71,10 @@ impl Screen {
         self.output.line(text);
     }
 
+    fn lines(&mut self, lines: &[String]) {
+        lines.iter().for_each(|line| self.line(line));
+    }
+
     /// Why not all was printed to standard output that was to be.
     pub(crate) fn lost(&self) -> Option<&io::Error> {
         self.output.lost()
@@ -81,7 +83,7 @@ impl Screen {
     /// The table so far, where a run ends with an error and has no report.
     pub(crate) fn table(&mut self) {
         self.output.settle();
-        for row in self.rows.table(table_width()) {
+        for row in self.rows.table(table_width(), width()) {
             self.line(&row);
         }
     }
@@ -165,20 +167,20 @@ impl Screen {
             // What a narrow terminal cuts off is at the end.
             format!("  [{}]  {left}   round {round}: {number}/{total}   {label}   {} open", bar(done), self.open)
         });
-        let width = super::columns().unwrap_or(100) - 1;
-        self.output.draw(&self.rows.table(width), progress.as_deref());
+        let columns = super::columns().unwrap_or(100) - 1;
+        self.output.draw(&self.rows.table(columns, width()), progress.as_deref());
     }
 
     /// How long the run still takes, after this share of the round; how long it has taken where nothing is known of the rest.
     fn left(&self, share_of_round: f64) -> String {
-        self.remaining(share_of_round).unwrap_or_else(|| minutes(self.begun.elapsed().as_secs_f64()))
+        self.remaining(share_of_round).unwrap_or_else(|| lasting(self.begun.elapsed().as_secs_f64()))
     }
 
     /// `at most 40 s left`; None where nothing is known of the rest.
     fn remaining(&self, share_of_round: f64) -> Option<String> {
         let left = self.estimate.left(f64::from(self.made) + share_of_round, self.begun.elapsed().as_secs_f64());
         let at_most = if self.estimate.least.is_some() { "at most " } else { "" };
-        (left >= 1.0).then(|| format!("{at_most}{} left", minutes(left)))
+        (left >= 1.0).then(|| format!("{at_most}{} left", lasting(left)))
     }
 
     /// In a pipe: how far the round is, and what was measured last, now and then.
@@ -191,7 +193,7 @@ impl Screen {
         if number == total || !self.progress_pause.is_due(Instant::now()) {
             return;
         }
-        let since = minutes(self.begun.elapsed().as_secs_f64());
+        let since = lasting(self.begun.elapsed().as_secs_f64());
         let wrong = line.wrong.map_or("-".to_owned(), |wrong| wrong.to_string());
         let preliminary = if line.caveats.contains(&Caveat::Preliminary) { ", preliminary" } else { "" };
         let result = format!("{}: {}, wrong {wrong}{preliminary}", label(line), Seconds(time.median));
@@ -208,7 +210,7 @@ impl Screen {
             self.line("");
             self.line(&hanging("verdict  ", &report::verdict_sentence(run), line_width()));
         }
-        for row in self.rows.table_of(&run.cases, table_width()) {
+        for row in self.rows.table_of(&run.cases, table_width(), width()) {
             self.line(&row);
         }
         if let Some(banner) = report::end_banner(run) {
@@ -216,15 +218,20 @@ impl Screen {
             self.line(&wrap(&banner, width()));
         }
         if self.output.is_verbose() {
-            self.explain(run);
+            self.lines(&rows::caveats_in_full(run, line_width()));
         }
         for said in [report::interval_claim(run), report::refused_limits(run)].into_iter().flatten() {
             self.line("");
             self.line(&wrap(&said, width()));
         }
-        self.matrices(run);
-        self.findings(run);
-        self.unwell(run);
+        self.lines(&rows::matrices(run, width()));
+        self.lines(&rows::findings(run, width()));
+        let unwell = rows::unwell(run, line_width());
+        if !unwell.faults.is_empty() {
+            self.line("");
+        }
+        self.output.faults(&unwell.faults);
+        unwell.again.into_iter().for_each(|command| self.line(&format!("rerun just these: {command}")));
         self.line("");
         if let Some(overhead) = run.overhead.filter(|_| self.output.is_verbose()) {
             let start = self.first_sample.map_or(String::new(), |time| {
@@ -244,81 +251,6 @@ impl Screen {
         }
         if let Some(next) = next {
             self.line(super::next::quoted(&next.words, &next.tells).trim_end());
-        }
-    }
-
-    /// Matrices that fit.
-    fn matrices(&mut self, run: &report::Run) {
-        for operation in view::study::operations(&run.cases, &run.benchmarks) {
-            for chart in view::declared_charts(&operation) {
-                let lines = view::matrix_lines(&chart.spec, width());
-                if !lines.is_empty() {
-                    self.line("");
-                }
-                lines.iter().for_each(|line| self.line(line));
-            }
-        }
-    }
-
-    /// The most important sentences of the report, what a job's step costs, whether results are the same bits, and every expected
-    /// figure.
-    fn findings(&mut self, run: &report::Run) {
-        let expected = [report::traffic(run), report::reproducible(run), report::expected(run)].concat();
-        let mut sentences = report::sentences(run);
-        sentences.retain(|sentence| !expected.contains(sentence));
-        let runtimes = report::runtimes(run);
-        if sentences.is_empty() && expected.is_empty() && runtimes.is_empty() {
-            return;
-        }
-        self.line("");
-        for sentence in runtimes.iter().take(FINDINGS) {
-            self.line(&hanging("* ", sentence, width()));
-        }
-        for sentence in sentences.iter().take(FINDINGS) {
-            self.line(&hanging("* ", sentence, width()));
-        }
-        if let Some(more) = sentences.len().checked_sub(FINDINGS).filter(|more| *more > 0) {
-            self.line(&format!("  ({more} more in the report)"));
-        }
-        for sentence in &expected {
-            self.line(&hanging("* ", sentence, width()));
-        }
-    }
-
-    /// Each caveat of this run once, in full.
-    fn explain(&mut self, run: &report::Run) {
-        let mut caveats: Vec<Caveat> = run.cases.iter().flat_map(|line| line.caveats.iter().copied()).collect();
-        let mut seen = std::collections::HashSet::new();
-        caveats.retain(|caveat| seen.insert(*caveat));
-        for caveat in caveats {
-            let (words, explanation) = (run.wording.words(caveat), run.wording.explanation(caveat));
-            self.line(&hanging("    ", &format!("{words}: {explanation}"), line_width()));
-        }
-    }
-
-    /// Cases that gave no number, and gates that were missed.
-    fn unwell(&mut self, run: &report::Run) {
-        let unwell: Vec<&CaseLine> = run.cases.iter().filter(|line| line.status != Status::Ok).collect();
-        let missed: Vec<&CaseLine> = run.cases.iter().filter(|line| !line.gates_missed.is_empty()).collect();
-        if !unwell.is_empty() || !missed.is_empty() {
-            self.line("");
-        }
-        let mut said: Vec<String> = Vec::new();
-        for (lines, reason) in by_reason(&unwell) {
-            let more = if lines.len() > 1 { format!(" and {} more", lines.len() - 1) } else { String::new() };
-            let text = view::one_line(&format!("{}{more}: {reason}", label(lines[0])));
-            said.push(hanging(&format!("{}  ", lines[0].status), &text, line_width()));
-        }
-        for line in &missed {
-            let missed = view::one_line(&format!("{}: {}", label(line), line.gates_missed.join("; ")));
-            said.push(hanging("gate missed  ", &missed, line_width()));
-        }
-        if !unwell.is_empty() {
-            said.push(format!("{} ok, {}", run.cases.len() - unwell.len(), counts(&unwell)));
-        }
-        self.output.faults(&said);
-        if !unwell.is_empty() {
-            run.again(&unwell).into_iter().for_each(|command| self.line(&format!("rerun just these: {command}")));
         }
     }
 }
@@ -377,7 +309,7 @@ impl runner::Observer for Screen {
         if self.output.is_live() {
             self.draw(1.0, true);
         } else if open > 0 && self.progress_pause.is_due(Instant::now()) {
-            let since = minutes(self.begun.elapsed().as_secs_f64());
+            let since = lasting(self.begun.elapsed().as_secs_f64());
             let now = self.now.as_ref().map_or(String::new(), |now| format!(", now {}", now.label));
             let left = self.remaining(0.0).map_or(String::new(), |left| format!(", {left}"));
             self.line(&format!("round {made} made after {since}{left}, {open} of {} cases open{now}", self.total));
@@ -388,98 +320,5 @@ impl runner::Observer for Screen {
         self.rows.put(line);
         // A line that does not serialise would have failed on its way to the disk.
         self.output.json(|| record::line_text(line).unwrap_or_default());
-    }
-}
-
-/// What a case is of: its first parameter, where that is a word (the operation, the model).
-pub(super) fn first_word(parameters: &record::SharedMap) -> Option<&str> {
-    parameters.values().next()?.as_str()
-}
-
-/// A case in a few words.
-pub(super) fn label(line: &CaseLine) -> String {
-    let op = first_word(&line.parameters).unwrap_or(&line.benchmark);
-    view::one_line(&view::study::named(op, line.bytes, line.ranks, &view::study::backend(line)))
-}
-
-/// Cases of one status and one reason together, in the order of their first. Which ranks found a reason makes no other reason.
-fn by_reason<'c>(lines: &[&'c CaseLine]) -> Vec<(Vec<&'c CaseLine>, &'c str)> {
-    let mut places: HashMap<(Status, &str), usize> = HashMap::new();
-    let mut groups: Vec<(Vec<&CaseLine>, &str)> = Vec::new();
-    for line in lines {
-        let reason = line.reason.as_deref().unwrap_or("no reason");
-        let common = if line.status == Status::Skipped { without_ranks(reason) } else { reason };
-        let place = *places.entry((line.status, common)).or_insert(groups.len());
-        match groups.get_mut(place) {
-            None => groups.push((vec![line], reason)),
-            Some((members, shown)) => {
-                members.push(line);
-                if *shown != reason {
-                    *shown = common;
-                }
-            }
-        }
-    }
-    groups
-}
-
-/// A reason without the ranks that it begins with: `rank 0: `, `ranks 0, 1: `, `ranks 0-7: `.
-fn without_ranks(reason: &str) -> &str {
-    let is_list = |ranks: &str| ranks.chars().all(|letter| letter.is_ascii_digit() || ", -".contains(letter));
-    let rest =
-        reason.strip_prefix("ranks ").or_else(|| reason.strip_prefix("rank ")).and_then(|rest| rest.split_once(": "));
-    rest.filter(|(ranks, _)| is_list(ranks)).map_or(reason, |(_, cause)| cause)
-}
-
-fn counts(lines: &[&CaseLine]) -> String {
-    let count = |status: Status| lines.iter().filter(|line| line.status == status).count();
-    let words = [Status::Failed, Status::Skipped, Status::NotRun];
-    let counted = words.iter().map(|status| (count(*status), status)).filter(|(count, _)| *count > 0);
-    counted.map(|(count, status)| format!("{count} {status}")).collect::<Vec<_>>().join(", ")
-}
-
-/// A length of time for people: `200 ms`, `42 s`, `3 min`, `2.1 h`.
-pub(crate) fn minutes(seconds: f64) -> String {
-    match seconds {
-        s if s < 0.95 => Seconds(s).to_string(),
-        s if s < 99.5 => format!("{s:.0} s"),
-        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reason_is_told_once() {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
-        let line = |status, reason: &str| CaseLine::unmeasured(&case, status, reason);
-        let lines = [
-            line(Status::Skipped, "no library"),
-            line(Status::Failed, "no library"),
-            line(Status::Skipped, "no library"),
-            line(Status::Skipped, "no memory"),
-        ];
-        let groups = by_reason(&lines.iter().collect::<Vec<_>>());
-        let counts_and_reasons: Vec<(usize, &str)> =
-            groups.iter().map(|(lines, reason)| (lines.len(), *reason)).collect();
-        assert_eq!(counts_and_reasons, [(2, "no library"), (1, "no library"), (1, "no memory")]);
-    }
-
-    #[test]
-    fn ranks_that_found_a_reason_make_no_other_reason() {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
-        let lines = ["ranks 0-7: no torch", "rank 0: no torch", "ranks 0, 1: no torch", "rank 0: no GPU"]
-            .map(|reason| CaseLine::unmeasured(&case, Status::Skipped, reason));
-        let groups = by_reason(&lines.iter().collect::<Vec<_>>());
-        let counted: Vec<(usize, &str)> = groups.iter().map(|(lines, reason)| (lines.len(), *reason)).collect();
-        assert_eq!(counted, [(3, "no torch"), (1, "rank 0: no GPU")]);
-    }
-
-    #[test]
-    fn lengths_of_time_are_for_people() {
-        assert_eq!((minutes(42.4), minutes(180.0), minutes(7560.0)), ("42 s".into(), "3 min".into(), "2.1 h".into()));
     }
 }

@@ -12,11 +12,6 @@ pub(crate) fn interrupted() -> Option<String> {
     process::interrupt::why()
 }
 
-/// The exit code of a program that a signal ended, where one has come: 130 after Ctrl-C.
-pub(crate) fn signal_code() -> Option<u8> {
-    process::interrupt::requested().and_then(|signal| u8::try_from(128 + signal).ok())
-}
-
 /// What cut a run with these lines short: what asked it to end, if it left a case without all of its trials.
 pub(crate) fn cut_short<'l>(lines: impl IntoIterator<Item = &'l CaseLine>) -> Option<Interruption> {
     if !lines.into_iter().any(is_open) {

@@ -34,6 +34,12 @@ impl PlanErrors {
     }
 }
 
+impl From<Error> for PlanErrors {
+    fn from(error: Error) -> Self {
+        Self::single(error)
+    }
+}
+
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: ")?;

@@ -28,16 +28,16 @@ impl From<StoreError> for terms::Error {
 }
 
 impl StoreError {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
+    pub(crate) fn new(what: impl std::fmt::Display) -> Self {
         Self { error: terms::Error::new(what), refused: None }
     }
 
-    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
+    pub(crate) fn cause(mut self, cause: impl std::fmt::Display) -> Self {
         self.error = self.error.cause(cause);
         self
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl std::fmt::Display) -> Self {
         self.error = self.error.hint(hint);
         self
     }

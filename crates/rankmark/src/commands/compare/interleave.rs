@@ -2,22 +2,22 @@
 
 mod outcome;
 mod program;
-mod sides;
+
+use std::path::Path;
 
 use diagnose::Verdict;
 use launch::external::External;
 use record::{Interleaved, Plan, of_side};
-use runner::{PairSetup, interleave};
+use runner::{PairSetup, SideSettings, Sides, interleave};
 
 use super::options::{Interleave, Outputs};
 use super::side::write_cases;
-use crate::Failure;
 use crate::commands::Ended;
 use crate::incomplete;
 use crate::options::{Gate, budget};
 use crate::screen::PairScreen;
 use crate::session::{self, Entry, Request};
-use sides::Sides;
+use crate::{Failure, habits, plan_files};
 
 /// The lines to begin with.
 pub(super) const EXAMPLES: &str = "  rankmark compare --interleave a.yaml b.yaml                      two plans
@@ -31,7 +31,10 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     let gate = for_sides(gate)?;
     let threshold = threshold(&gate)?;
     let (budget, max_seconds) = (budget(own.budget)?, max_seconds(own.max_seconds)?);
-    let mut sides = Sides::read(files, own)?;
+    let settings =
+        SideSettings { both: &own.set, sides: [&own.set_a, &own.set_b], environments: [&own.env_a, &own.env_b] };
+    let load = |file: &str, fields: &[(String, String)]| Ok(plan_files::load(Path::new(file), fields, None)?.plan);
+    let mut sides = Sides::read(files, &settings, (&load, &habits::no_plan))?;
     let mut starters = [session::starter(), session::starter()];
     if let Some(path) = &own.binary_b {
         let program = program::look_at(path, &sides.matched)?;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use report::shell;
 
+use crate::Failure;
 use crate::not_a_record::{is_plan, plan, record_of};
-use crate::{Failure, session};
 
 /// Refuses files among the records, with the line that compares what they stand for.
 ///
@@ -34,7 +34,7 @@ fn measured(sides: &[String]) -> String {
             names.push(shell(side));
             continue;
         };
-        let record = Path::new(session::directory::RESULTS).join(stem).display().to_string();
+        let record = Path::new(record::store::RESULTS).join(stem).display().to_string();
         line += &format!("rankmark run {} --output-dir {} && ", shell(side), shell(&record));
         names.push(shell(&record));
     }

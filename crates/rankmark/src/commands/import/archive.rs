@@ -14,8 +14,8 @@ use view::number::count;
 
 use super::{Import, records_of, source_of, store};
 use crate::commands::history;
-use crate::session::directory::RESULTS;
 use crate::{Failure, record_folders, screen};
+use record::store::RESULTS;
 
 /// Folders in folders, at most.
 const DEPTH: usize = 12;

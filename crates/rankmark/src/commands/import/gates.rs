@@ -8,7 +8,9 @@ use import::ImportedRecord;
 use record::{About, Better, CaseLine, Expected};
 use terms::Status;
 
-use crate::{Failure, hardware};
+use plans::hardware;
+
+use crate::Failure;
 
 /// A gate, as it is typed.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use super::rows::{Judged, Line};
 use crate::commands::Ended;
 use crate::options::{LabelOptions, Output, RunOptions, Whole};
 use crate::session::{self, Entry, Request};
-use crate::{Failure, plans, screen};
+use crate::{Failure, plan_files, screen};
 
 /// A case with its prediction.
 struct Sealed {
@@ -34,7 +34,7 @@ pub(super) fn run(
     (output_dir, as_json): (Option<&Path>, bool),
     entry: Entry<'_>,
 ) -> Ended {
-    let plan = plans::load(path, &[], entry.coordinator)?.plan;
+    let plan = plan_files::load(path, &[], entry.coordinator)?.plan;
     let mut complete = plan.clone();
     benchmarks::complete(&mut complete);
     let sealed: Vec<Sealed> =

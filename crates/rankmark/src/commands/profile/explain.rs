@@ -1,40 +1,28 @@
-//! From traces to what they say: reads them, analyses them, keeps the result in the record, and shows it.
+//! Shows what traces say: of a record, of a job, of another tool, or of two of them.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use diagnose::profile::{Analysis, Disturbance, Pipeline, Scaling, Settings, analyse, differences, waterfall};
-use import::traces::{InspectorReport, Traces, join_flight, read_timeline};
-use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase, Machine};
-use report::{Ends, Explanation};
-use serde_json::{Value, json};
+use record::CaseLine;
+use record::store::RUN_FILE;
+use report::Explanation;
+use serde_json::json;
 use terms::Status;
-use trace::timeline::{Kind, Timeline};
 
-use super::ends;
 use super::wanted::Wanted;
-use super::{calls, disturbance, hangs, job, kept};
-use crate::session::directory;
 use crate::{Failure, incomplete, screen};
-
-/// Where traces are, in a record and in the folder of a job.
-const TRACES: &str = "trace";
-
-/// Why a job may leave no traces.
-const NO_TRACES: &str =
-    "a job is traced if its ranks are Python with torch, and make more steps than the first of --steps";
 
 /// Explains the traces of a record, writes that into the record and its reports, and shows it.
 pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
-    if !directory.join("run.json").is_file() {
-        return job(directory, &traces_in(directory)?, wanted);
+    let of_job = || job(directory, &job::explain::traces_in(directory)?, wanted);
+    if !directory.join(RUN_FILE).is_file() {
+        return of_job();
     }
     let read = record::read_run(directory)?;
     incomplete::warn(directory, read.banner().as_deref());
-    if kept::is_of_job(&read.cases) {
-        return job(directory, &traces_in(directory)?, wanted);
+    if job::is_of_job(&read.cases) {
+        return of_job();
     }
-    let all = of_record(directory, &read.cases, wanted)?;
+    let all = job::explain::of_record(directory, &read.cases, &wanted.traces)?;
     if all.is_empty() {
         let hint = "`rankmark profile --model MODEL --ranks N` makes one that has";
         return Err(Failure::new(format!("{} holds no traces of training steps", directory.display())).hint(hint));
@@ -57,139 +45,24 @@ fn next_resume(directory: &Path) -> String {
     screen::next(&["rankmark", "run", "--resume", &directory.display().to_string()], "runs what is missing")
 }
 
-/// Explains the traces of a record's cases, where there are any, and writes that into the record.
-fn of_record(directory: &Path, cases: &[CaseLine], wanted: &Wanted) -> Result<Vec<Explanation>, Failure> {
-    let folder = traces_in(directory)?;
-    let mut all = Vec::new();
-    for line in cases {
-        let Some(path) = last_trace(&folder, &line.id) else { continue };
-        refuse_link(&path)?;
-        let traces = read_timeline(std::slice::from_ref(&path))?;
-        // Traces of single operations have no steps to explain.
-        if !traces.timeline.as_ref().is_some_and(has_steps) {
-            continue;
-        }
-        all.push(explained(&line.id, title(line), traces, (pipeline(line), None), wanted)?);
-    }
-    if !all.is_empty() {
-        with_waterfall(&mut all, cases);
-        let cases: Vec<ExplainedCase> = all.iter().map(report::explained_case).collect();
-        record::write_explained(directory, &Explained { version: EXPLAINED_VERSION, cases })?;
-    }
-    Ok(all)
-}
-
-/// The folder of a record's traces.
-fn traces_in(directory: &Path) -> Result<PathBuf, Failure> {
-    let folder = directory.join(TRACES);
-    refuse_link(&folder)?;
-    Ok(folder)
-}
-
-/// Links inside a record are not followed: it may be somebody else's.
-fn refuse_link(path: &Path) -> Result<(), Failure> {
-    if path.is_symlink() {
-        return Err(Failure::new(format!("cannot read {}", path.display()))
-            .cause("it is a symbolic link, and links inside a record are not followed")
-            .hint("put the file or folder itself in its place"));
-    }
-    Ok(())
-}
-
 /// Explains the traces that a run recorded with its results, before its report is written. Gives a sentence for each case of
 /// several ranks.
 pub(crate) fn after_run(directory: &Path, cases: &[CaseLine]) -> Result<Vec<String>, Failure> {
-    if !traces_in(directory)?.is_dir() {
-        return Ok(Vec::new());
-    }
-    let wanted = Wanted { quiet: true, ..Wanted::default() };
-    let all = of_record(directory, cases, &wanted)?;
-    let several = all.iter().filter(|one| one.ranks > 1);
-    Ok(several.map(|one| format!("{}: {}", one.title, report::job_verdict(one))).collect())
+    Ok(job::explain::after_run(directory, cases, &Wanted::default().traces)?)
 }
 
 /// Explains the traces that ranks of a job wrote.
 pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, Failure> {
-    let files = job::files(traces);
-    files.iter().try_for_each(|path| refuse_link(path))?;
-    let complaints = || job::complaints(traces);
-    let mut found = match files.is_empty() {
-        true => Traces::default(),
-        false => read_timeline(&files).map_err(|error| {
-            let failure = Failure::from(error);
-            if complaints().is_empty() { failure } else { failure.cause(complaints().join("; ")) }
-        })?,
-    };
-    if ends::job_end(traces).is_some_and(|end| end.code == Some(0)) {
-        // A rank that ends no step for long, and a job that ends well: an evaluation at the end, and no hang.
-        found.hang_notes.iter_mut().for_each(|note| note.ended_well = true);
-    }
-    let mut steps = job::steps(traces);
-    let is_partial = steps.complete(&mut found.timeline);
-    if found == Traces::default() {
-        return Err(without_traces(traces, &steps));
-    }
-    let title = job::title(traces);
-    let mut explanation = explained("job", title, found, (None, disturbance::noted(traces)), wanted)?;
-    // What a rank without a trace did between its phases, nobody knows.
-    explanation.analysis.is_whole &= !is_partial;
-    explanation.recording = steps.recording;
-    explanation.notes.extend(steps.notes);
-    explanation.ends = steps.ends;
-    keep(folder, measure::machine::detect(), &mut explanation, wanted)?;
+    let explanation = job::explain::job(folder, traces, &wanted.traces)?;
     print(std::slice::from_ref(&explanation), wanted)?;
     let report = folder.join("report.html");
     wanted.say(&format!("\nreport   {}\ntraces   {}\n{}", report.display(), traces.display(), next_page(folder)))?;
     Ok(0)
 }
 
-/// Why there is nothing to explain: what ranks say of it, else what is usual.
-fn without_traces(traces: &Path, steps: &job::JobSteps) -> Failure {
-    let failure = Failure::new(format!("{} holds no traces", traces.display()));
-    let mut causes = job::complaints(traces);
-    causes.extend(steps.ends.sentences.iter().chain(&steps.notes).cloned());
-    if causes.is_empty() { failure.hint(NO_TRACES) } else { failure.cause(causes.join("; ")) }
-}
-
-/// Writes what was found into the folder's record, and makes one of the job if there is none.
-fn keep(folder: &Path, machine: Machine, explanation: &mut Explanation, wanted: &Wanted) -> Result<(), Failure> {
-    if folder.join(record::store::RUN_FILE).is_file() {
-        let read = record::read_run(folder)?;
-        explanation.case = read.cases.first().map_or_else(String::new, |line| line.id.clone());
-    } else {
-        kept::create(folder, machine, explanation, &wanted.labels)?;
-    }
-    let explained = Explained { version: EXPLAINED_VERSION, cases: vec![report::explained_case(explanation)] };
-    record::write_explained(folder, &explained)?;
-    report::write(&report::Run::read(folder, benchmarks::VIEWS)?, folder)?;
-    Ok(())
-}
-
 /// Explains traces of other tools, and makes a record of them.
 pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -> Result<u8, Failure> {
-    let traces = read_timeline(files)?;
-    let title = match files {
-        [folder] if folder.is_dir() => folder.display().to_string(),
-        _ => traces.files.first().map_or_else(String::new, |(path, format)| {
-            let more = traces.files.len() - 1;
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("{}{more} ({format})", path.display())
-        }),
-    };
-    let mut explanation = explained("import", title, traces, (None, None), wanted)?;
-    let folder = match output {
-        Some(folder) if folder.join(record::store::RUN_FILE).exists() => {
-            let hint = "name a folder of its own, or leave --output-dir out";
-            return Err(Failure::new(format!("{} is a record already", folder.display())).hint(hint));
-        }
-        given => {
-            let name = wanted.labels.name.as_deref().unwrap_or("profile");
-            directory::choose(given, (jiff::Timestamp::now(), name), false)?
-        }
-    };
-    // Where the traces were made is not known but for what they say themselves.
-    let host = explanation.timeline.ranks.iter().find_map(|rank| rank.host.clone()).unwrap_or_default();
-    keep(&folder, Machine { host, ..Machine::default() }, &mut explanation, wanted)?;
+    let (explanation, folder) = job::explain::files(files, output, &wanted.traces)?;
     print(std::slice::from_ref(&explanation), wanted)?;
     wanted.say(&format!("\nreport   {}\n{}", folder.join("report.html").display(), next_page(&folder)))?;
     Ok(0)
@@ -197,167 +70,14 @@ pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -
 
 /// What got slower from one trace to the other.
 pub(super) fn compare(before: &Path, after: &Path, wanted: &Wanted) -> Result<u8, Failure> {
-    let [before, after] = [before, after].map(|path| -> Result<Analysis, Failure> {
-        let own = traces_in(path)?;
-        let path = if own.is_dir() { own } else { path.to_owned() };
-        let traces = read_timeline(std::slice::from_ref(&path))?;
-        let what = path.display().to_string();
-        Ok(explained("compare", what, traces, (None, None), wanted)?.analysis)
-    });
+    let [before, after] = [before, after].map(|path| job::explain::analysed(path, &wanted.traces));
     let (before, after) = (before?, after?);
-    let found = differences(&before, &after);
+    let found = diagnose::profile::differences(&before, &after);
     if wanted.json {
         let line = json!({"kind": "profile_differences", "differences": found});
         return screen::print_json(&(line.to_string() + "\n"));
     }
     screen::print(&report::differences(&before, &after, &found).text(screen::width()))
-}
-
-/// Analyses one set of traces.
-fn explained(
-    case: &str,
-    title: String,
-    mut traces: Traces,
-    (pipeline, disturbance): (Option<Pipeline>, Option<Disturbance>),
-    wanted: &Wanted,
-) -> Result<Explanation, Failure> {
-    let is_hung = traces.hang_notes.iter().any(import::traces::HangNote::is_hang);
-    let (hangs, hang) = (hangs::sentences(&traces), hangs::json(&traces));
-    if let (Some(timeline), Some(flight)) = (&mut traces.timeline, &traces.flight) {
-        join_flight(timeline, flight);
-    }
-    let mut timeline = timeline_of(&mut traces);
-    let settings = Settings { steps: wanted.steps.clone(), pipeline, disturbance, ..Settings::default() };
-    let mut analysis = analyse(&timeline, &settings);
-    if is_hung {
-        // What would make its steps shorter is not what this job needs.
-        analysis.findings.clear();
-    }
-    // The analysis has the notes of the timeline.
-    let mut notes = std::mem::take(&mut traces.notes);
-    // A log without times is not a timeline, and its calls can still be compared.
-    if let Some(report) = traces.inspector.as_ref().filter(|_| timeline.ranks.is_empty()) {
-        let ((calls, left_out), note) = calls::of_log(report);
-        (analysis.calls, analysis.calls_left_out) = (calls, left_out);
-        notes.extend(note.into_iter().chain(analysis.calls_note()));
-    }
-    let recording = timeline.recording.take();
-    let ranks = ranks_of(&traces, &timeline);
-    notes.extend([traces.flight, traces.hang].into_iter().flatten().flat_map(|report| report.notes));
-    notes.extend(traces.inspector.into_iter().flat_map(|report| report.notes));
-    let case = case.to_owned();
-    Ok(Explanation {
-        case,
-        title,
-        ranks,
-        timeline,
-        analysis,
-        recording,
-        hangs,
-        is_hung,
-        hang,
-        notes,
-        waterfall: None,
-        ends: Ends::default(),
-    })
-}
-
-/// Ranks that there is something of. Dumps and logs have ranks, and may have no timeline.
-fn ranks_of(traces: &Traces, timeline: &Timeline) -> u32 {
-    let dumped = [&traces.flight, &traces.hang].into_iter().flatten().map(|report| report.ranks.len());
-    let noted = traces.hang_notes.len();
-    let processes = |report: &InspectorReport| {
-        let all = report.calls.iter().map(|call| (call.host.as_str(), call.pid, call.rank));
-        all.collect::<BTreeSet<_>>().len()
-    };
-    let logged = traces.inspector.as_ref().filter(|_| timeline.ranks.is_empty()).map_or(0, processes);
-    let answered = traces.ras.iter().map(|report| report.ranks);
-    dumped.chain(answered).chain([timeline.ranks.len(), noted, logged]).max().unwrap_or(0) as u32
-}
-
-/// The timeline of traces. Dumps, notes of hangs and logs without times make an empty one: they say nothing of time.
-fn timeline_of(traces: &mut Traces) -> Timeline {
-    let source = || match (&traces.inspector, &traces.flight, &traces.hang) {
-        (Some(_), ..) => "NCCL Inspector",
-        (_, None, None) if !traces.ras.is_empty() => "NCCL RAS",
-        (_, None, None) => "the ranks themselves",
-        _ => "PyTorch Flight Recorder",
-    };
-    let empty = Timeline { source: source().to_owned(), ..Timeline::default() };
-    traces.timeline.take().unwrap_or(empty)
-}
-
-fn has_steps(timeline: &Timeline) -> bool {
-    timeline.ranks.iter().any(|rank| rank.spans.iter().any(|span| span.kind == Kind::Step))
-}
-
-/// The trace of a case's last trial.
-fn last_trace(folder: &Path, case: &str) -> Option<PathBuf> {
-    let entries = folder.read_dir().ok()?.flatten().map(|entry| entry.path());
-    let trial = |path: &PathBuf| -> Option<u32> {
-        let name = path.file_name()?.to_str()?.strip_suffix(".json.gz")?;
-        name.strip_prefix(case)?.strip_prefix('-')?.parse().ok()
-    };
-    entries.filter_map(|path| Some((trial(&path)?, path))).max().map(|(_, path)| path)
-}
-
-/// `gpt2-mini, data 2, 2 ranks, shm`.
-fn title(line: &CaseLine) -> String {
-    let word = |name: &str| line.parameters.get(name).and_then(Value::as_str);
-    let plural = if line.ranks == 1 { "rank" } else { "ranks" };
-    let mut parts: Vec<String> = [word("model"), word("strategy")].into_iter().flatten().map(str::to_owned).collect();
-    parts.push(format!("{} {plural}", line.ranks));
-    parts.push(line.backend.clone());
-    parts.join(", ")
-}
-
-fn pipeline(line: &CaseLine) -> Option<Pipeline> {
-    let whole =
-        |name: &str| line.parameters.get(name).and_then(Value::as_u64).and_then(|whole| u32::try_from(whole).ok());
-    let stages = whole("pipeline").filter(|stages| *stages > 1)?;
-    Some(Pipeline { stages, micro_batches: whole("micro_batches")? })
-}
-
-/// What cases with other numbers of ranks have in common.
-fn alike(line: &CaseLine) -> impl Iterator<Item = (&str, &Value)> {
-    const SPLIT: [&str; 4] = ["ranks", "mesh", "data", "global_batch"];
-    line.parameters.iter().filter(|(name, _)| !SPLIT.contains(name))
-}
-
-/// Cases that differ in the number of ranks alone make a waterfall, shown with the largest.
-fn with_waterfall(all: &mut [Explanation], lines: &[CaseLine]) {
-    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    let line_of = |explanation: &Explanation| lines.iter().find(|line| line.id == explanation.case);
-    for (index, line) in all.iter().enumerate().filter_map(|(index, one)| Some((index, line_of(one)?))) {
-        if line.ranks > 1 {
-            let key: Vec<String> = alike(line).map(|(name, value)| format!("{name}={value}")).collect();
-            groups.entry(key.join(" ")).or_default().push(index);
-        }
-    }
-    // One rank divides nothing and exchanges nothing: it is the base of every group that has all that it is.
-    for (index, line) in all.iter().enumerate().filter_map(|(index, one)| Some((index, line_of(one)?))) {
-        for group in groups.values_mut().filter(|_| line.ranks == 1) {
-            let other = line_of(&all[group[0]]);
-            let has = |(name, value): (&str, &Value)| {
-                name == "strategy" || other.is_some_and(|other| other.parameters.get(name) == Some(value))
-            };
-            if alike(line).all(has) {
-                group.push(index);
-            }
-        }
-    }
-    for group in groups.into_values().filter(|group| group.len() > 1) {
-        let runs: Vec<(u32, Analysis)> = group.iter().map(|at| (all[*at].ranks, all[*at].analysis.clone())).collect();
-        let batch =
-            |at: &usize| lines.iter().find(|line| line.id == all[*at].case)?.parameters.get("global_batch").cloned();
-        let batches: Vec<Option<Value>> = group.iter().map(batch).collect();
-        // With one global batch for all, more ranks have less to do each.
-        let strong = batches.iter().all(|batch| batch.is_some() && batch == &batches[0]);
-        let made = waterfall(&runs, if strong { Scaling::Strong } else { Scaling::Weak });
-        if let Some(largest) = group.into_iter().max_by_key(|at| all[*at].ranks) {
-            all[largest].waterfall = Some(made);
-        }
-    }
 }
 
 fn print(all: &[Explanation], wanted: &Wanted) -> Result<(), Failure> {

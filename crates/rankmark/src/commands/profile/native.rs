@@ -9,7 +9,7 @@ use super::explain;
 use super::wanted::Wanted;
 use crate::options::{Pairs, RunOptions, default_ranks, fields};
 use crate::session::{self, Ended, Entry, Request};
-use crate::{Failure, external, plans};
+use crate::{Failure, external, plan_files};
 
 /// How long a profile measures when nobody says.
 const DURATION: Seconds = Seconds(20.0);
@@ -65,7 +65,7 @@ pub(super) fn run(
             overrides.splice(0..0, fields);
             let own = [("trials".to_owned(), "1".to_owned()), ("max_seconds".to_owned(), sampled(asked.duration))];
             overrides.extend(own);
-            training_of(plans::load(path, &overrides, entry.coordinator)?.plan)?
+            training_of(plan_files::load(path, &overrides, entry.coordinator)?.plan)?
         }
         None => {
             for (name, value) in DEFAULTS.into_iter().filter_map(|(name, value, _)| Some((name, value?))) {

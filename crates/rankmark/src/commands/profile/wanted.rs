@@ -1,19 +1,30 @@
 //! What to show of traces.
 
+use job::Origin;
 use record::Labels;
 use report::Target;
 
-use crate::{Failure, screen};
+use crate::{Failure, environment, screen};
 
 /// How to show what was recorded.
-#[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) target: Target,
-    pub(crate) steps: Option<std::ops::Range<u32>>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
-    /// What a new record is called.
-    pub(super) labels: Labels,
+    pub(super) traces: job::Wanted,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        let traces = job::Wanted { steps: None, labels: Labels::default(), origin };
+        Self { target: Target::default(), json: false, quiet: false, traces }
+    }
+}
+
+/// This command, for a record that it makes.
+pub(super) fn origin() -> Origin {
+    let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    Origin { command_line, environment: environment::variables() }
 }
 
 impl Wanted {

@@ -3,7 +3,7 @@
 use survey::{Finding, State};
 
 use super::Findings;
-use super::plan::{Outlook, by_reason};
+use plans::outlook::{Outlook, by_reason};
 use terminal::{Style, wrap};
 
 /// Longer names share the column of what was found.

@@ -9,8 +9,8 @@ use record::{CanaryKind, MachineState};
 use survey::Finding;
 
 use super::backends;
-use crate::session::directory::RESULTS;
-use crate::session::{starter, states};
+use crate::session::starter;
+use record::store::RESULTS;
 
 /// How long the machine is observed.
 const LASTING: Duration = Duration::from_millis(1_500);
@@ -26,7 +26,7 @@ pub(super) fn check(host: &Host) -> Finding {
         return named(Finding::missing("states", "not looked at: that needs two cores"));
     }
     let fields = [("backend", "shm".to_owned()), ("ranks", ranks.to_string())];
-    let known = states::earlier(Some(Path::new(RESULTS)), (&machine::detect(), &[]), &[]);
+    let known = runner::earlier::earlier(Some(Path::new(RESULTS)), (&machine::detect(), &[]), &[]);
     let asked = StatesAsked { known: known.clone(), ..StatesAsked::default() };
     let seen = backends::case(&fields).map_err(|failure| failure.on_one_line()).and_then(|case| {
         let look = runner::look_at_states(&case, host, &mut starter(), asked, LASTING);

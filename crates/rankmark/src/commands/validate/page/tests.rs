@@ -1,7 +1,7 @@
 //! The page, character by character.
 
 use super::*;
-use crate::commands::validate::plan::Skipped;
+use plans::outlook::Skipped;
 
 fn findings() -> Findings {
     let rows = vec![

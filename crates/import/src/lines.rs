@@ -1,0 +1,22 @@
+//! Command lines of other tools, word by word, as lines of this program: nccl-tests and the OSU benchmarks, DDLB, the all-reduce
+//! study. Reads words, and no command line by itself.
+
+mod ddlb;
+mod nccl_tests;
+mod study;
+
+use std::ffi::OsString;
+
+use terms::Error;
+
+pub use ddlb::DDLB_CONFIG;
+pub use nccl_tests::READ_AS;
+pub use study::STUDY_CSV;
+
+/// The arguments with what these tools call our options. `gpus` is the number of GPUs of this machine.
+///
+/// # Errors
+/// When something is said twice, or cannot be said with our options.
+pub fn rewritten(arguments: Vec<OsString>, gpus: fn() -> usize) -> Result<Vec<OsString>, Error> {
+    nccl_tests::rewritten(study::rewritten(ddlb::rewritten(arguments)?, gpus)?)
+}

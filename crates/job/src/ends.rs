@@ -1,0 +1,482 @@
+//! How the ranks of a job ended: which one failed first and with what, and how much of the window of steps was recorded.
+//!
+//! A rank notes its own end in its file of steps, torchrun's process what it saw of its ranks, and `rankmark profile` how the
+//! command ended. A rank without any of it was killed, or left Python by `os._exit`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use process::child::Ended;
+use process::signal_name;
+use report::Ends;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::hangs::ranks;
+use crate::spill::Spill;
+
+/// The file of the command's own end, in the folder of traces.
+pub(crate) const JOB_END: &str = "job-end.json";
+/// Sentences on ranks that failed after the first one; the rest is counted.
+const TOLD: usize = 4;
+/// Letters of a message in a sentence on a rank that did not fail first.
+const SHORT: usize = 120;
+/// Letters of a message in a sentence on the rank that failed first.
+const LONG: usize = 160;
+/// In place of how a rank ended, where nobody saw it.
+const WITHOUT_A_WORD: &str = "ended without a word";
+/// What agents note of every window that was cut: the sentence on all ranks says it with numbers.
+const SAID: &str = "the job ended before the window did";
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct JobEnd {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// Somebody ended it, such as by Ctrl-C.
+    pub(crate) was_asked: bool,
+    /// Processes of this machine that the kernel killed for want of memory meanwhile.
+    pub(crate) oom_kills: u64,
+}
+
+impl JobEnd {
+    pub(crate) fn from_ended(ended: &Ended, was_asked: bool) -> Self {
+        let (code, signal) = match ended {
+            Ended::Code(code) => (Some(*code), None),
+            Ended::Signal(signal) => (None, Some(*signal)),
+            Ended::Answered | Ended::Deadline(_) => (None, None),
+        };
+        Self { code, signal, was_asked, oom_kills: 0 }
+    }
+
+    /// The exit code as shells say it: 128 and the signal where one ended it.
+    pub(crate) fn shell_code(self) -> u8 {
+        let code = self.code.unwrap_or_else(|| self.signal.map_or(1, |signal| 128 + signal));
+        u8::try_from(code).unwrap_or(1)
+    }
+}
+
+/// What a rank noted of its own end.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OwnEnd {
+    how: String,
+    at_unix_ns: i64,
+    #[serde(rename = "type")]
+    kind: String,
+    message: String,
+    place: Option<String>,
+}
+
+/// What a launcher noted of the ranks that failed, in its order.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Launcher {
+    ranks: Vec<LauncherRank>,
+}
+
+#[derive(Deserialize)]
+struct LauncherRank {
+    rank: u32,
+    exit_code: Option<i32>,
+    message: Option<String>,
+}
+
+/// What is known of a rank's end, from its file of steps.
+pub(crate) struct RankFile {
+    pub(crate) rank: u32,
+    pub(crate) pid: Option<u64>,
+    pub(crate) end: Option<OwnEnd>,
+    /// `agent`, `script`, `nsys`, or None where there is no trace.
+    pub(crate) trace: Option<String>,
+}
+
+/// The end of a rank that did not end well.
+struct Failure {
+    rank: u32,
+    /// Where it stands among the failures: the first one is the cause.
+    order: i64,
+    what: String,
+    short: String,
+    json: Value,
+}
+
+/// Puts together what ranks, launcher and command said.
+pub(crate) fn from_files(files: &[RankFile], spills: &[Spill], launchers: &[String], job: Option<JobEnd>) -> Ends {
+    let mut seen: BTreeMap<u32, (usize, LauncherRank)> = BTreeMap::new();
+    for text in launchers {
+        let launcher: Launcher = record::from_json(text).unwrap_or_default();
+        for (place, rank) in launcher.ranks.into_iter().enumerate() {
+            seen.entry(rank.rank).or_insert((place, rank));
+        }
+    }
+    let job = job.unwrap_or_default();
+    let mut known: Vec<u32> = files.iter().map(|file| file.rank).chain(spills.iter().map(|spill| spill.rank)).collect();
+    known.extend(seen.keys());
+    known.sort_unstable();
+    known.dedup();
+    let mut failures: Vec<Failure> = known
+        .iter()
+        .filter_map(|rank| {
+            let spill = spills.iter().find(|spill| spill.rank == *rank);
+            let file = files.iter().find(|file| file.rank == *rank && is_of(file, spill));
+            failure(*rank, file, spill, seen.get(rank), (job, known.len() == 1))
+        })
+        .collect();
+    failures.sort_by_key(|failure| (failure.order, failure.rank));
+    let mut sentences = Vec::new();
+    if let Some((first, others)) = failures.split_first() {
+        sentences.push(first.what.clone());
+        sentences.extend(consequences(others));
+    } else if job.was_asked {
+        sentences.push("the job was ended by a signal to rankmark, such as Ctrl-C".to_owned());
+    }
+    sentences.extend(window(files, spills, failures.first(), job));
+    let json = match sentences.is_empty() {
+        true => Value::Null,
+        false => json!({
+            "failed": failures.iter().map(|failure| failure.json.clone()).collect::<Vec<_>>(),
+            "kept": spills.iter().map(kept_json).collect::<Vec<_>>(),
+            "code": job.code,
+            "signal": job.signal,
+        }),
+    };
+    Ends { sentences, is_failed: !failures.is_empty(), json }
+}
+
+/// Ranks that say why they have no trace, equal reasons in one sentence. Gives what else they noted.
+pub(crate) fn without_trace(notes: Vec<(u32, String)>) -> (Vec<String>, Vec<String>) {
+    let mut reasons: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    let mut others = Vec::new();
+    for (rank, note) in notes {
+        match note.strip_prefix("no trace: ") {
+            Some(why) => reasons.entry(why.to_owned()).or_default().push(rank),
+            None if note == SAID => {}
+            None => others.push(format!("rank {rank}: {note}")),
+        }
+    }
+    let has = |of: &[u32]| if of.len() == 1 { "has" } else { "have" };
+    let sentences = reasons.iter().map(|(why, of)| format!("{} {} no trace: {why}", ranks(of), has(of)));
+    (sentences.collect(), others)
+}
+
+/// A file of steps may be of another process than the rank's: of a helper that outlived it.
+fn is_of(file: &RankFile, spill: Option<&Spill>) -> bool {
+    spill.is_none_or(|spill| file.pid.is_none_or(|pid| pid == spill.pid))
+}
+
+/// How a rank failed. None where it ended well, or because another one had failed.
+fn failure(
+    rank: u32,
+    file: Option<&RankFile>,
+    spill: Option<&Spill>,
+    seen: Option<&(usize, LauncherRank)>,
+    (job, is_alone): (JobEnd, bool),
+) -> Option<Failure> {
+    let own = file.and_then(|file| file.end.as_ref());
+    let code = seen.and_then(|(_, seen)| seen.exit_code);
+    // What ends a job of one rank that no launcher watches is the end of the command.
+    let is_bare = is_alone && seen.is_none();
+    let code = code.or_else(|| if is_bare { job.code.or(job.signal.map(|signal| -signal)) } else { None });
+    // A launcher lists first what it saw first. Of what it ended itself, it says so at the end.
+    let is_first = seen.is_none_or(|(place, _)| *place == 0);
+    let after = spill.and_then(Spill::last).map_or(String::new(), |step| format!(" after step {step}"));
+    let made = |order: i64, what: String, short: String, json: Value| {
+        let mut json = json;
+        json["rank"] = json!(rank);
+        json["exit_code"] = json!(code);
+        json["last_step"] = json!(spill.and_then(Spill::last));
+        Some(Failure { rank, order, what, short, json })
+    };
+    match (own, code) {
+        (Some(own), _) if own.how == "exception" => {
+            if job.was_asked && own.kind == "KeyboardInterrupt" {
+                return None;
+            }
+            let colon = if own.message.is_empty() { "" } else { ": " };
+            let at = own.place.as_ref().map_or(String::new(), |place| format!(", in {place}"));
+            let what = format!("rank {rank} failed{after} with {}{colon}{}{at}", own.kind, beginning(&own.message));
+            let short = format!("{}{colon}{}", own.kind, shortened(&own.message));
+            let json = json!({"how": "exception", "type": own.kind, "message": own.message, "place": own.place});
+            made(own.at_unix_ns, what, short, json)
+        }
+        // The launcher ended the others by SIGTERM.
+        (_, Some(code)) if code < 0 => {
+            let name = signal_name(-code);
+            let is_asked = name == "SIGTERM";
+            let order = if is_first && !is_asked { i64::MIN } else { i64::MAX };
+            if job.was_asked || is_asked && !is_first {
+                return None;
+            }
+            let why = match &*name {
+                "SIGKILL" => out_of_memory(job.oom_kills),
+                "SIGABRT" => ABORTED.to_owned(),
+                _ => String::new(),
+            };
+            made(
+                order,
+                format!("rank {rank} was killed by {name}{after}{why}"),
+                format!("killed by {name}"),
+                json!({"how": "signal", "signal": name}),
+            )
+        }
+        (own, Some(code)) if code > 0 && !job.was_asked => {
+            let order = own.map_or(i64::MIN, |own| own.at_unix_ns);
+            let message = seen.and_then(|(_, seen)| seen.message.clone());
+            let how = match (&message, own) {
+                (Some(message), _) => format!(": {message}"),
+                (None, None) if spill.is_some() => {
+                    ", and ran none of Python's exit functions, as after `os._exit`".to_owned()
+                }
+                _ => String::new(),
+            };
+            let what = format!("rank {rank} exited with code {code}{after}{how}");
+            made(order, what, format!("exit code {code}"), json!({"how": "exit", "message": message}))
+        }
+        (_, None) if seen.is_some() => {
+            let message = seen.and_then(|(_, seen)| seen.message.clone()).unwrap_or_default();
+            made(
+                i64::MIN,
+                format!("rank {rank} failed{after}: {message}"),
+                shortened(&message),
+                json!({"how": "unknown", "message": message}),
+            )
+        }
+        // Ended without a word, and nobody saw how.
+        (None, None) if spill.is_some() && job.code != Some(0) && !job.was_asked => {
+            let what = format!("rank {rank} ended{after} without a word: it was killed, or called `os._exit`");
+            made(i64::MAX, what, WITHOUT_A_WORD.to_owned(), json!({"how": "unknown"}))
+        }
+        _ => None,
+    }
+}
+
+/// A library in C++ that finds a fault prints it and aborts: only the output of the job has its words.
+const ABORTED: &str = ": it aborted itself, and its last words are in the output of the job (`what():`). gloo ends a rank like this where ranks \
+                       make different calls";
+
+/// What the kernel killed while the job ran; empty where that is nothing.
+fn out_of_memory(kills: u64) -> String {
+    match kills {
+        0 => String::new(),
+        1 => ": the kernel's OOM killer ended one process of this machine meanwhile, because memory ran out".to_owned(),
+        more => format!(
+            ": the kernel's OOM killer ended {more} processes of this machine meanwhile, because memory ran out"
+        ),
+    }
+}
+
+/// The failures that came after the first one. Equal ones are one sentence.
+fn consequences(others: &[Failure]) -> Vec<String> {
+    let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
+    for other in others {
+        match alike.iter_mut().find(|(short, _)| *short == other.short) {
+            Some((_, of)) => of.push(other.rank),
+            None => alike.push((&other.short, vec![other.rank])),
+        }
+    }
+    let rest: usize = alike.iter().skip(TOLD).map(|(_, of)| of.len()).sum();
+    let mut all: Vec<String> = alike
+        .iter()
+        .take(TOLD)
+        .map(|(short, of)| format!("after that, {} {}", ranks(of), were(short, of.len())))
+        .collect();
+    if rest > 0 {
+        all.push(format!("{rest} more ranks failed after that"));
+    }
+    all
+}
+
+/// How much of the window is there, where it is not all.
+fn window(files: &[RankFile], spills: &[Spill], cause: Option<&Failure>, job: JobEnd) -> Option<String> {
+    // A trace that the script's own profiler wrote has steps of its own choice.
+    if spills.is_empty() || files.iter().any(|file| file.trace.as_deref() == Some("script")) {
+        return None;
+    }
+    let counts: Vec<usize> = spills.iter().map(Spill::traced).collect();
+    let (least, most) = (*counts.iter().min()?, *counts.iter().max()?);
+    let kept = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    let because = match cause {
+        Some(cause) => format!("rank {} {}", cause.rank, was(&cause.short)),
+        None if job.was_asked => "a user or a program ended it".to_owned(),
+        None => "the job had no more steps".to_owned(),
+    };
+    let (first, last) = match (spills[0].window, spills[0].window_s) {
+        (Some(window), _) => window,
+        (None, Some(seconds)) if cause.is_some() || job.was_asked => {
+            return Some(format!(
+                "the window of {seconds} s is not whole, because {because}: {kept} steps of it are kept"
+            ));
+        }
+        _ => return None,
+    };
+    let expected = (last - first) as usize;
+    // Where the job just goes on after a window that never began, a rank's own note says why.
+    if least >= expected || most == 0 && cause.is_none() {
+        return None;
+    }
+    if most == 0 {
+        let ended = spills.iter().filter_map(Spill::last).max().unwrap_or(0);
+        return Some(format!("the window of steps {first} to {} had not begun: {ended} steps had ended", last - 1));
+    }
+    Some(format!("{kept} of {expected} steps of the window are kept, because {because}"))
+}
+
+/// `was killed by SIGKILL`, `failed with ValueError`.
+fn was(short: &str) -> String {
+    were(short.split(": ").next().unwrap_or(short), 1)
+}
+
+/// `were killed by SIGKILL`, `failed with ValueError: ...`: what happened to so many ranks, with the message.
+fn were(short: &str, ranks: usize) -> String {
+    match short {
+        killed if killed.starts_with("killed") => format!("{} {killed}", if ranks == 1 { "was" } else { "were" }),
+        WITHOUT_A_WORD => short.to_owned(),
+        other => format!("failed with {other}"),
+    }
+}
+
+fn kept_json(spill: &Spill) -> Value {
+    let expected = spill.window.map(|(first, last)| last - first);
+    json!({"rank": spill.rank, "steps": spill.traced(), "of": expected, "last_step": spill.last()})
+}
+
+/// A message in the sentence on the first failure: the sentences of it that are short together. PyTorch's on memory that ran out
+/// says in two what happened, and then advises for a screen; the record has all of it.
+fn beginning(message: &str) -> String {
+    if message.chars().count() <= LONG {
+        return message.to_owned();
+    }
+    let within = message.char_indices().nth(LONG).map_or(message.len(), |(at, _)| at);
+    match message[..within].rfind(". ") {
+        Some(end) => message[..end].to_owned(),
+        None => shortened(message),
+    }
+}
+
+fn shortened(message: &str) -> String {
+    match message.char_indices().nth(SHORT) {
+        Some((at, _)) => format!("{}...", &message[..at]),
+        None => message.to_owned(),
+    }
+}
+
+/// How the command ended, from the note next to the traces.
+pub(crate) fn job_end(folder: &Path) -> Option<JobEnd> {
+    use std::io::Read;
+
+    use record::file::FileName;
+    let mut text = String::new();
+    record::file::open_inside(folder, &FileName::literal(JOB_END)).ok()?.take(4096).read_to_string(&mut text).ok()?;
+    record::from_json(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spill(rank: u32, steps: u32) -> Spill {
+        let head = format!(r#"{{"rank":{rank},"world":2,"pid":{rank},"window":[10,60]}}"#);
+        let lines: Vec<String> =
+            (1..=steps).map(|step| format!("[{step},{},1000,{},[]]", step * 2000, u32::from(step >= 10))).collect();
+        Spill::read(&format!("{head}\n{}", lines.join("\n"))).unwrap()
+    }
+
+    fn file(rank: u32, end: &str) -> RankFile {
+        let end = (!end.is_empty()).then(|| serde_json::from_str(end).unwrap());
+        RankFile { rank, pid: Some(u64::from(rank)), end, trace: None }
+    }
+
+    fn code(code: i32) -> Option<JobEnd> {
+        Some(JobEnd { code: Some(code), ..JobEnd::default() })
+    }
+
+    const LOST: &str = r#"{"how":"exception","at_unix_ns":9,"type":"RuntimeError","message":"closed by peer"}"#;
+    const NAN: &str = r#"{"how":"exception","at_unix_ns":7,"type":"ValueError","message":"nan","place":"f (a.py:3)"}"#;
+    const EXIT: &str = r#"{"how":"exit","at_unix_ns":8}"#;
+
+    fn sentences_for(files: &[RankFile], launcher: &str, job: Option<JobEnd>) -> Vec<String> {
+        let launchers: Vec<String> =
+            (!launcher.is_empty()).then(|| format!("{{\"ranks\":[{launcher}]}}")).into_iter().collect();
+        from_files(files, &[spill(0, 49), spill(1, 49)], &launchers, job).sentences
+    }
+
+    #[test]
+    fn the_first_failure_is_the_cause_whichever_rank_notes_it() {
+        let kept = |why: &str| format!("40 of 50 steps of the window are kept, because rank {why}");
+        let lost = "after that, rank 0 failed with RuntimeError: closed by peer".to_owned();
+        // torchrun saw the killed rank; the other one lost its peer.
+        let launcher = r#"{"rank":1,"exit_code":-9},{"rank":0,"exit_code":-15}"#;
+        let killed = "rank 1 was killed by SIGKILL after step 49".to_owned();
+        assert_eq!(
+            sentences_for(&[file(0, LOST)], launcher, code(1)),
+            [killed, lost.clone(), kept("1 was killed by SIGKILL")]
+        );
+        // Exceptions have times. A launcher that kills who does not end by itself is not a cause.
+        let failed = "rank 1 failed after step 49 with ValueError: nan, in f (a.py:3)".to_owned();
+        assert_eq!(
+            sentences_for(&[file(0, LOST), file(1, NAN)], "", code(1)),
+            [failed.clone(), lost.clone(), kept("1 failed with ValueError")]
+        );
+        let launcher = r#"{"rank":1,"exit_code":1},{"rank":0,"exit_code":-9}"#;
+        let others = "after that, rank 0 was killed by SIGKILL".to_owned();
+        assert_eq!(sentences_for(&[file(1, NAN)], launcher, code(1))[..2], [failed, others]);
+        // Exit codes, with Python's end and without.
+        let launcher = r#"{"rank":1,"exit_code":3}"#;
+        assert_eq!(
+            sentences_for(&[file(0, LOST), file(1, EXIT)], launcher, code(1))[..2],
+            ["rank 1 exited with code 3 after step 49".to_owned(), lost]
+        );
+        assert!(sentences_for(&[file(0, EXIT)], launcher, code(1))[0].ends_with("as after `os._exit`"));
+    }
+
+    #[test]
+    fn a_long_message_is_told_by_its_first_sentences() {
+        let memory = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB, 0.26 GiB \
+                      free. Including non-PyTorch memory, this process has 78.91 GiB memory in use.";
+        assert_eq!(
+            beginning(memory),
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB, 0.26 GiB free"
+        );
+        assert_eq!(beginning("closed by peer"), "closed by peer");
+        assert_eq!(beginning(&"x".repeat(300)), format!("{}...", "x".repeat(SHORT)));
+        assert_eq!(beginning(&"\u{e9}".repeat(300)), format!("{}...", "\u{e9}".repeat(SHORT)));
+    }
+
+    #[test]
+    fn what_nobody_saw_is_not_made_up() {
+        let unseen = sentences_for(&[file(0, EXIT)], "", code(1));
+        assert_eq!(unseen[0], "rank 1 ended after step 49 without a word: it was killed, or called `os._exit`");
+        // A job that ended well, by `os._exit` or not, has failed nowhere.
+        assert_eq!(
+            sentences_for(&[file(0, EXIT)], "", code(0)),
+            ["40 of 50 steps of the window are kept, because the job had no more steps"]
+        );
+        // Nobody says that memory ran out, but the kernel's counter.
+        let killed = r#"{"rank":1,"exit_code":-9,"message":null}"#;
+        let job = |oom_kills| Some(JobEnd { code: Some(1), oom_kills, ..JobEnd::default() });
+        assert!(sentences_for(&[file(0, EXIT)], killed, job(1))[0].contains("OOM killer ended one process"));
+        assert!(!sentences_for(&[file(0, EXIT)], killed, job(0))[0].contains("OOM"));
+        // gloo's own words are in the job's output alone.
+        let aborted = r#"{"rank":1,"exit_code":-6,"message":null}"#;
+        assert!(sentences_for(&[file(0, EXIT)], aborted, job(0))[0].contains("output of the job (`what():`)"));
+        // A file of another process says nothing about the rank.
+        let other = RankFile { pid: Some(99), ..file(1, EXIT) };
+        assert!(sentences_for(&[file(0, EXIT), other], "", code(1))[0].contains("without a word"));
+        let asked = JobEnd { code: Some(1), was_asked: true, ..JobEnd::default() };
+        let interrupt = r#"{"how":"exception","at_unix_ns":7,"type":"KeyboardInterrupt"}"#;
+        let said = sentences_for(&[file(0, interrupt), file(1, interrupt)], "", Some(asked));
+        assert!(said.len() == 2 && said[0].starts_with("the job was ended by a signal"), "{said:?}");
+    }
+
+    #[test]
+    fn reasons_of_several_ranks_are_one_sentence() {
+        let notes = [(0, "no trace: why"), (1, "no trace: why"), (1, "odd"), (1, SAID)];
+        let (reasons, others) = without_trace(notes.map(|(rank, note)| (rank, note.to_owned())).to_vec());
+        assert_eq!(
+            (reasons, others),
+            (vec!["ranks 0, 1 have no trace: why".to_owned()], vec!["rank 1: odd".to_owned()])
+        );
+    }
+}
