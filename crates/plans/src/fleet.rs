@@ -1,9 +1,15 @@
 //! What a fleet does in its time: what each node does alone, each two nodes together, and all of them.
 
+mod so_far;
+mod taken;
+
 use launch::external::{Coordinator, RankHost};
 use measure::{APART, machine};
 use record::{Plan, PlanErrors};
 use terms::{Error, Seconds};
+
+pub use so_far::{Missing, Open, missing};
+pub use taken::taken;
 
 /// A part of what a fleet does.
 struct Part {

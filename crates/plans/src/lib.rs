@@ -9,6 +9,7 @@ pub mod equal_runs;
 pub mod estimate;
 pub mod fleet;
 pub mod foreign;
+pub mod gates;
 pub mod hardware;
 pub mod job;
 pub mod next;
@@ -17,6 +18,7 @@ pub mod outlook;
 pub mod placement;
 pub mod presets;
 mod read;
+pub mod readiness;
 pub mod trust;
 
 pub use read::{Loaded, Surroundings, load, load_kept, made_of, of_command_line};

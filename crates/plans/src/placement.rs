@@ -1,8 +1,9 @@
-//! Where ranks ran, for the record.
+//! Where ranks run: for the record, and for benchmarks.
 
+use benchmarks::{Host, Launched, Spread};
 use launch::external::Coordinator;
 use measure::machine;
-use record::{Machine, Placement, Plan, Processor};
+use record::{Machine, Placement, Plan, Processor, RunFile};
 
 /// Where the ranks of each kind of world of a plan run: each on the core of its host that it is bound to, or anywhere, and
 /// on the device of its cases.
@@ -59,4 +60,42 @@ fn place(rank: u32, host: &str, own: &[Processor], coordinator: Option<&Coordina
     }
     let index = (rank as usize).checked_rem(own.len());
     (host.to_owned(), index.and_then(|index| own.get(index)).copied())
+}
+
+/// The machines that hold ranks, where they are more than are known.
+pub fn note_hosts(file: &mut RunFile, coordinator: Option<&Coordinator>) {
+    if let Some([own, others @ ..]) = coordinator.map(Coordinator::hosts)
+        && !others.is_empty()
+        && others.len() >= file.hosts.len()
+    {
+        file.hosts = std::iter::once(&file.machine).chain(others.iter().map(|host| &host.machine)).cloned().collect();
+        file.hosts[0].allowed_cpus = own.numbers();
+    }
+}
+
+/// The machine as benchmarks see it.
+pub fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host {
+    Host {
+        spread: coordinator.and_then(spread),
+        cores: coordinator.map_or_else(|| machine::allowed_cpus().len().max(1), Coordinator::cores),
+        available_memory: device::available_memory,
+        virtualised: machine::limits_are_virtual(machine),
+        launched: launched(coordinator),
+    }
+}
+
+/// The launcher that started the ranks.
+pub fn launched(coordinator: Option<&Coordinator>) -> Option<Launched> {
+    coordinator.map(|coordinator| Launched { by: coordinator.launcher(), ranks: coordinator.size() })
+}
+
+/// How a launcher's ranks are spread over hosts, where they are on several.
+fn spread(coordinator: &Coordinator) -> Option<Spread> {
+    let most = coordinator.hosts().iter().map(launch::external::RankHost::crowd).max().unwrap_or(0) as u32;
+    let hosts = coordinator.hosts().len() as u32;
+    let host_of = |rank: u32| (0..hosts).find(|host| coordinator.hosts()[*host as usize].ranks.contains(&rank));
+    let of = (0..coordinator.size()).filter_map(host_of).collect();
+    let links: Option<Vec<record::Link>> = coordinator.hosts().iter().map(|host| host.machine.link()).collect();
+    let slowest = |links: Vec<record::Link>| links.into_iter().min_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+    (hosts > 1).then_some(Spread { hosts, most, of, link: links.and_then(slowest) })
 }

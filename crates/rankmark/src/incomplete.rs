@@ -1,6 +1,9 @@
-//! The warning on standard error of every command that reads a record whose run did not come to its end.
+//! Warnings on standard error of commands that read records: of a run that did not come to its end, and of a folder that
+//! cannot be looked into.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use record::store::{RecordFolders, why_unreadable};
 
 use crate::screen;
 
@@ -10,4 +13,12 @@ pub(crate) fn warn(directory: &Path, banner: Option<&str>) {
         let line = view::one_line(&format!("{}: {banner}", directory.display()));
         screen::remark(&format!("warning: {line}\n"));
     }
+}
+
+/// The records that were found, after a warning for each folder that cannot be looked into.
+pub(crate) fn readable(found: RecordFolders) -> Vec<PathBuf> {
+    for (folder, error) in &found.unreadable {
+        screen::remark(&format!("warning: {}\n", why_unreadable(folder, error)));
+    }
+    found.records
 }

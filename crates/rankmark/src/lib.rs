@@ -17,7 +17,6 @@ mod not_a_record;
 mod options;
 mod packed;
 mod plan_files;
-mod record_folders;
 mod screen;
 mod session;
 #[cfg(test)]

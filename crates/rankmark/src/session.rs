@@ -7,9 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use benchmarks::{Host, Launched, Spread};
 use launch::external::Coordinator;
-use measure::{DeviceSensors, Starter, machine};
+use measure::{DeviceSensors, Starter};
 use plans::next::{self, Proposal};
 use plans::{backends, dry_run, equal_runs, estimate, placement};
 use record::{Case, CaseLine, Interruption, Machine, Plan, Resumed, RunFile, Store, Tool};
@@ -168,7 +167,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         // From here on nothing is refused: the record keeps its end until it really goes on.
         record.store.write_run(&record.file)?;
     }
-    let host_of_run = host(request.entry.coordinator, &record.file.machine);
+    let host_of_run = placement::host(request.entry.coordinator, &record.file.machine);
     let is_computed = |case: &Case| benchmarks::is_computed(case, &host_of_run);
     let estimate =
         estimate::of_plan(&plan, is_alone(request), is_computed).within(budget.map(|budget| budget.as_secs_f64()));
@@ -239,8 +238,8 @@ pub(crate) fn setup<'a>(
     (store, file): (&'a mut Store, &'a mut RunFile),
     budget: Option<Duration>,
 ) -> Setup<'a> {
-    let host = host(entry.coordinator, &file.machine);
-    let seed = order_seed(&file.plan);
+    let host = placement::host(entry.coordinator, &file.machine);
+    let seed = runner::order_seed(&file.plan);
     let bounds = earlier::bounds(file, store.directory());
     Setup { store, file, host, bounds, seed, deadline: budget.map(|budget| entry.begun + budget), interrupted }
 }
@@ -316,34 +315,7 @@ fn note_step(file: &mut RunFile, ranks: u32, request: &Request<'_>) {
     let own = placement::for_plan(&file.plan, &request.machine, coordinator);
     file.placement.retain(|known| known.ranks != ranks);
     file.placement.extend(own.into_iter().filter(|own| own.ranks == ranks));
-    note_hosts(file, coordinator);
-}
-
-/// The machines that hold ranks, where they are more than are known.
-fn note_hosts(file: &mut RunFile, coordinator: Option<&Coordinator>) {
-    if let Some([own, others @ ..]) = coordinator.map(Coordinator::hosts)
-        && !others.is_empty()
-        && others.len() >= file.hosts.len()
-    {
-        file.hosts = std::iter::once(&file.machine).chain(others.iter().map(|host| &host.machine)).cloned().collect();
-        file.hosts[0].allowed_cpus = own.numbers();
-    }
-}
-
-/// The machine as benchmarks see it.
-pub(crate) fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host {
-    Host {
-        spread: coordinator.and_then(spread),
-        cores: coordinator.map_or_else(|| machine::allowed_cpus().len().max(1), Coordinator::cores),
-        available_memory: device::available_memory,
-        virtualised: machine::limits_are_virtual(machine),
-        launched: launched(coordinator),
-    }
-}
-
-/// The launcher that started the ranks.
-pub(crate) fn launched(coordinator: Option<&Coordinator>) -> Option<Launched> {
-    coordinator.map(|coordinator| Launched { by: coordinator.launcher(), ranks: coordinator.size() })
+    placement::note_hosts(file, coordinator);
 }
 
 /// Shows what would run. A record that would be resumed is read, and not locked.
@@ -354,7 +326,7 @@ fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     let mut plan = plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan"))?;
     only_ranks(request, &mut plan, &done)?;
     let bounds = dry_run::Bounds {
-        host: &host(request.entry.coordinator, &request.machine),
+        host: &placement::host(request.entry.coordinator, &request.machine),
         budget: request.options.budget()?,
         several: request.entry.coordinator.is_none(),
         is_done: &|id| done.contains(id),
@@ -364,31 +336,6 @@ fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     if as_json { screen::print_json(&shown.said) } else { screen::print(&shown.said) }?;
     // As of a run that skips all.
     Ok(if shown.runs { 0 } else { 2 })
-}
-
-/// The seed of the order of simulated cases.
-const SIMULATED_ORDER: u64 = 1;
-
-/// A seed of the run's own for the order of cases: two runs are not to share an accident of it. Computed noise goes on from case
-/// to case, so that runs of one plan have the same times in the same order only.
-fn order_seed(plan: &Plan) -> u64 {
-    if plan.cases.iter().all(benchmarks::is_simulated) {
-        return SIMULATED_ORDER;
-    }
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    // JSON's numbers are exact up to 2^53.
-    (now.as_nanos() as u64) & ((1 << 53) - 1)
-}
-
-/// How a launcher's ranks are spread over hosts, where they are on several.
-fn spread(coordinator: &Coordinator) -> Option<Spread> {
-    let most = coordinator.hosts().iter().map(launch::external::RankHost::crowd).max().unwrap_or(0) as u32;
-    let hosts = coordinator.hosts().len() as u32;
-    let host_of = |rank: u32| (0..hosts).find(|host| coordinator.hosts()[*host as usize].ranks.contains(&rank));
-    let of = (0..coordinator.size()).filter_map(host_of).collect();
-    let links: Option<Vec<record::Link>> = coordinator.hosts().iter().map(|host| host.machine.link()).collect();
-    let slowest = |links: Vec<record::Link>| links.into_iter().min_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
-    (hosts > 1).then_some(Spread { hosts, most, of, link: links.and_then(slowest) })
 }
 
 /// Report, last words, exit code: all from the record, as anybody else would read it.
@@ -456,9 +403,9 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     file.backends = backends::backends(&file.plan, request.entry.coordinator, &environment::search_path());
     file.started_by = request.entry.coordinator.map(|coordinator| coordinator.launcher().to_owned());
     file.placement = placement::for_plan(&file.plan, &file.machine, request.entry.coordinator);
-    note_hosts(&mut file, request.entry.coordinator);
+    placement::note_hosts(&mut file, request.entry.coordinator);
     file.simulated = file.plan.cases.iter().any(benchmarks::is_simulated);
-    file.profiles = profiles(&file.plan)?;
+    file.profiles = runner::profiles(&file.plan)?;
     let store = Store::create(&directory, &file)?;
     Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new(), resumed: None })
 }
@@ -525,15 +472,6 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
     let notes = resumed.damaged.iter().map(again).chain(resumed.notes).collect();
     let Resumed { file, done, cases: before, .. } = resumed;
     Ok(Record { store, file, done, before, notes, resumed: Some(ended) })
-}
-
-/// The profiles of machines that the plan names in `limits`, each read once.
-fn profiles(plan: &Plan) -> Result<Vec<record::Profile>, Failure> {
-    let named = plan.cases.iter().filter_map(|case| case.limits());
-    let mut paths: Vec<&str> = named.filter(|path| !matches!(*path, "true" | "false")).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    paths.into_iter().map(|path| record::Profile::read(path).map_err(Failure::from)).collect()
 }
 
 /// Who starts worlds: launchers are looked for on the path, too.

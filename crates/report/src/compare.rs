@@ -1,6 +1,7 @@
 //! Records compared with a base: the verdict, what sets them apart, a row for each case, and what the verdicts rest on.
 
 mod apart;
+mod ci;
 mod json;
 mod labels;
 mod states;
@@ -16,6 +17,7 @@ use view::one_line;
 
 use crate::document::{Block, Column, Document, Item, Row, Table, Tone, Words, strong};
 
+pub use ci::{compared_tests, interleaved_tests, nothing_compared};
 pub use json::lines;
 pub use labels::Labels;
 pub use words::{sentence, why};

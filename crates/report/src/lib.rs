@@ -16,6 +16,7 @@ mod fleet;
 mod formats;
 mod history;
 mod job;
+mod listing;
 mod markup;
 mod page;
 mod policy;
@@ -26,8 +27,8 @@ mod words;
 use view::{number, study};
 
 pub use compare::{
-    Against, Comparisons, Labels as CaseLabels, comparison, lines as comparison_lines, sentence as comparison_sentence,
-    why,
+    Against, Comparisons, Labels as CaseLabels, compared_tests, comparison, interleaved_tests,
+    lines as comparison_lines, nothing_compared, sentence as comparison_sentence, why,
 };
 pub use document::Document;
 pub use escape::shell;
@@ -43,6 +44,7 @@ pub use job::{
     Ends, Explanation, Target, differences, disturbed, explained, explained_case, recording_json,
     verdict as job_verdict,
 };
+pub use listing::{ListedRecord, listed, table as listed_table};
 pub use run::{Run, machine_line, profile_lines};
 pub use terms::Error;
 pub use words::caveats;

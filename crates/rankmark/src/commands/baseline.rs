@@ -15,10 +15,10 @@ use super::pack::names;
 use super::{Ended, Typed};
 use crate::options::gate::BaselineOptions;
 use crate::options::{Gate, GateOptions};
-use crate::record_folders::RecordFolders;
 use crate::session::Entry;
 use crate::{Failure, incomplete, not_a_record, screen};
 use record::store::RESULTS;
+use record::store::RecordFolders;
 
 /// Keeps records in .rankmark/baselines, and compares runs with them
 #[derive(clap::Args)]
@@ -213,7 +213,7 @@ fn newest() -> Result<PathBuf, Failure> {
     let missing = || Failure::new(format!("there is no record in {RESULTS}")).hint("name its directory");
     let found = RecordFolders::within(Path::new(RESULTS)).map_err(|_| missing())?;
     let mut dated: Vec<(String, PathBuf)> = Vec::new();
-    for path in found.or_warn() {
+    for path in incomplete::readable(found) {
         if let Ok(record) = record::read_results(&path) {
             dated.push((record.file.started, path));
         }

@@ -11,10 +11,9 @@ mod traces;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use diagnose::Verdict;
 use diagnose::compare::{Comparison, Settings, compare, compare_sides};
 use record::Record;
-use report::{Against, CaseLabels, Comparisons, JunitCase, JunitOutcome};
+use report::{Against, Comparisons, JunitCase};
 
 use super::{Ended, Row};
 use crate::options::{Gate, GateOptions, parts};
@@ -179,41 +178,14 @@ pub(super) fn sides(
 
 /// Records without a case in common are not a comparison.
 fn refuse_nothing(base: &Source, sides: &[Side]) -> Result<(), Failure> {
-    let Some(side) = sides.iter().find(|side| !side.comparison.has_something()) else { return Ok(()) };
-    let what = format!("{} and {} have nothing that can be compared", base.shown(), view::one_line(&side.name));
-    let comparison = &side.comparison;
-    Err(match comparison.cases.len() {
-        0 => Failure::new(what)
-            .cause(format!(
-                "no case of the base ({}) measures the same workload in the same world as one of the other ({})",
-                view::number::count(comparison.only_base.len(), "case", "cases"),
-                view::number::count(comparison.only_new.len(), "case", "cases"),
-            ))
-            .hint("cases match by benchmark, workload, ranks and device; `rankmark list fields` shows what each field decides"),
-        both => Failure::new(what)
-            .cause(format!("of {}, none is ok in the base", view::number::count(both, "common case", "common cases")))
-            .hint("`rankmark report DIR` says why they failed"),
-    })
+    let refused = |side: &Side| report::nothing_compared((&base.name, &side.name), &side.comparison);
+    sides.iter().find_map(refused).map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure> {
-    let mut cases = Vec::new();
-    for side in sides {
-        let labels = CaseLabels::new(base.latest(), &side.comparison);
-        let several = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
-        for case in &side.comparison.cases {
-            let why = report::why(case, side.comparison.threshold);
-            let outcome = match case.verdict {
-                Some(Verdict::Worse) => JunitOutcome::Failed(format!("worse: {why}")),
-                Some(Verdict::CannotTell) => JunitOutcome::Skipped(format!("cannot tell: {why}")),
-                None => JunitOutcome::Skipped(why),
-                Some(Verdict::Same | Verdict::Better) => JunitOutcome::Passed,
-            };
-            let seconds = case.values.filter(|_| case.quantity.is_time()).map(|values| values[1]);
-            let (class, name) = (case.base.benchmark.clone(), format!("{several}{}", labels.label(case)));
-            cases.push(JunitCase { class, name, seconds, outcome });
-        }
-    }
+    let several = |side: &Side| if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
+    let cases: Vec<JunitCase> =
+        sides.iter().flat_map(|side| report::compared_tests(base.latest(), &several(side), &side.comparison)).collect();
     let of_base = base.records.iter().filter_map(Record::banner).map(|banner| ("base", &base.name, banner));
     let of_sides = sides
         .iter()

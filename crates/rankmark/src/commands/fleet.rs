@@ -8,16 +8,16 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use diagnose::fleet::{self, Fleet as Judged, NodeVerdict, RankBits, Reader, Taken, Topology};
+use diagnose::fleet::{self, Fleet as Judged, NodeVerdict, Taken, Topology};
 use record::file::FileName;
-use record::{CaseLine, Record, read_run};
+use record::read_run;
 use terms::Seconds;
 
 use super::{Ended, Typed};
-use crate::record_folders::RecordFolders;
 use crate::session::Entry;
-use crate::{Failure, screen};
+use crate::{Failure, incomplete, screen};
 use record::store::RESULTS;
+use record::store::RecordFolders;
 
 /// The file of the page.
 const PAGE: &str = "fleet.html";
@@ -74,7 +74,9 @@ impl Typed for Fleet {
                 let target = measured.directory;
                 (of_records(std::slice::from_ref(&target))?, measured.missing, target)
             }
-            false => (of_records(&crate::packed::all_opened(&self.dir)?)?, measure::Missing::default(), self.target()?),
+            false => {
+                (of_records(&crate::packed::all_opened(&self.dir)?)?, plans::fleet::Missing::default(), self.target()?)
+            }
         };
         nothing_measured(&taken)?;
         let mut judged = match &criteria {
@@ -147,7 +149,7 @@ fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
     let Measured { taken: mut all, mut notes } = Measured::default();
     let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
     for place in named {
-        let found = RecordFolders::below(place).or_warn();
+        let found = incomplete::readable(RecordFolders::below(place));
         if found.is_empty() {
             read_run(place)?;
         }
@@ -159,16 +161,7 @@ fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
             let taken = read_run(&directory).map_err(terms::Error::from).and_then(|record| {
                 let refused = |error: terms::Error| terms::Error { what: format!("{name}: {}", error.what), ..error };
                 notes.extend(record.banner().map(|banner| format!("{name}: {banner}")));
-                let samples = fleet::Samples::of(&directory, &record);
-                let rank_trials = |line: &CaseLine| samples.rank_trials(line);
-                let reader = Reader {
-                    is_local: &is_local,
-                    pairs: &pairs,
-                    rank_trials: &rank_trials,
-                    bits: &bits,
-                    label: &label,
-                };
-                fleet::read(&name, &record, &reader).map_err(refused)
+                plans::fleet::taken(&name, &directory, &record).map_err(refused)
             });
             match taken {
                 Ok(taken) => all.add(taken),
@@ -225,35 +218,4 @@ fn read_topology(path: &Path) -> Result<Topology, Failure> {
     file.take(LARGEST_TOPOLOGY).read_to_string(&mut text).map_err(|error| unread(error.to_string()))?;
     Ok(Topology::parse(&text)
         .map_err(|error| terms::Error { what: format!("{}: {}", path.display(), error.what), ..error })?)
-}
-
-/// Whether ranks exchange nothing while they are timed.
-fn is_local(line: &CaseLine) -> bool {
-    benchmarks::VIEWS.for_case(line).is_some_and(|view| view.works_apart(line))
-}
-
-/// What the equal rounds of each rank left.
-fn bits(line: &CaseLine) -> Option<Vec<RankBits>> {
-    let found = benchmarks::VIEWS.for_case(line)?.result_bits(line)?;
-    let rank = |bits: view::ResultBits| RankBits { how: bits.how, operations: bits.operations, rounds: bits.rounds };
-    Some(found.into_iter().map(rank).collect())
-}
-
-/// The times of a tournament.
-fn pairs(line: &CaseLine) -> Option<stats::PairTimes> {
-    benchmarks::VIEWS.for_case(line)?.pair_times(line)
-}
-
-/// `triad 384 MiB, f32, 2 threads`.
-fn label(record: &Record, line: &CaseLine) -> String {
-    let declared = view::study::declaration(&record.file.benchmarks, &line.benchmark);
-    let section = view::study::section(line, declared);
-    let text = |name: &str| line.parameters.get(name).map(view::plain).filter(|text| text != "null");
-    let bytes = line.bytes.map(view::number::bytes);
-    let size = text("size").filter(|_| bytes.is_none()).map(|size| format!("size {size}"));
-    let dtype = text("dtype").filter(|_| bytes.is_none());
-    let device = text("device").filter(|device| device != "cpu");
-    let threads = text("threads").filter(|threads| threads != "1").map(|threads| format!("{threads} threads"));
-    let words: Vec<String> = [bytes, size, dtype, device, threads].into_iter().flatten().collect();
-    view::one_line(&format!("{section} {}", words.join(", "))).trim_end().to_owned()
 }

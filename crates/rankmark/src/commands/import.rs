@@ -1,7 +1,6 @@
 //! `rankmark import FILE...`: files of other tools as records or plans.
 
 mod archive;
-mod gates;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use terms::{Collective, Named};
 use super::{Ended, Typed, profile};
 use crate::session::Entry;
 use crate::{Failure, packed, plan_files, screen};
-use plans::{foreign, hardware};
+use plans::{foreign, gates, hardware};
 use record::store::RESULTS;
 
 /// The name of a source without a file.

@@ -10,10 +10,10 @@ use record::store::RUN_FILE;
 
 use super::{Ended, Typed};
 use crate::options::{ExportOptions, Exports, Gate, GateOptions};
-use crate::record_folders::{RecordFolders, is_absence};
 use crate::session::Entry;
 use crate::{Failure, incomplete, not_a_record, packed, screen};
 use record::store::RESULTS;
+use record::store::{RecordFolders, is_absence};
 
 /// The format that `--open` opens, and the ending of its file.
 const HTML: &str = "html";
@@ -297,7 +297,7 @@ fn records(source: &Path) -> Result<Vec<PathBuf>, Failure> {
         failure.hint("rankmark report results/DIR")
     })?;
     // Names of records begin with the time.
-    let mut found = found.or_warn();
+    let mut found = incomplete::readable(found);
     if found.is_empty() {
         found.push(source.to_owned());
     }

@@ -1,7 +1,6 @@
 //! `rankmark validate`: what this machine can run, what it cannot, the impact, and the command that fixes it.
 
 mod backends;
-mod page;
 mod states;
 
 use std::path::PathBuf;
@@ -11,28 +10,16 @@ use clap::ValueHint;
 use launch::external::External;
 use measure::machine;
 use plans::backends::torch_states;
-use plans::outlook::{self, Outlook, Trust};
+use plans::outlook::{self, Trust};
+use plans::placement;
+use plans::readiness::{self, Findings};
 use plans::trust;
-use serde_json::{Value, json};
 use survey::{Finding, Request, State, survey};
 use terminal::Style;
 
 use super::{Ended, Typed};
-use crate::session::{Entry, launched};
+use crate::session::Entry;
 use crate::{environment, plan_files, screen};
-
-/// Everything that is shown.
-struct Findings {
-    rows: Vec<Finding>,
-    /// What `--quick` left out, and why it would take long.
-    left_out: Vec<(&'static str, &'static str)>,
-    /// What becomes of the plan that was given.
-    outlook: Option<Outlook>,
-    /// Benchmarks that can run here.
-    benchmarks: Vec<&'static str>,
-    /// The Python that was named.
-    python: Option<PathBuf>,
-}
 
 /// What this machine has, what is slow or missing, the impact, and how to fix it
 #[derive(clap::Args)]
@@ -80,7 +67,7 @@ fn validate(given: Validate, entry: Entry<'_>) -> Ended {
         cores: machine::allowed_cpus().len().max(1),
         available_memory: device::available_memory,
         virtualised: machine::limits_are_virtual(&machine::detect()),
-        launched: launched(entry.coordinator),
+        launched: placement::launched(entry.coordinator),
     };
     // A plan that cannot be read is refused before anything is checked.
     let plan = given.plan.as_deref().map(plan_files::complete).transpose()?;
@@ -124,10 +111,10 @@ fn validate(given: Validate, entry: Entry<'_>) -> Ended {
     if given.json {
         screen::print_json(&format!("{}\n", findings.json(code, host.as_deref())))?;
     } else if given.quiet {
-        screen::remark(&page::wrong(&findings, screen::width()));
+        screen::remark(&readiness::wrong(&findings, screen::width()));
     } else {
         let heading = host.map_or_else(String::new, |host| format!("{}\n", Style::Bold.paint(&host)));
-        screen::print(&(heading + &page::text(&findings, screen::width(), given.verbose) + &findings.next()))?;
+        screen::print(&(heading + &readiness::text(&findings, screen::width(), given.verbose) + &next(&findings)))?;
     }
     Ok(code)
 }
@@ -145,59 +132,19 @@ fn merged(mut rows: Vec<Finding>, backends: Vec<Finding>) -> Vec<Finding> {
     rows
 }
 
-impl Findings {
-    /// Whether all that was asked for can run: see `--help`.
-    fn is_fine(&self) -> bool {
-        let plan_runs = self.outlook.as_ref().is_none_or(|outlook| outlook.skipped.is_empty());
-        plan_runs && !self.benchmarks.is_empty() && !self.rows.iter().any(Finding::is_trouble)
-    }
-
-    /// What to run here: the plan, or ranks of the Python that was named, or the quick plan.
-    fn next(&self) -> String {
-        let python = self.python.as_ref().map(|python| python.display().to_string());
-        let has_torch = |row: &Finding| row.name.starts_with("pytorch/") && row.state == State::Ready;
-        match (&self.outlook, python.filter(|_| self.rows.iter().any(has_torch))) {
-            (Some(outlook), _) if outlook.runs() > 0 => {
-                screen::next(&["rankmark", "run", &outlook.file], "runs this plan")
-            }
-            (None, Some(python)) => screen::next(
-                &["rankmark", "comm", "all_reduce", "--runtime", "pytorch", "--python", &python],
-                "measures ranks of this Python",
-            ),
-            (None, None) if !self.benchmarks.is_empty() => {
-                screen::next(&["rankmark", "run"], "measures this machine by the quick plan")
-            }
-            _ => String::new(),
+/// What to run here: the plan, or ranks of the Python that was named, or the quick plan.
+fn next(found: &Findings) -> String {
+    let python = found.python.as_ref().map(|python| python.display().to_string());
+    let has_torch = |row: &Finding| row.name.starts_with("pytorch/") && row.state == State::Ready;
+    match (&found.outlook, python.filter(|_| found.rows.iter().any(has_torch))) {
+        (Some(outlook), _) if outlook.runs() > 0 => screen::next(&["rankmark", "run", &outlook.file], "runs this plan"),
+        (None, Some(python)) => screen::next(
+            &["rankmark", "comm", "all_reduce", "--runtime", "pytorch", "--python", &python],
+            "measures ranks of this Python",
+        ),
+        (None, None) if !found.benchmarks.is_empty() => {
+            screen::next(&["rankmark", "run"], "measures this machine by the quick plan")
         }
-    }
-
-    fn json(&self, code: u8, host: Option<&str>) -> Value {
-        let row = |row: &Finding| {
-            let mut value =
-                json!({ "group": row.group, "name": row.name, "state": row.state.word(), "found": row.found });
-            let optional = [("impact", &row.impact), ("fix", &row.fix)];
-            for (name, text) in optional.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
-                value[name] = text.as_str().into();
-            }
-            if let Some(details) = &row.details {
-                value["details"] = details.clone();
-            }
-            value
-        };
-        let left_out = |(name, why): &(&str, &str)| json!({ "name": name, "why": why });
-        let mut all = json!({
-            "findings": self.rows.iter().map(row).collect::<Vec<_>>(),
-            "left_out": self.left_out.iter().map(left_out).collect::<Vec<_>>(),
-            "benchmarks": self.benchmarks,
-        });
-        if let Some(outlook) = &self.outlook {
-            all["plan"] = outlook.json();
-            all["plan"]["not_looked_at"] = outlook.not_looked_at.iter().map(outlook::Skipped::json).collect();
-        }
-        if let Some(host) = host {
-            all["host"] = host.into();
-        }
-        all["exit"] = code.into();
-        all
+        _ => String::new(),
     }
 }

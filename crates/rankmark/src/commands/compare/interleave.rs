@@ -82,7 +82,7 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     }
     if let Some(file) = &outputs.junit {
         let properties: Vec<_> = banner.into_iter().map(|banner| ("run", banner)).collect();
-        write_cases(file, &properties, &outcome::junit(&cases, screen.labels(), threshold))?;
+        write_cases(file, &properties, &report::interleaved_tests(&cases, screen.labels(), threshold))?;
     }
     Ok(outcome::exit_code(&cases, &compared, &gate))
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use record::{Record, RunIdentity, read_run};
 
-use crate::record_folders::RecordFolders;
-use crate::{Failure, screen};
+use crate::{Failure, incomplete, screen};
+use record::store::RecordFolders;
 
 /// A side of a comparison: a record, or the runs of a baseline.
 pub(in crate::commands) struct Source {
@@ -70,17 +70,12 @@ impl Source {
         let Some(latest) = self.records.iter_mut().max_by(|a, b| a.file.started.cmp(&b.file.started)) else { return };
         others.iter_mut().flat_map(|other| &mut other.records).for_each(|new| in_common_states(latest, new, alone));
     }
-
-    /// The source's name on one line.
-    pub(in crate::commands) fn shown(&self) -> String {
-        view::one_line(&self.name)
-    }
 }
 
 /// The records that a directory stands for: itself, or those in it. What holds none stands for itself, and its reader says why
 /// it is not a record.
 pub(in crate::commands) fn below(directory: &Path) -> Vec<PathBuf> {
-    let found = RecordFolders::below(directory).or_warn();
+    let found = incomplete::readable(RecordFolders::below(directory));
     if found.is_empty() { vec![directory.to_owned()] } else { found }
 }
 
@@ -106,7 +101,7 @@ pub(super) fn history(folder: &Path, compared: &[&Record]) -> Result<Vec<Record>
         compared.iter().any(|other| other.is_same(&own))
     };
     let mut records: Vec<(PathBuf, Record)> = Vec::new();
-    for directory in found.or_warn() {
+    for directory in incomplete::readable(found) {
         match read_run(&directory) {
             Ok(record) if is_compared(&record) => {}
             Ok(record) => records.push((directory, record)),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use diagnose::history::{KnownCases, LeftOut, Run, without_copies};
 
 use crate::Failure;
-use crate::record_folders::RecordFolders;
+use record::store::RecordFolders;
 
 /// What the records in these folders hold, and those that cannot be used. One record is read at a time.
 pub(super) fn read(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec<LeftOut>), Failure> {

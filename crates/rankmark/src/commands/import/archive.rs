@@ -14,8 +14,9 @@ use view::number::count;
 
 use super::{Import, records_of, source_of, store};
 use crate::commands::history;
-use crate::{Failure, record_folders, screen};
+use crate::{Failure, screen};
 use record::store::RESULTS;
+use record::store::why_unreadable;
 
 /// Folders in folders, at most.
 const DEPTH: usize = 12;
@@ -82,7 +83,7 @@ fn below(folder: &Path, depth: usize, into: &mut Vec<PathBuf>) {
     }
     let listed = std::fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<std::fs::DirEntry>>>);
     let mut entries = listed.unwrap_or_else(|error| {
-        screen::remark(&format!("warning: {}\n", record_folders::why(folder, &error)));
+        screen::remark(&format!("warning: {}\n", why_unreadable(folder, &error)));
         Vec::new()
     });
     entries.sort_by_key(std::fs::DirEntry::file_name);

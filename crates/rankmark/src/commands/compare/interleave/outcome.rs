@@ -2,7 +2,6 @@
 
 use diagnose::Verdict;
 use record::ComparedCase;
-use report::{JunitCase, JunitOutcome};
 use runner::{Compared, Matched};
 use serde_json::{Map, Value, json};
 use terms::Status;
@@ -43,27 +42,6 @@ pub(super) fn compared_case(sides: &Matched, compared: &Compared, threshold: f64
         looks: compared.looks.clone(),
         verdict: verdict.to_string(),
     }
-}
-
-/// Verdicts for a CI system: worse is a failure. A case that is undecided or did not run is skipped with the reason.
-pub(super) fn junit(cases: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<JunitCase> {
-    let case = |(case, label): (&ComparedCase, &String)| {
-        let is = |verdict: Verdict| case.verdict == verdict.to_string();
-        let ends = case.ratio_ci95.map_or_else(
-            || "without an interval".to_owned(),
-            |[low, high]| format!("B / A is {low:.4} to {high:.4}, with a threshold of {:.1}%", 100.0 * threshold),
-        );
-        let outcome = match case.status {
-            Status::Failed => JunitOutcome::Failed(case.reason.clone().unwrap_or_else(|| "failed".to_owned())),
-            Status::Skipped | Status::NotRun => JunitOutcome::Skipped(case.reason.clone().unwrap_or_default()),
-            Status::Ok if is(Verdict::Worse) => JunitOutcome::Failed(format!("worse: {ends}")),
-            Status::Ok if is(Verdict::CannotTell) => JunitOutcome::Skipped(format!("cannot tell: {ends}")),
-            Status::Ok => JunitOutcome::Passed,
-        };
-        let seconds = case.time_s.map(|[_, b]| b);
-        JunitCase { class: case.benchmark.clone(), name: label.clone(), seconds, outcome }
-    };
-    cases.iter().zip(labels).map(case).collect()
 }
 
 /// The exit code. After a signal, the signal's code. 2: every case skipped. 1: any failed, or a gate missed, or what
@@ -131,12 +109,15 @@ mod tests {
         let ratios = [Some([0.99, 1.01]), Some([1.1, 1.2]), Some([0.9, 1.1])];
         let all: Vec<_> = ratios.map(|ratio| compared(ratio, Status::Ok)).into();
         let compared_cases: Vec<_> = all.iter().map(|(sides, one)| compared_case(sides, one, 0.03)).collect();
-        let cases = junit(&compared_cases, &["a".into(), "b".into(), "c".into()], 0.03);
+        let cases = report::interleaved_tests(&compared_cases, &["a".into(), "b".into(), "c".into()], 0.03);
         let why = "B / A is 1.1000 to 1.2000, with a threshold of 3.0%";
-        assert_eq!(cases[0].outcome, JunitOutcome::Passed);
-        assert_eq!((cases[1].name.as_str(), &cases[1].outcome), ("b", &JunitOutcome::Failed(format!("worse: {why}"))));
+        assert_eq!(cases[0].outcome, report::JunitOutcome::Passed);
+        assert_eq!(
+            (cases[1].name.as_str(), &cases[1].outcome),
+            ("b", &report::JunitOutcome::Failed(format!("worse: {why}")))
+        );
         assert!(
-            matches!(&cases[2].outcome, JunitOutcome::Skipped(why) if why.starts_with("cannot tell: B / A is 0.9"))
+            matches!(&cases[2].outcome, report::JunitOutcome::Skipped(why) if why.starts_with("cannot tell: B / A is 0.9"))
         );
     }
 

@@ -1,15 +1,70 @@
-//! The findings as a page: groups, aligned rows, the impact of a row and its fix below it.
+//! What a machine can run, as a page (groups, aligned rows, the impact of a row and its fix below it) and as JSON.
 
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
 use survey::{Finding, State};
-
-use super::Findings;
-use plans::outlook::{Outlook, by_reason};
 use terminal::{Style, wrap};
+
+use crate::outlook::{self, Outlook, by_reason};
 
 /// Longer names share the column of what was found.
 const LONGEST_NAME: usize = 14;
 /// Cases named of each reason; the rest is counted.
 const NAMED: usize = 3;
+
+/// Everything that is shown.
+pub struct Findings {
+    /// What was found, by group.
+    pub rows: Vec<Finding>,
+    /// What `--quick` left out, and why it would take long.
+    pub left_out: Vec<(&'static str, &'static str)>,
+    /// What becomes of the plan that was given.
+    pub outlook: Option<Outlook>,
+    /// Benchmarks that can run here.
+    pub benchmarks: Vec<&'static str>,
+    /// The Python that was named.
+    pub python: Option<PathBuf>,
+}
+
+impl Findings {
+    /// Whether all that was asked for can run: see `--help`.
+    pub fn is_fine(&self) -> bool {
+        let plan_runs = self.outlook.as_ref().is_none_or(|outlook| outlook.skipped.is_empty());
+        plan_runs && !self.benchmarks.is_empty() && !self.rows.iter().any(Finding::is_trouble)
+    }
+
+    /// For programs: with the exit code, and the name of a host where several were looked at.
+    pub fn json(&self, code: u8, host: Option<&str>) -> Value {
+        let row = |row: &Finding| {
+            let mut value =
+                json!({ "group": row.group, "name": row.name, "state": row.state.word(), "found": row.found });
+            let optional = [("impact", &row.impact), ("fix", &row.fix)];
+            for (name, text) in optional.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
+                value[name] = text.as_str().into();
+            }
+            if let Some(details) = &row.details {
+                value["details"] = details.clone();
+            }
+            value
+        };
+        let left_out = |(name, why): &(&str, &str)| json!({ "name": name, "why": why });
+        let mut all = json!({
+            "findings": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "left_out": self.left_out.iter().map(left_out).collect::<Vec<_>>(),
+            "benchmarks": self.benchmarks,
+        });
+        if let Some(outlook) = &self.outlook {
+            all["plan"] = outlook.json();
+            all["plan"]["not_looked_at"] = outlook.not_looked_at.iter().map(outlook::Skipped::json).collect();
+        }
+        if let Some(host) = host {
+            all["host"] = host.into();
+        }
+        all["exit"] = code.into();
+        all
+    }
+}
 
 const fn mark(state: State) -> (Style, char) {
     match state {
@@ -21,7 +76,7 @@ const fn mark(state: State) -> (Style, char) {
 }
 
 /// The page for a terminal of so many columns. Whole: no rows are joined, and every case is named.
-pub(super) fn text(findings: &Findings, width: usize, whole: bool) -> String {
+pub fn text(findings: &Findings, width: usize, whole: bool) -> String {
     let rows = if whole { findings.rows.clone() } else { folded(&findings.rows) };
     let longest = |of: &dyn Fn(&Finding) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let columns = Columns {
@@ -52,7 +107,7 @@ pub(super) fn text(findings: &Findings, width: usize, whole: bool) -> String {
 }
 
 /// What is wrong, and nothing else; empty where all that was asked for can run.
-pub(super) fn wrong(findings: &Findings, width: usize) -> String {
+pub fn wrong(findings: &Findings, width: usize) -> String {
     let mut text = first(findings, width);
     if let Some(outlook) = findings.outlook.as_ref().filter(|outlook| !outlook.skipped.is_empty()) {
         plan(outlook, width, NAMED, &mut text);

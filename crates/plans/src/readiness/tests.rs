@@ -1,7 +1,7 @@
 //! The page, character by character.
 
 use super::*;
-use plans::outlook::Skipped;
+use crate::outlook::Skipped;
 
 fn findings() -> Findings {
     let rows = vec![

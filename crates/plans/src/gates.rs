@@ -5,16 +5,14 @@ use std::str::FromStr;
 
 use benchmarks::Gate;
 use import::ImportedRecord;
-use record::{About, Better, CaseLine, Expected};
-use terms::Status;
+use record::{About, Better, CaseLine, Expected, PlanErrors};
+use terms::{Error, Status};
 
-use plans::hardware;
-
-use crate::Failure;
+use crate::hardware;
 
 /// A gate, as it is typed.
 #[derive(Clone, Debug)]
-pub(crate) enum Wanted {
+pub enum Wanted {
     /// A share of every expected figure.
     Share(f64),
     /// A bound on a metric, `busbw_gbs>=370`: which benchmarks have the metric is known with the file.
@@ -32,19 +30,23 @@ impl FromStr for Wanted {
 }
 
 /// All that is expected of the records of a file.
-pub(super) struct Gates<'g> {
+pub struct Gates<'g> {
     /// Figures that take the place of what is known of the GPUs that the file names.
     expected: Option<Vec<Expected>>,
     wanted: &'g [Wanted],
 }
 
 impl<'g> Gates<'g> {
-    pub(super) fn new(expect: Option<&str>, wanted: &'g [Wanted]) -> Result<Self, Failure> {
+    /// Figures (a plan, or a kind of hardware) and gates, as they are typed.
+    ///
+    /// # Errors
+    /// When the figures cannot be read.
+    pub fn new(expect: Option<&str>, wanted: &'g [Wanted]) -> Result<Self, PlanErrors> {
         Ok(Self { expected: expect.map(figures).transpose()?, wanted })
     }
 
     /// Whether nothing is expected beyond what is known of the GPUs.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.expected.is_none() && self.wanted.is_empty()
     }
 
@@ -52,12 +54,12 @@ impl<'g> Gates<'g> {
     ///
     /// # Errors
     /// When no case of the file could miss a gate: it would always hold.
-    pub(super) fn apply(&self, records: &mut [ImportedRecord]) -> Result<bool, Failure> {
+    pub fn apply(&self, records: &mut [ImportedRecord]) -> Result<bool, Error> {
         if let Some(expected) = &self.expected {
             records.iter_mut().for_each(|record| record.file.plan.expected.clone_from(expected));
         }
         for wanted in self.wanted {
-            let held: Vec<Result<bool, Failure>> = records
+            let held: Vec<Result<bool, Error>> = records
                 .iter_mut()
                 .map(|record| match wanted {
                     Wanted::Share(share) => Ok(self::share(*share, record)),
@@ -83,13 +85,13 @@ fn wrong_results(record: &mut ImportedRecord) {
     }
 }
 
-fn nothing_held(wanted: &Wanted, records: &[ImportedRecord]) -> Failure {
+fn nothing_held(wanted: &Wanted, records: &[ImportedRecord]) -> Error {
     let name = records.first().map_or("", |record| record.file.plan.experiment.as_str());
     match wanted {
-        Wanted::Share(_) => Failure::new(format!("no case of {name} has an expected figure"))
+        Wanted::Share(_) => Error::new(format!("no case of {name} has an expected figure"))
             .cause("the file names no GPU whose figures are known, or has no right case that they are of")
             .hint("`--expect NAME` names the hardware (`rankmark list hardware`), `--gate busbw_gbs>=370` a bound"),
-        Wanted::Bound(text) => Failure::new(format!("no case of {name} can keep `{text}`"))
+        Wanted::Bound(text) => Error::new(format!("no case of {name} can keep `{text}`"))
             .hint("cases that failed and logs of trainings have no such metric"),
     }
 }
@@ -124,22 +126,23 @@ fn share(share: f64, record: &mut ImportedRecord) -> bool {
 }
 
 /// The figures of a plan, or of a kind of hardware.
-fn figures(of: &str) -> Result<Vec<Expected>, Failure> {
+fn figures(of: &str) -> Result<Vec<Expected>, PlanErrors> {
     let (name, text) = match (Path::new(of).exists(), hardware::named(of)) {
         (false, Ok(name)) => (name.to_owned(), hardware::text(name)),
         (true, _) => {
             let text =
-                std::fs::read_to_string(of).map_err(|error| Failure::new(format!("cannot read {of}")).cause(error))?;
+                std::fs::read_to_string(of).map_err(|error| Error::new(format!("cannot read {of}")).cause(error))?;
             (of.to_owned(), text)
         }
         (false, Err(hint)) => {
-            return Err(Failure::new(format!("{of} is neither a file nor a kind of hardware")).hint(hint));
+            return Err(Error::new(format!("{of} is neither a file nor a kind of hardware")).hint(hint).into());
         }
     };
     let plan = record::plan::read(&text, &name, &benchmarks::abouts(), &[])?;
     match plan.expected.is_empty() {
-        true => Err(Failure::new(format!("{name} has no expected figures"))
-            .hint("docs/how-to/expected.md shows how a plan lists them")),
+        true => Err(Error::new(format!("{name} has no expected figures"))
+            .hint("docs/how-to/expected.md shows how a plan lists them")
+            .into()),
         false => Ok(plan.expected),
     }
 }
@@ -179,7 +182,7 @@ fn better_of(benchmark: &str, metric: &str) -> Option<Better> {
 ///
 /// # Errors
 /// When no benchmark of the record has such a metric.
-fn bound(text: &str, record: &mut ImportedRecord) -> Result<bool, Failure> {
+fn bound(text: &str, record: &mut ImportedRecord) -> Result<bool, Error> {
     let mut held = false;
     let mut unknown = None;
     let of = |line: &CaseLine| (line.benchmark.clone(), line.parameters.get("op").cloned(), line.ranks);
@@ -213,19 +216,21 @@ fn bound(text: &str, record: &mut ImportedRecord) -> Result<bool, Failure> {
         done.push(group);
     }
     match unknown.filter(|_| !held) {
-        Some(error) => Err(Failure::from(terms::Error::from(error))),
+        Some(error) => Err(Error::from(error)),
         None => Ok(held),
     }
 }
 
 /// What is said of a record at the end of an import.
-pub(super) struct Verdict {
-    pub(super) expected: Vec<String>,
-    pub(super) missed: Vec<String>,
+pub struct Verdict {
+    /// Sentences on the expected figures.
+    pub expected: Vec<String>,
+    /// Gates that were missed.
+    pub missed: Vec<String>,
 }
 
 /// What the figures of the hardware and the gates say of a record.
-pub(super) fn verdict(run: &report::Run) -> Verdict {
+pub fn verdict(run: &report::Run) -> Verdict {
     let missed = run.cases.iter().flat_map(|line| &line.gates_missed).map(|gate| view::one_line(gate)).collect();
     Verdict { expected: report::expected(run), missed }
 }

@@ -3,20 +3,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use record::store::RUN_FILE;
-
-use crate::screen;
+use super::RUN_FILE;
 
 /// Folders in folders, at most: a year's folder, a month's, a host's.
 const DEPTH: usize = 4;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(crate) struct RecordFolders {
+pub struct RecordFolders {
     /// Directories of records, in the order of their names.
-    pub(crate) records: Vec<PathBuf>,
+    pub records: Vec<PathBuf>,
     /// Folders that cannot be looked into, and why.
-    pub(crate) unreadable: Vec<(PathBuf, io::Error)>,
+    pub unreadable: Vec<(PathBuf, io::Error)>,
 }
 
 impl RecordFolders {
@@ -24,7 +22,7 @@ impl RecordFolders {
     ///
     /// # Errors
     /// When the folder itself cannot be listed.
-    pub(crate) fn within(folder: &Path) -> io::Result<Self> {
+    pub fn within(folder: &Path) -> io::Result<Self> {
         let mut found = Self::default();
         for path in found.entries(folder)? {
             found.take(path);
@@ -33,18 +31,10 @@ impl RecordFolders {
     }
 
     /// The records in a folder, which may be one itself, and in folders of it. Links are not followed.
-    pub(crate) fn below(folder: &Path) -> Self {
+    pub fn below(folder: &Path) -> Self {
         let mut found = Self::default();
         found.search(folder, DEPTH);
         found
-    }
-
-    /// The records, after a warning for each folder that cannot be looked into.
-    pub(crate) fn or_warn(self) -> Vec<PathBuf> {
-        for (folder, error) in &self.unreadable {
-            screen::remark(&format!("warning: {}\n", why(folder, error)));
-        }
-        self.records
     }
 
     fn search(&mut self, folder: &Path, depth: usize) {
@@ -87,13 +77,13 @@ impl RecordFolders {
 }
 
 /// Whether an error says that nothing is there, or that it is not a folder.
-pub(crate) fn is_absence(error: &io::Error) -> bool {
+pub fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Why a folder is left out, in one line.
-pub(crate) fn why(folder: &Path, error: &io::Error) -> String {
-    view::one_line(&format!("{} cannot be read: {error}; records in it are left out", folder.display()))
+pub fn why(folder: &Path, error: &io::Error) -> String {
+    terms::text::one_line(&format!("{} cannot be read: {error}; records in it are left out", folder.display()))
 }
 
 #[cfg(test)]
