@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod archive;
 mod cases;
 mod collective;
 mod content;

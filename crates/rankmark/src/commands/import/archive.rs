@@ -1,151 +1,39 @@
 //! A folder of other tools' results: one record a run, in the order of time. Files of other kinds are counted.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use import::{Content, ImportedRecord, Source};
-use record::DatedBy;
+use import::Content;
+use import::archive::{self, Run, Said};
 use record::file::FileName;
-use record::store::RUN_FILE;
-use serde_json::json;
-use view::number::count;
+use record::store::RESULTS;
 
 use super::{Import, records_of, source_of, store};
 use crate::commands::history;
 use crate::{Failure, screen};
-use record::store::RESULTS;
-use record::store::why_unreadable;
-
-/// Folders in folders, at most.
-const DEPTH: usize = 12;
-/// Files of a folder that are looked at.
-const MOST_FILES: usize = 100_000;
-/// Bytes of a file that show whether it is text.
-const HEAD: usize = 8 << 10;
-/// Names of files, and notes, that are listed.
-const LISTED: usize = 8;
-
-/// What a folder holds, by what each file is.
-#[derive(Default)]
-struct Scan {
-    runs: Vec<Run>,
-    traces: Vec<PathBuf>,
-    configurations: Vec<PathBuf>,
-    /// Files of a known format that cannot be read, and why.
-    unread: Vec<(PathBuf, terms::Error)>,
-    /// Files that are something else.
-    others: usize,
-    /// Files that are not looked at, because there are too many.
-    more: usize,
-}
-
-/// A run, and the file that tells of it.
-struct Run {
-    path: PathBuf,
-    record: ImportedRecord,
-}
 
 /// Makes a record of each run in this folder; None if no file of it holds results, and some are traces.
 pub(super) fn import(given: &Import, folder: &Path) -> Result<Option<u8>, Failure> {
-    let scan = scan(given, folder)?;
-    if scan.runs.is_empty() {
-        return if scan.traces.is_empty() { Err(nothing(folder, &scan)) } else { Ok(None) };
+    let read = |source, format| {
+        let source = source_of(given, source, Some(format));
+        import::read(&source, Some(format)).and_then(|found| match found.content {
+            Content::Plan(_) => Ok(None),
+            Content::Results(results) => records_of(&source, format, results).map(Some),
+        })
+    };
+    let named = given.named_format().ok().flatten();
+    let mut found = archive::scan(folder, named, &read, &mut |why| screen::remark(&format!("warning: {why}\n")))?;
+    if found.runs.is_empty() {
+        return if found.traces.is_empty() { Err(archive::nothing(folder, &found).into()) } else { Ok(None) };
     }
-    let (target, runs) = write(given, folder, scan.runs)?;
+    let (target, runs) = write(given, folder, std::mem::take(&mut found.runs))?;
     let page = history::write_index(&target)?;
     let said = Said { folder, target: &target, page: &page, runs: &runs };
-    let rest = Scan { runs: Vec::new(), ..scan };
-    let text = if given.json { as_json(&said, &rest) } else { as_text(&said, &rest) };
-    let code = if given.json { screen::print_json(&text)? } else { screen::print(&text)? };
-    Ok(Some(code))
-}
-
-fn scan(given: &Import, folder: &Path) -> Result<Scan, Failure> {
-    let mut files = Vec::new();
-    std::fs::read_dir(folder)
-        .map_err(|error| Failure::new(format!("{} cannot be listed", folder.display())).cause(error))?;
-    below(folder, DEPTH, &mut files);
-    let mut scan = Scan { more: files.len().saturating_sub(MOST_FILES), ..Scan::default() };
-    for path in files.into_iter().take(MOST_FILES) {
-        look(given, path, &mut scan);
+    if given.json {
+        return screen::print_json(&archive::as_json(&said, &found)).map(Some);
     }
-    scan.runs.sort_by(|a, b| a.record.file.started.cmp(&b.record.file.started));
-    Ok(scan)
-}
-
-/// The files of a folder and of those in it, in the order of their names. Links, hidden files and records are left out.
-fn below(folder: &Path, depth: usize, into: &mut Vec<PathBuf>) {
-    let Some(depth) = depth.checked_sub(1) else { return };
-    if folder.join(RUN_FILE).symlink_metadata().is_ok() {
-        return;
-    }
-    let listed = std::fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<std::fs::DirEntry>>>);
-    let mut entries = listed.unwrap_or_else(|error| {
-        screen::remark(&format!("warning: {}\n", why_unreadable(folder, &error)));
-        Vec::new()
-    });
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() && !is_hidden => below(&entry.path(), depth, into),
-            Ok(kind) if kind.is_file() && !is_hidden => into.push(entry.path()),
-            _ => {}
-        }
-    }
-}
-
-fn look(given: &Import, path: PathBuf, scan: &mut Scan) {
-    if import::traces::recognise(&path).is_some() {
-        scan.traces.push(path);
-        return;
-    }
-    let source = is_text(&path).then(|| Source::load(&path).ok()).flatten();
-    let Some((source, format)) = source.and_then(|source| {
-        let format = given.named_format().ok().flatten().or_else(|| import::recognise(&source))?;
-        Some((source_of(given, source, Some(format)), format))
-    }) else {
-        scan.others += 1;
-        return;
-    };
-    let made = import::read(&source, Some(format)).and_then(|found| match found.content {
-        Content::Plan(_) => Ok(None),
-        Content::Results(results) => records_of(&source, format, results).map(Some),
-    });
-    match made {
-        Ok(None) => scan.configurations.push(path),
-        Ok(Some(records)) => scan.runs.extend(records.into_iter().map(|record| Run { path: path.clone(), record })),
-        Err(error) => scan.unread.push((path, error)),
-    }
-}
-
-/// Whether a file begins as text, or as what holds text: large files of other kinds are not read.
-fn is_text(path: &Path) -> bool {
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(HEAD as u64).read_to_end(&mut head));
-    let is_packed_or_wide = [&[0x1f, 0x8b][..], &[0xff, 0xfe], &[0xfe, 0xff]].iter().any(|mark| head.starts_with(mark));
-    read.is_ok() && !head.is_empty() && (is_packed_or_wide || !head.contains(&0))
-}
-
-fn nothing(folder: &Path, scan: &Scan) -> Failure {
-    let folder = folder.display();
-    if let Some((_, first)) = scan.unread.first() {
-        let files = count(scan.unread.len(), "file of a known format", "files of known formats");
-        let failure = Failure::new(format!("{folder} holds {files}, and none can be read")).cause(first.sentence());
-        return match &first.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        };
-    }
-    Failure::new(format!("no file in {folder} holds results or traces that can be read"))
-        .cause(format!(
-            "{} of other kinds, {}",
-            count(scan.others, "file", "files"),
-            count(scan.configurations.len(), "configuration", "configurations")
-        ))
-        .hint("`rankmark list imports` names what can be read")
+    let next = ["rankmark", "history", &target.display().to_string()];
+    let does = "each case over these runs; `rankmark compare OLD NEW` takes such folders as sides";
+    screen::print(&(archive::as_text(&said, &found) + &screen::next(&next, does))).map(Some)
 }
 
 /// Writes the records in the order of time, each in a directory with its number.
@@ -167,105 +55,4 @@ fn write(given: &Import, folder: &Path, runs: Vec<Run>) -> Result<(PathBuf, Vec<
         written.push(run);
     }
     Ok((target, written))
-}
-
-/// What is said at the end.
-struct Said<'a> {
-    folder: &'a Path,
-    target: &'a Path,
-    page: &'a Path,
-    runs: &'a [Run],
-}
-
-impl Said<'_> {
-    /// How many runs each program has.
-    fn programs(&self) -> BTreeMap<&str, usize> {
-        let mut programs: BTreeMap<&str, usize> = BTreeMap::new();
-        let tools = self.runs.iter().filter_map(|run| run.record.file.imported.as_ref());
-        tools.for_each(|imported| *programs.entry(&imported.tool).or_default() += 1);
-        programs
-    }
-
-    /// Runs whose date is that of their file.
-    fn dated_by_file(&self) -> usize {
-        let by = |run: &&Run| run.record.file.imported.as_ref().is_some_and(|of| of.dated_by == Some(DatedBy::File));
-        self.runs.iter().filter(by).count()
-    }
-
-    /// Notes of the runs, each with the number of runs that have it.
-    fn notes(&self) -> Vec<(String, usize)> {
-        let mut notes: Vec<(String, usize)> = Vec::new();
-        let all = self.runs.iter().filter_map(|run| run.record.file.imported.as_ref()).flat_map(|of| &of.notes);
-        for note in all.filter(|note| !note.contains("when the file last changed")) {
-            match notes.iter_mut().find(|(known, _)| known == note) {
-                Some((_, runs)) => *runs += 1,
-                None => notes.push((note.clone(), 1)),
-            }
-        }
-        notes.sort_by_key(|(_, runs)| std::cmp::Reverse(*runs));
-        notes
-    }
-}
-
-fn as_text(said: &Said, rest: &Scan) -> String {
-    let programs = said.programs();
-    let by: Vec<String> = programs.iter().map(|(tool, runs)| format!("{runs} of {}", view::one_line(tool))).collect();
-    let [first, last] = [said.runs.first(), said.runs.last()].map(|run| run.map_or("", |run| &run.record.file.started));
-    let mut text =
-        format!("{} holds {}: {}\n", said.folder.display(), count(said.runs.len(), "run", "runs"), by.join(", "));
-    text += &format!("dates    {first} to {last}\n");
-    let dated = said.dated_by_file();
-    if dated > 0 {
-        let runs = count(dated, "run is", "runs are");
-        text += &format!("note: {runs} dated by when the file last changed: the file does not tell when it ran\n");
-    }
-    let notes = said.notes();
-    for (note, runs) in notes.iter().take(LISTED) {
-        text += &format!("note: {} ({})\n", view::one_line(note), count(*runs, "run", "runs"));
-    }
-    text += &more(notes.len(), "note", "notes");
-    for (_, error) in rest.unread.iter().take(LISTED) {
-        text += &format!("left out: {}\n", view::one_line(&error.sentence()));
-    }
-    text += &more(rest.unread.len(), "file that cannot be read", "files that cannot be read");
-    for (number, what) in [
-        (rest.traces.len(), "traces (`rankmark profile --import` explains them)"),
-        (rest.configurations.len(), "configurations (`rankmark import FILE` makes a plan of one)"),
-        (rest.others, "files of other kinds"),
-        (rest.more, "files more than are looked at"),
-    ] {
-        if number > 0 {
-            text += &format!("left out: {number} {what}\n");
-        }
-    }
-    text += &format!("records  {}\npage     {}\n", said.target.display(), said.page.display());
-    let target = said.target.display().to_string();
-    let next = ["rankmark", "history", &target];
-    text + &screen::next(&next, "each case over these runs; `rankmark compare OLD NEW` takes such folders as sides")
-}
-
-fn more(all: usize, one: &str, many: &str) -> String {
-    let more = all.saturating_sub(LISTED);
-    if more > 0 { format!("... and {} more {}\n", more, if more == 1 { one } else { many }) } else { String::new() }
-}
-
-fn as_json(said: &Said, rest: &Scan) -> String {
-    let mut text = String::new();
-    for (number, run) in said.runs.iter().enumerate() {
-        let imported = run.record.file.imported.clone().unwrap_or_default();
-        let object = json!({
-            "kind": "run", "number": number + 1, "file": run.path, "format": imported.format, "tool": imported.tool,
-            "started": run.record.file.started, "dated_by": imported.dated_by, "cases": run.record.lines.len(),
-            "notes": imported.notes, "omitted": imported.omitted,
-        });
-        text += &format!("{object}\n");
-    }
-    let unread: Vec<_> =
-        rest.unread.iter().map(|(path, error)| json!({ "file": path, "why": error.sentence() })).collect();
-    let summary = json!({
-        "kind": "summary", "folder": said.folder, "records": said.target, "page": said.page, "runs": said.runs.len(),
-        "unread": unread, "traces": rest.traces, "configurations": rest.configurations, "other_files": rest.others,
-        "files_not_looked_at": rest.more,
-    });
-    text + &format!("{summary}\n")
 }
