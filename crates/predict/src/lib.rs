@@ -6,9 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
+pub mod candidates;
+pub mod check;
 mod constants;
 pub mod costs;
 pub mod fit;
+pub mod json;
+pub mod judged;
 pub mod machines;
 mod memory;
 pub mod passes;
@@ -17,6 +21,7 @@ pub mod rows;
 pub mod simulate;
 mod software;
 pub mod sweep;
+pub mod text;
 mod workload;
 
 #[cfg(test)]
@@ -25,6 +30,7 @@ mod tests;
 pub use constants::{CONSTANTS, Constants};
 pub use costs::Costs;
 pub use fit::{Fit, fit};
+pub use judged::{Fitted, Judged, fitted, judge};
 pub use memory::{MemoryNeed, category_name, memory};
 pub use passes::Parts;
 pub use prediction::{Evidence, Prediction, Predictor, Spreads};

@@ -42,7 +42,7 @@ static BELOW: &[(&str, &[&str])] = &[
     ("diagnose", &["stats", "record", "trace"]),
     ("import", &["stats", "record", "trace"]),
     ("report", &["view", "diagnose", "terminal"]),
-    ("predict", &["parallel", "stats", "record"]),
+    ("predict", &["parallel", "stats", "record", "terminal"]),
     // Another program's job: what is measured of it is explained and kept as a case is.
     ("job", &["benchmarks", "launch", "import", "report"]),
     // What a plan would do here, before anything is started.

@@ -1,11 +1,7 @@
 //! `rankmark predict`: what a training step takes that was not measured, and the best mesh for it.
 
 mod check;
-mod constants;
-mod json;
-mod plan;
 mod rows;
-mod text;
 mod wanted;
 
 use std::path::{Path, PathBuf};
@@ -13,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use parallel::{Mesh, Schedule};
 use predict::sweep::{Choices, sweep};
-use predict::{Predictor, Software};
+use predict::{Fitted, Predictor, Software, candidates, json, judge, text};
 use terms::Dtype;
 
 use super::calibrate::USUAL;
@@ -143,7 +139,7 @@ impl Typed for Predict {
         if let Some(fitted) = fitted.as_ref().filter(|_| self.mesh.is_none()) {
             return match self.json {
                 true => screen::print_json(&json::fitted(fitted)),
-                false => screen::print(&(text::banner(&predictor) + &constants::text(fitted))),
+                false => screen::print(&(text::banner(&predictor) + &text::constants(fitted))),
             };
         }
         let workload = self.workload(&predictor)?;
@@ -151,8 +147,8 @@ impl Typed for Predict {
         if self.json {
             return screen::print_json(&json::prediction(&predictor, &workload, &prediction, fitted.as_ref()));
         }
-        let head = fitted.as_ref().map_or_else(String::new, constants::text);
-        screen::print(&(text::banner(&predictor) + &head + &text::prediction(&workload, &prediction)))
+        let head = fitted.as_ref().map_or_else(String::new, text::constants);
+        screen::print(&(text::banner(&predictor) + &head + &text::prediction(&workload, &prediction, screen::width())))
     }
 }
 
@@ -192,21 +188,21 @@ impl Predict {
         }
     }
 
-    fn errors(&self, predictor: &Predictor, fitted: Option<&rows::Fitted>) -> Ended {
+    fn errors(&self, predictor: &Predictor, fitted: Option<&Fitted>) -> Ended {
         let judged = match &self.rows {
             Some(path) => rows::read(path)?,
             None => Vec::new(),
         };
         let rest = fitted.map_or(&[][..], |fitted| &fitted.rest);
-        let found = rows::judge(predictor, if self.rows.is_some() { &judged } else { rest });
+        let found = judge(predictor, if self.rows.is_some() { &judged } else { rest });
         if self.json {
             return screen::print_json(&json::errors(predictor, fitted, &found));
         }
-        let head = fitted.map_or_else(String::new, constants::text);
-        screen::print(&(text::banner(predictor) + &head + &rows::text(&found)))
+        let head = fitted.map_or_else(String::new, text::constants);
+        screen::print(&(text::banner(predictor) + &head + &text::errors(&found, screen::width())))
     }
 
-    fn swept(&self, predictor: &Predictor, fitted: Option<&rows::Fitted>) -> Ended {
+    fn swept(&self, predictor: &Predictor, fitted: Option<&Fitted>) -> Ended {
         let base = self.base(predictor)?;
         let ranks = self.ranks.map(|ranks| ranks as usize).or(self.mesh.map(Mesh::ranks));
         let ranks = ranks.ok_or_else(|| Failure::new("a sweep needs a number of ranks").hint("`--ranks N`"))?;
@@ -221,14 +217,14 @@ impl Predict {
             return Err(Failure::new("no mesh fits into memory")
                 .cause(format!(
                     "the smallest, {}, needs {:.1} GB a rank of {:.1} GB",
-                    plan::words(smallest),
+                    candidates::words(smallest),
                     *bytes as f64 / 1e9,
                     predictor.profile.memory_bytes as f64 / 1e9
                 ))
                 .hint("more ranks, a smaller global batch, or a smaller model"));
         }
         if let Some(path) = &self.plan {
-            let text = plan::plan((&self.model, &self.set), &base, &found.best);
+            let text = candidates::plan((&self.model, &self.set), &base, &found.best);
             record::file::replace_named(path, text.as_bytes())
                 .map_err(|error| Failure::new(format!("cannot write {}", path.display())).cause(error))?;
             screen::remark(&format!("plan     {}\n", path.display()));
@@ -236,7 +232,11 @@ impl Predict {
         if self.json {
             return screen::print_json(&json::sweep(predictor, &base, &choices, &found, fitted));
         }
-        let head = fitted.map_or_else(String::new, constants::text);
-        screen::print(&(text::banner(predictor) + &head + &text::sweep(self.plan.is_some(), &base, &choices, &found)))
+        let head = fitted.map_or_else(String::new, text::constants);
+        screen::print(
+            &(text::banner(predictor)
+                + &head
+                + &text::sweep((&base, &choices), &found, self.plan.is_some(), screen::width())),
+        )
     }
 }

@@ -1,12 +1,11 @@
 //! Predictions as one JSON object.
 
-use predict::sweep::{Choices, Swept};
-use predict::{Prediction, Predictor, Workload, category_name};
 use serde_json::{Map, Value, json};
 use terms::Named;
 
-use super::plan;
-use super::rows::{Fitted, Judged};
+use crate::candidates;
+use crate::sweep::{Choices, Swept};
+use crate::{Fitted, Judged, Prediction, Predictor, Workload, category_name};
 
 fn line(value: Value) -> String {
     format!("{value}\n")
@@ -82,12 +81,12 @@ fn fit(fitted: Option<&Fitted>) -> Value {
 }
 
 /// A fit alone.
-pub(super) fn fitted(fitted: &Fitted) -> String {
+pub fn fitted(fitted: &Fitted) -> String {
     line(json!({ "predicted": true, "fit": fit(Some(fitted)) }))
 }
 
 /// One prediction.
-pub(super) fn prediction(
+pub fn prediction(
     predictor: &Predictor,
     workload: &Workload,
     prediction: &Prediction,
@@ -114,7 +113,7 @@ pub(super) fn prediction(
 }
 
 /// Errors of rows.
-pub(super) fn errors(predictor: &Predictor, fitted: Option<&Fitted>, judged: &Judged) -> String {
+pub fn errors(predictor: &Predictor, fitted: Option<&Fitted>, judged: &Judged) -> String {
     let sizes = |errors: &[f64]| {
         let [mean, median, p90] = Judged::sizes(errors);
         json!({ "mean": mean, "median": median, "p90": p90 })
@@ -144,7 +143,7 @@ pub(super) fn errors(predictor: &Predictor, fitted: Option<&Fitted>, judged: &Ju
 }
 
 /// A sweep.
-pub(super) fn sweep(
+pub fn sweep(
     predictor: &Predictor,
     base: &Workload,
     choices: &Choices,
@@ -165,7 +164,7 @@ pub(super) fn sweep(
                 "recompute": candidate.recompute,
                 "sharded": candidate.sharded,
                 "sequence_parallel": candidate.sequence_parallel,
-                "in_words": plan::words(candidate),
+                "in_words": candidates::words(candidate),
                 "cannot_be_told_apart_from_the_first": ranked.tied,
                 "prediction": step(&ranked.prediction),
             })

@@ -1,12 +1,13 @@
 //! A candidate of a sweep in words, and as a case of a plan.
 
 use parallel::{Optimizer, Schedule};
-use predict::Workload;
-use predict::sweep::{Candidate, Ranked};
 use terms::Named;
 
+use crate::Workload;
+use crate::sweep::{Candidate, Ranked};
+
 /// A candidate in one line.
-pub(super) fn words(candidate: &Candidate) -> String {
+pub fn words(candidate: &Candidate) -> String {
     let mut words = vec![candidate.mesh.to_string()];
     if candidate.mesh.pipeline > 1 {
         words.push(candidate.schedule.name().to_owned());
@@ -28,7 +29,7 @@ pub(super) fn words(candidate: &Candidate) -> String {
 }
 
 /// The plan that measures the three best.
-pub(super) fn plan((model, set): (&str, &[String]), base: &Workload, best: &[Ranked]) -> String {
+pub fn plan((model, set): (&str, &[String]), base: &Workload, best: &[Ranked]) -> String {
     let optimizer = match base.recipe.optimizer {
         Optimizer::Sgd { .. } => "sgd",
         Optimizer::AdamW { .. } => "adamw",
