@@ -17,7 +17,7 @@ mod tries;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::experiments::printed;
+use crate::runs::printed;
 use crate::wheels;
 
 /// The tools, in the versions that this step was written with.

@@ -11,8 +11,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::experiments::{Given, printed, program};
 use crate::gpu_model;
+use crate::runs::{Given, printed, program};
 
 mod answers;
 mod checks;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::experiments::build;
+use crate::runs::build;
 use crate::test::target;
 
 /// The example `crates/parallel/examples/gpu_model.rs`, which is built.

@@ -8,7 +8,7 @@ mod cells;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::experiments::{Given, build_for_tests, cleared, printed};
+use crate::runs::{Given, build_for_tests, cleared, printed};
 use crate::test::target;
 use cells::{COMMANDS, Cell, LAUNCHERS, Launcher, cell};
 

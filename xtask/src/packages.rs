@@ -19,7 +19,7 @@ pub(crate) fn crate_name(package: &str) -> &str {
 /// The package of a crate: `rankmark-comm` for `comm`.
 pub(crate) fn package_name(name: &str) -> String {
     match name {
-        "rankmark" | "xtask" => name.to_owned(),
+        "rankmark" | "xtask" | "experiments" => name.to_owned(),
         _ => format!("{PREFIX}{name}"),
     }
 }

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 
 use assembler::Assembler;
 
-use crate::experiments::printed;
 use crate::ledger::{Ending, Ledger};
+use crate::runs::printed;
 use crate::test::target;
 use crate::wheels;
 

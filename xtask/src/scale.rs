@@ -15,8 +15,8 @@ mod rows;
 
 use std::path::Path;
 
-use crate::experiments::{self, Given};
 use crate::ledger::Ending;
+use crate::runs::{self, Given};
 
 use child::Cost;
 use growth::Sizes;
@@ -33,9 +33,11 @@ enum Scope {
 }
 
 /// One command at its sizes, and what is promised of it.
-pub(crate) struct Measured {
-    pub(crate) what: String,
-    pub(crate) command: String,
+pub struct Measured {
+    /// What it does.
+    pub what: String,
+    /// The command.
+    pub command: String,
     /// Costs of the least, a quarter of the largest, and the largest input.
     costs: [Cost; 3],
     sizes: Sizes,
@@ -44,7 +46,7 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// What the largest input took.
-    pub(crate) fn cost(&self) -> Cost {
+    pub fn cost(&self) -> Cost {
         self.costs[2]
     }
 
@@ -131,7 +133,7 @@ fn judge(root: &Path, scope: Scope, only: &str) -> Result<bool, String> {
 ///
 /// # Errors
 /// What could not be written or run.
-pub(crate) fn full(root: &Path, folder: &Path) -> Result<Vec<Measured>, String> {
+pub fn full(root: &Path, folder: &Path) -> Result<Vec<Measured>, String> {
     let mut all = Vec::new();
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     measure(root, Scope::Full, folder, "", |measured| all.push(measured))?;
@@ -142,8 +144,8 @@ fn build(root: &Path, scope: Scope) -> Result<(), String> {
     // Of the whole workspace, as the tests: of one package, dependencies have fewer features and are all built once more.
     let words = ["--workspace", "--bin", "rankmark", "--example", "large"];
     match scope {
-        Scope::Full => experiments::build(root, &words),
-        Scope::Small => experiments::build_for_tests(root, &words),
+        Scope::Full => runs::build(root, &words),
+        Scope::Small => runs::build_for_tests(root, &words),
     }
 }
 

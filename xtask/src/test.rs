@@ -311,7 +311,7 @@ fn pages(root: &Path, ledger: &mut Ledger, options: &Options) {
 }
 
 /// The cargo that runs this program, in the repository.
-pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
+pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
     command.current_dir(root).args(arguments);

@@ -62,7 +62,7 @@ pub fn scan(
     let mut files = Vec::new();
     std::fs::read_dir(folder)
         .map_err(|error| Error::new(format!("{} cannot be listed", folder.display())).cause(error))?;
-    below(folder, DEPTH, (&mut files, warn));
+    below(folder, DEPTH, &mut files, warn);
     let mut archive = Archive { more: files.len().saturating_sub(MOST_FILES), ..Archive::default() };
     for path in files.into_iter().take(MOST_FILES) {
         archive.look((named, read), path);
@@ -72,7 +72,7 @@ pub fn scan(
 }
 
 /// The files of a folder and of those in it, in the order of their names. Links, hidden files and records are left out.
-fn below(folder: &Path, depth: usize, (into, warn): (&mut Vec<PathBuf>, &mut dyn FnMut(&str))) {
+fn below(folder: &Path, depth: usize, into: &mut Vec<PathBuf>, warn: &mut dyn FnMut(&str)) {
     let Some(depth) = depth.checked_sub(1) else { return };
     if folder.join(RUN_FILE).symlink_metadata().is_ok() {
         return;
@@ -86,7 +86,7 @@ fn below(folder: &Path, depth: usize, (into, warn): (&mut Vec<PathBuf>, &mut dyn
     for entry in entries {
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() && !is_hidden => below(&entry.path(), depth, (&mut *into, &mut *warn)),
+            Ok(kind) if kind.is_dir() && !is_hidden => below(&entry.path(), depth, into, warn),
             Ok(kind) if kind.is_file() && !is_hidden => into.push(entry.path()),
             _ => {}
         }

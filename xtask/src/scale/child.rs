@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 /// What a command took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// Seconds that a user waited.
-    pub(crate) wall: f64,
+    pub wall: f64,
     /// Seconds of all its threads on processors.
-    pub(crate) processor: f64,
+    pub processor: f64,
     /// The most memory that it held.
-    pub(crate) megabytes: f64,
+    pub megabytes: f64,
 }
 
 impl Cost {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::experiments;
+use crate::runs;
 
 use super::child::{self, Cost};
 use super::logs::{self, Distinct};
@@ -65,7 +65,7 @@ impl Inputs {
     pub(super) fn cost(&mut self, row: &Row, size: usize) -> Result<Cost, String> {
         let input = self.input(row.input, size).map_err(|error| format!("{}: {error}", self.folder.display()))?;
         let out = self.folder.join("out");
-        experiments::cleared(&out)?;
+        runs::cleared(&out)?;
         let path = |path: &Path| path.display().to_string();
         let word = |word: &&str| match *word {
             "INPUT" => vec![path(&input)],
@@ -84,7 +84,7 @@ impl Inputs {
     /// Removes all inputs.
     fn forget(&mut self) -> Result<(), String> {
         self.made = None;
-        experiments::cleared(&self.folder.join("in")).map(drop)
+        runs::cleared(&self.folder.join("in")).map(drop)
     }
 
     fn input(&mut self, input: Input, size: usize) -> Result<PathBuf, String> {
@@ -143,7 +143,7 @@ impl Inputs {
             let folder = self.folder.join("seed");
             std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
             std::fs::write(folder.join("plan.yaml"), SEED).map_err(|error| error.to_string())?;
-            experiments::cleared(&folder.join("record"))?;
+            runs::cleared(&folder.join("record"))?;
             let words = ["run", "plan.yaml", "--quiet", "--output-dir", "record"].map(str::to_owned);
             child::cost(&self.programs.join("rankmark"), &words, &folder, &[0])?;
             self.seed = Some(Seed::read(&folder.join("record")).map_err(|error| format!("the seed: {error}"))?);

@@ -52,6 +52,7 @@ static BELOW: &[(&str, &[&str])] = &[
     ("rankmark", &["plans", "job", "runner", "launch", "diagnose", "import", "predict", "report", "terminal"]),
     // Chores know the repository, never the product; `coverage` judges records by the same pure functions.
     ("xtask", &["stats"]),
+    ("experiments", &["xtask"]),
 ];
 
 /// Crates that only these may use, though others are above them, too: nothing above `benchmarks` names a benchmark.

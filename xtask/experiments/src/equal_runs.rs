@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::cases;
-use crate::experiments::{self, Given, compared, count, head, printed, program, smallest_changes};
+use xtask::runs::{self, Given, compared, count, head, printed, program, smallest_changes};
 
 /// Runs of the proof.
 const RUNS: usize = 8;
@@ -53,7 +53,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
 
 fn measured(root: &Path, runs: usize, folder: &Path) -> Result<(Vec<Vec<RunCase>>, Vec<Value>), String> {
     let program = program(root, None)?;
-    let records = experiments::equal_runs(folder, 0..runs, None, || {
+    let records = runs::equal_runs(folder, 0..runs, None, || {
         let mut command = Command::new(&program);
         command.args(["comm", "all_reduce", "--ranks", "2", "--bytes", "1KiB,1MiB,16MiB", "--quiet", "--output-dir"]);
         command

@@ -9,8 +9,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::experiments::{Given, cleared, head, printed, program};
 use crate::job_kinds::{self, Said};
+use xtask::runs::{Given, cleared, head, printed, program};
 
 /// A job that hangs is interrupted after so many seconds: it starts, trains for a moment, and ranks say where they are once none has
 /// ended a step for 15 seconds.

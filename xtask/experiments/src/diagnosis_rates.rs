@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::experiments::{Given, cleared, head, is_late, median_percent, printed, profile, program};
+use xtask::runs::{Given, cleared, head, is_late, median_percent, printed, profile, program};
 
 const RANKS: usize = 4;
 /// A model of one narrow layer: what its ranks exchange takes no time, so that four of them share two cores without delays. A

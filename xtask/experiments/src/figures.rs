@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::cases;
-use crate::experiments::{self, Given, build, printed, program};
+use xtask::runs::{self, Given, build, printed, program};
 
 /// The pages: the program's own figures, and those of other libraries.
 const PAGES: [&str; 2] = ["docs/appendix/performance.md", "docs/appendix/peers.md"];
@@ -92,7 +92,7 @@ fn record_of(
         command.args(["--set", &format!("python={python}")]);
     }
     eprintln!("{plan}");
-    experiments::record(record, command.args(["--quiet", "--output-dir"]))?;
+    runs::record(record, command.args(["--quiet", "--output-dir"]))?;
     Ok(record.to_owned())
 }
 

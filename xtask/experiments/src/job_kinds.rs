@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::experiments::{self, Given, cleared, head, printed, program};
+use xtask::runs::{self, Given, cleared, head, printed, program};
 
 /// The job of each rank.
 const JOB: &str = "python/tests/job_kinds.py";
@@ -152,7 +152,7 @@ fn profile(
         Some(Planted::Pauses(_) | Planted::Busy) => command.env("FAULT", "1"),
         None => &mut command,
     };
-    let profile = experiments::profile(&mut command)?;
+    let profile = runs::profile(&mut command)?;
     cleared(&folder).map(|_| profile)
 }
 

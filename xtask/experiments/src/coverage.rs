@@ -10,7 +10,7 @@ use serde_json::Value;
 use stats::RunMedian;
 
 use crate::cases;
-use crate::experiments::{Given, equal_runs, head, printed, program};
+use xtask::runs::{Given, equal_runs, head, printed, program};
 
 /// Runs of the proof.
 const RUNS: usize = 40;

@@ -8,17 +8,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::test::{cargo, target};
+use crate::test::target;
+
+pub use crate::test::cargo;
 
 /// Options of a chore, each with its value.
-pub(crate) struct Given<'w>(Vec<(&'w str, &'w str)>);
+pub struct Given<'w>(Vec<(&'w str, &'w str)>);
 
 impl<'w> Given<'w> {
     /// Reads words. `valid`: all options, each with a word for its value, as in `--runs N, --records DIR`.
     ///
     /// # Errors
     /// What is wrong with them.
-    pub(crate) fn read(words: &[&'w str], valid: &str) -> Result<Self, String> {
+    pub fn read(words: &[&'w str], valid: &str) -> Result<Self, String> {
         let mut given = Vec::new();
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -32,24 +34,24 @@ impl<'w> Given<'w> {
     }
 
     /// The value of an option.
-    pub(crate) fn text(&self, name: &str) -> Option<&'w str> {
+    pub fn text(&self, name: &str) -> Option<&'w str> {
         self.0.iter().rev().find(|(own, _)| *own == name).map(|(_, value)| *value)
     }
 
     /// A path.
-    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
         self.text(name).map(PathBuf::from)
     }
 
     /// A whole number from `least` on.
-    pub(crate) fn number(&self, name: &str, least: usize, default: usize) -> Result<usize, String> {
+    pub fn number(&self, name: &str, least: usize, default: usize) -> Result<usize, String> {
         let Some(text) = self.text(name) else { return Ok(default) };
         let number = text.parse().ok().filter(|number| *number >= least);
         number.ok_or_else(|| format!("{name} takes a number from {least} on"))
     }
 
     /// The folder of the records of a chore. Records that are there are taken, so that an experiment can go on.
-    pub(crate) fn records(&self, chore: &str) -> PathBuf {
+    pub fn records(&self, chore: &str) -> PathBuf {
         let folder = self.path("--records").unwrap_or_else(|| std::env::temp_dir().join(format!("rankmark-{chore}")));
         // Some commands run in another folder.
         std::path::absolute(&folder).unwrap_or(folder)
@@ -57,22 +59,22 @@ impl<'w> Given<'w> {
 }
 
 /// Prints what a chore found, or why it failed. False where it failed.
-pub(crate) fn printed(found: Result<String, String>) -> bool {
+pub fn printed(found: Result<String, String>) -> bool {
     found.map(|text| print!("{text}")).map_err(|why| eprintln!("error: {why}")).is_ok()
 }
 
 /// Builds parts of the repository for release.
-pub(crate) fn build(root: &Path, words: &[&str]) -> Result<(), String> {
+pub fn build(root: &Path, words: &[&str]) -> Result<(), String> {
     ends_well(cargo(root, &["build", "--quiet", "--release", "--locked"]).args(words))
 }
 
 /// Builds parts of the repository as tests do.
-pub(crate) fn build_for_tests(root: &Path, words: &[&str]) -> Result<(), String> {
+pub fn build_for_tests(root: &Path, words: &[&str]) -> Result<(), String> {
     ends_well(cargo(root, &["build", "--quiet", "--locked"]).args(words))
 }
 
 /// The program that was given, or the one that a release builds, which is made.
-pub(crate) fn program(root: &Path, given: Option<&Path>) -> Result<PathBuf, String> {
+pub fn program(root: &Path, given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
@@ -87,7 +89,7 @@ fn ends_well(command: &mut Command) -> Result<(), String> {
 }
 
 /// Makes a record, unless it is complete. `command` takes its folder as the last word. Returns whether it was made.
-pub(crate) fn record(folder: &Path, command: &mut Command) -> Result<bool, String> {
+pub fn record(folder: &Path, command: &mut Command) -> Result<bool, String> {
     if folder.join("report.md").exists() {
         return Ok(false);
     }
@@ -97,7 +99,7 @@ pub(crate) fn record(folder: &Path, command: &mut Command) -> Result<bool, Strin
 }
 
 /// The path of a folder that is not there any more.
-pub(crate) fn cleared(folder: &Path) -> Result<&Path, String> {
+pub fn cleared(folder: &Path) -> Result<&Path, String> {
     match folder.exists() {
         true => {
             std::fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display())).map(|()| folder)
@@ -107,7 +109,7 @@ pub(crate) fn cleared(folder: &Path) -> Result<&Path, String> {
 }
 
 /// The records of equal runs, as [`record`] makes them. None is begun after `minutes`.
-pub(crate) fn equal_runs(
+pub fn equal_runs(
     folder: &Path,
     numbers: Range<usize>,
     minutes: Option<usize>,
@@ -130,12 +132,12 @@ pub(crate) fn equal_runs(
 }
 
 /// Whether so many minutes have passed.
-pub(crate) fn is_late(begun: Instant, minutes: Option<usize>) -> bool {
+pub fn is_late(begun: Instant, minutes: Option<usize>) -> bool {
     minutes.is_some_and(|minutes| begun.elapsed() > Duration::from_secs(60 * minutes as u64))
 }
 
 /// The JSON lines that a command prints, which must end with one of these codes.
-pub(crate) fn said(command: &mut Command, codes: &[i32]) -> Result<Vec<Value>, String> {
+pub fn said(command: &mut Command, codes: &[i32]) -> Result<Vec<Value>, String> {
     let ended = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if !ended.status.code().is_some_and(|code| codes.contains(&code)) {
         return Err(format!("{command:?}: {}\n{}", ended.status, String::from_utf8_lossy(&ended.stderr)));
@@ -145,38 +147,38 @@ pub(crate) fn said(command: &mut Command, codes: &[i32]) -> Result<Vec<Value>, S
 }
 
 /// The profile that a command prints.
-pub(crate) fn profile(command: &mut Command) -> Result<Value, String> {
+pub fn profile(command: &mut Command) -> Result<Value, String> {
     let mut lines = said(command, &[0])?.into_iter();
     lines.find(|line| line["kind"] == "profile").ok_or_else(|| format!("{command:?} printed no profile"))
 }
 
 /// The exit codes of a comparison: same or better, worse, cannot tell.
-pub(crate) const COMPARED: [i32; 3] = [0, 1, 3];
+pub const COMPARED: [i32; 3] = [0, 1, 3];
 
 /// The cases that a comparison of records prints.
-pub(crate) fn compared(command: &mut Command) -> Result<Vec<Value>, String> {
+pub fn compared(command: &mut Command) -> Result<Vec<Value>, String> {
     let mut lines = said(command, &COMPARED)?;
     lines.retain(|line| line["kind"] == "case");
     Ok(lines)
 }
 
 /// How many cases have this verdict.
-pub(crate) fn count(cases: &[Value], verdict: &str) -> usize {
+pub fn count(cases: &[Value], verdict: &str) -> usize {
     cases.iter().filter(|case| case["verdict"] == verdict).count()
 }
 
 /// The smallest change that each case would show.
-pub(crate) fn smallest_changes(cases: &[Value]) -> Vec<f64> {
+pub fn smallest_changes(cases: &[Value]) -> Vec<f64> {
     cases.iter().filter_map(|case| case["smallest_change"].as_f64()).collect()
 }
 
 /// The head of a table: `| a | b |`, and the line below.
-pub(crate) fn head(columns: &str) -> String {
+pub fn head(columns: &str) -> String {
     format!("{columns}\n|{}\n", "---|".repeat(columns.matches('|').count() - 1))
 }
 
 /// The median of shares, in percent.
-pub(crate) fn median_percent(shares: &[f64]) -> String {
+pub fn median_percent(shares: &[f64]) -> String {
     if shares.is_empty() { "-".to_owned() } else { format!("{:.1}%", 100.0 * stats::median(shares)) }
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::experiments::{COMPARED, Given, cleared, head, printed, program, said};
+use xtask::runs::{COMPARED, Given, cleared, head, printed, program, said};
 
 /// Tries with equal sides.
 const TRIES: usize = 40;

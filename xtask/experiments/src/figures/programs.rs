@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::test::cargo;
+use xtask::runs::cargo;
 
 /// Words for cargo, and what the table says that the program prints.
 type Program = (&'static [&'static str], &'static str);

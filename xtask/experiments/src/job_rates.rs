@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::experiments::{self, Given, cleared, head, printed, program};
+use xtask::runs::{self, Given, cleared, head, printed, program};
 
 /// The job of each rank.
 const JOB: &str = "xtask/jobs/exchanges.py";
@@ -136,7 +136,7 @@ fn profile(
             command.args(["--pause-every", PAUSE_EVERY]);
         }
     }
-    let profile = experiments::profile(command.env("OMP_NUM_THREADS", "1"))?;
+    let profile = runs::profile(command.env("OMP_NUM_THREADS", "1"))?;
     cleared(&folder).map(|_| profile)
 }
 

@@ -8,9 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::experiments::{
-    Given, compared, count, equal_runs, head, median_percent, printed, program, said, smallest_changes,
-};
+use xtask::runs::{Given, compared, count, equal_runs, head, median_percent, printed, program, said, smallest_changes};
 
 /// What every run measures: ten cases of microseconds.
 const CASES: [&str; 6] = ["comm", "all_reduce,all_gather", "--ranks", "2", "--bytes", "1KiB,4KiB,16KiB,64KiB,256KiB"];

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::scale;
+use xtask::scale;
 
 /// One row a cost, each with its command.
 pub(super) fn table(root: &Path, about: &Value, folder: &Path) -> Result<String, String> {
