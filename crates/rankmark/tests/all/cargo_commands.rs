@@ -40,9 +40,11 @@ fn what_is_not_there_is_found() {
     assert_eq!(found("cargo instal"), Some("no command `instal`".to_owned()));
 }
 
-/// What `cargo xtask help` says.
+/// What `cargo xtask help` and `cargo xtask experiments` say.
 fn usage() -> String {
-    fs::read_to_string(blocks::root().join("xtask/src/main.rs")).unwrap()
+    ["xtask/src/lib.rs", "xtask/experiments/src/main.rs"]
+        .map(|file| fs::read_to_string(blocks::root().join(file)).unwrap())
+        .concat()
 }
 
 /// Why cargo could not do what these words say.
