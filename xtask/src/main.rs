@@ -36,6 +36,7 @@ mod job_rates;
 mod launchers;
 mod ledger;
 mod packages;
+mod prediction_rates;
 mod ptx;
 mod python;
 mod scale;
@@ -84,6 +85,8 @@ usage: cargo xtask COMMAND
         the same of the jobs in the files of DIR/jobs and DIR/jobs4, which also hang, crash and restart
   job-rates [--runs N] [--python PATH] [--program PATH]
         the same of PyTorch jobs with one more exchange in each step (docs/appendix/diagnosis.md); needs torch
+  prediction-rates [--part PART] [--cases N] [--seed N] [--profile FILE] [--program PATH] [--records DIR]
+        how far off `rankmark predict` is on this machine: schedules, models, overlap, collectives, choice (docs/appendix/prediction.md)
   gpu-check [--minutes N] [--python PATH] [--program PATH] [--out DIR] [--only NAME,...] [--nccl-tests PATH] [--sanitizer PATH]
             [--model PATH]
         commands on a GPU, and whether each answers as it must, the most fundamental first; PATH of --python has torch
@@ -117,7 +120,7 @@ The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing
 type Chore = fn(&Path, &[&str]) -> Result<bool, String>;
 
 /// Chores with options.
-const CHORES: [(&str, Chore); 16] = [
+const CHORES: [(&str, Chore); 17] = [
     ("test", test::run),
     ("coverage", coverage::run),
     ("equal-runs", equal_runs::run),
@@ -127,6 +130,7 @@ const CHORES: [(&str, Chore); 16] = [
     ("job-kinds", job_kinds::run),
     ("job-files", job_files::run),
     ("job-rates", job_rates::run),
+    ("prediction-rates", prediction_rates::run),
     ("gpu-check", gpu_check::run),
     ("gpu-model", gpu_model::run),
     ("dist", dist::run),

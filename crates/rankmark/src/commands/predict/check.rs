@@ -1,19 +1,24 @@
 //! `predict --check PLAN`: predicts, seals, measures, and says how far off the predictions were.
 
+mod gates;
+mod regrets;
+
 use std::path::Path;
 
-use predict::{Predictor, Software, Workload};
-use record::{Case, CaseLine, SEAL, read_run, seal, write_predictions};
+use predict::calibrate::{Drift, Given, again, drift, exchange_of, machine_profile};
+use predict::{Emulated, Predictor, Workload};
+use record::{Case, CaseLine, Plan, Run, SEAL, read_run, seal};
 use serde_json::{Value, json};
-use terminal::{Column, Row, Style, Table};
 use terms::Status;
-use view::number::percent;
 
 use super::rows::{Judged, Line};
 use crate::commands::Ended;
+use crate::commands::calibrate::caches;
 use crate::options::{LabelOptions, Output, RunOptions, Whole};
 use crate::session::{self, Entry, Request};
 use crate::{Failure, plans, screen};
+use gates::{Gate, gates};
+use regrets::{Regrets, regrets};
 
 /// A case with its prediction.
 struct Sealed {
@@ -24,7 +29,7 @@ struct Sealed {
     flops: f64,
 }
 
-/// Predicts the training cases of a plan before it measures them.
+/// Predicts the training cases of a plan before it measures them, in turns with some of what the profile has.
 ///
 /// # Errors
 /// When the plan has no training case, or cannot run.
@@ -34,92 +39,104 @@ pub(super) fn run(
     (output_dir, as_json): (Option<&Path>, bool),
     entry: Entry<'_>,
 ) -> Ended {
-    let plan = plans::load(path, &[], entry.coordinator)?.plan;
-    let mut complete = plan.clone();
-    benchmarks::complete(&mut complete);
+    let mut plan = plans::load(path, &[], entry.coordinator)?.plan;
+    benchmarks::complete(&mut plan);
     let sealed: Vec<Sealed> =
-        complete.cases.iter().filter_map(|case| predicted(predictor, case).transpose()).collect::<Result<_, _>>()?;
+        plan.cases.iter().filter_map(|case| predicted(predictor, case).transpose()).collect::<Result<_, _>>()?;
     if sealed.is_empty() {
-        return Err(Failure::new(format!("{} has no training case that can be predicted", path.display()))
-            .hint("cases of `benchmark: training` on native ranks that compute"));
+        return Err(Failure::new(format!("{} has no case that can be predicted", path.display()))
+            .hint("cases of `benchmark: training` on native ranks, or of collectives without groups"));
     }
+    add_calibration(predictor, &mut plan)?;
     let text = text(predictor, &sealed);
     let digest = seal(&text);
     screen::remark(&format!("predicted {}, sha256 {digest}\n", view::number::count(sealed.len(), "case", "cases")));
     let output = Output { output_dir: output_dir.map(Path::to_owned), quiet: as_json, ..Output::default() };
     let labels = LabelOptions::noted(format!("{SEAL} {digest}"));
     let run_options = RunOptions { output, whole: Whole::labelled(labels), has_plan: true, ..RunOptions::default() };
-    let ended = session::measure(&Request::new(&run_options, entry), Some(plan))?;
+    let request = Request { predictions: Some(&text), ..Request::new(&run_options, entry) };
+    let ended = session::measure(&request, Some(plan))?;
     let Some(directory) = ended.directory else { return Ok(ended.code) };
-    write_predictions(&directory, &text)?;
     let record = read_run(&directory)?;
-    let judged = judge(&sealed, &record.cases);
+    let drift = drift_of(predictor, &record);
+    let sealed_errors = judge(&sealed, &record.cases, 1.0);
+    let judged = judge(&sealed, &record.cases, drift.map_or(1.0, |drift| drift.ratio));
     let regrets = regrets(&sealed, &record.cases);
-    // The report of the run was written before there was anything to compare.
-    report::write(&report::Run::read(&directory, benchmarks::VIEWS)?, &directory)?;
     let gates = gates(&judged, &regrets);
     let printed = match as_json {
-        true => screen::print_json(&format!("{}\n", object(predictor, &digest, (&judged, &regrets), &gates))),
+        true => {
+            let both = (&judged, &sealed_errors);
+            screen::print_json(&format!("{}\n", object(predictor, &digest, both, drift, &regrets, &gates)))
+        }
         false => {
-            let said = super::text::banner(predictor) + &super::rows::text(&judged) + &regret_text(&regrets);
-            screen::print(&(said + &gates_text(&gates)))
+            let pace = drift.map_or_else(String::new, |drift| pace_text(&drift, &sealed_errors));
+            let said = super::text::banner(predictor) + &super::rows::text(&judged) + &pace;
+            screen::print(&(said + &regrets::text(&regrets) + &gates::text(&gates)))
         }
     }?;
     let missed = u8::from(gates.iter().any(|gate| !gate.holds));
     Ok(ended.code.max(printed).max(missed))
 }
 
-/// What predictions are to reach: docs/how-to/predict.md lists it.
-#[derive(Clone, Debug, PartialEq)]
-struct Gate {
-    what: &'static str,
-    value: f64,
-    limit: f64,
-    holds: bool,
+/// Adds what tells whether the machine is as fast as when it was calibrated.
+fn add_calibration(predictor: &Predictor, plan: &mut Plan) -> Result<(), Failure> {
+    let Some(text) = again(&predictor.profile, caches()) else { return Ok(()) };
+    let mut own = record::plan::read(&text, "operations of the profile", &benchmarks::abouts(), &[])?;
+    benchmarks::complete(&mut own);
+    own.cases.retain(|case| plan.cases.iter().all(|known| known.id != case.id));
+    plan.cases.extend(own.cases);
+    Ok(())
 }
 
-/// The gates for which this check has figures.
-fn gates(judged: &Judged, regrets: &Regrets) -> Vec<Gate> {
-    let [mean, median, p90] = Judged::sizes(&judged.errors);
-    let [rate, ..] = Judged::sizes(&judged.constant_rate);
-    let most = |what, value: f64, limit: f64| Gate { what, value, limit, holds: value <= limit };
-    let mut gates = vec![most("median error", median, 0.04), most("90th percentile of errors", p90, 0.12)];
-    if rate > 0.0 {
-        gates.push(most("mean error over that of a constant rate", mean / rate, 0.6));
-    }
-    gates.extend(judged.coverage().map(|share| Gate {
-        what: "share of 90% intervals that hold",
-        value: share,
-        limit: 0.85,
-        holds: share >= 0.85,
-    }));
-    if regrets.choices > 0 {
-        gates.push(most("lost by the first choice", regrets.first, 0.03));
-        gates.push(most("lost by the best of three", regrets.best_of_three, 0.01));
-    }
-    gates
+/// How fast the machine was in this run, by the profile; None where nothing of it was measured again.
+fn drift_of(predictor: &Predictor, record: &Run) -> Option<Drift> {
+    let profile = &predictor.profile;
+    let given = Given {
+        name: String::new(),
+        source: String::new(),
+        created: String::new(),
+        version: String::new(),
+        ranks: profile.ranks_per_node,
+    };
+    drift(profile, &machine_profile(&record.cases, &record.file.machine, given).ok()?)
 }
 
-fn gates_text(gates: &[Gate]) -> String {
-    let mut table =
-        Table::new([Column::left("gate"), Column::right("reached"), Column::right("limit"), Column::left("")]);
-    for gate in gates {
-        let word = if gate.holds { "ok" } else { "missed" };
-        let cells = [gate.what.to_owned(), percent(gate.value), percent(gate.limit), word.to_owned()];
-        let row = Row::new(cells);
-        table.push(if gate.holds { row } else { row.style(Style::Red) });
-    }
-    format!("\n{}", table.text(screen::width()))
+fn pace_text(drift: &Drift, sealed: &Judged) -> String {
+    let [mean, median, _] = Judged::sizes(&sealed.errors);
+    let percent = |value: f64| format!("{:.1}%", 100.0 * value);
+    format!(
+        "\nin turns with {}, which took {:.2}x as long as in the profile ({:.2}x to {:.2}x): measured steps are divided by \
+         {:.2}. Without that: mean {}, median {}, bias {:+.1}%\n",
+        view::number::count(
+            drift.count,
+            "operation or exchange of the profile",
+            "operations and exchanges of the profile"
+        ),
+        drift.ratio,
+        drift.range.0,
+        drift.range.1,
+        drift.ratio,
+        percent(mean),
+        percent(median),
+        100.0 * sealed.bias(),
+    )
 }
 
-/// A case's prediction; None for cases of other benchmarks, and for those that compute nothing.
+/// A case's prediction; None for cases of other benchmarks.
 fn predicted(predictor: &Predictor, case: &Case) -> Result<Option<Sealed>, Failure> {
-    let Some(Ok((recipe, true))) = benchmarks::recipe(case) else { return Ok(None) };
+    let pace = benchmarks::pace_of(&case.parameters)?;
+    if let Some((operation, ranks, bytes)) = exchange_of(case) {
+        let (step_s, interval) = predictor.exchange(operation, ranks, bytes, pace);
+        // What a rank moves takes the place of what it computes.
+        return Ok(Some(Sealed { id: case.id.clone(), step_s, interval: Some(interval), flops: bytes as f64 }));
+    }
+    let Some(Ok((recipe, sleep))) = benchmarks::recipe(case) else { return Ok(None) };
     let flops = recipe.model.flops(recipe.model.headline()).ok().flatten().unwrap_or(0.0);
     let flops = flops * recipe.global_batch() as f64 / recipe.mesh.ranks() as f64;
     // All ranks of this host are on one node.
     let node = recipe.mesh.ranks();
-    let workload = Workload { recipe, ranks_per_node: node, software: Software::Rankmark, recompute_attention: false };
+    let emulated = Emulated { sleep, pace };
+    let workload = Workload { emulated, ..Workload::new(recipe, node) };
     let prediction = predictor.predict(&workload)?;
     Ok(Some(Sealed { id: case.id.clone(), step_s: prediction.seconds, interval: prediction.interval, flops }))
 }
@@ -141,14 +158,26 @@ fn pairs<'a>(sealed: &'a [Sealed], lines: &'a [CaseLine]) -> impl Iterator<Item 
     })
 }
 
-fn judge(sealed: &[Sealed], lines: &[CaseLine]) -> Judged {
+/// Errors of predictions, for a machine that takes `pace` times as long as when it was calibrated.
+fn judge(sealed: &[Sealed], lines: &[CaseLine], pace: f64) -> Judged {
     let mut judged = Judged::default();
     let mut rates = Vec::new();
     for (case, line, measured) in pairs(sealed, lines) {
+        let measured = measured / pace;
         judged.errors.push(case.step_s / measured - 1.0);
         judged.holds.push(case.interval.map(|(low, high)| (low..=high).contains(&measured)));
+        judged.widths.extend(case.interval.map(|(low, high)| (high / low).ln()));
         let of_case = Case::new(&line.benchmark, line.parameters.clone());
-        if let Some(Ok((recipe, _))) = benchmarks::recipe(&of_case) {
+        if let Some((operation, ranks, bytes)) = exchange_of(&of_case) {
+            judged.lines.push(Line {
+                model: format!("{operation}, {bytes} B"),
+                mesh: format!("{ranks} ranks"),
+                micro_batch: 0,
+                micros: 0,
+                measured_s: measured,
+                predicted_s: case.step_s,
+            });
+        } else if let Some(Ok((recipe, _))) = benchmarks::recipe(&of_case) {
             judged.lines.push(Line {
                 model: recipe.model.name,
                 mesh: recipe.mesh.to_string(),
@@ -160,71 +189,29 @@ fn judge(sealed: &[Sealed], lines: &[CaseLine]) -> Judged {
         }
         rates.push(case.flops / measured);
     }
-    let mut sorted = rates.clone();
-    sorted.sort_by(f64::total_cmp);
-    if let Some(rate) = sorted.get(sorted.len() / 2).filter(|rate| **rate > 0.0) {
-        judged.constant_rate = rates.iter().map(|own| own / rate - 1.0).collect();
-    }
+    judged.constant_rate = super::rows::constant_rate(&rates);
     judged
 }
 
-/// What a choice by prediction loses over the best, and what a random choice loses.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Regrets {
-    first: f64,
-    best_of_three: f64,
-    random: f64,
-    choices: usize,
-}
-
-/// Regrets over groups of cases that train the same model on as many ranks and samples.
-fn regrets(sealed: &[Sealed], lines: &[CaseLine]) -> Regrets {
-    let mut groups: std::collections::BTreeMap<String, Vec<(f64, f64)>> = std::collections::BTreeMap::new();
-    for (case, line, measured) in pairs(sealed, lines) {
-        let of_case = Case::new(&line.benchmark, line.parameters.clone());
-        let Some(Ok((recipe, _))) = benchmarks::recipe(&of_case) else { continue };
-        let key = format!(
-            "{:?}",
-            (&recipe.model.name, recipe.model.parameter_count(), recipe.mesh.ranks(), recipe.global_batch())
-        );
-        groups.entry(key).or_default().push((case.step_s, measured));
-    }
-    let mut regrets = Regrets::default();
-    for mut group in groups.into_values().filter(|group| group.len() > 1) {
-        group.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let best = group.iter().map(|case| case.1).fold(f64::INFINITY, f64::min);
-        let three = group.iter().take(3).map(|case| case.1).fold(f64::INFINITY, f64::min);
-        let mean = group.iter().map(|case| case.1).sum::<f64>() / group.len() as f64;
-        regrets.first += group[0].1 / best - 1.0;
-        regrets.best_of_three += three / best - 1.0;
-        regrets.random += mean / best - 1.0;
-        regrets.choices += 1;
-    }
-    let count = regrets.choices.max(1) as f64;
-    Regrets {
-        first: regrets.first / count,
-        best_of_three: regrets.best_of_three / count,
-        random: regrets.random / count,
-        ..regrets
-    }
-}
-
-fn regret_text(regrets: &Regrets) -> String {
-    if regrets.choices == 0 {
-        return "\nno two cases train the same model on as many ranks and samples: nothing could be chosen\n"
-            .to_owned();
-    }
-    format!(
-        "\nlost by choice over the best, mean of {} choices: the first {:.1}%, the best of three {:.1}%, a random one {:.1}%\n",
-        regrets.choices,
-        100.0 * regrets.first,
-        100.0 * regrets.best_of_three,
-        100.0 * regrets.random
-    )
-}
-
-fn object(predictor: &Predictor, digest: &str, (judged, regrets): (&Judged, &Regrets), gates: &[Gate]) -> Value {
+fn object(
+    predictor: &Predictor,
+    digest: &str,
+    (judged, sealed): (&Judged, &Judged),
+    drift: Option<Drift>,
+    regrets: &Regrets,
+    gates: &[Gate],
+) -> Value {
     let gate = |gate: &Gate| json!({"what": gate.what, "value": gate.value, "limit": gate.limit, "holds": gate.holds});
+    let row = |line: &Line| {
+        json!({
+            "model": line.model,
+            "mesh": line.mesh,
+            "micro_batch": line.micro_batch,
+            "micro_batches": line.micros,
+            "measured_s": line.measured_s,
+            "predicted_s": line.predicted_s,
+        })
+    };
     let sizes = |errors: &[f64]| {
         let [mean, median, p90] = Judged::sizes(errors);
         json!({ "mean": mean, "median": median, "p90": p90 })
@@ -235,6 +222,9 @@ fn object(predictor: &Predictor, digest: &str, (judged, regrets): (&Judged, &Reg
         "sha256": digest,
         "cases": judged.errors.len(),
         "errors": sizes(&judged.errors),
+        "rows": judged.lines.iter().map(row).collect::<Vec<_>>(),
+        "errors_without_drift": sizes(&sealed.errors),
+        "drift": drift.map(|drift| json!({"ratio": drift.ratio, "range": [drift.range.0, drift.range.1], "count": drift.count})),
         "constant_rate": sizes(&judged.constant_rate),
         "bias": judged.bias(),
         "coverage90": judged.coverage(),
@@ -246,35 +236,4 @@ fn object(predictor: &Predictor, digest: &str, (judged, regrets): (&Judged, &Reg
             "random": regrets.random,
         },
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gates_hold_what_was_reached() {
-        let judged = |errors: &[f64]| Judged {
-            errors: errors.to_vec(),
-            constant_rate: vec![0.2; errors.len()],
-            holds: errors.iter().map(|error| Some(error.abs() < 0.1)).collect(),
-            ..Judged::default()
-        };
-        let missed = |judged: &Judged, regrets: &Regrets| -> Vec<&'static str> {
-            gates(judged, regrets).iter().filter(|gate| !gate.holds).map(|gate| gate.what).collect()
-        };
-        let none = Regrets::default();
-        assert_eq!(missed(&judged(&[0.02, -0.03, 0.01, 0.05]), &none), Vec::<&str>::new());
-        assert_eq!(
-            missed(&judged(&[0.2, -0.3, 0.15, 0.25]), &none),
-            [
-                "median error",
-                "90th percentile of errors",
-                "mean error over that of a constant rate",
-                "share of 90% intervals that hold"
-            ]
-        );
-        let lost = Regrets { first: 0.05, best_of_three: 0.02, random: 0.3, choices: 4 };
-        assert_eq!(missed(&judged(&[0.0; 4]), &lost), ["lost by the first choice", "lost by the best of three"]);
-    }
 }

@@ -62,15 +62,11 @@ fn of_record(path: &Path) -> Result<Vec<Observed>, Failure> {
     let mut found = Vec::new();
     for line in record.cases.iter().filter(|line| line.status == Status::Ok) {
         let case = record::Case::new(&line.benchmark, line.parameters.clone());
-        let Some(Ok((recipe, true))) = benchmarks::recipe(&case) else { continue };
+        let Some(Ok((recipe, None))) = benchmarks::recipe(&case) else { continue };
         let Some(time) = &line.time_s else { continue };
+        // All ranks of this host are on one node.
         let node = recipe.mesh.ranks();
-        let workload = predict::Workload {
-            recipe,
-            ranks_per_node: node,
-            software: predict::Software::Rankmark,
-            recompute_attention: false,
-        };
+        let workload = predict::Workload::new(recipe, node);
         found.push(Observed { step: workload.step()?, seconds: time.median, spread: 0.0 });
     }
     if found.is_empty() {
@@ -118,6 +114,8 @@ pub(super) struct Judged {
     pub(super) errors: Vec<f64>,
     /// Whether each row's interval holds what was measured; None where a time is unknown.
     pub(super) holds: Vec<Option<bool>>,
+    /// Widths of the known intervals: logarithms of upper over lower end.
+    pub(super) widths: Vec<f64>,
     /// Errors of one rate for all rows: operations over time, by the median of these rows.
     pub(super) constant_rate: Vec<f64>,
     /// Each row, in the order of the errors.
@@ -138,6 +136,16 @@ impl Judged {
         self.errors.iter().sum::<f64>() / self.errors.len().max(1) as f64
     }
 
+    /// The median width of intervals over the width of that interval which holds 9 of 10 rows around a constant rate; None where
+    /// one is not known.
+    pub(super) fn relative_width(&self) -> Option<f64> {
+        let mut of_rate: Vec<f64> = self.constant_rate.iter().map(|error| (1.0 + error).ln().abs()).collect();
+        of_rate.sort_by(f64::total_cmp);
+        let half =
+            of_rate.get((of_rate.len() * 9 / 10).min(of_rate.len().saturating_sub(1))).filter(|half| **half > 0.0)?;
+        (!self.widths.is_empty()).then(|| stats::median(&self.widths) / (2.0 * half))
+    }
+
     /// Share of intervals that hold what was measured.
     pub(super) fn coverage(&self) -> Option<f64> {
         let known: Vec<bool> = self.holds.iter().copied().flatten().collect();
@@ -152,6 +160,7 @@ pub(super) fn judge(predictor: &Predictor, rows: &[Observed]) -> Judged {
     for (row, error) in rows.iter().zip(&judged.errors) {
         let prediction = predictor.predict_step(&row.step);
         judged.holds.push(prediction.interval.map(|(low, high)| (low..=high).contains(&row.seconds)));
+        judged.widths.extend(prediction.interval.map(|(low, high)| (high / low).ln()));
         let recipe = &row.step.workload.recipe;
         judged.lines.push(Line {
             model: recipe.model.name.clone(),
@@ -163,12 +172,16 @@ pub(super) fn judge(predictor: &Predictor, rows: &[Observed]) -> Judged {
         });
         rates.push(flops(row) / row.seconds);
     }
-    let mut sorted = rates.clone();
-    sorted.sort_by(f64::total_cmp);
-    if let Some(rate) = sorted.get(sorted.len() / 2) {
-        judged.constant_rate = rates.iter().map(|own| own / rate - 1.0).collect();
-    }
+    judged.constant_rate = constant_rate(&rates);
     judged
+}
+
+/// Errors of one rate for all rows, the median of these rates.
+pub(super) fn constant_rate(rates: &[f64]) -> Vec<f64> {
+    let mut sorted = rates.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.get(sorted.len() / 2).copied().filter(|rate| *rate > 0.0);
+    middle.map_or_else(Vec::new, |rate| rates.iter().map(|own| own / rate - 1.0).collect())
 }
 
 /// Operations of a rank's step, on average.
