@@ -100,7 +100,7 @@ const CHORES: [(&str, Chore); 7] = [
 ];
 
 /// Chores of the package `experiments`.
-pub const EXPERIMENTS: [&str; 9] = [
+pub const EXPERIMENTS: [&str; 10] = [
     "coverage",
     "equal-runs",
     "interleave-rates",
@@ -109,6 +109,7 @@ pub const EXPERIMENTS: [&str; 9] = [
     "job-kinds",
     "job-files",
     "job-rates",
+    "prediction-rates",
     "figures",
 ];
 

@@ -23,7 +23,7 @@ pub use contract::{
     Work,
 };
 pub use contract::{Common, Execution, Sampling, World, fields};
-pub use contract::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytorch, is_simulated};
+pub use contract::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytorch, is_simulated, pace_of};
 pub use modelled::{ModelledWorld, is_modelled};
 pub use primitive::primitives;
 pub use rank::{RankWork, open_rank};

@@ -21,5 +21,5 @@ pub use gate::Gate;
 pub use host::{Host, Launched, Spread};
 pub use modelled::Modelled;
 pub use runtime::{
-    backend_of, cores_wanted, has_model, is_in_process, is_on_gpus, is_pytorch, is_simulated, options_of,
+    backend_of, cores_wanted, has_model, is_in_process, is_on_gpus, is_pytorch, is_simulated, options_of, pace_of,
 };

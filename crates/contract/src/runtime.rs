@@ -37,12 +37,20 @@ pub fn has_model(case: &Case) -> bool {
 /// A field that cannot be read.
 pub fn options_of(fields: &impl Values, backend: &str, oversubscribed: bool) -> Result<Options, FieldError> {
     let (world, gpus) = (World::of(fields)?, Common::of(fields)?.device == CUDA);
-    let pace = world
-        .pace_bandwidth
-        .map(|bandwidth| Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(world.pace_latency.unwrap_or(0.0)) });
+    let pace = pace_of(fields)?;
     let own =
         comm::backend(backend).map(|backend| comm::own_of(backend, |name| fields.value(name))).unwrap_or_default();
     Ok(Options { own, progress_thread: world.progress_thread, pace, oversubscribed, progress_core: None, gpus })
+}
+
+/// The link that a world's exchanges are slowed down to.
+///
+/// # Errors
+/// A field that cannot be read.
+pub fn pace_of(fields: &impl Values) -> Result<Option<Pace>, FieldError> {
+    let world = World::of(fields)?;
+    let latency = Seconds(world.pace_latency.unwrap_or(0.0));
+    Ok(world.pace_bandwidth.map(|bandwidth| Pace { bandwidth: Bandwidth(bandwidth), latency }))
 }
 
 /// The backend of this program that moves the case's data; None where torch does.

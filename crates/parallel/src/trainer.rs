@@ -5,6 +5,7 @@ mod asleep;
 mod inspect;
 mod kinds;
 mod load;
+mod operations;
 mod run;
 mod speed;
 

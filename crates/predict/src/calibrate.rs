@@ -1,10 +1,12 @@
 //! What a profile of a machine is measured by: the plan of `rankmark calibrate`, and how its record becomes a
 //! [`record::MachineProfile`].
 
+mod again;
 mod constants;
 mod plan;
 mod profile;
 mod shapes;
 
-pub use plan::{Wish, plan};
-pub use profile::{Given, machine_profile};
+pub use again::{Drift, again, drift};
+pub use plan::{Caches, Wish, plan};
+pub use profile::{Given, exchange_of, machine_profile};

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 use terminal::{Column, Row, Style, Table};
-use terms::number::percent;
+use terms::number::{count, percent};
 
+use crate::calibrate::Drift;
+use crate::judged::Line;
 use crate::{Judged, Predictor};
 
 /// What predictions are to reach: docs/how-to/predict.md lists it.
@@ -18,6 +20,8 @@ pub struct Gate {
     /// Whether it is.
     pub holds: bool,
 }
+
+const WIDTH: &str = "width of intervals over that of a constant rate's";
 
 /// The gates for which this check has figures.
 pub fn gates(judged: &Judged, regrets: &Regrets) -> Vec<Gate> {
@@ -34,6 +38,7 @@ pub fn gates(judged: &Judged, regrets: &Regrets) -> Vec<Gate> {
         limit: 0.85,
         holds: share >= 0.85,
     }));
+    gates.extend(judged.relative_width().map(|width| most(WIDTH, width, 0.5)));
     if regrets.choices > 0 {
         gates.push(most("lost by the first choice", regrets.first, 0.03));
         gates.push(most("lost by the best of three", regrets.best_of_three, 0.01));
@@ -42,7 +47,7 @@ pub fn gates(judged: &Judged, regrets: &Regrets) -> Vec<Gate> {
 }
 
 /// The gates as a table.
-pub fn gates_text(gates: &[Gate], width: usize) -> String {
+fn gates_text(gates: &[Gate], width: usize) -> String {
     let mut table =
         Table::new([Column::left("gate"), Column::right("reached"), Column::right("limit"), Column::left("")]);
     for gate in gates {
@@ -92,7 +97,7 @@ impl Regrets {
 }
 
 /// What a choice loses, in a sentence.
-pub fn regret_text(regrets: &Regrets) -> String {
+fn regret_text(regrets: &Regrets) -> String {
     if regrets.choices == 0 {
         return "\nno two cases train the same model on as many ranks and samples: nothing could be chosen\n"
             .to_owned();
@@ -106,30 +111,84 @@ pub fn regret_text(regrets: &Regrets) -> String {
     )
 }
 
-/// The whole check for programs.
-pub fn object(predictor: &Predictor, digest: &str, (judged, regrets): (&Judged, &Regrets), gates: &[Gate]) -> Value {
-    let gate = |gate: &Gate| json!({"what": gate.what, "value": gate.value, "limit": gate.limit, "holds": gate.holds});
-    let sizes = |errors: &[f64]| {
-        let [mean, median, p90] = Judged::sizes(errors);
-        json!({ "mean": mean, "median": median, "p90": p90 })
-    };
-    json!({
-        "predicted": true,
-        "machine": predictor.profile.name,
-        "sha256": digest,
-        "cases": judged.errors.len(),
-        "errors": sizes(&judged.errors),
-        "constant_rate": sizes(&judged.constant_rate),
-        "bias": judged.bias(),
-        "coverage90": judged.coverage(),
-        "gates": gates.iter().map(gate).collect::<Vec<_>>(),
-        "regret": {
-            "choices": regrets.choices,
-            "first": regrets.first,
-            "best_of_three": regrets.best_of_three,
-            "random": regrets.random,
-        },
-    })
+/// How fast the machine was, and the errors without that.
+fn pace_text(drift: &Drift, without: &Judged) -> String {
+    let [mean, median, _] = Judged::sizes(&without.errors);
+    let percent = |value: f64| format!("{:.1}%", 100.0 * value);
+    format!(
+        "\nIn turns with them, {} of the profile took {:.2}x as long as in the profile ({:.2}x to {:.2}x).\n\
+         Measured times are divided by {:.2}. Without that: mean {}, median {}, bias {:+.1}%.\n",
+        count(drift.count, "operation or exchange", "operations and exchanges"),
+        drift.ratio,
+        drift.range.0,
+        drift.range.1,
+        drift.ratio,
+        percent(mean),
+        percent(median),
+        100.0 * without.bias(),
+    )
+}
+
+/// What a check found.
+pub struct Found {
+    /// Errors of predictions for the machine as fast as it was.
+    pub judged: Judged,
+    /// Errors of predictions as they were sealed.
+    pub sealed: Judged,
+    /// How fast the machine was; None where nothing tells.
+    pub drift: Option<Drift>,
+    /// What choices lose.
+    pub regrets: Regrets,
+}
+
+impl Found {
+    /// The whole check for people.
+    pub fn text(&self, gates: &[Gate], width: usize) -> String {
+        let pace = self.drift.map_or_else(String::new, |drift| pace_text(&drift, &self.sealed));
+        crate::text::errors(&self.judged, width) + &pace + &regret_text(&self.regrets) + &gates_text(gates, width)
+    }
+
+    /// The whole check for programs.
+    pub fn json(&self, predictor: &Predictor, digest: &str, gates: &[Gate]) -> Value {
+        let Self { judged, sealed, drift, regrets } = self;
+        let gate =
+            |gate: &Gate| json!({"what": gate.what, "value": gate.value, "limit": gate.limit, "holds": gate.holds});
+        let sizes = |errors: &[f64]| {
+            let [mean, median, p90] = Judged::sizes(errors);
+            json!({ "mean": mean, "median": median, "p90": p90 })
+        };
+        let row = |line: &Line| {
+            json!({
+                "model": line.model,
+                "mesh": line.mesh,
+                "micro_batch": line.micro_batch,
+                "micro_batches": line.micros,
+                "measured_s": line.measured_s,
+                "predicted_s": line.predicted_s,
+            })
+        };
+        let pace = |drift: &Drift| json!({"ratio": drift.ratio, "range": [drift.range.0, drift.range.1], "count": drift.count});
+        json!({
+            "predicted": true,
+            "machine": predictor.profile.name,
+            "sha256": digest,
+            "cases": judged.errors.len(),
+            "errors": sizes(&judged.errors),
+            "errors_as_sealed": sizes(&sealed.errors),
+            "drift": drift.as_ref().map(pace),
+            "constant_rate": sizes(&judged.constant_rate),
+            "bias": judged.bias(),
+            "coverage90": judged.coverage(),
+            "rows": judged.lines.iter().map(row).collect::<Vec<_>>(),
+            "gates": gates.iter().map(gate).collect::<Vec<_>>(),
+            "regret": {
+                "choices": regrets.choices,
+                "first": regrets.first,
+                "best_of_three": regrets.best_of_three,
+                "random": regrets.random,
+            },
+        })
+    }
 }
 
 #[cfg(test)]

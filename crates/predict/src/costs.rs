@@ -6,11 +6,13 @@ mod operations;
 
 use std::collections::HashMap;
 
+use comm::Pace;
 use record::{ConstantName, MachineProfile};
 use terms::Dtype;
 
 use crate::constants::Constants;
 use crate::software::{Habits, Software};
+use crate::workload::Emulated;
 use curve::Points;
 
 pub use exchanges::Group;
@@ -22,13 +24,25 @@ pub struct Costs<'a> {
     constants: Constants,
     habits: Habits,
     kernels: HashMap<(&'a str, Dtype), Points>,
+    pace: Option<Pace>,
 }
 
 impl<'a> Costs<'a> {
     /// The times of this machine with these constants, if so many ranks of a node compute at the same time.
     pub fn new(profile: &'a MachineProfile, constants: Constants, software: Software, ranks: u32) -> Self {
         let kernels = operations::measured(profile, ranks);
-        Self { profile, constants, habits: software.habits(), kernels }
+        Self { profile, constants, habits: software.habits(), kernels, pace: None }
+    }
+
+    /// With the times that a step emulates.
+    #[must_use]
+    pub fn emulating(self, emulated: &Emulated) -> Self {
+        Self { pace: emulated.pace, ..self }
+    }
+
+    /// Whether all exchanges of a rank go over one link, one after the other.
+    pub fn is_paced(&self) -> bool {
+        self.pace.is_some()
     }
 
     /// The value of a constant.

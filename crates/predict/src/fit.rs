@@ -121,7 +121,8 @@ pub fn errors(profile: &MachineProfile, constants: &Constants, rows: &[Observed]
 /// Seconds of a step with these constants.
 pub fn seconds(profile: &MachineProfile, constants: &Constants, step: &Step) -> f64 {
     let ranks = step.workload.ranks_per_node.min(step.workload.recipe.mesh.ranks());
-    let costs = Costs::new(profile, *constants, step.workload.software, ranks as u32);
+    let costs =
+        Costs::new(profile, *constants, step.workload.software, ranks as u32).emulating(&step.workload.emulated);
     simulate(step, &costs).seconds
 }
 

@@ -1,8 +1,9 @@
 //! What a fit makes of measured steps, and how far predictions are off.
 
+use parallel::Recipe;
 use terms::Error;
 
-use crate::fit::{Observed, errors};
+use crate::fit::Observed;
 use crate::{Fit, Predictor};
 
 /// A fit with the rows that it was not given.
@@ -58,10 +59,14 @@ pub struct Judged {
     pub errors: Vec<f64>,
     /// Whether each row's interval holds what was measured; None where a time is unknown.
     pub holds: Vec<Option<bool>>,
+    /// Widths of the known intervals: logarithms of upper over lower end.
+    pub widths: Vec<f64>,
     /// Errors of one rate for all rows: operations over time, by the median of these rows.
     pub constant_rate: Vec<f64>,
     /// Each row, in the order of the errors.
     pub lines: Vec<Line>,
+    /// Work over measured time of each row.
+    rates: Vec<f64>,
 }
 
 impl Judged {
@@ -79,6 +84,28 @@ impl Judged {
         self.errors.iter().sum::<f64>() / self.errors.len().max(1) as f64
     }
 
+    /// The median width of intervals over the width of that interval which holds 9 of 10 rows around a constant rate; None where
+    /// one is not known.
+    pub fn relative_width(&self) -> Option<f64> {
+        let mut of_rate: Vec<f64> = self.constant_rate.iter().map(|error| (1.0 + error).ln().abs()).collect();
+        of_rate.sort_by(f64::total_cmp);
+        let half =
+            of_rate.get((of_rate.len() * 9 / 10).min(of_rate.len().saturating_sub(1))).filter(|half| **half > 0.0)?;
+        (!self.widths.is_empty()).then(|| stats::median(&self.widths) / (2.0 * half))
+    }
+
+    /// Adds a row: what was predicted and measured, and what was to be done in that time.
+    pub fn add(&mut self, line: Line, interval: Option<(f64, f64)>, work: f64) {
+        self.errors.push(line.predicted_s / line.measured_s - 1.0);
+        self.holds.push(interval.map(|(low, high)| (low..=high).contains(&line.measured_s)));
+        self.widths.extend(interval.map(|(low, high)| (high / low).ln()));
+        self.rates.push(work / line.measured_s);
+        self.lines.push(line);
+        let middle = Some(stats::median(&self.rates)).filter(|rate| *rate > 0.0);
+        self.constant_rate =
+            middle.map_or_else(Vec::new, |rate| self.rates.iter().map(|own| own / rate - 1.0).collect());
+    }
+
     /// Share of intervals that hold what was measured.
     pub fn coverage(&self) -> Option<f64> {
         let known: Vec<bool> = self.holds.iter().copied().flatten().collect();
@@ -88,33 +115,25 @@ impl Judged {
 
 /// Predicts each row.
 pub fn judge(predictor: &Predictor, rows: &[Observed]) -> Judged {
-    let mut judged = Judged { errors: errors(&predictor.profile, &predictor.constants, rows), ..Judged::default() };
-    let mut rates: Vec<f64> = Vec::new();
-    for (row, error) in rows.iter().zip(&judged.errors) {
+    let mut judged = Judged::default();
+    for row in rows {
         let prediction = predictor.predict_step(&row.step);
-        judged.holds.push(prediction.interval.map(|(low, high)| (low..=high).contains(&row.seconds)));
         let recipe = &row.step.workload.recipe;
-        judged.lines.push(Line {
+        let line = Line {
             model: recipe.model.name.clone(),
             mesh: recipe.mesh.to_string(),
             micro_batch: recipe.micro_batch,
             micros: row.step.workload.micros(),
             measured_s: row.seconds,
-            predicted_s: row.seconds * (1.0 + error),
-        });
-        rates.push(flops(row) / row.seconds);
-    }
-    let mut sorted = rates.clone();
-    sorted.sort_by(f64::total_cmp);
-    if let Some(rate) = sorted.get(sorted.len() / 2) {
-        judged.constant_rate = rates.iter().map(|own| own / rate - 1.0).collect();
+            predicted_s: prediction.seconds,
+        };
+        judged.add(line, prediction.interval, flops(recipe));
     }
     judged
 }
 
 /// Operations of a rank's step, on average.
-fn flops(row: &Observed) -> f64 {
-    let recipe = &row.step.workload.recipe;
+pub fn flops(recipe: &Recipe) -> f64 {
     let model = recipe.model.flops(recipe.model.headline()).ok().flatten().unwrap_or(0.0);
     model * recipe.global_batch() as f64 / recipe.mesh.ranks() as f64
 }

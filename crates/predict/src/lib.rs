@@ -36,4 +36,4 @@ pub use passes::Parts;
 pub use prediction::{Evidence, Prediction, Predictor, Spreads};
 pub use simulate::{Simulated, simulate};
 pub use software::{Habits, Software};
-pub use workload::{Step, Workload};
+pub use workload::{Emulated, Step, Workload};

@@ -1,8 +1,8 @@
 //! What the passes of blocks take, from the list of their operations.
 
-use engine::{ExchangeKind, Kind};
+use engine::{ExchangeKind, Kind, Phase};
 use model::Model;
-use parallel::{PassWork, Pieces, StagePieces};
+use parallel::{BlockPieces, PassWork, Pieces, SleepTimes, StagePieces};
 use terms::Collective;
 
 use crate::costs::{Costs, Group};
@@ -78,6 +78,9 @@ pub fn block_times(costs: &Costs<'_>, workload: &Workload, pieces: &Pieces) -> V
     let tensor = Group::strided(mesh.tensor, 1, workload.ranks_per_node, mesh.ranks());
     let last = pieces.blocks.len() - 1;
     let times = pieces.blocks.iter().enumerate().map(|(at, block)| {
+        if let Some(sleep) = &workload.emulated.sleep {
+            return asleep(costs, block, (sleep, at), tensor);
+        }
         let forward = sum(costs, &block.forward, tensor, false);
         let mut backward = sum(costs, &block.backward, tensor, false);
         // The last block's backward pass follows its forward pass at once.
@@ -89,6 +92,15 @@ pub fn block_times(costs: &Costs<'_>, workload: &Workload, pieces: &Pieces) -> V
         BlockTimes { forward, backward }
     });
     times.collect()
+}
+
+/// The passes of a block that sleeps: exchanges within a pass are real, and it sleeps for the rest of its time.
+fn asleep(costs: &Costs<'_>, block: &BlockPieces, (sleep, at): (&SleepTimes, usize), tensor: Group) -> BlockTimes {
+    let of = |list: &[PassWork], phase: Phase| {
+        let exchanged = sum(costs, list, tensor, false).tensor;
+        Parts { compute: (sleep.seconds(phase, at) - exchanged).max(0.0), tensor: exchanged, ..Parts::default() }
+    };
+    BlockTimes { forward: of(&block.forward, Phase::Forward), backward: of(&block.backward, Phase::Backward) }
 }
 
 /// The seconds of a list, or of its attention only.
@@ -137,6 +149,7 @@ pub struct UpdateTimes {
 pub fn update_times(costs: &Costs<'_>, workload: &Workload, stage: &StagePieces) -> UpdateTimes {
     let data = data_group(workload);
     let mut times = UpdateTimes::default();
+    let sleep = workload.emulated.sleep.as_ref();
     let mut before = "";
     for piece in &stage.update {
         match piece {
@@ -147,7 +160,7 @@ pub fn update_times(costs: &Costs<'_>, workload: &Workload, stage: &StagePieces)
                 before = shape.kernel;
                 match shape.kernel {
                     "begin_norm" | "sum_squares" | "judge" => {
-                        times.norm += seconds;
+                        times.norm += if sleep.is_some() { 0.0 } else { seconds };
                         times.has_norm = true;
                     }
                     _ => times.update += seconds,
@@ -159,6 +172,9 @@ pub fn update_times(costs: &Costs<'_>, workload: &Workload, stage: &StagePieces)
             // The sum of the norm: all ranks meet in the simulation.
             PassWork::Exchange { .. } => {}
         }
+    }
+    if let Some(sleep) = sleep {
+        times.update = sleep.seconds(Phase::Optimizer, 0);
     }
     times
 }

@@ -1,15 +1,17 @@
 //! A prediction: seconds by part, memory by category, an interval, and what would make it surer.
 
+use comm::Pace;
 use record::{ConstantName, MachineProfile, ProfileBasis};
-use terms::{Error, Named};
+use terms::{Collective, Error, Named};
 
 use crate::constants::{CONSTANTS, Constants};
+use crate::costs::Group;
 use crate::fit::{Matrix, seconds};
 use crate::memory::{MemoryNeed, memory};
 use crate::passes::Parts;
 use crate::simulate::simulate;
-use crate::workload::{Step, Workload};
-use crate::{Costs, Fit};
+use crate::workload::{Emulated, Step, Workload};
+use crate::{Costs, Fit, Software};
 
 terms::named! {
     /// What a prediction rests on, from the weakest.
@@ -40,6 +42,8 @@ impl Evidence {
 const NORMAL_90: f64 = 1.645;
 /// How much each factor of e by which a step is larger than what was measured adds to the model's error.
 const BY_DISTANCE: f64 = 0.03;
+/// What a curve of exchanges misses between its sizes: the standard deviation of the logarithm of measured over predicted time.
+const EXCHANGE_ERROR: f64 = 0.1;
 /// Beyond this factor either way a time is called unknown.
 const UNKNOWN: f64 = 3.0;
 
@@ -110,7 +114,7 @@ impl Prediction {
 
 impl Predictor {
     /// Predictions from a profile alone, for a program.
-    pub fn new(profile: MachineProfile, software: crate::Software) -> Self {
+    pub fn new(profile: MachineProfile, software: Software) -> Self {
         let constants = software.constants(Constants::of(&profile));
         let mut covariance = [[0.0; CONSTANTS]; CONSTANTS];
         for (at, name) in ConstantName::ALL.iter().enumerate() {
@@ -147,6 +151,17 @@ impl Predictor {
         Ok(self.predict_step(&workload.step()?))
     }
 
+    /// The time of an exchange alone of these bytes (S of docs/explanation/bandwidth.md), and its interval of 90%. All ranks are on
+    /// one node.
+    pub fn exchange(&self, operation: Collective, ranks: u32, bytes: u64, pace: Option<Pace>) -> (f64, (f64, f64)) {
+        let group = Group { ranks, per_node: ranks, groups: 1, node: ranks };
+        let costs = Costs::new(&self.profile, self.constants, Software::Rankmark, ranks)
+            .emulating(&Emulated { pace, ..Emulated::default() });
+        let seconds = costs.exchange(operation, group, bytes);
+        let half = NORMAL_90 * self.profile.launch_spread.hypot(EXCHANGE_ERROR);
+        (seconds, (seconds * (-half).exp(), seconds * half.exp()))
+    }
+
     /// Predicts a step that is listed already.
     pub fn predict_step(&self, step: &Step) -> Prediction {
         self.predict_with_slopes(step).0
@@ -156,7 +171,8 @@ impl Predictor {
     pub(crate) fn predict_with_slopes(&self, step: &Step) -> (Prediction, [f64; CONSTANTS]) {
         let workload = &step.workload;
         let ranks = workload.ranks_per_node.min(workload.recipe.mesh.ranks());
-        let costs = Costs::new(&self.profile, self.constants, workload.software, ranks as u32);
+        let costs =
+            Costs::new(&self.profile, self.constants, workload.software, ranks as u32).emulating(&workload.emulated);
         let simulated = simulate(step, &costs);
         let slopes = self.slopes(step, simulated.seconds);
         let spreads = Spreads {

@@ -9,7 +9,7 @@ use parallel::{Mesh, Optimizer, Recipe, Schedule};
 use terms::{Dtype, Error};
 
 use crate::software::Software;
-use crate::workload::Workload;
+use crate::workload::{Emulated, Workload};
 
 use text::Table;
 
@@ -204,6 +204,7 @@ fn row(table: &Table<'_>, line: usize, cells: &[String]) -> Result<Row, String> 
         ranks_per_node: count("gpus_per_node")?,
         software: Software::Megatron,
         recompute_attention: attention,
+        emulated: Emulated::default(),
     };
     parallel::check(&Recipe { micro_batches: vec![chunks * mesh.pipeline; mesh.data], ..workload.recipe.clone() })
         .map_err(|refused| refused.error.what)?;

@@ -40,6 +40,8 @@ pub(crate) struct Times {
     world: f64,
     slowdown: f64,
     step_s: f64,
+    /// Whether all exchanges of a rank go over one link.
+    is_paced: bool,
 }
 
 /// Simulates a step with these times.
@@ -99,6 +101,7 @@ impl Times {
             data: data.collect(),
             world: costs.exchange(Collective::AllReduce, world, 8),
             slowdown: costs.slowdown(),
+            is_paced: costs.is_paced(),
             step_s: costs.get(ConstantName::StepTime),
         }
     }
@@ -120,6 +123,8 @@ struct Shared {
     crossings: Vec<Crossing>,
     /// When each direction of each link is free again.
     free: Vec<f64>,
+    /// When the one link of each stage's ranks is free again; empty where there is no such link.
+    links: Vec<f64>,
 }
 
 impl Shared {
@@ -141,8 +146,21 @@ impl Shared {
         *(if sends { &mut crossing.sent } else { &mut crossing.awaited }) = now;
         if !crossing.sent.is_nan() && !crossing.awaited.is_nan() {
             let free = &mut self.free[transfer.link * 2 + usize::from(transfer.up)];
-            crossing.end = crossing.sent.max(crossing.awaited).max(*free) + seconds;
-            *free = crossing.end;
+            let ends = [transfer.link, (transfer.link + 1) % self.mesh.pipeline];
+            let busy = ends.iter().filter_map(|end| self.links.get(*end)).copied().fold(*free, f64::max);
+            crossing.end = crossing.sent.max(crossing.awaited).max(busy) + seconds;
+            let over = crossing.end;
+            *free = over;
+            for end in ends {
+                self.occupy(end, over);
+            }
+        }
+    }
+
+    /// The link of a stage's ranks is busy until then.
+    fn occupy(&mut self, stage: usize, until: f64) {
+        if let Some(link) = self.links.get_mut(stage) {
+            *link = link.max(until);
         }
     }
 
@@ -171,6 +189,7 @@ pub(crate) fn play(step: &Step, timetable: &[Vec<Event>], times: &Times) -> Simu
         micros,
         crossings: vec![none; if mesh.pipeline > 1 { 2 * mesh.pipeline * chunks * micros } else { 0 }],
         free: vec![0.0; 2 * mesh.pipeline],
+        links: vec![0.0; if times.is_paced { mesh.pipeline } else { 0 }],
     };
     let mut stages: Vec<Stage> = (0..mesh.pipeline).map(|at| Stage::new(step, times, at, micros)).collect();
     loop {
@@ -183,22 +202,22 @@ pub(crate) fn play(step: &Step, timetable: &[Vec<Event>], times: &Times) -> Simu
         }
     }
     debug_assert!(stages.iter().zip(timetable).all(|(stage, events)| stage.is_done(events)), "a stage waits for ever");
-    end(step, stages, times)
+    end(step, stages, &mut shared, times)
 }
 
 /// The end of the step: tied parameters, what is left of exchanges, norms, updates.
-fn end(step: &Step, mut stages: Vec<Stage<'_>>, times: &Times) -> Simulated {
+fn end(step: &Step, mut stages: Vec<Stage<'_>>, shared: &mut Shared, times: &Times) -> Simulated {
     let last = stages.len() - 1;
     if last > 0 && step.stages[0].units.iter().any(|unit| unit.tied) {
         let both = stages[0].clock.max(stages[last].clock);
         for at in [0, last] {
             stages[at].wait(both);
             stages[at].pass_time(times.ends, |parts| &mut parts.pipeline);
-            stages[at].reduce_tied();
+            stages[at].reduce_tied(shared);
         }
     }
     for stage in &mut stages {
-        stage.reduce_the_rest();
+        stage.reduce_the_rest(shared);
     }
     if times.updates.iter().any(|update| update.has_norm) {
         for (stage, update) in stages.iter_mut().zip(&times.updates) {

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parallel::{Event, Mesh, Pieces, Recipe, StagePieces, pieces, stage_pieces, timetable};
+use comm::Pace;
+use parallel::{Event, Mesh, Pieces, Recipe, SleepTimes, StagePieces, pieces, stage_pieces, timetable};
 use terms::{Error, FieldError};
 
 use crate::software::Software;
@@ -19,6 +20,17 @@ pub struct Workload {
     pub software: Software,
     /// Whether backward passes compute the scores of attention again, where a program keeps them in memory.
     pub recompute_attention: bool,
+    /// What takes a known time in this run, and not the machine's.
+    pub emulated: Emulated,
+}
+
+/// What takes a known time in a run that studies schedules on few cores.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Emulated {
+    /// Passes of blocks that sleep.
+    pub sleep: Option<SleepTimes>,
+    /// The link that each rank's exchanges are slowed down to, one after the other.
+    pub pace: Option<Pace>,
 }
 
 /// A step as it is simulated: everything but times.
@@ -35,6 +47,17 @@ pub struct Step {
 }
 
 impl Workload {
+    /// A step of this program, of which nothing is emulated.
+    pub fn new(recipe: Recipe, ranks_per_node: usize) -> Self {
+        Self {
+            recipe,
+            ranks_per_node,
+            software: Software::Rankmark,
+            recompute_attention: false,
+            emulated: Emulated::default(),
+        }
+    }
+
     /// Micro-batches of the replica that has the most.
     pub fn micros(&self) -> usize {
         self.recipe.micro_batches.iter().copied().max().unwrap_or(1)
@@ -46,11 +69,21 @@ impl Workload {
     /// The first thing that does not fit, with the arithmetic.
     pub fn step(&self) -> Result<Step, Error> {
         Ok(Step {
-            pieces: Arc::new(pieces(&self.recipe)?),
+            pieces: Arc::new(self.pieces()?),
             stages: Arc::new(self.stages()?),
             timetable: self.timetable(self.micros())?,
             workload: self.clone(),
         })
+    }
+
+    /// The passes of blocks. Blocks that sleep have a time each, however alike they are.
+    fn pieces(&self) -> Result<Pieces, Error> {
+        let mut found = pieces(&self.recipe)?;
+        if matches!(self.emulated.sleep, Some(SleepTimes::Table { .. })) {
+            found.blocks = found.places.iter().map(|place| found.blocks[*place].clone()).collect();
+            found.places = (0..found.blocks.len()).collect();
+        }
+        Ok(found)
     }
 
     /// The order of events for so many micro-batches.

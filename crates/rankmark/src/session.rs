@@ -84,6 +84,8 @@ pub(crate) struct Request<'a> {
     pub(crate) ends_on_loss: bool,
     /// Explains what a run recorded, with a sentence for each case. None for a profile, which explains it itself.
     pub(crate) explain: Option<Explain>,
+    /// What was predicted of the cases: it is in the record before the first of them runs.
+    pub(crate) predictions: Option<&'a str>,
 }
 
 impl<'a> Request<'a> {
@@ -97,6 +99,7 @@ impl<'a> Request<'a> {
             leaves_out: false,
             ends_on_loss: false,
             explain: None,
+            predictions: None,
         }
     }
 }
@@ -407,6 +410,7 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     file.simulated = file.plan.cases.iter().any(benchmarks::is_simulated);
     file.profiles = runner::profiles(&file.plan)?;
     let store = Store::create(&directory, &file)?;
+    request.predictions.map_or(Ok(()), |text| record::write_predictions(&directory, text))?;
     Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new(), resumed: None })
 }
 

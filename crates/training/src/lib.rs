@@ -56,10 +56,10 @@ pub struct MemoryBenchmark;
 /// Ranks whose memory is measured even where they share cores.
 const MEASURED: usize = 8;
 
-/// The recipe of a case of training, and whether it is computed rather than slept; None for other cases.
-pub fn recipe(case: &Case) -> Option<Result<(parallel::Recipe, bool), terms::FieldError>> {
+/// The recipe of a case of training, and how long its passes sleep where nothing is computed; None for other cases.
+pub fn recipe(case: &Case) -> Option<Result<(parallel::Recipe, Option<parallel::SleepTimes>), terms::FieldError>> {
     let is_native = case.benchmark == TRAINING.name && !is_pytorch(case);
-    is_native.then(|| Task::from_case(case).map(|task| (task.recipe, task.sleep.is_none())))
+    is_native.then(|| Task::from_case(case).map(|task| (task.recipe, task.sleep.map(|sleep| sleep.times))))
 }
 
 /// A checked case's task, on a rank.

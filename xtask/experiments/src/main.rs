@@ -4,6 +4,7 @@
 //! * `coverage` tests the intervals on a real machine, `equal_runs` its states, `compare_rates` comparisons, `interleave_rates`
 //!   interleaved comparisons.
 //! * `diagnosis_rates`, `job_rates`, `job_kinds` and `job_files` test what `rankmark profile` says of jobs.
+//! * `prediction_rates` tests predictions.
 //! * `figures` writes docs/appendix/performance.md. `coverage` and `figures` read `cases`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
@@ -19,6 +20,7 @@ mod interleave_rates;
 mod job_files;
 mod job_kinds;
 mod job_rates;
+mod prediction_rates;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,6 +44,8 @@ usage: cargo xtask NAME
         the same of the jobs in the files of DIR/jobs and DIR/jobs4, which also hang, crash and restart
   job-rates [--runs N] [--python PATH] [--program PATH]
         the same of PyTorch jobs with one more exchange in each step (docs/appendix/diagnosis.md); needs torch
+  prediction-rates [--part PART] [--cases N] [--seed N] [--profile FILE] [--program PATH] [--records DIR]
+        how far off `rankmark predict` is on this machine: schedules, models, overlap, collectives, choice (docs/appendix/prediction.md)
   compare-rates [--pairs N] [--minutes N] [--records DIR]
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/appendix/comparisons.md)
   figures [--python PATH] [--records DIR]
@@ -52,7 +56,7 @@ Exit code 0: it ran; 1: it could not; 2: wrong usage.";
 /// False where something failed; an error where the options are wrong.
 type Experiment = fn(&Path, &[&str]) -> Result<bool, String>;
 
-const ALL: [(&str, Experiment); 9] = [
+const ALL: [(&str, Experiment); 10] = [
     ("coverage", coverage::run),
     ("equal-runs", equal_runs::run),
     ("interleave-rates", interleave_rates::run),
@@ -61,6 +65,7 @@ const ALL: [(&str, Experiment); 9] = [
     ("job-kinds", job_kinds::run),
     ("job-files", job_files::run),
     ("job-rates", job_rates::run),
+    ("prediction-rates", prediction_rates::run),
     ("figures", figures::run),
 ];
 

@@ -24,7 +24,7 @@ pub enum SleepTimes {
 
 impl SleepTimes {
     /// Seconds of what runs in a phase: a pass of this block, or the optimizer.
-    fn seconds(&self, phase: Phase, block: usize) -> f64 {
+    pub fn seconds(&self, phase: Phase, block: usize) -> f64 {
         match (self, phase) {
             (Self::Equal(seconds), _) => *seconds,
             (Self::Table { optimizer_s, .. }, Phase::Optimizer) => *optimizer_s,

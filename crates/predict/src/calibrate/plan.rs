@@ -1,5 +1,6 @@
 //! The plan of a calibration, as a text that `rankmark run` takes, too.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use engine::Shape;
@@ -18,8 +19,17 @@ pub struct Wish {
     pub precisions: Vec<Dtype>,
     /// Whether it is to be over in a minute.
     pub quick: bool,
-    /// Bytes of the caches of one core that no other shares; 0 where they are not known.
-    pub own_cache: u64,
+    /// Its caches.
+    pub caches: Caches,
+}
+
+/// Bytes of the caches of a machine; 0 where they are not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caches {
+    /// Of one core, which no other shares.
+    pub own: u64,
+    /// The largest, which cores share.
+    pub shared: u64,
 }
 
 /// Sizes of a curve that are measured first, and how many it has in all.
@@ -29,9 +39,13 @@ const SIZES: u32 = 16;
 const EXCHANGES: &[&str] = &["all_reduce", "all_gather", "reduce_scatter", "broadcast"];
 /// Copies of a kernel's buffers are together so many times the caches of a core: in a step, other operations have used these since.
 const TIMES_CACHE: u64 = 3;
-/// A core's own caches, where they are not known, and at most: more copies would take long to fill.
-const USUAL_CACHE: u64 = 1 << 20;
-const MOST_CACHE: u64 = 4 << 20;
+/// Caches where they are not known, and at most: more copies would take long to fill.
+const USUAL: Caches = Caches { own: 1 << 20, shared: 16 << 20 };
+const MOST: Caches = Caches { own: 4 << 20, shared: 64 << 20 };
+/// What a step does once with each parameter: all other parameters were used since.
+const ONCE_A_STEP: [&str; 3] = ["adamw", "sgd", "sum_squares"];
+/// An operation of so many bytes has weights that other weights have driven out of the shared caches, too.
+const MUCH: u64 = 8 << 20;
 /// Sampling time of a case. A trial has a 42nd of it.
 const QUICK_S: &str = "0.25s";
 const FULL_S: &str = "2s";
@@ -76,34 +90,39 @@ fn kernels(text: &mut String, wish: &Wish, bounds: Bounds) -> Result<(), Error> 
             fresh.retain(|shape| !known.contains(&(kernel, shape.dtype, shape.dims.clone())));
             known.extend(fresh.iter().map(|shape| (kernel, shape.dtype, shape.dims.clone())));
             for dtype in Dtype::ALL.iter().copied() {
-                let dims: Vec<String> = fresh.iter().filter(|shape| shape.dtype == dtype).map(words).collect();
-                if dims.is_empty() {
-                    continue;
+                let mut alike: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+                for shape in fresh.iter().filter(|shape| shape.dtype == dtype) {
+                    alike.entry(rotate(shape, wish.caches)).or_default().push(words(&shape.dims));
                 }
-                let (dims, ranks, rotate) = (dims.join(", "), at_once(wish.ranks), rotate(wish));
-                let _ = writeln!(
-                    text,
-                    "  - {{benchmark: kernel, kernel: {kernel}, dtype: {}, ranks: {ranks}, rotate: {rotate}B, dims: [{dims}]}}",
-                    dtype.name()
-                );
+                for (rotate, dims) in alike {
+                    let (dims, ranks) = (dims.join(", "), at_once(wish.ranks));
+                    let _ = writeln!(
+                        text,
+                        "  - {{benchmark: kernel, kernel: {kernel}, dtype: {}, ranks: {ranks}, rotate: {rotate}B, dims: [{dims}]}}",
+                        dtype.name()
+                    );
+                }
             }
         }
     }
     Ok(())
 }
 
-/// Bytes of all copies of a kernel's buffers.
-fn rotate(wish: &Wish) -> u64 {
-    let own = if wish.own_cache == 0 { USUAL_CACHE } else { wish.own_cache.min(MOST_CACHE) };
-    TIMES_CACHE * own
+/// Bytes of all copies of an operation's buffers. What the operation before left is near; parameters are not, nor is what a step does
+/// once with each.
+pub(super) fn rotate(shape: &Shape, caches: Caches) -> u64 {
+    let known = |bytes: u64, usual: u64, most: u64| if bytes == 0 { usual } else { bytes.min(most) };
+    let near = TIMES_CACHE * known(caches.own, USUAL.own, MOST.own);
+    let far = 2 * known(caches.shared, USUAL.shared, MOST.shared);
+    if ONCE_A_STEP.contains(&shape.kernel) || shape.bytes >= MUCH { near.max(far) } else { near }
 }
 
 /// `'512x512x512x0x4'`, or `none`.
-fn words(shape: &Shape) -> String {
-    if shape.dims.is_empty() {
+pub(super) fn words(dims: &[u64]) -> String {
+    if dims.is_empty() {
         return "none".to_owned();
     }
-    let sizes: Vec<String> = shape.dims.iter().map(u64::to_string).collect();
+    let sizes: Vec<String> = dims.iter().map(u64::to_string).collect();
     format!("'{}'", sizes.join("x"))
 }
 
@@ -160,7 +179,13 @@ mod tests {
     use super::*;
 
     fn wish(ranks: u32) -> Wish {
-        Wish { ranks, backend: "shm".to_owned(), precisions: vec![Dtype::F32], quick: true, own_cache: 2 << 20 }
+        Wish {
+            ranks,
+            backend: "shm".to_owned(),
+            precisions: vec![Dtype::F32],
+            quick: true,
+            caches: Caches { own: 2 << 20, shared: 32 << 20 },
+        }
     }
 
     #[test]

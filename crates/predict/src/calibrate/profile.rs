@@ -3,7 +3,7 @@
 use engine::{Sample, Shape};
 use record::found::SLOWDOWN;
 use record::{
-    CaseLine, KernelTime, MACHINE_PROFILE_VERSION, Machine, MachineProfile, ProfileBasis, Slowdowns, TransferTime,
+    Case, CaseLine, KernelTime, MACHINE_PROFILE_VERSION, Machine, MachineProfile, ProfileBasis, Slowdowns, TransferTime,
 };
 use serde_json::Value;
 use terms::{Collective, Dtype, Error, Named, Status};
@@ -123,6 +123,14 @@ fn transfer(line: &CaseLine, ranks_per_node: u32) -> Option<TransferTime> {
         seconds: seconds(line)?,
         spread: spread(line),
     })
+}
+
+/// The exchange that a case measures alone, with its ranks and bytes; None where the case is another, or has groups.
+pub fn exchange_of(case: &Case) -> Option<(Collective, u32, u64)> {
+    let word = |name: &str| case.parameters.get(name).and_then(Value::as_str);
+    let operation = Collective::from_name(word("op")?).filter(|_| case.benchmark == "collective")?;
+    let bytes = case.parameters.get("bytes").and_then(Value::as_u64)?;
+    (word("groups").is_none() && case.ranks() > 1).then(|| (operation, case.ranks(), bytes))
 }
 
 /// Ranks of a group, and groups: `div 2` makes groups of two, `mod 2` makes two groups.

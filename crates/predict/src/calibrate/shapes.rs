@@ -43,12 +43,12 @@ pub(super) struct Bounds {
     pub(super) others: usize,
     /// Floating-point operations of one call.
     pub(super) flops: f64,
-    /// Bytes of one call.
+    /// Bytes of one call; of updates four times as many, for they are far from all caches.
     pub(super) bytes: u64,
 }
 
 /// A calibration that is over in a minute.
-pub(super) const QUICK: Bounds = Bounds { products: 9, others: 4, flops: 1.2e9, bytes: 32 << 20 };
+pub(super) const QUICK: Bounds = Bounds { products: 11, others: 4, flops: 1.2e9, bytes: 32 << 20 };
 /// A calibration that takes its time.
 pub(super) const FULL: Bounds = Bounds { products: 40, others: 12, flops: 2e10, bytes: 512 << 20 };
 
@@ -65,7 +65,8 @@ pub(super) fn shapes(precision: Dtype, bounds: Bounds) -> Result<BTreeMap<&'stat
         for batch in model.batches {
             for shape in of_step(model, *batch, precision)? {
                 let of_kernel = found.entry(shape.kernel).or_default();
-                let fits = shape.flops <= bounds.flops && shape.bytes <= bounds.bytes && shape.bytes > 0;
+                let most = if shape.kernel == "adamw" { 4 * bounds.bytes } else { bounds.bytes };
+                let fits = shape.flops <= bounds.flops && shape.bytes <= most && shape.bytes > 0;
                 if fits && !of_kernel.iter().any(|known| is_same(known, &shape)) {
                     of_kernel.push(shape);
                 }
@@ -167,7 +168,7 @@ mod tests {
     fn few_sizes_cover_those_of_all_models() {
         let found = shapes(Dtype::F32, QUICK).unwrap();
         let count: usize = found.values().map(Vec::len).sum();
-        assert!((90..170).contains(&count), "{count} operations");
+        assert!((90..200).contains(&count), "{count} operations");
         for (kernel, shapes) in &found {
             assert!(shapes.len() <= QUICK.products, "{kernel}: {}", shapes.len());
             assert!(shapes.iter().all(|shape| shape.flops <= QUICK.flops && shape.bytes <= QUICK.bytes), "{kernel}");

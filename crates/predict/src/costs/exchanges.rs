@@ -47,7 +47,12 @@ impl Costs<'_> {
             return 0.0;
         }
         let modelled = self.modelled_exchange(operation, group, bytes);
-        modelled * self.measured_ratio(operation, group, bytes).unwrap_or(1.0)
+        let own = modelled * self.measured_ratio(operation, group, bytes).unwrap_or(1.0);
+        // Data moves as fast as the machine moves it; the exchange ends no earlier than the slow link lets it.
+        let paced = self
+            .pace
+            .map_or(0.0, |pace| pace.latency.0 + operation.bus_factor(group.ranks) * bytes as f64 / pace.bandwidth.0);
+        own.max(paced)
     }
 
     /// The time that constants give: a ring within a node, a ring over nodes whose links its groups share.

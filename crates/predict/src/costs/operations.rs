@@ -50,7 +50,9 @@ impl Costs<'_> {
         let joins = joins.filter(|_| self.habits.epilogues && self.profile.multiprocessors > 0);
         let measured = self.kernels.get(&(shape.kernel, shape.dtype));
         let work_s = match measured {
-            Some(points) => work(shape.kernel, &shape.dims) * points.at(&shape.dims),
+            Some(points) => {
+                work(shape.kernel, &shape.dims, traffic(self.profile, shape.dtype)) * points.at(&shape.dims)
+            }
             None => self.modelled(shape, kind, joins),
         };
         let kernels = match (self.habits.scores_in_memory, shape.kernel) {
@@ -145,21 +147,33 @@ pub(super) fn measured(profile: &MachineProfile, ranks: u32) -> HashMap<(&str, D
     for KernelTime { kernel, dtype, dims, ranks: of, seconds, .. } in &profile.kernels {
         let key = (kernel.as_str(), *dtype);
         if nearest.get(&key) == Some(of) {
-            found.entry(key).or_default().add(dims, seconds / work(kernel, dims));
+            found.entry(key).or_default().add(dims, seconds / work(kernel, dims, traffic(profile, *dtype)));
         }
     }
     found
 }
 
-/// What the time of a kernel is about proportional to, from its sizes (see [`engine::Shape`]); at least one.
-fn work(kernel: &str, dims: &[u64]) -> f64 {
+/// Multiplications in the time in which one element moves: what makes products of few rows as slow as their weights' way.
+fn traffic(profile: &MachineProfile, dtype: Dtype) -> f64 {
+    let of = |name| profile.constant(name).map_or(0.0, |constant| constant.value);
+    let (rate, memory) = (of(ConstantName::ProductRate), of(ConstantName::MemoryRate));
+    if memory > 0.0 { rate / 2.0 * dtype.bytes() as f64 / memory } else { 0.0 }
+}
+
+/// What the time of a kernel is about proportional to, from its sizes (see [`engine::Shape`]); at least one. `traffic`: what moving one
+/// element counts beside multiplying.
+fn work(kernel: &str, dims: &[u64], traffic: f64) -> f64 {
     let of = |at: usize| dims.get(at).copied().unwrap_or(1).max(1) as f64;
     let first = |count: usize| (0..count).map(of).product::<f64>();
     match kernel {
-        _ if kernel.starts_with("product") => first(3),
+        _ if kernel.starts_with("product") => first(3) + traffic * (of(0) * of(1) + of(1) * of(2) + of(0) * of(2)),
         _ if kernel.starts_with("attention") => of(0) * of(1) * of(1) * of(2) * of(4),
         // The number of kernel elements counts in both directions, and strides leave out pixels.
-        _ if kernel.starts_with("conv_") => first(3) * of(3) * of(3) * of(6) * of(7) / (of(4) * of(4)),
+        _ if kernel.starts_with("conv_") => {
+            let (pixels, weights) = (of(6) * of(7), of(1) * of(2) * of(3) * of(3));
+            let moved = weights + of(0) * pixels * (of(1) + of(2) / (of(4) * of(4)));
+            of(0) * weights * pixels / (of(4) * of(4)) + traffic * moved
+        }
         _ if kernel.contains("pool") => of(0) * of(1) * of(5) * of(6),
         "rotary" => of(0) * (of(1) + 2.0 * of(2)) * of(3),
         "fill"

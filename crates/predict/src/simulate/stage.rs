@@ -80,7 +80,7 @@ impl<'a> Stage<'a> {
                         let sent = shared.crossings[place].sent;
                         self.wait_for_transfer(sent, end);
                     }
-                    self.pass(pass);
+                    self.pass(pass, shared);
                 }
                 Event::Send(transfer) => {
                     let slot = 2 * usize::from(transfer.link == self.at) + usize::from(transfer.up);
@@ -125,7 +125,7 @@ impl<'a> Stage<'a> {
         self.clock += seconds;
     }
 
-    fn pass(&mut self, pass: Pass) {
+    fn pass(&mut self, pass: Pass, shared: &mut Shared) {
         let last = pass.backward && self.backward_left[pass.chunk] == 1;
         if pass.backward {
             self.backward_left[pass.chunk] -= 1;
@@ -144,7 +144,7 @@ impl<'a> Stage<'a> {
             }
             return;
         }
-        self.pass_by_blocks(pass);
+        self.pass_by_blocks(pass, shared);
     }
 
     /// A backward pass that completes no unit.
@@ -156,7 +156,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn pass_by_blocks(&mut self, pass: Pass) {
+    fn pass_by_blocks(&mut self, pass: Pass, shared: &mut Shared) {
         let range = self.step.stages[self.at].chunks[pass.chunk].clone();
         let blocks: Vec<usize> = if pass.backward { range.rev().collect() } else { range.collect() };
         // When the values of each block are there, if replicas hold shards of them.
@@ -168,14 +168,14 @@ impl<'a> Stage<'a> {
                 while gathered.len() < (at + ahead).min(blocks.len()) {
                     let wanted = blocks[gathered.len()];
                     let seconds: f64 = self.units(wanted).iter().map(|unit| self.data.gather[*unit]).sum();
-                    gathered.push(self.exchange(seconds));
+                    gathered.push(self.exchange(seconds, shared));
                 }
                 self.wait_for_data(gathered[at]);
             }
             let times = self.blocks[self.step.pieces.places[*block]];
             self.compute(if pass.backward { &times.backward } else { &times.forward });
             if pass.backward {
-                self.wrote(*block, &mut reductions);
+                self.wrote(*block, &mut reductions, shared);
             }
         }
         // Shards are added up at the end of each pass.
@@ -200,7 +200,7 @@ impl<'a> Stage<'a> {
     }
 
     /// A backward pass wrote to a block's units: those that are complete are exchanged.
-    fn wrote(&mut self, block: usize, reductions: &mut Vec<f64>) {
+    fn wrote(&mut self, block: usize, reductions: &mut Vec<f64>, shared: &mut Shared) {
         for unit in self.units(block) {
             self.left[*unit] -= 1;
             let complete = self.left[*unit] == 0 || self.data.level >= 2;
@@ -213,7 +213,7 @@ impl<'a> Stage<'a> {
                 continue;
             }
             self.reduced[*unit] = true;
-            reductions.push(self.exchange(self.data.reduce[*unit]));
+            reductions.push(self.exchange(self.data.reduce[*unit], shared));
             if self.data.level >= 2 {
                 // One at a time is under way, or none.
                 let waits_for = reductions.len().checked_sub(1 + usize::from(self.data.overlap));
@@ -225,8 +225,12 @@ impl<'a> Stage<'a> {
     }
 
     /// Begins an exchange behind those under way, and gives its end.
-    fn exchange(&mut self, seconds: f64) -> f64 {
-        self.free = self.free.max(self.clock) + seconds;
+    fn exchange(&mut self, seconds: f64, shared: &mut Shared) -> f64 {
+        let link = shared.links.get(self.at).copied().unwrap_or(0.0);
+        self.free = self.free.max(self.clock).max(if seconds > 0.0 { link } else { 0.0 }) + seconds;
+        if seconds > 0.0 {
+            shared.occupy(self.at, self.free);
+        }
         self.free
     }
 
@@ -238,20 +242,20 @@ impl<'a> Stage<'a> {
     }
 
     /// Exchanges what both stages of a tied parameter have summed.
-    pub(super) fn reduce_tied(&mut self) {
+    pub(super) fn reduce_tied(&mut self, shared: &mut Shared) {
         for unit in 0..self.reduced.len() {
             if self.step.stages[self.at].units[unit].tied && !self.reduced[unit] && self.data.overlap {
                 self.reduced[unit] = true;
-                self.exchange(self.data.reduce[unit]);
+                self.exchange(self.data.reduce[unit], shared);
             }
         }
     }
 
     /// Exchanges what does not overlap, and waits for all.
-    pub(super) fn reduce_the_rest(&mut self) {
+    pub(super) fn reduce_the_rest(&mut self, shared: &mut Shared) {
         for unit in 0..self.reduced.len() {
             if !self.reduced[unit] {
-                self.exchange(self.data.reduce[unit]);
+                self.exchange(self.data.reduce[unit], shared);
             }
         }
         self.wait_for_data(self.free);

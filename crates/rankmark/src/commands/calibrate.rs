@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
 use measure::machine;
-use predict::calibrate::{Given, Wish, machine_profile, plan};
+use predict::calibrate::{Caches, Given, Wish, machine_profile, plan};
 use record::{MachineProfile, read_run, write_machine_profile};
 use terms::Dtype;
 
@@ -117,7 +117,7 @@ impl Calibrate {
             backend: self.backend.clone().unwrap_or_else(usual_backend),
             precisions: self.precision.clone(),
             quick: self.quick,
-            own_cache: own_cache(),
+            caches: caches(),
         }
     }
 
@@ -133,15 +133,7 @@ impl Calibrate {
             has_plan: true,
             ..RunOptions::default()
         };
-        let request = Request {
-            options: &options,
-            machine: machine::detect(),
-            entry,
-            into_folder: false,
-            leaves_out: false,
-            ends_on_loss: false,
-            explain: None,
-        };
+        let request = Request::new(&options, entry);
         let ended = session::measure(&request, Some(plan))?;
         let directory = ended.directory.ok_or_else(|| Failure::new("nothing was measured"))?;
         Ok((directory, ended.code))
@@ -173,11 +165,14 @@ impl Calibrate {
     }
 }
 
-/// Bytes of the largest cache that a core has for itself: the second level, on all that have a third.
-fn own_cache() -> u64 {
-    let caches = machine::detect().caches.into_iter();
-    let own = caches.filter(|cache| cache.kind != "instruction" && cache.level <= 2).map(|cache| cache.bytes);
-    own.max().unwrap_or(0)
+/// The caches of this machine: a core's own are those up to the second level.
+pub(super) fn caches() -> Caches {
+    let all = machine::detect().caches;
+    let most = |level: std::ops::RangeInclusive<u32>| {
+        let of = all.iter().filter(|cache| cache.kind != "instruction" && level.contains(&u32::from(cache.level)));
+        of.map(|cache| cache.bytes).max().unwrap_or(0)
+    };
+    Caches { own: most(1..=2), shared: most(3..=4) }
 }
 
 /// Ranks of this machine, unless somebody says how many: one a core.

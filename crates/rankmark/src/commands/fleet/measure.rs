@@ -104,6 +104,7 @@ fn run(
         leaves_out: !work.checks_results,
         ends_on_loss: true,
         explain: Some(EXPLAIN),
+        predictions: None,
     };
     let ended = session::measure(&request, Some(plan))?;
     ended.directory.ok_or_else(|| Failure::new("nothing was measured"))

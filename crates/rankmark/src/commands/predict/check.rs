@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use predict::check::{Regrets, gates, gates_text, object, regret_text};
-use predict::judged::Line;
-use predict::{Judged, Predictor, Software, Workload};
-use record::{Case, CaseLine, SEAL, read_run, seal, write_predictions};
+use predict::calibrate::{Drift, Given, again, drift, exchange_of, machine_profile};
+use predict::check::{Found, Regrets, gates};
+use predict::judged::{Line, flops};
+use predict::{Emulated, Judged, Predictor, Workload};
+use record::{Case, CaseLine, Plan, Record, SEAL, read_run, seal};
 use serde_json::{Value, json};
 use terms::Status;
 
 use crate::commands::Ended;
+use crate::commands::calibrate::caches;
 use crate::options::{LabelOptions, Output, RunOptions, Whole};
 use crate::session::{self, Entry, Request};
 use crate::{Failure, plan_files, screen};
@@ -19,67 +21,87 @@ struct Sealed {
     id: String,
     step_s: f64,
     interval: Option<(f64, f64)>,
-    /// Operations of a rank's step.
-    flops: f64,
+    /// Operations of a rank's step, or bytes of an exchange.
+    work: f64,
 }
 
-/// Predicts the training cases of a plan before it measures them.
+/// Predicts the cases of a plan before it measures them, in turns with some of what the profile has.
 ///
 /// # Errors
-/// When the plan has no training case, or cannot run.
+/// When the plan has no case that can be predicted, or cannot run.
 pub(super) fn run(
     predictor: &Predictor,
     path: &Path,
     (output_dir, as_json): (Option<&Path>, bool),
     entry: Entry<'_>,
 ) -> Ended {
-    let plan = plan_files::load(path, &[], entry.coordinator)?.plan;
-    let mut complete = plan.clone();
-    benchmarks::complete(&mut complete);
+    let mut plan = plan_files::load(path, &[], entry.coordinator)?.plan;
+    benchmarks::complete(&mut plan);
     let sealed: Vec<Sealed> =
-        complete.cases.iter().filter_map(|case| predicted(predictor, case).transpose()).collect::<Result<_, _>>()?;
+        plan.cases.iter().filter_map(|case| predicted(predictor, case).transpose()).collect::<Result<_, _>>()?;
     if sealed.is_empty() {
-        return Err(Failure::new(format!("{} has no training case that can be predicted", path.display()))
-            .hint("cases of `benchmark: training` on native ranks that compute"));
+        return Err(Failure::new(format!("{} has no case that can be predicted", path.display()))
+            .hint("cases of `benchmark: training` on native ranks, or of collectives without groups"));
     }
+    add_calibration(predictor, &mut plan)?;
     let text = text(predictor, &sealed);
     let digest = seal(&text);
     screen::remark(&format!("predicted {}, sha256 {digest}\n", view::number::count(sealed.len(), "case", "cases")));
     let output = Output { output_dir: output_dir.map(Path::to_owned), quiet: as_json, ..Output::default() };
     let labels = LabelOptions::noted(format!("{SEAL} {digest}"));
     let run_options = RunOptions { output, whole: Whole::labelled(labels), has_plan: true, ..RunOptions::default() };
-    let ended = session::measure(&Request::new(&run_options, entry), Some(plan))?;
+    let request = Request { predictions: Some(&text), ..Request::new(&run_options, entry) };
+    let ended = session::measure(&request, Some(plan))?;
     let Some(directory) = ended.directory else { return Ok(ended.code) };
-    write_predictions(&directory, &text)?;
     let record = read_run(&directory)?;
-    let judged = judge(&sealed, &record.cases);
-    let regrets = regrets(&sealed, &record.cases);
-    // The report of the run was written before there was anything to compare.
-    report::write(&report::Run::read(&directory, benchmarks::VIEWS)?, &directory)?;
-    let gates = gates(&judged, &regrets);
+    let drift = drift_of(predictor, &record);
+    let found = Found {
+        judged: judge(&sealed, &record.cases, drift.map_or(1.0, |drift| drift.ratio)),
+        sealed: judge(&sealed, &record.cases, 1.0),
+        drift,
+        regrets: regrets(&sealed, &record.cases),
+    };
+    let gates = gates(&found.judged, &found.regrets);
     let printed = match as_json {
-        true => screen::print_json(&format!("{}\n", object(predictor, &digest, (&judged, &regrets), &gates))),
-        false => {
-            let said = predict::text::banner(predictor)
-                + &predict::text::errors(&judged, screen::width())
-                + &regret_text(&regrets);
-            screen::print(&(said + &gates_text(&gates, screen::width())))
-        }
+        true => screen::print_json(&format!("{}\n", found.json(predictor, &digest, &gates))),
+        false => screen::print(&(predict::text::banner(predictor) + &found.text(&gates, screen::width()))),
     }?;
     let missed = u8::from(gates.iter().any(|gate| !gate.holds));
     Ok(ended.code.max(printed).max(missed))
 }
 
-/// A case's prediction; None for cases of other benchmarks, and for those that compute nothing.
+/// Adds what tells whether the machine is as fast as when it was calibrated.
+fn add_calibration(predictor: &Predictor, plan: &mut Plan) -> Result<(), Failure> {
+    let Some(text) = again(&predictor.profile, caches()) else { return Ok(()) };
+    let mut own = record::plan::read(&text, "operations of the profile", &benchmarks::abouts(), &[])?;
+    benchmarks::complete(&mut own);
+    own.cases.retain(|case| plan.cases.iter().all(|known| known.id != case.id));
+    plan.cases.extend(own.cases);
+    Ok(())
+}
+
+/// How fast the machine was in this run, by the profile; None where nothing of it was measured again.
+fn drift_of(predictor: &Predictor, record: &Record) -> Option<Drift> {
+    let none = String::new;
+    let ranks = predictor.profile.ranks_per_node;
+    let given = Given { name: none(), source: none(), created: none(), version: none(), ranks };
+    drift(&predictor.profile, &machine_profile(&record.cases, &record.file.machine, given).ok()?)
+}
+
+/// A case's prediction; None for cases of other benchmarks.
 fn predicted(predictor: &Predictor, case: &Case) -> Result<Option<Sealed>, Failure> {
-    let Some(Ok((recipe, true))) = benchmarks::recipe(case) else { return Ok(None) };
-    let flops = recipe.model.flops(recipe.model.headline()).ok().flatten().unwrap_or(0.0);
-    let flops = flops * recipe.global_batch() as f64 / recipe.mesh.ranks() as f64;
+    let pace = benchmarks::pace_of(&case.parameters).map_err(terms::Error::from)?;
+    if let Some((operation, ranks, bytes)) = exchange_of(case) {
+        let (step_s, interval) = predictor.exchange(operation, ranks, bytes, pace);
+        return Ok(Some(Sealed { id: case.id.clone(), step_s, interval: Some(interval), work: bytes as f64 }));
+    }
+    let Some(Ok((recipe, sleep))) = benchmarks::recipe(case) else { return Ok(None) };
+    let work = flops(&recipe);
     // All ranks of this host are on one node.
     let node = recipe.mesh.ranks();
-    let workload = Workload { recipe, ranks_per_node: node, software: Software::Rankmark, recompute_attention: false };
+    let workload = Workload { emulated: Emulated { sleep, pace }, ..Workload::new(recipe, node) };
     let prediction = predictor.predict(&workload)?;
-    Ok(Some(Sealed { id: case.id.clone(), step_s: prediction.seconds, interval: prediction.interval, flops }))
+    Ok(Some(Sealed { id: case.id.clone(), step_s: prediction.seconds, interval: prediction.interval, work }))
 }
 
 /// What is sealed.
@@ -99,31 +121,32 @@ fn pairs<'a>(sealed: &'a [Sealed], lines: &'a [CaseLine]) -> impl Iterator<Item 
     })
 }
 
-fn judge(sealed: &[Sealed], lines: &[CaseLine]) -> Judged {
+/// Errors of predictions, for a machine that takes `pace` times as long as when it was calibrated.
+fn judge(sealed: &[Sealed], lines: &[CaseLine], pace: f64) -> Judged {
     let mut judged = Judged::default();
-    let mut rates = Vec::new();
-    for (case, line, measured) in pairs(sealed, lines) {
-        judged.errors.push(case.step_s / measured - 1.0);
-        judged.holds.push(case.interval.map(|(low, high)| (low..=high).contains(&measured)));
-        let of_case = Case::new(&line.benchmark, line.parameters.clone());
-        if let Some(Ok((recipe, _))) = benchmarks::recipe(&of_case) {
-            judged.lines.push(Line {
-                model: recipe.model.name,
-                mesh: recipe.mesh.to_string(),
-                micro_batch: recipe.micro_batch,
-                micros: recipe.micro_batches[0],
-                measured_s: measured,
-                predicted_s: case.step_s,
-            });
+    for (case, line, measured_s) in pairs(sealed, lines) {
+        if let Some(named) = named(&Case::new(&line.benchmark, line.parameters.clone())) {
+            let line = Line { measured_s: measured_s / pace, predicted_s: case.step_s, ..named };
+            judged.add(line, case.interval, case.work);
         }
-        rates.push(case.flops / measured);
-    }
-    let mut sorted = rates.clone();
-    sorted.sort_by(f64::total_cmp);
-    if let Some(rate) = sorted.get(sorted.len() / 2).filter(|rate| **rate > 0.0) {
-        judged.constant_rate = rates.iter().map(|own| own / rate - 1.0).collect();
     }
     judged
+}
+
+/// What a row says of its case, without times.
+fn named(case: &Case) -> Option<Line> {
+    let line =
+        |model, mesh, micro_batch, micros| Line { model, mesh, micro_batch, micros, measured_s: 0.0, predicted_s: 0.0 };
+    if let Some((operation, ranks, bytes)) = exchange_of(case) {
+        return Some(line(
+            format!("{operation}, {bytes} B"),
+            view::number::count(ranks as usize, "rank", "ranks"),
+            0,
+            0,
+        ));
+    }
+    let (recipe, _) = benchmarks::recipe(case)?.ok()?;
+    Some(line(recipe.model.name.clone(), recipe.mesh.to_string(), recipe.micro_batch, recipe.micro_batches[0]))
 }
 
 /// Regrets over groups of cases that train the same model on as many ranks and samples.

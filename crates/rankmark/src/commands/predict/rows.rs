@@ -53,15 +53,11 @@ fn of_record(path: &Path) -> Result<Vec<Observed>, Failure> {
     let mut found = Vec::new();
     for line in record.cases.iter().filter(|line| line.status == Status::Ok) {
         let case = record::Case::new(&line.benchmark, line.parameters.clone());
-        let Some(Ok((recipe, true))) = benchmarks::recipe(&case) else { continue };
+        let Some(Ok((recipe, None))) = benchmarks::recipe(&case) else { continue };
         let Some(time) = &line.time_s else { continue };
+        // All ranks of this host are on one node.
         let node = recipe.mesh.ranks();
-        let workload = predict::Workload {
-            recipe,
-            ranks_per_node: node,
-            software: predict::Software::Rankmark,
-            recompute_attention: false,
-        };
+        let workload = predict::Workload::new(recipe, node);
         found.push(Observed { step: workload.step()?, seconds: time.median, spread: 0.0 });
     }
     if found.is_empty() {

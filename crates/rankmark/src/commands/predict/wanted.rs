@@ -73,12 +73,7 @@ impl Predict {
             communicate: true,
         };
         let node = self.ranks_per_node.unwrap_or(predictor.profile.ranks_per_node);
-        Ok(Workload {
-            recipe,
-            ranks_per_node: node.max(1) as usize,
-            software: self.software,
-            recompute_attention: false,
-        })
+        Ok(Workload { software: self.software, ..Workload::new(recipe, node.max(1) as usize) })
     }
 
     /// The workload that the options describe.
