@@ -66,7 +66,7 @@ pub struct Judged {
     /// Each row, in the order of the errors.
     pub lines: Vec<Line>,
     /// Work over measured time of each row.
-    rates: Vec<f64>,
+    pub(crate) rates: Vec<f64>,
 }
 
 impl Judged {

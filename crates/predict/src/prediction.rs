@@ -33,7 +33,7 @@ impl Evidence {
         match self {
             Self::Public => 0.15,
             Self::Rows => 0.10,
-            Self::Measured => 0.22,
+            Self::Measured => 0.09,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Predictions against what follows from formulas, and against tables of others.
 
+mod emulated;
 mod formulas;
 mod tables;
 

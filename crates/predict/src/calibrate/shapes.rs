@@ -171,7 +171,8 @@ mod tests {
         assert!((90..200).contains(&count), "{count} operations");
         for (kernel, shapes) in &found {
             assert!(shapes.len() <= QUICK.products, "{kernel}: {}", shapes.len());
-            assert!(shapes.iter().all(|shape| shape.flops <= QUICK.flops && shape.bytes <= QUICK.bytes), "{kernel}");
+            let most = if *kernel == "adamw" { 4 * QUICK.bytes } else { QUICK.bytes };
+            assert!(shapes.iter().all(|shape| shape.flops <= QUICK.flops && shape.bytes <= most), "{kernel}");
         }
         for kernel in ["product_nn", "product_nt", "product_tn", "attention_forward", "conv_forward", "adamw", "rotary"]
         {

@@ -1,0 +1,75 @@
+//! Steps whose blocks sleep, and whose links are slowed down.
+
+use comm::Pace;
+use parallel::{Mesh, SleepTimes};
+use record::ConstantName;
+use terms::{Bandwidth, Seconds};
+
+use super::workload;
+use crate::machines::machine;
+use crate::{Constants, Costs, Emulated, Software, Step, Workload, simulate};
+
+/// A machine whose exchanges take no time but that of the slow link.
+fn seconds(step: &Step) -> f64 {
+    let mut profile = machine("a100-nvlink").unwrap().profile();
+    for constant in &mut profile.constants {
+        constant.value = match constant.name {
+            ConstantName::LinkRate | ConstantName::NetworkRate => 1e30,
+            ConstantName::OverlapSlowdown => 1.0,
+            _ => 1e-15,
+        };
+    }
+    let costs = Costs::new(&profile, Constants::of(&profile), Software::Rankmark, 8);
+    simulate(step, &costs.emulating(&step.workload.emulated)).seconds
+}
+
+fn emulated(mesh: Mesh, sleep: SleepTimes, pace: Option<Pace>) -> Workload {
+    Workload { emulated: Emulated { sleep: Some(sleep), pace }, ..workload(mesh) }
+}
+
+fn near(found: f64, wanted: f64) {
+    assert!((found / wanted - 1.0).abs() < 1e-6, "{found} is not {wanted}");
+}
+
+#[test]
+fn blocks_sleep_as_long_as_they_are_said_to() {
+    // Four micro-batches of six blocks.
+    let equal = emulated(Mesh::SERIAL, SleepTimes::Equal(0.5), None);
+    near(seconds(&equal.step().unwrap()), 4.0 * 6.0 * 2.0 * 0.5 + 0.5);
+    let passes = [[1.0, 2.0], [1.0, 1.0], [3.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 7.0]];
+    let table = SleepTimes::Table { passes: passes.into(), optimizer_s: 0.25 };
+    let own = emulated(Mesh::SERIAL, table, None).step().unwrap();
+    near(seconds(&own), 4.0 * 21.0 + 0.25);
+}
+
+#[test]
+fn a_slow_link_takes_the_bytes_of_an_exchange_over_its_bandwidth() {
+    let pace = Pace { bandwidth: Bandwidth(1e6), latency: Seconds(0.125) };
+    let mut two = emulated(Mesh { data: 2, ..Mesh::SERIAL }, SleepTimes::Equal(0.5), Some(pace));
+    two.recipe.overlap = false;
+    let step = two.step().unwrap();
+    let units = &step.stages[0].units;
+    let bytes: usize = units.iter().map(|unit| 4 * unit.elements).sum();
+    // All replicas send and receive once what they hold: the bus factor of two ranks is one.
+    let exchanged = bytes as f64 / 1e6 + 0.125 * units.len() as f64;
+    let end = 2.0 * (0.125 + 8.0 / 1e6);
+    let found = seconds(&step);
+    let wanted = 24.5 + exchanged;
+    assert!(found >= wanted && found <= wanted + end + 1e-6, "{found}, not {wanted}");
+    two.recipe.overlap = true;
+    let hidden = seconds(&two.step().unwrap());
+    assert!(hidden < found && hidden > exchanged, "{hidden} {found}");
+}
+
+#[test]
+fn transfers_and_exchanges_of_gradients_share_a_slow_link() {
+    let pace = Pace { bandwidth: Bandwidth(1e6), latency: Seconds(0.0) };
+    let mesh = Mesh { data: 2, tensor: 1, pipeline: 2 };
+    let step = emulated(mesh, SleepTimes::Equal(1e-3), Some(pace)).step().unwrap();
+    let of_stage = |at: usize| step.stages[at].units.iter().map(|unit| 4.0 * unit.elements as f64 / 1e6).sum::<f64>();
+    let transfers = 2.0 * 4.0 * step.pieces.blocks[1].output_bytes as f64 / 1e6;
+    // Both ends of the link between the stages carry every transfer, and each its own gradients.
+    let least = of_stage(0).max(of_stage(1)) + transfers;
+    let found = seconds(&step);
+    assert!(found >= least, "{found} is less than {least}, which one link needs");
+}
