@@ -431,6 +431,14 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
         made->module = module, made->kernel = known;
     });
 }
+int cuFuncSetAttribute(void *handle, int attribute, int value) {
+    return call(__func__, CONTEXT, [&] {
+        auto function = find<Function>(handle);
+        const int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, MOST = 227 << 10; // of sm_90
+        refuse_if(attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > MOST, INVALID_VALUE);
+        function->shared = std::max(48 << 10, value);
+    });
+}
 int cuLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                    unsigned block_z, unsigned shared, void *on, void **arguments, void **extra) {
     return call(__func__, CONTEXT, [&] {
@@ -441,14 +449,14 @@ int cuLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsigned grid
         auto in = [](unsigned size, unsigned most) { return size >= 1 && size <= most; };
         refuse_if(!in(grid.x, 0x7fffffff) || !in(grid.y, 65535) || !in(grid.z, 65535), INVALID_VALUE);
         refuse_if(!in(block.x, 1024) || !in(block.y, 1024) || !in(block.z, 64), INVALID_VALUE);
-        refuse_if(block.x * block.y * block.z > 1024 || shared > 49152 || !arguments || extra, INVALID_VALUE);
+        refuse_if(block.x * block.y * block.z > 1024 || shared > function->shared || !arguments || extra, INVALID_VALUE);
         std::vector<std::vector<char>> values;
         for (size_t bytes : function->kernel->sizes) {
             auto value = (const char *)arguments[values.size()];
             refuse_if(!value, INVALID_VALUE);
             values.emplace_back(value, value + bytes);
         }
-        push(*stream, {[=, kernel = function->kernel] { kernel->run(grid, block, values, reach_or_fault); }});
+        push(*stream, {[=, kernel = function->kernel] { kernel->run(grid, block, shared, values, reach_or_fault); }});
     });
 }
 

@@ -107,7 +107,7 @@ struct Graph : Object { std::vector<Piece> pieces; };
 struct GraphExec : Object { std::vector<Piece> pieces; };
 struct Module : Object { std::string text; };
 struct Link : Object { std::string code; };
-struct Function : Object { void *module; const Kernel *kernel; };
+struct Function : Object { void *module; const Kernel *kernel; unsigned shared = 48 << 10; };
 
 struct Allocation { char *view; size_t bytes; int file, device; bool is_imported; };
 struct Pinned { size_t bytes; int device; };

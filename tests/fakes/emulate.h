@@ -35,7 +35,22 @@ static thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
 template <class T> T atomicAdd(T *to, T value) { return __atomic_fetch_add(to, value, __ATOMIC_RELAXED); }
 
 /// Thrown by work that fails, as cuda.h numbers it.
-constexpr int ILLEGAL_USE = 719, UNALIGNED = 716;
+constexpr int ILLEGAL_USE = 719, UNALIGNED = 716, OUT_OF_REACH = 700;
+
+/// Memory that each block shares, of which its launch says how much: NaN of every type at first. Nobody may write behind it.
+struct LaunchedMemory {
+    static constexpr size_t ALIGNMENT = 256, BEHIND = 4096;
+    std::vector<char> held;
+    size_t bytes = 0;
+    char *at() { return (char *)((uintptr_t(held.data()) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT); }
+    void begin(size_t of_launch) { bytes = of_launch, held.assign(bytes ? bytes + BEHIND + ALIGNMENT : 0, '\xff'); }
+    void begin_block() { if (bytes) memset(at(), 0xff, bytes); }
+    void end_block() {
+        if (bytes && std::any_of(at() + bytes, at() + bytes + BEHIND, [](char behind) { return behind != '\xff'; })) throw OUT_OF_REACH;
+    }
+};
+static thread_local LaunchedMemory launched_memory;
+inline void *memory_of_launch() { return launched_memory.at(); }
 
 inline int number_of(const char *variable) { const char *given = getenv(variable); return given ? atoi(given) : 0; }
 /// FAKE_CUDA_ORDER: 0 ascending, 1 descending, 2 and 3 two shuffles. FAKE_CUDA_SKIP_BARRIER: the line of a barrier that does nothing.
@@ -67,13 +82,13 @@ using Extents = std::vector<size_t>;
 
 struct Kernel {
     std::vector<size_t> sizes; // of its arguments
-    std::function<void(dim3 grid, dim3 block, const std::vector<std::vector<char>> &values, const Reach &reach)> run;
+    std::function<void(dim3 grid, dim3 block, size_t shared, const std::vector<std::vector<char>> &values, const Reach &reach)> run;
 };
 
 /// `extents` gives, from the arguments, the bytes that must be behind each pointer: none is read or written past them. Null stays null
 /// where no byte is needed.
 template <bool WAITS, class... A, class F> Kernel make_any_kernel(void (*function)(A...), F extents) {
-    auto run = [=](dim3 grid, dim3 block, const std::vector<std::vector<char>> &values, const Reach &reach) {
+    auto run = [=](dim3 grid, dim3 block, size_t shared, const std::vector<std::vector<char>> &values, const Reach &reach) {
         std::tuple<A...> arguments;
         auto value = values.begin();
         std::apply([&](auto &...argument) { (memcpy(&argument, (value++)->data(), sizeof argument), ...); }, arguments);
@@ -91,9 +106,12 @@ template <bool WAITS, class... A, class F> Kernel make_any_kernel(void (*functio
         blockDim = block;
         auto thread = [&] { std::apply(function, arguments); };
         if (WAITS && (block.y != 1 || block.z != 1)) throw ILLEGAL_USE;
+        launched_memory.begin(shared);
         for_each_index(grid, blockIdx, [&] {
+            launched_memory.begin_block();
             if constexpr (WAITS) block_of_threads().run(thread);
             else for_each_index(block, threadIdx, thread);
+            launched_memory.end_block();
         });
     };
     return {{sizeof(A)...}, run};

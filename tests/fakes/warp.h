@@ -74,6 +74,11 @@ inline void begin_copy(u16 *to, const u16 *from, bool has) {
     if ((uintptr_t)to % 16 || (uintptr_t)from % 16) throw UNALIGNED;
     waiting_block().running->copies.push_back({to, has ? from : nullptr, 16});
 }
+/// 4 bytes, likewise.
+inline void begin_copy_of_four(float *to, const float *from, bool has) {
+    if ((uintptr_t)to % 4 || (uintptr_t)from % 4) throw UNALIGNED;
+    waiting_block().running->copies.push_back({to, has ? from : nullptr, 4});
+}
 /// Until all that this thread began has been copied.
 inline void finish_copies(int line) {
     if (line == skipped_barrier) return;

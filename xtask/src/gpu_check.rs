@@ -147,7 +147,7 @@ fn table(root: &Path, options: &Options) -> Result<(String, bool), String> {
     let path = out.join("checks.md");
     let machine = Machine::of(&run);
     let mut rows = Rows::new(&path, &machine.to_string())?;
-    let model = model.and_then(|model| gpu_model::times(&model, &machine.gpu()?, beside::GPT2));
+    let model = model.and_then(|model| beside::modelled(&model, &machine.gpu()?));
     let mut training = Training::new(&run, model);
     for unit in units::all(run.peer.is_some()).iter().filter(|unit| options.wants(unit)) {
         let begun = Instant::now();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::runs::build;
 use crate::test::target;
 
-/// The example `crates/parallel/examples/gpu_model.rs`, which is built.
+/// The example `crates/parallel/examples/gpu_model/main.rs`, which is built.
 ///
 /// # Errors
 /// It cannot be built.

@@ -66,6 +66,7 @@ usage: cargo xtask COMMAND
         --minutes N  all of it takes no longer (default: 8); the table says what was left out
         --only  only checks with one of these in their names
   gpu-model [--gpu NAME] [--model NAME] [--batch N] [--sequence N] [--precision WORD] [--logits-multiple N]
+            [--attention cudnn|own]
         what a training step should take on a GPU that is not here, by kind of kernel, and what that rests on
   scale [--small] [--only PART OF A NAME]
         what commands take of large plans, records, traces and logs on this machine, and how it grows, against what is promised

@@ -31,7 +31,7 @@ struct Source {
     first: &'static str,
 }
 
-const SOURCES: [Source; 8] = [
+const SOURCES: [Source; 9] = [
     for_all("crates/device/kernels/check"),
     for_all("crates/device/kernels/loops"),
     for_all("crates/engine/kernels/rows"),
@@ -40,6 +40,7 @@ const SOURCES: [Source; 8] = [
     for_all("crates/engine/kernels/spatial"),
     for_all("crates/engine/kernels/norm"),
     Source { path: "crates/engine/kernels/attention", first: "80" },
+    Source { path: "crates/engine/kernels/attention_gradient", first: "80" },
 ];
 
 const fn for_all(path: &'static str) -> Source {

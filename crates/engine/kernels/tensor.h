@@ -47,6 +47,10 @@ INSTRUCTION void multiply<Bf16>(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1
 template <>
 INSTRUCTION void multiply<F16>(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { PRODUCT("f16"); }
 
+// Shared memory of which the launch says how much there is: a text's own has 48 KiB at most.
+extern __shared__ __align__(256) unsigned char of_launch[];
+INSTRUCTION void *memory_of_launch() { return of_launch; }
+
 INSTRUCTION u32 shared_address(const void *at) { return (u32)__cvta_generic_to_shared(at); }
 
 // Four matrices of 8 x 8. Lane l says where row l%8 of matrix l/8 lies, and receives elements 2 (l%4) of row l/4 of each: of column
@@ -62,6 +66,11 @@ INSTRUCTION void load_turned(u32 (&to)[4], const u16 *row, u32 flip) { MATRICES(
 INSTRUCTION void begin_copy(u16 *to, const u16 *from, bool has) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :: "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(has ? 16 : 0) : "memory");
+}
+// One number of 4 bytes, likewise.
+INSTRUCTION void begin_copy_of_four(float *to, const float *from, bool has) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :: "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(has ? 4 : 0) : "memory");
 }
 // Until all that this thread began has been copied.
 INSTRUCTION void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }

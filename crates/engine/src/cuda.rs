@@ -28,5 +28,6 @@ pub use product::{Algorithm, Products, WORKSPACE};
 pub use rows::{Found, Matrix, ROWS, Rows};
 pub use step::{Attends, AttentionTimes, Cuda, LOGITS_MULTIPLE};
 pub use train::{
-    ATTENTION, ATTENTION_PLAIN, Adam, AttentionKernel, DeviceContext, NORM, SPATIAL, Squares, TRAIN, Train, sorted_rows,
+    ATTENTION, ATTENTION_GRADIENT, ATTENTION_PLAIN, Adam, AttentionKernel, DeviceContext, NORM, PartLimits,
+    QueryGradients, SPATIAL, Squares, TRAIN, Train, sorted_rows,
 };

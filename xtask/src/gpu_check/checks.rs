@@ -309,7 +309,7 @@ const CHECKS: &[Check] = &[
         "attention_norm_train_race",
         0,
         Expected::Says(&["RACECHECK SUMMARY: 0 hazards displayed"]),
-        "compute-sanitizer --tool racecheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --sequence 64 --batch 2 --attention own --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+        "compute-sanitizer --tool racecheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --sequence 200 --batch 2 --attention own --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
     )
     .at(Stage::Barriers, 25),
     check(
@@ -323,7 +323,7 @@ const CHECKS: &[Check] = &[
         "attention_norm_train_sync",
         0,
         Expected::Says(&["ERROR SUMMARY: 0 errors"]),
-        "compute-sanitizer --tool synccheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --sequence 64 --batch 2 --attention own --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+        "compute-sanitizer --tool synccheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --sequence 200 --batch 2 --attention own --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
     )
     .at(Stage::Barriers, 25),
     check(
@@ -337,7 +337,7 @@ const CHECKS: &[Check] = &[
         "attention_norm_train_memory",
         0,
         Expected::Says(&["ERROR SUMMARY: 0 errors"]),
-        "compute-sanitizer --tool memcheck --report-api-errors no --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --sequence 64 --batch 2 --attention own --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+        "compute-sanitizer --tool memcheck --report-api-errors no --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --sequence 200 --batch 2 --attention own --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
     )
     .at(Stage::Barriers, 25),
     check(
@@ -347,6 +347,33 @@ const CHECKS: &[Check] = &[
         "compute-sanitizer --tool memcheck --report-api-errors no --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model resnet18 --image 33 --width 16 --batch 2 --precision bf16,f32 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
     )
     .at(Stage::Barriers, 25),
+    // Heads of 128 features.
+    check(
+        "attention_wide_race",
+        0,
+        Expected::Says(&["RACECHECK SUMMARY: 0 hazards displayed"]),
+        "compute-sanitizer --tool racecheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --heads 2 --sequence 100 --batch 2 --attention own --precision f16 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+    ),
+    // Heads of 128 features.
+    check(
+        "attention_wide_sync",
+        0,
+        Expected::Says(&["ERROR SUMMARY: 0 errors"]),
+        "compute-sanitizer --tool synccheck --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --heads 2 --sequence 100 --batch 2 --attention own --precision f16 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+    ),
+    // Heads of 128 features.
+    check(
+        "attention_wide_memory",
+        0,
+        Expected::Says(&["ERROR SUMMARY: 0 errors"]),
+        "compute-sanitizer --tool memcheck --report-api-errors no --target-processes all rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 1 --heads 2 --sequence 100 --batch 2 --attention own --precision f16 --warmup 0 --steps 1 --trials 1 --spacing 0s --limits false --record",
+    ),
+    check(
+        "attention_same_bits",
+        0,
+        Expected::Right(2),
+        "rankmark train --device cuda --backend shm --ranks 1 --model gpt2-mini --layers 2 --sequence 200 --precision bf16,f16 --attention own --reproducible --warmup 0 --steps 2 --trials 2 --spacing 0s --limits false --json --record",
+    ),
     check(
         "native_products_sanitizer",
         0,

@@ -76,6 +76,7 @@ crate::functions! {
     link_destroy = c"cuLinkDestroy": fn(Handle) -> Code;
     module_load = c"cuModuleLoadData": fn(*mut Handle, *const c_void) -> Code;
     module_function = c"cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char) -> Code;
+    function_set = c"cuFuncSetAttribute": fn(Handle, c_int, c_int) -> Code;
     launch = c"cuLaunchKernel": fn(
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
     ) -> Code;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::driver::Handle;
 use super::{CudaError, Gpu, Result, Stream};
 
-/// Threads of a block, and blocks at most: enough to keep any device's memory busy; each thread goes on by all of them.
+/// Threads of a block whose text says no other number, and blocks at most: enough to keep any device's memory busy; each thread goes on by all of them.
 const THREADS: u32 = 256;
-/// Threads of a block of [`Threads::Blocks`].
+/// Threads of a block of [`Threads::Blocks`], where the kernel's text says no other number.
 pub const BLOCK_THREADS: usize = THREADS as usize;
 const BLOCKS: u64 = 2048;
 
@@ -22,6 +22,10 @@ pub struct Kernel {
     name: String,
     /// Bytes of each of its parameters, as its text has them.
     sizes: Vec<usize>,
+    /// Threads of a block, as its text has them.
+    threads: u32,
+    /// Bytes that each block shares besides what its text has: [`Gpu::share`].
+    shared: u32,
 }
 
 // SAFETY: a handle of the driver's, which any thread may use.
@@ -31,7 +35,8 @@ unsafe impl Sync for Kernel {}
 
 impl Kernel {
     fn unloaded(text: &str, name: &str) -> Self {
-        Self { function: ptr::null_mut(), name: name.to_owned(), sizes: parameters(text, name) }
+        let (sizes, threads) = (parameters(text, name), threads(text, name).unwrap_or(THREADS));
+        Self { function: ptr::null_mut(), name: name.to_owned(), sizes, threads, shared: 0 }
     }
 }
 
@@ -212,13 +217,21 @@ fn parameters(text: &str, kernel: &str) -> Vec<usize> {
         .collect()
 }
 
+/// Most threads of a block, from the kernel's text: it is compiled for as many.
+fn threads(text: &str, kernel: &str) -> Option<u32> {
+    let head = text.split(&format!(".entry {kernel}(")).nth(1)?.split('{').next()?;
+    head.split(".maxntid ").nth(1)?.split(',').next()?.trim().parse().ok()
+}
+
 /// How many threads work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// One for each of so many elements, as far as the device keeps busy.
     Elements(u64),
-    /// As many blocks, as far as the device keeps busy, of [`BLOCK_THREADS`] threads each.
+    /// As many blocks, as far as the device keeps busy, of [`BLOCK_THREADS`] threads each or as many as the kernel's text says.
     Blocks(u64),
+    /// So many blocks and no fewer: each has work of its own.
+    Each(u32),
     /// One.
     One,
 }
@@ -254,6 +267,20 @@ impl Gpu {
         Ok(kernels)
     }
 
+    /// Gives each block of a kernel so many bytes of shared memory, besides what its text has: more than 48 KiB must be asked for.
+    ///
+    /// # Errors
+    /// What the driver says: a block of this GPU has less.
+    pub fn share(&self, kernel: &mut Kernel, bytes: u32) -> Result<()> {
+        /// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+        const SHARED: c_int = 8;
+        // SAFETY: as cuda.h declares it; the function is loaded.
+        let set = unsafe { (self.driver.functions.function_set)(kernel.function, SHARED, bytes as c_int) };
+        self.driver.succeeded("cuFuncSetAttribute", set)?;
+        kernel.shared = bytes;
+        Ok(())
+    }
+
     /// Gives a kernel to a stream, the device's own or another one of it, after its arguments were compared with its text.
     ///
     /// # Errors
@@ -275,8 +302,11 @@ impl Gpu {
             return Err(CudaError::refused("cuLaunchKernel", said));
         }
         let (blocks, width) = match threads {
-            Threads::Elements(count) => (count.div_ceil(u64::from(THREADS)).clamp(1, BLOCKS) as c_uint, THREADS),
-            Threads::Blocks(count) => (count.clamp(1, BLOCKS) as c_uint, THREADS),
+            Threads::Elements(count) => {
+                (count.div_ceil(u64::from(kernel.threads)).clamp(1, BLOCKS) as c_uint, kernel.threads)
+            }
+            Threads::Blocks(count) => (count.clamp(1, BLOCKS) as c_uint, kernel.threads),
+            Threads::Each(count) => (count.max(1), kernel.threads),
             Threads::One => (1, 1),
         };
         let mut places: Vec<*mut c_void> = arguments
@@ -289,7 +319,8 @@ impl Gpu {
         let (launch, places, none) = (self.driver.functions.launch, places.as_mut_ptr(), ptr::null_mut());
         let stream = self.stream_of(beside);
         // SAFETY: as cuda.h declares it: the driver copies the arguments, whose number and sizes are those of the kernel.
-        let launched = unsafe { launch(kernel.function, blocks, 1, 1, width, 1, 1, 0, stream, places, none) };
+        let launched =
+            unsafe { launch(kernel.function, blocks, 1, 1, width, 1, 1, kernel.shared, stream, places, none) };
         self.driver.succeeded("cuLaunchKernel", launched)
     }
 }
@@ -309,6 +340,13 @@ mod tests {
         }
         assert_eq!([parameters(LOOPS, "loop_copy"), parameters(LOOPS, "loop_triad")], [vec![8; 3], vec![8; 4]]);
         assert_eq!(parameters(LOOPS, "chase"), [8; 4]);
+    }
+
+    #[test]
+    fn threads_of_a_block_are_those_of_the_text() {
+        let text = ".visible .entry one(\n.param .u64 a\n)\n.maxntid 128, 1, 1\n.minnctapersm 2\n{\nret;\n}\n\
+                    .visible .entry two(\n.param .u32 b\n)\n{\nret;\n}\n.visible .entry three(\n)\n.maxntid 256, 1, 1\n{\nret;\n}\n";
+        assert_eq!(["one", "two", "three", "four"].map(|name| threads(text, name)), [Some(128), None, Some(256), None]);
     }
 
     #[test]

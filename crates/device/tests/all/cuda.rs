@@ -152,6 +152,16 @@ fn what_the_driver_would_not_survive_is_refused() {
     assert!(Region::cuda(&gpu, 2 << 30).unwrap_err().is_out_of_memory());
 }
 
+/// A block has 227 KiB at most on the device that is emulated.
+#[test]
+fn shared_memory_is_what_a_block_has_at_most() {
+    let Some(gpu) = gpu("shared_memory_is_what_a_block_has_at_most") else { return };
+    let [mut fill] = gpu.load(CHECK, ["fill_8"]).unwrap();
+    gpu.share(&mut fill, 100 << 10).unwrap();
+    let refused = gpu.share(&mut fill, (227 << 10) + 1).unwrap_err().to_string();
+    assert!(refused.contains("cuFuncSetAttribute"), "{refused}");
+}
+
 #[test]
 fn an_event_is_done_once_the_stream_has_come_to_it() {
     let Some(gpu) = gpu("an_event_is_done_once_the_stream_has_come_to_it") else { return };

@@ -25,7 +25,7 @@ use crate::{Memory, View};
 pub use adam::Adam;
 pub(super) use adam::are_one;
 use attention::AttentionKernels;
-pub use attention::{ATTENTION, ATTENTION_PLAIN, AttentionKernel};
+pub use attention::{ATTENTION, ATTENTION_GRADIENT, ATTENTION_PLAIN, AttentionKernel, PartLimits, QueryGradients};
 pub use embedding::sorted_rows;
 pub use launch::{DeviceContext, NORM, TRAIN};
 use launch::{Kernels, Single, TYPES, Typed, WholeRows};
@@ -49,6 +49,13 @@ impl Train {
     pub fn load(gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
         let (attention, spatial) = (AttentionKernels::new(gpu)?, SpatialKernels::default());
         Ok(Self { kernels: Kernels::new(gpu), attention, spatial })
+    }
+
+    /// Bounds what attention's backward pass writes to scratch memory, from now on. [`Self::scratch_bytes`] has room for the default.
+    #[must_use]
+    pub fn with_part_limits(mut self, limits: PartLimits) -> Self {
+        self.attention.limit(limits);
+        self
     }
 
     /// The device.
@@ -190,7 +197,7 @@ impl Train {
         match op {
             Op::Rows(op) => norm::scratch(op, state) + embedding::scratch(op, state) + loss::scratch(op),
             Op::Update(op) => update::scratch(op),
-            Op::Dense(op) => attention::scratch(op, state),
+            Op::Dense(op) => attention::scratch(op, bytes),
             Op::Spatial(op) => spatial::scratch(op, state),
         }
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod cudnn;
 mod limits;
+mod parts;
 mod reference;
 
 use engine::View;

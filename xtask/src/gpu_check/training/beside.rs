@@ -10,6 +10,7 @@ use super::{Row, Training};
 use crate::gpu_check::peer::middle;
 use crate::gpu_check::stages::Stage;
 use crate::gpu_check::units::{Unit, Work};
+use crate::gpu_model;
 
 /// GPT-2 with 124 million parameters.
 pub(in crate::gpu_check) const GPT2: &str = "--model gpt2 --sequence 1024 --batch 16";
@@ -88,7 +89,7 @@ fn written(ratio: Option<[f64; 3]>) -> String {
 
 /// All that was found.
 pub(in crate::gpu_check) struct Found {
-    /// What a step should take by kind of kernel, or why nobody knows: of `gpu_model`.
+    /// What a step of each variant of native ranks should take by kind of kernel, or why nobody knows: of `gpu_model`.
     model: Result<Value, String>,
     rounds: Rounds,
     /// Times by kind in the last round of each variant of native ranks.
@@ -122,6 +123,15 @@ pub(in crate::gpu_check) fn units() -> impl Iterator<Item = Unit> {
         work: Work::Model(at),
     });
     rounds.chain(others)
+}
+
+/// What each variant of native ranks should take on a device, by the program of `gpu_model`.
+///
+/// # Errors
+/// What the program says.
+pub(in crate::gpu_check) fn modelled(program: &Path, gpu: &str) -> Result<Value, String> {
+    let [own, cudnn] = ["own", "cudnn"].map(|by| gpu_model::times(program, gpu, &format!("{GPT2} --attention {by}")));
+    Ok(json!({VARIANTS[0].0: own?, VARIANTS[1].0: cudnn?}))
 }
 
 /// A name as part of a file's.
@@ -220,13 +230,18 @@ impl Found {
             let head = "a step by kind of kernel, given singly | measured, ms | by the model, ms |\n|---|---|---|";
             let _ = writeln!(text, "\n| {variant}: {head}");
             for (kind, ms) in kinds.as_object().into_iter().flatten().filter(|(kind, _)| *kind != "steps") {
-                let _ = writeln!(text, "| {kind} | {:.3} | {} |", ms.as_f64().unwrap_or(f64::NAN), self.modelled(kind));
+                let _ = writeln!(
+                    text,
+                    "| {kind} | {:.3} | {} |",
+                    ms.as_f64().unwrap_or(f64::NAN),
+                    self.modelled(variant, kind)
+                );
             }
         }
         match &self.model {
             Ok(model) => {
-                let basis = model["basis"].as_str().unwrap_or("not said");
-                let _ = writeln!(text, "\nThe model has attention by cuDNN. Its rates: {basis}");
+                let basis = model[VARIANTS[0].0]["basis"].as_str().unwrap_or("not said");
+                let _ = writeln!(text, "\nThe model's rates: {basis}");
             }
             Err(why) => {
                 let _ = writeln!(text, "\nNo times by the model: {why}");
@@ -235,9 +250,9 @@ impl Found {
         text
     }
 
-    /// What the model says of a kind; nothing where it knows none.
-    fn modelled(&self, kind: &str) -> String {
-        let ms = self.model.as_ref().ok().and_then(|model| model["ms"][kind].as_f64());
+    /// What the model says of a kind in a variant; nothing where it knows none.
+    fn modelled(&self, variant: &str, kind: &str) -> String {
+        let ms = self.model.as_ref().ok().and_then(|model| model[variant]["ms"][kind].as_f64());
         ms.map_or_else(String::new, |ms| format!("{ms:.3}"))
     }
 
@@ -309,7 +324,7 @@ mod tests {
     fn kinds_of_kernels_are_told() {
         let kinds = json!({"products": 12.5, "sum": 20.0, "steps": 5, "step": 18.0});
         let conditions = BTreeMap::from([("native", json!({"cublas": "12.9.1"}))]);
-        let model = json!({"basis": "a data sheet", "ms": {"products": 11.0, "sum": 19.25}});
+        let model = json!({"native": {"basis": "a data sheet", "ms": {"products": 11.0, "sum": 19.25}}});
         let mut found = Found {
             model: Ok(model),
             rounds: rounds(),
@@ -324,7 +339,7 @@ mod tests {
             "| products | 12.500 | 11.000 |",
             "| sum | 20.000 | 19.250 |",
             "| step | 18.000 |  |",
-            "Its rates: a data sheet",
+            "The model's rates: a data sheet",
             "cublas \"12.9.1\"",
         ] {
             assert!(text.contains(line), "{line}: {text}");

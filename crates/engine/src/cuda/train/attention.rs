@@ -1,11 +1,16 @@
-//! Attention by the kernels of attention.cu and attention_plain.cu. The backward pass first sums `d_output x output` of each row into
-//! scratch memory, then gives the gradients of queries, then those of keys and values.
+//! Attention by the kernels of attention.cu, attention_gradient.cu and attention_plain.cu. The backward pass first sums `d_output x output`
+//! of each row into scratch memory. By tensor cores, one pass over the keys then gives their gradients and those of values, and parts of
+//! those of queries, which are summed (`parts`). The plain kernels take a pass over queries, and one over keys.
+
+mod parts;
 
 use std::fmt;
 use std::sync::Arc;
 
 use device::cuda::{Gpu, Kernel, Threads};
 use terms::Dtype;
+
+pub use parts::{PartLimits, QueryGradients};
 
 use super::launch::{Call, DeviceContext, Kernels, Lazy, Result, refused, state_of};
 use crate::cuda::ProductError;
@@ -14,6 +19,8 @@ use crate::{Memory, View};
 
 /// kernels/attention.cu, compiled for sm_80 in ISA 7.8 (`cargo xtask ptx`).
 pub const ATTENTION: &str = include_str!("../../../kernels/attention.ptx");
+/// kernels/attention_gradient.cu, compiled for sm_80 in ISA 7.8.
+pub const ATTENTION_GRADIENT: &str = include_str!("../../../kernels/attention_gradient.ptx");
 /// kernels/attention_plain.cu, compiled for sm_70 in ISA 7.8.
 pub const ATTENTION_PLAIN: &str = include_str!("../../../kernels/attention_plain.ptx");
 
@@ -25,6 +32,9 @@ const LONGEST: usize = i32::MAX as usize;
 const ROWS: [usize; 2] = [128, 32];
 /// Bytes that copies into shared memory move at once, from a multiple of them.
 const PIECE: usize = 16;
+/// Bytes that a block of attention_gradient.cu shares, by the width of its heads: two blocks fit a multiprocessor from sm_80 on, but not
+/// those of sm_86 and sm_89, which have 100 KiB.
+const SHARED: [(usize, u32); 2] = [(64, 82_944), (128, 74_240)];
 /// How many kinds of each pass there are in a text.
 const KINDS: usize = 4;
 /// Types and widths of heads that attention.cu has.
@@ -54,7 +64,7 @@ impl fmt::Display for AttentionKernel {
 }
 
 /// What a kernel computes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     Forward,
     /// Gradients of queries.
@@ -63,25 +73,52 @@ enum Pass {
     Keys,
     /// `rowsum(d_output output)`, for both.
     Delta,
+    /// Gradients of keys and values, and parts of those of queries.
+    Gradient,
+    /// The sum of these parts.
+    Sum,
 }
 
-/// Names of the passes, in their order.
-const PASSES: [&str; 4] = ["attention_", "attention_queries_", "attention_keys_", "attention_delta_"];
+impl Pass {
+    /// The kernel's name, before the kind of elements.
+    fn stem(self) -> &'static str {
+        match self {
+            Self::Forward => "attention_",
+            Self::Queries => "attention_queries_",
+            Self::Keys => "attention_keys_",
+            Self::Delta => "attention_delta_",
+            Self::Gradient => "attention_gradient_",
+            Self::Sum => "attention_sum_",
+        }
+    }
+}
+
+/// Kernels that are loaded together, with their text.
+const SETS: [(AttentionKernel, &str, &[Pass]); 4] = [
+    (AttentionKernel::TensorCores, ATTENTION, &[Pass::Forward]),
+    (AttentionKernel::TensorCores, ATTENTION, &[Pass::Queries]),
+    (AttentionKernel::TensorCores, ATTENTION_GRADIENT, &[Pass::Delta, Pass::Gradient, Pass::Sum]),
+    (AttentionKernel::Plain, ATTENTION_PLAIN, &[Pass::Forward, Pass::Queries, Pass::Keys, Pass::Delta]),
+];
 
 /// All kernels of attention, each text loaded when an operation first needs it: the driver takes seconds to compile one.
 #[derive(Debug)]
 pub(super) struct AttentionKernels {
     has_tensor_cores: bool,
-    /// All passes, of each of [`OF_TENSOR_CORES`] and of each of [`PLAIN`].
-    of_tensor_cores: [Lazy; KINDS],
-    plain: [Lazy; KINDS],
+    limits: PartLimits,
+    /// Each of [`SETS`], of each of [`OF_TENSOR_CORES`] or of [`PLAIN`].
+    sets: [[Lazy; KINDS]; SETS.len()],
 }
 
 impl AttentionKernels {
     pub(super) fn new(gpu: &Gpu) -> Result<Self> {
         let has_tensor_cores = gpu.capability()? >= FIRST;
-        let (of_tensor_cores, plain) = Default::default();
-        Ok(Self { has_tensor_cores, of_tensor_cores, plain })
+        Ok(Self { has_tensor_cores, limits: PartLimits::default(), sets: Default::default() })
+    }
+
+    /// Parts of gradients of queries stay within these limits from now on.
+    pub(super) fn limit(&mut self, limits: PartLimits) {
+        self.limits = limits;
     }
 
     /// Which kernels run this operation, of elements of this type.
@@ -107,10 +144,20 @@ impl AttentionKernels {
 
     /// Loads what the operation needs.
     pub(super) fn prepare(&self, op: &Dense, gpu: &Arc<Gpu>, memory: &Memory) -> Result<()> {
-        let (Dense::AttentionForward(op) | Dense::AttentionBackward { forward: op, .. }) = op else { return Ok(()) };
-        let dtype = memory.dtype(op.qkv);
-        let kind = self.choose(op, dtype)?;
-        self.kernel(gpu, Pass::Delta, kind, (dtype, op.head_width)).map(|_| ())
+        let (op, is_backward) = match op {
+            Dense::AttentionForward(op) => (op, false),
+            Dense::AttentionBackward { forward, .. } => (forward, true),
+            Dense::MatMul(_) => return Ok(()),
+        };
+        let element = (memory.dtype(op.qkv), op.head_width);
+        let kind = self.choose(op, element.0)?;
+        let is_apart = kind == AttentionKernel::TensorCores && self.limits.choose(op) == QueryGradients::Apart;
+        let passes: &[Pass] = match (is_backward, is_apart) {
+            (false, _) => &[Pass::Forward],
+            (true, false) => &[Pass::Delta],
+            (true, true) => &[Pass::Delta, Pass::Queries],
+        };
+        passes.iter().try_for_each(|pass| self.kernel(gpu, *pass, kind, element).map(|_| ()))
     }
 
     fn kernel(&self, gpu: &Arc<Gpu>, pass: Pass, kind: AttentionKernel, element: (Dtype, usize)) -> Result<&Kernel> {
@@ -118,15 +165,25 @@ impl AttentionKernels {
             AttentionKernel::TensorCores => OF_TENSOR_CORES.iter().position(|known| *known == element),
             AttentionKernel::Plain => PLAIN.iter().position(|known| *known == element.0),
         };
-        let Some(place) = place else { return unsupported(format!("no kernel has attention of {}", element.0)) };
-        let (held, text, kind) = match kind {
-            AttentionKernel::TensorCores => {
-                (&self.of_tensor_cores[place], ATTENTION, format!("{}_{}", element.0, element.1))
-            }
-            AttentionKernel::Plain => (&self.plain[place], ATTENTION_PLAIN, element.0.to_string()),
+        let found = SETS.iter().zip(&self.sets).find(|((of, _, passes), _)| *of == kind && passes.contains(&pass));
+        let (Some(place), Some(((_, text, passes), held))) = (place, found) else {
+            return unsupported(format!("no kernel has attention of {}", element.0));
         };
-        let names = || PASSES.iter().map(|pass| format!("{pass}{kind}")).collect();
-        Ok(&held.get(gpu, text, names)?[pass as usize])
+        let suffix = match kind {
+            AttentionKernel::TensorCores => format!("{}_{}", element.0, element.1),
+            AttentionKernel::Plain => element.0.to_string(),
+        };
+        let names = || passes.iter().map(|pass| format!("{}{suffix}", pass.stem())).collect();
+        let loaded = held[place].get_with(gpu, text, names, |kernels| {
+            let gradient = passes.iter().position(|pass| *pass == Pass::Gradient);
+            let shared = SHARED.iter().find(|(width, _)| *width == element.1);
+            match (gradient, shared) {
+                (Some(place), Some((_, bytes))) => Ok(gpu.share(&mut kernels[place], *bytes)?),
+                _ => Ok(()),
+            }
+        })?;
+        let place = passes.iter().position(|each| *each == pass).unwrap_or(0);
+        Ok(&loaded[place])
     }
 }
 
@@ -134,12 +191,21 @@ fn unsupported<T>(what: String) -> Result<T> {
     Err(ProductError::Unsupported(what))
 }
 
-/// Bytes of scratch memory: a number of each row of each head, for the backward pass.
-pub(super) fn scratch(op: &Dense, state: usize) -> usize {
+/// Bytes of scratch memory for the backward pass: a number of each row of each head, and parts of gradients of queries where tensor cores
+/// may compute them.
+pub(super) fn scratch(op: &Dense, bytes: usize) -> usize {
     match op {
-        Dense::AttentionBackward { forward, .. } => rows_of_heads(forward) * state,
+        Dense::AttentionBackward { forward, .. } => {
+            let is_wide = bytes == 2 && OF_TENSOR_CORES.iter().any(|(_, width)| *width == forward.head_width);
+            delta_bytes(forward, bytes.max(4)) + if is_wide { PartLimits::default().scratch_bytes(forward) } else { 0 }
+        }
         _ => 0,
     }
+}
+
+/// Bytes of a number of each row of each head, to a multiple of what a load of four takes.
+fn delta_bytes(op: &Attention, state: usize) -> usize {
+    (rows_of_heads(op) * state).next_multiple_of(PIECE)
 }
 
 fn rows_of_heads(op: &Attention) -> usize {
@@ -222,15 +288,56 @@ impl<'a> Run<'a> {
         let sums = self.kernel(Pass::Delta)?;
         // SAFETY: as above; a block has 16 rows.
         unsafe { self.sizes(call)?.launch(sums, Threads::Blocks(rows.div_ceil(16) as u64)) }?;
+        if self.kind == AttentionKernel::TensorCores {
+            return self.of_tensor_cores([d_output, d_qkv]);
+        }
         for (pass, heads) in [(Pass::Queries, op.heads), (Pass::Keys, op.kv_heads)] {
             let call = Call::new(self.kernels, self.context).view(d_qkv, e, packed, "d_qkv")?;
-            let call = call.view(op.qkv, e, packed, "qkv")?.view(d_output, e, output, "d_output")?;
-            let call = call.view(op.log_sum, state, rows, "the log of the sum")?.scratch(0, delta)?;
-            let call = self.sizes(call)?;
+            let call = self.sizes(self.gradients(call, d_output)?)?;
             // SAFETY: as above; the two passes write apart, and the sums are there before them.
             unsafe { self.launch(self.scale(call), pass, heads) }?;
         }
         Ok(())
+    }
+
+    /// What all passes over gradients read, behind what they write.
+    fn gradients(&self, call: Call<'a>, d_output: View) -> Result<Call<'a>> {
+        let (op, e, [packed, output]) = (self.op, self.element(), self.lengths());
+        let (state, rows) = (state_of(e), rows_of_heads(op));
+        let call = call.view(op.qkv, e, packed, "qkv")?.view(d_output, e, output, "d_output")?;
+        call.view(op.log_sum, state, rows, "the log of the sum")?.scratch(0, rows * state.bytes() as usize)
+    }
+
+    /// The backward pass behind its first sums. Scratch memory has these, then parts.
+    fn of_tensor_cores(&self, [d_output, d_qkv]: [View; 2]) -> Result<()> {
+        let (op, e, packed) = (self.op, self.element(), self.lengths()[0]);
+        let call = || Call::new(self.kernels, self.context).view(d_qkv, e, packed, "d_qkv");
+        let parts_at = delta_bytes(op, state_of(e).bytes() as usize);
+        let joined = match self.attention.limits.choose(op) {
+            QueryGradients::Parts(joined) => Some(joined),
+            QueryGradients::Apart => {
+                let queries = self.sizes(self.gradients(call()?, d_output)?)?;
+                // SAFETY: as above.
+                unsafe { self.launch(queries, Pass::Queries, op.heads) }?;
+                None
+            }
+        };
+        let keys = match joined {
+            Some(joined) => call()?.scratch(parts_at, parts::bytes(op, joined))?,
+            None => call()?.word(0),
+        };
+        let keys = self.sizes(self.gradients(keys, d_output)?)?.half(joined.unwrap_or(1))?;
+        let blocks = parts::blocks_of_threads(op, joined.unwrap_or(1));
+        let Some(blocks) = u32::try_from(blocks).ok().filter(|blocks| *blocks as usize <= LONGEST) else {
+            return unsupported(format!("no kernel has attention of {blocks} blocks of keys"));
+        };
+        // SAFETY: as above; the parts have the rows that they are to have, and without memory for them none are written.
+        unsafe { keys.launch(self.kernel(Pass::Gradient)?, Threads::Each(blocks)) }?;
+        let Some(joined) = joined else { return Ok(()) };
+        let sum = self.sizes(call()?.scratch(parts_at, parts::bytes(op, joined))?)?.half(joined)?;
+        let fours = rows_of_heads(op) * op.head_width / 4;
+        // SAFETY: as above; the parts are there before it.
+        unsafe { sum.launch(self.kernel(Pass::Sum)?, Threads::Elements(fours as u64)) }
     }
 
     fn kernel(&self, pass: Pass) -> Result<&'a Kernel> {
@@ -255,13 +362,11 @@ impl<'a> Run<'a> {
     /// # Safety
     /// As [`Call::launch`].
     unsafe fn launch(&self, call: Call<'_>, pass: Pass, heads: usize) -> Result<()> {
-        let kernel =
-            self.attention.kernel(self.kernels.gpu(), pass, self.kind, (self.element(), self.op.head_width))?;
         let blocks = self.op.batch * heads * self.op.sequence.div_ceil(ROWS[self.kind as usize]);
         if blocks > LONGEST {
             return unsupported(format!("no kernel has attention of {blocks} blocks of rows"));
         }
         // SAFETY: the caller's.
-        unsafe { call.launch(kernel, Threads::Blocks(blocks as u64)) }
+        unsafe { call.launch(self.kernel(pass)?, Threads::Blocks(blocks as u64)) }
     }
 }

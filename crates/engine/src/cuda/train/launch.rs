@@ -99,10 +99,22 @@ pub(super) struct Lazy(OnceLock<Vec<Kernel>>);
 impl Lazy {
     /// The kernels with these names, in their order.
     pub(super) fn get(&self, gpu: &Arc<Gpu>, text: &str, names: impl FnOnce() -> Vec<String>) -> Result<&[Kernel]> {
+        self.get_with(gpu, text, names, |_| Ok(()))
+    }
+
+    /// The kernels with these names, prepared once they are loaded.
+    pub(super) fn get_with(
+        &self,
+        gpu: &Arc<Gpu>,
+        text: &str,
+        names: impl FnOnce() -> Vec<String>,
+        prepare: impl FnOnce(&mut [Kernel]) -> Result<()>,
+    ) -> Result<&[Kernel]> {
         if let Some(loaded) = self.0.get() {
             return Ok(loaded);
         }
-        let loaded = gpu.load_named(text, &names())?;
+        let mut loaded = gpu.load_named(text, &names())?;
+        prepare(&mut loaded)?;
         Ok(self.0.get_or_init(|| loaded))
     }
 }
@@ -258,7 +270,7 @@ impl<'a> Call<'a> {
     /// # Safety
     /// The arguments are those of this kernel, and each memory that was given has what the kernel goes through.
     pub(super) unsafe fn launch(mut self, kernel: &Kernel, threads: Threads) -> Result<()> {
-        if matches!(threads, Threads::Elements(0) | Threads::Blocks(0)) {
+        if matches!(threads, Threads::Elements(0) | Threads::Blocks(0) | Threads::Each(0)) {
             return Ok(());
         }
         // SAFETY: the caller's.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use engine::cuda::{ATTENTION, ATTENTION_PLAIN, AttentionKernel, ProductError, Train};
+use engine::cuda::{ATTENTION, ATTENTION_GRADIENT, ATTENTION_PLAIN, AttentionKernel, ProductError, Train};
 use engine::op::{Attention, Dense, Op};
 use terms::Dtype;
 
@@ -32,8 +32,9 @@ fn every_line_is_needed(device: &DeviceLab, text: &str, mut case: Case) {
 fn without_any_one_barrier_or_wait_some_order_gives_other_bytes() {
     let test = "without_any_one_barrier_or_wait_some_order_gives_other_bytes";
     let Some(device) = DeviceLab::open(test) else { return };
-    let text = include_str!("../../../kernels/attention.cu");
+    let text = include_str!("../../../kernels/attention_tiles.h");
     assert_eq!(lines_of(text).len(), 2);
+    assert_eq!(lines_of(include_str!("../../../kernels/attention.cu")).len(), 0);
     // Three tiles and more, so that both of a matrix are used again.
     for width in [64, 128] {
         for causal in [false, true] {
@@ -44,6 +45,25 @@ fn without_any_one_barrier_or_wait_some_order_gives_other_bytes() {
     assert_eq!(lines_of(text).len(), 4);
     for dtype in [Dtype::F64, Dtype::F32] {
         every_line_is_needed(&device, text, Case::new((1, 65, 1, 1, false), 64, dtype));
+    }
+}
+
+/// The barrier before gradients of scores are read by other warps, and that before the next block of keys comes into shared memory.
+#[test]
+fn barriers_of_gradients_are_needed() {
+    let Some(device) = DeviceLab::open("barriers_of_gradients_are_needed") else { return };
+    let lines = lines_of(include_str!("../../../kernels/attention_gradient.cu"));
+    let [before_keys, before_queries] = lines[..] else { panic!("{lines:?}") };
+    let cases = [(before_queries, 64, 1), (before_queries, 128, 1), (before_keys, 64, 2), (before_keys, 128, 2)];
+    for (line, width, blocks) in cases {
+        let mut case = Case::new((1, 100 * blocks, 1, 1, true), width, Dtype::Bf16);
+        // As after a forward pass.
+        case.change(case.op.output, |_, _| 0.25);
+        case.change(case.op.log_sum, |_, _| 1.0);
+        let bytes =
+            |order, without| super::parts::after(&device, super::parts::joined(&case, blocks), &case, order, without);
+        let right = bytes(0, 0);
+        assert!((0..ORDERS).any(|order| bytes(order, line) != right), "the same bytes without line {line}");
     }
 }
 
@@ -70,6 +90,20 @@ fn large_scores_are_fine() {
         let (qkv, output) = (case.lab.get(case.op.qkv), case.lab.get(case.op.output));
         assert_eq!(output[..width], qkv[2 * width..3 * width], "{dtype}");
         assert!(output.iter().chain(&case.lab.get(case.d_qkv)).all(|x| x.is_finite()), "{dtype}");
+    }
+}
+
+/// A tile's rows behind the last key are zeros, whose score is far above those of keys that no query likes.
+#[test]
+fn keys_that_are_not_there_have_no_weight() {
+    let Some(device) = DeviceLab::open("keys_that_are_not_there_have_no_weight") else { return };
+    for (dtype, width) in [(Dtype::Bf16, 64), (Dtype::F16, 128), (Dtype::F32, 4)] {
+        let mut case = Case::new((1, 40, 1, 1, false), width, dtype);
+        case.change(case.op.qkv, |at, x| [8.0, -8.0, x][at / width % 3]);
+        with(&device, || case.run());
+        assert!(case.lab.get(case.op.log_sum).iter().all(|log| *log < -100.0), "{dtype}");
+        let all = [case.op.output, case.d_qkv].map(|view| case.lab.get(view)).concat();
+        assert!(all.iter().all(|x| x.is_finite()), "{dtype}");
     }
 }
 
@@ -120,10 +154,14 @@ fn what_no_kernel_has_is_named() {
     let error = said(&device, &whole, &whole.forward());
     assert_eq!(error.to_string(), "no kernel has attention of i32");
     let backward = Op::from(case.backward());
-    assert_eq!(Train::scratch_bytes(&backward, 2), 4 * 2 * 4);
+    // A number of each row of two heads, and a part of the gradients of queries.
+    assert_eq!(Train::scratch_bytes(&backward, 2), 4 * 2 * 4 + 4 * 2 * 4 * 64);
+    assert_eq!(Train::scratch_bytes(&backward, 4), 4 * 2 * 4);
     assert_eq!(Train::scratch_bytes(&case.forward().into(), 2), 0);
     let error = device.train.run(&backward, &device.load(&case.lab, 31).context()).unwrap_err();
     assert!(error.to_string().ends_with("scratch memory has 31 bytes, and needs 32"), "{error}");
+    let error = device.train.run(&backward, &device.load(&case.lab, 2079).context()).unwrap_err();
+    assert!(error.to_string().ends_with("scratch memory has 2079 bytes, and needs 2080"), "{error}");
 }
 
 /// A GPU before sm_80 has no such products of tensor cores: it runs what every GPU runs.
@@ -152,12 +190,14 @@ fn old_gpus_run_the_plain_kernels() {
 /// Each text is for the oldest GPU that can run it, and none adds in an order that may change.
 #[test]
 fn texts_are_for_old_drivers_and_sums_have_an_order() {
-    for (text, target) in [(ATTENTION, ".target sm_80\n"), (ATTENTION_PLAIN, ".target sm_70\n")] {
-        assert!(text.contains(".version 7.8\n") && text.contains(target));
+    for (text, target) in [(ATTENTION, "sm_80"), (ATTENTION_GRADIENT, "sm_80"), (ATTENTION_PLAIN, "sm_70")] {
+        let target = format!(".target {target}\n");
+        assert!(text.contains(".version 7.8\n") && text.contains(&target));
         assert!(!text.contains("\tatom.") && !text.contains("\tred."));
     }
     for product in ["f32.bf16.bf16.f32", "f32.f16.f16.f32"] {
-        assert!(ATTENTION.contains(&format!("mma.sync.aligned.m16n8k16.row.col.{product}")));
+        let product = format!("mma.sync.aligned.m16n8k16.row.col.{product}");
+        assert!(ATTENTION.contains(&product) && ATTENTION_GRADIENT.contains(&product));
     }
 }
 

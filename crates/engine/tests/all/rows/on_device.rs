@@ -137,7 +137,7 @@ impl DeviceLab {
     }
 
     /// Work runs when it is waited for.
-    fn bytes_as(&self, loaded: &Loaded, order: i32, without: i32) -> Vec<Vec<u8>> {
+    pub(crate) fn bytes_as(&self, loaded: &Loaded, order: i32, without: i32) -> Vec<Vec<u8>> {
         (self.run_as)(order, without);
         let bytes = loaded.places.iter().map(read).collect();
         (self.run_as)(0, 0);

@@ -10,6 +10,8 @@
     reason = "an example is a program: it reads its words and prints its table"
 )]
 
+mod attention;
+
 use std::collections::BTreeMap;
 
 use engine::cuda::LOGITS_MULTIPLE;
@@ -27,6 +29,11 @@ struct Gpu {
     memory: f64,
     /// Products are cut into tiles, and multiprocessors take these in rounds.
     multiprocessors: usize,
+    /// Clock of long work. Assumed.
+    gigahertz: f64,
+    /// Multiplications and additions a clock of a multiprocessor by `mma.sync`, with operands of 16 bits: those of the data sheet on an
+    /// A100, and 63% of them on Hopper, whose peak needs other instructions. Assumed; on a B200, as on Hopper.
+    products_by_warps: f64,
     basis: &'static str,
 }
 
@@ -36,6 +43,8 @@ const GPUS: [Gpu; 4] = [
         products: 250.0,
         memory: 1.7,
         multiprocessors: 108,
+        gigahertz: 1.41,
+        products_by_warps: 1024.0,
         basis: "data sheet (312 TFLOP/s, 2.04 TB/s) at 80% and 85%, not measured",
     },
     Gpu {
@@ -43,6 +52,8 @@ const GPUS: [Gpu; 4] = [
         products: 785.0,
         memory: 3.0,
         multiprocessors: 132,
+        gigahertz: 1.7,
+        products_by_warps: 1288.0,
         basis: "measured on an H100 SXM: products 770 to 800 TFLOP/s, copies 3.0 TB/s",
     },
     Gpu {
@@ -50,6 +61,8 @@ const GPUS: [Gpu; 4] = [
         products: 785.0,
         memory: 4.2,
         multiprocessors: 132,
+        gigahertz: 1.7,
+        products_by_warps: 1288.0,
         basis: "measured on an H200: products 770 to 800 TFLOP/s, copies 4.2 TB/s",
     },
     Gpu {
@@ -57,6 +70,8 @@ const GPUS: [Gpu; 4] = [
         products: 1800.0,
         memory: 6.8,
         multiprocessors: 148,
+        gigahertz: 1.7,
+        products_by_warps: 1288.0,
         basis: "data sheet (2,250 TFLOP/s, 8 TB/s) at 80% and 85%, not measured",
     },
 ];
@@ -88,8 +103,8 @@ struct Work {
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     // A name that is not read would leave its default in force.
-    const NAMES: [&str; 7] =
-        ["--gpu", "--model", "--batch", "--sequence", "--precision", "--logits-multiple", "--format"];
+    const NAMES: [&str; 8] =
+        ["--gpu", "--model", "--batch", "--sequence", "--precision", "--logits-multiple", "--attention", "--format"];
     if let Some(odd) = words.iter().step_by(2).find(|word| !NAMES.contains(&word.as_str())) {
         return Err(format!("there is no option `{odd}`; valid values: {}", NAMES.join(", ")));
     }
@@ -115,7 +130,13 @@ fn main() -> Result<(), String> {
     let multiple = number("logits-multiple", &LOGITS_MULTIPLE.to_string())?;
     let recipe = Recipe { logits_multiple: multiple, ..recipe(built, precision, batch) };
     let program = parallel::program(&recipe, 0).map_err(|why| why.error.what)?;
-    let kinds = by_kind(gpu, &program);
+    let attention = value("attention", "cudnn")?;
+    let is_own = match attention.as_str() {
+        "cudnn" => false,
+        "own" => true,
+        other => return Err(format!("--attention: there is no {other}; valid values: cudnn, own")),
+    };
+    let kinds = by_kind(gpu, &program, is_own)?;
     match value("format", "text")?.as_str() {
         "text" => {}
         "json" => {
@@ -127,7 +148,11 @@ fn main() -> Result<(), String> {
     println!("{model}, batch {batch}, sequence {sequence}, {precision}, one {} (computed, not measured)\n", gpu.name);
     print(gpu, &kinds);
     println!("\nrates: {}", gpu.basis);
-    println!("attention at {ATTENTION_OF_PRODUCTS} of products, rows at {ROWS_OF_COPY} of a copy");
+    match is_own {
+        false => println!("attention by cuDNN, at {ATTENTION_OF_PRODUCTS} of products"),
+        true => println!("attention by our kernels: their tiles, at {} GHz and other assumed rates", gpu.gigahertz),
+    }
+    println!("rows at {ROWS_OF_COPY} of a copy");
     println!("assumed: products with unaligned rows at {UNALIGNED}, {BETWEEN_S:.0e} s between kernels");
     Ok(())
 }
@@ -158,7 +183,7 @@ fn recipe(model: model::Model, precision: Dtype, micro_batch: usize) -> Recipe {
 }
 
 /// The work of each kind. What a product computes as it writes its result costs no launch and no second reading.
-fn by_kind(gpu: &Gpu, program: &Program) -> BTreeMap<&'static str, Work> {
+fn by_kind(gpu: &Gpu, program: &Program, attention_is_own: bool) -> Result<BTreeMap<&'static str, Work>, String> {
     let mut found: BTreeMap<&'static str, Work> = BTreeMap::new();
     let mut before: Option<&Op> = None;
     for (_, op) in program.operations(0..program.instructions.len()) {
@@ -167,6 +192,22 @@ fn by_kind(gpu: &Gpu, program: &Program) -> BTreeMap<&'static str, Work> {
         let arithmetic = flops / (gpu.products * 1e12 * share_of_products(gpu, op));
         let memory = bytes / (gpu.memory * 1e12 * ROWS_OF_COPY);
         let work = found.entry(Kind::of(op).name()).or_default();
+        let own = match op {
+            Op::Dense(Dense::AttentionForward(op)) if attention_is_own => Some(attention::forward(gpu, op, bytes)?),
+            Op::Dense(Dense::AttentionBackward { forward, .. }) if attention_is_own => {
+                Some(attention::backward(gpu, forward, bytes)?)
+            }
+            _ => None,
+        };
+        if let Some(own) = own {
+            work.launches += own.launches;
+            work.flops += flops;
+            work.bytes += bytes;
+            work.seconds += own.seconds + own.launches as f64 * BETWEEN_S;
+            work.arithmetic_s += own.arithmetic_s;
+            before = Some(op);
+            continue;
+        }
         let launches = !joins && !before.is_some_and(|before| is_update(before) && is_update(op));
         work.launches += usize::from(launches);
         work.flops += flops;
@@ -175,7 +216,7 @@ fn by_kind(gpu: &Gpu, program: &Program) -> BTreeMap<&'static str, Work> {
         work.arithmetic_s += if arithmetic > memory { arithmetic } else { 0.0 };
         before = Some(op);
     }
-    found
+    Ok(found)
 }
 
 /// Updates in a row are one launch.
