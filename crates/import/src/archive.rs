@@ -123,7 +123,7 @@ fn is_text(path: &Path) -> bool {
     read.is_ok() && !head.is_empty() && (is_packed_or_wide || !head.contains(&0))
 }
 
-/// Why a folder without a run and without traces is of no use.
+/// Why a folder without a run and without traces cannot be imported.
 pub fn nothing(folder: &Path, scan: &Archive) -> Error {
     let folder = folder.display();
     if let Some((_, first)) = scan.unread.first() {
