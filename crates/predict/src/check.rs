@@ -116,7 +116,7 @@ fn pace_text(drift: &Drift, without: &Judged) -> String {
     let [mean, median, _] = Judged::sizes(&without.errors);
     let percent = |value: f64| format!("{:.1}%", 100.0 * value);
     format!(
-        "\nIn turns with them, {} of the profile took {:.2}x as long as in the profile ({:.2}x to {:.2}x).\n\
+        "\nInterleaved with them, {} of the profile took {:.2}x as long as in the profile ({:.2}x to {:.2}x).\n\
          Measured times are divided by {:.2}. Without that: mean {}, median {}, bias {:+.1}%.\n",
         count(drift.count, "operation or exchange", "operations and exchanges"),
         drift.ratio,

@@ -19,7 +19,7 @@ pub struct Wish {
     pub precisions: Vec<Dtype>,
     /// Whether it is to be over in a minute.
     pub quick: bool,
-    /// Its caches.
+    /// The machine's caches.
     pub caches: Caches,
 }
 

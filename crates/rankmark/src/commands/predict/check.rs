@@ -25,7 +25,7 @@ struct Sealed {
     work: f64,
 }
 
-/// Predicts the cases of a plan before it measures them, in turns with some of what the profile has.
+/// Predicts the cases of a plan before it measures them, interleaved with some of what the profile has.
 ///
 /// # Errors
 /// When the plan has no case that can be predicted, or cannot run.
