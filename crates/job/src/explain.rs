@@ -95,10 +95,8 @@ pub fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<Explanation,
     let complaints = || files::complaints(traces);
     let mut found = match files.is_empty() {
         true => Traces::default(),
-        false => read_timeline(&files).map_err(|error| {
-            let failure = Error::from(error);
-            if complaints().is_empty() { failure } else { failure.cause(complaints().join("; ")) }
-        })?,
+        false => read_timeline(&files)
+            .map_err(|error| if complaints().is_empty() { error } else { error.cause(complaints().join("; ")) })?,
     };
     if ends::job_end(traces).is_some_and(|end| end.code == Some(0)) {
         // A rank that ends no step for long, and a job that ends well: an evaluation at the end, and no hang.

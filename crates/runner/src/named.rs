@@ -26,5 +26,5 @@ pub fn profiles(plan: &Plan) -> Result<Vec<record::Profile>, Error> {
     let mut paths: Vec<&str> = named.filter(|path| !matches!(*path, "true" | "false")).collect();
     paths.sort_unstable();
     paths.dedup();
-    paths.into_iter().map(|path| record::Profile::read(path)).collect()
+    paths.into_iter().map(record::Profile::read).collect()
 }

@@ -40,6 +40,9 @@ pub struct Settings<'a> {
 /// How a plan is read, with these fields set.
 pub type LoadPlan<'a, E> = &'a dyn Fn(&str, &[(String, String)]) -> Result<Plan, E>;
 
+/// Why a word cannot be the file of a plan.
+pub type RefuseWord<'a, E> = &'a dyn Fn(&str) -> Option<E>;
+
 impl Sides {
     /// Reads the plans of both sides and matches their cases. `refuse` knows words that are not the file of a plan.
     ///
@@ -48,7 +51,7 @@ impl Sides {
     pub fn read<E: From<Error>>(
         files: &[String],
         given: &Settings<'_>,
-        (load, refuse): (LoadPlan<'_, E>, &dyn Fn(&str) -> Option<E>),
+        (load, refuse): (LoadPlan<'_, E>, RefuseWord<'_, E>),
     ) -> Result<Self, E> {
         let ([a, b], common) = (two(files)?, pairs(given.both, "set")?);
         let own =

@@ -42,5 +42,5 @@ pub fn ask_ras(place: &str, search: &[PathBuf]) -> Result<RasReport, Error> {
         let complaint = failed(format!("ncclras {}", outcome.complaint()));
         return Err(complaint.hint("NCCL 2.28.7 and later answer; NCCL_RAS_ADDR of the job changes the address"));
     }
-    Ok(read_ras(&out)?)
+    read_ras(&out)
 }
