@@ -11,8 +11,11 @@ use serde_json::Value;
 
 use xtask::runs::{Given, cleared, head, printed, program};
 
+/// The plan of a part: of so many drawn cases, by a seed.
+type PlanOf = fn(usize, u64) -> String;
+
 /// What is checked, each by a plan of its own.
-const PARTS: [(&str, fn(usize, u64) -> String); 5] = [
+const PARTS: [(&str, PlanOf); 5] = [
     ("schedules", schedules),
     ("models", models),
     ("overlap", overlap),

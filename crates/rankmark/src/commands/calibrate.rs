@@ -169,7 +169,7 @@ impl Calibrate {
 pub(super) fn caches() -> Caches {
     let all = machine::detect().caches;
     let most = |level: std::ops::RangeInclusive<u32>| {
-        let of = all.iter().filter(|cache| cache.kind != "instruction" && level.contains(&u32::from(cache.level)));
+        let of = all.iter().filter(|cache| cache.kind != "instruction" && level.contains(&cache.level));
         of.map(|cache| cache.bytes).max().unwrap_or(0)
     };
     Caches { own: most(1..=2), shared: most(3..=4) }
