@@ -101,7 +101,39 @@ pub struct Recipe {
     pub communicate: bool,
 }
 
+impl Optimizer {
+    /// AdamW with the settings that most programs begin with.
+    pub const ADAMW: Self = Self::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 };
+}
+
 impl Recipe {
+    /// One micro-batch of one sample on each replica, by AdamW, in 1F1B where there are stages, with exchanges that overlap, and
+    /// nothing sharded, recomputed or clipped: what others change a field of.
+    pub fn plain(model: Model, mesh: Mesh, precision: Dtype) -> Self {
+        Self {
+            model,
+            mesh,
+            precision,
+            matmul: Matmul::Auto,
+            micro_batch: 1,
+            micro_batches: vec![1; mesh.data],
+            schedule: Schedule::OneForwardOneBackward,
+            chunks: 1,
+            stages: Vec::new(),
+            sharded: 0,
+            bucket_bytes: 25 << 20,
+            overlap: true,
+            sequence_parallel: false,
+            recompute: false,
+            synchronised: false,
+            optimizer: Optimizer::ADAMW,
+            clip: None,
+            seed: 1,
+            logits_multiple: 1,
+            communicate: true,
+        }
+    }
+
     /// Samples of a step, over all replicas.
     pub fn global_batch(&self) -> usize {
         self.micro_batch * self.micro_batches.iter().sum::<usize>()

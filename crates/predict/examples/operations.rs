@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use comm::{Abort, Options};
 use engine::{Host, Kind, Matmul};
-use parallel::{Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
+use parallel::{Mesh, Recipe, Source, Trainer};
 use predict::{Constants, Costs, Software};
 use terms::Dtype;
 
@@ -46,26 +46,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|(name, value)| (name.to_owned(), value.parse().unwrap_or(f64::NAN)))
         .collect();
     let recipe = Recipe {
-        model: model::model(name, &settings).map_err(|why| format!("{why:?}"))?,
-        mesh: Mesh::SERIAL,
-        precision: Dtype::F32,
-        matmul: Matmul::Auto,
         micro_batch: batch.parse()?,
-        micro_batches: vec![1],
-        schedule: Schedule::OneForwardOneBackward,
-        chunks: 1,
-        stages: Vec::new(),
-        sharded: 0,
-        bucket_bytes: 25 << 20,
-        overlap: true,
-        sequence_parallel: false,
-        recompute: false,
-        synchronised: false,
-        optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
         clip: Some(1.0),
-        seed: 1,
-        logits_multiple: 1,
-        communicate: true,
+        ..Recipe::plain(model::model(name, &settings).map_err(|why| format!("{why:?}"))?, Mesh::SERIAL, Dtype::F32)
     };
     let source = match recipe.model.input {
         model::Input::Tokens { vocabulary, .. } => Random(vocabulary as u64, 1),

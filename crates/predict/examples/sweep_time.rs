@@ -8,8 +8,7 @@
 
 use std::time::Instant;
 
-use engine::Matmul;
-use parallel::{Mesh, Optimizer, Recipe, Schedule};
+use parallel::{Mesh, Recipe};
 use predict::sweep::{Choices, sweep};
 use predict::{Predictor, Software, Workload};
 use terms::Dtype;
@@ -21,28 +20,7 @@ fn main() -> Result<(), terms::Error> {
         let settings =
             [("layers", layers), ("width", width), ("heads", heads)].map(|(name, value)| (name.to_owned(), value));
         let model = model::model("gpt2", &settings).map_err(|why| why.error)?;
-        let recipe = Recipe {
-            model,
-            mesh: Mesh::SERIAL,
-            precision: Dtype::Bf16,
-            matmul: Matmul::Auto,
-            micro_batch: 1,
-            micro_batches: vec![1],
-            schedule: Schedule::OneForwardOneBackward,
-            chunks: 1,
-            stages: Vec::new(),
-            sharded: 0,
-            bucket_bytes: 25 << 20,
-            overlap: true,
-            sequence_parallel: false,
-            recompute: false,
-            synchronised: false,
-            optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
-            clip: None,
-            seed: 1,
-            logits_multiple: 64,
-            communicate: true,
-        };
+        let recipe = Recipe { logits_multiple: 64, ..Recipe::plain(model, Mesh::SERIAL, Dtype::Bf16) };
         let base = Workload::new(recipe, 8);
         let predictor = Predictor::new(predict::machines::machine("h100-nvlink")?.profile(), Software::Rankmark);
         let choices = Choices { ranks, global_batch, most_chunks: 48, most_micro_batch: 3072 };

@@ -19,7 +19,7 @@ pub struct Fitted {
 /// Fits a predictor to rows; with `draw`, to so many that are drawn with a seed.
 ///
 /// # Errors
-/// As [`crate::fit`].
+/// As [`fit`](fn@crate::fit).
 pub fn fitted(predictor: &mut Predictor, mut all: Vec<Observed>, draw: Option<(usize, u64)>) -> Result<Fitted, Error> {
     let mut rest = Vec::new();
     if let Some((count, mut seed)) = draw {

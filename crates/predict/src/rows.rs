@@ -4,7 +4,6 @@ mod text;
 
 use std::collections::HashMap;
 
-use engine::Matmul;
 use parallel::{Mesh, Optimizer, Recipe, Schedule};
 use terms::{Dtype, Error};
 
@@ -247,26 +246,12 @@ impl GptShape {
         settings.push(("dropout".to_owned(), 0.1));
         let model = model::model("gpt2", &settings).map_err(|why| why.to_string())?;
         Ok(Recipe {
-            model,
-            mesh,
-            precision: Dtype::F16,
-            matmul: Matmul::Auto,
-            micro_batch: 1,
-            micro_batches: vec![1; mesh.data],
-            schedule: Schedule::OneForwardOneBackward,
-            chunks: 1,
-            stages: Vec::new(),
-            sharded: 0,
             bucket_bytes: 1 << 30,
             overlap: false,
-            sequence_parallel: false,
-            recompute: false,
-            synchronised: false,
             optimizer: Optimizer::AdamW { rate: 1e-4, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, decay: 0.1 },
             clip: Some(1.0),
-            seed: 1,
             logits_multiple: 8,
-            communicate: true,
+            ..Recipe::plain(model, mesh, Dtype::F16)
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use comm::{Abort, Options};
-use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
+use parallel::{Mesh, Optimizer, Recipe, Source, Trainer};
 use terms::Dtype;
 
 /// What both sides train.
@@ -92,26 +92,13 @@ impl Ours {
     pub(crate) fn new(case: &Case, threads: usize) -> Result<Self, String> {
         let settings: Vec<(String, f64)> = case.settings.iter().map(|(name, value)| ((*name).into(), *value)).collect();
         let recipe = Recipe {
-            model: model::model(case.model, &settings).map_err(|error| error.to_string())?,
-            mesh: Mesh { data: case.ranks, tensor: 1, pipeline: 1 },
-            precision: case.precision,
             micro_batch: case.batch,
-            micro_batches: vec![1; case.ranks],
-            schedule: Schedule::OneForwardOneBackward,
-            chunks: 1,
-            stages: Vec::new(),
-            sharded: 0,
-            bucket_bytes: 25 << 20,
-            overlap: true,
-            sequence_parallel: false,
-            recompute: false,
-            synchronised: false,
             optimizer: Optimizer::Sgd { rate: 1e-3, momentum: 0.0 },
-            clip: None,
-            seed: 1,
-            logits_multiple: 1,
-            communicate: true,
-            matmul: Matmul::Auto,
+            ..Recipe::plain(
+                model::model(case.model, &settings).map_err(|error| error.to_string())?,
+                Mesh { data: case.ranks, tensor: 1, pipeline: 1 },
+                case.precision,
+            )
         };
         let abort = Abort::default();
         let each = (threads / case.ranks).max(1);

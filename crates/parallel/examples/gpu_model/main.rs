@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use engine::cuda::LOGITS_MULTIPLE;
 use engine::op::{Dense, Update};
 use engine::{Kind, Op, Program};
-use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule};
+use parallel::{Mesh, Recipe};
 use terms::{Dtype, Named};
 
 /// What a device reaches.
@@ -158,28 +158,7 @@ fn main() -> Result<(), String> {
 }
 
 fn recipe(model: model::Model, precision: Dtype, micro_batch: usize) -> Recipe {
-    Recipe {
-        model,
-        mesh: Mesh::SERIAL,
-        precision,
-        matmul: Matmul::Auto,
-        micro_batch,
-        micro_batches: vec![1],
-        schedule: Schedule::OneForwardOneBackward,
-        chunks: 1,
-        stages: Vec::new(),
-        sharded: 0,
-        bucket_bytes: 25 << 20,
-        overlap: true,
-        sequence_parallel: false,
-        recompute: false,
-        synchronised: false,
-        optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
-        clip: None,
-        seed: 1,
-        logits_multiple: LOGITS_MULTIPLE,
-        communicate: true,
-    }
+    Recipe { micro_batch, logits_multiple: LOGITS_MULTIPLE, ..Recipe::plain(model, Mesh::SERIAL, precision) }
 }
 
 /// The work of each kind. What a product computes as it writes its result costs no launch and no second reading.

@@ -3,32 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::recipe::Optimizer;
-use engine::Matmul;
 
 fn recipe(mesh: Mesh, micros: usize) -> Recipe {
     let model = model::model("gpt2-mini", &[]).unwrap();
     Recipe {
-        model,
-        mesh,
-        precision: Dtype::F32,
-        matmul: Matmul::Auto,
         micro_batch: 2,
         micro_batches: vec![micros; mesh.data],
-        schedule: Schedule::OneForwardOneBackward,
-        chunks: 1,
-        stages: Vec::new(),
-        sharded: 0,
         bucket_bytes: 1 << 20,
-        overlap: true,
-        sequence_parallel: false,
-        recompute: false,
-        synchronised: false,
-        optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
         clip: Some(1.0),
-        seed: 1,
-        logits_multiple: 1,
-        communicate: true,
+        ..Recipe::plain(model, mesh, Dtype::F32)
     }
 }
 

@@ -87,7 +87,7 @@ fn unequal_numbers_of_micro_batches() {
 #[test]
 fn tensor() {
     for model in [gpt2(), llama(), bert()] {
-        let adam = Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 };
+        let adam = Optimizer::ADAMW;
         let serial = Recipe { clip: Some(1.0), optimizer: adam, ..recipe(model, 2, 2) };
         let outcome = train(&serial, STEPS);
         for sequence_parallel in [false, true] {

@@ -8,7 +8,7 @@ use model::Model;
 use terms::Dtype;
 
 use crate::strategies::build;
-use crate::{Matmul, Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
+use crate::{Mesh, Optimizer, Recipe, Source, Trainer};
 
 /// Samples from their index alone.
 pub(super) struct Formula {
@@ -55,26 +55,12 @@ impl Source for Formula {
 /// A serial recipe: one rank, so many micro-batches.
 pub(crate) fn recipe(model: Model, micro_batch: usize, micros: usize) -> Recipe {
     Recipe {
-        model,
-        mesh: Mesh::SERIAL,
-        precision: Dtype::F64,
         micro_batch,
         micro_batches: vec![micros],
-        schedule: Schedule::OneForwardOneBackward,
-        chunks: 1,
-        stages: Vec::new(),
-        sharded: 0,
         bucket_bytes: 4096,
-        overlap: true,
-        sequence_parallel: false,
-        recompute: false,
-        synchronised: false,
         optimizer: Optimizer::Sgd { rate: 0.05, momentum: 0.9 },
-        clip: None,
         seed: 11,
-        logits_multiple: 1,
-        communicate: true,
-        matmul: Matmul::Auto,
+        ..Recipe::plain(model, Mesh::SERIAL, Dtype::F64)
     }
 }
 

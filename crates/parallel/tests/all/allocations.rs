@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Mutex;
 
 use comm::{Abort, Options};
-use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
+use parallel::{Mesh, Optimizer, Recipe, Source, Trainer};
 use terms::Dtype;
 
 struct Watching;
@@ -74,26 +74,13 @@ impl Source for Zeros {
 
 pub(crate) fn recipe(model: model::Model, precision: Dtype, mesh: Mesh) -> Recipe {
     Recipe {
-        model,
-        mesh,
-        precision,
         micro_batch: 2,
         micro_batches: vec![2; mesh.data],
-        schedule: Schedule::OneForwardOneBackward,
-        chunks: 1,
-        stages: Vec::new(),
         sharded: if mesh.data > 1 { 1 } else { 0 },
         bucket_bytes: 4096,
-        overlap: true,
-        sequence_parallel: false,
-        recompute: false,
-        synchronised: false,
         optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, decay: 0.1 },
         clip: Some(1.0),
-        seed: 1,
-        logits_multiple: 1,
-        communicate: true,
-        matmul: Matmul::Auto,
+        ..Recipe::plain(model, mesh, precision)
     }
 }
 

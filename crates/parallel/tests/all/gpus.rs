@@ -12,7 +12,7 @@ use comm::{Abort, Communicator, Options};
 use engine::cuda::{Attends, Cublas, Cuda, Cudnn};
 use engine::{Device, Host};
 use model::{Input, Model};
-use parallel::{Mesh, Optimizer, Piece, Recipe, Schedule, Source, StepReport, Trainer};
+use parallel::{Mesh, Optimizer, Piece, Recipe, Source, StepReport, Trainer};
 use terms::{Dtype, Space};
 
 use crate::fakes;
@@ -125,26 +125,13 @@ fn bert() -> Model {
 
 fn recipe(model: Model, precision: Dtype) -> Recipe {
     Recipe {
-        model,
-        mesh: Mesh::SERIAL,
-        precision,
         micro_batch: 2,
         micro_batches: vec![2],
-        schedule: Schedule::OneForwardOneBackward,
-        chunks: 1,
-        stages: Vec::new(),
-        sharded: 0,
         bucket_bytes: 4096,
-        overlap: true,
-        sequence_parallel: false,
-        recompute: false,
-        synchronised: false,
-        optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
         clip: Some(1.0),
         seed: 11,
         logits_multiple: engine::cuda::LOGITS_MULTIPLE,
-        communicate: true,
-        matmul: engine::Matmul::Auto,
+        ..Recipe::plain(model, Mesh::SERIAL, precision)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::{Instruction, Shape};
-use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule};
+use parallel::{Mesh, Recipe};
 use terms::{Dtype, Error};
 
 /// A model with the settings of a step.
@@ -108,26 +108,10 @@ pub(super) const TINY_SETTINGS: [(&str, usize); 4] =
 fn recipe(model: model::Model, precision: Dtype, micro_batch: usize, tensor: usize) -> Recipe {
     // Two micro-batches: the second adds to gradients that the first wrote.
     Recipe {
-        model,
-        mesh: Mesh { tensor, ..Mesh::SERIAL },
-        precision,
-        matmul: Matmul::Auto,
         micro_batch,
         micro_batches: vec![2],
-        schedule: Schedule::OneForwardOneBackward,
-        chunks: 1,
-        stages: Vec::new(),
-        sharded: 0,
-        bucket_bytes: 25 << 20,
-        overlap: true,
-        sequence_parallel: false,
-        recompute: false,
-        synchronised: false,
-        optimizer: Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
         clip: Some(1.0),
-        seed: 1,
-        logits_multiple: 1,
-        communicate: true,
+        ..Recipe::plain(model, Mesh { tensor, ..Mesh::SERIAL }, precision)
     }
 }
 

@@ -70,3 +70,34 @@ fn what_cannot_be_predicted_is_refused_with_the_way_out() {
         assert!(why.contains(says) && why.starts_with("error: "), "{words}: {why}");
     }
 }
+
+/// Steps that sleep take what they are said to take on every machine: what is checked is the way of a check, and not the machine.
+#[test]
+fn a_check_seals_its_predictions_before_it_measures() {
+    let place = Place::new();
+    let sleeps = "benchmark: training, model: gpt2-mini, compute: sleep, sleep_jitter: 0, sleep_time: 1ms";
+    place.write(
+        "plan.yaml",
+        &format!(
+            "experiment: check\ndefaults: {{backend: shm, quick: true, max_seconds: 0.2s, limits: 'false'}}\ncases:\n  \
+             - {{{sleeps}, ranks: 1, batch: [1, 2]}}\n  - {{{sleeps}, ranks: 2, mesh: 1x1x2, batch: 2, micro_batches: 2}}\n"
+        ),
+    );
+    let said = place.run("predict --machine a100-nvlink --check plan.yaml --json --output-dir checked");
+    assert!([Some(0), Some(1)].contains(&said.status.code()), "{}", said.err);
+    let found = object(&said.out);
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &found["drift"]), (3, &Value::Null), "{found}");
+    for row in rows {
+        let (predicted, measured) = (row["predicted_s"].as_f64().unwrap(), row["measured_s"].as_f64().unwrap());
+        assert!(predicted > 5e-3 && measured > 0.9 * predicted, "nobody sleeps shorter: {row}");
+    }
+    // The digest is noted when the record begins, and the file is what it is of.
+    let record = place.path("checked");
+    let sealed = record::read_predictions(&record, record::read_run(&record).unwrap().file.labels.note.as_deref());
+    let sealed = sealed.unwrap().unwrap();
+    assert!(sealed.is_sealed && sealed.cases.len() == 3, "{sealed:?}");
+    let written = |file: &str| std::fs::metadata(record.join(file)).unwrap().modified().unwrap();
+    assert!(written("predictions.json") <= written("cases.jsonl"), "predictions were written after results");
+    assert!(std::fs::read_to_string(record.join("report.md")).unwrap().contains(BANNER));
+}

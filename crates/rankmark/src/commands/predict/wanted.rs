@@ -1,6 +1,5 @@
 //! From options to a workload.
 
-use engine::Matmul;
 use engine::cuda::LOGITS_MULTIPLE;
 use parallel::{Mesh, Optimizer, Recipe, Schedule};
 use predict::{Predictor, Workload};
@@ -47,30 +46,18 @@ impl Predict {
         let model = entry.model(&settings).map_err(refused)?;
         let optimizer = match self.optimizer.as_str() {
             "sgd" => Optimizer::Sgd { rate: 1e-3, momentum: 0.9 },
-            _ => Optimizer::AdamW { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.01 },
+            _ => Optimizer::ADAMW,
         };
         let on_gpus = predictor.profile.multiprocessors > 0;
         let recipe = Recipe {
-            model,
-            mesh: Mesh::SERIAL,
-            precision: self.precision,
-            matmul: Matmul::Auto,
-            micro_batch: 1,
-            micro_batches: vec![1],
             schedule: self.schedule.unwrap_or(Schedule::OneForwardOneBackward),
-            chunks: 1,
-            stages: Vec::new(),
             sharded: self.sharded,
-            bucket_bytes: 25 << 20,
             overlap: !self.no_overlap,
             sequence_parallel: self.sequence_parallel,
             recompute: self.recompute,
-            synchronised: false,
             optimizer,
-            clip: None,
-            seed: 1,
             logits_multiple: if on_gpus { LOGITS_MULTIPLE } else { 1 },
-            communicate: true,
+            ..Recipe::plain(model, Mesh::SERIAL, self.precision)
         };
         let node = self.ranks_per_node.unwrap_or(predictor.profile.ranks_per_node);
         Ok(Workload { software: self.software, ..Workload::new(recipe, node.max(1) as usize) })
