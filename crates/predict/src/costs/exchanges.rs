@@ -79,8 +79,13 @@ impl Costs<'_> {
 
     /// Measured over modelled time, of the measured curve that is nearest to the group, at these bytes.
     fn measured_ratio(&self, operation: Collective, group: Group, bytes: u64) -> Option<f64> {
-        let matches = |transfer: &&TransferTime| serves(transfer.operation, operation) && transfer.ranks > 1;
-        let all: Vec<&TransferTime> = self.profile.transfers.iter().filter(matches).collect();
+        let of = |is_wanted: &dyn Fn(Collective) -> bool| -> Vec<&TransferTime> {
+            let measured = self.profile.transfers.iter().filter(|transfer| transfer.ranks > 1);
+            measured.filter(|transfer| is_wanted(transfer.operation)).collect()
+        };
+        // Other ways to send only where nobody measured this one: a broadcast of two ranks may take half the time of a send.
+        let own = of(&|measured| measured == operation);
+        let all = if own.is_empty() { of(&|measured| serves(measured, operation)) } else { own };
         let far = |transfer: &TransferTime| {
             let apart = |a: u32, b: u32| (f64::from(a.max(1)) / f64::from(b.max(1))).ln().abs();
             apart(transfer.ranks, group.ranks)
@@ -169,5 +174,30 @@ mod tests {
         let plain = machine("a100-nvlink").unwrap().profile();
         assert!((time(&profile, four, 1 << 20) / time(&plain, four, 1 << 20) - 2.0).abs() < 1e-9);
         assert_eq!(time(&profile, Group { ranks: 1, ..group }, 1 << 20), 0.0);
+    }
+
+    #[test]
+    fn a_send_takes_the_time_of_sends_where_they_were_measured() {
+        let mut profile = machine("a100-nvlink").unwrap().profile();
+        let group = Group { ranks: 2, per_node: 2, groups: 1, node: 2 };
+        let mut add = |operation, seconds| {
+            profile.transfers.push(TransferTime {
+                operation,
+                backend: "shm".to_owned(),
+                ranks: 2,
+                ranks_per_node: 2,
+                groups: 1,
+                bytes: 1 << 20,
+                seconds,
+                spread: 0.0,
+            });
+            let costs = Costs::new(&profile, Constants::of(&profile), Software::Rankmark, 2);
+            costs.exchange(Collective::SendRecv, group, 1 << 20)
+        };
+        assert!(
+            (add(Collective::Broadcast, 1e-3) / 1e-3 - 1.0).abs() < 1e-9,
+            "sending is sending, where nothing else is known"
+        );
+        assert!((add(Collective::SendRecv, 3e-3) / 3e-3 - 1.0).abs() < 1e-9);
     }
 }
