@@ -78,7 +78,7 @@ fn a_check_seals_its_predictions_before_it_measures() {
     let sleeps = "benchmark: training, model: gpt2-mini, compute: sleep, sleep_jitter: 0, sleep_time: 1ms";
     place.write(
         "plan.yaml",
-        &format!(
+        format!(
             "experiment: check\ndefaults: {{backend: shm, quick: true, max_seconds: 0.2s, limits: 'false'}}\ncases:\n  \
              - {{{sleeps}, ranks: 1, batch: [1, 2]}}\n  - {{{sleeps}, ranks: 2, mesh: 1x1x2, batch: 2, micro_batches: 2}}\n"
         ),
