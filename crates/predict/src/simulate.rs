@@ -41,7 +41,7 @@ pub(crate) struct Times {
     slowdown: f64,
     step_s: f64,
     /// Whether all exchanges of a rank go over one link.
-    is_paced: bool,
+    pub(crate) is_paced: bool,
 }
 
 /// Simulates a step with these times.

@@ -2,15 +2,16 @@
 
 use comm::Pace;
 use parallel::{Mesh, SleepTimes};
-use record::ConstantName;
+use record::{ConstantName, MachineProfile};
 use terms::{Bandwidth, Seconds};
 
 use super::workload;
 use crate::machines::machine;
+use crate::simulate::{Times, play};
 use crate::{Constants, Costs, Emulated, Software, Step, Workload, simulate};
 
 /// A machine whose exchanges take no time but that of the slow link.
-fn seconds(step: &Step) -> f64 {
+fn profile() -> MachineProfile {
     let mut profile = machine("a100-nvlink").unwrap().profile();
     for constant in &mut profile.constants {
         constant.value = match constant.name {
@@ -19,8 +20,16 @@ fn seconds(step: &Step) -> f64 {
             _ => 1e-15,
         };
     }
-    let costs = Costs::new(&profile, Constants::of(&profile), Software::Rankmark, 8);
-    simulate(step, &costs.emulating(&step.workload.emulated)).seconds
+    profile
+}
+
+fn costs(profile: &MachineProfile) -> Costs<'_> {
+    Costs::new(profile, Constants::of(profile), Software::Rankmark, 8)
+}
+
+fn seconds(step: &Step) -> f64 {
+    let profile = profile();
+    simulate(step, &costs(&profile).emulating(&step.workload.emulated)).seconds
 }
 
 fn emulated(mesh: Mesh, sleep: SleepTimes, pace: Option<Pace>) -> Workload {
@@ -66,10 +75,13 @@ fn transfers_and_exchanges_of_gradients_share_a_slow_link() {
     let pace = Pace { bandwidth: Bandwidth(1e6), latency: Seconds(0.0) };
     let mesh = Mesh { data: 2, tensor: 1, pipeline: 2 };
     let step = emulated(mesh, SleepTimes::Equal(1e-3), Some(pace)).step().unwrap();
-    let of_stage = |at: usize| step.stages[at].units.iter().map(|unit| 4.0 * unit.elements as f64 / 1e6).sum::<f64>();
-    let transfers = 2.0 * 4.0 * step.pieces.blocks[1].output_bytes as f64 / 1e6;
-    // Both ends of the link between the stages carry every transfer, and each its own gradients.
-    let least = of_stage(0).max(of_stage(1)) + transfers;
-    let found = seconds(&step);
-    assert!(found >= least, "{found} is less than {least}, which one link needs");
+    let profile = profile();
+    let mut times = Times::new(&step, &costs(&profile).emulating(&step.workload.emulated));
+    let shared = play(&step, &step.timetable, &times).seconds;
+    times.is_paced = false;
+    let apart = play(&step, &step.timetable, &times).seconds;
+    // The last stage's gradients are on the link when its last transfer is to go.
+    let transfer = 4.0 * (step.workload.recipe.micro_batch * 128 * 256) as f64 / 1e6;
+    assert!(shared > apart + transfer, "{shared} s with one link, {apart} s with several");
+    assert!(shared > seconds(&step) * (1.0 - 1e-9));
 }
