@@ -112,17 +112,21 @@ fn regret_text(regrets: &Regrets) -> String {
 }
 
 /// How fast the machine was, and the errors without that.
-fn pace_text(drift: &Drift, without: &Judged) -> String {
+fn pace_text(drift: &Drift, pace: f64, without: &Judged) -> String {
     let [mean, median, _] = Judged::sizes(&without.errors);
     let percent = |value: f64| format!("{:.1}%", 100.0 * value);
-    format!(
-        "\nInterleaved with them, {} of the profile took {:.2}x as long as in the profile ({:.2}x to {:.2}x).\n\
-         Measured times are divided by {:.2}. Without that: mean {}, median {}, bias {:+.1}%.\n",
+    let text = format!(
+        "\nInterleaved with them, {} of the profile took {:.2}x as long as in the profile ({:.2}x to {:.2}x).\n",
         count(drift.count, "operation or exchange", "operations and exchanges"),
         drift.ratio,
         drift.range.0,
         drift.range.1,
-        drift.ratio,
+    );
+    if pace == 1.0 {
+        return text + "That is within the spread between launches: measured times are left as they are.\n";
+    }
+    text + &format!(
+        "Measured times are divided by {pace:.2}. Without that: mean {}, median {}, bias {:+.1}%.\n",
         percent(mean),
         percent(median),
         100.0 * without.bias(),
@@ -137,6 +141,8 @@ pub struct Found {
     pub sealed: Judged,
     /// How fast the machine was; None where nothing tells.
     pub drift: Option<Drift>,
+    /// What measured times were divided by.
+    pub pace: f64,
     /// What choices lose.
     pub regrets: Regrets,
 }
@@ -144,13 +150,13 @@ pub struct Found {
 impl Found {
     /// The whole check for people.
     pub fn text(&self, gates: &[Gate], width: usize) -> String {
-        let pace = self.drift.map_or_else(String::new, |drift| pace_text(&drift, &self.sealed));
+        let pace = self.drift.map_or_else(String::new, |drift| pace_text(&drift, self.pace, &self.sealed));
         crate::text::errors(&self.judged, width) + &pace + &regret_text(&self.regrets) + &gates_text(gates, width)
     }
 
     /// The whole check for programs.
     pub fn json(&self, predictor: &Predictor, digest: &str, gates: &[Gate]) -> Value {
-        let Self { judged, sealed, drift, regrets } = self;
+        let Self { judged, sealed, drift, pace: divided_by, regrets } = self;
         let gate =
             |gate: &Gate| json!({"what": gate.what, "value": gate.value, "limit": gate.limit, "holds": gate.holds});
         let sizes = |errors: &[f64]| {
@@ -176,6 +182,7 @@ impl Found {
             "errors": sizes(&judged.errors),
             "errors_as_sealed": sizes(&sealed.errors),
             "drift": drift.as_ref().map(pace),
+            "divided_by": divided_by,
             "constant_rate": sizes(&judged.constant_rate),
             "bias": judged.bias(),
             "coverage90": judged.coverage(),

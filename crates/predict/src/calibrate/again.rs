@@ -26,6 +26,13 @@ pub struct Drift {
     pub count: usize,
 }
 
+impl Drift {
+    /// What measured times are divided by: one where the machine is as fast as launches of one hour tell.
+    pub fn pace(&self, launch_spread: f64) -> f64 {
+        if self.ratio.ln().abs() > 2.0 * launch_spread { self.ratio } else { 1.0 }
+    }
+}
+
 /// The plan that measures some of a profile's operations and exchanges again; None for public numbers.
 pub fn again(profile: &MachineProfile, caches: Caches) -> Option<String> {
     let (kernels, transfer) = chosen(profile);
@@ -155,6 +162,7 @@ mod tests {
         now.kernels.push(kernel("adamw", &[99, 0], 1, 1.0));
         let drift = super::drift(&then, &now).unwrap();
         assert!((drift.ratio - 1.1).abs() < 1e-9 && drift.count == 9, "{drift:?}");
+        assert_eq!((drift.pace(0.06), drift.pace(0.03)), (1.0, drift.ratio), "10% are within two spreads of 6%");
         assert!((drift.range.0 - 1.0).abs() < 1e-9 && (drift.range.1 - 5.5).abs() < 1e-9, "{drift:?}");
         assert_eq!(super::drift(&machine("a100-nvlink").unwrap().profile(), &now), None);
     }

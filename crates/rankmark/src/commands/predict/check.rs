@@ -55,10 +55,12 @@ pub(super) fn run(
     let Some(directory) = ended.directory else { return Ok(ended.code) };
     let record = read_run(&directory)?;
     let drift = drift_of(predictor, &record);
+    let pace = drift.map_or(1.0, |drift| drift.pace(predictor.profile.launch_spread));
     let found = Found {
-        judged: judge(&sealed, &record.cases, drift.map_or(1.0, |drift| drift.ratio)),
+        judged: judge(&sealed, &record.cases, pace),
         sealed: judge(&sealed, &record.cases, 1.0),
         drift,
+        pace,
         regrets: regrets(&sealed, &record.cases),
     };
     let gates = gates(&found.judged, &found.regrets);
