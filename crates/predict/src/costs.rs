@@ -45,6 +45,11 @@ impl<'a> Costs<'a> {
         self.pace.is_some()
     }
 
+    /// Whether ranks compute on processors of the host. Without overlap these exchange inside the call that starts it.
+    pub fn is_host(&self) -> bool {
+        self.profile.multiprocessors == 0
+    }
+
     /// The value of a constant.
     pub fn get(&self, name: ConstantName) -> f64 {
         self.constants.get(name)

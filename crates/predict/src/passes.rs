@@ -69,6 +69,8 @@ pub struct BlockTimes {
     pub forward: Parts,
     /// The backward pass, with what is computed again.
     pub backward: Parts,
+    /// Exchanges of tensor groups in each of them.
+    pub exchanges: [u32; 2],
 }
 
 /// The times of all different blocks.
@@ -89,9 +91,15 @@ pub fn block_times(costs: &Costs<'_>, workload: &Workload, pieces: &Pieces) -> V
         } else if workload.recompute_attention && costs.habits().scores_in_memory {
             backward.add(&sum(costs, &block.forward, tensor, true), 1.0);
         }
-        BlockTimes { forward, backward }
+        let again = if recipe.recompute && at != last { exchanges(&block.forward) } else { 0 };
+        let exchanges = [exchanges(&block.forward), exchanges(&block.backward) + again];
+        BlockTimes { forward, backward, exchanges }
     });
     times.collect()
+}
+
+fn exchanges(list: &[PassWork]) -> u32 {
+    list.iter().filter(|piece| matches!(piece, PassWork::Exchange { .. })).count() as u32
 }
 
 /// The passes of a block that sleeps: exchanges within a pass are real, and it sleeps for the rest of its time.
@@ -100,7 +108,11 @@ fn asleep(costs: &Costs<'_>, block: &BlockPieces, (sleep, at): (&SleepTimes, usi
         let exchanged = sum(costs, list, tensor, false).tensor;
         Parts { compute: (sleep.seconds(phase, at) - exchanged).max(0.0), tensor: exchanged, ..Parts::default() }
     };
-    BlockTimes { forward: of(&block.forward, Phase::Forward), backward: of(&block.backward, Phase::Backward) }
+    BlockTimes {
+        forward: of(&block.forward, Phase::Forward),
+        backward: of(&block.backward, Phase::Backward),
+        exchanges: [exchanges(&block.forward), exchanges(&block.backward)],
+    }
 }
 
 /// The seconds of a list, or of its attention only.

@@ -1,7 +1,8 @@
 //! An event simulation of one replica: every stage plays its events in order, as the trainer does.
 //!
 //! A stage computes one pass at a time. Transfers between two stages run beside computation, one at a time in each direction of a link,
-//! and begin when both ends have come to them. Exchanges of gradients run beside computation on a stream of their own.
+//! and begin when both ends have come to them; on a host without overlap both ends wait until they are over. Exchanges of gradients run
+//! beside computation on a stream of their own.
 
 mod data;
 mod stage;
@@ -42,6 +43,10 @@ pub(crate) struct Times {
     step_s: f64,
     /// Whether all exchanges of a rank go over one link.
     pub(crate) is_paced: bool,
+    /// Whether both ends of a transfer wait for it where they come to it.
+    pub(crate) transfers_block: bool,
+    /// Whether blocks sleep.
+    sleeps: bool,
 }
 
 /// Simulates a step with these times.
@@ -102,6 +107,8 @@ impl Times {
             world: costs.exchange(Collective::AllReduce, world, 8),
             slowdown: costs.slowdown(),
             is_paced: costs.is_paced(),
+            sleeps: workload.emulated.sleep.is_some(),
+            transfers_block: costs.is_host() && !recipe.overlap,
             step_s: costs.get(ConstantName::StepTime),
         }
     }
@@ -144,17 +151,20 @@ impl Shared {
         let place = self.place_of(transfer);
         let crossing = &mut self.crossings[place];
         *(if sends { &mut crossing.sent } else { &mut crossing.awaited }) = now;
-        if !crossing.sent.is_nan() && !crossing.awaited.is_nan() {
-            let free = &mut self.free[transfer.link * 2 + usize::from(transfer.up)];
-            let ends = [transfer.link, (transfer.link + 1) % self.mesh.pipeline];
-            let busy = ends.iter().filter_map(|end| self.links.get(*end)).copied().fold(*free, f64::max);
-            crossing.end = crossing.sent.max(crossing.awaited).max(busy) + seconds;
-            let over = crossing.end;
-            *free = over;
-            for end in ends {
-                self.occupy(end, over);
-            }
+        let begin = crossing.sent.max(crossing.awaited);
+        if crossing.sent.is_nan() || crossing.awaited.is_nan() {
+            return;
         }
+        let way = transfer.link * 2 + usize::from(transfer.up);
+        let ends = [transfer.link, (transfer.link + 1) % self.mesh.pipeline];
+        let end = ends.iter().map(|end| self.link(*end)).fold(self.free[way], f64::max).max(begin) + seconds;
+        (self.crossings[place].end, self.free[way]) = (end, end);
+        ends.into_iter().for_each(|stage| self.occupy(stage, end));
+    }
+
+    /// When the link of a stage's ranks is free, if exchanges share it.
+    fn link(&self, stage: usize) -> f64 {
+        self.links.get(stage).copied().unwrap_or(0.0)
     }
 
     /// The link of a stage's ranks is busy until then.
@@ -192,17 +202,34 @@ pub(crate) fn play(step: &Step, timetable: &[Vec<Event>], times: &Times) -> Simu
         links: vec![0.0; if times.is_paced { mesh.pipeline } else { 0 }],
     };
     let mut stages: Vec<Stage> = (0..mesh.pipeline).map(|at| Stage::new(step, times, at, micros)).collect();
-    loop {
-        let mut moved = false;
-        for (stage, events) in stages.iter_mut().zip(timetable) {
-            moved |= stage.advance(events, &mut shared, times);
-        }
-        if !moved {
-            break;
-        }
-    }
-    debug_assert!(stages.iter().zip(timetable).all(|(stage, events)| stage.is_done(events)), "a stage waits for ever");
+    let are_done = |stages: &[Stage<'_>]| stages.iter().zip(timetable).all(|(stage, events)| stage.is_done(events));
+    // Exchanges that wait for a link when all passes are over compete with those that end the step.
+    while !are_done(&stages) && advance(&mut stages, timetable, &mut shared, times) {}
+    debug_assert!(are_done(&stages), "a stage waits for ever");
     end(step, stages, &mut shared, times)
+}
+
+/// Plays what can be played. False if nothing can.
+fn advance(stages: &mut [Stage<'_>], timetable: &[Vec<Event>], shared: &mut Shared, times: &Times) -> bool {
+    if !times.is_paced {
+        // The order is that of the timetable alone: any stage may run ahead.
+        return stages
+            .iter_mut()
+            .zip(timetable)
+            .fold(false, |moved, (stage, events)| stage.advance(events, false, shared, times) || moved);
+    }
+    // A link that exchanges share goes to who comes first, so what is behind plays first, one event at a time.
+    let clocks = stages.iter().enumerate().map(|(at, stage)| (stage.clock, at, false));
+    let exchanges = stages.iter().enumerate().filter_map(|(at, stage)| Some((stage.next_exchange()?, at, true)));
+    let mut order: Vec<(f64, usize, bool)> = clocks.chain(exchanges).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    order.into_iter().any(|(_, at, is_exchange)| match is_exchange {
+        true => {
+            stages[at].exchange_queued(shared);
+            true
+        }
+        false => stages[at].advance(&timetable[at], true, shared, times),
+    })
 }
 
 /// The end of the step: tied parameters, what is left of exchanges, norms, updates.
@@ -210,9 +237,17 @@ fn end(step: &Step, mut stages: Vec<Stage<'_>>, shared: &mut Shared, times: &Tim
     let last = stages.len() - 1;
     if last > 0 && step.stages[0].units.iter().any(|unit| unit.tied) {
         let both = stages[0].clock.max(stages[last].clock);
+        let mut begin = both;
+        for at in [0, last] {
+            while stages[at].next_exchange().is_some_and(|since| since < both) {
+                stages[at].exchange_queued(shared);
+            }
+            begin = shared.link(at).max(begin);
+        }
         for at in [0, last] {
             stages[at].wait(both);
-            stages[at].pass_time(times.ends, |parts| &mut parts.pipeline);
+            stages[at].pass_time(begin - both + times.ends, |parts| &mut parts.pipeline);
+            shared.occupy(at, begin + times.ends);
             stages[at].reduce_tied(shared);
         }
     }

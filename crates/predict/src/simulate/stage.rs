@@ -1,11 +1,28 @@
 //! One stage while it plays: its clock, its place in the list of its events, and its exchanges among replicas.
 
-use parallel::{Event, Pass};
+use std::collections::VecDeque;
+
+use parallel::{Event, Pass, Transfer};
 
 use super::data::DataTimes;
-use super::{Shared, Times};
+use super::{Crossing, Shared, Times};
 use crate::passes::{BlockTimes, Parts};
 use crate::workload::Step;
+
+/// A pass that is played block by block.
+struct OpenPass {
+    backward: bool,
+    /// Its blocks in their order, and the next.
+    blocks: Vec<usize>,
+    next: usize,
+    /// Exchanges of its tensor group that this block has made over a shared link, and how long they waited for it.
+    exchanged: u32,
+    late: f64,
+    /// When the values of each block are there, if replicas hold shards of them.
+    gathered: Vec<f64>,
+    /// When each exchange of its gradients is over.
+    reductions: Vec<f64>,
+}
 
 /// A stage that plays its events.
 pub(super) struct Stage<'a> {
@@ -18,10 +35,16 @@ pub(super) struct Stage<'a> {
     pub(super) clock: f64,
     pub(super) parts: Parts,
     next: usize,
+    /// Whether it came to the transfer that is next, and waits there.
+    has_come: bool,
     /// The transfer that each direction of each link sent last.
     sending: [Option<usize>; 4],
     /// When the stream of exchanges among replicas is free.
     free: f64,
+    /// Exchanges of gradients that wait for a link which others use, too: since when, and for how long.
+    queued: VecDeque<(f64, f64)>,
+    /// The pass that is played block by block.
+    open: Option<OpenPass>,
     /// Backward passes that each unit still waits for.
     left: Vec<usize>,
     reduced: Vec<bool>,
@@ -53,8 +76,11 @@ impl<'a> Stage<'a> {
             clock: 0.0,
             parts: Parts::default(),
             next: 0,
+            has_come: false,
             sending: [None; 4],
             free: 0.0,
+            queued: VecDeque::new(),
+            open: None,
             left: own.units.iter().map(|unit| unit.writers.len() * micros).collect(),
             reduced: vec![false; own.units.len()],
             whole: whole.collect(),
@@ -66,40 +92,67 @@ impl<'a> Stage<'a> {
         self.next == events.len()
     }
 
-    /// Plays events until one waits for what another stage has not done yet. Gives whether any was played.
-    pub(super) fn advance(&mut self, events: &[Event], shared: &mut Shared, times: &Times) -> bool {
-        let before = self.next;
+    /// Plays events until one waits for what another stage has not done yet, or only one event or block. Gives whether any was played.
+    pub(super) fn advance(&mut self, events: &[Event], one: bool, shared: &mut Shared, times: &Times) -> bool {
+        let mut moved = false;
         while let Some(event) = events.get(self.next) {
-            match *event {
-                Event::Pass(pass) => {
-                    if let Some(place) = shared.needs(self.at, pass) {
-                        let end = shared.crossings[place].end;
-                        if end.is_nan() {
-                            break;
-                        }
-                        let sent = shared.crossings[place].sent;
-                        self.wait_for_transfer(sent, end);
-                    }
-                    self.pass(pass, shared);
-                }
-                Event::Send(transfer) => {
-                    let slot = 2 * usize::from(transfer.link == self.at) + usize::from(transfer.up);
-                    if let Some(place) = self.sending[slot] {
-                        let end = shared.crossings[place].end;
-                        if end.is_nan() {
-                            break;
-                        }
-                        let sent = shared.crossings[place].sent;
-                        self.wait_for_transfer(sent, end);
-                    }
-                    self.sending[slot] = Some(shared.place_of(transfer));
-                    shared.come(transfer, true, self.clock, times.links[transfer.link]);
-                }
-                Event::Receive(transfer) => shared.come(transfer, false, self.clock, times.links[transfer.link]),
+            if !self.play(*event, one, shared, times) {
+                break;
             }
-            self.next += 1;
+            moved = true;
+            if self.open.is_none() {
+                self.next += 1;
+                self.has_come = false;
+            }
+            if one {
+                break;
+            }
         }
-        self.next > before
+        moved
+    }
+
+    /// Plays an event, or one block of a pass. False if it waits for what another stage has not done yet.
+    fn play(&mut self, event: Event, one: bool, shared: &mut Shared, times: &Times) -> bool {
+        match event {
+            Event::Pass(pass) => {
+                if self.open.is_none() {
+                    if let Some(place) = shared.needs(self.at, pass)
+                        && !self.wait_for_transfer(shared.crossings[place])
+                    {
+                        return false;
+                    }
+                    self.begin(pass, times);
+                }
+                while let Some(open) = self.open.take() {
+                    self.block(open, shared, times);
+                    if one {
+                        break;
+                    }
+                }
+                true
+            }
+            Event::Send(transfer) => {
+                let slot = 2 * usize::from(transfer.link == self.at) + usize::from(transfer.up);
+                if let Some(place) = self.sending[slot]
+                    && !self.has_come
+                    && !self.wait_for_transfer(shared.crossings[place])
+                {
+                    return false;
+                }
+                self.sending[slot] = Some(shared.place_of(transfer));
+                self.come(transfer, true, shared, times)
+            }
+            Event::Receive(transfer) => self.come(transfer, false, shared, times),
+        }
+    }
+
+    /// Comes to an end of a transfer. False if it waits there for the other end.
+    fn come(&mut self, transfer: Transfer, sends: bool, shared: &mut Shared, times: &Times) -> bool {
+        if !self.has_come {
+            self.has_come = true;
+            shared.come(transfer, sends, self.clock, times.links[transfer.link]);
+        }
+        !times.transfers_block || self.wait_for_transfer(shared.crossings[shared.place_of(transfer)])
     }
 
     /// Waits for another stage.
@@ -110,13 +163,18 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits for a transfer: before it is sent the other stage is late, afterwards the link is.
-    fn wait_for_transfer(&mut self, sent: f64, end: f64) {
-        self.wait(sent.min(end));
+    /// Waits for a transfer: before both ends came to it the other stage is late, afterwards the link is. False if the other has not
+    /// come yet.
+    fn wait_for_transfer(&mut self, Crossing { sent, awaited, end }: Crossing) -> bool {
+        if end.is_nan() {
+            return false;
+        }
+        self.wait(sent.max(awaited).min(end));
         if end > self.clock {
             self.parts.pipeline += end - self.clock;
             self.clock = end;
         }
+        true
     }
 
     /// Spends time on a part.
@@ -125,18 +183,20 @@ impl<'a> Stage<'a> {
         self.clock += seconds;
     }
 
-    fn pass(&mut self, pass: Pass, shared: &mut Shared) {
+    /// Plays a pass at once if no exchange is within it or beside it; else opens it.
+    fn begin(&mut self, pass: Pass, times: &Times) {
         let last = pass.backward && self.backward_left[pass.chunk] == 1;
         if pass.backward {
             self.backward_left[pass.chunk] -= 1;
         }
+        let whole = self.whole[pass.chunk][usize::from(pass.backward)];
+        let shares_link = times.is_paced && whole.tensor > 0.0;
         let is_plain = match self.data.level {
-            0 | 1 => !last && self.free <= self.clock,
-            2 => !pass.backward,
+            0 | 1 => !last && self.free <= self.clock && self.queued.is_empty() && !shares_link,
+            2 => !pass.backward && !shares_link,
             _ => false,
         };
         if is_plain {
-            let whole = self.whole[pass.chunk][usize::from(pass.backward)];
             self.parts.add(&whole, 1.0);
             self.clock += whole.total();
             if pass.backward {
@@ -144,7 +204,11 @@ impl<'a> Stage<'a> {
             }
             return;
         }
-        self.pass_by_blocks(pass, shared);
+        let range = self.step.stages[self.at].chunks[pass.chunk].clone();
+        let blocks: Vec<usize> = if pass.backward { range.rev().collect() } else { range.collect() };
+        let gathered = Vec::with_capacity(blocks.len());
+        let (backward, reductions) = (pass.backward, Vec::new());
+        self.open = Some(OpenPass { backward, blocks, next: 0, exchanged: 0, late: 0.0, gathered, reductions });
     }
 
     /// A backward pass that completes no unit.
@@ -156,30 +220,50 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn pass_by_blocks(&mut self, pass: Pass, shared: &mut Shared) {
-        let range = self.step.stages[self.at].chunks[pass.chunk].clone();
-        let blocks: Vec<usize> = if pass.backward { range.rev().collect() } else { range.collect() };
-        // When the values of each block are there, if replicas hold shards of them.
-        let mut gathered: Vec<f64> = Vec::with_capacity(blocks.len());
-        let mut reductions: Vec<f64> = Vec::new();
-        for (at, block) in blocks.iter().enumerate() {
-            if self.data.level == 3 && self.data.exchanges {
-                let ahead = if self.data.overlap { 2 } else { 1 };
-                while gathered.len() < (at + ahead).min(blocks.len()) {
-                    let wanted = blocks[gathered.len()];
-                    let seconds: f64 = self.units(wanted).iter().map(|unit| self.data.gather[*unit]).sum();
-                    gathered.push(self.exchange(seconds, shared));
-                }
-                self.wait_for_data(gathered[at]);
+    /// Plays the next block of a pass, or one exchange of its tensor group if that shares a link. Opens the pass again unless that was
+    /// its end.
+    fn block(&mut self, mut open: OpenPass, shared: &mut Shared, times: &Times) {
+        let block = open.blocks[open.next];
+        if self.data.level == 3 && self.data.exchanges {
+            let ahead = if self.data.overlap { 2 } else { 1 };
+            while open.gathered.len() < (open.next + ahead).min(open.blocks.len()) {
+                let wanted = open.blocks[open.gathered.len()];
+                let seconds: f64 = self.units(wanted).iter().map(|unit| self.data.gather[*unit]).sum();
+                open.gathered.push(self.exchange(seconds, shared));
             }
-            let times = self.blocks[self.step.pieces.places[*block]];
-            self.compute(if pass.backward { &times.backward } else { &times.forward });
-            if pass.backward {
-                self.wrote(*block, &mut reductions, shared);
-            }
+            self.wait_for_data(open.gathered[open.next]);
         }
-        // Shards are added up at the end of each pass.
-        if let Some(end) = reductions.last().copied().filter(|_| self.data.level >= 2) {
+        let of = self.blocks[self.step.pieces.places[block]];
+        let parts = if open.backward { of.backward } else { of.forward };
+        let exchanges = if times.is_paced { of.exchanges[usize::from(open.backward)] } else { 0 };
+        let rest = Parts { tensor: 0.0, ..parts };
+        if open.exchanged < exchanges {
+            let share = 1.0 / f64::from(exchanges);
+            if !times.sleeps {
+                self.compute(&rest, share);
+            }
+            let late = (shared.link(self.at) - self.clock).max(0.0);
+            self.pass_time(late + share * parts.tensor, |parts| &mut parts.tensor);
+            shared.occupy(self.at, self.clock);
+            open.exchanged += 1;
+            open.late += late;
+            self.open = Some(open);
+            return;
+        }
+        match (exchanges, times.sleeps) {
+            (0, _) => self.compute(&parts, 1.0),
+            // A block sleeps for what its exchanges leave of its time.
+            (_, true) => self.pass_time((rest.compute - open.late).max(0.0), |parts| &mut parts.compute),
+            (_, false) => {}
+        }
+        if open.backward {
+            self.wrote(block, &mut open.reductions, shared);
+        }
+        (open.next, open.exchanged, open.late) = (open.next + 1, 0, 0.0);
+        if open.next < open.blocks.len() {
+            self.open = Some(open);
+        } else if let Some(end) = open.reductions.last().copied().filter(|_| self.data.level >= 2) {
+            // Shards are added up at the end of each pass.
             self.wait_for_data(end);
         }
     }
@@ -189,13 +273,14 @@ impl<'a> Stage<'a> {
         &data.of_block[block - data.first]
     }
 
-    /// Computes while exchanges among replicas may run beside it, and slow it down.
-    fn compute(&mut self, parts: &Parts) {
-        let seconds = parts.total();
-        let beside = (self.free - self.clock).max(0.0);
+    /// Does this share of a computation while exchanges among replicas may run beside it, and slow it down.
+    fn compute(&mut self, parts: &Parts, share: f64) {
+        let seconds = share * parts.total();
+        let queued: f64 = self.queued.iter().map(|(_, seconds)| seconds).sum();
+        let beside = (self.free + queued - self.clock).max(0.0);
         let slowed = seconds.min(beside / self.slowdown);
         let factor = if seconds > 0.0 { 1.0 + slowed * (self.slowdown - 1.0) / seconds } else { 1.0 };
-        self.parts.add(parts, factor);
+        self.parts.add(parts, share * factor);
         self.clock += seconds * factor;
     }
 
@@ -213,7 +298,12 @@ impl<'a> Stage<'a> {
                 continue;
             }
             self.reduced[*unit] = true;
-            reductions.push(self.exchange(self.data.reduce[*unit], shared));
+            let seconds = self.data.reduce[*unit];
+            if self.data.level < 2 && !shared.links.is_empty() {
+                self.queued.push_back((self.clock, seconds));
+                continue;
+            }
+            reductions.push(self.exchange(seconds, shared));
             if self.data.level >= 2 {
                 // One at a time is under way, or none.
                 let waits_for = reductions.len().checked_sub(1 + usize::from(self.data.overlap));
@@ -226,12 +316,28 @@ impl<'a> Stage<'a> {
 
     /// Begins an exchange behind those under way, and gives its end.
     fn exchange(&mut self, seconds: f64, shared: &mut Shared) -> f64 {
-        let link = shared.links.get(self.at).copied().unwrap_or(0.0);
-        self.free = self.free.max(self.clock).max(if seconds > 0.0 { link } else { 0.0 }) + seconds;
+        self.exchange_from(self.clock, seconds, shared)
+    }
+
+    fn exchange_from(&mut self, since: f64, seconds: f64, shared: &mut Shared) -> f64 {
+        let link = shared.link(self.at);
+        self.free = self.free.max(since).max(if seconds > 0.0 { link } else { 0.0 }) + seconds;
         if seconds > 0.0 {
             shared.occupy(self.at, self.free);
         }
         self.free
+    }
+
+    /// When the next exchange that waits for the link may have it.
+    pub(super) fn next_exchange(&self) -> Option<f64> {
+        self.queued.front().map(|(since, _)| since.max(self.free))
+    }
+
+    /// Plays the next exchange that waits for the link.
+    pub(super) fn exchange_queued(&mut self, shared: &mut Shared) {
+        if let Some((since, seconds)) = self.queued.pop_front() {
+            self.exchange_from(since, seconds, shared);
+        }
     }
 
     fn wait_for_data(&mut self, end: f64) {
@@ -253,6 +359,9 @@ impl<'a> Stage<'a> {
 
     /// Exchanges what does not overlap, and waits for all.
     pub(super) fn reduce_the_rest(&mut self, shared: &mut Shared) {
+        while !self.queued.is_empty() {
+            self.exchange_queued(shared);
+        }
         for unit in 0..self.reduced.len() {
             if !self.reduced[unit] {
                 self.exchange(self.data.reduce[unit], shared);

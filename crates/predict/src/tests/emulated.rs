@@ -1,7 +1,7 @@
 //! Steps whose blocks sleep, and whose links are slowed down.
 
 use comm::Pace;
-use parallel::{Mesh, SleepTimes};
+use parallel::{Mesh, Schedule, SleepTimes};
 use record::{ConstantName, MachineProfile};
 use terms::{Bandwidth, Seconds};
 
@@ -84,4 +84,42 @@ fn transfers_and_exchanges_of_gradients_share_a_slow_link() {
     let transfer = 4.0 * (step.workload.recipe.micro_batch * 128 * 256) as f64 / 1e6;
     assert!(shared > apart + transfer, "{shared} s with one link, {apart} s with several");
     assert!(shared > seconds(&step) * (1.0 - 1e-9));
+}
+
+#[test]
+fn without_overlap_both_ends_wait_where_they_come_to_a_transfer() {
+    let mesh = Mesh { data: 1, tensor: 1, pipeline: 2 };
+    let pace = Pace { bandwidth: Bandwidth(1e30), latency: Seconds(0.0) };
+    // Stages of 3 blocks: forward passes of 3 and 9 seconds, backward passes of 3 and 3. The first has 2 warm-up passes at most.
+    let passes = [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [3.0, 1.0], [3.0, 1.0], [3.0, 1.0]];
+    let table = SleepTimes::Table { passes: passes.into(), optimizer_s: 0.0 };
+    let of = |overlap, multiprocessors| {
+        let mut step = emulated(mesh, table.clone(), Some(pace));
+        step.recipe.schedule = Schedule::GPipe;
+        step.recipe.micro_batches = vec![3];
+        step.recipe.overlap = overlap;
+        let profile = MachineProfile { multiprocessors, ..profile() };
+        let step = step.step().unwrap();
+        simulate(&step, &costs(&profile).emulating(&step.workload.emulated))
+    };
+    // 3 seconds until the second stage begins, its 3 x (9 + 3) seconds, and the last backward pass of the first.
+    let wanted = 3.0 + 36.0 + 3.0;
+    for found in [of(true, 0), of(false, 0), of(false, 132)] {
+        near(found.seconds, wanted);
+        near(found.parts.total(), wanted);
+    }
+    // Where the first stage comes to its third transfer first, and its next pass waits for that.
+    let passes = [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [7.0, 1.0]];
+    let table = SleepTimes::Table { passes: passes.into(), optimizer_s: 0.0 };
+    let of = |overlap| {
+        let mut step = emulated(mesh, table.clone(), Some(pace));
+        step.recipe.schedule = Schedule::Interleaved;
+        step.recipe.chunks = 2;
+        step.recipe.micro_batches = vec![4];
+        step.recipe.overlap = overlap;
+        let step = step.step().unwrap();
+        let profile = MachineProfile { multiprocessors: 0, ..profile() };
+        simulate(&step, &costs(&profile).emulating(&step.workload.emulated)).seconds
+    };
+    assert!(of(false) > of(true) * 1.01, "{} {}", of(false), of(true));
 }

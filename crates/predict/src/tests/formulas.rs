@@ -24,7 +24,7 @@ fn seconds(step: &Step, change: impl FnOnce(&mut Times)) -> f64 {
     let costs = Costs::new(&profile, Constants::of(&profile), Software::Rankmark, 8);
     let mut times = Times::new(step, &costs);
     let of = |compute: f64| Parts { compute, ..Parts::default() };
-    times.blocks.fill(BlockTimes { forward: of(1.0), backward: of(2.0) });
+    times.blocks.fill(BlockTimes { forward: of(1.0), backward: of(2.0), exchanges: [0; 2] });
     change(&mut times);
     let played = play(step, &step.timetable, &times);
     assert!((played.parts.total() - played.seconds).abs() < 1e-6, "parts {:?} of {}", played.parts, played.seconds);
