@@ -29,6 +29,9 @@ const OWN_SHARE: f64 = 0.5;
 const MOST_OF_TIME: f64 = 0.7;
 /// One rank works in pauses if no other rank works in them as long as so much of its time. If all do, all ranks work in them.
 const EQUAL: f64 = 0.75;
+/// Where another rank works half as long in pauses, all do, unless what the first does beyond that takes so much of the time: whoever
+/// saves a checkpoint for all ranks has a little more to do.
+const ALONE: f64 = 0.04;
 /// Distances of pauses that are the period, or a multiple of it where one is missing.
 const REGULAR: f64 = 0.75;
 
@@ -99,6 +102,8 @@ pub(super) fn pauses(steps: &Steps, shows_waits: bool) -> Option<Pauses> {
         return None;
     }
     let (who, next_share) = if by_work { who(steps, &works, &long, &longer) } else { (Who::Unknown, None) };
+    let is_shared = next_share.is_some_and(|next| next >= OWN_SHARE && share * (1.0 - next) < ALONE);
+    let (who, next_share) = if is_shared { (Who::All, None) } else { (who, next_share) };
     Some(Pauses {
         every: every(&numbers),
         who,
@@ -263,6 +268,15 @@ mod tests {
         let found = pauses(&tenth([0.3, 0.18]), true).unwrap();
         assert_eq!(found.who, Who::Rank(0));
         assert!((found.next_share.unwrap() - 0.6).abs() < 0.05, "{:?}", found.next_share);
+    }
+
+    /// All ranks save a checkpoint, and the first also writes what holds for all.
+    #[test]
+    fn a_little_more_to_do_than_others_in_short_pauses_names_nobody() {
+        let found = pauses(&tenth([0.025, 0.016]), true).unwrap();
+        assert!((found.share - 0.075).abs() < 0.01, "{}", found.share);
+        assert_eq!((found.who, found.next_share), (Who::All, None));
+        assert_eq!(pauses(&tenth([0.025, 0.005]), true).unwrap().who, Who::Rank(0));
     }
 
     #[test]
