@@ -11,7 +11,8 @@ none.
 
 Reads:
     RANKMARK_PROFILE_DIR           the folder for results
-    RANKMARK_PROFILE_STEPS         "first:last", the steps to trace, last not included; 10:20 unless given
+    RANKMARK_PROFILE_STEPS         "first:last", the steps to trace, last not included; 10:20 unless given.
+                                   "first:last:seconds": for at least so long, and at most four times as many steps
     RANKMARK_PROFILE_SECONDS       a number, in place of steps: trace this long, from step 5 on
     RANKMARK_PROFILE_HANG_SECONDS  a number: write a hang file after this long without a step; 0 or absent: never
     RANK, WORLD_SIZE               used until torch.distributed is initialized. Without them, one process of the job is
@@ -70,7 +71,7 @@ from rankmark_profile_ends import end_of, uncaught
 from rankmark_profile_hang import watch_hang
 from rankmark_profile_spill import Descheduled, Spill
 from rankmark_profile_torch import flight_pickle, in_autograd, install, is_profiling, pack, report, why_no_trace
-from rankmark_profile_window import window_of
+from rankmark_profile_window import Window
 
 # Untraced steps after the window, until the file of steps is written again.
 STEPS_AFTER = 20
@@ -87,7 +88,7 @@ class Agent:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.folder = environment["RANKMARK_PROFILE_DIR"]
-        self.first, self.last, self.seconds = window_of(environment)
+        self.window = Window(environment)
         self.hang_s = float(environment.get("RANKMARK_PROFILE_HANG_SECONDS") or 0)
         self.is_rank = "RANK" in environment
         self.rank = int(environment.get("RANK") or 0)
@@ -212,8 +213,9 @@ class Agent:
         self.thread = threading.get_ident()
         self.descheduled = Descheduled()
         self.look_at_group()
-        window = None if self.seconds is not None else [max(self.first, 1), self.last]
-        head = {**self.identity(), "window": window, "window_s": self.seconds}
+        window = self.window
+        steps = None if window.seconds is not None else [window.first, window.last]
+        head = {**self.identity(), "window": steps, "window_s": window.seconds}
         if not self.spill.open(os.path.join(self.folder, f"spill-{self.rank}.jsonl"), head, is_only=not self.is_rank):
             # Another process is rank 0, and this is another training of the same command.
             self.is_broken = self.is_other = True
@@ -262,7 +264,7 @@ class Agent:
             else:
                 self.begin_span()
         elif self.state == "before":
-            is_due = self.ended >= max(self.first, 1)
+            is_due = self.ended >= self.window.first
             if is_due and self.can_open():
                 self.open()
             self.is_blocked = is_due and self.state == "before"
@@ -275,9 +277,7 @@ class Agent:
         return not self.is_theirs_running and self.found_by != "profiler"
 
     def is_over(self) -> bool:
-        if self.seconds is not None:
-            return time.monotonic_ns() - self.opened_ns >= self.seconds * 1e9
-        return self.ended - self.opened_step >= self.last - max(self.first, 1)
+        return self.window.is_over(self.ended - self.opened_step, (time.monotonic_ns() - self.opened_ns) / 1e9)
 
     # The window.
 
@@ -459,7 +459,8 @@ class Agent:
             # A launcher that has lost a rank may not wait for the trace.
             self.write_steps()
         if self.state == "open":
-            self.notes.append("the job ended before the window did")
+            if not self.window.has_enough(self.ended - self.opened_step):
+                self.notes.append("the job ended before the window did")
             if has_failed and torch.cuda.is_initialized():
                 # Stopping waits for the GPU, which may be in a collective that never ends.
                 self.notes.append("no trace: the script failed while the GPU was traced")

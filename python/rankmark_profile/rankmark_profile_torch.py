@@ -301,8 +301,8 @@ def why_no_trace(agent: Agent) -> str:
             "no trace: all steps ended while the autograd engine ran, and PyTorch's profiler cannot start there. Steps "
             "were timed, without kernels and exchanges. Call `loss.backward()` or `torch.autograd.backward`"
         )
-    first = max(agent.first, 1)
-    if agent.seconds is None:
+    first = agent.window.first
+    if agent.window.seconds is None:
         hint = f"Run more steps, or name a window that begins earlier, such as --steps 1:{max(agent.ended, 2)}"
     else:
         hint = "Run more steps"

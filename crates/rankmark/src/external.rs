@@ -103,7 +103,10 @@ fn job_below_profile(external: &External, arguments: &[OsString]) -> Failure {
     if launcher.is_empty() {
         return failure.hint("rankmark profile -- torchrun --nproc-per-node N train.py, with the options of each host");
     }
-    let passed = ["PYTHONPATH", "RANKMARK_PROFILE_DIR", "RANKMARK_PROFILE_STEPS", "RANKMARK_PROFILE_HANG_SECONDS"];
+    // Open MPI warns of a variable that is not set.
+    let is_timed = own.iter().any(|word| word.starts_with("--duration") || word.starts_with("-d"));
+    let window = if is_timed { "RANKMARK_PROFILE_SECONDS" } else { "RANKMARK_PROFILE_STEPS" };
+    let passed = ["PYTHONPATH", "RANKMARK_PROFILE_DIR", window, "RANKMARK_PROFILE_HANG_SECONDS"];
     let passed = passed.iter().filter(|_| external.passes_named_variables()).flat_map(|name| ["-x", name]);
     let mut line = vec!["rankmark".to_owned()];
     line.extend(own.into_iter().skip(1));
