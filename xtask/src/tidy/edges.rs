@@ -25,14 +25,13 @@ static BELOW: &[(&str, &[&str])] = &[
     ("control", &["process", "measure"]),
     ("survey", &["process", "measure", "comm"]),
     // work
-    ("cores", &["engine"]),
     ("contract", &["comm", "measure", "view"]),
     // One family of benchmarks each: side by side, so that they compile at the same time.
     ("collective", &["contract"]),
     ("primitive", &["contract", "engine"]),
-    ("training", &["contract", "cores", "parallel"]),
+    ("training", &["contract", "parallel"]),
     // Its product is a case of `primitive`.
-    ("hardware", &["cores", "primitive"]),
+    ("hardware", &["primitive"]),
     // Its activities are cases of these two.
     ("interference", &["collective", "hardware"]),
     ("benchmarks", &["collective", "primitive", "training", "hardware", "interference"]),
