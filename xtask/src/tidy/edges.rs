@@ -32,9 +32,7 @@ static BELOW: &[(&str, &[&str])] = &[
     ("training", &["contract", "parallel"]),
     // Its product is a case of `primitive`.
     ("hardware", &["primitive"]),
-    // Its activities are cases of these two.
-    ("interference", &["collective", "hardware"]),
-    ("benchmarks", &["collective", "primitive", "training", "hardware", "interference"]),
+    ("benchmarks", &["collective", "primitive", "training", "hardware"]),
     ("runner", &["benchmarks"]),
     ("launch", &["control", "survey"]),
     // meaning
@@ -56,11 +54,10 @@ static BELOW: &[(&str, &[&str])] = &[
 
 /// Crates that only these may use, though others are above them, too: nothing above `benchmarks` names a benchmark.
 static ONLY_FOR: &[(&str, &[&str])] = &[
-    ("collective", &["benchmarks", "interference"]),
+    ("collective", &["benchmarks"]),
     ("primitive", &["benchmarks", "hardware"]),
     ("training", &["benchmarks"]),
-    ("hardware", &["benchmarks", "interference"]),
-    ("interference", &["benchmarks"]),
+    ("hardware", &["benchmarks"]),
 ];
 
 /// Everything that `name` may use.
