@@ -38,15 +38,14 @@ static BELOW: &[(&str, &[&str])] = &[
     // meaning
     ("diagnose", &["stats", "record", "trace"]),
     ("import", &["stats", "record", "trace"]),
-    ("report", &["view", "diagnose", "terminal"]),
-    ("predict", &["parallel", "stats", "record", "terminal"]),
+    ("report", &["view", "diagnose"]),
+    ("predict", &["parallel", "view"]),
     // Another program's job: what is measured of it is explained and kept as a case is.
     ("job", &["benchmarks", "launch", "import", "report"]),
     // What a plan would do here, before anything is started.
     ("plans", &["runner", "launch", "import", "report"]),
     // face
-    ("terminal", &["stats"]),
-    ("rankmark", &["plans", "job", "runner", "launch", "diagnose", "import", "predict", "report", "terminal"]),
+    ("rankmark", &["plans", "job", "runner", "launch", "diagnose", "import", "predict", "report"]),
     // Chores know the repository, never the product; `coverage` judges records by the same pure functions.
     ("xtask", &["stats"]),
     ("experiments", &["xtask"]),
