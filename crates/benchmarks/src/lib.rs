@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+mod interference;
 mod midway;
 mod modelled;
 mod rank;

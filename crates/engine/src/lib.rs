@@ -7,6 +7,7 @@
 mod boundary;
 mod buffer;
 mod context;
+pub mod cores;
 pub mod cuda;
 mod element;
 mod error;

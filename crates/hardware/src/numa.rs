@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use comm::Communicator;
 use contract::{Prepared, Work};
-use cores::run_on;
 use device::Region;
+use engine::cores::run_on;
 use measure::{Failure, WrongReport, machine};
 use serde_json::{Map, Value};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use cores::run_on;
+use engine::cores::run_on;
 
 /// Looks for the next job before a thread sleeps: some tens of microseconds, longer than the time between two calls.
 const LOOKS: u32 = 20_000;

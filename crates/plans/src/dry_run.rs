@@ -12,6 +12,7 @@ use runner::Admission;
 use serde_json::{Value, json};
 use terms::Status;
 use view::number::lasting;
+use view::terminal;
 
 use crate::estimate::{self, Sampled};
 use crate::trust;

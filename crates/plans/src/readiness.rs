@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use survey::{Finding, State};
-use terminal::{Style, wrap};
+use view::terminal::{Style, wrap};
 
 use crate::outlook::{self, Outlook, by_reason};
 

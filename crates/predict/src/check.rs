@@ -1,8 +1,8 @@
 //! What predictions of measured cases are to reach, and whether they do.
 
 use serde_json::{Value, json};
-use terminal::{Column, Row, Style, Table};
 use terms::number::{count, percent};
+use view::terminal::{Column, Row, Style, Table};
 
 use crate::calibrate::Drift;
 use crate::judged::Line;

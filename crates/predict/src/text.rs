@@ -1,9 +1,9 @@
 //! Predictions as text for a terminal of so many columns.
 
-use terminal::{Column, Row, Table};
 use terms::Named;
 use terms::number::{self, count};
 use terms::text::one_line;
+use view::terminal::{Column, Row, Table};
 
 use crate::candidates;
 use crate::sweep::{Choices, Swept};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use record::{Record, RunEnd, RunFile, StoreError, read_results};
 use serde_json::{Value, json};
-use terminal::{Column, Row, Table};
 use terms::Status;
+use view::terminal::{Column, Row, Table};
 
 /// A record, or a directory that should be one and cannot be read.
 pub struct ListedRecord {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use record::{CaseLine, Declared, Plan};
 use terms::Status;
+use view::terminal;
 
 use crate::caveats::{Shared, Wording};
 

@@ -1,7 +1,7 @@
 //! How long a step takes at least, for the estimate of a run: its operations over the peak of the cores.
 
 use contract::{TrialCost, is_on_gpus};
-use cores::peak;
+use engine::cores::peak;
 use measure::machine;
 use record::Case;
 

@@ -2,7 +2,7 @@
 
 use comm::Communicator;
 use contract::{Prepared, RankContext, Work};
-use cores::peak;
+use engine::cores::peak;
 use engine::{Device, Host, Multiplier};
 use measure::{Failure, StepTimes, WrongReport};
 use parallel::{Agreement, Asleep, Error, Recipe, StepReport, Trainer};

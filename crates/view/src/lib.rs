@@ -1,7 +1,10 @@
 //! Case lines as they are read: grouped into sections and configurations, their values as text, charts without how they are
 //! drawn, and what a benchmark adds in words of its own ([`View`]).
 //!
-//! Pure functions over case lines and declarations. Never draws or reads a file, and names no benchmark.
+//! Pure functions over case lines and declarations; [`terminal`] lays out text of a terminal and knows no record. Never draws or
+//! reads a file, and names no benchmark.
+
+#![forbid(unsafe_code)]
 
 mod cell;
 mod charts;
@@ -15,6 +18,7 @@ mod spec;
 pub mod study;
 mod styles;
 mod table;
+pub mod terminal;
 
 pub use terms::number;
 

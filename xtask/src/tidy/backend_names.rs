@@ -12,7 +12,7 @@ const ABOVE: [&str; 15] = [
     "primitive",
     "training",
     "hardware",
-    "interference",
+    "benchmarks",
     "measure",
     "runner",
     "diagnose",

@@ -24,10 +24,9 @@ static RULES: &[Rule] = &[
         crates: &[
             ("comm", "ranks share memory"),
             ("device", "maps memory"),
-            ("engine", "vector instructions; views of one memory that overlap by plan"),
+            ("engine", "vector instructions; views of one memory that overlap by plan; binds threads"),
             ("parallel", "loads and reads what a trainer's program works on, between steps"),
             ("process", "handles signals, binds, polls, runs steps between fork and exec, traces processes"),
-            ("cores", "binds threads, runs vector instructions"),
             ("collective", "fills, checks and streams over buffers that ranks share"),
             ("primitive", "fills, checks and multiplies in buffers that ranks share"),
             ("training", "maps data, bounds its own memory"),

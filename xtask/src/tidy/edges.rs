@@ -25,31 +25,27 @@ static BELOW: &[(&str, &[&str])] = &[
     ("control", &["process", "measure"]),
     ("survey", &["process", "measure", "comm"]),
     // work
-    ("cores", &["engine"]),
     ("contract", &["comm", "measure", "view"]),
     // One family of benchmarks each: side by side, so that they compile at the same time.
     ("collective", &["contract"]),
     ("primitive", &["contract", "engine"]),
-    ("training", &["contract", "cores", "parallel"]),
+    ("training", &["contract", "parallel"]),
     // Its product is a case of `primitive`.
-    ("hardware", &["cores", "primitive"]),
-    // Its activities are cases of these two.
-    ("interference", &["collective", "hardware"]),
-    ("benchmarks", &["collective", "primitive", "training", "hardware", "interference"]),
+    ("hardware", &["primitive"]),
+    ("benchmarks", &["collective", "primitive", "training", "hardware"]),
     ("runner", &["benchmarks"]),
     ("launch", &["control", "survey"]),
     // meaning
     ("diagnose", &["stats", "record", "trace"]),
     ("import", &["stats", "record", "trace"]),
-    ("report", &["view", "diagnose", "terminal"]),
-    ("predict", &["parallel", "stats", "record", "terminal"]),
+    ("report", &["view", "diagnose"]),
+    ("predict", &["parallel", "view"]),
     // Another program's job: what is measured of it is explained and kept as a case is.
     ("job", &["benchmarks", "launch", "import", "report"]),
     // What a plan would do here, before anything is started.
     ("plans", &["runner", "launch", "import", "report"]),
     // face
-    ("terminal", &["stats"]),
-    ("rankmark", &["plans", "job", "runner", "launch", "diagnose", "import", "predict", "report", "terminal"]),
+    ("rankmark", &["plans", "job", "runner", "launch", "diagnose", "import", "predict", "report"]),
     // Chores know the repository, never the product; `coverage` judges records by the same pure functions.
     ("xtask", &["stats"]),
     ("experiments", &["xtask"]),
@@ -57,11 +53,10 @@ static BELOW: &[(&str, &[&str])] = &[
 
 /// Crates that only these may use, though others are above them, too: nothing above `benchmarks` names a benchmark.
 static ONLY_FOR: &[(&str, &[&str])] = &[
-    ("collective", &["benchmarks", "interference"]),
+    ("collective", &["benchmarks"]),
     ("primitive", &["benchmarks", "hardware"]),
     ("training", &["benchmarks"]),
-    ("hardware", &["benchmarks", "interference"]),
-    ("interference", &["benchmarks"]),
+    ("hardware", &["benchmarks"]),
 ];
 
 /// Everything that `name` may use.

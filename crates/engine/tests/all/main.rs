@@ -11,6 +11,7 @@ mod emulation;
 mod fakes;
 mod occupancy;
 mod old_libraries;
+mod peak;
 mod plan;
 mod rows;
 mod sample;

@@ -1,8 +1,8 @@
 //! A verdict on a job that runs, as text.
 
 use launch::attach::Doing;
-use terminal::{Cell, Column, Row, Style, Table, hanging, wrap};
 use terms::text::sentence;
+use view::terminal::{Cell, Column, Row, Style, Table, hanging, wrap};
 
 use super::verdict::{Seen, Verdict, call_text};
 use crate::hangs::is_own;

@@ -1,5 +1,7 @@
 //! The page, character by character.
 
+use view::terminal;
+
 use super::*;
 use crate::outlook::Skipped;
 

@@ -1,7 +1,7 @@
 //! The first page of help: commands in groups. clap lists them in one.
 
 use clap::Command;
-use terminal::hanging;
+use view::terminal::hanging;
 
 use crate::commands::Section;
 use crate::screen;

@@ -8,6 +8,7 @@ use clap::ValueHint;
 use record::Caveat;
 use serde_json::{Value, json};
 use terms::{Bytes, Collective, Kind, Named};
+use view::terminal;
 
 use super::{Ended, Typed};
 use crate::session::Entry;

@@ -15,7 +15,7 @@ use plans::placement;
 use plans::readiness::{self, Findings};
 use plans::trust;
 use survey::{Finding, Request, State, survey};
-use terminal::Style;
+use view::terminal::Style;
 
 use super::{Ended, Typed};
 use crate::session::Entry;

@@ -8,6 +8,7 @@ use clap::ValueHint;
 use record::store::{CASES_FILE, Follower, Liveness, RUN_FILE, liveness, run_end};
 use record::{CaseCounts, CaseLine, RunEnd, RunFile};
 use terms::Seconds;
+use view::terminal;
 
 use super::{Ended, Typed};
 use crate::screen::{State, Watch as Screen, remark, unwritten};

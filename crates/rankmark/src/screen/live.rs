@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use view::terminal;
+
 /// Drawn no more often than this.
 const REDRAW: Duration = Duration::from_millis(150);
 const BAR: usize = 24;

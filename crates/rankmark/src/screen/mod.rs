@@ -16,7 +16,7 @@ pub(crate) use next::{next, next_report};
 pub(crate) use output::Verbosity;
 pub(crate) use pairs::PairScreen;
 pub(crate) use run::Screen;
-use terminal::Style;
+use view::terminal::{self, Style};
 pub(crate) use watch::{State, Watch};
 
 use crate::Failure;

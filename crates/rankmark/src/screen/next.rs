@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use terminal::command;
+use view::terminal::command;
 
 use super::run::line_width;
 

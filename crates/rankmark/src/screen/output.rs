@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use view::terminal;
+
 use super::is_watched;
 use super::live::Live;
 

@@ -17,7 +17,7 @@ use super::next::next_report;
 use super::output::Output;
 use super::progress_pause::ProgressPause;
 use super::{Verbosity, is_watched, width};
-use terminal::{Cell, Column, Row, Style, Table, hanging, parts};
+use view::terminal::{Cell, Column, Row, Style, Table, hanging, parts};
 
 /// The columns of the table.
 fn columns() -> [Column; 9] {

@@ -16,7 +16,7 @@ use super::live::bar;
 use super::output::Output;
 use super::progress_pause::ProgressPause;
 use super::{Verbosity, is_watched, width};
-use terminal::{Style, hanging, parts, wrap};
+use view::terminal::{Style, hanging, parts, wrap};
 
 /// See the module's documentation.
 pub(crate) struct Screen {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use record::{CaseLine, Declared, Plan};
 use report::rows::{Rows, result_line};
+use view::terminal;
 
 use super::live::Live;
 use super::run::table_width;

@@ -51,6 +51,8 @@ pub(super) fn page(title: &str, blocks: &[Block]) -> Html {
 
 #[cfg(test)]
 mod tests {
+    use view::terminal;
+
     use super::super::{Card, Column, Item, Row, Table, Tile, TimeChange, TimePoint, Timeline, Tone, link};
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Blocks as lines of a terminal.
 
-use terminal::{Cell, Side, Style, hanging, sparkline, wrap};
+use view::terminal::{self, Cell, Side, Style, hanging, sparkline, wrap};
 
 use super::{Advice, Align, Bars, Block, Column, Item, Part, Table, Tone, Words};
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use record::CaseLine;
-use terminal::sparkline;
 use terms::{Seconds, Status};
 use view::number::{bytes, count, lasting, three_digits};
+use view::terminal::sparkline;
 
 use super::{Rows, label};
 

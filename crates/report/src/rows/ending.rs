@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use record::{CaseLine, Caveat};
-use terminal::hanging;
 use terms::Status;
+use view::terminal::hanging;
 
 use crate::Run;
 

@@ -3,9 +3,9 @@
 
 use record::show::{Column, Format, Table};
 use record::{CaseLine, Declared};
-use terminal::{Row, Side, Style};
 use terms::Status;
 use view::Pivot;
+use view::terminal::{self, Row, Side, Style};
 
 use super::heading::{folded, lifted, main_table, quiet_parts, whole_heading};
 use super::joined;

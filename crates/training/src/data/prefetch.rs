@@ -3,7 +3,7 @@
 //! Buffers go round: the rank sends an empty one with the index to fill, the thread sends it back. Nothing is allocated
 //! after the start, because both channels are bounded and buffers keep their size.
 
-use cores::run_on;
+use engine::cores::run_on;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

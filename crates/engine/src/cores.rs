@@ -1,4 +1,4 @@
-//! Cores: which ones a thread runs on, and the peak rate of them. Knows neither ranks nor operations.
+//! Cores of the host: which ones a thread runs on, and their peak rate. Knows neither ranks nor operations.
 
 pub mod peak;
 

@@ -25,7 +25,7 @@ use declared::BESIDE_S;
 use fields::{Activity, Beside, Fields};
 
 /// The benchmark `interference`.
-pub struct InterferenceBenchmark;
+pub(crate) struct InterferenceBenchmark;
 
 impl Benchmark for InterferenceBenchmark {
     fn about(&self) -> &'static About {

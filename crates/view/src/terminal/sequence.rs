@@ -20,7 +20,7 @@ fn mark() -> &'static str {
 }
 
 /// Sets a style: the numbers of `ESC [ ... m`.
-pub(crate) fn style(numbers: &str) -> String {
+pub(super) fn style(numbers: &str) -> String {
     format!("{}{numbers}m", mark())
 }
 
@@ -66,8 +66,8 @@ pub fn output(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Style;
     use super::*;
-    use crate::Style;
 
     #[test]
     fn output_has_the_sequences_of_this_program_and_no_others() {

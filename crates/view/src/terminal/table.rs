@@ -1,6 +1,6 @@
 //! The one layout of all tables: columns as wide as their cells, and a rule for what gives way where there is no room.
 
-use crate::{Style, width, wrap};
+use super::{Style, width, wrap};
 
 /// Between two columns.
 const BETWEEN: usize = 2;
@@ -340,6 +340,7 @@ fn needed(shown: &Shown) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::output;
     use super::*;
 
     #[test]
@@ -356,7 +357,7 @@ mod tests {
         table
             .lines(limit)
             .into_iter()
-            .map(|line| crate::output(&line))
+            .map(|line| output(&line))
             .map(|line| codes.iter().fold(line, |line, code| line.replace(code, "")))
             .collect()
     }
@@ -386,7 +387,7 @@ mod tests {
                 "barrier              10.5      7  worse",
             ]
         );
-        assert_eq!(crate::output(&times().lines(80)[3]), "\u{1b}[31mbarrier              10.5      7  worse\u{1b}[0m");
+        assert_eq!(output(&times().lines(80)[3]), "\u{1b}[31mbarrier              10.5      7  worse\u{1b}[0m");
         assert_eq!(Table::new([Column::left("case")]).text(80), "");
     }
 
@@ -453,6 +454,6 @@ mod tests {
     fn a_styled_cell_takes_the_room_of_its_text() {
         let mut table = Table::new([Column::left("what"), Column::left("verdict"), Column::right("n")]);
         table.push(Row::new([Cell::from("a"), Cell::styled("worse", Style::Red), Cell::from("1")]));
-        assert_eq!(crate::output(&table.lines(80)[1]), "a     \u{1b}[31mworse\u{1b}[0m    1");
+        assert_eq!(output(&table.lines(80)[1]), "a     \u{1b}[31mworse\u{1b}[0m    1");
     }
 }

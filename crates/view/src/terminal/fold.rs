@@ -72,7 +72,7 @@ pub fn parts(parts: &[String], width: usize) -> String {
 
 /// A text in so many columns. A longer one ends with a tilde.
 pub fn cut(text: &str, room: usize) -> String {
-    if crate::width(text) <= room {
+    if super::width(text) <= room {
         text.to_owned()
     } else {
         text.chars().take(room.saturating_sub(1)).chain(['~']).collect()

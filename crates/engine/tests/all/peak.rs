@@ -1,7 +1,7 @@
 //! The peak of a core.
 
-use cores::peak::{measure, portable};
 use engine::Matmul;
+use engine::cores::peak::{measure, portable};
 use terms::Dtype;
 
 #[test]

@@ -96,7 +96,7 @@ pub(super) fn serve(
 fn place(context: &RankContext, threads: u32) {
     let cores = &context.cores;
     if machine::allowed_cpus().len() < cores.len() {
-        cores::run_on(core_of(cores, (context.ranks, context.index), threads));
+        engine::cores::run_on(core_of(cores, (context.ranks, context.index), threads));
     }
 }
 

@@ -55,8 +55,8 @@ fn unit_s(activity: Activity, fields: &Fields) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::InterferenceBenchmark;
     use super::*;
-    use crate::InterferenceBenchmark;
     use contract::Benchmark as _;
 
     #[test]

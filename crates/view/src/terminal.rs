@@ -2,8 +2,6 @@
 //!
 //! Knows widths and colours, and neither records nor the streams that it is written to.
 
-#![forbid(unsafe_code)]
-
 mod fold;
 mod sequence;
 mod spark;
@@ -17,6 +15,6 @@ pub use style::Style;
 pub use table::{Cell, Column, Row, Side, Table};
 
 /// Columns that a text takes.
-pub(crate) fn width(text: &str) -> usize {
+fn width(text: &str) -> usize {
     text.chars().count()
 }

@@ -1,6 +1,6 @@
 //! Colours and weights. They only repeat what words say: output without them loses nothing.
 
-use crate::sequence::style;
+use super::sequence::style;
 
 /// How text looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// The text between sequences that begin and end the style, for [`crate::output`].
+    /// The text between sequences that begin and end the style, for [`super::output`].
     pub fn paint(self, text: &str) -> String {
         let code = match self {
             _ if text.is_empty() => return String::new(),

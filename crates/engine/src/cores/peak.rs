@@ -8,10 +8,10 @@
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Instant;
 
-use engine::Multiplier;
 use terms::Dtype;
 
-use crate::run_on;
+use super::run_on;
+use crate::Multiplier;
 
 /// Accumulators in flight.
 const CHAINS: usize = 12;
@@ -120,7 +120,7 @@ portable!(portable_f64, f64, 4);
 mod x86 {
     use std::arch::x86_64::*;
 
-    use engine::Multiplier;
+    use crate::Multiplier;
     use terms::Dtype;
 
     use super::{CHAINS, Loop};
