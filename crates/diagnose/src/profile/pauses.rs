@@ -29,8 +29,8 @@ const OWN_SHARE: f64 = 0.5;
 const MOST_OF_TIME: f64 = 0.7;
 /// One rank works in pauses if no other rank works in them as long as so much of its time. If all do, all ranks work in them.
 const EQUAL: f64 = 0.75;
-/// Where another rank works half as long in pauses, all do, unless what the first does beyond that takes so much of the time: whoever
-/// saves a checkpoint for all ranks has a little more to do.
+/// Where another rank works half as long in pauses, all do, unless what the first does beyond that takes so much of the time: the rank
+/// that saves a checkpoint for all has a little more to do.
 const ALONE: f64 = 0.04;
 /// Distances of pauses that are the period, or a multiple of it where one is missing.
 const REGULAR: f64 = 0.75;

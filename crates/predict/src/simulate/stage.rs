@@ -12,7 +12,7 @@ use crate::workload::Step;
 /// A pass that is played block by block.
 struct OpenPass {
     backward: bool,
-    /// Its blocks in their order, and the next.
+    /// Blocks in their order, and the next.
     blocks: Vec<usize>,
     next: usize,
     /// Exchanges of its tensor group that this block has made over a shared link, and how long they waited for it.
