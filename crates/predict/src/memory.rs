@@ -1,14 +1,17 @@
-//! The memory of a rank by category, before any program is written.
+//! The memory of a rank by category.
 //!
-//! Parameters, gradients and optimizer state are those of the program's own buffers. Activations are what passes leave for each other,
-//! for as many micro-batches as the schedule holds at once; how the memory plan packs them is not known, so they are bounds within a
-//! few percent. `memory` and [`parallel::outline`] give the plan itself.
+//! This program's step is that of its own plan ([`parallel::outline`]). Where many candidates are compared, or another program trains,
+//! it is estimated before any program is written: parameters, gradients and optimizer state are those of the program's own buffers.
+//! Activations are what passes leave for each other, for as many micro-batches as the schedule holds at once; how a plan packs them is
+//! not known, so they are up to 14% above it.
 
 use std::collections::BTreeMap;
 
 use engine::Category;
 use parallel::{Event, Pass};
+use terms::FieldError;
 
+use crate::software::Software;
 use crate::workload::Step;
 
 /// Bytes of the stage that needs the most.
@@ -40,8 +43,34 @@ pub fn category_name(category: Category) -> &'static str {
     }
 }
 
-/// What the stage needs that needs the most.
+/// An estimate is at most so many times what the plan needs.
+pub(crate) const AT_MOST: f64 = 1.25;
+
+/// What the stage needs that needs the most, by its plan where this program trains.
 pub fn memory(step: &Step) -> MemoryNeed {
+    match step.workload.software {
+        Software::Rankmark => planned(step).unwrap_or_else(|_| estimated(step)),
+        Software::Megatron => estimated(step),
+    }
+}
+
+/// By the plan of each stage's first rank.
+fn planned(step: &Step) -> Result<MemoryNeed, FieldError> {
+    let recipe = &step.workload.recipe;
+    let mut most = MemoryNeed::default();
+    for stage in 0..step.stages.len() {
+        let plan = parallel::outline(recipe, stage * recipe.mesh.data * recipe.mesh.tensor, |_| 0)?;
+        let categories = plan.categories.into_iter().map(|(category, bytes)| (category, bytes as u64)).collect();
+        let need = MemoryNeed { stage, categories };
+        if need.bytes() > most.bytes() {
+            most = need;
+        }
+    }
+    Ok(most)
+}
+
+/// Without any plan.
+pub(crate) fn estimated(step: &Step) -> MemoryNeed {
     let needs = (0..step.stages.len()).map(|stage| of_stage(step, stage));
     needs.max_by_key(MemoryNeed::bytes).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use parallel::{Pieces, StagePieces, pieces};
 use terms::Error;
 
 use crate::Costs;
-use crate::memory::memory;
+use crate::memory::{AT_MOST, estimated, memory};
 use crate::passes::{BlockTimes, block_times};
 use crate::prediction::{Prediction, Predictor};
 use crate::simulate::{Times, play};
@@ -185,7 +185,8 @@ fn ranked(predictor: &Predictor, base: &Workload, found: &[(f64, Candidate)], to
             break;
         }
         let Ok(step) = candidate.workload(base).step() else { continue };
-        if memory(&step).bytes() > predictor.profile.memory_bytes {
+        let limit = predictor.profile.memory_bytes;
+        if estimated(&step).bytes() as f64 > AT_MOST * limit as f64 || memory(&step).bytes() > limit {
             continue;
         }
         let (prediction, slopes) = predictor.predict_with_slopes(&step);

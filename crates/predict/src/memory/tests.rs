@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::tests::workload;
+use crate::workload::Workload;
 use parallel::Mesh;
 
 #[test]
@@ -21,5 +22,20 @@ fn categories_are_near_those_of_the_plan() {
 
             assert!((0.98..1.2).contains(&ratio), "{data}x{tensor}x{pipeline} {recompute}: {ratio} of {of_plan}");
         }
+    }
+}
+
+#[test]
+fn the_memory_of_this_program_is_that_of_the_fullest_plan() {
+    for mesh in [[2, 1, 1], [1, 1, 2], [2, 1, 2], [1, 2, 2]] {
+        let [data, tensor, pipeline] = mesh;
+        let step = workload(Mesh { data, tensor, pipeline }).step().unwrap();
+        let need = memory(&step);
+        let ranks = data * tensor * pipeline;
+        let plans = (0..ranks).map(|rank| parallel::outline(&step.workload.recipe, rank, |_| 0).unwrap());
+        let most = plans.map(|plan| plan.categories.values().sum::<usize>()).max().unwrap();
+        assert_eq!(need.bytes(), most as u64, "{mesh:?}");
+        let others = Step { workload: Workload { software: Software::Megatron, ..step.workload.clone() }, ..step };
+        assert_eq!(memory(&others), estimated(&others));
     }
 }

@@ -5,6 +5,7 @@ use parallel::Mesh;
 use super::*;
 use crate::Software;
 use crate::machines::machine;
+use crate::memory::estimated;
 use crate::tests::workload;
 
 fn choices() -> Choices {
@@ -26,7 +27,7 @@ fn a_sweep_finds_what_simulating_all_finds() {
         let times = block_times(&costs, &workload, &step.pieces);
         let bound = bounds.seconds(candidate, &step.pieces, &times, &costs);
         assert!(bound <= seconds * (1.0 + 1e-9), "{candidate:?}: {bound} is above {seconds}");
-        let (bytes, least) = (memory(&step).bytes(), bounds.bytes(candidate, &step.pieces));
+        let (bytes, least) = (estimated(&step).bytes(), bounds.bytes(candidate, &step.pieces));
         assert!(least <= bytes, "{candidate:?}: {least} bytes are above {bytes}");
         all.push((seconds, *candidate));
     });
