@@ -20,6 +20,7 @@ Reads:
 Writes, each file whole or not at all:
     trace-rank<R>.json.gz          the PyTorch profiler's trace, or a copy of the script's own first export
     flight-rank<R>.pickle          the Flight Recorder at the end of the window
+    again-<R>.json                 the same of a rank that a launcher started again and that failed before its first step
     steps-<R>.json                 step times in seconds and notes: at the end of the window, 20 steps later, at exit
     spill-<R>.jsonl                each step, when it ends: see rankmark_profile_spill.py
     hang-rank<R>.json              the Flight Recorder and the Python stack of a rank that ended no step for long
@@ -89,6 +90,7 @@ class Agent:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.folder = environment["RANKMARK_PROFILE_DIR"]
         self.window = Window(environment)
+        self.restarts = int(environment.get("TORCHELASTIC_RESTART_COUNT") or 0)
         self.hang_s = float(environment.get("RANKMARK_PROFILE_HANG_SECONDS") or 0)
         self.is_rank = "RANK" in environment
         self.rank = int(environment.get("RANK") or 0)
@@ -409,7 +411,7 @@ class Agent:
         place = {"rank": self.rank, "world": self.world, "host": socket.gethostname(), "pid": self.pid}
         return {**place, "backend": self.backend}
 
-    def write_steps(self, is_last_resort: bool = False) -> None:
+    def write_steps(self, name: str = "steps", is_last_resort: bool = False) -> None:
         content = {
             **self.identity(),
             "torch": str(torch.__version__),
@@ -423,9 +425,9 @@ class Agent:
             "window_unix_s": self.window_unix_s if len(self.window_unix_s) == 2 else None,
             "notes": self.notes,
             "ended": self.end,
-            "restarts": int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0),
+            "restarts": self.restarts,
         }
-        self.write_json(f"steps-{self.rank}.json", content, is_last_resort)
+        self.write_json(f"{name}-{self.rank}.json", content, is_last_resort)
 
     def write_flight(self, name: str) -> None:
         dump = flight_pickle(self.backend)
@@ -481,6 +483,9 @@ class Agent:
         if not self.is_other:
             # A helper of a rank, such as a compiler's worker, has the rank's environment and ends no step.
             self.write_steps(is_last_resort=is_silent)
+            if is_silent and has_failed and self.restarts > 0:
+                # The file of an attempt that trained stays; this one failed before a step.
+                self.write_steps("again")
 
     def why_no_window(self) -> str:
         return why_no_trace(self)

@@ -161,6 +161,19 @@ pub(crate) fn without_trace(notes: Vec<(u32, String)>) -> (Vec<String>, Vec<Stri
     (sentences.collect(), others)
 }
 
+/// Ranks that a launcher started again after the attempt that the files of steps are of, and that failed before their first step:
+/// which was the first of the last attempt. Each file with the number of its attempt.
+pub(crate) fn again(files: &[(u32, RankFile)], shown: u32) -> Option<String> {
+    let last = files.iter().map(|(restarts, _)| *restarts).max().filter(|last| *last > shown)?;
+    let of_last = files.iter().filter(|(restarts, _)| *restarts == last);
+    let (rank, end) =
+        of_last.filter_map(|(_, file)| Some((file.rank, file.end.as_ref()?))).min_by_key(|(_, end)| end.at_unix_ns)?;
+    let (kind, message) = (&end.kind, beginning(&end.message));
+    Some(format!(
+        "the launcher then restarted the ranks, and rank {rank} failed before its first step with {kind}: {message}"
+    ))
+}
+
 /// A file of steps may be of another process than the rank's: of a helper that outlived it.
 fn is_of(file: &RankFile, spill: Option<&Spill>) -> bool {
     spill.is_none_or(|spill| file.pid.is_none_or(|pid| pid == spill.pid))
@@ -468,6 +481,22 @@ mod tests {
         let interrupt = r#"{"how":"exception","at_unix_ns":7,"type":"KeyboardInterrupt"}"#;
         let said = sentences_for(&[file(0, interrupt), file(1, interrupt)], "", Some(asked));
         assert!(said.len() == 2 && said[0].starts_with("the job was ended by a signal"), "{said:?}");
+    }
+
+    #[test]
+    fn a_later_attempt_without_a_step_is_told() {
+        let end = |at: i64, message: &str| {
+            let text = json!({"how": "exception", "at_unix_ns": at, "type": "RuntimeError", "message": message, "place": null});
+            Some(serde_json::from_value(text).unwrap())
+        };
+        let file = |rank, at, message| RankFile { rank, pid: None, end: end(at, message), trace: None };
+        let files = [(1, file(0, 20, "closed")), (1, file(1, 10, "no connection")), (0, file(0, 1, "of the first"))];
+        let told = again(&files, 0).unwrap();
+        assert_eq!(
+            told,
+            "the launcher then restarted the ranks, and rank 1 failed before its first step with RuntimeError: no connection"
+        );
+        assert_eq!(again(&files, 1), None, "the attempt that is shown is the last");
     }
 
     #[test]

@@ -113,10 +113,13 @@ pub(crate) fn steps(traces: &Path) -> JobSteps {
             if others == 1 { "is" } else { "are" }
         ));
     }
+    let again = texts(traces, "again-", ".json").filter_map(|(_, text)| record::from_json::<StepFile>(&text).ok());
+    let again: Vec<(u32, RankFile)> = again.map(|file| (file.restarts, file.end())).collect();
     if let Some(restarts) = files.iter().map(|file| file.restarts).max().filter(|restarts| *restarts > 0) {
         let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
         notes.push(format!("the launcher restarted the ranks {times}: this is the last attempt"));
     }
+    ends.sentences.extend(ends::again(&again, files.iter().map(|file| file.restarts).max().unwrap_or(0)));
     let slowest = |times: fn(&StepFile) -> &Vec<f64>| -> Vec<f64> {
         let steps = files.iter().map(|file| times(file).len()).min().unwrap_or(0);
         let longest = |step: usize| files.iter().map(|file| times(file)[step]).fold(0.0, f64::max);
@@ -151,7 +154,7 @@ pub(crate) fn complaints(traces: &Path) -> Vec<String> {
 /// The traces and dumps of a folder; other files tell of the job.
 pub(crate) fn traces(traces: &Path) -> Vec<PathBuf> {
     const KINDS: [&str; 6] = [".json.gz", ".json", ".pickle", ".sqlite", ".log", ".gz"];
-    const OURS: [&str; 6] = ["steps-", "error-", "launcher-", "other-", JOB_END, MACHINE];
+    const OURS: [&str; 7] = ["steps-", "again-", "error-", "launcher-", "other-", JOB_END, MACHINE];
     let entries = traces.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let is_trace = |path: &PathBuf| {
         let Some(name) = path.file_name().and_then(OsStr::to_str).filter(|name| !name.starts_with('.')) else {
