@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn each_group_also_runs_alone_and_once() {
-        let flags = [("groups", "MOD 2"), ("ranks", "4"), ("bytes", "1KiB")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let flags = [("groups", "MOD 2"), ("ranks", "4"), ("bytes", "1KiB")];
         let mut plan = record::plan::from_flags(&ABOUT, &flags, &[]).unwrap();
         complete(&mut plan, &ABOUT);
         let alone = |case: &Case| case.parameters.get(ALONE).and_then(Value::as_u64);
@@ -251,14 +251,11 @@ mod tests {
         assert!(plan.cases.iter().all(|case| case.parameters.get(GROUPS) == Some(&Value::from("mod 2"))));
         complete(&mut plan, &ABOUT);
         assert_eq!(plan.cases.len(), 3, "a plan that is read again has them");
-        let of_job = [&flags[..], &[("trace_calls".to_owned(), "3".to_owned())]].concat();
+        let of_job = [&flags[..], &[("trace_calls", "3")]].concat();
         let mut of_job = record::plan::from_flags(&ABOUT, &of_job, &[]).unwrap();
         complete(&mut of_job, &ABOUT);
         assert_eq!(of_job.cases.len(), 1, "the groups of a traced job run at once only");
-        let refused = |flags: &[(&str, &str)]| {
-            let flags: Vec<(String, String)> = flags.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-            record::plan::from_flags(&ABOUT, &flags, &[]).unwrap_err().to_string()
-        };
+        let refused = |flags: &[(&str, &str)]| record::plan::from_flags(&ABOUT, flags, &[]).unwrap_err().to_string();
         for (flags, why) in [
             (&[("alone", "0")][..], "selects one of several groups"),
             (&[("groups", "mod 2"), ("ranks", "4"), ("alone", "2")], "there are 2 groups"),

@@ -90,8 +90,7 @@ mod tests {
     }
 
     fn line(flags: &[(&str, &str)], medians: &[f64]) -> CaseLine {
-        let flags: Vec<(String, String)> = flags.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        let plan = record::plan::from_flags(&super::super::about::ABOUT, &flags, &[]).unwrap();
+        let plan = record::plan::from_flags(&super::super::about::ABOUT, flags, &[]).unwrap();
         let time = record::TimeSummary { median: stats::median(medians), ..record::TimeSummary::default() };
         CaseLine {
             trial_round: (0..medians.len() as u32).collect(),

@@ -225,8 +225,7 @@ mod tests {
     const MOST: u64 = 1 << 16;
 
     fn modelled(fields: &[(&str, &str)]) -> ModelledCollective {
-        let fields: Vec<_> = [("backend", "sim")].iter().chain(fields).collect();
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let fields: Vec<_> = [("backend", "sim")].iter().chain(fields).copied().collect();
         let plan = record::plan::from_flags(CollectiveBenchmark.about(), &fields, &[]).unwrap();
         within(&Parameters::from_case(&plan.cases[0]).unwrap(), MOST).unwrap()
     }

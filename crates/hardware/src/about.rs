@@ -103,8 +103,7 @@ mod tests {
     use super::*;
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut plan = record::plan::from_flags(&ABOUT, &fields, &[]).map_err(|errors| errors.to_string())?;
+        let mut plan = record::plan::from_flags(&ABOUT, fields, &[]).map_err(|errors| errors.to_string())?;
         super::super::expand::complete(&mut plan);
         Ok(plan.cases)
     }

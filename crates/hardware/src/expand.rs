@@ -225,7 +225,7 @@ mod tests {
     /// What is given for pairs of cores, or settled for them, is nothing that GPUs must have.
     #[test]
     fn gpus_beside_the_cpu_have_their_own_number_of_ranks() {
-        let flags = [("ranks", "7"), ("threads", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let flags = [("ranks", "7"), ("threads", "1")];
         let all = record::plan::from_flags(&ABOUT, &flags, &[]).unwrap().cases.remove(0);
         let gpus = of_gpus(&all);
         for test in [Test::Triad, Test::Gemm, Test::HostToDevice] {

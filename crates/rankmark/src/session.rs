@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_that_are_promised() {
-        let case: record::Case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case: record::Case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let line = |status| CaseLine::unmeasured(&case, status, "");
         let missed = CaseLine { gates_missed: vec!["busbw_gbs>=12".into()], ..line(Status::Ok) };
         let code = |lines: &[CaseLine]| exit_code(lines, false);

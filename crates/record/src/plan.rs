@@ -170,7 +170,7 @@ pub fn load_kept(path: &Path, benchmarks: &[&'static About], kept: OfKept<'_>) -
 /// As [`read`]; places show the flag.
 pub fn from_flags(
     about: &'static About,
-    pairs: &[(String, String)],
+    pairs: &[(impl AsRef<str>, impl AsRef<str>)],
     overrides: &[(String, String)],
 ) -> Result<Plan, PlanErrors> {
     let mut errors = Diagnostics::new(Sources::default());
@@ -188,6 +188,14 @@ pub fn from_flags(
     };
     let overrides = overrides_of(&[about], &document.entries, overrides, &mut errors);
     resolve(document, &overrides, &[about], errors, "")
+}
+
+/// A plan of one benchmark in which no field is given.
+///
+/// # Errors
+/// As [`from_flags`], if the benchmark requires a field.
+pub fn from_defaults(about: &'static About) -> Result<Plan, PlanErrors> {
+    from_flags(about, &[("", ""); 0], &[])
 }
 
 fn too_large(name: &str) -> PlanErrors {

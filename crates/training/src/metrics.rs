@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_peak_of_gpus_is_that_of_a_profile_where_there_is_one() {
-        let flags = [("model", "mlp"), ("ranks", "2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let flags = [("model", "mlp"), ("ranks", "2")];
         let plan =
             record::plan::from_flags(contract::Benchmark::about(&crate::TrainingBenchmark), &flags, &[]).unwrap();
         let task = crate::task(&plan.cases[0]).unwrap();

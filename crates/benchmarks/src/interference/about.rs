@@ -102,8 +102,7 @@ mod tests {
     use super::*;
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut plan = record::plan::from_flags(&ABOUT, &fields, &[]).map_err(|errors| errors.to_string())?;
+        let mut plan = record::plan::from_flags(&ABOUT, fields, &[]).map_err(|errors| errors.to_string())?;
         complete(&mut plan);
         Ok(plan.cases)
     }
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_is_read_again_has_the_same_cases() {
-        let mut plan = record::plan::from_flags(&ABOUT, &[], &[]).unwrap();
+        let mut plan = record::plan::from_defaults(&ABOUT).unwrap();
         complete(&mut plan);
         let before = plan.cases.clone();
         complete(&mut plan);

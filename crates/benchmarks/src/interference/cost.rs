@@ -62,8 +62,7 @@ mod tests {
     #[test]
     fn a_trial_takes_longer_beside_others_and_longest_on_shared_cores() {
         let fields = |beside: &str| {
-            let given =
-                [("activity", "collective"), ("beside", beside)].map(|(name, value)| (name.into(), value.into()));
+            let given = [("activity", "collective"), ("beside", beside)];
             let plan = record::plan::from_flags(InterferenceBenchmark.about(), &given, &[]).unwrap();
             Fields::of(plan.cases.iter().find(|case| case.text("beside") == Some(beside)).unwrap()).unwrap()
         };

@@ -98,8 +98,7 @@ mod tests {
     use super::*;
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Ok(record::plan::from_flags(&ABOUT, &fields, &[]).map_err(|errors| errors.to_string())?.cases)
+        Ok(record::plan::from_flags(&ABOUT, fields, &[]).map_err(|errors| errors.to_string())?.cases)
     }
 
     #[test]

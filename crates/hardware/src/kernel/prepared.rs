@@ -213,8 +213,7 @@ mod tests {
     use super::*;
 
     fn kernel(flags: &[(&str, &str)]) -> Kernel {
-        let flags: Vec<(String, String)> = flags.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        let case = from_flags(&ABOUT, &flags, &[]).unwrap().cases.remove(0);
+        let case = from_flags(&ABOUT, flags, &[]).unwrap().cases.remove(0);
         let fields = Fields::of(&case).unwrap();
         let sample = fields.sample().unwrap();
         made(&fields, sample, &[], 0).unwrap()

@@ -20,13 +20,13 @@ pub(crate) struct Flags {
 /// name no field.
 pub(crate) fn read(
     benchmarks: &[&'static About],
-    pairs: &[(String, String)],
+    pairs: &[(impl AsRef<str>, impl AsRef<str>)],
     flag: &str,
     errors: &mut Diagnostics,
 ) -> Flags {
     let mut found = Flags { fields: Vec::new(), unknown: Vec::new() };
     for (name, text) in pairs {
-        let name = terms::normalize(&name.replace('.', "_"));
+        let (name, text) = (terms::normalize(&name.as_ref().replace('.', "_")), text.as_ref());
         let at = match flag {
             "--" => errors.sources.add_flag(&format!("--{}", name.replace('_', "-")), ' ', text),
             set => errors.sources.add_flag(&format!("{set} {name}"), '=', text),

@@ -71,9 +71,7 @@ mod tests {
 
     fn lines(flags: &[(&str, &str)]) -> (Plan, Vec<CaseLine>, Declared) {
         let about = benchmarks::benchmark("collective").unwrap().about();
-        let flags: Vec<(String, String)> =
-            flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let plan = record::plan::from_flags(about, &flags, &[]).unwrap();
+        let plan = record::plan::from_flags(about, flags, &[]).unwrap();
         let lines = plan.cases.iter().map(|case| CaseLine::unmeasured(case, Status::Ok, "")).collect();
         (plan, lines, Declared::of(about))
     }

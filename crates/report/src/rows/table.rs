@@ -163,7 +163,7 @@ mod tests {
     }
 
     fn line(dtype: &str, bytes: u64) -> CaseLine {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         (line.dtype, line.bytes) = (Some(dtype.to_owned()), Some(bytes));
         line.metrics.insert("count", (bytes / 4).into());
@@ -221,7 +221,6 @@ mod tests {
     /// Cases of two sizes in place and out of place, measured.
     fn both_ways() -> Vec<CaseLine> {
         let flags = [("in_place", "true,false"), ("bytes", "64KiB,1MiB")];
-        let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let cases = record::plan::from_flags(benchmarks::abouts()[0], &flags, &[]).unwrap().cases;
         let measured = |case: &record::Case| {
             let mut line = CaseLine::unmeasured(case, Status::Ok, "");
