@@ -1,5 +1,6 @@
 //! Instruction sets, found at run time: the same generic loop, compiled for each.
 
+use device::swap_blocks;
 use terms::{Dtype, Reduce};
 
 use super::element::{Avg, Bf16, Element, F16, Max, Min, Operator, Prod, Sum};
@@ -129,26 +130,6 @@ unsafe fn pass<E: Element, O: Operator<E::Wide>, const W: usize, const N: usize,
     }
 }
 
-/// # Safety
-/// As [`Exchange`].
-#[inline(always)]
-unsafe fn exchanged(a: *mut u8, b: *mut u8, len: usize) {
-    const BLOCK: usize = block::<u8>();
-    let blocks = len / BLOCK;
-    for i in 0..blocks {
-        // SAFETY: inside the ranges.
-        unsafe {
-            let (a, b) = (a.cast::<[u8; BLOCK]>().add(i), b.cast::<[u8; BLOCK]>().add(i));
-            let (x, y) = (a.read_unaligned(), b.read_unaligned());
-            a.write_unaligned(y);
-            b.write_unaligned(x);
-        }
-    }
-    let done = blocks * BLOCK;
-    // SAFETY: as above; the ranges do not overlap.
-    unsafe { std::ptr::swap_nonoverlapping(a.add(done), b.add(done), len - done) };
-}
-
 /// Whether the bits of the result are the same with a sign and without.
 const fn wraps(reduce: Reduce) -> bool {
     matches!(reduce, Reduce::Sum | Reduce::Prod)
@@ -208,7 +189,7 @@ macro_rules! instances {
             $(#[$attribute])*
             unsafe fn exchange_bytes(a: *mut u8, b: *mut u8, len: usize) {
                 // SAFETY: as above.
-                unsafe { exchanged(a, b, len) }
+                unsafe { swap_blocks::<{ block::<u8>() }>(a, b, len) }
             }
 
             pub(super) fn copy() -> Kernel {
