@@ -99,14 +99,14 @@ crate::metrics! {
     }
 }
 
-/// A type of which JSON leaves out what is not known: behind a field stands the function that says so.
+/// A type of which JSON leaves out absent values; the function behind a field recognises them.
 macro_rules! sparse {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty $(= $unknown:literal)?;)+ }) => {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty $(= $absent:literal)?;)+ }) => {
         $(#[$about])*
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(default)]
         pub struct $name {
-            $($(#[$doc])* $(#[serde(skip_serializing_if = $unknown)])? pub $field: $type,)+
+            $($(#[$doc])* $(#[serde(skip_serializing_if = $absent)])? pub $field: $type,)+
         }
     };
 }

@@ -39,7 +39,7 @@ use document::{Document, Entry};
 use error::Diagnostics;
 use flags::Flags;
 use source::{At, Sources};
-use tree::{Key, Node};
+use tree::{PlanKey, PlanNode};
 
 /// A plan, resolved: what will run, in this order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -206,7 +206,7 @@ fn too_large(name: &str) -> PlanErrors {
 /// Typed check, expansion, repeats, worlds.
 fn resolve(
     document: Document,
-    overrides: &[(Key, Node)],
+    overrides: &[(PlanKey, PlanNode)],
     benchmarks: &[&'static About],
     mut errors: Diagnostics,
     text: &str,
@@ -245,8 +245,8 @@ fn resolve(
 }
 
 /// The fields that overrides give a value.
-fn overridden_fields(entries: &[Entry], overrides: &[(Key, Node)]) -> Vec<&'static str> {
-    let of = |(entry, (key, node)): (&Entry, &(Key, Node))| {
+fn overridden_fields(entries: &[Entry], overrides: &[(PlanKey, PlanNode)]) -> Vec<&'static str> {
+    let of = |(entry, (key, node)): (&Entry, &(PlanKey, PlanNode))| {
         let found = written::fields(entry.about, key, node, &mut Vec::new());
         found.into_iter().map(|written| written.field.name).collect::<Vec<_>>()
     };
@@ -287,7 +287,7 @@ fn overrides_of(
     entries: &[Entry],
     overrides: &[(String, String)],
     errors: &mut Diagnostics,
-) -> Vec<(Key, Node)> {
+) -> Vec<(PlanKey, PlanNode)> {
     let Flags { fields, unknown } = flags::read(benchmarks, overrides, "--set", errors);
     for (at, name) in unknown {
         written::report_unknown_to_all(benchmarks, at, &name, errors);

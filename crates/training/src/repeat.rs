@@ -104,7 +104,7 @@ pub(super) fn steps(trainer: &mut Trainer, comm: &mut dyn Communicator) -> Resul
     Ok(noted)
 }
 
-fn failed(error: parallel::Error) -> Failure {
+fn failed(error: parallel::TrainerError) -> Failure {
     Failure::new(error.to_string())
 }
 

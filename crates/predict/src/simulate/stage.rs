@@ -3,7 +3,7 @@
 use parallel::{Event, Pass};
 
 use super::data::DataTimes;
-use super::{Shared, Times};
+use super::{SharedStages, Times};
 use crate::passes::{BlockTimes, Parts};
 use crate::workload::Step;
 
@@ -67,7 +67,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Plays events until one waits for what another stage has not done yet. Gives whether any was played.
-    pub(super) fn advance(&mut self, events: &[Event], shared: &mut Shared, times: &Times) -> bool {
+    pub(super) fn advance(&mut self, events: &[Event], shared: &mut SharedStages, times: &Times) -> bool {
         let before = self.next;
         while let Some(event) = events.get(self.next) {
             match *event {
@@ -125,7 +125,7 @@ impl<'a> Stage<'a> {
         self.clock += seconds;
     }
 
-    fn pass(&mut self, pass: Pass, shared: &mut Shared) {
+    fn pass(&mut self, pass: Pass, shared: &mut SharedStages) {
         let last = pass.backward && self.backward_left[pass.chunk] == 1;
         if pass.backward {
             self.backward_left[pass.chunk] -= 1;
@@ -156,7 +156,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn pass_by_blocks(&mut self, pass: Pass, shared: &mut Shared) {
+    fn pass_by_blocks(&mut self, pass: Pass, shared: &mut SharedStages) {
         let range = self.step.stages[self.at].chunks[pass.chunk].clone();
         let blocks: Vec<usize> = if pass.backward { range.rev().collect() } else { range.collect() };
         // When the values of each block are there, if replicas hold shards of them.
@@ -200,7 +200,7 @@ impl<'a> Stage<'a> {
     }
 
     /// A backward pass wrote to a block's units: those that are complete are exchanged.
-    fn wrote(&mut self, block: usize, reductions: &mut Vec<f64>, shared: &mut Shared) {
+    fn wrote(&mut self, block: usize, reductions: &mut Vec<f64>, shared: &mut SharedStages) {
         for unit in self.units(block) {
             self.left[*unit] -= 1;
             let complete = self.left[*unit] == 0 || self.data.level >= 2;
@@ -225,7 +225,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Begins an exchange behind those under way, and gives its end.
-    fn exchange(&mut self, seconds: f64, shared: &mut Shared) -> f64 {
+    fn exchange(&mut self, seconds: f64, shared: &mut SharedStages) -> f64 {
         let link = shared.links.get(self.at).copied().unwrap_or(0.0);
         self.free = self.free.max(self.clock).max(if seconds > 0.0 { link } else { 0.0 }) + seconds;
         if seconds > 0.0 {
@@ -242,7 +242,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Exchanges what both stages of a tied parameter have summed.
-    pub(super) fn reduce_tied(&mut self, shared: &mut Shared) {
+    pub(super) fn reduce_tied(&mut self, shared: &mut SharedStages) {
         for unit in 0..self.reduced.len() {
             if self.step.stages[self.at].units[unit].tied && !self.reduced[unit] && self.data.overlap {
                 self.reduced[unit] = true;
@@ -252,7 +252,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Exchanges what does not overlap, and waits for all.
-    pub(super) fn reduce_the_rest(&mut self, shared: &mut Shared) {
+    pub(super) fn reduce_the_rest(&mut self, shared: &mut SharedStages) {
         for unit in 0..self.reduced.len() {
             if !self.reduced[unit] {
                 self.exchange(self.data.reduce[unit], shared);
